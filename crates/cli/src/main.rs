@@ -1,0 +1,3 @@
+//! The thermocline command.
+
+fn main() {}

@@ -1,0 +1,58 @@
+//! Every byte and every operation, counted.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counters of one device. Reading them costs nothing to those who write.
+#[derive(Debug, Default)]
+pub struct Accounting {
+    read_ops: AtomicU64,
+    read_bytes: AtomicU64,
+    write_ops: AtomicU64,
+    write_bytes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+/// What an [`Accounting`] held at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounts {
+    /// Reads that reached the device.
+    pub read_ops: u64,
+    /// Bytes they asked for.
+    pub read_bytes: u64,
+    /// Writes that reached the device.
+    pub write_ops: u64,
+    /// Bytes they carried.
+    pub write_bytes: u64,
+    /// Syncs of files and directories.
+    pub syncs: u64,
+}
+
+impl Accounting {
+    /// Counts one read.
+    pub fn read(&self, bytes: usize) {
+        self.read_ops.fetch_add(1, Relaxed);
+        self.read_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Counts one write.
+    pub fn wrote(&self, bytes: usize) {
+        self.write_ops.fetch_add(1, Relaxed);
+        self.write_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Counts one sync.
+    pub fn synced(&self) {
+        self.syncs.fetch_add(1, Relaxed);
+    }
+
+    /// The counts so far.
+    pub fn counts(&self) -> IoCounts {
+        IoCounts {
+            read_ops: self.read_ops.load(Relaxed),
+            read_bytes: self.read_bytes.load(Relaxed),
+            write_ops: self.write_ops.load(Relaxed),
+            write_bytes: self.write_bytes.load(Relaxed),
+            syncs: self.syncs.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What can go wrong at the storage, by what the caller does about it.
+
+use std::io;
+
+/// The device's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What was being done when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Operation {
+    Open,
+    Read,
+    Write,
+    Sync,
+    Metadata,
+    Queue,
+}
+
+/// A failure of the storage. Cheap to clone, so that a store can go on reporting the one that
+/// stopped it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is no such file.
+    #[error("{name} does not exist")]
+    NotFound {
+        /// Its name.
+        name: String,
+    },
+    /// There is such a file already.
+    #[error("{name} exists already")]
+    AlreadyExists {
+        /// Its name.
+        name: String,
+    },
+    /// Another handle or process holds the lock.
+    #[error("{name} is locked by another process")]
+    Locked {
+        /// The lock file.
+        name: String,
+    },
+    /// A name outside the strict pattern.
+    #[error("{name:?} is no name for a file here: parts of letters, digits, '.', '_' and '-', \
+             not beginning with a dot, parted by '/'")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// The storage is full.
+    #[error("no space left while writing {name}")]
+    NoSpace {
+        /// The file that wanted room.
+        name: String,
+    },
+    /// A read past the end.
+    #[error("{name} ends before byte {end}")]
+    UnexpectedEnd {
+        /// The file.
+        name: String,
+        /// The end of the range that was to be read.
+        end: u64,
+    },
+    /// Anything else that the operating system said.
+    #[error("{operation:?} of {name} failed: {}", io::Error::from_raw_os_error(*code))]
+    Io {
+        /// What was being done.
+        operation: Operation,
+        /// The file.
+        name: String,
+        /// The operating system's error number.
+        code: i32,
+    },
+}

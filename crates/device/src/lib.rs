@@ -1,0 +1,90 @@
+//! The only place that touches the operating system's storage.
+//!
+//! A [`Device`] is a directory on some kind of storage. It opens [`File`]s by relative names and
+//! hands out [`Queue`]s, on which reads, writes and syncs are submitted and completed out of order.
+//! Every engine is written against these traits, so every engine can be crash-tested by the same
+//! simulated disk, and every byte that it moves is counted in [`Accounting`].
+//!
+//! # Invariants
+//! - I1. Names are relative and of a strict pattern ([`check_name`]); nothing outside the device's
+//!   root can be reached.
+//! - I2. A write is durable only after a sync of its file completed without error, and a name only
+//!   after a sync of its directory. A failed sync is never retried: the caller must stop.
+//! - I3. A buffer given to a queue belongs to the device until its completion hands it back.
+
+mod accounting;
+mod buffer;
+mod error;
+mod file;
+mod name;
+mod queue;
+
+pub use accounting::{Accounting, IoCounts};
+pub use buffer::Buffer;
+pub use error::{Error, Operation as FailedOperation, Result};
+pub use file::{Entry, File, Mode, Space, SyncKind};
+pub use name::{check_name, join};
+pub use queue::{Completion, Queue, Request, Work};
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A directory on some kind of storage. All names are relative to it, with `/` between parts.
+pub trait Device: Send + Sync + Debug {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where `mode` wants an existing file, [`Error::AlreadyExists`] where it
+    /// wants a new one, [`Error::BadName`], [`Error::NoSpace`], [`Error::Io`].
+    fn open(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>>;
+
+    /// A queue on which up to `depth` requests are in flight at once. A queue belongs to one
+    /// thread at a time; a thread that wants overlapped I/O keeps one.
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue>>;
+
+    /// Makes a directory and those above it; no error where they exist. Not durable until each
+    /// parent is synced.
+    fn create_dir(&self, name: &str) -> Result<()>;
+
+    /// The names in a directory (`""` is the root), sorted.
+    fn list(&self, dir: &str) -> Result<Vec<Entry>>;
+
+    /// Whether there is a file or directory of that name.
+    fn exists(&self, name: &str) -> Result<bool>;
+
+    /// Renames a file or directory, replacing a file of the new name atomically. Durable once
+    /// the directories of both names are synced.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Gives a file a second name (a hard link), or copies it where the storage has no links.
+    fn link(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes a file. Handles that are open stay readable.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Removes a directory and all that is in it; no error where there is none.
+    fn remove_dir(&self, name: &str) -> Result<()>;
+
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &str) -> Result<()>;
+
+    /// Takes an exclusive lock that lasts as long as the returned file is open, also against
+    /// other processes. The file is made if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if another holds it.
+    fn lock(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// Bytes in all and free on the storage beneath.
+    fn space(&self) -> Result<Space>;
+
+    /// What was read, written and synced through this device so far.
+    fn accounting(&self) -> &Accounting;
+
+    /// What this device is, for stats: `io_uring direct`, `buffered`, `memory`, ...
+    fn kind(&self) -> &'static str;
+
+    /// A device whose root is a directory of this one (made if missing), sharing its accounting
+    /// and faults.
+    fn subdevice(&self, dir: &str) -> Result<Arc<dyn Device>>;
+}

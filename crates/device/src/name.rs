@@ -1,0 +1,31 @@
+//! The strict pattern of names below a device's root.
+
+use crate::error::{Error, Result};
+
+/// Longest part of a name, in bytes.
+const PART_BYTES_MAX: usize = 255;
+
+/// Accepts a relative name whose parts are made of ASCII letters, digits, `.`, `_` and `-`, do not
+/// begin with a dot, and are parted by single slashes. The empty name is the root.
+///
+/// # Errors
+/// [`Error::BadName`].
+pub fn check_name(name: &str) -> Result<()> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let good = |part: &str| {
+        !part.is_empty()
+            && part.len() <= PART_BYTES_MAX
+            && !part.starts_with('.')
+            && part.bytes().all(allowed)
+    };
+    if name.is_empty() || name.split('/').all(good) {
+        Ok(())
+    } else {
+        Err(Error::BadName { name: name.to_owned() })
+    }
+}
+
+/// `dir` and `name` as one name; `dir` may be the root.
+pub fn join(dir: &str, name: &str) -> String {
+    if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
+}

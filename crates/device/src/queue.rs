@@ -1,0 +1,71 @@
+//! Overlapped I/O by completion.
+
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::file::{File, SyncKind};
+
+/// What a request does.
+#[derive(Debug)]
+pub enum Work {
+    /// Fill the buffer from `offset`.
+    Read {
+        /// Where to begin.
+        offset: u64,
+        /// How much, and where to.
+        buffer: Buffer,
+    },
+    /// Write the buffer at `offset`.
+    Write {
+        /// Where to begin.
+        offset: u64,
+        /// What to write.
+        buffer: Buffer,
+    },
+    /// Make durable what completed before this was submitted.
+    Sync(SyncKind),
+}
+
+/// One piece of work on one file.
+#[derive(Debug)]
+pub struct Request {
+    /// Comes back in the completion; the queue does not read it.
+    pub tag: u64,
+    /// The file.
+    pub file: Arc<dyn File>,
+    /// The work.
+    pub work: Work,
+}
+
+/// A request's end.
+#[derive(Debug)]
+pub struct Completion {
+    /// The request's tag.
+    pub tag: u64,
+    /// The request's buffer, filled if it was a read that succeeded.
+    pub buffer: Option<Buffer>,
+    /// Success means all of it; a short transfer is continued inside or an error.
+    pub result: Result<()>,
+}
+
+/// A place to submit requests and collect completions, which may come in any order. Dropping a
+/// queue waits for what is in flight.
+pub trait Queue: Send {
+    /// Takes a request. It may be held back until [`Queue::poll`] or [`Queue::wait`], so that
+    /// many go to the kernel in one call.
+    ///
+    /// # Errors
+    /// `Err` hands the request back when as many are in flight as the queue has room for.
+    fn submit(&mut self, request: Request) -> std::result::Result<(), Request>;
+
+    /// Starts what was held back and moves the completions that are there to `into`, without
+    /// blocking. Returns how many.
+    fn poll(&mut self, into: &mut Vec<Completion>) -> Result<usize>;
+
+    /// The same, but blocks until at least `count` (or all that is in flight, if fewer) are done.
+    fn wait(&mut self, count: usize, into: &mut Vec<Completion>) -> Result<usize>;
+
+    /// How many requests were taken and not yet handed back.
+    fn in_flight(&self) -> usize;
+}

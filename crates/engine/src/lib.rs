@@ -1,0 +1,1 @@
+//! The contract that every storage engine answers.

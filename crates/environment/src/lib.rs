@@ -1,0 +1,96 @@
+//! Clock, randomness and threads: the one place a Thermocline process takes them from.
+//!
+//! Everything that would make a run differ from its replay comes through an [`Environment`] that is
+//! handed in. The lint `disallowed_methods` (see `clippy.toml`) refuses the standard library's own
+//! clocks, sleeps and spawns everywhere else. [`Environment::real`] is what a process uses;
+//! [`Environment::simulated`] is what a test uses: its clock moves only when told, and its
+//! randomness follows from one seed.
+//!
+//! Nothing here touches storage; that is the `device` crate's.
+
+mod clock;
+mod random;
+mod threads;
+
+pub use clock::{Clock, ManualClock, Monotonic, SystemClock};
+pub use random::{Random, Seed};
+pub use threads::{JoinHandle, Threads};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a component gets its time, its randomness and its threads. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    clock: Arc<dyn Clock>,
+    seed: Seed,
+    threads: Threads,
+}
+
+impl Environment {
+    /// The operating system's clock and threads, and a seed drawn from its entropy.
+    pub fn real() -> Self {
+        Self { clock: Arc::new(SystemClock), seed: Seed::from_entropy(), threads: Threads }
+    }
+
+    /// A clock that moves only when the returned handle moves it, and randomness from `seed`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let (env, clock) = thermocline_environment::Environment::simulated(7);
+    /// let before = env.now();
+    /// clock.advance(Duration::from_millis(5));
+    /// assert_eq!(env.now() - before, Duration::from_millis(5));
+    /// ```
+    pub fn simulated(seed: u64) -> (Self, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::default());
+        let env = Self { clock: clock.clone(), seed: Seed::from(seed), threads: Threads };
+        (env, clock)
+    }
+
+    /// The real environment with a seed that is chosen, so that what is random can be replayed.
+    pub fn seeded(seed: u64) -> Self {
+        Self { seed: Seed::from(seed), ..Self::real() }
+    }
+
+    /// The monotonic clock.
+    pub fn now(&self) -> Monotonic {
+        self.clock.monotonic()
+    }
+
+    /// The wall clock, as time since the Unix epoch. It may jump, also backwards.
+    pub fn wall(&self) -> Duration {
+        self.clock.wall()
+    }
+
+    /// The wall clock in whole milliseconds since the Unix epoch.
+    pub fn wall_ms(&self) -> u64 {
+        u64::try_from(self.wall().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Blocks the calling thread for `duration` of this environment's time.
+    pub fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration);
+    }
+
+    /// A generator for one purpose. The same seed and the same `purpose` give the same numbers,
+    /// whatever other generators were made before.
+    pub fn random(&self, purpose: &str) -> Random {
+        self.seed.stream(purpose)
+    }
+
+    /// The seed that replays this environment's randomness.
+    pub fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// Starts a named thread. Its handle must be joined; a component that starts a thread stops it
+    /// on close.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> std::io::Result<JoinHandle<T>> {
+        self.threads.spawn(name, work)
+    }
+}

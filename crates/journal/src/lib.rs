@@ -1,0 +1,1 @@
+//! The write-ahead journal: hash-chained records, group commit, three durabilities.

@@ -1,0 +1,1 @@
+//! Engine memory: an ordered concurrent map, snapshotted; the oracle of the others.

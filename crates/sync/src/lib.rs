@@ -1,0 +1,1 @@
+//! Atomics and cells switchable between std, loom and shuttle, and the epoch framework.

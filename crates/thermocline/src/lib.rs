@@ -1,0 +1,1 @@
+//! Thermocline: a key-value store for data larger than memory and skewed.
