@@ -23,9 +23,22 @@ impl SeqNo {
     }
 
     /// The number after this one.
+    ///
+    /// # Panics
+    /// After [`SeqNo::MAX`], which no count of writes reaches; a number that was decoded may, so it
+    /// goes through [`SeqNo::checked_next`].
     #[must_use]
     pub const fn next(self) -> Self {
+        assert!(self.0 < u64::MAX, "sequence numbers ran out");
         Self(self.0 + 1)
+    }
+
+    /// The number after this one, unless this is [`SeqNo::MAX`].
+    pub const fn checked_next(self) -> Option<Self> {
+        match self.0.checked_add(1) {
+            Some(next) => Some(Self(next)),
+            None => None,
+        }
     }
 }
 
