@@ -1,6 +1,7 @@
 //! Laws of the encodings: what is written is read, and anything else is refused without a panic.
 //!
-//! A failing case prints its input and is kept in `proptest-regressions/`, which replays first.
+//! A failing case prints its input and is kept in `codec.proptest-regressions`, which
+//! replays first by `cargo test -p thermocline-codec --test codec`.
 
 use proptest::prelude::*;
 use thermocline_codec::{
