@@ -40,8 +40,10 @@ pub enum Error {
         name: String,
     },
     /// A name outside the strict pattern.
-    #[error("{name:?} is no name for a file here: parts of letters, digits, '.', '_' and '-', \
-             not beginning with a dot, parted by '/'")]
+    #[error(
+        "{name:?} is no name for a file here: parts of letters, digits, '.', '_' and '-', \
+             not beginning with a dot, parted by '/'"
+    )]
     BadName {
         /// The name.
         name: String,

@@ -1,1 +1,48 @@
 //! The contract that every storage engine answers.
+//!
+//! ```text
+//!   Db, conformance suite, bench          know an engine only through
+//!        |  apply · get · rmw · view · flush · checkpoint · persisted · stats · close
+//!      dyn Engine                          opened with a
+//!        |
+//!      Host: device · workers · environment · telemetry · sequence · barrier · memory budget
+//! ```
+//!
+//! # Laws
+//! - L1 *Replay law.* Applying again, in sequence-number order, whatever lies above
+//!   [`Engine::persisted`] after a crash gives the state before the crash.
+//! - L2 *Read your writes.* Once `apply` or `rmw` has returned, every later `get` anywhere in the
+//!   process sees it or something newer, and so does every later [`View`].
+//! - L3 *Prefix.* Before an engine makes any effect of write `s` durable it calls
+//!   [`Barrier::reach`] with `s`, so that no store is ever ahead of its journal.
+//! - L4 *Views are snapshots.* A [`View`] shows all writes up to its [`Pin`] and none above it,
+//!   for as long as it lives.
+//! - L5 *Errors are values.* A write that failed is never acknowledged; after a failed write or
+//!   sync the engine refuses writes ([`Error::ReadOnly`]) until it is opened again.
+//! - L6 *Same key, one at a time.* The host never calls `apply` for one key from two threads at
+//!   once with numbers that are out of order: per key, calls come in sequence-number order. (An
+//!   engine used alone, without a host that locks keys, may be given more freedom by its own API.)
+
+mod barrier;
+mod batch;
+mod budget;
+mod contract;
+mod error;
+mod host;
+mod limits;
+mod range;
+mod sequence;
+mod stats;
+
+pub use barrier::{Barrier, NoJournal};
+pub use batch::Op;
+pub use budget::MemoryBudget;
+pub use contract::{Capabilities, Change, Cursor, Engine, Operator, View};
+pub use error::{Error, Result};
+pub use host::Host;
+pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, check_key, check_value};
+pub use range::{Direction, KeyRange};
+pub use sequence::{Pin, Sequence, Ticket};
+pub use stats::Stats;
+
+pub use codec::{Corruption, SeqNo};

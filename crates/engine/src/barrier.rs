@@ -1,0 +1,24 @@
+//! The rule that no engine's files run ahead of the journal.
+
+use codec::SeqNo;
+
+use crate::error::Result;
+
+/// Makes the journal durable before an engine's own files are.
+pub trait Barrier: Send + Sync {
+    /// Returns once every write up to `seqno` is durable in the journal.
+    ///
+    /// # Errors
+    /// The journal failed; the engine must not make the write durable either.
+    fn reach(&self, seqno: SeqNo) -> Result<()>;
+}
+
+/// The barrier of an engine that is used without a journal.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoJournal;
+
+impl Barrier for NoJournal {
+    fn reach(&self, _seqno: SeqNo) -> Result<()> {
+        Ok(())
+    }
+}

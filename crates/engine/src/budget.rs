@@ -1,0 +1,60 @@
+//! How much memory an engine may use, and how much it does.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::error::{Error, Result};
+
+/// One engine's share of the database's memory. The limit may move while the engine runs.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    limit: AtomicU64,
+    used: AtomicU64,
+}
+
+impl MemoryBudget {
+    /// A budget of `limit` bytes, none of it used.
+    pub fn new(limit: u64) -> Self {
+        Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0) }
+    }
+
+    /// The budget in bytes.
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Relaxed)
+    }
+
+    /// Changes the budget. What is used above it is not taken back here: the engine sees it on
+    /// its next look.
+    pub fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Relaxed);
+    }
+
+    /// Bytes in use, as the engine counts them.
+    pub fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// Counts `bytes` more as used, or refuses if that would pass the limit. Two threads at once
+    /// may pass it by one request each, never by more.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn charge(&self, bytes: u64) -> Result<()> {
+        let limit = self.limit();
+        if self.used().saturating_add(bytes) > limit {
+            return Err(Error::OutOfMemory { limit });
+        }
+        self.used.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Counts `bytes` as used even above the limit (recovery, which must not refuse what was
+    /// acknowledged).
+    pub fn charge_anyway(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Relaxed);
+    }
+
+    /// Gives `bytes` back.
+    pub fn release(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Relaxed);
+    }
+}

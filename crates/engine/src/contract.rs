@@ -1,0 +1,117 @@
+//! The trait that `Db`, the server, the benchmark and the conformance suite know an engine by.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+
+use crate::batch::Op;
+use crate::error::Result;
+use crate::range::{Direction, KeyRange};
+use crate::sequence::Pin;
+use crate::stats::Stats;
+
+/// What an engine can do beyond the minimum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Its name, as users write it.
+    pub name: &'static str,
+    /// Whether it keeps keys in order, hence scans and shows snapshots.
+    pub ordered: bool,
+}
+
+/// What a read-modify-write decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The key has this value from now on.
+    Put(Vec<u8>),
+    /// The key is gone from now on.
+    Delete,
+    /// Nothing changes.
+    Keep,
+}
+
+/// The function of a read-modify-write. An engine may call it several times for one `rmw` (when
+/// it loses a race and starts anew); only the last call counts, so it keeps no sums of its own.
+pub trait Operator {
+    /// Changes the value where it lies, without changing its length. `false` declines, and
+    /// [`Operator::update`] is called instead.
+    fn update_in_place(&mut self, _value: &mut [u8]) -> bool {
+        false
+    }
+
+    /// Decides from the present value; `None` where there is none.
+    fn update(&mut self, value: Option<&[u8]>) -> Change;
+}
+
+impl<F: FnMut(Option<&[u8]>) -> Change> Operator for F {
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        self(value)
+    }
+}
+
+/// A walk over pairs. It shows one moment (law L4) and may be kept as long as one likes, at the
+/// price of the old versions that it holds back.
+pub trait Cursor: Send {
+    /// The next pair, or `None` at the end; after an error or the end it stays there.
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
+}
+
+/// A snapshot of one engine at one moment.
+pub trait View: Send + Sync {
+    /// The key's value at that moment replaces what is in `into`; `false` if it had none.
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
+
+    /// The pairs of `range` at that moment.
+    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
+}
+
+/// A storage engine, opened. All calls may come from any number of threads at once, within law L6.
+pub trait Engine: Send + Sync {
+    /// What it is and can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The key's present value replaces what is in `into`; `false` if it has none.
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
+
+    /// Many keys at once, so that an engine on a disk overlaps its reads. `found` is called with
+    /// each key's index, in any order.
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let mut value = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            let present = self.get(key, &mut value)?;
+            found(index, present.then_some(value.as_slice()));
+        }
+        Ok(())
+    }
+
+    /// Applies the steps of write `seqno`; all of them or, with an error, none that a later read
+    /// or recovery could see beside the others' absence. A number at or below
+    /// [`Engine::persisted`], or one applied before, changes nothing (replay).
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()>;
+
+    /// Atomically replaces the key's value by what `operator` makes of it.
+    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()>;
+
+    /// A snapshot at `pin`, which the host took from the sequence that the engine was opened with.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unordered`] from an engine that keeps no order.
+    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>>;
+
+    /// Makes everything applied before the call durable in the engine's own files.
+    fn flush(&self) -> Result<()>;
+
+    /// Writes a whole, openable copy of what was applied before the call to `into`, while running.
+    fn checkpoint(&self, into: Arc<dyn device::Device>) -> Result<()>;
+
+    /// Every write up to this number is durable in the engine's own files; the journal may
+    /// forget it.
+    fn persisted(&self) -> SeqNo;
+
+    /// Figures about itself.
+    fn stats(&self) -> Stats;
+
+    /// Stops its background work and releases its files, without flushing. Later calls get
+    /// [`crate::Error::Closed`].
+    fn close(&self) -> Result<()>;
+}

@@ -1,0 +1,74 @@
+//! What can go wrong in an engine, by what the caller does about it.
+
+use std::sync::Arc;
+
+use codec::Corruption;
+
+use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+
+/// The engines' result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A typed failure. Cheap to clone, since the one that stopped a store is reported again by every
+/// later write.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The key is longer than any engine takes.
+    #[error("a key of {bytes} bytes is too long: at most {KEY_BYTES_MAX} are allowed")]
+    KeyTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The value is longer than any engine takes.
+    #[error("a value of {bytes} bytes is too long: at most {VALUE_BYTES_MAX} are allowed")]
+    ValueTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The engine keeps no order, so it cannot scan or show a snapshot.
+    #[error("engine {engine} keeps no order: scans and snapshots want one of {ordered}")]
+    Unordered {
+        /// The engine that was asked.
+        engine: &'static str,
+        /// The engines that can, in words.
+        ordered: &'static str,
+    },
+    /// The memory budget is used up and the engine has nowhere else to put data.
+    #[error(
+        "the memory budget of {limit} bytes is used up: raise it, delete something, or use \
+             an engine that keeps its data on disk"
+    )]
+    OutOfMemory {
+        /// The budget.
+        limit: u64,
+    },
+    /// Stored bytes are not what was written.
+    #[error("damaged data: {0}")]
+    Corruption(#[from] Corruption),
+    /// The storage failed.
+    #[error(transparent)]
+    Device(#[from] device::Error),
+    /// An earlier failure stopped all writes; open the store again to go on.
+    #[error("the store is read-only since a write failed: {cause}")]
+    ReadOnly {
+        /// That failure.
+        cause: Arc<Error>,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// The journal failed.
+    #[error("the journal failed: {0}")]
+    Journal(String),
+}
+
+impl Error {
+    /// The error that later writes get once this one stopped the store.
+    #[must_use]
+    pub fn poisoning(&self) -> Self {
+        match self {
+            Self::ReadOnly { .. } => self.clone(),
+            other => Self::ReadOnly { cause: Arc::new(other.clone()) },
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Ranges of keys.
+
+use std::ops::{Bound, RangeBounds};
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the smallest key up.
+    Forward,
+    /// From the largest key down.
+    Backward,
+}
+
+/// A range of keys in byte order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The lower end.
+    pub start: Bound<Vec<u8>>,
+    /// The upper end.
+    pub end: Bound<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub fn all() -> Self {
+        Self { start: Bound::Unbounded, end: Bound::Unbounded }
+    }
+
+    /// The keys that begin with `prefix`.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let mut after = prefix.to_vec();
+        while after.last() == Some(&u8::MAX) {
+            after.pop();
+        }
+        let end = match after.last_mut() {
+            Some(last) => {
+                *last += 1;
+                Bound::Excluded(after)
+            }
+            None => Bound::Unbounded,
+        };
+        Self { start: Bound::Included(prefix.to_vec()), end }
+    }
+
+    /// A copy of any range of byte strings.
+    pub fn of<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Self {
+        let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+        Self { start: owned(range.start_bound()), end: owned(range.end_bound()) }
+    }
+
+    /// Whether `key` lies in it.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        let above = match &self.start {
+            Bound::Included(start) => key >= start.as_slice(),
+            Bound::Excluded(start) => key > start.as_slice(),
+            Bound::Unbounded => true,
+        };
+        above && !self.ends_before(key)
+    }
+
+    /// Whether `key` lies above the upper end.
+    pub fn ends_before(&self, key: &[u8]) -> bool {
+        match &self.end {
+            Bound::Included(end) => key > end.as_slice(),
+            Bound::Excluded(end) => key >= end.as_slice(),
+            Bound::Unbounded => false,
+        }
+    }
+
+    /// Whether no key can lie in it, its ends being in the wrong order.
+    pub fn is_empty(&self) -> bool {
+        match (&self.start, &self.end) {
+            (Bound::Included(start), Bound::Included(end)) => start > end,
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end))
+            | (Bound::Excluded(start), Bound::Included(end)) => start >= end,
+            _ => false,
+        }
+    }
+}

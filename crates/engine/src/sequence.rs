@@ -1,0 +1,170 @@
+//! The order of writes: numbers, how far they are all applied, and what snapshots hold back.
+//!
+//! 1. A writer takes a [`Ticket`], applies its write under the ticket's number, and drops it.
+//! 2. `visible` is the largest number such that it and all below are finished. It moves when the
+//!    oldest unfinished ticket is dropped.
+//! 3. A [`Pin`] waits for the tickets begun before it, then stands at `visible`.
+//! 4. An engine may drop a version of a key once a newer one is at or below [`Sequence::horizon`].
+//!
+//! # Invariants
+//! - I1. A pin's number is at least that of every write acknowledged before the pin was taken.
+//! - I2. No write at or below a pin's number finishes after the pin was taken.
+//! - I3. `horizon()` never exceeds the number of a pin that is held, nor that of a later one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+use codec::SeqNo;
+use parking_lot::Mutex;
+
+/// Tickets that may be open at once before another has to wait; a power of two.
+const OPEN_TICKETS_MAX: usize = 4096;
+
+/// Numbers the writes of a database.
+#[derive(Debug)]
+pub struct Sequence {
+    next: AtomicU64,
+    visible: AtomicU64,
+    /// Slot `n % OPEN_TICKETS_MAX` holds `n` once write `n` is finished.
+    finished: Box<[AtomicU64]>,
+    /// Pins that are held or about to be; see [`Sequence::horizon`] for why it is apart.
+    pin_count: AtomicUsize,
+    pins: Mutex<BTreeMap<u64, usize>>,
+}
+
+impl Sequence {
+    /// A sequence whose first write is the one after `last`.
+    pub fn starting_after(last: SeqNo) -> Self {
+        let finished = (0..OPEN_TICKETS_MAX).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            next: AtomicU64::new(last.get() + 1),
+            visible: AtomicU64::new(last.get()),
+            finished,
+            pin_count: AtomicUsize::new(0),
+            pins: Mutex::default(),
+        }
+    }
+
+    /// Takes the next number. Spins while [`OPEN_TICKETS_MAX`] older writes are unfinished.
+    pub fn begin(&self) -> Ticket<'_> {
+        let number = self.next.fetch_add(1, SeqCst);
+        self.wait_until_visible(number.saturating_sub(OPEN_TICKETS_MAX as u64));
+        Ticket { sequence: self, number }
+    }
+
+    /// The number that was taken last.
+    pub fn last(&self) -> SeqNo {
+        SeqNo::new(self.next.load(SeqCst) - 1)
+    }
+
+    /// Every write up to this number is finished.
+    pub fn visible(&self) -> SeqNo {
+        SeqNo::new(self.visible.load(SeqCst))
+    }
+
+    /// Pins the present moment. Waits for the writes that have begun; they are short.
+    pub fn pin(self: &Arc<Self>) -> Arc<Pin> {
+        self.pin_count.fetch_add(1, SeqCst);
+        self.wait_until_visible(self.last().get());
+        let mut pins = self.pins.lock();
+        let number = self.visible.load(SeqCst);
+        *pins.entry(number).or_default() += 1;
+        drop(pins);
+        Arc::new(Pin { sequence: Arc::clone(self), number })
+    }
+
+    /// No snapshot, present or future, stands below this number.
+    pub fn horizon(&self) -> SeqNo {
+        // `visible` is read before the count: a pin that is not counted yet will read `visible`
+        // later than this, and find at least as much. Both orders are sequentially consistent.
+        let visible = self.visible.load(SeqCst);
+        if self.pin_count.load(SeqCst) == 0 {
+            return SeqNo::new(visible);
+        }
+        let pins = self.pins.lock();
+        let oldest = pins.keys().next().copied().unwrap_or(visible);
+        SeqNo::new(oldest.min(visible))
+    }
+
+    /// The oldest snapshot that is held, if any: what keeps old versions alive.
+    pub fn oldest_pin(&self) -> Option<SeqNo> {
+        self.pins.lock().keys().next().copied().map(SeqNo::new)
+    }
+
+    fn wait_until_visible(&self, number: u64) {
+        let backoff = crossbeam_utils::Backoff::new();
+        while self.visible.load(SeqCst) < number {
+            backoff.snooze();
+        }
+    }
+
+    fn slot(&self, number: u64) -> &AtomicU64 {
+        &self.finished[number as usize % OPEN_TICKETS_MAX]
+    }
+
+    /// Marks `number` finished and moves `visible` over all that are. Two that finish at once
+    /// must not both miss the other: each stores its slot before it loads the neighbour's, in one
+    /// total order, so the later of the two sees both.
+    fn finish(&self, number: u64) {
+        self.slot(number).store(number, SeqCst);
+        loop {
+            let visible = self.visible.load(SeqCst);
+            let next = visible + 1;
+            if self.slot(next).load(SeqCst) != next {
+                return;
+            }
+            // Whoever loses this exchange looks again: the winner may stop just short.
+            let _ = self.visible.compare_exchange(visible, next, SeqCst, SeqCst);
+        }
+    }
+}
+
+/// A number taken and not yet finished. Dropping it finishes it, also where the write failed, so
+/// that later writes become visible.
+#[derive(Debug)]
+pub struct Ticket<'a> {
+    sequence: &'a Sequence,
+    number: u64,
+}
+
+impl Ticket<'_> {
+    /// The write's number.
+    pub fn seqno(&self) -> SeqNo {
+        SeqNo::new(self.number)
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.sequence.finish(self.number);
+    }
+}
+
+/// A moment that engines must be able to show for as long as this is held.
+#[derive(Debug)]
+pub struct Pin {
+    sequence: Arc<Sequence>,
+    number: u64,
+}
+
+impl Pin {
+    /// Every write up to this number is shown, none above it.
+    pub fn seqno(&self) -> SeqNo {
+        SeqNo::new(self.number)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let mut pins = self.sequence.pins.lock();
+        if let Some(count) = pins.get_mut(&self.number) {
+            *count -= 1;
+            if *count == 0 {
+                pins.remove(&self.number);
+            }
+        }
+        drop(pins);
+        self.sequence.pin_count.fetch_sub(1, SeqCst);
+    }
+}

@@ -1,0 +1,17 @@
+//! What an engine tells about itself.
+
+/// Figures of one engine at one moment. They are read without stopping anything, so they may be
+/// a little apart from each other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Live keys, if the engine counts them.
+    pub live_keys: Option<u64>,
+    /// Bytes of live keys and values, if the engine counts them.
+    pub live_bytes: Option<u64>,
+    /// Bytes of memory in use.
+    pub memory_bytes: u64,
+    /// Bytes of files.
+    pub disk_bytes: u64,
+    /// What is particular to the engine, by name.
+    pub detail: Vec<(&'static str, u64)>,
+}
