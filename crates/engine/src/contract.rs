@@ -84,6 +84,15 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
+    /// Asked before a write is journaled: whether `apply` will take it. It may block for a while to
+    /// slow writers down; once it has said yes, `apply` does not refuse for want of memory.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfMemory`], [`crate::Error::ReadOnly`], [`crate::Error::Closed`].
+    fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
+        Ok(())
+    }
+
     /// Applies the steps of write `seqno`; all of them or, with an error, none that a later read
     /// or recovery could see beside the others' absence. A number at or below
     /// [`Engine::persisted`], or one applied before, changes nothing (replay).
