@@ -62,6 +62,20 @@ pub enum Error {
         /// The end of the range that was to be read.
         end: u64,
     },
+    /// A write to a direct file that does not begin and end on a multiple of its alignment.
+    #[error(
+        "{name}: a direct write of {len} bytes at {offset} is not in multiples of {alignment} bytes"
+    )]
+    Unaligned {
+        /// The file.
+        name: String,
+        /// Where the write was to begin.
+        offset: u64,
+        /// How many bytes it was to carry.
+        len: usize,
+        /// [`crate::File::alignment`].
+        alignment: usize,
+    },
     /// Anything else that the operating system said.
     #[error("{operation:?} of {name} failed: {}", io::Error::from_raw_os_error(*code))]
     Io {

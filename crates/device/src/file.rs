@@ -1,5 +1,6 @@
 //! An open file, by blocking calls.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 
@@ -47,7 +48,9 @@ pub struct Space {
 
 /// An open file. Calls block, may come from many threads at once, and are whole or an error:
 /// a short transfer is continued or reported, never passed off as success.
-pub trait File: Send + Sync + Debug {
+///
+/// [`Any`] lets a wrapping device find its own files again among those that a queue is given.
+pub trait File: Any + Send + Sync + Debug {
     /// Fills `into` from `offset`. On a direct device, fastest when offset, length and memory are
     /// multiples of [`File::alignment`]; otherwise it goes through a bounce buffer.
     ///
@@ -77,7 +80,8 @@ pub trait File: Send + Sync + Debug {
     /// the file's length to it.
     fn allocate(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// Gives the room of a range back; it then reads as zeros.
+    /// Gives the room of a range back; what of it lies in the file then reads as zeros, and the
+    /// length stays.
     fn punch(&self, offset: u64, len: u64) -> Result<()>;
 
     /// The unit of direct I/O in bytes: 1 where there is none.

@@ -13,18 +13,25 @@
 //! - I3. A buffer given to a queue belongs to the device until its completion hands it back.
 
 mod accounting;
+mod blocking_queue;
 mod buffer;
 mod error;
 mod file;
+mod memory;
 mod name;
 mod queue;
+mod system;
+#[cfg(test)]
+mod tests;
 
 pub use accounting::{Accounting, IoCounts};
 pub use buffer::Buffer;
 pub use error::{Error, Operation as FailedOperation, Result};
 pub use file::{Entry, File, Mode, Space, SyncKind};
+pub use memory::memory;
 pub use name::{check_name, join};
 pub use queue::{Completion, Queue, Request, Work};
+pub use system::{Io, Options, open};
 
 use std::fmt::Debug;
 use std::sync::Arc;

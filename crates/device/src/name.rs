@@ -25,6 +25,19 @@ pub fn check_name(name: &str) -> Result<()> {
     }
 }
 
+/// [`check_name`], and not the root.
+///
+/// # Errors
+/// [`Error::BadName`].
+pub(crate) fn check_below_root(name: &str) -> Result<()> {
+    if name.is_empty() { Err(Error::BadName { name: String::new() }) } else { check_name(name) }
+}
+
+/// The directory that a checked name lies in, and its last part.
+pub(crate) fn split(name: &str) -> (&str, &str) {
+    name.rsplit_once('/').unwrap_or(("", name))
+}
+
 /// `dir` and `name` as one name; `dir` may be the root.
 pub fn join(dir: &str, name: &str) -> String {
     if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }

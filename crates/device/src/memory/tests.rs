@@ -1,0 +1,3 @@
+//! The memory device against the shared suite.
+
+crate::tests::suite!(memory, || (crate::memory(), ()));

@@ -1,0 +1,155 @@
+//! Descriptors of files and directories beneath one directory, never outside it.
+//!
+//! Names are checked by their pattern before they come here, so none holds `..` or begins with a
+//! slash. What is left to guard against are symbolic links that someone planted in the directory:
+//!
+//! 1. `openat2` refuses them in the kernel, in one call.
+//! 2. Where the kernel has no `openat2` or a sandbox refuses it, the name is walked part by part
+//!    and each part is opened with `O_NOFOLLOW`.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rustix::fs::{self, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Operation, Result};
+use crate::file::Space;
+use crate::name::split;
+
+use super::errors::explain;
+
+/// Files are readable by their owner's group; only the owner writes.
+const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
+/// The same for directories.
+pub(super) const DIR_MODE: Mode = Mode::from_raw_mode(0o750);
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+/// An open directory.
+#[derive(Debug)]
+pub(super) struct Root {
+    fd: OwnedFd,
+    /// Set once the kernel turned out to have no `openat2`.
+    walks: Arc<AtomicBool>,
+}
+
+/// A directory beneath a root, or the root itself.
+pub(super) enum Directory<'a> {
+    Root(BorrowedFd<'a>),
+    Below(OwnedFd),
+}
+
+impl AsFd for Directory<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Root(fd) => *fd,
+            Self::Below(fd) => fd.as_fd(),
+        }
+    }
+}
+
+impl Root {
+    /// Opens the directory at `path`, which is made if missing.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        std::fs::create_dir_all(path).map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            explain(Operation::Open, &name, errno)
+        })?;
+        let fd = fs::open(path, DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| explain(Operation::Open, &name, errno))?;
+        Ok(Self { fd, walks: Arc::default() })
+    }
+
+    /// The directory `dir` beneath this one, as a root of its own.
+    pub(super) fn below(&self, dir: &str) -> Result<Self> {
+        let name = if dir.is_empty() { "." } else { dir };
+        let fd = self.resolve(name, DIRECTORY).map_err(|e| explain(Operation::Open, dir, e))?;
+        Ok(Self { fd, walks: self.walks.clone() })
+    }
+
+    /// The file `name`.
+    pub(super) fn open_file(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
+        self.resolve(name, flags).map_err(|errno| explain(Operation::Open, name, errno))
+    }
+
+    /// The directory `dir`; errors name `dir`.
+    pub(super) fn directory(&self, dir: &str, operation: Operation) -> Result<Directory<'_>> {
+        self.directory_for(dir, dir, operation)
+    }
+
+    /// The directory that `name` lies in, and the last part of `name`; errors name `name`.
+    pub(super) fn parent<'a>(
+        &self,
+        name: &'a str,
+        operation: Operation,
+    ) -> Result<(Directory<'_>, &'a str)> {
+        let (dir, last) = split(name);
+        Ok((self.directory_for(dir, name, operation)?, last))
+    }
+
+    fn directory_for(&self, dir: &str, name: &str, operation: Operation) -> Result<Directory<'_>> {
+        if dir.is_empty() {
+            return Ok(Directory::Root(self.fd.as_fd()));
+        }
+        let fd = self.resolve(dir, DIRECTORY).map_err(|errno| explain(operation, name, errno))?;
+        Ok(Directory::Below(fd))
+    }
+
+    /// Opens `name`, following no symbolic link on the way.
+    fn resolve(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        if self.walks.load(Relaxed) {
+            return self.walk(name, flags);
+        }
+        let mode = if flags.contains(OFlags::CREATE) { FILE_MODE } else { Mode::empty() };
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        match fs::openat2(&self.fd, name, flags, mode, beneath) {
+            Err(Errno::NOSYS) => {
+                self.walks.store(true, Relaxed);
+                self.walk(name, flags)
+            }
+            // A sandbox that refuses the call, or a file that refuses to be opened: the walk
+            // tells which.
+            Err(Errno::PERM) => self.walk(name, flags),
+            outcome => outcome,
+        }
+    }
+
+    fn walk(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let (dirs, last) = split(name);
+        let mut held: Option<OwnedFd> = None;
+        for part in dirs.split('/').filter(|part| !part.is_empty()) {
+            let from = held.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+            let step = DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            held = Some(fs::openat(from, part, step, Mode::empty())?);
+        }
+        let from = held.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+        fs::openat(from, last, flags | OFlags::NOFOLLOW, FILE_MODE)
+    }
+
+    /// Room on the file system.
+    pub(super) fn space(&self) -> Result<Space> {
+        let stat = fs::fstatvfs(&self.fd).map_err(|e| explain(Operation::Metadata, "", e))?;
+        let unit = stat.f_frsize;
+        Ok(Space {
+            total: stat.f_blocks.saturating_mul(unit),
+            free: stat.f_bavail.saturating_mul(unit),
+        })
+    }
+
+    /// From now on as if the kernel had no `openat2`.
+    #[cfg(test)]
+    pub(super) fn without_openat2(self) -> Self {
+        self.walks.store(true, Relaxed);
+        self
+    }
+}
+
+/// `errno` in a call about `name`.
+pub(super) fn metadata_error(name: &str) -> impl Fn(Errno) -> Error + '_ {
+    move |errno| explain(Operation::Metadata, name, errno)
+}

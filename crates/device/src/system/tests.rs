@@ -1,0 +1,61 @@
+//! The operating system's devices against the shared suite, and their guard of the root.
+
+use std::sync::Arc;
+
+use super::*;
+
+fn buffered() -> (Arc<dyn Device>, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    (open(dir.path(), Options::default()).unwrap(), dir)
+}
+
+fn buffered_without_openat2() -> (Arc<dyn Device>, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::open(dir.path()).unwrap().without_openat2();
+    let device = SystemDevice { root, io: Io::Buffered, accounting: Arc::default() };
+    (Arc::new(device), dir)
+}
+
+crate::tests::suite!(through_the_page_cache, super::buffered);
+crate::tests::suite!(through_the_page_cache_without_openat2, super::buffered_without_openat2);
+
+#[test]
+fn symbolic_links_are_not_followed() {
+    let outside = tempfile::tempdir().unwrap();
+    for (device, dir) in [buffered(), buffered_without_openat2()] {
+        device.create_dir("inside").unwrap();
+        std::os::unix::fs::symlink(outside.path(), dir.path().join("out")).unwrap();
+        let secret = outside.path().join("secret");
+        rustix::fs::open(&secret, OFlags::CREATE, 0o600.into()).unwrap();
+        std::os::unix::fs::symlink(&secret, dir.path().join("file")).unwrap();
+        std::os::unix::fs::symlink("inside", dir.path().join("round")).unwrap();
+
+        for name in ["out/secret", "file", "round/new"] {
+            assert!(device.open(name, Mode::Read).is_err(), "{name}");
+            assert!(device.open(name, Mode::Create).is_err(), "{name}");
+        }
+        for name in ["out", "round"] {
+            assert!(device.list(name).is_err(), "{name}");
+            assert!(device.sync_dir(name).is_err(), "{name}");
+            assert!(device.create_dir(&format!("{name}/d")).is_err(), "{name}");
+            assert!(device.subdevice(name).is_err(), "{name}");
+            assert!(device.remove_dir(name).is_err(), "{name}");
+        }
+        assert!(device.rename("inside", "out/inside").is_err());
+        assert!(device.link("out/secret", "secret").is_err());
+        assert!(device.remove("out/secret").is_err());
+        device.create_dir("doomed").unwrap();
+        std::os::unix::fs::symlink(outside.path(), dir.path().join("doomed/out")).unwrap();
+        device.remove_dir("doomed").unwrap();
+        assert!(secret.exists(), "what lies outside is untouched");
+    }
+}
+
+#[test]
+fn foreign_names_are_passed_over() {
+    let (device, dir) = buffered();
+    for name in [".hidden", "with space", "ok"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    assert_eq!(device.list("").unwrap(), [Entry { name: "ok".to_owned(), is_dir: true }]);
+}
