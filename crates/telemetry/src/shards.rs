@@ -1,0 +1,47 @@
+//! Spreads a number over one cell per processor, so that threads do not fight for a cache line.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crossbeam_utils::CachePadded;
+
+/// More shards cost memory and a longer sum, and no longer lower contention by much.
+const SHARDS_MAX: usize = 16;
+
+/// One cell per processor (up to [`SHARDS_MAX`]), each on cache lines of its own.
+#[derive(Debug)]
+pub(crate) struct Shards<T>(Box<[CachePadded<T>]>);
+
+impl<T> Shards<T> {
+    pub(crate) fn new(mut cell: impl FnMut() -> T) -> Self {
+        Self((0..count()).map(|_| CachePadded::new(cell())).collect())
+    }
+
+    /// The calling thread's cell. Other threads may share it.
+    pub(crate) fn mine(&self) -> &T {
+        // The count is a power of two.
+        &self.0[thread_number() & (self.0.len() - 1)]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|cell| &**cell)
+    }
+}
+
+fn count() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        processors.next_power_of_two().min(SHARDS_MAX)
+    })
+}
+
+/// A number per thread, dense in the order of first use, so that few threads seldom share a cell.
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
