@@ -1,0 +1,89 @@
+//! Documents name only what exists: relative links, file paths, and functions beside a path.
+//!
+//! 1. A Markdown link to a relative target must lead to a file or directory of the repository.
+//! 2. A path in backquotes that begins with a folder of the root must exist.
+//! 3. A function named as `` `path/file.rs`: `name` `` must be defined in that file.
+
+use crate::Findings;
+use crate::sources;
+
+/// Folders of the root: a quoted path that begins with one of them is held to exist.
+const ROOTS: [&str; 6] = ["crates/", "docs/", "reliability/", "fuzz/", "peers/", ".ci/"];
+
+/// Checks every Markdown file.
+pub(crate) fn check() -> Findings {
+    let mut findings = Vec::new();
+    for source in sources::texts()?.iter().filter(|source| source.is("md")) {
+        let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let mut fenced = false;
+        for (index, line) in source.text.lines().enumerate() {
+            let place = format!("{}:{}", source.path, index + 1);
+            if line.trim_start().starts_with("```") {
+                fenced = !fenced;
+            } else if !fenced {
+                check_links(line, folder, &place, &mut findings);
+                check_quoted(line, &place, &mut findings);
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn check_links(line: &str, folder: &str, place: &str, findings: &mut Vec<String>) {
+    for piece in line.split("](").skip(1) {
+        let Some((target, _)) = piece.split_once(')') else { continue };
+        let path = target.split('#').next().unwrap_or_default();
+        if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
+            continue;
+        }
+        let whole = if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") };
+        if !std::path::Path::new(&whole).exists() {
+            findings.push(format!("{place}: the link to {path} leads nowhere"));
+        }
+    }
+}
+
+fn check_quoted(line: &str, place: &str, findings: &mut Vec<String>) {
+    // Odd pieces are those between backquotes.
+    let pieces: Vec<&str> = line.split('`').collect();
+    let mut file: Option<String> = None;
+    for (index, piece) in pieces.iter().enumerate() {
+        if index % 2 == 0 {
+            // A function belongs to the file before it only across a colon or a comma.
+            if !matches!(piece.trim(), ":" | "," | "and") {
+                file = None;
+            }
+            continue;
+        }
+        if ROOTS.iter().any(|root| piece.starts_with(root)) {
+            check_path(piece, place, findings);
+            file = piece.ends_with(".rs").then(|| (*piece).to_owned());
+        } else if let Some(path) = &file {
+            check_function(path, piece, place, findings);
+        }
+    }
+}
+
+fn check_path(path: &str, place: &str, findings: &mut Vec<String>) {
+    let pattern = path.contains(['*', '<', '{', ' ', '…']) || path.contains("NAME");
+    if !pattern && !std::path::Path::new(path.trim_end_matches('/')).exists() {
+        findings.push(format!("{place}: {path} does not exist"));
+    }
+}
+
+fn check_function(path: &str, name: &str, place: &str, findings: &mut Vec<String>) {
+    let name = name.trim_end_matches("()").rsplit("::").next().unwrap_or(name);
+    let Ok(text) = std::fs::read_to_string(path) else { return };
+    let defined = |keyword: &str| {
+        text.split(keyword)
+            .skip(1)
+            .any(|rest| rest.strip_prefix(name).is_some_and(|after| !after.starts_with(continues)))
+    };
+    if !["fn ", "struct ", "enum ", "trait "].into_iter().any(defined) {
+        findings.push(format!("{place}: {path} defines no {name}"));
+    }
+}
+
+fn continues(next: char) -> bool {
+    next.is_alphanumeric() || next == '_'
+}

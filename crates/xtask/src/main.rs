@@ -1,0 +1,58 @@
+//! The small programs behind `./dev`: repository rules, dependency policy, test counting.
+//!
+//! `./dev` is the way in; this binary is what it calls. Each subcommand is one file:
+//!
+//! | command | file | does |
+//! |---|---|---|
+//! | `style` | `style.rs` | file headers, lengths, names, forbidden words |
+//! | `links` | `links.rs` | every path and function that a document names exists |
+//! | `unsafe [--write]` | `unsafety.rs` | unsafe blocks per file against the committed allowance |
+//! | `policy` | `policy.rs` | licences, sources and bans of `deny.toml` over `cargo metadata` |
+//! | `suite NAME=COMMAND...` | `suite.rs` | runs test commands and counts what passed |
+
+mod links;
+mod policy;
+mod sources;
+mod style;
+mod suite;
+mod unsafety;
+
+use std::process::ExitCode;
+
+/// What a subcommand answers: the rules that were broken, one line each, or why it could not run.
+type Findings = Result<Vec<String>, String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("", &[][..]),
+    };
+    if command == "suite" {
+        return suite::run(rest);
+    }
+    let findings = match command {
+        "style" => style::check(),
+        "links" => links::check(),
+        "unsafe" => unsafety::check(rest.iter().any(|argument| argument == "--write")),
+        "policy" => policy::check(),
+        other => Err(format!("no command {other:?}: one of style, links, unsafe, policy, suite")),
+    };
+    match findings {
+        Ok(findings) if findings.is_empty() => {
+            println!("xtask {command}: ok");
+            ExitCode::SUCCESS
+        }
+        Ok(findings) => {
+            for finding in &findings {
+                eprintln!("{finding}");
+            }
+            eprintln!("xtask {command}: {} to mend", findings.len());
+            ExitCode::FAILURE
+        }
+        Err(why) => {
+            eprintln!("xtask {command}: {why}");
+            ExitCode::from(2)
+        }
+    }
+}

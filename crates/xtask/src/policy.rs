@@ -1,0 +1,146 @@
+//! The dependency policy of `deny.toml`, applied to `cargo metadata` without the network.
+//!
+//! It judges what `cargo deny check bans licenses sources` judges, for those who have no
+//! cargo-deny (building it takes longer than the rest of the checks together); the one file of
+//! rules serves both. What it leaves to cargo-deny is the advisory database, which is online.
+//!
+//! 1. Every package's licence expression must be satisfiable with the allowed licences.
+//! 2. Every package must come from crates.io or from this repository.
+//! 3. No banned package, and no two versions of one package unless its reason is written down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::Findings;
+
+/// The rules of `deny.toml` that are judged here.
+struct Policy {
+    licences: BTreeSet<String>,
+    banned: BTreeSet<String>,
+    twice: BTreeSet<String>,
+    registries: BTreeSet<String>,
+}
+
+/// Judges the packages that the workspace resolves to.
+pub(crate) fn check() -> Findings {
+    let policy = read_policy()?;
+    let metadata = metadata()?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata: no packages")?;
+    let mut findings = Vec::new();
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let version = package["version"].as_str().unwrap_or_default();
+        versions.entry(name).or_default().insert(version);
+        judge(package, name, version, &policy, &mut findings);
+    }
+    for (name, versions) in versions {
+        if versions.len() > 1 && !policy.twice.contains(name) {
+            let list: Vec<_> = versions.into_iter().collect();
+            findings.push(format!(
+                "{name} is there in versions {}: unify them, or add it to [bans].skip with a reason",
+                list.join(" and ")
+            ));
+        }
+    }
+    Ok(findings)
+}
+
+fn judge(package: &Value, name: &str, version: &str, policy: &Policy, findings: &mut Vec<String>) {
+    if policy.banned.contains(name) {
+        findings.push(format!("{name} {version} is banned by deny.toml"));
+    }
+    if let Some(source) = package["source"].as_str()
+        && !policy.registries.contains(source.trim_start_matches("registry+"))
+    {
+        findings.push(format!("{name} {version} comes from {source}, which is not allowed"));
+    }
+    match package["license"].as_str() {
+        None => findings.push(format!("{name} {version} declares no licence")),
+        Some(expression) if !satisfied(expression, &policy.licences) => {
+            findings.push(format!("{name} {version}: licence {expression} is not allowed"));
+        }
+        Some(_) => {}
+    }
+}
+
+/// Whether an SPDX expression can be met with `allowed`: OR binds looser than AND.
+fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+    let tokens: Vec<&str> = spaced.split_whitespace().collect();
+    let mut rest = tokens.as_slice();
+    any_of(&mut rest, allowed) && rest.is_empty()
+}
+
+fn any_of(rest: &mut &[&str], allowed: &BTreeSet<String>) -> bool {
+    let mut good = all_of(rest, allowed);
+    while let Some((&"OR", after)) = rest.split_first() {
+        *rest = after;
+        good |= all_of(rest, allowed);
+    }
+    good
+}
+
+fn all_of(rest: &mut &[&str], allowed: &BTreeSet<String>) -> bool {
+    let mut good = one(rest, allowed);
+    while let Some((&"AND", after)) = rest.split_first() {
+        *rest = after;
+        good &= one(rest, allowed);
+    }
+    good
+}
+
+fn one(rest: &mut &[&str], allowed: &BTreeSet<String>) -> bool {
+    let Some((&first, after)) = rest.split_first() else { return false };
+    *rest = after;
+    if first == "(" {
+        let good = any_of(rest, allowed);
+        if let Some((&")", after)) = rest.split_first() {
+            *rest = after;
+        }
+        return good;
+    }
+    if let [with, exception, after @ ..] = *rest
+        && *with == "WITH"
+    {
+        *rest = after;
+        return allowed.contains(first) || allowed.contains(&format!("{first} WITH {exception}"));
+    }
+    allowed.contains(first)
+}
+
+fn metadata() -> Result<Value, String> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
+        .output()
+        .map_err(|error| format!("cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+fn read_policy() -> Result<Policy, String> {
+    let text =
+        std::fs::read_to_string("deny.toml").map_err(|error| format!("deny.toml: {error}"))?;
+    let rules: toml::Table =
+        toml::from_str(&text).map_err(|error| format!("deny.toml: {error}"))?;
+    let list = |section: &str, key: &str| -> BTreeSet<String> {
+        let entries = rules.get(section).and_then(|section| section.get(key));
+        let entries = entries.and_then(toml::Value::as_array).into_iter().flatten();
+        // An entry is a plain string, or a table whose `crate` is "name" or "name@version".
+        let name = |entry: &toml::Value| {
+            let name = entry.as_str().or_else(|| entry.get("crate")?.as_str())?;
+            Some(name.split('@').next().unwrap_or(name).to_owned())
+        };
+        entries.filter_map(name).collect()
+    };
+    Ok(Policy {
+        licences: list("licenses", "allow"),
+        banned: list("bans", "deny"),
+        twice: list("bans", "skip"),
+        registries: list("sources", "allow-registry"),
+    })
+}
