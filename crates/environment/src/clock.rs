@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::ops::{Add, Sub};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
@@ -48,6 +48,18 @@ pub trait Clock: Send + Sync + Debug {
     fn wall(&self) -> Duration;
     /// Returns once `duration` has passed on this clock.
     fn sleep(&self, duration: Duration);
+
+    /// Calls `waiter` each time this clock has been moved by hand, for as long as it lives, so that
+    /// what waits for a time may look at the clock again. A clock that only runs never calls.
+    fn on_move(&self, waiter: Weak<dyn Wake>) {
+        drop(waiter);
+    }
+}
+
+/// Something that waits for a point in time.
+pub trait Wake: Send + Sync {
+    /// The clock was moved. Called on the thread that moved it.
+    fn wake(&self);
 }
 
 /// The operating system's clocks.
@@ -72,10 +84,13 @@ impl Clock for SystemClock {
 
 /// A clock that stands still until it is moved. Its wall clock can be moved apart from its
 /// monotonic one, to play a machine whose date jumps.
+///
+/// A [`Clock::sleep`] on it waits for another thread to move it.
 #[derive(Debug)]
 pub struct ManualClock {
     state: Mutex<Times>,
     moved: Condvar,
+    waiters: Mutex<Vec<Weak<dyn Wake>>>,
 }
 
 #[derive(Debug)]
@@ -89,7 +104,7 @@ impl Default for ManualClock {
     fn default() -> Self {
         let wall = Duration::from_secs(1_767_225_600);
         let times = Times { monotonic: Monotonic(0), wall };
-        Self { state: Mutex::new(times), moved: Condvar::new() }
+        Self { state: Mutex::new(times), moved: Condvar::new(), waiters: Mutex::default() }
     }
 }
 
@@ -100,6 +115,14 @@ impl ManualClock {
         state.monotonic = state.monotonic + by;
         state.wall = state.wall.saturating_add(by);
         self.moved.notify_all();
+        drop(state);
+        // A waiter may ask for the time or register another waiter, so no lock is held here.
+        let waiters = {
+            let mut waiters = self.waiters.lock();
+            waiters.retain(|waiter| waiter.strong_count() > 0);
+            waiters.clone()
+        };
+        waiters.iter().filter_map(Weak::upgrade).for_each(|waiter| waiter.wake());
     }
 
     /// Sets the wall clock alone.
@@ -123,5 +146,9 @@ impl Clock for ManualClock {
         while state.monotonic < until {
             self.moved.wait(&mut state);
         }
+    }
+
+    fn on_move(&self, waiter: Weak<dyn Wake>) {
+        self.waiters.lock().push(waiter);
     }
 }

@@ -12,11 +12,11 @@ mod clock;
 mod random;
 mod threads;
 
-pub use clock::{Clock, ManualClock, Monotonic, SystemClock};
+pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Wake};
 pub use random::{Random, Seed};
 pub use threads::{JoinHandle, Threads};
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Where a component gets its time, its randomness and its threads. Cheap to clone.
@@ -71,6 +71,11 @@ impl Environment {
     /// Blocks the calling thread for `duration` of this environment's time.
     pub fn sleep(&self, duration: Duration) {
         self.clock.sleep(duration);
+    }
+
+    /// Has `waiter` called whenever the clock is moved by hand; see [`Clock::on_move`].
+    pub fn on_clock_move(&self, waiter: Weak<dyn Wake>) {
+        self.clock.on_move(waiter);
     }
 
     /// A generator for one purpose. The same seed and the same `purpose` give the same numbers,

@@ -1,0 +1,147 @@
+//! One owner's tasks: submitted, waited for and stopped apart from everyone else's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::runner::Runner;
+use crate::task::{Class, GroupId, Job, Periodic, StopToken, Stopped, TaskPanic, Work};
+
+/// The tasks of one owner, say a keyspace. The owner calls [`Group::stop`] when it closes.
+///
+/// Dropping a group stops it too but waits for nothing, because the last owner may be dropped by
+/// one of its own tasks.
+#[derive(Debug)]
+pub struct Group {
+    runner: Arc<Runner>,
+    id: GroupId,
+    token: StopToken,
+}
+
+/// Why a wait ended without what was waited for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WaitError {
+    /// The group was stopped, and all its tasks have ended.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// One of its tasks panicked, perhaps the one that was waited for.
+    #[error(transparent)]
+    Panicked(#[from] TaskPanic),
+}
+
+impl Group {
+    pub(crate) fn new(runner: &Arc<Runner>, name: &str) -> Self {
+        let (id, token) = runner.state.lock().add_group(name);
+        Self { runner: runner.clone(), id, token }
+    }
+
+    /// Queues a task. It runs exactly once, also if the group is stopped before it began.
+    ///
+    /// # Errors
+    /// The group or the pool is stopping; the task was dropped.
+    pub fn submit(
+        &self,
+        class: Class,
+        name: &'static str,
+        work: impl FnOnce(&StopToken) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        let work = Work::Once(Box::new(work));
+        self.runner.submit(Job { group: self.id, class, name, work })
+    }
+
+    /// Runs a task again and again, first after `interval`, then `interval` after it last began, or
+    /// when it ends if it takes longer. Rounds that were missed are not made up for.
+    ///
+    /// The pool holds `work` until the group is stopped: what it captures should not keep the
+    /// group's owner from being dropped.
+    ///
+    /// # Errors
+    /// The group or the pool is stopping; the task was dropped.
+    pub fn every(
+        &self,
+        class: Class,
+        name: &'static str,
+        interval: Duration,
+        work: impl FnMut(&StopToken) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        let work = Work::Periodic(Periodic { interval, work: Box::new(work) });
+        self.runner.arm(Job { group: self.id, class, name, work })
+    }
+
+    /// The token that this group's tasks are given, for what runs on their behalf elsewhere.
+    pub fn token(&self) -> StopToken {
+        self.token.clone()
+    }
+
+    /// How many tasks are queued or running, leaving out periodic ones that wait for their time.
+    pub fn unfinished(&self) -> usize {
+        self.runner.state.lock().group(self.id).unfinished
+    }
+
+    /// The first panic of a task of this group, if there ever was one.
+    pub fn first_panic(&self) -> Option<TaskPanic> {
+        self.runner.state.lock().group(self.id).first_panic.clone()
+    }
+
+    /// Blocks until `met` answers true. It is asked at once and after each task of the pool.
+    ///
+    /// This is how a writer waits for room that a flush must make. In a hand-cranked pool it runs
+    /// the next tasks itself; in one with threads it must not be called from a task, whose thread
+    /// may be the one that is needed.
+    ///
+    /// # Errors
+    /// `met` is false, and either a task of this group has panicked, or the group is stopping and
+    /// has no task left.
+    ///
+    /// # Panics
+    /// In a hand-cranked pool, if nothing is left to run: the wait would never end.
+    pub fn wait_until(&self, mut met: impl FnMut() -> bool) -> Result<(), WaitError> {
+        loop {
+            let seen = self.runner.state.lock().ended();
+            // Without the lock: `met` may take locks under which others submit.
+            if met() {
+                return Ok(());
+            }
+            let mut state = self.runner.state.lock();
+            let group = state.group(self.id);
+            if let Some(panic) = &group.first_panic {
+                return Err(panic.clone().into());
+            }
+            if group.token.is_stopping() && group.unfinished == 0 {
+                return Err(Stopped.into());
+            }
+            if state.ended() != seen {
+                continue;
+            }
+            if self.runner.picker.is_none() {
+                self.runner.ended.wait(&mut state);
+                continue;
+            }
+            drop(state);
+            assert!(self.runner.crank().is_some(), "a wait for which no task is left to run");
+        }
+    }
+
+    /// Accepts no more tasks, tells the running ones by their token, runs what is still queued
+    /// (helping on the calling thread) and returns when all have ended and what they had captured
+    /// is gone. Gives the panics that have not been reported yet. Stopping again does no harm.
+    ///
+    /// # Panics
+    /// If called from a task of this group, which would wait for itself.
+    #[must_use = "a task that panicked has left its work undone"]
+    pub fn stop(&self) -> Vec<TaskPanic> {
+        assert!(!self.runner.is_within(Some(self.id)), "a task cannot stop its own group");
+        let periodic = self.runner.state.lock().stop_group(self.id);
+        self.runner.discard(periodic);
+        self.runner.drain_group(self.id);
+        self.runner.ended.notify_all();
+        std::mem::take(&mut self.runner.state.lock().group(self.id).panics)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let periodic = self.runner.state.lock().stop_group(self.id);
+        self.runner.discard(periodic);
+        self.runner.state.lock().drop_handle(self.id);
+    }
+}

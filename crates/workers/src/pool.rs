@@ -1,0 +1,107 @@
+//! The pool: threads (or a crank) and one schedule for all groups.
+
+use std::io;
+use std::sync::Arc;
+
+use environment::{Environment, JoinHandle};
+use parking_lot::Mutex;
+use telemetry::Registry;
+
+use crate::crank::{HandCranked, Order, Picker};
+use crate::group::Group;
+use crate::runner::Runner;
+use crate::task::TaskPanic;
+
+/// Where background work runs. Cheap to clone; one pool serves a whole database.
+///
+/// Whoever starts it calls [`Pool::stop`]; if nobody does, the last handle that is dropped stops it
+/// and waits, except on one of its own threads.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Owner>);
+
+#[derive(Debug)]
+struct Owner {
+    runner: Arc<Runner>,
+    /// Held while they are joined, so that a second `stop` waits as well.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Pool {
+    /// Starts a pool with this many threads (at least one).
+    ///
+    /// It registers `worker_tasks_total`, `worker_task_seconds`, `worker_tasks_queued` and
+    /// `worker_task_panics_total`.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread. Those that had started are stopped.
+    pub fn start(env: &Environment, threads: usize, registry: &Registry) -> io::Result<Self> {
+        let threads = threads.max(1);
+        let runner = Runner::new(env, (threads - 1).max(1), None, registry);
+        let pool = Self(Arc::new(Owner { runner, threads: Mutex::default() }));
+        for number in 0..threads {
+            let runner = pool.0.runner.clone();
+            let thread =
+                env.spawn(&format!("worker-{number}"), move || runner.work_until_stopped());
+            pool.0.threads.lock().push(thread?);
+        }
+        Ok(pool)
+    }
+
+    /// A pool without threads, and the crank that drives it.
+    pub fn hand_cranked(
+        env: &Environment,
+        registry: &Registry,
+        order: Order,
+    ) -> (Self, HandCranked) {
+        let picker = Picker::new(order, env.random("workers"));
+        let runner = Runner::new(env, usize::MAX, Some(picker), registry);
+        let owner = Owner { runner: runner.clone(), threads: Mutex::default() };
+        (Self(Arc::new(owner)), HandCranked(runner))
+    }
+
+    /// A group of tasks with one owner. `name` appears in reports of panics.
+    pub fn group(&self, name: &str) -> Group {
+        Group::new(&self.0.runner, name)
+    }
+
+    /// Stops all groups: accepts no more tasks, tells the running ones by their tokens, runs what
+    /// is still queued, and returns when all have ended and the threads are joined. Gives the
+    /// panics that no group's owner was told of. Stopping again does no harm.
+    ///
+    /// # Panics
+    /// If called from a task, which would wait for itself.
+    #[must_use = "a task that panicked has left its work undone"]
+    pub fn stop(&self) -> Vec<TaskPanic> {
+        assert!(!self.0.runner.is_within(None), "a task cannot stop its pool");
+        self.0.stop()
+    }
+}
+
+impl Owner {
+    fn stop(&self) -> Vec<TaskPanic> {
+        let periodic = self.runner.state.lock().stop_all();
+        self.runner.discard(periodic);
+        self.runner.work.notify_all();
+        while self.runner.crank().is_some() {}
+        for thread in self.threads.lock().drain(..) {
+            // Tasks cannot unwind a worker's thread, so a panic there is a fault in this crate.
+            thread.join().expect("a worker's thread ends by itself");
+        }
+        self.runner.ended.notify_all();
+        self.runner.state.lock().take_panics()
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if self.runner.is_within(None) {
+            // On a thread that would have to wait for itself. The workers end on their own.
+            let periodic = self.runner.state.lock().stop_all();
+            self.runner.discard(periodic);
+            self.runner.work.notify_all();
+        } else {
+            // Owners who want to know of panics call `stop`; the panic hook has shown them.
+            let _ = self.stop();
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The hand-cranked pool: nothing runs until told, and a seed replays the schedule.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use environment::Environment;
+use telemetry::Registry;
+use thermocline_workers::{Class, Group, Order, Pool, Ran};
+
+/// What happens, task by task, when a pool with tasks that submit tasks is cranked to its end.
+fn schedule(seed: u64, order: Order) -> Vec<Ran> {
+    let (env, clock) = Environment::simulated(seed);
+    let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), order);
+    let groups = Arc::new(Mutex::new(["a", "b"].map(|name| Some(pool.group(name)))));
+    let submit = |group: usize, class, name, then: Option<&'static str>| {
+        let again = groups.clone();
+        let group_ref = groups.lock().expect("unpoisoned");
+        let owner: &Group = group_ref[group].as_ref().expect("accepted");
+        owner
+            .submit(class, name, move |_| {
+                if let (Some(name), Some(owner)) =
+                    (then, &again.lock().expect("unpoisoned")[1 - group])
+                {
+                    owner.submit(class, name, |_| {}).expect("accepted");
+                }
+            })
+            .expect("accepted");
+    };
+    for name in ["one", "two", "three"] {
+        submit(0, Class::Compact, name, Some("follow-up"));
+        submit(1, Class::Flush, name, None);
+    }
+    let tick = |_: &_| {};
+    let period = Duration::from_secs(1);
+    groups.lock().expect("unpoisoned")[0]
+        .as_ref()
+        .expect("accepted")
+        .every(Class::Collect, "tick", period, tick)
+        .expect("accepted");
+    let mut ran = Vec::new();
+    while let Some(one) = crank.run_one() {
+        ran.push(one);
+        clock.advance(Duration::from_millis(300));
+    }
+    let last = groups.lock().expect("unpoisoned").each_mut().map(Option::take);
+    assert!(last.into_iter().flatten().all(|group| group.stop().is_empty()));
+    ran
+}
+
+#[test]
+fn a_seed_is_a_schedule() {
+    let ordered = schedule(1, Order::InOrder);
+    assert_eq!(ordered, schedule(2, Order::InOrder));
+    let firsts: Vec<&str> = ordered.iter().take(3).map(|ran| ran.group.as_str()).collect();
+    assert_eq!(firsts, ["b", "b", "b"], "flushes come first");
+    assert!(ordered.iter().any(|ran| ran.task == "tick"));
+
+    let random: Vec<_> = (0..20).map(|seed| schedule(seed, Order::Random)).collect();
+    for (seed, first) in random.iter().enumerate() {
+        assert_eq!(*first, schedule(seed as u64, Order::Random), "seed {seed}");
+    }
+    let different = random.iter().filter(|schedule| **schedule != random[0]).count();
+    assert!(different > 15, "only {different} of 19 seeds gave another schedule");
+}
+
+#[test]
+fn nothing_runs_until_told() {
+    let (env, clock) = Environment::simulated(1);
+    let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let group = pool.group("keyspace");
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    group
+        .submit(Class::Flush, "once", move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    let count = runs.clone();
+    let tick = move |_: &_| {
+        count.fetch_add(10, Ordering::SeqCst);
+    };
+    group.every(Class::Flush, "tick", Duration::from_secs(1), tick).unwrap();
+    assert_eq!((crank.ready(), runs.load(Ordering::SeqCst)), (1, 0));
+    assert_eq!(crank.run_all(), 1);
+    clock.advance(crank.next_due().unwrap() - env.now());
+    assert_eq!((crank.ready(), runs.load(Ordering::SeqCst)), (1, 1));
+    assert_eq!(crank.run_all(), 1);
+    assert_eq!(runs.load(Ordering::SeqCst), 11);
+    // Rounds that were missed are not made up for.
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(crank.run_all(), 1);
+}
+
+#[test]
+fn stopping_runs_what_is_queued() {
+    let (env, _clock) = Environment::simulated(1);
+    let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::Random);
+    let (a, b) = (pool.group("a"), pool.group("b"));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    for group in [&a, &b] {
+        for _ in 0..3 {
+            let seen = seen.clone();
+            let note = move |stop: &thermocline_workers::StopToken| {
+                seen.lock().unwrap().push(stop.is_stopping());
+            };
+            group.submit(Class::Collect, "note", note).unwrap();
+        }
+    }
+    assert!(a.stop().is_empty());
+    assert_eq!(*seen.lock().unwrap(), [true; 3]);
+    assert_eq!(crank.ready(), 3);
+    assert!(pool.stop().is_empty());
+    assert_eq!(*seen.lock().unwrap(), [true; 6]);
+}
+
+#[test]
+fn a_wait_cranks_the_pool() {
+    let (env, _clock) = Environment::simulated(1);
+    let (pool, _crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let (group, other) = (pool.group("keyspace"), pool.group("other"));
+    let done = Arc::new(AtomicUsize::new(0));
+    for group in [&other, &group] {
+        let done = done.clone();
+        let work = move |_: &_| {
+            done.fetch_add(1, Ordering::SeqCst);
+        };
+        group.submit(Class::Flush, "flush", work).unwrap();
+    }
+    group.wait_until(|| done.load(Ordering::SeqCst) == 2).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "a wait for which no task is left to run")]
+fn a_wait_that_would_never_end_is_told() {
+    let (env, _clock) = Environment::simulated(1);
+    let (pool, _crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let _ = pool.group("keyspace").wait_until(|| false);
+}
