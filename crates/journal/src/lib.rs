@@ -1,1 +1,48 @@
 //! The write-ahead journal: hash-chained records, group commit, three durabilities.
+//!
+//! ```text
+//!  append ──► active group ──take──► write ──► segment file ──► fdatasync
+//!  (lock,      (memory)      (one leader for     00..07.journal    (one leader for
+//!   number,                   all who wait)      00..08.journal     all who wait)
+//!   encode)   Buffered                Flushed                Synced
+//! ```
+//!
+//! Records are appended to a group in memory. Whoever first waits for more than that becomes the
+//! leader: it takes the whole group, writes it with one call and, where it waits for
+//! [`Durability::Synced`], syncs the file, for everybody who appended before. Appends go on in a
+//! second buffer meanwhile.
+//!
+//! # Invariants
+//! - I1. The records in the files, in order, are a prefix of the records appended; after any crash
+//!   that prefix holds at least everything acknowledged at `Synced`.
+//! - I2. Sequence numbers strictly increase along the journal. They may have gaps.
+//! - I3. Every frame's checksum covers the checksum before it, its segment and its offset.
+//! - I4. A segment is never written by two lives of the journal: opening starts a new one, whose
+//!   header says where the one before ended. So nothing can lie behind a new tail.
+//! - I5. A segment's name appears only once its header is durable, and no record is written to it
+//!   before its name is durable and the segment before it is synced whole.
+//! - I6. After a failed write or sync nothing more is written, synced or acknowledged.
+//!
+//! To follow an append, start at [`Journal::append`]; a commit, at [`Journal::wait`]; recovery, at
+//! [`Journal::open`]. The bytes are described in `segment/format.rs` and `docs/formats/journal.md`.
+
+mod append;
+mod check;
+mod commit;
+mod error;
+mod files;
+mod journal;
+mod open;
+mod options;
+mod rotate;
+mod segment;
+mod stats;
+mod trim;
+
+pub use check::{Report, SegmentReport, check, read};
+pub use error::{Error, OpenError, ReplayError, Result, Visit};
+pub use journal::Journal;
+pub use open::{Cut, Recovery};
+pub use options::{Durability, Options};
+pub use segment::decode_segment;
+pub use stats::Stats;

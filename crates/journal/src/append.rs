@@ -1,0 +1,59 @@
+//! Appends records to the active group.
+//!
+//! 1. Wait, or write, if the group is full.
+//! 2. Take the number, under the lock, so that journal order is number order.
+//! 3. Encode the frame at the group's end: no allocation once the buffers have grown, no call to
+//!    the system.
+
+use codec::SeqNo;
+
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+
+impl Journal {
+    /// Appends one record and returns its number. `number` and `write` are called under the
+    /// journal's lock, so they must be short and must not use the journal; `write` appends the
+    /// payload to the bytes it is given, which hold other records already.
+    ///
+    /// On return the record is [`Buffered`](crate::Durability::Buffered). Costs one lock and one
+    /// checksum; blocks on I/O only if [`buffer_bytes`](crate::Options::buffer_bytes) are waiting.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], [`Error::Closed`]; [`Error::TooLarge`] and [`Error::OutOfOrder`] leave
+    /// the journal as it was, but for the number that was taken.
+    ///
+    /// # Panics
+    /// If `write` takes bytes away.
+    pub fn append(
+        &self,
+        number: impl FnOnce() -> SeqNo,
+        write: impl FnOnce(SeqNo, &mut Vec<u8>),
+    ) -> Result<SeqNo> {
+        let mut state = self.state.lock();
+        loop {
+            state.check_open()?;
+            if state.active.len() < self.options.buffer_bytes {
+                break;
+            }
+            if state.may_write() {
+                self.write_group(&mut state)?;
+            } else {
+                self.written.wait(&mut state);
+            }
+        }
+        let seqno = number();
+        if seqno <= state.last {
+            return Err(Error::OutOfOrder { given: seqno, last: state.last });
+        }
+        let limit = self.options.record_bytes_max;
+        let bytes = state
+            .active
+            .append_record(seqno, limit, |bytes| write(seqno, bytes))
+            .map_err(|bytes| Error::TooLarge { bytes, limit })?;
+        state.last = seqno;
+        state.last_record = seqno;
+        state.stats.records += 1;
+        state.stats.payload_bytes += bytes as u64;
+        Ok(seqno)
+    }
+}

@@ -1,0 +1,117 @@
+//! Offline verification and reading of a journal; nothing is altered.
+
+use codec::{Corruption, SeqNo};
+use device::{Device, Mode};
+
+use crate::error::{OpenError, Visit};
+use crate::files::{self, Found};
+
+/// What [`check`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The segments, oldest first.
+    pub segments: Vec<SegmentReport>,
+    /// Everything that keeps the journal from being opened, with its place.
+    pub damage: Vec<Corruption>,
+}
+
+/// One segment, as [`check`] found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentReport {
+    /// Its file.
+    pub file: String,
+    /// The file's length in bytes.
+    pub bytes: u64,
+    /// Whole records in it.
+    pub records: u64,
+    /// The last record's number, in this segment or before.
+    pub last: SeqNo,
+    /// Bytes after the last whole frame that opening would cut, or has no use for.
+    pub torn_bytes: u64,
+    /// Whether it ends with the mark of a journal that was closed in order.
+    pub closed: bool,
+}
+
+impl Report {
+    /// Whether the journal can be opened.
+    pub fn is_whole(&self) -> bool {
+        self.damage.is_empty()
+    }
+}
+
+/// Verifies every segment, record and link of the journal in `dir`, and goes on after damage, so
+/// that all of it is found. Reads everything once; changes nothing. A torn tail is no damage.
+///
+/// # Errors
+/// The device failed, or a segment is of another release. Damage is in the report.
+pub fn check(device: &dyn Device, dir: &str) -> Result<Report, OpenError> {
+    let mut report = Report::default();
+    let mut found: Vec<Found> = Vec::new();
+    for (index, name) in files::list(device, dir)? {
+        let file = device.open(&name, Mode::Read)?;
+        if let Some(segment) = report.note(files::read_header(file, index, name))? {
+            found.push(segment);
+        }
+    }
+    for (at, segment) in found.iter().enumerate() {
+        let follower = match found.get(at + 1) {
+            None => None,
+            Some(next) => report.note(files::follows(segment, next))?.map(|()| next),
+        };
+        let scanned = files::verify(segment, follower, &mut |_, _, _| Ok(()));
+        if let Some(scanned) = report.note(scanned)? {
+            let bytes = segment.file.len()?;
+            report.segments.push(SegmentReport {
+                file: segment.name.clone(),
+                bytes,
+                records: scanned.records,
+                last: scanned.last,
+                torn_bytes: bytes - scanned.end,
+                closed: scanned.closed,
+            });
+        }
+    }
+    Ok(report)
+}
+
+impl Report {
+    /// Keeps damage, and hands on what is whole and what stops the check.
+    fn note<T>(&mut self, result: Result<T, OpenError>) -> Result<Option<T>, OpenError> {
+        match result {
+            Ok(whole) => Ok(Some(whole)),
+            Err(OpenError::Damaged(corruption)) => {
+                self.damage.push(corruption);
+                Ok(None)
+            }
+            Err(OpenError::Missing { file, what }) => {
+                self.damage.push(Corruption::new(what, 0).at(&file, 0));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Hands every whole record whose number is at or above `from`, in order, to `visit`. For tools:
+/// opens nothing to write, and changes nothing.
+///
+/// # Errors
+/// As [`crate::Journal::open`] has them; records before the damage have been visited then.
+pub fn read(
+    device: &dyn Device,
+    dir: &str,
+    from: SeqNo,
+    visit: &mut Visit<'_>,
+) -> Result<(), OpenError> {
+    let found = files::find(device, dir, Mode::Read)?;
+    for (at, segment) in found.iter().enumerate() {
+        let follower = found.get(at + 1);
+        if follower.is_some_and(|follower| follower.header.previous_last < from) {
+            continue;
+        }
+        files::verify(segment, follower, &mut |seqno, _, payload| {
+            if seqno >= from { visit(seqno, payload) } else { Ok(()) }
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! Group commit: one writer and one syncer for all who wait.
+//!
+//! To wait until record `n` is flushed:
+//! 1. If it is, return. If the journal has stopped, return the reason.
+//! 2. If nobody has the writer's role, take it, and with it the whole active group; write that
+//!    without the lock; publish; give the role back and wake who waits for it. Else wait.
+//! 3. Begin again.
+//!
+//! To wait until it is synced:
+//! 1. As above.
+//! 2. If nobody has the syncer's role, take it. Write the active group (taking the writer's role
+//!    for that long), so that the sync covers everybody who appended until now. Sync what was
+//!    written until then; publish; give the role back and wake. Else wait.
+//! 3. Begin again.
+//!
+//! A group that begins a segment is written by a holder of both roles, see `rotate.rs`.
+//!
+//! # Invariants
+//! - What a sync publishes was written before the sync began.
+//! - A role is given back whatever the device answers, and everybody who could take it is woken.
+//! - After the first failure no group is written and no sync is begun.
+
+use codec::SeqNo;
+use device::SyncKind;
+use parking_lot::MutexGuard;
+
+use crate::error::{Error, Result};
+use crate::journal::{Journal, State};
+use crate::options::Durability;
+use crate::segment::Kind;
+
+impl Journal {
+    /// Blocks until every record up to `upto` that was appended before the call is at least as safe
+    /// as `durability` says. `Buffered` never blocks, `Flushed` costs at most one write for all
+    /// that wait, `Synced` one write and one sync.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] or [`Error::Closed`], unless the records were that safe already.
+    pub fn wait(&self, upto: SeqNo, durability: Durability) -> Result<()> {
+        let mut state = self.state.lock();
+        let upto = upto.min(state.last);
+        match durability {
+            Durability::Buffered if upto <= state.flushed => Ok(()),
+            Durability::Buffered => state.check(),
+            Durability::Flushed => self.flush_upto(&mut state, upto),
+            Durability::Synced => self.sync_upto(&mut state, upto),
+        }
+    }
+
+    /// Refuses further appends, writes and syncs everything, and marks the journal's end.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the journal had stopped or stops now; [`Error::Closed`] the second
+    /// time.
+    pub fn close(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        state.check_open()?;
+        state.closing = true;
+        let last = state.last;
+        self.sync_upto(&mut state, last)?;
+        self.wait_for_both_roles(&mut state)?;
+        state.syncing = true;
+        let result =
+            self.write_active(&mut state, Kind::Close).and_then(|()| self.sync_written(&mut state));
+        self.give_back_sync_role(&mut state);
+        result?;
+        state.stopped.get_or_insert(Error::Closed);
+        Ok(())
+    }
+
+    fn flush_upto(&self, state: &mut MutexGuard<'_, State>, upto: SeqNo) -> Result<()> {
+        while state.flushed < upto {
+            state.check()?;
+            if state.may_write() {
+                self.write_group(state)?;
+            } else {
+                self.written.wait(state);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sync_upto(&self, state: &mut MutexGuard<'_, State>, upto: SeqNo) -> Result<()> {
+        while state.synced < upto {
+            state.check()?;
+            if state.syncing {
+                self.synced.wait(state);
+                continue;
+            }
+            state.syncing = true;
+            let result = self.write_and_sync(state);
+            self.give_back_sync_role(state);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Writes the active group, then syncs; by the holder of the syncer's role.
+    fn write_and_sync(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        while state.writing {
+            self.written.wait(state);
+        }
+        state.check()?;
+        if state.active.len() > 0 {
+            self.write_active(state, Kind::Seal)?;
+        }
+        self.sync_written(state)
+    }
+
+    /// Takes the writer's role, and the syncer's if the group begins a segment, writes the active
+    /// group and gives the roles back. [`State::may_write`] must hold.
+    pub(crate) fn write_group(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        let begins_segment = state.opens.is_some();
+        if begins_segment {
+            state.syncing = true;
+        }
+        let result = self.write_active(state, Kind::Seal);
+        if begins_segment {
+            self.give_back_sync_role(state);
+        }
+        result
+    }
+
+    /// Takes the writer's role, writes the active group, ended by a mark of the kind `end`, and
+    /// gives the role back. If the group begins a segment, the caller holds the syncer's role.
+    pub(crate) fn write_active(&self, state: &mut MutexGuard<'_, State>, end: Kind) -> Result<()> {
+        state.writing = true;
+        let taken = self.take(state, end);
+        let result = MutexGuard::unlocked(state, || self.write_taken(&taken));
+        state.writing = false;
+        self.written.notify_all();
+        match result {
+            Ok(file) => {
+                self.publish_written(state, taken, file);
+                Ok(())
+            }
+            Err(cause) => Err(state.stop(cause)),
+        }
+    }
+
+    /// Syncs what has been written; by the holder of the syncer's role.
+    fn sync_written(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        let (upto, end, records) = (state.flushed, state.written_end, state.flushed_records);
+        let file = state.file.clone();
+        let began = self.environment.now();
+        let result = MutexGuard::unlocked(state, || file.sync(SyncKind::Data));
+        let took = self.environment.now() - began;
+        result.map_err(|cause| state.stop(cause))?;
+        state.publish_synced(upto, records);
+        // A group that was taken during the sync may have moved the active group to a new segment,
+        // of which `end` is no offset.
+        if state.opens.is_none() {
+            state.synced_end = end;
+        }
+        state.stats.syncs += 1;
+        state.stats.sync_time += took;
+        state.stats.sync_time_max = state.stats.sync_time_max.max(took);
+        Ok(())
+    }
+
+    pub(crate) fn wait_for_both_roles(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        while state.writing || state.syncing {
+            let role = if state.writing { &self.written } else { &self.synced };
+            role.wait(state);
+        }
+        state.check()
+    }
+
+    /// Wakes who waits for a sync, and who waits to begin a segment.
+    pub(crate) fn give_back_sync_role(&self, state: &mut MutexGuard<'_, State>) {
+        state.syncing = false;
+        self.synced.notify_all();
+        self.written.notify_all();
+    }
+}
+
+impl State {
+    /// Whether the roles that writing the active group takes are free.
+    pub(crate) fn may_write(&self) -> bool {
+        !self.writing && (self.opens.is_none() || !self.syncing)
+    }
+
+    /// Makes known that everything up to `upto` is on the device.
+    pub(crate) fn publish_synced(&mut self, upto: SeqNo, records: u64) {
+        if upto > self.synced {
+            self.synced = upto;
+            self.stats.synced_records = records;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What can go wrong with a journal, by what the caller does about it.
+
+use codec::{Corruption, HeaderError, SeqNo};
+
+/// The result of using an open journal.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an append, a wait or a trim failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A write or sync failed, now or earlier. Nothing more is accepted until the journal is
+    /// opened anew; what was acknowledged before stays acknowledged.
+    #[error("the journal has stopped, and must be opened anew, because {cause}")]
+    Stopped {
+        /// The first failure.
+        cause: device::Error,
+    },
+    /// The record is larger than allowed. Nothing was appended.
+    #[error("a record of {bytes} bytes is too large for the journal: at most {limit} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// What is allowed.
+        limit: usize,
+    },
+    /// The record's number is not above the last one's. Nothing was appended.
+    #[error("record {given} cannot follow record {last} in the journal")]
+    OutOfOrder {
+        /// The number given.
+        given: SeqNo,
+        /// The last number in the journal.
+        last: SeqNo,
+    },
+    /// The journal was closed.
+    #[error("the journal is closed")]
+    Closed,
+}
+
+/// What a replayed record's consumer may fail with.
+pub type ReplayError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Is handed the records of a journal, one by one, with their numbers.
+pub type Visit<'a> = dyn FnMut(SeqNo, &[u8]) -> std::result::Result<(), ReplayError> + 'a;
+
+/// Why a journal could not be opened or read. Nothing acknowledged was altered.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The storage failed.
+    #[error("the journal cannot be read or written: {0}")]
+    Device(#[from] device::Error),
+    /// Bytes that were acknowledged, or that later ones stand on, are not what was written.
+    #[error("the journal is damaged: {0}")]
+    Damaged(#[from] Corruption),
+    /// A segment was written by a release with another format.
+    #[error("{file}: {source}")]
+    Unsupported {
+        /// The segment.
+        file: String,
+        /// What it has that this release does not know.
+        source: HeaderError,
+    },
+    /// Segments that others follow, or that hold records that are still needed, are not there.
+    #[error("segments of the journal are missing before {file}: {what}")]
+    Missing {
+        /// The segment that comes after the gap.
+        file: String,
+        /// How that is known.
+        what: String,
+    },
+    /// The consumer refused a record.
+    #[error("record {seqno} of the journal ({file} at byte {offset}) cannot be replayed: {source}")]
+    Replay {
+        /// The record's number.
+        seqno: SeqNo,
+        /// Its segment.
+        file: String,
+        /// Where it begins there.
+        offset: u64,
+        /// What the consumer said.
+        source: ReplayError,
+    },
+}

@@ -1,0 +1,150 @@
+//! The handle: what an open journal holds, and its answers about itself.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::{Device, File};
+use environment::{Environment, Random};
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::segment::{Group, NewSegment};
+use crate::stats::Stats;
+
+/// An open journal. All methods may be called from many threads at once. Dropping it without
+/// [`Journal::close`] is like a killed process: what was not flushed is lost.
+///
+/// # Concurrency
+/// One lock guards `State`; it is never held over I/O. Two *roles* are taken under it: the writer
+/// (one write at a time, so that groups reach the file in order) and the syncer (one sync at a
+/// time: the kernel reports a failed sync to one caller only). A segment is begun by whoever holds
+/// both. A thread that holds the syncer's role may wait for the writer's, never the other way.
+#[derive(Debug)]
+pub struct Journal {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) dir: String,
+    pub(crate) options: Options,
+    pub(crate) environment: Environment,
+    pub(crate) alignment: usize,
+    pub(crate) state: Mutex<State>,
+    /// Notified when the writer's role is given back.
+    pub(crate) written: Condvar,
+    /// Notified when the syncer's role is given back.
+    pub(crate) synced: Condvar,
+    /// Held by whoever removes segments.
+    pub(crate) trimming: Mutex<()>,
+}
+
+/// What the journal's lock guards.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The last record appended, or what the caller said at opening to come before all that are
+    /// appended now.
+    pub(crate) last: SeqNo,
+    /// The last record that really is in the journal.
+    pub(crate) last_record: SeqNo,
+    /// The last record in the kernel.
+    pub(crate) flushed: SeqNo,
+    /// The last record on the device.
+    pub(crate) synced: SeqNo,
+    /// Frames not yet taken by a writer.
+    pub(crate) active: Group,
+    /// The segment that must be created before the active group is written.
+    pub(crate) opens: Option<NewSegment>,
+    /// The other buffer, unless a writer has it.
+    pub(crate) memory: Vec<u8>,
+    /// The newest segment that exists.
+    pub(crate) file: Arc<dyn File>,
+    /// Where the last write to `file` ended.
+    pub(crate) written_end: u64,
+    /// The active group's segment is synced below this.
+    pub(crate) synced_end: u64,
+    /// The last watermark that was encoded in the active group's segment.
+    pub(crate) marked_end: u64,
+    /// The segments, oldest first, with the one that `opens` says.
+    pub(crate) segments: VecDeque<Segment>,
+    /// The journal's id.
+    pub(crate) id: u64,
+    /// Where salts come from.
+    pub(crate) random: Random,
+    /// Whether somebody has the writer's role.
+    pub(crate) writing: bool,
+    /// Whether somebody has the syncer's role.
+    pub(crate) syncing: bool,
+    /// Whether appends are refused because the journal is being closed, or is.
+    pub(crate) closing: bool,
+    /// The failure that stopped the journal, or `Closed`.
+    pub(crate) stopped: Option<Error>,
+    pub(crate) stats: Stats,
+    /// How many of the records counted in `stats` are flushed.
+    pub(crate) flushed_records: u64,
+}
+
+/// One segment of an open journal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) index: u64,
+    /// The last record in it or before it.
+    pub(crate) last: SeqNo,
+    /// Its length; of the active group's, up to that group.
+    pub(crate) bytes: u64,
+}
+
+impl State {
+    /// Refuses once stopped.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.stopped.clone().map_or(Ok(()), Err)
+    }
+
+    /// The same, and once closing.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.check()?;
+        if self.closing { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// The segment of the active group.
+    pub(crate) fn newest(&mut self) -> &mut Segment {
+        self.segments.back_mut().expect("a journal has a segment")
+    }
+
+    /// Stops the journal; the first cause stays.
+    pub(crate) fn stop(&mut self, cause: device::Error) -> Error {
+        self.stopped.get_or_insert(Error::Stopped { cause }).clone()
+    }
+}
+
+impl Journal {
+    /// The last record that a killed process would not lose.
+    pub fn flushed(&self) -> SeqNo {
+        self.state.lock().flushed
+    }
+
+    /// The last record that a power cut would not lose.
+    pub fn synced(&self) -> SeqNo {
+        self.state.lock().synced
+    }
+
+    /// The last record appended; after opening, the last one recovered, or `after` if that is
+    /// more.
+    pub fn last(&self) -> SeqNo {
+        self.state.lock().last
+    }
+
+    /// Bytes in all segments, and waiting in memory to be written to them.
+    pub fn bytes(&self) -> u64 {
+        self.stats().bytes
+    }
+
+    /// What the journal has done since it was opened.
+    pub fn stats(&self) -> Stats {
+        let state = self.state.lock();
+        let on_disk: u64 = state.segments.iter().map(|segment| segment.bytes).sum();
+        Stats {
+            segments: state.segments.len() as u64,
+            bytes: on_disk + state.active.len() as u64,
+            ..state.stats
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Takes groups from the append path to the files, and goes from one segment to the next.
+//!
+//! A group lies in one segment. Taking the group that fills a segment makes the next active group
+//! begin a new one, whose header is then complete: it says where the old one ends. Its file is
+//! created when its first group is written:
+//!
+//! 1. sync the old segment: it is whole from now on;
+//! 2. write the header under an unfinished name, sync the file;
+//! 3. rename it, sync the directory;
+//! 4. write the group.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::{File, SyncKind};
+use parking_lot::MutexGuard;
+use rand::Rng;
+
+use crate::error::Result;
+use crate::journal::{Journal, Segment, State};
+use crate::segment::{self, Group, Kind, NewSegment, SegmentHeader};
+
+/// A group on its way to the file.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    group: Group,
+    /// The segment to create first.
+    opens: Option<NewSegment>,
+    /// The newest segment that exists.
+    file: Arc<dyn File>,
+    /// The last record in the group or before it.
+    last: SeqNo,
+}
+
+impl Journal {
+    /// Ends the active group with a mark of the kind `end` and takes it away; an empty one succeeds
+    /// it. A seal is left out where it would tell nothing new and nothing needs padding.
+    pub(crate) fn take(&self, state: &mut State, end: Kind) -> Taken {
+        let news = self.alignment > 1 || state.synced_end > state.marked_end;
+        if end == Kind::Close || (state.active.len() > 0 && news) {
+            state.active.append_mark(end, state.synced_end, self.alignment);
+            state.marked_end = state.synced_end;
+        }
+        let last = state.last;
+        let opens = state.opens.take();
+        let (last_record, end) = (state.last_record, state.active.end());
+        let newest = state.newest();
+        newest.last = last_record;
+        newest.bytes = end;
+        let memory = std::mem::take(&mut state.memory);
+        let following = if state.active.end() < self.options.segment_bytes {
+            let active = &state.active;
+            Group::new(active.seed(), active.end(), active.chain(), memory)
+        } else {
+            self.plan_segment(state, memory)
+        };
+        let group = std::mem::replace(&mut state.active, following);
+        Taken { group, opens, file: state.file.clone(), last }
+    }
+
+    /// Plans the segment after the active group's, and returns the group that will begin it.
+    fn plan_segment(&self, state: &mut State, memory: Vec<u8>) -> Group {
+        let index = state.newest().index + 1;
+        let header = SegmentHeader {
+            journal: state.id,
+            index,
+            salt: state.random.next_u64(),
+            previous_end: state.active.end(),
+            previous_chain: state.active.chain(),
+            previous_last: state.last_record,
+        };
+        let segment = NewSegment::new(header, self.alignment);
+        let group = segment.first_group(memory);
+        state.segments.push_back(Segment { index, last: state.last_record, bytes: group.start() });
+        state.synced_end = group.start();
+        state.marked_end = group.start();
+        state.opens = Some(segment);
+        group
+    }
+
+    /// Writes a group, without the lock. Returns the file it lies in.
+    pub(crate) fn write_taken(&self, taken: &Taken) -> device::Result<Arc<dyn File>> {
+        let file = match &taken.opens {
+            None => taken.file.clone(),
+            Some(segment) => {
+                taken.file.sync(SyncKind::Data)?;
+                segment::create(&*self.device, &self.dir, segment)?
+            }
+        };
+        if taken.group.len() > 0 {
+            file.write_at(taken.group.start(), taken.group.frames())?;
+        }
+        Ok(file)
+    }
+
+    /// Makes known that a group was written to `file`.
+    pub(crate) fn publish_written(&self, state: &mut State, taken: Taken, file: Arc<dyn File>) {
+        if let Some(segment) = &taken.opens {
+            state.publish_synced(segment.header.previous_last, state.flushed_records);
+        }
+        state.file = file;
+        state.flushed = taken.last;
+        state.flushed_records += taken.group.records();
+        state.written_end = taken.group.end();
+        state.stats.groups += 1;
+        state.stats.group_bytes += taken.group.len() as u64;
+        let memory = taken.group.into_memory();
+        // Memory that one huge record made grow is given back.
+        if memory.capacity() <= self.options.buffer_bytes.saturating_mul(4) {
+            state.memory = memory;
+        }
+    }
+
+    /// Begins a new segment now, if everything in the newest is synced; else does nothing. The
+    /// caller holds no role.
+    pub(crate) fn begin_segment(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        self.wait_for_both_roles(state)?;
+        if state.active.len() > 0 || state.opens.is_some() {
+            return Ok(());
+        }
+        let memory = std::mem::take(&mut state.memory);
+        state.active = self.plan_segment(state, memory);
+        state.syncing = true;
+        let result = self.write_active(state, Kind::Seal);
+        self.give_back_sync_role(state);
+        result
+    }
+}

@@ -1,0 +1,191 @@
+//! Encodes groups of frames, and creates segments.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::{Device, File, Mode, SyncKind, join};
+
+use super::format::{
+    CHECKSUM_BYTES, FRAME_BYTES_MIN, FRAME_HEADER_BYTES, FrameHeader, HEADER_BYTES, Kind,
+    SegmentHeader, frame_checksum,
+};
+use super::names::{file_name, unfinished_name};
+
+/// Frames that will be written together, by one call, at one place of one segment.
+///
+/// # Invariants
+/// - `bytes` begins with the checksum that the first frame chains from, which is not written.
+/// - `bytes[..whole]` are whole frames; what lies beyond is left of an append that panicked.
+#[derive(Debug)]
+pub(crate) struct Group {
+    seed: u64,
+    start: u64,
+    bytes: Vec<u8>,
+    whole: usize,
+    records: u64,
+}
+
+impl Group {
+    /// An empty group at `start`, after a frame with the checksum `chain`, in memory that it may
+    /// use again.
+    pub(crate) fn new(seed: u64, start: u64, chain: u64, mut memory: Vec<u8>) -> Self {
+        memory.clear();
+        memory.extend_from_slice(&chain.to_le_bytes());
+        Self { seed, start, bytes: memory, whole: CHECKSUM_BYTES, records: 0 }
+    }
+
+    /// The group's first offset in its segment.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The offset after the group's last frame.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.len() as u64
+    }
+
+    /// Bytes that will be written.
+    pub(crate) fn len(&self) -> usize {
+        self.whole - CHECKSUM_BYTES
+    }
+
+    /// Records in it.
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// What the frames of its segment are checked with.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The bytes to be written.
+    pub(crate) fn frames(&self) -> &[u8] {
+        &self.bytes[CHECKSUM_BYTES..self.whole]
+    }
+
+    /// The checksum that the next frame chains from.
+    pub(crate) fn chain(&self) -> u64 {
+        let last = self.bytes[..self.whole].last_chunk::<CHECKSUM_BYTES>();
+        u64::from_le_bytes(*last.expect("a group begins with a checksum"))
+    }
+
+    /// Its memory, for another group.
+    pub(crate) fn into_memory(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Appends a record whose payload `write` appends to the bytes given. `Err` is the payload's
+    /// size if that is above `limit`; nothing is appended then.
+    pub(crate) fn append_record(
+        &mut self,
+        seqno: SeqNo,
+        limit: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<usize, usize> {
+        let length = self.append(Kind::Record, seqno.get(), limit, write)?;
+        self.records += 1;
+        Ok(length)
+    }
+
+    /// Ends the group with the watermark `synced`, reaching a multiple of `alignment`.
+    pub(crate) fn append_mark(&mut self, kind: Kind, synced: u64, alignment: usize) {
+        let end = self.end() + FRAME_BYTES_MIN as u64;
+        let padding = (end.next_multiple_of(alignment as u64) - end) as usize;
+        let pad = |bytes: &mut Vec<u8>| bytes.resize(bytes.len() + padding, 0);
+        self.append(kind, synced, padding, pad).expect("the padding is as long as it was said");
+    }
+
+    fn append(
+        &mut self,
+        kind: Kind,
+        number: u64,
+        limit: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<usize, usize> {
+        self.bytes.truncate(self.whole);
+        self.bytes.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
+        let payload = self.bytes.len();
+        write(&mut self.bytes);
+        assert!(self.bytes.len() >= payload, "a record's writer took bytes away");
+        let length = self.bytes.len() - payload;
+        if length > limit {
+            self.bytes.truncate(self.whole);
+            return Err(length);
+        }
+        let header = FrameHeader { kind, length, number }.encode();
+        self.bytes[self.whole..payload].copy_from_slice(&header);
+        let covered = &self.bytes[self.whole - CHECKSUM_BYTES..];
+        let checksum = frame_checksum(self.seed, self.end(), covered);
+        self.bytes.extend_from_slice(&checksum.to_le_bytes());
+        self.whole = self.bytes.len();
+        Ok(length)
+    }
+}
+
+/// A segment that is to be created: its header, padded to where the first group may begin.
+#[derive(Clone, Debug)]
+pub(crate) struct NewSegment {
+    pub(crate) header: SegmentHeader,
+    head: Vec<u8>,
+    chain: u64,
+    seed: u64,
+}
+
+impl NewSegment {
+    /// Lays the header out for a device of this alignment.
+    pub(crate) fn new(header: SegmentHeader, alignment: usize) -> Self {
+        let mut head = header.encode();
+        let seed = header.seed();
+        let mut chain = seed;
+        if !head.len().is_multiple_of(alignment) {
+            let mut pad = Group::new(seed, HEADER_BYTES as u64, seed, Vec::new());
+            pad.append_mark(Kind::Seal, 0, alignment);
+            head.extend_from_slice(pad.frames());
+            chain = pad.chain();
+        }
+        Self { header, head, chain, seed }
+    }
+
+    /// An empty group at the segment's start.
+    pub(crate) fn first_group(&self, memory: Vec<u8>) -> Group {
+        Group::new(self.seed, self.head.len() as u64, self.chain, memory)
+    }
+}
+
+/// Creates a segment. It and its name are durable on return; before that, no file of its final
+/// name can be found without a whole header.
+pub(crate) fn create(
+    device: &dyn Device,
+    dir: &str,
+    segment: &NewSegment,
+) -> device::Result<Arc<dyn File>> {
+    let unfinished = open_unfinished(device, dir, segment.header.index)?;
+    finish(device, dir, &*unfinished, segment)
+}
+
+/// The empty file that is to become segment `index`.
+pub(crate) fn open_unfinished(
+    device: &dyn Device,
+    dir: &str,
+    index: u64,
+) -> device::Result<Arc<dyn File>> {
+    let file = device.open(&join(dir, &unfinished_name(index)), Mode::Create)?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Gives the file its header, and then its name.
+pub(crate) fn finish(
+    device: &dyn Device,
+    dir: &str,
+    unfinished: &dyn File,
+    segment: &NewSegment,
+) -> device::Result<Arc<dyn File>> {
+    unfinished.write_at(0, &segment.head)?;
+    unfinished.sync(SyncKind::All)?;
+    let name = join(dir, &file_name(segment.header.index));
+    device.rename(&join(dir, &unfinished_name(segment.header.index)), &name)?;
+    device.sync_dir(dir)?;
+    device.open(&name, Mode::Write)
+}

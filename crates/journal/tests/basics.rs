@@ -1,0 +1,93 @@
+//! What a journal promises while nothing goes wrong: order, durabilities, reopening, trimming.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::Device;
+use environment::Environment;
+use thermocline_journal::{Cut, Durability, Error, Journal, OpenError, Options, Recovery};
+
+type Records = Vec<(u64, Vec<u8>)>;
+
+fn open(
+    device: &Arc<dyn Device>,
+    options: &Options,
+    after: u64,
+) -> Result<(Journal, Recovery, Records), OpenError> {
+    let mut records = Vec::new();
+    let environment = Environment::seeded(1);
+    let (journal, recovery) = Journal::open(
+        device.clone(),
+        "db/journal",
+        options.clone(),
+        &environment,
+        SeqNo::new(after),
+        &mut |seqno, payload| {
+            records.push((seqno.get(), payload.to_vec()));
+            Ok(())
+        },
+    )?;
+    Ok((journal, recovery, records))
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    vec![number as u8; (number % 300) as usize]
+}
+
+fn append(journal: &Journal, number: u64) {
+    journal
+        .append(|| SeqNo::new(number), |_, bytes| bytes.extend_from_slice(&payload(number)))
+        .unwrap();
+}
+
+fn expected(numbers: impl Iterator<Item = u64>) -> Records {
+    numbers.map(|number| (number, payload(number))).collect()
+}
+
+fn small() -> Options {
+    Options { segment_bytes: 4096, buffer_bytes: 1024, ..Options::default() }
+}
+
+#[test]
+fn a_closed_journal_gives_back_what_was_appended() {
+    let device = device::memory();
+    let (journal, recovery, records) = open(&device, &small(), 0).unwrap();
+    assert_eq!((recovery.segments, records.len(), recovery.closed), (0, 0, true));
+    for number in 1..=500 {
+        append(&journal, 2 * number);
+    }
+    journal.close().unwrap();
+    assert_eq!(journal.synced(), SeqNo::new(1000));
+    assert_eq!(journal.append(|| SeqNo::new(1001), |_, _| {}), Err(Error::Closed));
+    assert_eq!(journal.close(), Err(Error::Closed));
+
+    let (journal, recovery, records) = open(&device, &small(), 0).unwrap();
+    assert_eq!(records, expected((1..=500).map(|number| 2 * number)));
+    assert_eq!((recovery.last, recovery.closed), (SeqNo::new(1000), true));
+    assert!(recovery.segments > 10, "{recovery:?}");
+    assert_eq!(journal.last(), SeqNo::new(1000));
+    let (_, _, records) = open(&device, &small(), 700).unwrap();
+    assert_eq!(records, expected((351..=500).map(|number| 2 * number)));
+}
+
+#[test]
+fn what_nobody_waited_for_may_be_lost_and_what_was_flushed_is_not() {
+    let device = device::memory();
+    let (journal, ..) = open(&device, &Options::default(), 0).unwrap();
+    append(&journal, 1);
+    append(&journal, 2);
+    journal.wait(SeqNo::new(2), Durability::Flushed).unwrap();
+    assert_eq!((journal.flushed(), journal.synced()), (SeqNo::new(2), SeqNo::ZERO));
+    append(&journal, 3);
+    journal.wait(SeqNo::new(3), Durability::Buffered).unwrap();
+    drop(journal);
+    let (journal, recovery, records) = open(&device, &Options::default(), 0).unwrap();
+    assert_eq!(records, expected(1..=2));
+    assert!(!recovery.closed);
+    append(&journal, 3);
+    journal.wait(SeqNo::new(3), Durability::Synced).unwrap();
+    drop(journal);
+    let (_, recovery, records) = open(&device, &Options::default(), 0).unwrap();
+    assert_eq!(records, expected(1..=3));
+    assert_eq!(recovery.cut, None::<Cut>);
+}
