@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use device::Device;
 use environment::Environment;
+use telemetry::Registry;
+use workers::Pool;
 
 use crate::barrier::Barrier;
 use crate::budget::MemoryBudget;
@@ -16,6 +18,10 @@ pub struct Host {
     pub device: Arc<dyn Device>,
     /// Clock, randomness, threads.
     pub environment: Environment,
+    /// Runs its background work; it takes a group of its own.
+    pub workers: Pool,
+    /// Counts it.
+    pub telemetry: Registry,
     /// Numbers writes and pins snapshots, shared by all engines of a database.
     pub sequence: Arc<Sequence>,
     /// Called before anything becomes durable (law L3).

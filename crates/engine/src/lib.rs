@@ -34,6 +34,9 @@ mod range;
 mod sequence;
 mod stats;
 
+#[cfg(test)]
+mod tests;
+
 pub use barrier::{Barrier, NoJournal};
 pub use batch::Op;
 pub use budget::MemoryBudget;

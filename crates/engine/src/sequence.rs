@@ -33,17 +33,30 @@ pub struct Sequence {
     pins: Mutex<BTreeMap<u64, usize>>,
 }
 
+impl Default for Sequence {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Sequence {
-    /// A sequence whose first write is the one after `last`.
-    pub fn starting_after(last: SeqNo) -> Self {
+    /// A sequence that has numbered nothing yet.
+    pub fn new() -> Self {
         let finished = (0..OPEN_TICKETS_MAX).map(|_| AtomicU64::new(0)).collect();
         Self {
-            next: AtomicU64::new(last.get() + 1),
-            visible: AtomicU64::new(last.get()),
+            next: AtomicU64::new(1),
+            visible: AtomicU64::new(0),
             finished,
             pin_count: AtomicUsize::new(0),
             pins: Mutex::default(),
         }
+    }
+
+    /// Recovery only, while no ticket is open: everything up to `last` was written and is applied.
+    /// Never goes back.
+    pub fn recover_to(&self, last: SeqNo) {
+        self.next.fetch_max(last.get() + 1, SeqCst);
+        self.visible.fetch_max(last.get(), SeqCst);
     }
 
     /// Takes the next number. Spins while [`OPEN_TICKETS_MAX`] older writes are unfinished.
