@@ -1,1 +1,71 @@
-//! Thermocline: a key-value store for data larger than memory and skewed.
+//! Thermocline: a key-value store for data that is larger than memory and skewed.
+//!
+//! A [`Db`] is a directory. It holds [`Keyspace`]s, each with its own keys and the engine that its
+//! data wants; a [`Batch`] over several of them is one atomic write, also across a crash; a
+//! [`Snapshot`] shows all ordered ones at one moment.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path();
+//! use thermocline::{Db, KeyRange, Options};
+//!
+//! let db = Db::open(path, Options::default())?;
+//! let users = db.keyspace("users", Default::default())?;
+//! users.put(b"ada", b"analyst")?;
+//! assert_eq!(users.get(b"ada")?.as_deref(), Some(&b"analyst"[..]));
+//! for pair in users.scan(KeyRange::prefix(b"a"))? {
+//!     let (key, value) = pair?;
+//!     println!("{} is {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! db.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Durability
+//! Every write waits for a [`Durability`]: `Buffered` (in the process), `Flushed` (in the kernel:
+//! survives a killed process) or `Synced` (on the device: survives a power cut). A handle carries
+//! the one that its writes wait for. Whatever it was, after a crash the database holds exactly the
+//! first N writes, N at least the last one that was acknowledged at `Synced`.
+//!
+//! # To follow the code
+//! A put starts at [`Keyspace::put`] and goes through `write.rs`; recovery starts at
+//! [`Db::open`] in `open.rs`. The engines are behind [`engine::Engine`].
+
+mod atomically;
+mod background;
+mod batch;
+mod catalog;
+mod check;
+mod checkpoint;
+mod database;
+mod error;
+mod key_locks;
+mod keyspace;
+mod keyspaces;
+mod open;
+mod options;
+mod record;
+mod scan;
+mod slot;
+mod snapshot;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use atomically::Section;
+pub use batch::Batch;
+pub use check::{Report, check, check_on};
+pub use database::Db;
+pub use error::{Error, Result};
+pub use keyspace::Keyspace;
+pub use options::{EngineKind, KeyspaceOptions, Options};
+pub use scan::Scan;
+pub use snapshot::Snapshot;
+pub use stats::{KeyspaceStats, Stats};
+
+pub use codec::{Corruption, SeqNo};
+pub use device::Io;
+pub use engine::{Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, VALUE_BYTES_MAX};
+pub use environment::Environment;
+pub use journal::Durability;

@@ -1,0 +1,126 @@
+//! What a database does by itself: sync the journal, flush what holds it back, trim it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use codec::SeqNo;
+use journal::Durability;
+use telemetry::Registry;
+use workers::{Class, Group, Pool, StopToken};
+
+use crate::database::Inner;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::slot::Generation;
+
+/// How often the journal is looked at for trimming.
+const TRIM_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The pool that runs this database's background work, its engines' included.
+#[derive(Debug)]
+pub(crate) struct Background {
+    pool: Pool,
+    group: Group,
+}
+
+impl Background {
+    pub(crate) fn new(options: &Options, telemetry: &Registry) -> Result<Self> {
+        let threads = options.background_threads.max(1);
+        let pool = Pool::start(&options.environment, threads, telemetry)
+            .map_err(|error| Error::Thread(error.to_string()))?;
+        let group = pool.group("database");
+        Ok(Self { pool, group })
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Stops all of it and waits for what runs. A task that panicked left its work undone.
+    pub(crate) fn stop(&self) -> Result<()> {
+        let mut panics = self.group.stop();
+        panics.extend(self.pool.stop());
+        match panics.into_iter().next() {
+            Some(panic) => Err(Error::Background(panic)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Inner {
+    /// Starts the periodic tasks. They hold the database weakly, so that they do not keep it open.
+    pub(crate) fn start_background(self: &Arc<Self>) -> Result<()> {
+        if let Some(interval) = self.options.sync_interval {
+            self.every(Class::Flush, "journal sync", interval, Inner::sync_journal)?;
+        }
+        self.every(Class::Collect, "journal trim", TRIM_INTERVAL, Inner::maintain_journal)
+    }
+
+    fn every(
+        self: &Arc<Self>,
+        class: Class,
+        name: &'static str,
+        interval: Duration,
+        task: fn(&Self),
+    ) -> Result<()> {
+        let weak: Weak<Self> = Arc::downgrade(self);
+        let work = move |_: &StopToken| {
+            if let Some(inner) = weak.upgrade() {
+                task(&inner);
+            }
+        };
+        self.background.group.every(class, name, interval, work).map_err(|_| Error::Closed)
+    }
+
+    fn sync_journal(&self) {
+        if self.check_writable().is_ok() {
+            // A failure stops all later writes, which report it; there is nobody to tell here.
+            let _ = self.settle(self.sequence.last(), true, Durability::Synced);
+        }
+    }
+
+    fn maintain_journal(&self) {
+        if self.check_writable().is_err() {
+            return;
+        }
+        if let Some(generation) = self.flush_candidate()
+            && let Err(error) = generation.engine.flush()
+        {
+            self.fail(error.into());
+            return;
+        }
+        if let Err(error) = self.trim_journal() {
+            self.fail(error);
+        }
+    }
+
+    /// The keyspace that holds back most of the journal, if that is more than it may.
+    fn flush_candidate(&self) -> Option<Arc<Generation>> {
+        let journal_bytes = self.journal.bytes();
+        if journal_bytes <= self.options.journal_bytes {
+            return None;
+        }
+        let behind = self.journaled_generations().into_iter().filter(|one| !one.is_persisted());
+        let oldest = behind.min_by_key(|one| one.engine.persisted())?;
+        // An engine that rewrites all its data to flush does so only once as much was journaled.
+        (journal_bytes > oldest.engine.stats().disk_bytes).then_some(oldest)
+    }
+
+    fn journaled_generations(&self) -> Vec<Arc<Generation>> {
+        let slots = self.slots.read();
+        let all = slots.values().map(|slot| slot.current.load_full());
+        all.filter(|generation| generation.journaled).collect()
+    }
+
+    /// Forgets the part of the journal that every keyspace has in its own files.
+    pub(crate) fn trim_journal(&self) -> Result<()> {
+        let _trimming = self.trimming.lock();
+        // Before the keyspaces are asked: a write above this may reach them in the meantime.
+        let visible = self.sequence.visible();
+        let behind = self.journaled_generations();
+        let behind = behind.iter().filter(|generation| !generation.is_persisted());
+        let oldest = behind.map(|generation| generation.engine.persisted()).min();
+        let floor: SeqNo = oldest.unwrap_or(visible).min(visible);
+        Ok(self.journal.trim(floor)?)
+    }
+}

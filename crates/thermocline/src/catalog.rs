@@ -1,0 +1,169 @@
+//! The file `THERMOCLINE`: what this directory is, and which keyspaces it has.
+//!
+//! # Format
+//! See `docs/formats/catalog.md`. It is replaced as a whole: written beside, synced, renamed, and
+//! the directory synced; so a crash leaves the old one or the new one.
+//!
+//! # Invariants
+//! - I1. A keyspace id is never given twice, so that journal records of a dropped keyspace can
+//!   never reach another one.
+
+use codec::{Corruption, Format, HeaderError, Reader, Writer};
+use device::{Device, Mode, SyncKind};
+
+use crate::error::{Error, Result};
+use crate::options::{EngineKind, KeyspaceOptions};
+
+/// The file's name.
+pub(crate) const FILE: &str = "THERMOCLINE";
+/// The name under which its successor is written.
+pub(crate) const FILE_NEXT: &str = "THERMOCLINE.next";
+/// What the file begins with.
+const FORMAT: Format = Format::new(*b"THERMOCL", 1, 0);
+/// Journaled flag of a keyspace.
+const FLAG_JOURNALED: u8 = 1;
+/// Bytes of the smallest keyspace entry: id, flags, two empty prefixed strings.
+const ENTRY_BYTES_MIN: usize = 4 + 1 + 1 + 1;
+
+/// One keyspace as the catalog knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) options: KeyspaceOptions,
+}
+
+impl Entry {
+    /// The directory of its files, relative to the database's.
+    pub(crate) fn dir(&self) -> String {
+        format!("{}/{}", keyspace_dir(&self.name), self.id)
+    }
+}
+
+/// The directory of all generations of a keyspace.
+pub(crate) fn keyspace_dir(name: &str) -> String {
+    format!("keyspaces/{name}")
+}
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Catalog {
+    /// Random, for life.
+    pub(crate) id: [u8; 16],
+    /// The id that the next keyspace gets.
+    pub(crate) next_keyspace: u32,
+    pub(crate) keyspaces: Vec<Entry>,
+}
+
+impl Catalog {
+    pub(crate) fn new(id: [u8; 16]) -> Self {
+        Self { id, next_keyspace: 1, keyspaces: Vec::new() }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        let mut writer = Writer::new(&mut body);
+        writer.put_bytes(&self.id);
+        writer.put_u32(self.next_keyspace);
+        writer.put_varint(self.keyspaces.len() as u64);
+        for entry in &self.keyspaces {
+            writer.put_u32(entry.id);
+            writer.put_u8(if entry.options.journaled { FLAG_JOURNALED } else { 0 });
+            writer.put_prefixed(entry.options.engine.name().as_bytes());
+            writer.put_prefixed(entry.name.as_bytes());
+        }
+        let mut bytes = FORMAT.header(0).encode().to_vec();
+        let mut writer = Writer::new(&mut bytes);
+        writer.put_u32(codec::crc32c(&body));
+        writer.put_bytes(&body);
+        bytes
+    }
+
+    /// Reads the file's bytes.
+    ///
+    /// # Errors
+    /// [`Error::NewerVersion`]; [`Error::Engine`] with the place of damage.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        FORMAT.decode(bytes).map_err(|error| match error {
+            HeaderError::Version { found, newest } => {
+                Error::NewerVersion { file: FILE.to_owned(), found, supported: newest }
+            }
+            other => Corruption::new(other.to_string(), 0).at(FILE, 0).into(),
+        })?;
+        Self::decode_body(bytes).map_err(|corruption| corruption.at(FILE, 0).into())
+    }
+
+    fn decode_body(bytes: &[u8]) -> std::result::Result<Self, Corruption> {
+        let mut reader = Reader::new(bytes);
+        reader.take_bytes(codec::FileHeader::LEN)?;
+        let checksum = reader.take_u32()?;
+        if codec::crc32c(reader.rest()) != checksum {
+            return Err(reader.corruption("the catalog's checksum does not match"));
+        }
+        let id = reader.take_array()?;
+        let next_keyspace = reader.take_u32()?;
+        let count = reader.take_count(ENTRY_BYTES_MIN)?;
+        let mut keyspaces = Vec::with_capacity(count);
+        for _ in 0..count {
+            keyspaces.push(Self::decode_entry(&mut reader)?);
+        }
+        reader.finish()?;
+        Ok(Self { id, next_keyspace, keyspaces })
+    }
+
+    fn decode_entry(reader: &mut Reader<'_>) -> std::result::Result<Entry, Corruption> {
+        let id = reader.take_u32()?;
+        let flags = reader.take_u8()?;
+        let engine = text(reader)?;
+        let engine =
+            engine.parse::<EngineKind>().map_err(|error| reader.corruption(error.to_string()))?;
+        let name = text(reader)?;
+        check_keyspace_name(&name).map_err(|error| reader.corruption(error.to_string()))?;
+        let options = KeyspaceOptions { engine, journaled: flags & FLAG_JOURNALED != 0 };
+        Ok(Entry { id, name, options })
+    }
+
+    /// Reads the file; `None` if there is none.
+    pub(crate) fn load(device: &dyn Device) -> Result<Option<Self>> {
+        let file = match device.open(FILE, Mode::Read) {
+            Ok(file) => file,
+            Err(device::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len];
+        file.read_at(0, &mut bytes)?;
+        Self::decode(&bytes).map(Some)
+    }
+
+    /// Replaces the file; durable when this returns.
+    pub(crate) fn store(&self, device: &dyn Device) -> Result<()> {
+        match device.remove(FILE_NEXT) {
+            Ok(()) | Err(device::Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let file = device.open(FILE_NEXT, Mode::CreateNew)?;
+        file.write_at(0, &self.encode())?;
+        file.sync(SyncKind::All)?;
+        device.rename(FILE_NEXT, FILE)?;
+        device.sync_dir("")?;
+        Ok(())
+    }
+}
+
+fn text(reader: &mut Reader<'_>) -> std::result::Result<String, Corruption> {
+    let bytes = reader.take_prefixed()?;
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(reader.corruption("a name is not UTF-8")),
+    }
+}
+
+/// Accepts a keyspace's name.
+pub(crate) fn check_keyspace_name(name: &str) -> Result<()> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let good = (1..=64).contains(&name.len())
+        && name.bytes().all(allowed)
+        && !name.starts_with(['.', '-']);
+    if good { Ok(()) } else { Err(Error::BadKeyspaceName { name: name.to_owned() }) }
+}

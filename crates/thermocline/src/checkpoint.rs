@@ -1,0 +1,100 @@
+//! A whole copy of the database in another directory, while it runs.
+//!
+//! 1. Keyspaces stand still as a set (the catalog's lock), and the journal is not trimmed.
+//! 2. Each engine writes a copy of itself, each at a moment of its own.
+//! 3. The journal is flushed and copied, from the oldest of those moments on. It holds everything
+//!    that any copy holds, so that opening the copy replays all of them to one moment: the last
+//!    record. So batches over several keyspaces are whole in the copy, too.
+//! 4. The catalog comes last: without it the directory is no database.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::Device;
+use journal::{Durability, Journal, ReplayError};
+
+use crate::database::{Db, Inner};
+use crate::error::{Error, Result};
+use crate::open::{JOURNAL_DIR, journal_options};
+use crate::slot::Generation;
+
+impl Db {
+    /// Writes a copy of the database, as of some moment during the call, to a new or empty
+    /// directory. The copy is durable when this returns, and opens like any database.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`]; failures of either device. What was copied until then is no database.
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let device = device::open(path, device::Options { io: self.inner.options.io })?;
+        self.checkpoint_on(device, &path.display().to_string())
+    }
+
+    /// The same, to any device; `place` is what messages call it.
+    pub fn checkpoint_on(&self, target: Arc<dyn Device>, place: &str) -> Result<()> {
+        self.inner.check_open()?;
+        if !target.list("")?.is_empty() {
+            return Err(Error::NotEmpty { path: place.to_owned() });
+        }
+        self.inner.checkpoint(&target)
+    }
+}
+
+impl Inner {
+    fn checkpoint(&self, target: &Arc<dyn Device>) -> Result<()> {
+        let catalog = self.catalog.lock();
+        let _trimming = self.trimming.lock();
+        target.create_dir("keyspaces")?;
+        target.create_dir(JOURNAL_DIR)?;
+        let slots: Vec<_> = self.slots.read().values().cloned().collect();
+        let mut oldest: Option<SeqNo> = None;
+        for slot in slots {
+            let generation = slot.generation()?;
+            // Before the copy, which may be newer but never older.
+            let persisted = generation.engine.persisted();
+            self.copy_engine(&generation, target, &slot.name)?;
+            if generation.journaled {
+                oldest = Some(oldest.map_or(persisted, |known| known.min(persisted)));
+            }
+        }
+        if let Some(after) = oldest {
+            self.copy_journal(after, target)?;
+        }
+        target.sync_dir("keyspaces")?;
+        target.sync_dir("")?;
+        catalog.store(&**target)
+    }
+
+    fn copy_engine(
+        &self,
+        generation: &Generation,
+        target: &Arc<dyn Device>,
+        name: &str,
+    ) -> Result<()> {
+        target.create_dir(&generation.dir)?;
+        generation.engine.checkpoint(target.subdevice(&generation.dir)?)?;
+        target.sync_dir(&generation.dir)?;
+        target.sync_dir(&crate::catalog::keyspace_dir(name))?;
+        Ok(())
+    }
+
+    fn copy_journal(&self, after: SeqNo, target: &Arc<dyn Device>) -> Result<()> {
+        self.settle(self.sequence.last(), true, Durability::Flushed)?;
+        let mut nothing = |_: SeqNo, _: &[u8]| Ok(());
+        let (copy, _) = Journal::open(
+            Arc::clone(target),
+            JOURNAL_DIR,
+            journal_options(),
+            &self.options.environment,
+            SeqNo::ZERO,
+            &mut nothing,
+        )?;
+        let mut append = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
+            copy.append(|| seqno, |_, record| record.extend_from_slice(payload))?;
+            Ok(())
+        };
+        journal::read(&*self.device, JOURNAL_DIR, after, &mut append)?;
+        Ok(copy.close()?)
+    }
+}

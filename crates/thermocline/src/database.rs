@@ -1,0 +1,172 @@
+//! The database's handle: what it holds, how it waits, how it closes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use codec::SeqNo;
+use device::{Device, File};
+use engine::{MemoryBudget, Sequence};
+use journal::{Durability, Journal};
+use parking_lot::{Mutex, RwLock};
+use telemetry::Registry;
+
+use crate::background::Background;
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::key_locks::KeyLocks;
+use crate::keyspace::Keyspace;
+use crate::open::Nursery;
+use crate::options::Options;
+use crate::slot::Slot;
+
+/// A database directory, opened. Cheap to clone; the last handle to go closes it.
+#[derive(Clone, Debug)]
+pub struct Db {
+    pub(crate) inner: Arc<Opened>,
+    pub(crate) durability: Durability,
+}
+
+/// Closes the database when the last handle goes. Background tasks hold [`Inner`] without it, so
+/// that none of them can be the last holder and close the pool it runs on.
+#[derive(Debug)]
+pub(crate) struct Opened(pub(crate) Arc<Inner>);
+
+impl Deref for Opened {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure; `Db::close` is for those who want to.
+        let _ = self.0.close();
+    }
+}
+
+/// What every handle shares.
+///
+/// # Concurrency
+/// Lock order: `catalog`, key locks, `slots`. Nothing waits for background work while it holds one.
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    /// What the database is called in messages.
+    pub(crate) place: String,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) sequence: Arc<Sequence>,
+    pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) telemetry: Registry,
+    pub(crate) locks: KeyLocks,
+    /// What the file THERMOCLINE says; held by whoever changes it, and by whoever needs the set
+    /// of keyspaces to stand still.
+    pub(crate) catalog: Mutex<Catalog>,
+    pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
+    /// Held while the journal must not be trimmed.
+    pub(crate) trimming: Mutex<()>,
+    pub(crate) background: Background,
+    /// What engines are opened with.
+    pub(crate) nursery: Nursery,
+    /// The first failure of a write or a sync, as later writes report it.
+    pub(crate) failure: OnceLock<Error>,
+    pub(crate) closed: AtomicBool,
+    /// The lock on the directory; released when this is dropped, last of all.
+    pub(crate) _directory_lock: Arc<dyn File>,
+}
+
+impl Db {
+    /// The same database by a handle whose batches wait for `durability`, and whose keyspaces do.
+    #[must_use]
+    pub fn durability(&self, durability: Durability) -> Self {
+        Self { durability, ..self.clone() }
+    }
+
+    /// The number of the newest write so far.
+    pub fn last(&self) -> SeqNo {
+        self.inner.sequence.last()
+    }
+
+    /// Returns once every journaled write up to `seqno` has reached `durability`. Those who wait
+    /// at the same time share one write to the kernel or one sync.
+    ///
+    /// # Errors
+    /// The journal failed; the database is read-only from then on.
+    pub fn wait(&self, seqno: SeqNo, durability: Durability) -> Result<()> {
+        self.inner.settle(seqno, true, durability).map(drop)
+    }
+
+    /// Makes every acknowledged journaled write durable on the device.
+    pub fn sync(&self) -> Result<()> {
+        self.wait(self.last(), Durability::Synced)
+    }
+
+    /// Flushes every keyspace into its engine's own files and trims the journal.
+    pub fn flush(&self) -> Result<()> {
+        for keyspace in self.keyspaces() {
+            keyspace.flush()?;
+        }
+        self.inner.trim_journal()
+    }
+
+    /// Why writes are refused, if they are.
+    pub fn failure(&self) -> Option<Error> {
+        self.inner.failure.get().cloned()
+    }
+
+    /// The registry that counts this database's work.
+    pub fn telemetry(&self) -> &Registry {
+        &self.inner.telemetry
+    }
+
+    /// Stops background work, makes every acknowledged write durable and closes the files. Every
+    /// other handle gets [`Error::Closed`] from then on. Closing twice is no error.
+    ///
+    /// # Errors
+    /// The last sync failed; what it covered may be lost in a power cut.
+    pub fn close(&self) -> Result<()> {
+        self.inner.close()
+    }
+
+    /// Handles to all keyspaces, by name.
+    pub fn keyspaces(&self) -> Vec<Keyspace> {
+        let slots = self.inner.slots.read();
+        let handle = |slot: &Arc<Slot>| Keyspace {
+            inner: Arc::clone(&self.inner),
+            slot: Arc::clone(slot),
+            durability: self.durability,
+        };
+        slots.values().map(handle).collect()
+    }
+}
+
+impl Inner {
+    pub(crate) fn close(&self) -> Result<()> {
+        // Key locks, so that no write is between its journaling and its application.
+        let held = self.locks.all();
+        if self.closed.swap(true, Relaxed) {
+            return Ok(());
+        }
+        drop(held);
+        let mut outcome = self.background.stop();
+        let slots = std::mem::take(&mut *self.slots.write());
+        for slot in slots.values() {
+            let generation = slot.current.load_full();
+            // What no journal holds is lost unless the engine's own files have it.
+            if !generation.journaled && self.failure.get().is_none() {
+                outcome = outcome.and(generation.engine.flush().map_err(Error::from));
+            }
+            outcome = outcome.and(generation.engine.close().map_err(Error::from));
+        }
+        outcome.and(self.journal.close().map_err(Error::from))
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("place", &self.place).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,194 @@
+//! What can go wrong with a database, by what the caller does about it.
+
+use std::sync::Arc;
+
+use codec::{Corruption, HeaderError};
+
+use crate::options::EngineKind;
+
+/// The database's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A typed failure. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The directory holds no database and none was to be made.
+    #[error("{path} holds no database: it has no file THERMOCLINE{}", found.as_deref()
+        .map(|name| format!(", but {name}; a database wants an empty directory"))
+        .unwrap_or_default())]
+    NotADatabase {
+        /// The directory.
+        path: String,
+        /// Something else that was found in it.
+        found: Option<String>,
+    },
+    /// Another process, or another handle in this one, has the database open.
+    #[error("{path} is open in another process; a database has one opener at a time")]
+    InUse {
+        /// The directory.
+        path: String,
+    },
+    /// The database was written by a newer version.
+    #[error(
+        "{file} has format version {found}, this version reads up to {supported}; \
+             nothing was changed"
+    )]
+    NewerVersion {
+        /// The file that says so.
+        file: String,
+        /// Its version.
+        found: u16,
+        /// The newest that is understood here.
+        supported: u16,
+    },
+    /// No engine of that name.
+    #[error(
+        "there is no engine {name:?}; the engines are memory, f2, lsm, hashkv, flexdb and nova"
+    )]
+    UnknownEngine {
+        /// The name.
+        name: String,
+    },
+    /// An engine that this version does not have.
+    #[error("engine {engine} is not built yet; this version has: memory")]
+    NotBuilt {
+        /// The engine.
+        engine: EngineKind,
+    },
+    /// A keyspace by a name that is not allowed.
+    #[error(
+        "{name:?} is no name for a keyspace: 1 to 64 of a-z, A-Z, 0-9, '_', '-' and '.', \
+             not beginning with '.' or '-'"
+    )]
+    BadKeyspaceName {
+        /// The name.
+        name: String,
+    },
+    /// There is no such keyspace.
+    #[error("there is no keyspace {name:?}")]
+    NoKeyspace {
+        /// The name.
+        name: String,
+    },
+    /// The keyspace exists with other options.
+    #[error(
+        "keyspace {name:?} exists with engine {engine}, journaled: {journaled}; it cannot be \
+             opened with other options"
+    )]
+    KeyspaceExists {
+        /// The name.
+        name: String,
+        /// What it is stored by.
+        engine: EngineKind,
+        /// Whether it is journaled.
+        journaled: bool,
+    },
+    /// A write larger than the journal takes as one record.
+    #[error("a write of {bytes} bytes is too large: at most {limit} are allowed in one")]
+    WriteTooLarge {
+        /// Its size.
+        bytes: u64,
+        /// The most that is allowed.
+        limit: u64,
+    },
+    /// A key was read or written inside [`crate::Db::atomically`] without being declared.
+    #[error("the key was not among those declared to `atomically`")]
+    UndeclaredKey,
+    /// The checkpoint's directory is not empty.
+    #[error("{path} is not empty; a checkpoint wants a new or empty directory")]
+    NotEmpty {
+        /// The directory.
+        path: String,
+    },
+    /// The journal could not be opened, written or synced.
+    #[error("journal: {0}")]
+    Journal(#[from] journal::Error),
+    /// A background task panicked: a mistake of ours. What it was doing is undone.
+    #[error(transparent)]
+    Background(workers::TaskPanic),
+    /// The database stopped taking writes after a failure; open it again to go on.
+    #[error("the database is read-only since a write failed: {cause}")]
+    ReadOnly {
+        /// That failure.
+        cause: Arc<Error>,
+    },
+    /// The database was closed.
+    #[error("the database is closed")]
+    Closed,
+    /// The operating system refused a thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(String),
+    /// An engine's own error.
+    #[error(transparent)]
+    Engine(engine::Error),
+}
+
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Self {
+        match error {
+            engine::Error::Closed => Self::Closed,
+            other => Self::Engine(other),
+        }
+    }
+}
+
+impl From<device::Error> for Error {
+    fn from(error: device::Error) -> Self {
+        Self::Engine(engine::Error::Device(error))
+    }
+}
+
+impl From<Corruption> for Error {
+    fn from(corruption: Corruption) -> Self {
+        Self::Engine(engine::Error::Corruption(corruption))
+    }
+}
+
+impl From<journal::OpenError> for Error {
+    fn from(error: journal::OpenError) -> Self {
+        use journal::OpenError as Open;
+        match error {
+            Open::Device(error) => error.into(),
+            Open::Damaged(corruption) => corruption.into(),
+            Open::Missing { what, file } => Corruption::new(what, 0).at(&file, 0).into(),
+            Open::Unsupported { file, source: HeaderError::Version { found, newest } } => {
+                Self::NewerVersion { file, found, supported: newest }
+            }
+            Open::Unsupported { file, source } => {
+                Corruption::new(source.to_string(), 0).at(&file, 0).into()
+            }
+            Open::Replay { seqno, file, offset, source } => match source.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => {
+                    let what = format!("record {seqno} cannot be replayed: {other}");
+                    Corruption::new(what, offset).at(&file, 0).into()
+                }
+            },
+        }
+    }
+}
+
+impl Error {
+    /// The damage, if stored bytes were found damaged: what, and where.
+    pub fn corruption(&self) -> Option<&Corruption> {
+        match self {
+            Self::Engine(engine::Error::Corruption(corruption)) => Some(corruption),
+            Self::Engine(engine::Error::ReadOnly { cause }) => match cause.as_ref() {
+                engine::Error::Corruption(corruption) => Some(corruption),
+                _ => None,
+            },
+            Self::ReadOnly { cause } => cause.corruption(),
+            _ => None,
+        }
+    }
+
+    /// The error that later writes get once this one stopped the database.
+    #[must_use]
+    pub(crate) fn poisoning(&self) -> Self {
+        match self {
+            Self::ReadOnly { .. } => self.clone(),
+            other => Self::ReadOnly { cause: Arc::new(other.clone()) },
+        }
+    }
+}

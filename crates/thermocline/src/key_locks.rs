@@ -1,0 +1,58 @@
+//! Locks that put writes to one key in one order.
+//!
+//! A write holds its keys' locks from before it takes its number until it is applied. So per key,
+//! numbers, journal and engine agree on the order (law L6 of the engine contract), and a
+//! read-modify-write sees the value that its own will follow.
+//!
+//! # Concurrency
+//! Lock order: ascending stripe, all of a write's stripes before its number. Nothing else is
+//! locked before a stripe by a thread that then waits for one.
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, MutexGuard};
+
+/// Stripes; a power of two, well above the number of threads that write at once.
+const STRIPES: usize = 1024;
+
+#[derive(Debug)]
+pub(crate) struct KeyLocks {
+    stripes: Box<[CachePadded<Mutex<()>>]>,
+    seed: u64,
+}
+
+/// The locks of one write, held.
+#[derive(Debug)]
+pub(crate) enum Held<'a> {
+    One { _guard: MutexGuard<'a, ()> },
+    Many { _guards: Vec<MutexGuard<'a, ()>> },
+}
+
+impl KeyLocks {
+    pub(crate) fn new(seed: u64) -> Self {
+        let stripes = (0..STRIPES).map(|_| CachePadded::new(Mutex::new(()))).collect();
+        Self { stripes, seed }
+    }
+
+    fn stripe(&self, keyspace: u32, key: &[u8]) -> usize {
+        let hash = codec::hash64(self.seed ^ u64::from(keyspace), key);
+        hash as usize % STRIPES
+    }
+
+    /// Locks one key.
+    pub(crate) fn one(&self, keyspace: u32, key: &[u8]) -> Held<'_> {
+        Held::One { _guard: self.stripes[self.stripe(keyspace, key)].lock() }
+    }
+
+    /// Locks many keys.
+    pub(crate) fn many<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8])>) -> Held<'_> {
+        let mut wanted: Vec<usize> = keys.map(|(id, key)| self.stripe(id, key)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        Held::Many { _guards: wanted.into_iter().map(|at| self.stripes[at].lock()).collect() }
+    }
+
+    /// Locks every key of every keyspace.
+    pub(crate) fn all(&self) -> Held<'_> {
+        Held::Many { _guards: self.stripes.iter().map(|stripe| stripe.lock()).collect() }
+    }
+}

@@ -1,0 +1,177 @@
+//! A handle to one keyspace.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use codec::SeqNo;
+use engine::{Change, Direction, KeyRange, Op, Operator};
+use journal::Durability;
+
+use crate::database::Opened;
+use crate::error::{Error, Result};
+use crate::options::KeyspaceOptions;
+use crate::scan::Scan;
+use crate::slot::{Generation, Slot};
+
+impl Slot {
+    /// The engine that fills it now.
+    pub(crate) fn generation(&self) -> Result<Arc<Generation>> {
+        if self.dropped.load(Relaxed) {
+            return Err(Error::NoKeyspace { name: self.name.clone() });
+        }
+        Ok(self.current.load_full())
+    }
+}
+
+/// A keyspace: its own keys, in an engine of its own. Cheap to clone, `Send` and `Sync`; it keeps
+/// the database open.
+#[derive(Clone, Debug)]
+pub struct Keyspace {
+    pub(crate) inner: Arc<Opened>,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) durability: Durability,
+}
+
+impl Keyspace {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.slot.name
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> KeyspaceOptions {
+        self.slot.options
+    }
+
+    /// The same keyspace by a handle whose writes wait for `durability`.
+    #[must_use]
+    pub fn durability(&self, durability: Durability) -> Self {
+        Self { durability, ..self.clone() }
+    }
+
+    /// The key's present value. At most one read of a record from the device.
+    ///
+    /// # Errors
+    /// [`engine::Error::Corruption`] if stored bytes are damaged; device errors.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    /// The same, into a buffer that is used again: `false`, and the buffer in any state, if the
+    /// key has no value.
+    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.inner.check_open()?;
+        Ok(self.slot.generation()?.engine.get(key, value)?)
+    }
+
+    /// Many keys at once, with their reads overlapped where the engine is on a disk.
+    pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.inner.check_open()?;
+        let mut values = vec![None; keys.len()];
+        let generation = self.slot.generation()?;
+        generation.engine.multi_get(keys, &mut |index, value| {
+            values[index] = value.map(<[u8]>::to_vec);
+        })?;
+        Ok(values)
+    }
+
+    /// Gives `key` the value `value`. When this returns the write is visible to every later read
+    /// and has reached this handle's durability.
+    ///
+    /// # Errors
+    /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`],
+    /// [`engine::Error::OutOfMemory`]; after a failure of the storage [`Error::ReadOnly`].
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
+        self.inner.write_one(&self.slot, Op::Put { key, value }, self.durability)
+    }
+
+    /// Removes `key`, if it is there.
+    pub fn delete(&self, key: &[u8]) -> Result<SeqNo> {
+        self.inner.write_one(&self.slot, Op::Delete { key }, self.durability)
+    }
+
+    /// Atomically replaces the key's value by what `update` makes of the present one. Returns the
+    /// write's number, or `None` if nothing changed.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Change, Db, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let hits = db.keyspace("hits", Default::default())?;
+    /// let count = |value: Option<&[u8]>| -> u64 {
+    ///     value.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+    /// };
+    /// for _ in 0..3 {
+    ///     hits.rmw(b"page", |old| Change::Put((count(old) + 1).to_le_bytes().to_vec()))?;
+    /// }
+    /// assert_eq!(count(hits.get(b"page")?.as_deref()), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rmw(
+        &self,
+        key: &[u8],
+        mut update: impl FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<Option<SeqNo>> {
+        self.rmw_with(key, &mut update)
+    }
+
+    /// The same with an [`Operator`], which may also change a value where it lies.
+    pub fn rmw_with(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Option<SeqNo>> {
+        self.inner.rmw(&self.slot, key, operator, self.durability)
+    }
+
+    /// The pairs of `range` in key order, as they are now; later writes do not show.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, KeyRange, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let users = db.keyspace("users", Default::default())?;
+    /// users.put(b"ada", b"1815")?;
+    /// users.put(b"alan", b"1912")?;
+    /// users.put(b"grace", b"1906")?;
+    /// let names: Vec<_> = users.scan(KeyRange::prefix(b"a"))?.collect::<Result<_, _>>()?;
+    /// assert_eq!(names.len(), 2);
+    /// assert_eq!(names[0], (b"ada".to_vec(), b"1815".to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`engine::Error::Unordered`] from an engine that keeps no order.
+    pub fn scan(&self, range: KeyRange) -> Result<Scan> {
+        self.scan_in(range, Direction::Forward)
+    }
+
+    /// The same from the last pair to the first.
+    pub fn scan_reverse(&self, range: KeyRange) -> Result<Scan> {
+        self.scan_in(range, Direction::Backward)
+    }
+
+    /// The pairs of `range` in the order of `direction`.
+    pub fn scan_in(&self, range: KeyRange, direction: Direction) -> Result<Scan> {
+        self.inner.check_open()?;
+        let generation = self.slot.generation()?;
+        let view = generation.engine.view(self.inner.sequence.pin())?;
+        let cursor = view.scan(range, direction)?;
+        Ok(Scan::new(cursor, generation))
+    }
+
+    /// Makes everything written so far durable in the engine's own files.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.check_writable()?;
+        let generation = self.slot.generation()?;
+        generation.engine.flush().map_err(|error| self.inner.fail(error.into()))
+    }
+
+    /// Removes every pair at once, at a cost that does not depend on how many there are. Durable
+    /// when this returns, together with everything written before. Snapshots keep what they show.
+    pub fn clear(&self) -> Result<()> {
+        self.inner.clear(&self.slot)
+    }
+
+    /// Figures of this keyspace's engine.
+    pub fn stats(&self) -> Result<engine::Stats> {
+        Ok(self.slot.generation()?.engine.stats())
+    }
+}

@@ -1,0 +1,167 @@
+//! Making, dropping and clearing keyspaces.
+//!
+//! The catalog file is the commit point of each. A new generation's directory is made and synced
+//! before the catalog names it; an old one is removed after the catalog no longer does, by the
+//! last snapshot or scan that shows it. What a crash leaves behind is swept at the next open.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use journal::Durability;
+
+use crate::catalog::{self, Catalog, Entry};
+use crate::database::{Db, Inner};
+use crate::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::options::KeyspaceOptions;
+use crate::slot::Slot;
+
+impl Db {
+    /// A handle to the keyspace `name`, which is made if there is none. Making one costs a few
+    /// syncs; it is durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], and [`Error::KeyspaceExists`] if it was
+    /// made with other options.
+    pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.inner.check_open()?;
+        catalog::check_keyspace_name(name)?;
+        if !options.engine.is_built() {
+            return Err(Error::NotBuilt { engine: options.engine });
+        }
+        let slot = match self.inner.slot(name) {
+            Some(slot) => slot,
+            None => self.inner.create(name, options)?,
+        };
+        if slot.options != options {
+            let KeyspaceOptions { engine, journaled } = slot.options;
+            return Err(Error::KeyspaceExists { name: name.to_owned(), engine, journaled });
+        }
+        Ok(self.handle(slot))
+    }
+
+    /// A handle to the keyspace `name`, whatever its options.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyspace`].
+    pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.inner.check_open()?;
+        let missing = || Error::NoKeyspace { name: name.to_owned() };
+        self.inner.slot(name).map(|slot| self.handle(slot)).ok_or_else(missing)
+    }
+
+    /// Drops a keyspace and everything in it. Its handles get [`Error::NoKeyspace`] from then on;
+    /// snapshots and scans keep what they show. Durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyspace`].
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.inner.drop_keyspace(name)
+    }
+
+    fn handle(&self, slot: Arc<Slot>) -> Keyspace {
+        Keyspace { inner: Arc::clone(&self.inner), slot, durability: self.durability }
+    }
+}
+
+impl Inner {
+    fn slot(&self, name: &str) -> Option<Arc<Slot>> {
+        self.slots.read().get(name).cloned()
+    }
+
+    fn create(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<Slot>> {
+        let mut catalog = self.catalog.lock();
+        self.check_writable()?;
+        if let Some(slot) = self.slot(name) {
+            return Ok(slot);
+        }
+        let entry = self.prepare(&catalog, name, options)?;
+        let slot = self.nursery.open_slot(&entry)?;
+        let mut next = catalog.clone();
+        next.next_keyspace = entry.id + 1;
+        next.keyspaces.push(entry);
+        self.store(&mut catalog, next)?;
+        self.slots.write().insert(name.to_owned(), Arc::clone(&slot));
+        Ok(slot)
+    }
+
+    /// Makes the directory of a new generation durable, before the catalog names it.
+    fn prepare(&self, catalog: &Catalog, name: &str, options: KeyspaceOptions) -> Result<Entry> {
+        let entry = Entry { id: catalog.next_keyspace, name: name.to_owned(), options };
+        // A crash before the catalog was stored may have left files under this id.
+        self.device.remove_dir(&entry.dir())?;
+        self.device.create_dir(&entry.dir())?;
+        self.device.sync_dir(&catalog::keyspace_dir(name))?;
+        self.device.sync_dir("keyspaces")?;
+        Ok(entry)
+    }
+
+    fn store(&self, catalog: &mut Catalog, next: Catalog) -> Result<()> {
+        // What the disk holds after a failure here is not known, so nothing more is written.
+        next.store(&*self.device).map_err(|error| self.fail(error))?;
+        *catalog = next;
+        Ok(())
+    }
+
+    fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let mut catalog = self.catalog.lock();
+        self.check_writable()?;
+        let missing = || Error::NoKeyspace { name: name.to_owned() };
+        let slot = self.slot(name).ok_or_else(missing)?;
+        let _held = self.locks.all();
+        self.settle_everything()?;
+        let mut next = catalog.clone();
+        next.keyspaces.retain(|entry| entry.name != name);
+        self.store(&mut catalog, next)?;
+        slot.dropped.store(true, Relaxed);
+        slot.current.load().doom();
+        self.slots.write().remove(name);
+        Ok(())
+    }
+
+    pub(crate) fn clear(&self, slot: &Slot) -> Result<()> {
+        let mut catalog = self.catalog.lock();
+        self.check_writable()?;
+        let old = slot.generation()?;
+        let entry = self.prepare(&catalog, &slot.name, slot.options)?;
+        let generation = Arc::new(self.nursery.open(&entry)?);
+        let _held = self.locks.all();
+        self.settle_everything()?;
+        let mut next = catalog.clone();
+        next.next_keyspace = entry.id + 1;
+        next.keyspaces.retain(|known| known.name != slot.name);
+        next.keyspaces.push(entry);
+        self.store(&mut catalog, next)?;
+        slot.current.store(generation);
+        old.doom();
+        Ok(())
+    }
+
+    /// A change of the catalog is durable at once, so everything written before it must be too:
+    /// else a power cut could keep the change and lose an older write.
+    fn settle_everything(&self) -> Result<()> {
+        self.settle(self.sequence.last(), true, Durability::Synced).map(drop)
+    }
+
+    /// Removes directories that no catalog entry names.
+    pub(crate) fn sweep_leftovers(&self) -> Result<()> {
+        let catalog = self.catalog.lock();
+        for space in self.device.list("keyspaces")? {
+            let dir = format!("keyspaces/{}", space.name);
+            let known = |path: &str| catalog.keyspaces.iter().any(|entry| entry.dir() == path);
+            let generations = self.device.list(&dir)?;
+            let mut left = generations.len();
+            for generation in generations {
+                let path = format!("{dir}/{}", generation.name);
+                if !known(&path) {
+                    self.device.remove_dir(&path)?;
+                    left -= 1;
+                }
+            }
+            if left == 0 {
+                self.device.remove_dir(&dir)?;
+            }
+        }
+        Ok(())
+    }
+}

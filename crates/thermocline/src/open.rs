@@ -1,0 +1,273 @@
+//! Opening a database: find out what the directory is, lock it, recover.
+//!
+//! 1. The catalog is read without changing anything; a directory that is something else, newer or
+//!    damaged is refused here.
+//! 2. The lock is taken, and the catalog read again under it.
+//! 3. Every keyspace's engine is opened from its own files.
+//! 4. The journal is read; each record's steps are applied to the keyspaces whose files do not
+//!    have them yet (the replay law), and the sequence follows.
+//! 5. Background work starts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use codec::SeqNo;
+use device::Device;
+use engine::{Barrier, Engine, Host, MemoryBudget, Sequence};
+use environment::Environment;
+use journal::{Durability, Journal, ReplayError};
+use parking_lot::{Mutex, RwLock};
+use rand::Rng;
+use telemetry::Registry;
+use workers::Pool;
+
+use crate::background::Background;
+use crate::catalog::{self, Catalog};
+use crate::database::{Db, Inner, Opened};
+use crate::error::{Error, Result};
+use crate::key_locks::KeyLocks;
+use crate::options::{EngineKind, Options};
+use crate::record;
+use crate::slot::{Generation, Slot};
+
+/// The lock file's name.
+pub(crate) const LOCK_FILE: &str = "LOCK";
+/// The journal's directory.
+pub(crate) const JOURNAL_DIR: &str = "journal";
+
+impl Db {
+    /// Opens the database in the directory `path`, and makes it if there is none.
+    ///
+    /// Recovery applies what the journal holds above each keyspace's own files; its time grows
+    /// with the journal ([`Options::journal_bytes`]).
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`], [`Error::InUse`], [`Error::NewerVersion`], [`Error::NotBuilt`],
+    /// damage with its place; none of them changes a file.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let path = path.as_ref();
+        if !options.create_if_missing && !path.is_dir() {
+            return Err(Error::NotADatabase { path: path.display().to_string(), found: None });
+        }
+        let device = device::open(path, device::Options { io: options.io })?;
+        Self::open_on(device, &path.display().to_string(), options)
+    }
+
+    /// Opens the database on any device; `place` is what messages call it.
+    pub fn open_on(device: Arc<dyn Device>, place: &str, options: Options) -> Result<Self> {
+        let before_lock = Catalog::load(&*device)?;
+        if before_lock.is_none() {
+            check_vacant(&*device, place, options.create_if_missing)?;
+        }
+        let directory_lock = device.lock(LOCK_FILE).map_err(|error| match error {
+            device::Error::Locked { .. } => Error::InUse { path: place.to_owned() },
+            other => other.into(),
+        })?;
+        let catalog = load_or_create(&*device, &options)?;
+        let durability = options.durability;
+        let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
+        let telemetry = Registry::default();
+        let background = Background::new(&options, &telemetry)?;
+        let nursery = Nursery {
+            device: Arc::clone(&device),
+            environment: options.environment.clone(),
+            sequence: Arc::new(Sequence::new()),
+            barrier: Arc::new(JournalBarrier::default()),
+            memory: Arc::clone(&memory),
+            telemetry: telemetry.clone(),
+            workers: background.pool().clone(),
+        };
+        let slots = nursery.open_all(&catalog)?;
+        let journal = Arc::new(recover(&nursery, &slots, &options)?);
+        let inner = Arc::new(Inner {
+            place: place.to_owned(),
+            device,
+            journal,
+            sequence: Arc::clone(&nursery.sequence),
+            memory,
+            telemetry,
+            locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
+            catalog: Mutex::new(catalog),
+            slots: RwLock::new(slots),
+            trimming: Mutex::new(()),
+            background,
+            failure: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            nursery,
+            _directory_lock: directory_lock,
+            options,
+        });
+        inner.nursery.barrier.set(Arc::clone(&inner.journal));
+        let inner = Arc::new(Opened(inner));
+        inner.sweep_leftovers()?;
+        inner.0.start_background()?;
+        Ok(Self { inner, durability })
+    }
+}
+
+/// A directory without a catalog may become a database only if there is nothing else in it.
+fn check_vacant(device: &dyn Device, place: &str, create: bool) -> Result<()> {
+    let ours = [LOCK_FILE, catalog::FILE_NEXT, JOURNAL_DIR];
+    let found = device.list("")?.into_iter().find(|entry| !ours.contains(&entry.name.as_str()));
+    if found.is_some() || !create {
+        let found = found.map(|entry| entry.name);
+        return Err(Error::NotADatabase { path: place.to_owned(), found });
+    }
+    Ok(())
+}
+
+fn load_or_create(device: &dyn Device, options: &Options) -> Result<Catalog> {
+    if let Some(catalog) = Catalog::load(device)? {
+        return Ok(catalog);
+    }
+    let mut id = [0; 16];
+    options.environment.random("database id").fill_bytes(&mut id);
+    device.create_dir("keyspaces")?;
+    device.create_dir(JOURNAL_DIR)?;
+    device.sync_dir("")?;
+    let catalog = Catalog::new(id);
+    catalog.store(device)?;
+    Ok(catalog)
+}
+
+/// The journal takes any record that its format can express: a value may be half of that.
+pub(crate) fn journal_options() -> journal::Options {
+    let record_bytes_max = journal::Options::RECORD_BYTES_MAX;
+    journal::Options { record_bytes_max, ..journal::Options::default() }
+}
+
+/// What engines are opened with, at the start and whenever a keyspace is made.
+pub(crate) struct Nursery {
+    device: Arc<dyn Device>,
+    environment: Environment,
+    sequence: Arc<Sequence>,
+    barrier: Arc<JournalBarrier>,
+    memory: Arc<MemoryBudget>,
+    telemetry: Registry,
+    workers: Pool,
+}
+
+impl Nursery {
+    /// Opens the engine of one catalog entry, whose directory exists.
+    pub(crate) fn open(&self, entry: &catalog::Entry) -> Result<Generation> {
+        let dir = entry.dir();
+        let host = Host {
+            device: self.device.subdevice(&dir)?,
+            environment: self.environment.clone(),
+            workers: self.workers.clone(),
+            telemetry: self.telemetry.with_labels(&[("keyspace", &entry.name)]),
+            sequence: Arc::clone(&self.sequence),
+            barrier: self.barrier_for(entry.options.journaled),
+            memory: Arc::clone(&self.memory),
+        };
+        let engine: Box<dyn Engine> = {
+            let _ = host;
+            let engine = entry.options.engine;
+            return Err(Error::NotBuilt { engine });
+        };
+        let journaled = entry.options.journaled;
+        Ok(Generation::new(entry.id, journaled, engine, dir, Arc::clone(&self.device)))
+    }
+
+    fn barrier_for(&self, journaled: bool) -> Arc<dyn Barrier> {
+        if journaled {
+            Arc::clone(&self.barrier) as Arc<dyn Barrier>
+        } else {
+            Arc::new(engine::NoJournal)
+        }
+    }
+
+    /// Opens one catalog entry as a slot.
+    pub(crate) fn open_slot(&self, entry: &catalog::Entry) -> Result<Arc<Slot>> {
+        let generation = self.open(entry)?;
+        Ok(Arc::new(Slot {
+            name: entry.name.clone(),
+            options: entry.options,
+            lock_id: entry.id,
+            current: arc_swap::ArcSwap::from_pointee(generation),
+            dropped: AtomicBool::new(false),
+        }))
+    }
+
+    fn open_all(&self, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Slot>>> {
+        let open = |entry: &catalog::Entry| Ok((entry.name.clone(), self.open_slot(entry)?));
+        catalog.keyspaces.iter().map(open).collect()
+    }
+}
+
+/// Holds engines' files back until the journal has what they say. The journal is opened after the
+/// engines that its records go to, so it comes later.
+#[derive(Debug, Default)]
+pub(crate) struct JournalBarrier {
+    journal: OnceLock<Arc<Journal>>,
+}
+
+impl JournalBarrier {
+    pub(crate) fn set(&self, journal: Arc<Journal>) {
+        let _ = self.journal.set(journal);
+    }
+}
+
+impl Barrier for JournalBarrier {
+    fn reach(&self, seqno: SeqNo) -> engine::Result<()> {
+        // During replay there is no journal yet, and no need: opening it syncs what it hands out.
+        match self.journal.get() {
+            Some(journal) => journal
+                .wait(seqno, Durability::Synced)
+                .map_err(|error| engine::Error::Journal(error.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Step 4.
+fn recover(
+    nursery: &Nursery,
+    slots: &BTreeMap<String, Arc<Slot>>,
+    options: &Options,
+) -> Result<Journal> {
+    let generations: Vec<Arc<Generation>> =
+        slots.values().map(|slot| slot.current.load_full()).collect();
+    let journaled: BTreeMap<u32, &Generation> = generations
+        .iter()
+        .filter(|generation| generation.journaled)
+        .map(|generation| (generation.id, &**generation))
+        .collect();
+    let persisted = generations.iter().map(|generation| generation.engine.persisted());
+    let newest = persisted.max().unwrap_or(SeqNo::ZERO);
+    let oldest = journaled.values().map(|generation| generation.engine.persisted()).min();
+    let sequence = &nursery.sequence;
+    let mut replay = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
+        replay_record(&journaled, seqno, payload)?;
+        sequence.recover_to(seqno);
+        Ok(())
+    };
+    let (journal, _recovery) = Journal::open(
+        Arc::clone(&nursery.device),
+        JOURNAL_DIR,
+        journal_options(),
+        &options.environment,
+        oldest.unwrap_or(SeqNo::ZERO),
+        &mut replay,
+    )?;
+    sequence.recover_to(newest.max(journal.last()));
+    Ok(journal)
+}
+
+fn replay_record(
+    journaled: &BTreeMap<u32, &Generation>,
+    seqno: SeqNo,
+    payload: &[u8],
+) -> Result<()> {
+    let steps = record::decode(payload)?;
+    for run in steps.chunk_by(|(one, _), (other, _)| one == other) {
+        // A keyspace that is not there was dropped or cleared after the record was written.
+        let Some(generation) = journaled.get(&run[0].0) else { continue };
+        let ops: Vec<_> = run.iter().map(|(_, op)| *op).collect();
+        generation.note_write(seqno);
+        generation.engine.apply(&ops, seqno)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! How a database and its keyspaces are opened.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use environment::Environment;
+use journal::Durability;
+
+use crate::error::Error;
+
+/// How a database is opened. Every field has a default that suits a small server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory for everything the database keeps, in bytes. Default 1 GiB. An engine that must
+    /// hold all its data in memory refuses writes beyond it.
+    pub memory_bytes: u64,
+    /// What a write waits for when nothing else is said. Default [`Durability::Flushed`]: a
+    /// killed process loses nothing, a power cut at most [`Options::sync_interval`].
+    pub durability: Durability,
+    /// How often the journal is synced in the background; `None` never does. Default 1 s.
+    pub sync_interval: Option<Duration>,
+    /// Whether a directory that holds no database becomes one. Default true.
+    pub create_if_missing: bool,
+    /// How files are read and written. Default: the page cache.
+    pub io: device::Io,
+    /// Threads for background work. Default 2.
+    pub background_threads: usize,
+    /// A keyspace that holds back more journal than this, or than its own data if that is more,
+    /// is flushed in the background so that the journal can be trimmed. Default 256 MiB.
+    pub journal_bytes: u64,
+    /// Clock, randomness, threads. Default: the real ones.
+    pub environment: Environment,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 1 << 30,
+            durability: Durability::Flushed,
+            sync_interval: Some(Duration::from_secs(1)),
+            create_if_missing: true,
+            io: device::Io::Buffered,
+            background_threads: 2,
+            journal_bytes: 256 << 20,
+            environment: Environment::real(),
+        }
+    }
+}
+
+/// How a keyspace is made. One that exists must be opened with the engine it was made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyspaceOptions {
+    /// What stores it. Default [`EngineKind::Memory`].
+    pub engine: EngineKind,
+    /// Whether its writes go through the database's journal. Without it a crash loses what was
+    /// written since the last [`crate::Keyspace::flush`]. Default true.
+    pub journaled: bool,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self { engine: EngineKind::Memory, journaled: true }
+    }
+}
+
+/// The engines that a keyspace can be stored by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// An ordered map in memory, journaled and snapshotted. For data that fits.
+    Memory,
+    /// The F2 store: point work over data larger than memory. Not built yet.
+    F2,
+    /// The LSM-tree with dynamic ranges. Not built yet.
+    Lsm,
+    /// Values in hash-grouped segments. Not built yet.
+    HashKv,
+    /// The sorted store on FlexSpace. Not built yet.
+    FlexDb,
+    /// The cluster. Not built yet.
+    Nova,
+}
+
+impl EngineKind {
+    /// Every engine, built or not.
+    pub const ALL: [Self; 6] =
+        [Self::Memory, Self::F2, Self::Lsm, Self::HashKv, Self::FlexDb, Self::Nova];
+
+    /// Its name as users write it and as it is stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::F2 => "f2",
+            Self::Lsm => "lsm",
+            Self::HashKv => "hashkv",
+            Self::FlexDb => "flexdb",
+            Self::Nova => "nova",
+        }
+    }
+
+    /// Whether this version can open a keyspace stored by it.
+    pub const fn is_built(self) -> bool {
+        matches!(self, Self::Memory)
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = Error;
+
+    /// # Errors
+    /// [`Error::UnknownEngine`].
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| Error::UnknownEngine { name: name.to_owned() })
+    }
+}

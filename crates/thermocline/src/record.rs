@@ -1,0 +1,56 @@
+//! What a journal record says: the steps of one write, by keyspace.
+//!
+//! # Format
+//! See `docs/formats/write-record.md`. A record is a run of steps up to its end:
+//! kind (u8), keyspace id (varint), key (prefixed), and for a put the value (prefixed).
+
+use codec::{Corruption, Reader, Writer};
+use engine::Op;
+
+const KIND_PUT: u8 = 1;
+const KIND_DELETE: u8 = 2;
+
+/// Appends one step to a record.
+pub(crate) fn encode(keyspace: u32, op: &Op<'_>, into: &mut Vec<u8>) {
+    let mut writer = Writer::new(into);
+    match op {
+        Op::Put { key, value } => {
+            writer.put_u8(KIND_PUT);
+            writer.put_varint(u64::from(keyspace));
+            writer.put_prefixed(key);
+            writer.put_prefixed(value);
+        }
+        Op::Delete { key } => {
+            writer.put_u8(KIND_DELETE);
+            writer.put_varint(u64::from(keyspace));
+            writer.put_prefixed(key);
+        }
+    }
+}
+
+/// An upper bound of what [`encode`] appends.
+pub(crate) fn encoded_bytes_max(op: &Op<'_>) -> u64 {
+    const OVERHEAD: u64 = 1 + 5 + 2 * 10;
+    OVERHEAD + op.key().len() as u64 + op.value().map_or(0, <[u8]>::len) as u64
+}
+
+/// Reads a record's steps, in order.
+///
+/// # Errors
+/// The offset in [`Corruption`] counts from the record's first byte.
+pub(crate) fn decode(record: &[u8]) -> Result<Vec<(u32, Op<'_>)>, Corruption> {
+    let mut reader = Reader::new(record);
+    let mut steps = Vec::new();
+    while !reader.is_empty() {
+        let kind = reader.take_u8()?;
+        let keyspace = reader.take_varint_u32()?;
+        let key = reader.take_prefixed()?;
+        let op = match kind {
+            KIND_PUT => Op::Put { key, value: reader.take_prefixed()? },
+            KIND_DELETE => Op::Delete { key },
+            other => return Err(reader.corruption(format!("a step of unknown kind {other}"))),
+        };
+        steps.push((keyspace, op));
+    }
+    Ok(steps)
+}

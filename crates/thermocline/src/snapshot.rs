@@ -1,0 +1,90 @@
+//! One moment of the whole database.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Direction, KeyRange, Pin};
+
+use crate::database::{Db, Opened};
+use crate::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::scan::Scan;
+use crate::slot::Generation;
+
+/// All ordered keyspaces as they were at one moment: every write acknowledged before it was taken
+/// and no part of one that was not finished. While it lives it holds back old versions.
+#[derive(Debug)]
+pub struct Snapshot {
+    _inner: Arc<Opened>,
+    pin: Arc<Pin>,
+    /// By the slot's lock id, which is a keyspace's for life.
+    generations: Vec<(u32, Arc<Generation>)>,
+}
+
+impl Db {
+    /// Takes a snapshot of every ordered keyspace. Waits for the writes that are being applied.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let words = db.keyspace("words", Default::default())?;
+    /// words.put(b"a", b"old")?;
+    /// let snapshot = db.snapshot()?;
+    /// words.put(b"a", b"new")?;
+    /// assert_eq!(snapshot.get(&words, b"a")?.as_deref(), Some(&b"old"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.inner.check_open()?;
+        // Under the lock that a clearing takes, so that all generations are of one moment.
+        let catalog = self.inner.catalog.lock();
+        let slots = self.inner.slots.read();
+        let generations =
+            slots.values().map(|slot| (slot.lock_id, slot.current.load_full())).collect();
+        let pin = self.inner.sequence.pin();
+        drop(catalog);
+        Ok(Snapshot { _inner: Arc::clone(&self.inner), pin, generations })
+    }
+}
+
+impl Snapshot {
+    /// The newest write that it shows.
+    pub fn seqno(&self) -> SeqNo {
+        self.pin.seqno()
+    }
+
+    fn generation(&self, keyspace: &Keyspace) -> Result<&Arc<Generation>> {
+        let lock_id = keyspace.slot.lock_id;
+        let found = self.generations.iter().find(|(id, _)| *id == lock_id);
+        let missing = || Error::NoKeyspace { name: keyspace.name().to_owned() };
+        found.map(|(_, generation)| generation).ok_or_else(missing)
+    }
+
+    /// The key's value at that moment.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyspace`] if the keyspace was made later; [`engine::Error::Unordered`].
+    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        let view = self.generation(keyspace)?.engine.view(Arc::clone(&self.pin))?;
+        Ok(view.get(key, &mut value)?.then_some(value))
+    }
+
+    /// The pairs of `range` at that moment, in order.
+    pub fn scan(&self, keyspace: &Keyspace, range: KeyRange) -> Result<Scan> {
+        self.scan_in(keyspace, range, Direction::Forward)
+    }
+
+    /// The same in the order of `direction`.
+    pub fn scan_in(
+        &self,
+        keyspace: &Keyspace,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<Scan> {
+        let generation = self.generation(keyspace)?;
+        let cursor = generation.engine.view(Arc::clone(&self.pin))?.scan(range, direction)?;
+        Ok(Scan::new(cursor, Arc::clone(generation)))
+    }
+}

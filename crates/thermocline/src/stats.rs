@@ -1,0 +1,81 @@
+//! What a database tells about itself.
+
+use codec::SeqNo;
+use device::IoCounts;
+
+use crate::database::{Db, Inner};
+use crate::options::KeyspaceOptions;
+
+/// Figures of a database at one moment, read without stopping anything.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// What was read, written and synced since it was opened.
+    pub io: IoCounts,
+    /// How its files are read and written.
+    pub device: &'static str,
+    /// The journal.
+    pub journal: journal::Stats,
+    /// The newest write.
+    pub last: SeqNo,
+    /// The oldest snapshot or scan that is held; old versions above it are kept.
+    pub oldest_snapshot: Option<SeqNo>,
+    /// The memory budget in bytes.
+    pub memory_limit_bytes: u64,
+    /// What the engines count as used of it.
+    pub memory_used_bytes: u64,
+    /// Each keyspace.
+    pub keyspaces: Vec<KeyspaceStats>,
+}
+
+/// Figures of one keyspace.
+#[derive(Clone, Debug)]
+pub struct KeyspaceStats {
+    /// Its name.
+    pub name: String,
+    /// What it was made with.
+    pub options: KeyspaceOptions,
+    /// Every write to it up to here is in its engine's own files.
+    pub persisted: SeqNo,
+    /// What its engine tells.
+    pub engine: engine::Stats,
+}
+
+impl Stats {
+    /// Bytes of files, journal included.
+    pub fn disk_bytes(&self) -> u64 {
+        let engines = self.keyspaces.iter().map(|keyspace| keyspace.engine.disk_bytes);
+        self.journal.bytes + engines.sum::<u64>()
+    }
+}
+
+impl Db {
+    /// Figures of everything, now.
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+}
+
+impl Inner {
+    fn stats(&self) -> Stats {
+        let slots = self.slots.read();
+        let keyspaces = slots.values().map(|slot| {
+            let generation = slot.current.load();
+            KeyspaceStats {
+                name: slot.name.clone(),
+                options: slot.options,
+                persisted: generation.engine.persisted(),
+                engine: generation.engine.stats(),
+            }
+        });
+        Stats {
+            keyspaces: keyspaces.collect(),
+            io: self.device.accounting().counts(),
+            device: self.device.kind(),
+            journal: self.journal.stats(),
+            last: self.sequence.last(),
+            oldest_snapshot: self.sequence.oldest_pin(),
+            memory_limit_bytes: self.memory.limit(),
+            memory_used_bytes: self.memory.used(),
+        }
+    }
+}

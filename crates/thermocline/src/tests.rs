@@ -1,0 +1,74 @@
+//! The catalog's and the write record's bytes.
+
+use engine::Op;
+use proptest::prelude::*;
+
+use crate::catalog::{Catalog, Entry};
+use crate::options::{EngineKind, KeyspaceOptions};
+use crate::record;
+
+#[test]
+fn a_write_record_is_the_documented_bytes() {
+    let mut bytes = Vec::new();
+    record::encode(3, &Op::Put { key: b"k", value: b"v" }, &mut bytes);
+    record::encode(300, &Op::Delete { key: b"old" }, &mut bytes);
+    let documented = [1, 3, 1, b'k', 1, b'v', 2, 0xac, 2, 3, b'o', b'l', b'd'];
+    assert_eq!(bytes, documented);
+}
+
+#[test]
+fn a_record_that_ends_early_or_lies_is_refused() {
+    let mut bytes = Vec::new();
+    record::encode(3, &Op::Put { key: b"key", value: b"value" }, &mut bytes);
+    for end in 1..bytes.len() {
+        assert!(record::decode(&bytes[..end]).is_err(), "{end} bytes");
+    }
+    let damage = record::decode(&[9, 1, 0]).unwrap_err();
+    assert!(damage.what.contains("unknown kind 9"), "{damage}");
+    let declared = [1, 3, 0xff, 0xff, 0xff, 0xff, 0x0f];
+    assert!(record::decode(&declared).is_err(), "a key of 4 GiB that is not there");
+}
+
+proptest! {
+    #[test]
+    fn records_round_trip(
+        steps in prop::collection::vec(
+            (any::<u32>(), prop::collection::vec(any::<u8>(), 0..20),
+             prop::option::of(prop::collection::vec(any::<u8>(), 0..20))), 0..10),
+    ) {
+        let steps: Vec<(u32, Op<'_>)> = steps
+            .iter()
+            .map(|(id, key, value)| match value {
+                Some(value) => (*id, Op::Put { key, value }),
+                None => (*id, Op::Delete { key }),
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        let mut bound = 0;
+        for (keyspace, step) in &steps {
+            record::encode(*keyspace, step, &mut bytes);
+            bound += record::encoded_bytes_max(step);
+        }
+        prop_assert!(bytes.len() as u64 <= bound);
+        prop_assert_eq!(record::decode(&bytes).unwrap(), steps);
+    }
+
+    #[test]
+    fn catalogs_round_trip_and_no_bytes_panic(
+        ids in prop::collection::vec(any::<u32>(), 0..5),
+        journaled: bool,
+        noise in prop::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let mut catalog = Catalog::new([7; 16]);
+        for id in ids {
+            let options = KeyspaceOptions { engine: EngineKind::FlexDb, journaled };
+            catalog.keyspaces.push(Entry { id, name: format!("k{id}"), options });
+        }
+        prop_assert_eq!(&Catalog::decode(&catalog.encode()).unwrap(), &catalog);
+        prop_assert!(Catalog::decode(&noise).is_err());
+        let mut tail = catalog.encode();
+        tail.truncate(20);
+        tail.extend_from_slice(&noise);
+        prop_assert!(Catalog::decode(&tail).is_err());
+    }
+}

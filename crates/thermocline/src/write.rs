@@ -1,0 +1,217 @@
+//! The write path: lock keys, admit, journal, apply, unlock, wait.
+//!
+//! 1. Keys and values are checked, and the keys' stripes locked ([`crate::key_locks`]).
+//! 2. Each engine is asked to admit its steps; nothing was written yet, so a refusal is clean.
+//! 3. Under the journal's lock the write takes its number and is appended as one record.
+//! 4. Each engine applies its steps under that number; the ticket is finished, and the keys are
+//!    unlocked.
+//! 5. The writer waits for the durability it asked for, together with everyone else who waits.
+//!
+//! # Invariants
+//! - I1. A failure in 3 to 5 stops all later writes ([`Error::ReadOnly`]): the journal and the
+//!   engines may differ, and only recovery may say by what.
+//! - I2. The ticket outlives 4, so no snapshot stands between a write's journaling and its
+//!   application, nor in the middle of a batch.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use codec::SeqNo;
+use engine::{Op, Operator, check_key, check_value};
+use journal::Durability;
+
+use crate::batch::Batch;
+use crate::database::{Db, Inner};
+use crate::error::{Error, Result};
+use crate::record;
+use crate::slot::{Generation, Slot};
+
+/// The steps of a write that go to one engine.
+pub(crate) struct Part<'a> {
+    pub(crate) generation: &'a Generation,
+    pub(crate) ops: &'a [Op<'a>],
+}
+
+pub(crate) fn check_op(op: &Op<'_>) -> Result<()> {
+    check_key(op.key())?;
+    op.value().map_or(Ok(()), check_value)?;
+    Ok(())
+}
+
+impl Inner {
+    /// Refuses once the database is closed or a write failed.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        match self.failure.get() {
+            Some(cause) => Err(cause.clone()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Stops all later writes, and hands `error` back for this one.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        // Closing is no failure of the storage, and the first cause is the one to report.
+        if error != Error::Closed {
+            let _ = self.failure.set(error.poisoning());
+        }
+        error
+    }
+
+    /// Writes one step. Returns its number once it has reached `durability`.
+    pub(crate) fn write_one(
+        &self,
+        slot: &Slot,
+        op: Op<'_>,
+        durability: Durability,
+    ) -> Result<SeqNo> {
+        self.check_writable()?;
+        check_op(&op)?;
+        let held = self.locks.one(slot.lock_id, op.key());
+        let generation = slot.generation()?;
+        let part = Part { generation: &generation, ops: std::slice::from_ref(&op) };
+        let seqno = self.commit(&[part])?;
+        drop(held);
+        self.settle(seqno, generation.journaled, durability)
+    }
+
+    /// Replaces one key's value by what `operator` makes of it. `None` if it changed nothing.
+    pub(crate) fn rmw(
+        &self,
+        slot: &Slot,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        durability: Durability,
+    ) -> Result<Option<SeqNo>> {
+        self.check_writable()?;
+        check_key(key)?;
+        let held = self.locks.one(slot.lock_id, key);
+        let generation = slot.generation()?;
+        let mut value = Vec::new();
+        let present = generation.engine.get(key, &mut value)?;
+        let after = if present && operator.update_in_place(&mut value) {
+            engine::Change::Put(value)
+        } else {
+            operator.update(present.then_some(value.as_slice()))
+        };
+        let op = match &after {
+            engine::Change::Put(value) => Op::Put { key, value },
+            engine::Change::Delete if present => Op::Delete { key },
+            engine::Change::Delete | engine::Change::Keep => return Ok(None),
+        };
+        check_op(&op)?;
+        let part = Part { generation: &generation, ops: std::slice::from_ref(&op) };
+        let seqno = self.commit(&[part])?;
+        drop(held);
+        self.settle(seqno, generation.journaled, durability).map(Some)
+    }
+
+    /// Steps 2 to 4, for keys that the caller has checked and locked.
+    pub(crate) fn commit(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
+        self.check_writable()?;
+        for part in parts {
+            part.generation.engine.admit(part.ops)?;
+        }
+        let mut ticket = None;
+        let mut number = || {
+            let taken = self.sequence.begin();
+            let seqno = taken.seqno();
+            ticket = Some(taken);
+            seqno
+        };
+        let seqno = if parts.iter().any(|part| part.generation.journaled) {
+            check_size(parts)?;
+            self.journal
+                .append(number, |_, record| encode(parts, record))
+                .map_err(|error| self.fail(error.into()))?
+        } else {
+            number()
+        };
+        for part in parts {
+            part.generation.note_write(seqno);
+            let applied = part.generation.engine.apply(part.ops, seqno);
+            applied.map_err(|error| self.fail(error.into()))?;
+        }
+        drop(ticket);
+        Ok(seqno)
+    }
+
+    /// Step 5.
+    pub(crate) fn settle(
+        &self,
+        seqno: SeqNo,
+        journaled: bool,
+        durability: Durability,
+    ) -> Result<SeqNo> {
+        if journaled && durability != Durability::Buffered {
+            self.journal.wait(seqno, durability).map_err(|error| self.fail(error.into()))?;
+        }
+        Ok(seqno)
+    }
+}
+
+impl Inner {
+    /// Commits steps over several engines as one write; their keys are locked.
+    pub(crate) fn commit_steps(&self, mut steps: Vec<(&Generation, Op<'_>)>) -> Result<SeqNo> {
+        // Stable, so that of two steps on one key the later one stays later.
+        steps.sort_by_key(|(generation, _)| generation.id);
+        let ops: Vec<Op<'_>> = steps.iter().map(|(_, op)| *op).collect();
+        let mut parts = Vec::new();
+        let mut begin = 0;
+        for run in steps.chunk_by(|(one, _), (other, _)| one.id == other.id) {
+            let end = begin + run.len();
+            parts.push(Part { generation: run[0].0, ops: &ops[begin..end] });
+            begin = end;
+        }
+        self.commit(&parts)
+    }
+}
+
+impl Db {
+    /// Writes a batch: all of it or nothing, also across a crash. When this returns it is visible
+    /// and has reached this handle's durability.
+    ///
+    /// Steps in keyspaces without a journal are atomic with the others as long as the process
+    /// lives, but not across a crash.
+    pub fn write(&self, batch: &Batch) -> Result<SeqNo> {
+        let inner = &*self.inner;
+        inner.check_writable()?;
+        let steps = batch.steps();
+        if steps.is_empty() {
+            return Ok(inner.sequence.visible());
+        }
+        for step in steps {
+            check_op(&step.op())?;
+            if !Arc::ptr_eq(&step.keyspace.inner, &self.inner) {
+                return Err(Error::NoKeyspace { name: step.keyspace.name().to_owned() });
+            }
+        }
+        let locked = steps.iter().map(|step| (step.keyspace.slot.lock_id, step.op().key()));
+        let held = inner.locks.many(locked);
+        let generations =
+            steps.iter().map(|step| step.keyspace.slot.generation()).collect::<Result<Vec<_>>>()?;
+        let pairs = generations.iter().zip(steps).map(|(one, step)| (&**one, step.op())).collect();
+        let seqno = inner.commit_steps(pairs)?;
+        drop(held);
+        let journaled = generations.iter().any(|generation| generation.journaled);
+        inner.settle(seqno, journaled, self.durability)
+    }
+}
+
+fn encode(parts: &[Part<'_>], record: &mut Vec<u8>) {
+    for part in parts.iter().filter(|part| part.generation.journaled) {
+        for op in part.ops {
+            record::encode(part.generation.id, op, record);
+        }
+    }
+}
+
+fn check_size(parts: &[Part<'_>]) -> Result<()> {
+    let journaled = parts.iter().filter(|part| part.generation.journaled);
+    let bytes = journaled.flat_map(|part| part.ops).map(record::encoded_bytes_max).sum::<u64>();
+    let limit = journal::Options::RECORD_BYTES_MAX as u64;
+    if bytes > limit { Err(Error::WriteTooLarge { bytes, limit }) } else { Ok(()) }
+}

@@ -1,0 +1,391 @@
+//! The database as its users see it: keyspaces, batches, snapshots, errors, reopening.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use thermocline::{
+    Batch, Change, Db, Durability, EngineKind, Error, KeyRange, KeyspaceOptions, Options,
+};
+
+fn open(dir: &TempDir) -> Db {
+    Db::open(dir.path(), Options::default()).unwrap()
+}
+
+fn pairs(scan: thermocline::Scan) -> Vec<(String, String)> {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    scan.map(|pair| pair.map(|(key, value)| (text(key), text(value))).unwrap()).collect()
+}
+
+#[test]
+fn what_was_written_is_there_after_reopening() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let fruit = db.keyspace("fruit", KeyspaceOptions::default()).unwrap();
+    fruit.put(b"apple", b"red").unwrap();
+    fruit.put(b"banana", b"yellow").unwrap();
+    fruit.put(b"apple", b"green").unwrap();
+    fruit.delete(b"banana").unwrap();
+    fruit.put(b"", b"").unwrap();
+    db.close().unwrap();
+    assert_eq!(fruit.get(b"apple"), Err(Error::Closed));
+    drop((db, fruit));
+
+    let db = open(&dir);
+    let fruit = db.existing_keyspace("fruit").unwrap();
+    assert_eq!(fruit.get(b"apple").unwrap().as_deref(), Some(&b"green"[..]));
+    assert_eq!(fruit.get(b"banana").unwrap(), None);
+    assert_eq!(fruit.get(b"").unwrap().as_deref(), Some(&b""[..]));
+    assert_eq!(fruit.stats().unwrap().live_keys, Some(2));
+}
+
+#[test]
+fn a_flush_lets_the_journal_go_and_loses_nothing() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let space = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let value = vec![7; 1 << 16];
+    for index in 0..2000_u32 {
+        space.put(&index.to_be_bytes(), &value).unwrap();
+    }
+    let before = db.stats().journal.bytes;
+    assert!(before > 100 << 20, "the journal holds it all: {before}");
+    db.flush().unwrap();
+    let after = db.stats().journal.bytes;
+    assert!(after < before / 2, "flushed and trimmed: {after} of {before}");
+    drop((space, db));
+    let db = open(&dir);
+    let space = db.existing_keyspace("a").unwrap();
+    assert_eq!(space.scan(KeyRange::all()).unwrap().count(), 2000);
+}
+
+#[test]
+fn a_batch_is_one_write_over_keyspaces() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let one = db.keyspace("one", KeyspaceOptions::default()).unwrap();
+    let two = db.keyspace("two", KeyspaceOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    batch.put(&one, b"k", b"1").put(&two, b"k", b"2").put(&one, b"k", b"3").delete(&two, b"x");
+    let seqno = db.write(&batch).unwrap();
+    assert_eq!(db.last(), seqno, "four steps, one number");
+    assert_eq!(one.get(b"k").unwrap().as_deref(), Some(&b"3"[..]), "the later step stands");
+    assert_eq!(two.get(b"k").unwrap().as_deref(), Some(&b"2"[..]));
+}
+
+#[test]
+fn a_batch_refused_for_one_step_does_nothing() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let space = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    batch.put(&space, b"k", b"1").put(&space, &[0; 70_000], b"2");
+    let refused = db.write(&batch).unwrap_err();
+    assert_eq!(refused.to_string(), "a key of 70000 bytes is too long: at most 65535 are allowed");
+    assert_eq!(space.get(b"k").unwrap(), None);
+    space.put(b"k", b"still writable").unwrap();
+}
+
+#[test]
+fn scans_go_both_ways_and_keep_their_moment() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let space = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    for key in ["a", "b", "c", "d"] {
+        space.put(key.as_bytes(), b"old").unwrap();
+    }
+    let scan = space.scan(KeyRange::of("b".."d")).unwrap();
+    let reverse = space.scan_reverse(KeyRange::of("b"..="d")).unwrap();
+    space.put(b"b", b"new").unwrap();
+    space.delete(b"c").unwrap();
+    let old = |key: &str| (key.to_owned(), "old".to_owned());
+    assert_eq!(pairs(scan), [old("b"), old("c")]);
+    assert_eq!(pairs(reverse), [old("d"), old("c"), old("b")]);
+}
+
+#[test]
+fn a_snapshot_outlives_clearing_and_dropping() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let cleared = db.keyspace("cleared", KeyspaceOptions::default()).unwrap();
+    let dropped = db.keyspace("dropped", KeyspaceOptions::default()).unwrap();
+    cleared.put(b"k", b"1").unwrap();
+    dropped.put(b"k", b"2").unwrap();
+    let snapshot = db.snapshot().unwrap();
+    cleared.clear().unwrap();
+    db.drop_keyspace("dropped").unwrap();
+    assert_eq!(cleared.get(b"k").unwrap(), None);
+    assert_eq!(dropped.get(b"k"), Err(Error::NoKeyspace { name: "dropped".to_owned() }));
+    assert_eq!(snapshot.get(&cleared, b"k").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(snapshot.get(&dropped, b"k").unwrap().as_deref(), Some(&b"2"[..]));
+    cleared.put(b"k", b"3").unwrap();
+    drop((snapshot, cleared, dropped, db));
+
+    let db = open(&dir);
+    let names: Vec<_> = db.keyspaces().iter().map(|space| space.name().to_owned()).collect();
+    assert_eq!(names, ["cleared"]);
+    let cleared = db.existing_keyspace("cleared").unwrap();
+    assert_eq!(cleared.get(b"k").unwrap().as_deref(), Some(&b"3"[..]), "replay skips the old one");
+    let leftovers = std::fs::read_dir(dir.path().join("keyspaces/cleared")).unwrap().count();
+    assert_eq!(leftovers, 1, "the old generation's files are gone");
+    assert!(!dir.path().join("keyspaces/dropped").exists());
+}
+
+#[test]
+fn a_second_opener_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let second = Db::open(dir.path(), Options::default()).unwrap_err();
+    assert!(matches!(second, Error::InUse { .. }), "{second}");
+    drop(db);
+    open(&dir);
+}
+
+#[test]
+fn a_directory_of_something_else_is_left_alone() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("thesis.txt"), "precious").unwrap();
+    let refused = Db::open(dir.path(), Options::default()).unwrap_err();
+    assert!(
+        matches!(&refused, Error::NotADatabase { found: Some(name), .. } if name == "thesis.txt")
+    );
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was added");
+}
+
+#[test]
+fn a_missing_database_is_not_made_unasked() {
+    let dir = TempDir::new().unwrap();
+    let options = Options { create_if_missing: false, ..Options::default() };
+    let missing = dir.path().join("nowhere");
+    let refused = Db::open(&missing, options.clone()).unwrap_err();
+    assert!(matches!(refused, Error::NotADatabase { found: None, .. }), "{refused}");
+    assert!(!missing.exists());
+    let refused = Db::open(dir.path(), options).unwrap_err();
+    assert!(matches!(refused, Error::NotADatabase { found: None, .. }), "{refused}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_newer_or_damaged_catalog_is_refused_and_not_touched() {
+    let dir = TempDir::new().unwrap();
+    drop(open(&dir));
+    let file = dir.path().join("THERMOCLINE");
+    let good = std::fs::read(&file).unwrap();
+    let mut newer = good.clone();
+    newer[8] = 99;
+    let header_crc = codec::crc32c(&newer[..12]).to_le_bytes();
+    newer[12..16].copy_from_slice(&header_crc);
+    std::fs::write(&file, &newer).unwrap();
+    let refused = Db::open(dir.path(), Options::default()).unwrap_err();
+    assert!(matches!(refused, Error::NewerVersion { found: 99, supported: 1, .. }), "{refused}");
+    for at in 0..good.len() {
+        let mut damaged = good.clone();
+        damaged[at] ^= 0x40;
+        std::fs::write(&file, &damaged).unwrap();
+        let refused = Db::open(dir.path(), Options::default()).unwrap_err();
+        let place = refused.corruption().unwrap_or_else(|| panic!("byte {at}: {refused}"));
+        assert_eq!(place.file, "THERMOCLINE");
+        assert_eq!(std::fs::read(&file).unwrap(), damaged, "byte {at}: the file was altered");
+    }
+}
+
+#[test]
+fn engines_that_are_not_built_are_refused_by_name() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    for engine in EngineKind::ALL.into_iter().filter(|engine| !engine.is_built()) {
+        let options = KeyspaceOptions { engine, journaled: true };
+        let refused = db.keyspace("a", options).unwrap_err();
+        assert_eq!(refused, Error::NotBuilt { engine });
+    }
+    assert!(db.keyspaces().is_empty());
+    let unknown = "rocks".parse::<EngineKind>().unwrap_err();
+    assert!(unknown.to_string().contains("memory, f2, lsm"), "{unknown}");
+}
+
+#[test]
+fn keyspaces_keep_their_options_and_their_names_are_checked() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let unjournaled = KeyspaceOptions { journaled: false, ..KeyspaceOptions::default() };
+    db.keyspace("a", unjournaled).unwrap();
+    let refused = db.keyspace("a", KeyspaceOptions::default()).unwrap_err();
+    assert!(matches!(refused, Error::KeyspaceExists { journaled: false, .. }), "{refused}");
+    for name in ["", ".", "..", "-x", "a/b", "ä", "a b", &"x".repeat(65)] {
+        let refused = db.keyspace(name, unjournaled).unwrap_err();
+        assert!(matches!(refused, Error::BadKeyspaceName { .. }), "{name:?}: {refused}");
+    }
+}
+
+#[test]
+fn an_unjournaled_keyspace_lasts_through_a_clean_close() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let options = KeyspaceOptions { journaled: false, ..KeyspaceOptions::default() };
+    let space = db.keyspace("a", options).unwrap();
+    space.put(b"k", b"v").unwrap();
+    assert_eq!(db.stats().journal.records, 0);
+    db.close().unwrap();
+    drop((db, space));
+    let space = open(&dir).keyspace("a", options).unwrap();
+    assert_eq!(space.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn counters_are_exact_beside_flushes() {
+    const THREADS: u64 = 4;
+    const ROUNDS: u64 = 2_000;
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir).durability(Durability::Buffered);
+    let space = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let environment = thermocline::Environment::real();
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let space = space.clone();
+            let count = move || {
+                for round in 0..ROUNDS {
+                    let key = (round % 3).to_be_bytes();
+                    space.rmw(&key, |old| Change::Put((number(old) + 1).to_le_bytes().into()))?;
+                }
+                Ok::<_, Error>(())
+            };
+            environment.spawn("counter", count).unwrap()
+        })
+        .collect();
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        space.flush().unwrap();
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+    let total = |space: &thermocline::Keyspace| -> u64 {
+        space.scan(KeyRange::all()).unwrap().map(|pair| number(Some(&pair.unwrap().1))).sum()
+    };
+    assert_eq!(total(&space), THREADS * ROUNDS);
+    drop((db, space));
+    assert_eq!(total(&open(&dir).existing_keyspace("a").unwrap()), THREADS * ROUNDS);
+}
+
+fn number(value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
+}
+
+/// Money moves between accounts in one keyspace and a total in another; every snapshot and every
+/// recovered state must balance.
+#[test]
+fn snapshots_never_show_half_a_batch() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir).durability(Durability::Buffered);
+    let left = db.keyspace("left", KeyspaceOptions::default()).unwrap();
+    let right = db.keyspace("right", KeyspaceOptions::default()).unwrap();
+    let environment = thermocline::Environment::real();
+    let writer = {
+        let (db, left, right) = (db.clone(), left.clone(), right.clone());
+        let write = move || {
+            for round in 0..5_000_u64 {
+                let mut batch = Batch::new();
+                batch.put(&left, b"n", &round.to_le_bytes()).put(
+                    &right,
+                    b"n",
+                    &round.to_le_bytes(),
+                );
+                db.write(&batch).unwrap();
+            }
+        };
+        environment.spawn("writer", write).unwrap()
+    };
+    let mut shown = 0;
+    while !writer.is_finished() {
+        let snapshot = db.snapshot().unwrap();
+        let (one, two) = (snapshot.get(&left, b"n").unwrap(), snapshot.get(&right, b"n").unwrap());
+        assert_eq!(one, two);
+        shown += u64::from(one.is_some());
+    }
+    writer.join().unwrap();
+    assert!(shown > 0, "no snapshot was taken beside the writer");
+}
+
+#[test]
+fn a_section_sees_its_own_writes_and_commits_or_not() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let space = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    space.put(b"x", b"1").unwrap();
+    db.atomically(&[(&space, b"x"), (&space, b"y"), (&space, b"x")], |section| {
+        section.put(0, b"2".to_vec())?;
+        assert_eq!(section.get(2)?.as_deref(), Some(&b"2"[..]), "declared twice, one key");
+        section.delete(2)?;
+        assert_eq!(section.get(0)?, None);
+        section.put(1, b"9".to_vec())
+    })
+    .unwrap();
+    assert_eq!(space.get(b"x").unwrap(), None);
+    let before = db.last();
+    let undeclared = db.atomically(&[(&space, b"y")], |section| {
+        section.delete(0)?;
+        section.delete(1)
+    });
+    assert_eq!(undeclared, Err(Error::UndeclaredKey));
+    assert_eq!(space.get(b"y").unwrap().as_deref(), Some(&b"9"[..]), "an error writes nothing");
+    assert_eq!(db.last(), before);
+}
+
+#[test]
+fn a_checkpoint_opens_as_a_database_of_its_moment() {
+    let dir = TempDir::new().unwrap();
+    let copy = TempDir::new().unwrap();
+    let db = open(&dir);
+    let one = db.keyspace("one", KeyspaceOptions::default()).unwrap();
+    let two = db.keyspace("two", KeyspaceOptions::default()).unwrap();
+    one.put(b"k", b"flushed").unwrap();
+    one.flush().unwrap();
+    two.put(b"k", b"journaled").unwrap();
+    db.checkpoint(copy.path()).unwrap();
+    one.put(b"k", b"later").unwrap();
+    let refused = db.checkpoint(copy.path()).unwrap_err();
+    assert!(matches!(refused, Error::NotEmpty { .. }), "{refused}");
+
+    let other = open(&copy);
+    let value = |name: &str| other.existing_keyspace(name).unwrap().get(b"k").unwrap();
+    assert_eq!(value("one").as_deref(), Some(&b"flushed"[..]));
+    assert_eq!(value("two").as_deref(), Some(&b"journaled"[..]));
+    drop(other);
+    let report = thermocline::check(copy.path()).unwrap();
+    assert!(report.is_whole(), "{report:?}");
+}
+
+#[test]
+fn the_memory_budget_refuses_writes_and_takes_deletes() {
+    let dir = TempDir::new().unwrap();
+    let options = Options { memory_bytes: 4 << 20, ..Options::default() };
+    let db = Db::open(dir.path(), options.clone()).unwrap();
+    let space = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let value = vec![1; 1000];
+    let mut written = 0_u32;
+    let refused = loop {
+        match space.put(&written.to_be_bytes(), &value) {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 10_000, "the budget was never reached");
+    };
+    let limit = 4 << 20;
+    assert_eq!(refused, Error::Engine(engine::Error::OutOfMemory { limit }));
+    assert!(db.stats().memory_used_bytes <= limit);
+    for index in 0..written / 2 {
+        space.delete(&index.to_be_bytes()).unwrap();
+    }
+    space.put(b"again", &value).unwrap();
+    drop((db, space));
+    let space = Db::open(dir.path(), options).unwrap().existing_keyspace("a").unwrap();
+    let left = u64::from(written - written / 2) + 1;
+    assert_eq!(space.stats().unwrap().live_keys, Some(left), "what was refused is not journaled");
+}
+
+#[test]
+fn handles_are_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    fn sent<T: Send + 'static>() {}
+    shared::<Db>();
+    shared::<thermocline::Keyspace>();
+    shared::<thermocline::Snapshot>();
+    sent::<thermocline::Scan>();
+    let _: Option<Arc<Db>> = None;
+}
