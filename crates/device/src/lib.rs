@@ -20,6 +20,7 @@ mod file;
 mod memory;
 mod name;
 mod queue;
+mod simulated;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use file::{Entry, File, Mode, Space, SyncKind};
 pub use memory::memory;
 pub use name::{check_name, join};
 pub use queue::{Completion, Queue, Request, Work};
+pub use simulated::{Faults, History, Replay, SimulatedDisk, SyncFailure};
 pub use system::{Io, Options, open};
 
 use std::fmt::Debug;

@@ -1,0 +1,246 @@
+//! What a disk may hold after the power was cut.
+//!
+//! 1. A *survival* is drawn for the names and one for the bytes: nothing, everything, all up to a
+//!    moment, any subset of the changes, or any subset of their sectors. The extremes are drawn
+//!    more often than chance would, since they are where stores are wrong most often.
+//! 2. Each directory becomes its durable names with those pending changes that survive, in order.
+//! 3. Each file that can still be reached becomes its durable bytes with those pending changes
+//!    that survive, by sectors of 512 bytes. A sector that survives is as it was right after that
+//!    change, with all that was written to it before: a sector may tear from its neighbours, but
+//!    it is never put together from pieces of different times.
+//! 4. A length is metadata, which file systems write in order: the length is that of some moment
+//!    since the last sync, whatever became of the bytes. What was cut off before that moment is
+//!    zeros.
+//!
+//! Any *order* of the pending writes is covered by any *subset*: if an earlier write of a sector
+//! reaches the medium after a later one, what is left is what would be left without the later one.
+
+use std::collections::BTreeMap;
+
+use super::content::Content;
+use super::dice::Dice;
+use super::event::{Change, Inode, ROOT};
+use super::state::{DirState, FileState, Flight, Node, SECTOR, State};
+
+/// Which pending changes survive.
+#[derive(Clone, Copy, Debug)]
+enum Survival {
+    Nothing,
+    Everything,
+    /// Those before the change of this sequence number, and that one torn.
+    Until(u64),
+    /// Each by itself with this chance; some of them torn.
+    Some {
+        ppm: u32,
+    },
+    /// Each sector by itself with this chance.
+    Sectors {
+        ppm: u32,
+    },
+}
+
+/// What becomes of one change.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Lost,
+    Kept,
+    /// The first sectors, as many as are drawn.
+    Head,
+    /// Each sector by itself.
+    Torn {
+        ppm: u32,
+    },
+}
+
+impl Survival {
+    fn drawn(dice: &mut Dice, first: u64, end: u64) -> Self {
+        let ppm = dice.pick(&[50_000, 300_000, 500_000, 700_000, 950_000]);
+        match dice.below(8) {
+            0 => Self::Nothing,
+            1 => Self::Everything,
+            2..=4 => Self::Until(first + dice.below(end.saturating_sub(first) + 1)),
+            5 | 6 => Self::Some { ppm },
+            _ => Self::Sectors { ppm },
+        }
+    }
+
+    fn fate(self, dice: &mut Dice, sequence: u64) -> Fate {
+        match self {
+            Self::Nothing => Fate::Lost,
+            Self::Everything => Fate::Kept,
+            Self::Until(end) if sequence < end => Fate::Kept,
+            Self::Until(end) if sequence > end => Fate::Lost,
+            Self::Until(_) => Fate::torn(dice),
+            Self::Some { ppm } if !dice.happens(ppm) => Fate::Lost,
+            Self::Some { .. } if dice.below(4) > 0 => Fate::Kept,
+            Self::Some { .. } => Fate::torn(dice),
+            Self::Sectors { ppm } => Fate::Torn { ppm },
+        }
+    }
+
+    /// Whether a change that is whole or not at all survives.
+    fn keeps(self, dice: &mut Dice, sequence: u64) -> bool {
+        match self.fate(dice, sequence) {
+            Fate::Lost => false,
+            Fate::Kept => true,
+            Fate::Head | Fate::Torn { .. } => dice.below(2) == 0,
+        }
+    }
+
+    /// The sequence number before which changes of a file's length survive.
+    fn length_end(self, dice: &mut Dice, file: &FileState) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Everything => u64::MAX,
+            Self::Until(end) => end + dice.below(2),
+            Self::Some { .. } | Self::Sectors { .. } => {
+                let moment = dice.below(file.pending.len() as u64 + 1) as usize;
+                file.pending.get(moment).map_or(u64::MAX, |(sequence, _)| *sequence)
+            }
+        }
+    }
+}
+
+impl Fate {
+    fn torn(dice: &mut Dice) -> Self {
+        dice.pick(&[Self::Head, Self::Torn { ppm: 500_000 }])
+    }
+}
+
+/// A state in which a machine may find the disk after a crash in `state`. `seed` chooses among
+/// them.
+pub(super) fn crash(state: &State, seed: u64) -> State {
+    let mut dice = Dice::new(seed, "crash");
+    let first = oldest_pending(state);
+    let bytes = Survival::drawn(&mut dice, first, state.sequence);
+    let names = match dice.below(2) {
+        0 => bytes,
+        _ => Survival::drawn(&mut dice, first, state.sequence),
+    };
+    let dirs = surviving_names(state, names, &mut dice);
+    let mut image = State {
+        nodes: BTreeMap::new(),
+        in_flight: BTreeMap::new(),
+        sequence: state.sequence,
+        next_inode: state.next_inode,
+    };
+    let mut reached = vec![ROOT];
+    while let Some(node) = reached.pop() {
+        if image.nodes.contains_key(&node) {
+            continue;
+        }
+        if let Some(names) = dirs.get(&node) {
+            reached.extend(names.values());
+            let dir = DirState { durable: names.clone(), current: names.clone(), pending: vec![] };
+            image.nodes.insert(node, Node::Dir(dir));
+        } else if let Some(file) = state.file(node) {
+            let flights = state.in_flight.values().filter(|flight| flight.node == node);
+            let content = surviving_bytes(file, flights, bytes, &mut dice);
+            image.nodes.insert(node, Node::File(FileState::settled(content)));
+        }
+    }
+    image
+}
+
+fn oldest_pending(state: &State) -> u64 {
+    let oldest = |node: &Node| match node {
+        Node::File(file) => file.pending.first().map(|(sequence, _)| *sequence),
+        Node::Dir(dir) => dir.pending.first().map(|change| change.sequence),
+    };
+    state.nodes.values().filter_map(oldest).min().unwrap_or(state.sequence)
+}
+
+/// The names of every directory after the crash.
+fn surviving_names(
+    state: &State,
+    survival: Survival,
+    dice: &mut Dice,
+) -> BTreeMap<Inode, BTreeMap<String, Inode>> {
+    // One draw for each event, in the order of the events: a name that moves between directories
+    // is two changes, and is never lost from both.
+    let mut fates: BTreeMap<u64, bool> = BTreeMap::new();
+    let dirs = || {
+        state.nodes.iter().filter_map(|(&number, node)| match node {
+            Node::Dir(dir) => Some((number, dir)),
+            Node::File(_) => None,
+        })
+    };
+    for change in dirs().flat_map(|(_, dir)| &dir.pending) {
+        fates.entry(change.sequence).or_default();
+    }
+    for (&sequence, kept) in &mut fates {
+        *kept = survival.keeps(dice, sequence);
+    }
+    let mut after = BTreeMap::new();
+    for (number, dir) in dirs() {
+        let mut names = dir.durable.clone();
+        for change in &dir.pending {
+            let kept = fates.get(&change.sequence).copied().unwrap_or(false);
+            // Of a move, the old name may outlive the crash beside the new one.
+            let both = change.moved_to.is_some() && dice.below(4) == 0;
+            if kept && !both {
+                change.make(&mut names);
+            }
+        }
+        after.insert(number, names);
+    }
+    after
+}
+
+/// The bytes of a file after the crash.
+fn surviving_bytes<'a>(
+    file: &FileState,
+    flights: impl Iterator<Item = &'a Flight>,
+    survival: Survival,
+    dice: &mut Dice,
+) -> Content {
+    let mut image = file.durable.clone();
+    let mut seen = file.base.clone();
+    let mut len = image.len();
+    let length_end = survival.length_end(dice, file);
+    for (sequence, change) in &file.pending {
+        let before = seen.len();
+        change.make(&mut seen);
+        if *sequence < length_end && seen.len() != before {
+            len = seen.len();
+            if len < before {
+                image.cut(len);
+            }
+        }
+        let fate = survival.fate(dice, *sequence);
+        keep(&mut image, &seen, change, fate, dice);
+    }
+    for flight in flights {
+        let change = Change::Write { offset: flight.offset, bytes: flight.bytes.clone() };
+        change.make(&mut seen);
+        let choices = [Fate::Lost, Fate::Kept, Fate::Head, Fate::Torn { ppm: 500_000 }];
+        let fate = dice.pick(&choices);
+        if dice.below(2) == 0 {
+            len = len.max(flight.offset + flight.bytes.len() as u64);
+        }
+        keep(&mut image, &seen, &change, fate, dice);
+    }
+    image.cut(len);
+    image
+}
+
+/// Takes what survives of `change` over from `seen`, the file as it was right after it.
+fn keep(image: &mut Content, seen: &Content, change: &Change, fate: Fate, dice: &mut Dice) {
+    let sectors = change.sectors();
+    match (change, fate) {
+        (Change::SetLen(_), _) | (_, Fate::Lost) => {}
+        (Change::Zero(range), _) => image.zero(range.clone()),
+        (Change::Write { .. }, Fate::Kept) => image.copy_from(seen, sectors),
+        (Change::Write { .. }, Fate::Head) => {
+            let count = dice.below((sectors.end - sectors.start) / SECTOR + 1);
+            image.copy_from(seen, sectors.start..sectors.start + count * SECTOR);
+        }
+        (Change::Write { .. }, Fate::Torn { ppm }) => {
+            for start in sectors.step_by(SECTOR as usize) {
+                if dice.happens(ppm) {
+                    image.copy_from(seen, start..start + SECTOR);
+                }
+            }
+        }
+    }
+}
