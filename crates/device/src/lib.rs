@@ -16,10 +16,12 @@ mod accounting;
 mod blocking_queue;
 mod buffer;
 mod error;
+mod fault;
 mod file;
 mod memory;
 mod name;
 mod queue;
+mod recorder;
 mod simulated;
 mod system;
 #[cfg(test)]
@@ -28,10 +30,12 @@ mod tests;
 pub use accounting::{Accounting, IoCounts};
 pub use buffer::Buffer;
 pub use error::{Error, Operation as FailedOperation, Result};
+pub use fault::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 pub use file::{Entry, File, Mode, Space, SyncKind};
 pub use memory::memory;
 pub use name::{check_name, join};
 pub use queue::{Completion, Queue, Request, Work};
+pub use recorder::{Recorded, Recorder, Recording};
 pub use simulated::{Faults, History, Replay, SimulatedDisk, SyncFailure};
 pub use system::{Io, Options, open};
 

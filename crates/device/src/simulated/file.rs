@@ -86,7 +86,7 @@ impl File for SimulatedFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let unit = self.alignment as u64;
-        if offset % unit != 0 || bytes.len() as u64 % unit != 0 {
+        if !offset.is_multiple_of(unit) || !(bytes.len() as u64).is_multiple_of(unit) {
             let (name, len, alignment) = (self.name.clone(), bytes.len(), self.alignment);
             return Err(Error::Unaligned { name, offset, len, alignment });
         }

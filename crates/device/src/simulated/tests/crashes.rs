@@ -186,7 +186,7 @@ fn a_renamed_file_without_a_sync_may_be_empty() {
     disk.sync_dir("").unwrap();
     let found = outcomes(&disk, |image| content(image, "a").unwrap());
     assert!(found.contains(&Vec::new()), "the classic mistake shows");
-    assert!(found.contains(&b"new".to_vec()));
+    assert!(found.contains(b"new".as_slice()));
 }
 
 #[test]

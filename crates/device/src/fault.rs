@@ -1,0 +1,153 @@
+//! A device over another one that fails chosen operations.
+//!
+//! It counts operations by kind, so that a harness can run a workload once to learn how many there
+//! are, and then once for each of them with that one failing:
+//!
+//! ```
+//! use thermocline_device::*;
+//! # fn workload(device: &dyn Device) -> Result<()> {
+//! #     device.open("a", Mode::CreateNew)?.write_at(0, b"bytes")?;
+//! #     device.sync_dir("")
+//! # }
+//! let device = FaultDevice::new(memory());
+//! workload(&*device)?;
+//! for nth in 1..=device.count(None) {
+//!     let device = FaultDevice::new(memory());
+//!     device.fail(Fault { kind: None, nth, failure: Failure::Io, lasting: Lasting::Once });
+//!     assert!(workload(&*device).is_err(), "the workload reports every failure");
+//! }
+//! # Ok::<(), Error>(())
+//! ```
+
+mod file;
+mod plan;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::Device;
+use crate::accounting::Accounting;
+use crate::error::Result;
+use crate::file::{Entry, File, Mode, Space};
+use crate::queue::Queue;
+
+use file::FaultFile;
+use plan::Plan;
+use queue::FaultQueue;
+
+pub use plan::{Failure, Fault, Lasting, OperationKind};
+
+/// A device whose operations fail when they are told to, and else are another device's.
+#[derive(Debug)]
+pub struct FaultDevice {
+    inner: Arc<dyn Device>,
+    plan: Arc<Plan>,
+}
+
+impl FaultDevice {
+    /// A wrapper of `inner` in which nothing fails yet.
+    pub fn new(inner: Arc<dyn Device>) -> Arc<Self> {
+        Arc::new(Self { inner, plan: Arc::default() })
+    }
+
+    /// Makes an operation fail. Several faults may be set.
+    pub fn fail(&self, fault: Fault) {
+        self.plan.add(fault);
+    }
+
+    /// Forgets all faults that were set.
+    pub fn heal(&self) {
+        self.plan.clear();
+    }
+
+    /// How many operations of a kind, or of all kinds, there were so far, failed ones included.
+    /// Opening, reading, writing, resizing, syncing, listing and changes of names count; asking
+    /// for lengths, for the existence of a name and for room does not.
+    pub fn count(&self, kind: Option<OperationKind>) -> u64 {
+        self.plan.count(kind)
+    }
+
+    /// How many operations were made to fail.
+    pub fn failed(&self) -> u64 {
+        self.plan.failed()
+    }
+
+    fn wrap(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(FaultFile { inner, plan: self.plan.clone() })
+    }
+}
+
+impl Device for FaultDevice {
+    fn open(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>> {
+        self.plan.check(OperationKind::Open, name)?;
+        Ok(self.wrap(self.inner.open(name, mode)?))
+    }
+
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
+        let inner = self.inner.queue(depth)?;
+        Ok(Box::new(FaultQueue::new(inner, self.plan.clone(), depth)))
+    }
+
+    fn create_dir(&self, name: &str) -> Result<()> {
+        self.plan.check(OperationKind::CreateDir, name)?;
+        self.inner.create_dir(name)
+    }
+
+    fn list(&self, dir: &str) -> Result<Vec<Entry>> {
+        self.plan.check(OperationKind::List, dir)?;
+        self.inner.list(dir)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.inner.exists(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.plan.check(OperationKind::Rename, from)?;
+        self.inner.rename(from, to)
+    }
+
+    fn link(&self, from: &str, to: &str) -> Result<()> {
+        self.plan.check(OperationKind::Link, to)?;
+        self.inner.link(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.plan.check(OperationKind::Remove, name)?;
+        self.inner.remove(name)
+    }
+
+    fn remove_dir(&self, name: &str) -> Result<()> {
+        self.plan.check(OperationKind::Remove, name)?;
+        self.inner.remove_dir(name)
+    }
+
+    fn sync_dir(&self, dir: &str) -> Result<()> {
+        self.plan.check(OperationKind::SyncDir, dir)?;
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.plan.check(OperationKind::Open, name)?;
+        Ok(self.wrap(self.inner.lock(name)?))
+    }
+
+    fn space(&self) -> Result<Space> {
+        self.inner.space()
+    }
+
+    fn accounting(&self) -> &Accounting {
+        self.inner.accounting()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
+    fn subdevice(&self, dir: &str) -> Result<Arc<dyn Device>> {
+        self.plan.check(OperationKind::CreateDir, dir)?;
+        Ok(Arc::new(Self { inner: self.inner.subdevice(dir)?, plan: self.plan.clone() }))
+    }
+}

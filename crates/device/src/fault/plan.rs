@@ -1,0 +1,157 @@
+//! Which operations fail, and how many there were.
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use crate::error::{Error, Operation, Result};
+
+/// The kinds of operations that can be made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum OperationKind {
+    Open,
+    Read,
+    Write,
+    /// Setting a length, allocating, punching.
+    Resize,
+    /// Of a file.
+    Sync,
+    SyncDir,
+    List,
+    CreateDir,
+    Rename,
+    Link,
+    /// Of a file or a directory.
+    Remove,
+}
+
+impl OperationKind {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Open,
+        Self::Read,
+        Self::Write,
+        Self::Resize,
+        Self::Sync,
+        Self::SyncDir,
+        Self::List,
+        Self::CreateDir,
+        Self::Rename,
+        Self::Link,
+        Self::Remove,
+    ];
+
+    fn operation(self) -> Operation {
+        match self {
+            Self::Open => Operation::Open,
+            Self::Read => Operation::Read,
+            Self::Write | Self::Resize => Operation::Write,
+            Self::Sync | Self::SyncDir => Operation::Sync,
+            _ => Operation::Metadata,
+        }
+    }
+}
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Without effect, with `EIO`.
+    Io,
+    /// Without effect, with [`Error::NoSpace`].
+    NoSpace,
+    /// A read or a write stops in the middle, with `EIO`: a short transfer whose rest fails.
+    /// Other operations fail without effect.
+    Short,
+}
+
+/// For how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasting {
+    /// That one operation.
+    Once,
+    /// That one and all of its kind after it.
+    ForGood,
+}
+
+/// An operation that is to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Of which kind; `None` counts operations of all kinds.
+    pub kind: Option<OperationKind>,
+    /// The how manieth of that kind since the device was made; the first is 1.
+    pub nth: u64,
+    /// How it fails.
+    pub failure: Failure,
+    /// For how long.
+    pub lasting: Lasting,
+}
+
+/// Faults that were set and operations that were counted.
+#[derive(Debug, Default)]
+pub(super) struct Plan(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    faults: Vec<Fault>,
+    counts: [u64; OperationKind::ALL.len()],
+    failed: u64,
+}
+
+impl State {
+    fn count(&self, kind: Option<OperationKind>) -> u64 {
+        match kind {
+            Some(kind) => self.counts[kind as usize],
+            None => self.counts.iter().sum(),
+        }
+    }
+}
+
+impl Plan {
+    pub(super) fn add(&self, fault: Fault) {
+        self.0.lock().faults.push(fault);
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.lock().faults.clear();
+    }
+
+    pub(super) fn count(&self, kind: Option<OperationKind>) -> u64 {
+        self.0.lock().count(kind)
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.0.lock().failed
+    }
+
+    /// Counts an operation, and says whether and how it is to fail.
+    pub(super) fn strike(&self, kind: OperationKind, name: &str) -> Option<(Failure, Error)> {
+        let mut state = self.0.lock();
+        state.counts[kind as usize] += 1;
+        let hit = |fault: &&Fault| {
+            let count = state.count(fault.kind);
+            let due = match fault.lasting {
+                Lasting::Once => count == fault.nth,
+                Lasting::ForGood => count >= fault.nth,
+            };
+            due && fault.kind.is_none_or(|of| of == kind)
+        };
+        let failure = state.faults.iter().find(hit)?.failure;
+        state.failed += 1;
+        let (operation, name) = (kind.operation(), name.to_owned());
+        let error = match failure {
+            Failure::NoSpace => Error::NoSpace { name },
+            Failure::Io | Failure::Short => {
+                Error::Io { operation, name, code: Errno::IO.raw_os_error() }
+            }
+        };
+        Some((failure, error))
+    }
+
+    /// The same, for an operation that is whole or not at all.
+    pub(super) fn check(&self, kind: OperationKind, name: &str) -> Result<()> {
+        match self.strike(kind, name) {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
