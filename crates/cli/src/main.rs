@@ -1,3 +1,7 @@
-//! The thermocline command.
+//! The binary `thermocline`; everything is in the library beside it.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    thermocline_cli::main()
+}

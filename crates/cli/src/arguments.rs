@@ -1,0 +1,203 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::byte_string::Encoding;
+use crate::config::{ServerFlags, StoreFlags};
+
+const AFTER_HELP: &str = "\
+Settings are taken from a TOML file (--config or THERMOCLINE_CONFIG), then from variables
+THERMOCLINE_MEMORY and so on, then from flags; later ones win, unknown ones are errors.
+
+Exit codes: 0 success, 1 error, 2 usage or configuration, 3 damaged data or a newer version's,
+4 not found (key, keyspace, database), 5 the database is open in another process.";
+
+/// A key-value store for data larger than memory.
+#[derive(Debug, Parser)]
+#[command(name = "thermocline", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Shared {
+    /// Read settings from this TOML file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<String>,
+    /// Print results, and failures, as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print the settings in force and where each came from, and do nothing else
+    #[arg(long, global = true)]
+    pub(crate) print_config: bool,
+    /// Show no progress
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print the value of a key
+    Get(Get),
+    /// Set the value of a key
+    Put(Put),
+    /// Delete keys
+    Del(Del),
+    /// Print pairs in key order
+    Scan(Scan),
+    /// Print figures of a database and its keyspaces
+    Stats(Stats),
+    /// Verify every byte of a database that is not open; changes nothing
+    Check(Check),
+    /// Write all pairs to one portable stream
+    Dump(Dump),
+    /// Make a new database from a dump
+    Load(Load),
+    /// Print the completion script of a shell
+    Completions(Completions),
+}
+
+/// A database, and how it is opened.
+#[derive(Debug, Args)]
+pub(crate) struct Database {
+    /// The database's directory
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) settings: StoreFlags,
+}
+
+/// Which keyspace, and how keys and values are written.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The keyspace
+    #[arg(long, short, value_name = "NAME", default_value = "default")]
+    pub(crate) keyspace: String,
+    /// How keys and values are written, in arguments and in output
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(crate) encoding: Encoding,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Print the value's bytes and nothing else
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Put {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    /// The value; - takes the bytes of standard input
+    #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+    pub(crate) value: String,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Del {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    #[arg(value_name = "KEY", required = true)]
+    pub(crate) keys: Vec<String>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Scan {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// First key, itself included
+    #[arg(long, value_name = "KEY", conflicts_with = "prefix")]
+    pub(crate) start: Option<String>,
+    /// Last key, itself excluded
+    #[arg(long, value_name = "KEY", conflicts_with = "prefix")]
+    pub(crate) end: Option<String>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "KEY")]
+    pub(crate) prefix: Option<String>,
+    /// From the largest key down
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Stop after this many pairs
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<u64>,
+    /// Print keys alone
+    #[arg(long)]
+    pub(crate) keys_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    #[command(flatten)]
+    pub(crate) database: Database,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The database's directory
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// Where to; standard output unless given. A file that exists is not overwritten
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Only these keyspaces
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) keyspace: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// The dump; standard input unless given
+    #[arg(value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `serve` is apart, since it takes the server's settings too.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The database's directory; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "./data")]
+    pub(crate) dir: PathBuf,
+    /// Where the port is taken, use the next one that is free, and say so
+    #[arg(long)]
+    pub(crate) next_free_port: bool,
+    /// Say how to connect and what to try
+    #[arg(long)]
+    pub(crate) hints: bool,
+    #[command(flatten)]
+    pub(crate) settings: ServerFlags,
+}

@@ -1,0 +1,35 @@
+//! `thermocline del`: deletes keys in one batch and says how many there were.
+
+use serde_json::json;
+use thermocline::Batch;
+
+use super::{Context, not_found};
+use crate::arguments::Del;
+use crate::failure::Outcome;
+use crate::output;
+
+pub(super) fn run(context: &Context, arguments: &Del) -> Outcome {
+    let place = &arguments.place;
+    let keys =
+        arguments.keys.iter().map(|key| place.bytes("KEY", key)).collect::<Result<Vec<_>, _>>()?;
+    let deleted = context.with_database(&arguments.database.dir, false, |db| {
+        let keyspace = place.existing(db)?;
+        let mut batch = Batch::new();
+        let mut deleted = 0_u64;
+        for key in &keys {
+            // The only opener is this process, and it has one thread: what is read stays true.
+            deleted += u64::from(keyspace.get(key)?.is_some());
+            batch.delete(&keyspace, key);
+        }
+        db.write(&batch)?;
+        Ok(deleted)
+    })?;
+    if context.shared.json {
+        output::json_line(&json!({ "deleted": deleted }))?;
+    }
+    if deleted == 0 {
+        let none = format_args!("keyspace {:?} has none of these keys", place.keyspace);
+        return Err(not_found(none));
+    }
+    Ok(())
+}

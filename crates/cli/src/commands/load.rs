@@ -1,0 +1,146 @@
+//! `thermocline load`: a new database from a dump.
+//!
+//! 1. The dump is loaded into `DIR.loading`, a sibling of the new database.
+//! 2. Once the whole dump was read and verified, everything is made durable and closed.
+//! 3. A rename gives the directory its name. So `DIR` holds a whole copy or does not exist; what
+//!    an interrupted load left in `DIR.loading` is named when the next one finds it.
+
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use thermocline::{Batch, Db, Durability, Keyspace, KeyspaceOptions};
+
+use super::Context;
+use crate::arguments::Load;
+use crate::dump::{self, Frame, Reader};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output::{self, Progress};
+
+/// A batch is written once it holds this many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+
+#[expect(clippy::disallowed_methods, reason = "names the database's directory, from outside")]
+pub(super) fn run(context: &Context, arguments: &Load) -> Outcome {
+    let target = &arguments.database.dir;
+    let loading = beside(target)?;
+    for taken in [target, &loading] {
+        if taken.exists() {
+            return Err(Failure::usage(format_args!(
+                "{} exists already; load makes a new database",
+                taken.display()
+            )));
+        }
+    }
+    let failed = |path: &Path, error: io::Error| Failure::io(path.display(), &error);
+    let input: Box<dyn Read> = match &arguments.input {
+        Some(path) => Box::new(std::fs::File::open(path).map_err(|error| failed(path, error))?),
+        None => Box::new(io::stdin().lock()),
+    };
+    let loaded = context.with_database(&loading, true, |db| load(context, db, input));
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(failure) => {
+            // Made by this process a moment ago, and no whole database.
+            let _ = std::fs::remove_dir_all(&loading);
+            return Err(failure);
+        }
+    };
+    std::fs::rename(&loading, target).map_err(|error| failed(target, error))?;
+    sync_parent(target).map_err(|error| failed(target, error))?;
+    let Loaded { keyspaces, pairs } = loaded;
+    if context.shared.json {
+        return output::json_line(&json!({ "keyspaces": keyspaces, "pairs": pairs }));
+    }
+    if !context.shared.quiet {
+        eprintln!("loaded {pairs} pairs of {keyspaces} keyspaces");
+    }
+    Ok(())
+}
+
+fn beside(target: &Path) -> Result<PathBuf, Failure> {
+    let name = target.file_name().ok_or_else(|| {
+        Failure::usage(format_args!("{} names no directory that could be made", target.display()))
+    })?;
+    let mut loading = name.to_owned();
+    loading.push(".loading");
+    Ok(target.with_file_name(loading))
+}
+
+#[expect(clippy::disallowed_methods, reason = "makes the database's own name durable")]
+fn sync_parent(target: &Path) -> io::Result<()> {
+    let parent = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    std::fs::File::open(parent)?.sync_all()
+}
+
+#[derive(Default)]
+struct Loaded {
+    keyspaces: u64,
+    pairs: u64,
+}
+
+fn load(context: &Context, db: &Db, input: impl Read) -> Result<Loaded, Failure> {
+    let progress = Progress::of_pairs("loading", context.shared.quiet || context.shared.json);
+    // Nothing of it counts before the close makes all of it durable.
+    let db = db.durability(Durability::Buffered);
+    let mut reader = Reader::new(BufReader::new(input)).map_err(refused)?;
+    let mut loaded = Loaded::default();
+    let mut keyspace = None;
+    let mut batch = Batch::new();
+    while let Some(frame) = reader.next_frame().map_err(refused)? {
+        match frame {
+            Frame::Keyspace { name, engine, journaled } => {
+                loaded.keyspaces += 1;
+                let engine = engine.parse()?;
+                keyspace = Some(db.keyspace(name, KeyspaceOptions { engine, journaled })?);
+            }
+            Frame::Pairs(pairs) => {
+                let keyspace = keyspace.as_ref().ok_or_else(no_keyspace)?;
+                write_pairs(&db, keyspace, &pairs, &mut batch, &mut loaded)?;
+                progress.at(loaded.pairs);
+            }
+            Frame::End { .. } => {}
+        }
+    }
+    db.write(&batch)?;
+    Ok(loaded)
+}
+
+fn write_pairs(
+    db: &Db,
+    keyspace: &Keyspace,
+    pairs: &dump::Pairs<'_>,
+    batch: &mut Batch,
+    loaded: &mut Loaded,
+) -> Outcome {
+    let mut batched = 0;
+    for pair in pairs.iter() {
+        let (key, value) = pair.map_err(|damage| refused(dump::Error::Damaged(damage)))?;
+        batch.put(keyspace, key, value);
+        loaded.pairs += 1;
+        batched += key.len() + value.len();
+        if batched >= BATCH_BYTES {
+            db.write(batch)?;
+            batch.clear();
+            batched = 0;
+        }
+    }
+    db.write(batch)?;
+    batch.clear();
+    Ok(())
+}
+
+fn refused(error: dump::Error) -> Failure {
+    let kind = match error {
+        dump::Error::Io(_) => Kind::Error,
+        dump::Error::Header(_) | dump::Error::Damaged(_) => Kind::Damaged,
+    };
+    Failure::new(kind, error)
+}
+
+fn no_keyspace() -> Failure {
+    Failure::new(Kind::Damaged, "damaged dump: pairs before any keyspace")
+}

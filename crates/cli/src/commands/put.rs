@@ -1,0 +1,36 @@
+//! `thermocline put`: sets one key; makes the database and the keyspace if they are not there.
+
+use std::io::Read;
+
+use serde_json::json;
+
+use super::Context;
+use crate::arguments::Put;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+
+pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
+    let place = &arguments.place;
+    let key = place.bytes("KEY", &arguments.key)?;
+    let value = match arguments.value.as_str() {
+        "-" => read_standard_input()?,
+        text => place.bytes("VALUE", text)?,
+    };
+    let options = context.settings.keyspace().map_err(Failure::usage)?;
+    let seqno = context.with_database(&arguments.database.dir, true, |db| {
+        Ok(db.keyspace(&place.keyspace, options)?.put(&key, &value)?)
+    })?;
+    if context.shared.json {
+        return output::json_line(&json!({ "written": 1, "seqno": seqno.get() }));
+    }
+    Ok(())
+}
+
+fn read_standard_input() -> Result<Vec<u8>, Failure> {
+    let mut value = Vec::new();
+    // One byte more than any engine takes is enough to be refused with the right message.
+    let limit = thermocline::VALUE_BYTES_MAX as u64 + 1;
+    let read = std::io::stdin().lock().take(limit).read_to_end(&mut value);
+    read.map_err(|error| Failure::io("standard input", &error))?;
+    Ok(value)
+}

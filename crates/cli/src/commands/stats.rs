@@ -1,0 +1,72 @@
+//! `thermocline stats`: figures of a database and its keyspaces.
+
+use serde_json::{Map, Value, json};
+use thermocline::KeyspaceStats;
+
+use super::Context;
+use crate::arguments::Stats;
+use crate::failure::Outcome;
+use crate::output::{self, human_bytes};
+
+pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
+    let stats = context.with_database(&arguments.database.dir, false, |db| Ok(db.stats()))?;
+    if context.shared.json {
+        let keyspaces: Vec<Value> = stats.keyspaces.iter().map(keyspace_json).collect();
+        return output::json_line(&json!({
+            "last_seqno": stats.last.get(),
+            "disk_bytes": stats.disk_bytes(),
+            "journal_bytes": stats.journal.bytes,
+            "memory_limit_bytes": stats.memory_limit_bytes,
+            "memory_used_bytes": stats.memory_used_bytes,
+            "device": stats.device,
+            "opening": {
+                "read_ops": stats.io.read_ops,
+                "read_bytes": stats.io.read_bytes,
+                "write_ops": stats.io.write_ops,
+                "write_bytes": stats.io.write_bytes,
+                "syncs": stats.io.syncs,
+            },
+            "keyspaces": keyspaces,
+        }));
+    }
+    let figure = |name: &str, value: String| output::line(&format!("{name:<20} {value}"));
+    figure("newest write", stats.last.get().to_string())?;
+    figure("on disk", human_bytes(stats.disk_bytes()))?;
+    figure("  of it journal", human_bytes(stats.journal.bytes))?;
+    let used = human_bytes(stats.memory_used_bytes);
+    figure("memory", format!("{used} of {}", human_bytes(stats.memory_limit_bytes)))?;
+    figure("device", stats.device.to_owned())?;
+    for keyspace in &stats.keyspaces {
+        output::line("")?;
+        figure("keyspace", keyspace.name.clone())?;
+        figure("  engine", keyspace.options.engine.to_string())?;
+        figure("  journaled", keyspace.options.journaled.to_string())?;
+        let unknown = || "not counted".to_owned();
+        figure("  keys", keyspace.engine.live_keys.map_or_else(unknown, |n| n.to_string()))?;
+        figure("  live", keyspace.engine.live_bytes.map_or_else(unknown, human_bytes))?;
+        figure("  memory", human_bytes(keyspace.engine.memory_bytes))?;
+        figure("  on disk", human_bytes(keyspace.engine.disk_bytes))?;
+        figure("  persisted up to", keyspace.persisted.get().to_string())?;
+    }
+    Ok(())
+}
+
+fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
+    let detail: Map<String, Value> = keyspace
+        .engine
+        .detail
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), json!(value)))
+        .collect();
+    json!({
+        "name": keyspace.name,
+        "engine": keyspace.options.engine.name(),
+        "journaled": keyspace.options.journaled,
+        "persisted_seqno": keyspace.persisted.get(),
+        "live_keys": keyspace.engine.live_keys,
+        "live_bytes": keyspace.engine.live_bytes,
+        "memory_bytes": keyspace.engine.memory_bytes,
+        "disk_bytes": keyspace.engine.disk_bytes,
+        "detail": detail,
+    })
+}

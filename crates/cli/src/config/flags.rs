@@ -1,0 +1,82 @@
+//! The settings table as command-line flags.
+//!
+//! The flags are made from the table instead of being written a second time as fields, so that a
+//! setting cannot exist in a file and not as a flag, or with another default.
+
+use clap::error::Error;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+
+use super::layers::Flags;
+use super::settings::{SETTINGS, Scope};
+
+/// Flags of every command that opens a database.
+#[derive(Debug, Default)]
+pub(crate) struct StoreFlags(pub(crate) Flags);
+
+/// Flags of `serve`: those of the store, and its own.
+#[derive(Debug, Default)]
+pub(crate) struct ServerFlags(pub(crate) Flags);
+
+fn augment(command: Command, scope: Scope) -> Command {
+    let settings = SETTINGS.iter().filter(|setting| setting.scope == scope);
+    settings.fold(command, |command, setting| {
+        let help = format!("{} [default: {}]", setting.help, setting.default);
+        let arg = Arg::new(setting.key)
+            .long(setting.key)
+            .value_name(setting.placeholder)
+            .help(help)
+            .help_heading(match scope {
+                Scope::Store => "Settings of the database",
+                Scope::Server => "Settings of the server",
+            });
+        command.arg(arg)
+    })
+}
+
+fn given(matches: &ArgMatches, scopes: &[Scope]) -> Flags {
+    let settings = SETTINGS.iter().filter(|setting| scopes.contains(&setting.scope));
+    let text = |key: &'static str| Some((key, matches.get_one::<String>(key)?.clone()));
+    settings.filter_map(|setting| text(setting.key)).collect()
+}
+
+impl Args for StoreFlags {
+    fn augment_args(command: Command) -> Command {
+        augment(command, Scope::Store)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for StoreFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(given(matches, &[Scope::Store])))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ServerFlags {
+    fn augment_args(command: Command) -> Command {
+        augment(augment(command, Scope::Server), Scope::Store)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ServerFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(given(matches, &[Scope::Server, Scope::Store])))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

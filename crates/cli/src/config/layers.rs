@@ -1,0 +1,178 @@
+//! The layers of the configuration, and which of them each value came from.
+//!
+//! 1. Defaults of the table.
+//! 2. The file named by `--config` or `THERMOCLINE_CONFIG`; there is none otherwise.
+//! 3. Variables that begin with `THERMOCLINE_`.
+//! 4. Flags.
+//!
+//! Every layer is checked whole, also the values that a later layer replaces: a mistake that does
+//! not matter today would tomorrow.
+
+use std::fmt;
+
+use super::nearest::nearest;
+use super::settings::{SETTINGS, Scope, Setting, find};
+use super::values;
+
+/// The variable that names the file.
+const FILE_VARIABLE: &str = "THERMOCLINE_CONFIG";
+
+/// Settings given as flags: key and text.
+pub(crate) type Flags = Vec<(&'static str, String)>;
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File(String),
+    Variable(String),
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "file {path}"),
+            Self::Variable(name) => write!(f, "variable {name}"),
+            Self::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// The configuration after all layers.
+#[derive(Debug)]
+pub(crate) struct Effective {
+    entries: Vec<(&'static Setting, String, Origin)>,
+}
+
+impl Effective {
+    /// Lays the layers over each other. `file` is the path given by flag, if any.
+    ///
+    /// # Errors
+    /// One line that names the place of the mistake and what is allowed.
+    pub(crate) fn gather(
+        file: Option<&str>,
+        variables: impl Iterator<Item = (String, String)>,
+        flags: &Flags,
+    ) -> Result<Self, String> {
+        let mut named_file = None;
+        let mut from_variables = Vec::new();
+        for (name, text) in variables.filter(|(name, _)| name.starts_with("THERMOCLINE_")) {
+            if name == FILE_VARIABLE {
+                named_file = Some(text);
+            } else {
+                from_variables.push((variable(&name)?, text, Origin::Variable(name)));
+            }
+        }
+        let mut effective = Self {
+            entries: SETTINGS
+                .iter()
+                .map(|setting| (setting, setting.default.to_owned(), Origin::Default))
+                .collect(),
+        };
+        if let Some(path) = file.map(str::to_owned).or(named_file) {
+            let text =
+                std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+            let settings = parse_file(&text).map_err(|why| format!("{path}: {why}"))?;
+            for (setting, text) in settings {
+                effective.lay(setting, text, Origin::File(path.clone()))?;
+            }
+        }
+        for (setting, text, origin) in from_variables {
+            effective.lay(setting, text, origin)?;
+        }
+        for (key, text) in flags {
+            let setting = find(key).ok_or_else(|| unknown("flag", key))?;
+            effective.lay(setting, text.clone(), Origin::Flag)?;
+        }
+        Ok(effective)
+    }
+
+    fn lay(&mut self, new: &Setting, text: String, origin: Origin) -> Result<(), String> {
+        (new.check)(&text).map_err(|why| match &origin {
+            Origin::Variable(name) => format!("variable {name}: {why}"),
+            Origin::File(path) => format!("{path}: {}: {why}", new.key),
+            Origin::Flag | Origin::Default => format!("--{}: {why}", new.key),
+        })?;
+        for (setting, old_text, old_origin) in &mut self.entries {
+            if setting.key == new.key {
+                (*old_text, *old_origin) = (text, origin);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The values that a command with this scope reads, in the table's order.
+    pub(crate) fn entries(&self, scope: Scope) -> impl Iterator<Item = (&str, &str, &Origin)> {
+        let wanted = move |setting: &Setting| scope == Scope::Server || setting.scope == scope;
+        let entries = self.entries.iter().filter(move |(setting, ..)| wanted(setting));
+        entries.map(|(setting, text, origin)| (setting.key, text.as_str(), origin))
+    }
+
+    /// The text of a setting; empty only for a key that is not in the table.
+    fn text(&self, key: &str) -> &str {
+        let entry = self.entries.iter().find(|(setting, ..)| setting.key == key);
+        debug_assert!(entry.is_some(), "{key} is in the table");
+        entry.map_or("", |(_, text, _)| text)
+    }
+
+    /// How a database is opened.
+    pub(crate) fn database(&self) -> Result<thermocline::Options, String> {
+        Ok(thermocline::Options {
+            memory_bytes: values::bytes(self.text("memory"))?,
+            durability: values::durability(self.text("durability"))?,
+            sync_interval: values::duration_or_off(self.text("sync-interval"))?,
+            io: values::io(self.text("io"))?,
+            background_threads: values::count(self.text("background-threads"))?,
+            ..thermocline::Options::default()
+        })
+    }
+
+    /// How keyspaces are made.
+    pub(crate) fn keyspace(&self) -> Result<thermocline::KeyspaceOptions, String> {
+        let engine = values::engine(self.text("engine"))?;
+        Ok(thermocline::KeyspaceOptions { engine, ..thermocline::KeyspaceOptions::default() })
+    }
+}
+
+/// Reads a configuration file: each setting in it, with its text.
+///
+/// # Errors
+/// What is wrong, on one line: no TOML, an unknown key (with the nearest known one), a value that
+/// is neither text nor number, or one that the setting does not allow.
+pub fn parse_file(text: &str) -> Result<Vec<(&'static Setting, String)>, String> {
+    let table: toml::Table = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| {
+            text.as_bytes().iter().take(span.start).filter(|byte| **byte == b'\n').count() + 1
+        });
+        format!("line {line}: {}", error.message())
+    })?;
+    let mut settings = Vec::new();
+    for (key, value) in table {
+        let setting = find(&key).ok_or_else(|| unknown("key", &key))?;
+        let text = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            _ => return Err(format!("{key}: wants text or a whole number")),
+        };
+        (setting.check)(&text).map_err(|why| format!("{key}: {why}"))?;
+        settings.push((setting, text));
+    }
+    Ok(settings)
+}
+
+fn variable(name: &str) -> Result<&'static Setting, String> {
+    if let Some(setting) = SETTINGS.iter().find(|setting| setting.variable() == name) {
+        return Ok(setting);
+    }
+    let known: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+    let near = nearest(name, known.iter().map(String::as_str)).unwrap_or(FILE_VARIABLE);
+    Err(format!("unknown variable {name}; the nearest known one is {near}"))
+}
+
+fn unknown(what: &str, key: &str) -> String {
+    let near = nearest(key, SETTINGS.iter().map(|setting| setting.key)).unwrap_or_default();
+    format!("unknown {what} {key:?}; the nearest known one is {near:?}")
+}

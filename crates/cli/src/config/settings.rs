@@ -1,0 +1,181 @@
+//! Every setting: its key, its default, what it does, and how its text is checked.
+
+use super::values;
+
+/// Who reads a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Every command that opens a database.
+    Store,
+    /// `serve` alone.
+    Server,
+}
+
+/// One setting. Its flag is `--key`, its variable `THERMOCLINE_KEY` with underscores.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name in a file and as a flag.
+    pub key: &'static str,
+    /// What it is if nobody says anything, as text.
+    pub default: &'static str,
+    /// What stands for the value in `--help`.
+    pub(crate) placeholder: &'static str,
+    /// One line for `--help`.
+    pub(crate) help: &'static str,
+    pub(crate) scope: Scope,
+    /// Refuses a text that is not allowed, and says what is.
+    pub(crate) check: fn(&str) -> Result<(), String>,
+}
+
+impl Setting {
+    /// The environment variable that sets it.
+    pub(crate) fn variable(&self) -> String {
+        format!("THERMOCLINE_{}", self.key.to_ascii_uppercase().replace('-', "_"))
+    }
+}
+
+/// The setting of that key.
+pub(crate) fn find(key: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.key == key)
+}
+
+/// All of them, in the order in which they are shown.
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting {
+        key: "memory",
+        default: "1gb",
+        placeholder: "SIZE",
+        help: "Memory for all data, indexes and caches together",
+        scope: Scope::Store,
+        check: |text| values::bytes(text).map(drop),
+    },
+    Setting {
+        key: "durability",
+        default: "flushed",
+        placeholder: "LEVEL",
+        help: "What a write waits for: buffered, flushed (survives a killed process) or synced \
+               (survives a power cut)",
+        scope: Scope::Store,
+        check: |text| values::durability(text).map(drop),
+    },
+    Setting {
+        key: "sync-interval",
+        default: "1s",
+        placeholder: "TIME",
+        help: "How often the journal is synced in the background, or off",
+        scope: Scope::Store,
+        check: |text| values::duration_or_off(text).map(drop),
+    },
+    Setting {
+        key: "engine",
+        default: "memory",
+        placeholder: "NAME",
+        help: "Engine of keyspaces that are made: memory (others are not built yet)",
+        scope: Scope::Store,
+        check: |text| values::engine(text).map(drop),
+    },
+    Setting {
+        key: "io",
+        default: "buffered",
+        placeholder: "KIND",
+        help: "buffered (through the page cache) or direct (past it)",
+        scope: Scope::Store,
+        check: |text| values::io(text).map(drop),
+    },
+    Setting {
+        key: "background-threads",
+        default: "2",
+        placeholder: "COUNT",
+        help: "Threads for background work",
+        scope: Scope::Store,
+        check: |text| values::count(text).map(drop),
+    },
+    Setting {
+        key: "listen",
+        default: "127.0.0.1",
+        placeholder: "ADDRESS",
+        help: "Where clients connect; other than loopback wants a password",
+        scope: Scope::Server,
+        check: |text| values::address(text).map(drop),
+    },
+    Setting {
+        key: "port",
+        default: "6379",
+        placeholder: "PORT",
+        help: "The port of it; 0 takes a free one",
+        scope: Scope::Server,
+        check: |text| values::port(text).map(drop),
+    },
+    Setting {
+        key: "metrics",
+        default: "off",
+        placeholder: "ADDRESS:PORT",
+        help: "Where GET /metrics is answered, or off; it asks for no password",
+        scope: Scope::Server,
+        check: |text| values::endpoint_or_off(text).map(drop),
+    },
+    Setting {
+        key: "password-file",
+        default: "none",
+        placeholder: "FILE",
+        help: "File whose first line clients must give to AUTH, or none",
+        scope: Scope::Server,
+        check: |text| values::file_or_none(text).map(drop),
+    },
+    Setting {
+        key: "threads",
+        default: "auto",
+        placeholder: "COUNT",
+        help: "Threads that serve clients; auto is one a core, at most 4",
+        scope: Scope::Server,
+        check: |text| values::count_or_auto(text).map(drop),
+    },
+    Setting {
+        key: "clients-max",
+        default: "10000",
+        placeholder: "COUNT",
+        help: "Clients at once",
+        scope: Scope::Server,
+        check: |text| values::count(text).map(drop),
+    },
+    Setting {
+        key: "idle-timeout",
+        default: "off",
+        placeholder: "TIME",
+        help: "After which a silent client is disconnected, or off",
+        scope: Scope::Server,
+        check: |text| values::duration_or_off(text).map(drop),
+    },
+    Setting {
+        key: "auth-deadline",
+        default: "10s",
+        placeholder: "TIME",
+        help: "How long a client may take to authenticate where a password is set",
+        scope: Scope::Server,
+        check: |text| values::duration(text).map(drop),
+    },
+    Setting {
+        key: "value-max",
+        default: "64mb",
+        placeholder: "SIZE",
+        help: "Largest argument, and so the largest value",
+        scope: Scope::Server,
+        check: |text| values::bytes(text).map(drop),
+    },
+    Setting {
+        key: "output-max",
+        default: "256mb",
+        placeholder: "SIZE",
+        help: "Output that a client may leave unread before it is disconnected",
+        scope: Scope::Server,
+        check: |text| values::bytes(text).map(drop),
+    },
+    Setting {
+        key: "client-memory",
+        default: "256mb",
+        placeholder: "SIZE",
+        help: "Memory for what all clients together send and have not read",
+        scope: Scope::Server,
+        check: |text| values::bytes(text).map(drop),
+    },
+];

@@ -1,0 +1,113 @@
+//! Layers win in their order, and nothing that is unknown or refused passes.
+
+use super::settings::SETTINGS;
+use super::{Effective, Origin, Scope, parse_file};
+
+fn variables(pairs: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> + use<> {
+    let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+    pairs.iter().map(owned).collect::<Vec<_>>().into_iter()
+}
+
+fn entry(effective: &Effective, wanted: &str) -> (String, Origin) {
+    let mut entries = effective.entries(Scope::Server);
+    let (_, text, origin) = entries.find(|(key, ..)| *key == wanted).expect("a known key");
+    (text.to_owned(), origin.clone())
+}
+
+#[test]
+fn every_default_is_allowed_by_its_own_check() {
+    for setting in SETTINGS {
+        (setting.check)(setting.default).unwrap();
+    }
+    let effective = Effective::gather(None, variables(&[]), &vec![]).unwrap();
+    let database = effective.database().unwrap();
+    let expected = thermocline::Options::default();
+    assert_eq!(database.memory_bytes, expected.memory_bytes);
+    assert_eq!(database.durability, expected.durability);
+    assert_eq!(database.sync_interval, expected.sync_interval);
+    assert_eq!(database.io, expected.io);
+    assert_eq!(database.background_threads, expected.background_threads);
+    assert_eq!(effective.keyspace().unwrap(), thermocline::KeyspaceOptions::default());
+}
+
+#[test]
+fn file_then_variable_then_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.toml");
+    let path = path.to_str().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "writes what the test reads")]
+    std::fs::write(path, "memory = \"1mb\"\nport = 1\nthreads = 3\nio = \"direct\"\n").unwrap();
+    let set = [("THERMOCLINE_PORT", "2"), ("THERMOCLINE_THREADS", "4"), ("HOME", "/")];
+    let flags = vec![("threads", "5".to_owned())];
+    let effective = Effective::gather(Some(path), variables(&set), &flags).unwrap();
+    assert_eq!(entry(&effective, "memory"), ("1mb".into(), Origin::File(path.into())));
+    let variable = Origin::Variable("THERMOCLINE_PORT".into());
+    assert_eq!(entry(&effective, "port"), ("2".into(), variable));
+    assert_eq!(entry(&effective, "threads"), ("5".into(), Origin::Flag));
+    assert_eq!(entry(&effective, "durability"), ("flushed".into(), Origin::Default));
+
+    let named = [("THERMOCLINE_CONFIG", path)];
+    let effective = Effective::gather(None, variables(&named), &vec![]).unwrap();
+    assert_eq!(entry(&effective, "threads").0, "3", "the variable names the file");
+}
+
+#[test]
+fn unknown_keys_name_the_nearest_known_one() {
+    let error = parse_file("memroy = \"1gb\"").unwrap_err();
+    assert_eq!(error, "unknown key \"memroy\"; the nearest known one is \"memory\"");
+    let set = [("THERMOCLINE_DURABLITY", "synced")];
+    let error = Effective::gather(None, variables(&set), &vec![]).unwrap_err();
+    assert!(error.ends_with("the nearest known one is THERMOCLINE_DURABILITY"), "{error}");
+    let error = parse_file("[server]\nport = 1").unwrap_err();
+    assert!(error.starts_with("unknown key \"server\""), "{error}");
+}
+
+#[test]
+fn a_refused_value_says_where_it_stands_even_if_a_later_layer_replaces_it() {
+    let set = [("THERMOCLINE_MEMORY", "lots")];
+    let flags = vec![("memory", "1gb".to_owned())];
+    let error = Effective::gather(None, variables(&set), &flags).unwrap_err();
+    assert!(error.starts_with("variable THERMOCLINE_MEMORY: \"lots\" is no size"), "{error}");
+    let error = parse_file("a = 1\nb = = 2").unwrap_err();
+    assert!(error.starts_with("line 2: "), "{error}");
+    assert!(parse_file("memory = true").unwrap_err().contains("text or a whole number"));
+    let error = Effective::gather(Some("/nowhere/t.toml"), variables(&[]), &vec![]).unwrap_err();
+    assert!(error.starts_with("/nowhere/t.toml: "), "{error}");
+}
+
+#[test]
+fn refused_values() {
+    let refused = [
+        ("memory", &["", "0", "1.5gb", "-1", "1xb", "20000000tb", "gb"][..]),
+        ("sync-interval", &["", "1", "0s", "1d", "soon", "99999999999999999h"]),
+        ("durability", &["", "none", "Synced"]),
+        ("engine", &["rocksdb", "f2", "lsm", "hashkv", "flexdb", "nova"]),
+        ("io", &["mmap"]),
+        ("port", &["-1", "65536", "redis"]),
+        ("listen", &["localhost", "127.0.0.1:1"]),
+        ("metrics", &["9121", "on"]),
+        ("threads", &["0", "-1", "many"]),
+        ("clients-max", &["0", "auto"]),
+        ("auth-deadline", &["off"]),
+        ("password-file", &[""]),
+    ];
+    for (key, texts) in refused {
+        for text in texts {
+            let flags = vec![(key, (*text).to_owned())];
+            let error = Effective::gather(None, variables(&[]), &flags).unwrap_err();
+            assert!(error.starts_with(&format!("--{key}: ")), "{key} {text:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn sizes_and_times_have_the_units_they_say() {
+    use super::values::{bytes, duration};
+    use std::time::Duration;
+    assert_eq!(bytes("512").unwrap(), 512);
+    assert_eq!(bytes("3kb").unwrap(), 3 << 10);
+    assert_eq!(bytes("2MB").unwrap(), 2 << 20);
+    assert_eq!(bytes("1gib").unwrap(), 1 << 30);
+    assert_eq!(duration("250ms").unwrap(), Duration::from_millis(250));
+    assert_eq!(duration("2m").unwrap(), Duration::from_secs(120));
+}

@@ -1,0 +1,126 @@
+//! Texts of settings to values; each message says what is allowed.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thermocline::{Durability, EngineKind, Io};
+
+/// A size in bytes: a number, and `kb`, `mb`, `gb` or `tb` in powers of 1024.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let refused = || {
+        format!(
+            "{text:?} is no size: a whole number above 0, then b, kb, mb, gb or tb \
+             (powers of 1024), like 512mb"
+        )
+    };
+    let (number, unit) = split_unit(text);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(refused()),
+    };
+    let number: u64 = number.parse().map_err(|_| refused())?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(refused)
+}
+
+/// A time above zero: a number and `ms`, `s`, `m` or `h`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let refused =
+        || format!("{text:?} is no time: a whole number above 0, then ms, s, m or h, like 500ms");
+    let (number, unit) = split_unit(text);
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(refused()),
+    };
+    let number: u64 = number.parse().map_err(|_| refused())?;
+    let millis = number.checked_mul(unit_ms).filter(|millis| *millis > 0);
+    millis.map(Duration::from_millis).ok_or_else(refused)
+}
+
+/// The same, or `off`.
+pub(super) fn duration_or_off(text: &str) -> Result<Option<Duration>, String> {
+    if text == "off" { Ok(None) } else { duration(text).map(Some).map_err(|why| why + ", or off") }
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text.split_at(digits)
+}
+
+/// A durability by its name.
+pub(super) fn durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "buffered" => Ok(Durability::Buffered),
+        "flushed" => Ok(Durability::Flushed),
+        "synced" => Ok(Durability::Synced),
+        _ => Err(format!("{text:?} is no durability: one of buffered, flushed, synced")),
+    }
+}
+
+/// An engine that this version has.
+pub(super) fn engine(text: &str) -> Result<EngineKind, String> {
+    let engine: EngineKind = text.parse().map_err(|error| format!("{error}"))?;
+    if engine.is_built() {
+        return Ok(engine);
+    }
+    Err(thermocline::Error::NotBuilt { engine }.to_string())
+}
+
+/// How files are read and written.
+pub(super) fn io(text: &str) -> Result<Io, String> {
+    match text {
+        "buffered" => Ok(Io::Buffered),
+        "direct" => Ok(Io::Direct),
+        _ => Err(format!("{text:?} is no kind of I/O: one of buffered, direct")),
+    }
+}
+
+/// A number above zero.
+pub(super) fn count(text: &str) -> Result<usize, String> {
+    let parsed = text.parse().ok().filter(|count| *count > 0);
+    parsed.ok_or_else(|| format!("{text:?} is no count: a whole number above 0"))
+}
+
+/// The same, or `auto`.
+pub(super) fn count_or_auto(text: &str) -> Result<Option<usize>, String> {
+    if text == "auto" { Ok(None) } else { count(text).map(Some).map_err(|why| why + ", or auto") }
+}
+
+/// An IP address.
+pub(super) fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| {
+        format!("{text:?} is no IP address: 127.0.0.1 or ::1 for this machine, 0.0.0.0 for all")
+    })
+}
+
+/// A port.
+pub(super) fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("{text:?} is no port: 0 to 65535"))
+}
+
+/// An address with a port, or `off`.
+pub(super) fn endpoint_or_off(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let refused = |_| {
+        format!("{text:?} is no address with a port, like 127.0.0.1:9121 or [::1]:9121, or off")
+    };
+    text.parse().map(Some).map_err(refused)
+}
+
+/// A path, or `none`.
+pub(super) fn file_or_none(text: &str) -> Result<Option<PathBuf>, String> {
+    match text {
+        "" => Err("a file name is empty: give one, or none".to_owned()),
+        "none" => Ok(None),
+        path => Ok(Some(PathBuf::from(path))),
+    }
+}

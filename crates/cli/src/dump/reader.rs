@@ -1,0 +1,156 @@
+//! A stream to keyspaces and pairs.
+//!
+//! # Invariants
+//! - Nothing of a frame is shown before its checksum was verified.
+//! - Memory grows with the bytes that were received, never with a length that was declared.
+//! - A dump is whole only if it ended with an end frame whose counts are those of what was shown;
+//!   a stream that just stops is damage, not success.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::{self, Read};
+
+use codec::{Corruption, FileHeader, HeaderError};
+
+use super::format::{
+    self, FORMAT, FRAME_CHECK_BYTES, FRAME_HEAD_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame,
+};
+
+/// Why a dump could not be read on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The stream failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// No dump, or one of another version.
+    #[error("{0}")]
+    Header(#[from] HeaderError),
+    /// The bytes are not those that were written, or not all of them.
+    #[error("damaged dump: {} at byte {}", .0.what, .0.offset)]
+    Damaged(Corruption),
+}
+
+/// Reads a dump frame by frame.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    /// The checksum of the frame before.
+    previous: u32,
+    /// Bytes read: where the next frame begins.
+    offset: u64,
+    payload: Vec<u8>,
+    keyspaces: u64,
+    pairs: u64,
+    ended: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header.
+    pub fn new(mut input: R) -> Result<Self, Error> {
+        let mut header = Vec::new();
+        input.by_ref().take(FileHeader::LEN as u64).read_to_end(&mut header)?;
+        FORMAT.decode(&header)?;
+        let short = |_| HeaderError::Short { found: header.len() };
+        let header: [u8; FileHeader::LEN] = header.as_slice().try_into().map_err(short)?;
+        Ok(Self {
+            input,
+            previous: format::header_check(&header),
+            offset: FileHeader::LEN as u64,
+            payload: Vec::new(),
+            keyspaces: 0,
+            pairs: 0,
+            ended: false,
+        })
+    }
+
+    /// Where the next frame begins, in bytes from the start.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next frame; `None` after the end frame.
+    ///
+    /// # Errors
+    /// Damage with its offset; failures of the stream.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
+        if self.ended {
+            return Ok(None);
+        }
+        let start = self.offset;
+        let kind = self.read_frame()?;
+        self.judge(kind).map_err(|damage| {
+            // Frame fields are counted from the payload's first byte.
+            Error::Damaged(damage.at("dump", start + FRAME_HEAD_BYTES as u64))
+        })?;
+        if self.ended && self.input.by_ref().bytes().next().transpose()?.is_some() {
+            return Err(damaged("bytes after the end", self.offset));
+        }
+        let frame = Frame::decode(kind, &self.payload).map_err(Error::Damaged)?;
+        Ok(Some(frame))
+    }
+
+    /// Reads a frame's bytes into `payload`, verifies them, and returns its kind.
+    fn read_frame(&mut self) -> Result<u8, Error> {
+        let start = self.offset;
+        let mut head = [0; FRAME_HEAD_BYTES];
+        self.fill(&mut head, start)?;
+        let [kind, l0, l1, l2, l3] = head;
+        let length = u32::from_le_bytes([l0, l1, l2, l3]);
+        if length as usize > FRAME_PAYLOAD_BYTES_MAX {
+            return Err(damaged(format!("a frame of {length} bytes"), start));
+        }
+        self.payload.clear();
+        // `read_to_end` grows the buffer as bytes come in.
+        let read = self.input.by_ref().take(u64::from(length)).read_to_end(&mut self.payload)?;
+        if read < length as usize {
+            return Err(damaged("the dump is cut short inside a frame", start));
+        }
+        let mut check = [0; FRAME_CHECK_BYTES];
+        self.fill(&mut check, start)?;
+        let computed = format::frame_check(self.previous, head, &self.payload);
+        if u32::from_le_bytes(check) != computed {
+            return Err(damaged("a frame's checksum does not match", start));
+        }
+        self.previous = computed;
+        self.offset += (FRAME_HEAD_BYTES + FRAME_CHECK_BYTES) as u64 + u64::from(length);
+        Ok(kind)
+    }
+
+    /// Checks what a frame says against what came before it.
+    fn judge(&mut self, kind: u8) -> Result<(), Corruption> {
+        match Frame::decode(kind, &self.payload)? {
+            Frame::Keyspace { .. } => self.keyspaces += 1,
+            Frame::Pairs(_) if self.keyspaces == 0 => {
+                return Err(Corruption::new("pairs before any keyspace", 0));
+            }
+            Frame::Pairs(pairs) => {
+                for pair in pairs.iter() {
+                    pair?;
+                    self.pairs += 1;
+                }
+            }
+            Frame::End { keyspaces, pairs } => {
+                if (keyspaces, pairs) != (self.keyspaces, self.pairs) {
+                    let what = format!(
+                        "the end counts {keyspaces} keyspaces and {pairs} pairs, there were {} \
+                         and {}",
+                        self.keyspaces, self.pairs
+                    );
+                    return Err(Corruption::new(what, 0));
+                }
+                self.ended = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, into: &mut [u8], start: u64) -> Result<(), Error> {
+        self.input.read_exact(into).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => damaged("the dump is cut short", start),
+            _ => Error::Io(error),
+        })
+    }
+}
+
+fn damaged(what: impl Into<String>, offset: u64) -> Error {
+    Error::Damaged(Corruption::new(what, offset).at("dump", 0))
+}

@@ -1,0 +1,61 @@
+//! What a command may end with, by exit code.
+
+use std::fmt::Display;
+
+/// The exit codes, as `--help` lists them. 0 is success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything that is none of the others.
+    Error = 1,
+    /// Arguments or configuration that are not allowed; also clap's own code.
+    Usage = 2,
+    /// Stored bytes are damaged, or were written by a newer version.
+    Damaged = 3,
+    /// The key, keyspace or database that was asked for is not there.
+    NotFound = 4,
+    /// Another process has the database open.
+    InUse = 5,
+}
+
+/// A command's failure: one line for a person, and the code for a script.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+}
+
+/// What a command answers.
+pub(crate) type Outcome = Result<(), Failure>;
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Display) -> Self {
+        Self { kind, message: message.to_string() }
+    }
+
+    pub(crate) fn usage(message: impl Display) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// An operating-system error on something that is no database: a dump, standard output.
+    pub(crate) fn io(what: impl Display, error: &std::io::Error) -> Self {
+        Self::new(Kind::Error, format_args!("{what}: {error}"))
+    }
+}
+
+impl From<thermocline::Error> for Failure {
+    fn from(error: thermocline::Error) -> Self {
+        use thermocline::Error as Db;
+        let kind = match &error {
+            Db::NotADatabase { .. } | Db::NoKeyspace { .. } => Kind::NotFound,
+            Db::InUse { .. } => Kind::InUse,
+            Db::NewerVersion { .. } => Kind::Damaged,
+            Db::UnknownEngine { .. }
+            | Db::NotBuilt { .. }
+            | Db::BadKeyspaceName { .. }
+            | Db::KeyspaceExists { .. } => Kind::Usage,
+            other if other.corruption().is_some() => Kind::Damaged,
+            _ => Kind::Error,
+        };
+        Self::new(kind, error)
+    }
+}

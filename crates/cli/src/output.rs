@@ -1,0 +1,76 @@
+//! What is printed where: results, failures, progress.
+
+use std::io::{self, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Outcome};
+
+/// Writes a line of the result to standard output.
+///
+/// # Errors
+/// A reader that has gone away ends the process with success, as `| head` wants it; anything else
+/// is a failure, since a result that was not delivered is none.
+pub(crate) fn line(text: &str) -> Outcome {
+    bytes(format!("{text}\n").as_bytes())
+}
+
+/// The same for any bytes.
+pub(crate) fn bytes(bytes: &[u8]) -> Outcome {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => Err(Failure::io("standard output", &error)),
+    }
+}
+
+/// The same for one JSON value on one line.
+pub(crate) fn json_line(value: &Value) -> Outcome {
+    line(&value.to_string())
+}
+
+/// Says on standard error why a command failed.
+pub(crate) fn report_failure(failure: &Failure, as_json: bool) {
+    if as_json {
+        let code = failure.kind as u8;
+        eprintln!("{}", json!({ "error": failure.message, "exit_code": code }));
+    } else {
+        eprintln!("thermocline: {}", failure.message);
+    }
+}
+
+/// A line on standard error that follows long work; it is there only on a terminal.
+#[derive(Debug)]
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Follows work whose amount is not known: pairs so far, and their rate.
+    pub(crate) fn of_pairs(verb: &'static str, hidden: bool) -> Self {
+        let target =
+            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(None, target).with_message(verb);
+        let template = "{spinner} {msg} {human_pos} pairs, {per_sec}, {elapsed}";
+        match ProgressStyle::with_template(template) {
+            Ok(style) => Self(bar.with_style(style)),
+            Err(_) => Self(bar),
+        }
+    }
+
+    /// Says how far the work is.
+    pub(crate) fn at(&self, pairs: u64) {
+        self.0.set_position(pairs);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Bytes in the largest unit that leaves a whole part.
+pub(crate) fn human_bytes(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}
