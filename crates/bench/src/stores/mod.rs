@@ -1,0 +1,206 @@
+//! What a benchmark asks of a store: the boundary that every store is measured through.
+//!
+//! The same semantics for all: a `put` or `delete` that has returned is seen by every later read of
+//! any session; `rmw` is atomic; a scan is ascending from a key that need not exist. A store that
+//! cannot do one of these natively is made to by its adapter, which says so.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a store did not do what it was asked. It ends the run; nobody acts on its kind.
+pub type StoreError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What an acknowledged write has survived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Nothing is promised before a flush: no journal.
+    None,
+    /// It has reached the kernel: it survives the process, not the machine.
+    Buffered,
+    /// It has reached the device.
+    Synced,
+}
+
+/// How a store reads and writes its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Io {
+    /// Past the page cache, where the store can.
+    Direct,
+    /// Through the page cache.
+    Buffered,
+}
+
+/// A word that is none of an option's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?}: want {wanted}")]
+pub struct WordError {
+    given: String,
+    wanted: &'static str,
+}
+
+impl WordError {
+    /// `given` is not one of `wanted`.
+    pub fn new(given: &str, wanted: &'static str) -> Self {
+        Self { given: given.to_owned(), wanted }
+    }
+}
+
+impl FromStr for Durability {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, WordError> {
+        match text {
+            "none" => Ok(Self::None),
+            // The facade's name for what has reached the kernel.
+            "buffered" | "flushed" => Ok(Self::Buffered),
+            "synced" => Ok(Self::Synced),
+            _ => Err(WordError::new(text, "none, buffered or synced")),
+        }
+    }
+}
+
+impl FromStr for Io {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, WordError> {
+        match text {
+            "direct" => Ok(Self::Direct),
+            "buffered" => Ok(Self::Buffered),
+            _ => Err(WordError::new(text, "direct or buffered")),
+        }
+    }
+}
+
+/// How a store is to be opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// An empty directory of its own.
+    pub dir: PathBuf,
+    /// Its whole budget: index, buffers and caches, in bytes.
+    pub memory_bytes: u64,
+    /// What acknowledged writes survive.
+    pub durability: Durability,
+    /// How it does I/O; `None` for the store's own default.
+    pub io: Option<Io>,
+    /// Threads that will use it.
+    pub threads: usize,
+    /// Keys that will be loaded.
+    pub keys: u64,
+    /// Bytes of a key and its value, on average.
+    pub pair_bytes: f64,
+}
+
+/// Bytes and operations at the device since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Read operations.
+    pub read_ops: u64,
+    /// Write operations.
+    pub write_ops: u64,
+}
+
+/// A store under measurement.
+pub trait Store: Send + Sync {
+    /// A handle for one thread.
+    fn session(&self) -> Result<Box<dyn Session + '_>, StoreError>;
+
+    /// Brings what is in memory to the files, as the store does it before a clean close.
+    fn flush(&self) -> Result<(), StoreError>;
+
+    /// What the store itself counts at its device; `None` if it cannot, and the operating system's
+    /// counts of the process are used.
+    fn device(&self) -> Option<DeviceCounts>;
+
+    /// Closes it. No session is alive.
+    fn close(&self) -> Result<(), StoreError>;
+}
+
+/// One thread's handle on a store.
+pub trait Session {
+    /// Replaces `value` with the value of `key`; `false` if there is none.
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError>;
+
+    /// Writes a pair.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError>;
+
+    /// Removes a key, which need not exist.
+    fn delete(&mut self, key: &[u8]) -> Result<(), StoreError>;
+
+    /// Atomically reads the value of `key` into `old` and writes `new`; `false` if there was none.
+    fn rmw(&mut self, key: &[u8], new: &[u8], old: &mut Vec<u8>) -> Result<bool, StoreError>;
+
+    /// Appends up to `limit` pairs to `pairs`, ascending, from the first key not below `from`.
+    fn scan(&mut self, from: &[u8], limit: usize, pairs: &mut Pairs) -> Result<(), StoreError>;
+
+    /// Writes many pairs at once, by the store's own means of bulk writing.
+    fn load(&mut self, pairs: &Pairs) -> Result<(), StoreError> {
+        pairs.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+}
+
+/// The stores that a binary can open, by name.
+pub trait Catalog: Send + Sync {
+    /// Their names.
+    fn names(&self) -> &'static [&'static str];
+
+    /// Opens one.
+    ///
+    /// # Errors
+    /// There is none by this name, it is not built, or it refuses the options.
+    fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError>;
+}
+
+/// Pairs in one buffer.
+#[derive(Debug, Default)]
+pub struct Pairs {
+    bytes: Vec<u8>,
+    ends: Vec<(usize, usize)>,
+}
+
+impl Pairs {
+    /// Adds a pair.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    /// Drops all pairs and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// How many pairs there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes of all keys and values.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The pairs as they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|&(_, end)| end));
+        starts
+            .zip(&self.ends)
+            .map(|(start, &(key, end))| (&self.bytes[start..key], &self.bytes[key..end]))
+    }
+}

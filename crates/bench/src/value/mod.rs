@@ -1,0 +1,19 @@
+//! Values that prove themselves: each follows from its key, its version and its length.
+//!
+//! # Format
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 4 | version, little-endian, xor the low half of the key's hash |
+//! | 4 | 4 | check over key hash, version and length |
+//! | 8 | rest | pseudo-random stream seeded by key hash, version and length |
+//!
+//! The stream makes values incompressible and makes any mixture of two versions visible. What a
+//! version *may* be read is decided by [`Versions`].
+
+mod payload;
+#[cfg(test)]
+mod tests;
+mod versions;
+
+pub use payload::{Fault, VALUE_BYTES_MIN, fill, verify};
+pub use versions::{Before, Versions, Write};

@@ -1,0 +1,180 @@
+//! What a run does: workloads by name, their mixes, and the stream of operations of each thread.
+//!
+//! | name | operations |
+//! |---|---|
+//! | `ycsb-a` | 50 read, 50 update |
+//! | `ycsb-b` | 95 read, 5 update |
+//! | `ycsb-c` | 100 read |
+//! | `ycsb-d` | 95 read of the latest, 5 insert |
+//! | `ycsb-e` | 95 scan of 1 to 100, 5 insert |
+//! | `ycsb-f` | 50 read, 50 read-modify-write |
+//! | `ycsb-w` | 5 read, 95 update (F2's) |
+//! | `mixgraph-all`, `mixgraph-prefix` | 83 read, 14 update, 3 seek and scan |
+//! | `hashkv-p0` | insert all keys |
+//! | `hashkv-p1` to `hashkv-p3` | as many updates as keys, after the phases before |
+//! | `r100` | 100 read (Nova-LSM's, as the next three) |
+//! | `rw50` | 50 read, 50 update |
+//! | `sw50` | 50 scan of 10, 50 update |
+//! | `w100` | 100 update |
+//! | `load` | insert all keys |
+//! | `trace:FILE` | what the file says |
+
+mod names;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+pub use names::WorkloadError;
+pub use stream::{Operation, Place, Stream, StreamOptions};
+pub use trace::{Trace, TraceError, TraceOperation, TraceVerb, write_trace_key};
+
+use crate::distribution::{Distribution, GeneralizedPareto};
+use crate::shape::KeyOrder;
+
+/// A workload by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// YCSB A to F, and F2's W, by their letter in lower case.
+    Ycsb(char),
+    /// MixGraph with hot keys anywhere.
+    MixGraphAll,
+    /// MixGraph with hot key ranges.
+    MixGraphPrefix,
+    /// HashKV's phase 0 (load) to 3.
+    HashKv(u8),
+    /// Nova-LSM's R100.
+    R100,
+    /// Nova-LSM's RW50.
+    Rw50,
+    /// Nova-LSM's SW50.
+    Sw50,
+    /// Nova-LSM's W100.
+    W100,
+    /// Inserting all keys is what is measured.
+    Load,
+    /// The operations of a file.
+    Trace(String),
+}
+
+/// Shares of the verbs, in percent; they sum to 100.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mix {
+    /// Point reads.
+    pub read: u32,
+    /// Blind writes of existing keys.
+    pub update: u32,
+    /// Writes of new keys.
+    pub insert: u32,
+    /// Atomic read-modify-writes.
+    pub rmw: u32,
+    /// Range reads.
+    pub scan: u32,
+}
+
+/// How many pairs a scan asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ScanLength {
+    /// Always as many.
+    Fixed(u32),
+    /// Uniformly 1 to this many.
+    UpTo(u32),
+    /// MixGraph's.
+    Pareto(GeneralizedPareto),
+}
+
+/// How much the measured phase does, unless told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// As long as `--seconds` says.
+    Time,
+    /// As many operations as there are keys.
+    Keys,
+    /// The load itself is what is measured.
+    LoadItself,
+    /// To the end of the trace.
+    Trace,
+}
+
+impl Workload {
+    /// The shares of its verbs; none for a load or a trace.
+    pub fn mix(&self) -> Mix {
+        let none = Mix::default();
+        match self {
+            Self::Ycsb('a') | Self::Rw50 => Mix { read: 50, update: 50, ..none },
+            Self::Ycsb('b') => Mix { read: 95, update: 5, ..none },
+            Self::Ycsb('c') | Self::R100 => Mix { read: 100, ..none },
+            Self::Ycsb('d') => Mix { read: 95, insert: 5, ..none },
+            Self::Ycsb('e') => Mix { scan: 95, insert: 5, ..none },
+            Self::Ycsb('f') => Mix { read: 50, rmw: 50, ..none },
+            Self::Ycsb(_) => Mix { read: 5, update: 95, ..none },
+            Self::MixGraphAll | Self::MixGraphPrefix => {
+                Mix { read: 83, update: 14, scan: 3, ..none }
+            }
+            Self::HashKv(_) | Self::W100 => Mix { update: 100, ..none },
+            Self::Sw50 => Mix { scan: 50, update: 50, ..none },
+            Self::Load | Self::Trace(_) => none,
+        }
+    }
+
+    /// How long its scans are.
+    pub fn scan_length(&self) -> ScanLength {
+        match self {
+            Self::Sw50 => ScanLength::Fixed(10),
+            Self::MixGraphAll | Self::MixGraphPrefix => {
+                ScanLength::Pareto(GeneralizedPareto::SCAN_LENGTHS)
+            }
+            _ => ScanLength::UpTo(100),
+        }
+    }
+
+    /// Its key distribution, unless another is asked for.
+    pub fn distribution(&self) -> Distribution {
+        match self {
+            Self::Ycsb('d') => Distribution::Latest,
+            _ => Distribution::Zipfian,
+        }
+    }
+
+    /// Its shape, unless another is asked for.
+    pub fn shape(&self) -> &'static str {
+        match self {
+            Self::MixGraphAll | Self::MixGraphPrefix => "48+pareto",
+            Self::HashKv(_) | Self::R100 | Self::Rw50 | Self::Sw50 | Self::W100 => "24+1000",
+            Self::Ycsb(_) | Self::Load | Self::Trace(_) => "8+100",
+        }
+    }
+
+    /// How its keys sort under `distribution`: by number where skew belongs to stretches of the
+    /// key space.
+    pub fn key_order(&self, distribution: Distribution) -> KeyOrder {
+        match (self, distribution) {
+            (Self::MixGraphAll | Self::MixGraphPrefix, _)
+            | (_, Distribution::Composite | Distribution::Sequential) => KeyOrder::ByNumber,
+            _ => KeyOrder::Hashed,
+        }
+    }
+
+    /// How much its measured phase does.
+    pub fn extent(&self) -> Extent {
+        match self {
+            Self::Load | Self::HashKv(0) => Extent::LoadItself,
+            Self::HashKv(_) => Extent::Keys,
+            Self::Trace(_) => Extent::Trace,
+            _ => Extent::Time,
+        }
+    }
+
+    /// Update phases of as many operations as keys that run before the measured one.
+    pub fn phases_before(&self) -> u8 {
+        match self {
+            Self::HashKv(phase) => phase.saturating_sub(1),
+            _ => 0,
+        }
+    }
+
+    /// Whether it needs a store that can scan.
+    pub fn scans(&self) -> bool {
+        self.mix().scan > 0
+    }
+}
