@@ -27,7 +27,7 @@ pub struct MemoryGroup {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub(super) enum Version {
     One,
     Two,
 }
@@ -126,12 +126,9 @@ fn places() -> io::Result<(Version, PathBuf, Vec<PathBuf>)> {
     })
 }
 
-/// Reads `/proc/self/cgroup` and `/proc/self/mountinfo`. Version 2 wins where it has memory.
-pub(super) fn find_groups(membership: &str, mounts: &str) -> Option<(bool, PathBuf)> {
-    find(membership, mounts).map(|(version, home, _)| (version == Version::Two, home))
-}
-
-fn find(membership: &str, mounts: &str) -> Option<(Version, PathBuf, Vec<PathBuf>)> {
+/// Reads `/proc/self/cgroup` and `/proc/self/mountinfo`. Where version 1 still has the memory
+/// controller, version 2 cannot have it.
+pub(super) fn find(membership: &str, mounts: &str) -> Option<(Version, PathBuf, Vec<PathBuf>)> {
     let one = membership.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let controllers = fields.next()?;

@@ -8,6 +8,7 @@ mod tests;
 pub use budget::{Budget, BudgetError, parse_bytes, parse_count};
 pub use cgroup::{HARNESS_BYTES, MemoryGroup};
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::stores::WordError;
@@ -32,5 +33,14 @@ impl FromStr for PageCache {
             "free" => Ok(Self::Free),
             _ => Err(WordError::new(text, "counted or free")),
         }
+    }
+}
+
+impl fmt::Display for PageCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Counted => "counted",
+            Self::Free => "free",
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::cgroup::find_groups;
+use super::cgroup::{Version, find};
 use super::*;
 
 #[test]
@@ -33,16 +33,16 @@ fn version_one_is_found_below_its_mount() {
     let membership = "9:name=systemd:/\n4:memory:/box/a\n0::/\n";
     let mounts = "31 25 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
                   32 25 0:28 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory\n";
-    let (two, home) = find_groups(membership, mounts).unwrap();
-    assert!(!two);
+    let (version, home, _) = find(membership, mounts).unwrap();
+    assert_eq!(version, Version::One);
     assert_eq!(home, Path::new("/sys/fs/cgroup/memory/box/a"));
 }
 
 #[test]
 fn version_two_is_found_and_a_mount_root_is_cut_off() {
     let mounts = "30 23 0:26 /docker/x /sys/fs/cgroup rw - cgroup2 cgroup rw,nsdelegate\n";
-    let (two, home) = find_groups("0::/docker/x/run\n", mounts).unwrap();
-    assert!(two);
+    let (version, home, _) = find("0::/docker/x/run\n", mounts).unwrap();
+    assert_eq!(version, Version::Two);
     assert_eq!(home, Path::new("/sys/fs/cgroup/run"));
-    assert!(find_groups("0::/a\n", "").is_none());
+    assert!(find("0::/a\n", "").is_none());
 }

@@ -42,6 +42,14 @@ pub enum ValueBytes {
 }
 
 impl Shape {
+    /// F2's: 8 bytes and 100.
+    pub const F2: Self = Self { key_bytes: 8, value: ValueBytes::Fixed(100) };
+    /// HashKV's and Nova-LSM's: 24 bytes and 1000.
+    pub const NOVA: Self = Self { key_bytes: 24, value: ValueBytes::Fixed(1000) };
+    /// MixGraph's: 48 bytes and Pareto sizes.
+    pub const MIXGRAPH: Self =
+        Self { key_bytes: 48, value: ValueBytes::Pareto(GeneralizedPareto::VALUE_SIZES) };
+
     /// The size of the value that version `version` of a key has.
     pub fn value_bytes(&self, key_hash: u64, version: u32) -> usize {
         match self.value {

@@ -4,6 +4,7 @@
 //! any session; `rmw` is atomic; a scan is ascending from a key that need not exist. A store that
 //! cannot do one of these natively is made to by its adapter, which says so.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -61,6 +62,25 @@ impl FromStr for Durability {
             "synced" => Ok(Self::Synced),
             _ => Err(WordError::new(text, "none, buffered or synced")),
         }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Buffered => "buffered",
+            Self::Synced => "synced",
+        })
+    }
+}
+
+impl fmt::Display for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Direct => "direct",
+            Self::Buffered => "buffered",
+        })
     }
 }
 

@@ -30,7 +30,7 @@ pub use stream::{Operation, Place, Stream, StreamOptions};
 pub use trace::{Trace, TraceError, TraceOperation, TraceVerb, write_trace_key};
 
 use crate::distribution::{Distribution, GeneralizedPareto};
-use crate::shape::KeyOrder;
+use crate::shape::{KeyOrder, Shape};
 
 /// A workload by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -137,11 +137,11 @@ impl Workload {
     }
 
     /// Its shape, unless another is asked for.
-    pub fn shape(&self) -> &'static str {
+    pub fn shape(&self) -> Shape {
         match self {
-            Self::MixGraphAll | Self::MixGraphPrefix => "48+pareto",
-            Self::HashKv(_) | Self::R100 | Self::Rw50 | Self::Sw50 | Self::W100 => "24+1000",
-            Self::Ycsb(_) | Self::Load | Self::Trace(_) => "8+100",
+            Self::MixGraphAll | Self::MixGraphPrefix => Shape::MIXGRAPH,
+            Self::HashKv(_) | Self::R100 | Self::Rw50 | Self::Sw50 | Self::W100 => Shape::NOVA,
+            Self::Ycsb(_) | Self::Load | Self::Trace(_) => Shape::F2,
         }
     }
 

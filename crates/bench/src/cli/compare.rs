@@ -1,0 +1,86 @@
+//! `bench compare`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{BenchError, EXIT_WRONG, WorkArgs};
+use crate::compare::{ChildError, CompareConfig, Programs, Turn};
+use crate::report::{Report, comparison_table, write_json, write_page};
+use crate::workload::Workload;
+
+/// Ours beside theirs.
+#[derive(Args, Clone, Debug)]
+pub struct CompareArgs {
+    /// Our engine
+    #[arg(long, default_value = "memory")]
+    pub engine: String,
+    /// Their stores, as rocksdb,fjall,lmdb,redb
+    #[arg(long, value_delimiter = ',')]
+    pub with: Vec<String>,
+    /// A workload; give several, or part them by commas
+    #[arg(long, required = true, value_delimiter = ',')]
+    pub workload: Vec<Workload>,
+    /// How often each store runs each workload
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// The seed of the first round; each round has the next
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write all runs and the summary here as JSON
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// Write all runs here as a page with plots
+    #[arg(long)]
+    pub html: Option<PathBuf>,
+    /// The work
+    #[command(flatten)]
+    pub work: WorkArgs,
+}
+
+pub(super) fn execute(args: &CompareArgs) -> Result<ExitCode, BenchError> {
+    let config = CompareConfig {
+        engine: args.engine.clone(),
+        with: args.with.clone(),
+        workloads: args.workload.iter().map(ToString::to_string).collect(),
+        rounds: args.rounds,
+        seed: args.seed,
+        options: args.work.words(),
+    };
+    let programs =
+        Programs::find().map_err(|error| BenchError::Io("this program".to_owned(), error))?;
+    if let Some(missing) = programs.missing_peers().filter(|_| !args.with.is_empty()) {
+        return Err(BenchError::Usage(missing));
+    }
+    let scratch = std::env::temp_dir().join(format!("thermocline-compare-{}", std::process::id()));
+    let result = crate::compare::execute(&config, &programs, &scratch, tell);
+    // Only reports that have been read are in it.
+    let _ = std::fs::remove_dir_all(&scratch);
+    let comparison =
+        result.map_err(|error| BenchError::Io(scratch.display().to_string(), error))?;
+    print!("{}", comparison_table(&comparison.summary));
+    let write = |path: &Path, written: std::io::Result<()>| {
+        written.map_err(|error| BenchError::Io(path.display().to_string(), error))
+    };
+    if let Some(path) = &args.json {
+        write(path, write_json(path, &comparison))?;
+    }
+    if let Some(path) = &args.html {
+        let title = format!("{} beside {}", config.engine, config.with.join(", "));
+        write(path, write_page(path, &title, &comparison.runs))?;
+    }
+    Ok(if comparison.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })
+}
+
+/// A line for each turn, on standard error.
+fn tell(turn: &Turn, result: &Result<Report, ChildError>) {
+    let name = format!("{} round {} {}", turn.workload, turn.round + 1, turn.store);
+    match result {
+        Ok(report) if report.is_right() => {
+            eprintln!("{name}: {:.0} ops/s", report.ops_per_s);
+        }
+        Ok(report) => eprintln!("{name}: {} WRONG answers", report.wrong_reads),
+        Err(error) => eprintln!("{name}: {error}"),
+    }
+}

@@ -1,0 +1,59 @@
+//! `bench run | compare | record` on the command line, to be mounted by any program that has a
+//! catalog of stores: `thermocline` with ours, `thermocline-peers` with theirs.
+
+mod compare;
+mod options;
+mod run;
+
+pub use compare::CompareArgs;
+pub use options::WorkArgs;
+pub use run::RunArgs;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use environment::Environment;
+
+use crate::stores::Catalog;
+
+/// What a benchmark program does.
+#[derive(Clone, Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Run one workload against one store
+    Run(Box<RunArgs>),
+    /// Run workloads against our engine and its peers, taking turns
+    Compare(Box<CompareArgs>),
+}
+
+/// A benchmark that could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The run itself.
+    #[error(transparent)]
+    Run(#[from] crate::run::RunError),
+    /// A report cannot be written, or a socket cannot be opened.
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+    /// Options that do not fit together.
+    #[error("{0}")]
+    Usage(String),
+}
+
+/// Exit code of a benchmark that ran to its end and got wrong answers, or in which a run failed.
+pub const EXIT_WRONG: u8 = 3;
+
+/// Does `command` with the stores of `catalog`; prints tables on standard output.
+///
+/// # Errors
+/// It could not be run to its end. Wrong answers are not an error but the exit code
+/// [`EXIT_WRONG`].
+pub fn execute(
+    command: &BenchCommand,
+    catalog: &dyn Catalog,
+    env: &Environment,
+) -> Result<ExitCode, BenchError> {
+    match command {
+        BenchCommand::Run(args) => run::execute(args, catalog, env),
+        BenchCommand::Compare(args) => compare::execute(args),
+    }
+}

@@ -1,0 +1,142 @@
+//! The options that describe the work, common to `run` and `compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::distribution::{Distribution, DistributionError, theta_from_alpha};
+use crate::memory::{Budget, PageCache, parse_count};
+use crate::run::Config;
+use crate::shape::Shape;
+use crate::stores::{Durability, Io};
+use crate::workload::{Extent, Workload};
+
+/// YCSB's skew.
+const THETA: f64 = 0.99;
+
+/// What to do with a store, and under which conditions.
+#[derive(Args, Clone, Debug)]
+pub struct WorkArgs {
+    /// Keys to load first, as 5000, 100k or 10m
+    #[arg(long, default_value = "1m", value_parser = parse_count)]
+    pub keys: u64,
+    /// Bytes of keys and values, as 8+100 or 48+pareto [default: the workload's]
+    #[arg(long)]
+    pub shape: Option<Shape>,
+    /// The store's whole memory: a share of the data as 10%, a size as 512MiB, or all
+    #[arg(long, default_value = "all")]
+    pub memory: Budget,
+    /// Exponent of Zipf's distribution, 0 to 10 [default: 0.99]
+    #[arg(long, conflicts_with = "alpha")]
+    pub theta: Option<f64>,
+    /// The same skew on F2's scale: theta = 1 - 1/alpha
+    #[arg(long)]
+    pub alpha: Option<f64>,
+    /// Which keys: zipfian, uniform, latest, hotspot:10:90, composite or sequential [default: the
+    /// workload's]
+    #[arg(long)]
+    pub distribution: Option<Distribution>,
+    /// Threads that use the store
+    #[arg(long, default_value_t = 2)]
+    pub threads: usize,
+    /// Length of the measured phase [default: 30, or to the end of a load, a phase or a trace]
+    #[arg(long)]
+    pub seconds: Option<f64>,
+    /// Length of the warm-up before it [default: a tenth of a timed run, 5 at most]
+    #[arg(long)]
+    pub warmup: Option<f64>,
+    /// End the measured phase after so many operations, as 100k
+    #[arg(long, value_parser = parse_count)]
+    pub ops: Option<u64>,
+    /// Operations a second in all, in an open loop: latency then counts from when each was due
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// Length of an interval of the throughput plot, in seconds
+    #[arg(long, default_value_t = 1.0)]
+    pub interval: f64,
+    /// Pairs a scan [default: the workload's]
+    #[arg(long)]
+    pub scan_length: Option<u32>,
+    /// Where to put the data [default: the system's scratch directory]
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// What acknowledged writes survive: none, buffered (the process; also flushed) or synced
+    #[arg(long, default_value = "buffered")]
+    pub durability: Durability,
+    /// How the store does I/O, where it has the choice: direct or buffered
+    #[arg(long)]
+    pub io: Option<Io>,
+    /// Whether the page cache counts: counted or free [default: counted below --memory all, where
+    /// the machine allows]
+    #[arg(long)]
+    pub page_cache: Option<PageCache>,
+}
+
+impl WorkArgs {
+    /// The run of `workload` on `engine` that these options describe.
+    ///
+    /// # Errors
+    /// An alpha below 1.
+    pub fn config(
+        &self,
+        engine: &str,
+        workload: &Workload,
+        seed: u64,
+    ) -> Result<Config, DistributionError> {
+        let theta = match (self.theta, self.alpha) {
+            (Some(theta), _) => theta,
+            (None, Some(alpha)) => theta_from_alpha(alpha)?,
+            (None, None) => THETA,
+        };
+        let timed = workload.extent() == Extent::Time && self.ops.is_none();
+        let warmup = if timed { (self.seconds.unwrap_or(30.0) / 10.0).min(5.0) } else { 0.0 };
+        Ok(Config {
+            engine: engine.to_owned(),
+            workload: workload.clone(),
+            keys: self.keys,
+            shape: self.shape.unwrap_or_else(|| workload.shape()),
+            memory: self.memory,
+            theta,
+            distribution: self.distribution.unwrap_or_else(|| workload.distribution()),
+            threads: self.threads,
+            seconds: self.seconds,
+            warmup_seconds: self.warmup.unwrap_or(warmup),
+            ops: self.ops,
+            rate: self.rate,
+            interval_seconds: self.interval,
+            scan_length: self.scan_length,
+            seed,
+            dir: self.dir.clone(),
+            durability: self.durability,
+            io: self.io,
+            page_cache: self.page_cache,
+        })
+    }
+
+    /// The same options as words, for a child process.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec![
+            format!("--keys={}", self.keys),
+            format!("--memory={}", self.memory),
+            format!("--threads={}", self.threads),
+            format!("--interval={}", self.interval),
+            format!("--durability={}", self.durability),
+        ];
+        let mut optional = |name: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!("--{name}={value}")));
+        };
+        optional("shape", self.shape.map(|shape| shape.to_string()));
+        optional("theta", self.theta.map(|theta| theta.to_string()));
+        optional("alpha", self.alpha.map(|alpha| alpha.to_string()));
+        optional("distribution", self.distribution.map(|d| d.to_string()));
+        optional("seconds", self.seconds.map(|seconds| seconds.to_string()));
+        optional("warmup", self.warmup.map(|warmup| warmup.to_string()));
+        optional("ops", self.ops.map(|ops| ops.to_string()));
+        optional("rate", self.rate.map(|rate| rate.to_string()));
+        optional("scan-length", self.scan_length.map(|pairs| pairs.to_string()));
+        optional("dir", self.dir.as_ref().map(|dir| dir.display().to_string()));
+        optional("io", self.io.map(|io| io.to_string()));
+        optional("page-cache", self.page_cache.map(|cache| cache.to_string()));
+        words
+    }
+}

@@ -1,0 +1,64 @@
+//! `bench run`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use environment::Environment;
+
+use super::{BenchError, EXIT_WRONG, WorkArgs};
+use crate::progress::TerminalProgress;
+use crate::report::{run_table, write_json, write_page};
+use crate::stores::Catalog;
+use crate::workload::Workload;
+
+/// One run.
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// The store to run
+    #[arg(long)]
+    pub engine: String,
+    /// ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix, hashkv-p0 to -p3, r100, rw50,
+    /// sw50, w100, load, trace:FILE
+    #[arg(long)]
+    pub workload: Workload,
+    /// The seed of the operations: the same seed does the same
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write the report here as JSON
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// Write the report here as a page with plots
+    #[arg(long)]
+    pub html: Option<PathBuf>,
+    /// The work
+    #[command(flatten)]
+    pub work: WorkArgs,
+}
+
+pub(super) fn execute(
+    args: &RunArgs,
+    catalog: &dyn Catalog,
+    env: &Environment,
+) -> Result<ExitCode, BenchError> {
+    let config = args
+        .work
+        .config(&args.engine, &args.workload, args.seed)
+        .map_err(|error| BenchError::Usage(error.to_string()))?;
+    let report = crate::run::execute(&config, catalog, env, &TerminalProgress::default())?;
+    print!("{}", run_table(&report));
+    if let Some(path) = &args.json {
+        write_json(path, &report)
+            .map_err(|error| BenchError::Io(path.display().to_string(), error))?;
+    }
+    if let Some(path) = &args.html {
+        let title = format!("{} on {}", report.engine, report.workload);
+        write_page(path, &title, std::slice::from_ref(&report))
+            .map_err(|error| BenchError::Io(path.display().to_string(), error))?;
+    }
+    if report.is_right() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("{} of {} answers were wrong", report.wrong_reads, report.verified_reads);
+    Ok(ExitCode::from(EXIT_WRONG))
+}

@@ -1,0 +1,91 @@
+//! One run in a process of its own.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use super::Turn;
+use crate::report::{Report, read_json};
+
+/// Names the peers' program; else it is looked for under `peers/target/release`.
+const PEERS_VARIABLE: &str = "THERMOCLINE_PEERS";
+const PEERS_PATH: &str = "peers/target/release/thermocline-peers";
+const SIGKILL: i32 = 9;
+
+/// The programs that run stores: both understand `bench run` with the same options.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// Runs ours.
+    pub ours: PathBuf,
+    /// Runs theirs.
+    pub peers: PathBuf,
+}
+
+/// Why a run gave no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ChildError {
+    /// The program is not there, or cannot be started.
+    #[error("cannot start {program}: {1}", program = .0.display())]
+    Start(PathBuf, io::Error),
+    /// The kernel killed it.
+    #[error("killed: it needed more memory than its budget allows")]
+    Killed,
+    /// It failed, in its own words.
+    #[error("{1} ({0})")]
+    Failed(ExitStatus, String),
+    /// It ended well and left no report.
+    #[error("it wrote no report: {0}")]
+    Report(io::Error),
+}
+
+impl Programs {
+    /// This program for ours; for theirs, what the environment names, or what is built in the
+    /// working directory.
+    ///
+    /// # Errors
+    /// The path of this program is not known.
+    pub fn find() -> io::Result<Self> {
+        let peers = env::var_os(PEERS_VARIABLE).unwrap_or_else(|| OsString::from(PEERS_PATH));
+        Ok(Self { ours: env::current_exe()?, peers: peers.into() })
+    }
+
+    /// Why peers cannot be run, if they cannot.
+    pub fn missing_peers(&self) -> Option<String> {
+        (!self.peers.is_file()).then(|| {
+            format!(
+                "the peers' program is not at {}: build it with `./dev bench --with ...`, or by \
+                 `peers/install.sh && cargo build --release --manifest-path peers/Cargo.toml`, or \
+                 name it in {PEERS_VARIABLE}",
+                self.peers.display()
+            )
+        })
+    }
+
+    /// Runs a turn, and reads its report, which a run with wrong answers writes too.
+    pub(super) fn run(&self, turn: &Turn, report: &Path) -> Result<Report, ChildError> {
+        let program = if turn.ours { &self.ours } else { &self.peers };
+        let output = Command::new(program)
+            .args(["bench", "run"])
+            .args(&turn.options)
+            .arg("--json")
+            .arg(report)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| ChildError::Start(program.clone(), error))?;
+        let read = read_json(report);
+        match read {
+            Ok(report) if output.status.success() || !report.is_right() => Ok(report),
+            _ if output.status.signal() == Some(SIGKILL) => Err(ChildError::Killed),
+            _ if !output.status.success() => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let last = said.trim().lines().last().unwrap_or("it said nothing").to_owned();
+                Err(ChildError::Failed(output.status, last))
+            }
+            Ok(report) => Ok(report),
+            Err(error) => Err(ChildError::Report(error)),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Ours and theirs, interleaved: A B A B ..., each run in a process of its own.
+//!
+//! 1. For each workload, for each round, for each store in turn: run a child process, ours by this
+//!    program, theirs by the peers' program, with the same options and the round's own seed.
+//! 2. Read the report that each writes. A child that fails, or is killed for its memory, is a
+//!    failure beside the store's name, and the comparison goes on.
+//! 3. Summarise: medians, spread, and ours over theirs.
+//!
+//! Interleaving spreads the machine's moods over all stores; processes of their own keep resident
+//! memory, I/O counts and cgroups apart.
+
+mod child;
+mod plan;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use child::{ChildError, Programs};
+pub use plan::{CompareConfig, Turn, turns};
+pub use summary::{Comparison, Failure, SummaryRow, summarise};
+
+use std::path::Path;
+
+use crate::report::Report;
+
+/// Runs a comparison. `tell` hears how each turn went.
+///
+/// # Errors
+/// The scratch directory for reports cannot be made.
+pub fn execute(
+    config: &CompareConfig,
+    programs: &Programs,
+    scratch: &Path,
+    mut tell: impl FnMut(&Turn, &Result<Report, ChildError>),
+) -> std::io::Result<Comparison> {
+    std::fs::create_dir_all(scratch)?;
+    let mut runs = Vec::new();
+    let mut failures = Vec::new();
+    for (number, turn) in turns(config).into_iter().enumerate() {
+        let result = programs.run(&turn, &scratch.join(format!("{number}.json")));
+        tell(&turn, &result);
+        match result {
+            Ok(report) => runs.push(report),
+            Err(error) => failures.push(Failure {
+                workload: turn.workload.clone(),
+                store: turn.store.clone(),
+                round: turn.round,
+                problem: error.to_string(),
+            }),
+        }
+    }
+    let summary = summarise(config, &runs, &failures);
+    Ok(Comparison { runs, summary, failures })
+}

@@ -1,0 +1,368 @@
+//! The report as an object. Its field names are a contract that scripts build on; fields are added,
+//! never renamed.
+#![expect(clippy::disallowed_methods, reason = "a report is the user's file, not the database's")]
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::{Interval, Latencies, ProcessCounts, Stalls, ratio, stalls};
+use crate::memory::{HARNESS_BYTES, MemoryGroup, PageCache};
+use crate::run::{Config, Measured, Outcome, Plan};
+use crate::stores::{DeviceCounts, Durability, Io};
+
+/// Latencies in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyUs {
+    /// Half are at most this.
+    pub p50: f64,
+    /// 95% are at most this.
+    pub p95: f64,
+    /// 99% are at most this.
+    pub p99: f64,
+    /// 99.9% are at most this.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// Bytes and operations at the device in the measured phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Read operations.
+    pub read_ops: u64,
+    /// Write operations.
+    pub write_ops: u64,
+}
+
+/// Bytes of keys and values that the workload read and wrote in the measured phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Keys asked for and values returned.
+    pub read_bytes: u64,
+    /// Keys and values written.
+    pub write_bytes: u64,
+}
+
+/// Processor time of an operation, in microseconds, of all threads of the process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// In user mode.
+    pub user_us_per_op: f64,
+    /// In the kernel.
+    pub system_us_per_op: f64,
+}
+
+/// The load phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadReport {
+    /// Its length, the flush at its end included.
+    pub seconds: f64,
+    /// Keys a second.
+    pub ops_per_s: f64,
+    /// Bytes at the device per byte loaded.
+    pub write_amplification: Option<f64>,
+    /// Bytes written to the device.
+    pub device_write_bytes: u64,
+    /// Processor time a key, in microseconds.
+    pub cpu_us_per_op: f64,
+    /// Peak resident memory of the process until its end, the harness included.
+    pub rss_process_peak_bytes: u64,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The store.
+    pub engine: String,
+    /// The workload.
+    pub workload: String,
+    /// Keys loaded.
+    pub keys: u64,
+    /// Sizes of keys and values.
+    pub shape: String,
+    /// Threads that used the store.
+    pub threads: usize,
+    /// Operations of the measured phase.
+    pub ops: u64,
+    /// Its length.
+    pub seconds: f64,
+    /// Operations a second.
+    pub ops_per_s: f64,
+    /// Latencies of all operations.
+    pub latency_us: LatencyUs,
+    /// Processor time an operation, all threads of the process, harness included.
+    pub cpu_us_per_op: f64,
+    /// Peak resident memory in the measured phase, without the harness's tables.
+    pub rss_peak_bytes: u64,
+    /// What the store was given.
+    pub memory_budget_bytes: u64,
+    /// At the device.
+    pub device: Device,
+    /// Asked for by the workload.
+    pub user: Traffic,
+    /// Bytes written at the device per byte written by the user; none if the user wrote nothing.
+    pub write_amplification: Option<f64>,
+    /// Bytes read at the device per byte read by the user; none if the user read nothing.
+    pub read_amplification: Option<f64>,
+    /// Bytes that the files take up after a flush at the end.
+    pub space_bytes: u64,
+    /// Bytes of the live keys and values.
+    pub live_bytes: u64,
+    /// Answers that were checked, in all phases.
+    pub verified_reads: u64,
+    /// Answers that were wrong. Any makes the run a failure.
+    pub wrong_reads: u64,
+    /// The load phase.
+    pub load: LoadReport,
+
+    /// The first few wrong answers in words.
+    pub wrong_read_examples: Vec<String>,
+    /// Point reads that rightly found nothing.
+    pub misses: u64,
+    /// `exact` if the age of every read was checked too, `content` if only that it was whole and
+    /// its key's.
+    pub versions: String,
+    /// Which keys.
+    pub distribution: String,
+    /// Zipf's exponent.
+    pub theta: f64,
+    /// The seed.
+    pub seed: u64,
+    /// What acknowledged writes survive.
+    pub durability: Durability,
+    /// How the store was told to do I/O, if it was.
+    pub io: Option<Io>,
+    /// The budget as asked for.
+    pub memory: String,
+    /// Whether the page cache counted.
+    pub page_cache: PageCache,
+    /// Limit of the cgroup: the budget and [`harness_allowance_bytes`](Self).
+    pub cgroup_limit_bytes: Option<u64>,
+    /// The most charged to it, page cache included, over all phases.
+    pub cgroup_peak_bytes: Option<u64>,
+    /// The part of the limit that is for the harness.
+    pub harness_allowance_bytes: Option<u64>,
+    /// The harness's version table and trace, not part of any budget.
+    pub harness_bytes: u64,
+    /// Peak resident memory of the whole process in the measured phase.
+    pub rss_process_peak_bytes: u64,
+    /// `store` if the store counts its device, `proc` if the operating system counts the process
+    /// (its operations are then system calls).
+    pub device_source: String,
+    /// Operations a second that were asked for, in an open loop.
+    pub rate: Option<f64>,
+    /// Length of the warm-up.
+    pub warmup_seconds: f64,
+    /// Processor time by mode.
+    pub cpu: Cpu,
+    /// Latencies of point reads.
+    pub read_latency_us: Option<LatencyUs>,
+    /// Latencies of writes and read-modify-writes.
+    pub write_latency_us: Option<LatencyUs>,
+    /// Latencies of scans.
+    pub scan_latency_us: Option<LatencyUs>,
+    /// Share of operations, and the latency in microseconds that it does not exceed.
+    pub latency_curve_us: Vec<(f64, f64)>,
+    /// Throughput over time.
+    pub intervals: Vec<Interval>,
+    /// Intervals below a tenth of the median.
+    pub stalls: Stalls,
+}
+
+/// Shares at which the latency curve is drawn.
+const CURVE: [f64; 15] =
+    [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
+
+impl Report {
+    pub(crate) fn new(config: &Config, plan: &Plan, page_cache: PageCache) -> Self {
+        Self {
+            engine: config.engine.clone(),
+            workload: config.workload.to_string(),
+            keys: plan.loads,
+            shape: config.shape.to_string(),
+            threads: config.threads,
+            memory_budget_bytes: plan.budget_bytes,
+            versions: if plan.versions.is_exact() { "exact" } else { "content" }.to_owned(),
+            distribution: config.distribution.to_string(),
+            theta: config.theta,
+            seed: config.seed,
+            durability: config.durability,
+            io: config.io,
+            memory: config.memory.to_string(),
+            page_cache,
+            rate: config.rate,
+            warmup_seconds: config.warmup_seconds,
+            ..Self::empty()
+        }
+    }
+
+    fn empty() -> Self {
+        let (engine, workload, shape, versions, distribution, memory, device_source) =
+            Default::default();
+        Self {
+            engine,
+            workload,
+            keys: 0,
+            shape,
+            threads: 0,
+            ops: 0,
+            seconds: 0.0,
+            ops_per_s: 0.0,
+            latency_us: LatencyUs::default(),
+            cpu_us_per_op: 0.0,
+            rss_peak_bytes: 0,
+            memory_budget_bytes: 0,
+            device: Device::default(),
+            user: Traffic::default(),
+            write_amplification: None,
+            read_amplification: None,
+            space_bytes: 0,
+            live_bytes: 0,
+            verified_reads: 0,
+            wrong_reads: 0,
+            load: LoadReport::default(),
+            wrong_read_examples: Vec::new(),
+            misses: 0,
+            versions,
+            distribution,
+            theta: 0.0,
+            seed: 0,
+            durability: Durability::None,
+            io: None,
+            memory,
+            page_cache: PageCache::Free,
+            cgroup_limit_bytes: None,
+            cgroup_peak_bytes: None,
+            harness_allowance_bytes: None,
+            harness_bytes: 0,
+            rss_process_peak_bytes: 0,
+            device_source,
+            rate: None,
+            warmup_seconds: 0.0,
+            cpu: Cpu::default(),
+            read_latency_us: None,
+            write_latency_us: None,
+            scan_latency_us: None,
+            latency_curve_us: Vec::new(),
+            intervals: Vec::new(),
+            stalls: Stalls::default(),
+        }
+    }
+
+    /// Whether every answer was right.
+    pub fn is_right(&self) -> bool {
+        self.wrong_reads == 0
+    }
+
+    pub(crate) fn set_load(
+        &mut self,
+        outcome: &Outcome,
+        device: &DeviceCounts,
+        process: &ProcessCounts,
+        rss: u64,
+    ) {
+        let operations = outcome.tally.operations;
+        self.load = LoadReport {
+            seconds: outcome.seconds,
+            ops_per_s: per(operations as f64, outcome.seconds),
+            write_amplification: ratio(device.write_bytes, outcome.tally.write_bytes),
+            device_write_bytes: device.write_bytes,
+            cpu_us_per_op: per(process.cpu_ns as f64 / 1000.0, operations as f64),
+            rss_process_peak_bytes: rss,
+        };
+    }
+
+    /// Counts the answers of a phase that is not measured.
+    pub(crate) fn count_check(&mut self, outcome: &Outcome) {
+        let verdict = &outcome.tally.verdict;
+        self.verified_reads += verdict.verified;
+        self.wrong_reads += verdict.wrong;
+        self.misses += verdict.misses;
+        self.wrong_read_examples.extend(verdict.faults.iter().cloned());
+    }
+
+    pub(crate) fn set_measured(&mut self, measured: &Measured) {
+        let Outcome { tally, seconds, intervals } = &measured.outcome;
+        self.count_check(&measured.outcome);
+        let operations = tally.operations as f64;
+        let process = measured.process_delta();
+        self.ops = tally.operations;
+        self.seconds = *seconds;
+        self.ops_per_s = per(operations, *seconds);
+        self.cpu_us_per_op = per(process.cpu_ns as f64 / 1000.0, operations);
+        let ticks = (process.user_ticks + process.system_ticks).max(1) as f64;
+        self.cpu = Cpu {
+            user_us_per_op: self.cpu_us_per_op * process.user_ticks as f64 / ticks,
+            system_us_per_op: self.cpu_us_per_op * process.system_ticks as f64 / ticks,
+        };
+        let device = measured.device;
+        self.device = Device {
+            read_bytes: device.read_bytes,
+            write_bytes: device.write_bytes,
+            read_ops: device.read_ops,
+            write_ops: device.write_ops,
+        };
+        self.device_source = if measured.device_by_store { "store" } else { "proc" }.to_owned();
+        self.user = Traffic { read_bytes: tally.read_bytes, write_bytes: tally.write_bytes };
+        self.write_amplification = ratio(device.write_bytes, tally.write_bytes);
+        self.read_amplification = ratio(device.read_bytes, tally.read_bytes);
+        let mut all = tally.reads.clone();
+        all.merge(&tally.writes);
+        all.merge(&tally.scans);
+        self.latency_us = summary(&all).unwrap_or_default();
+        self.latency_curve_us =
+            CURVE.iter().map(|&share| (share, all.quantile_us(share))).collect();
+        self.read_latency_us = summary(&tally.reads);
+        self.write_latency_us = summary(&tally.writes);
+        self.scan_latency_us = summary(&tally.scans);
+        self.stalls = stalls(intervals);
+        self.intervals.clone_from(intervals);
+    }
+
+    pub(crate) fn finish_memory(&mut self, harness_bytes: u64, group: Option<&MemoryGroup>) {
+        self.harness_bytes = harness_bytes;
+        self.rss_peak_bytes = self.rss_process_peak_bytes.saturating_sub(harness_bytes);
+        self.cgroup_limit_bytes = group.map(MemoryGroup::limit_bytes);
+        self.cgroup_peak_bytes = group.and_then(MemoryGroup::peak_bytes);
+        self.harness_allowance_bytes = group.map(|_| HARNESS_BYTES);
+    }
+}
+
+fn per(amount: f64, whole: f64) -> f64 {
+    if whole > 0.0 { amount / whole } else { 0.0 }
+}
+
+fn summary(latencies: &Latencies) -> Option<LatencyUs> {
+    (!latencies.is_empty()).then(|| LatencyUs {
+        p50: latencies.quantile_us(0.5),
+        p95: latencies.quantile_us(0.95),
+        p99: latencies.quantile_us(0.99),
+        p999: latencies.quantile_us(0.999),
+        max: latencies.max_us(),
+    })
+}
+
+/// Writes `object` to `path`, indented.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_json(path: &Path, object: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(object)?;
+    text.push(b'\n');
+    fs::write(path, text)
+}
+
+/// Reads a run's report.
+///
+/// # Errors
+/// The file cannot be read, or is no report.
+pub fn read_json(path: &Path) -> io::Result<Report> {
+    Ok(serde_json::from_slice(&fs::read(path)?)?)
+}

@@ -1,0 +1,118 @@
+//! Reports as tables on the terminal.
+
+use std::fmt::Write;
+
+use super::Report;
+use crate::compare::SummaryRow;
+
+/// The table of one run.
+pub fn run_table(report: &Report) -> String {
+    let r = report;
+    let mut out = String::new();
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(out, "  {name:<22}{value}");
+    };
+    row("store", format!("{} on {}", r.engine, r.workload));
+    let skew = format!("{} theta {}", r.distribution, r.theta);
+    row("data", format!("{} keys of {}, {skew}", count(r.keys as f64), r.shape));
+    let cache = match r.cgroup_limit_bytes {
+        Some(limit) => format!("page cache counted, limit {}", bytes(limit)),
+        None => "page cache free".to_owned(),
+    };
+    row("memory budget", format!("{} ({cache})", bytes(r.memory_budget_bytes)));
+    let amplification = amplification(r.load.write_amplification);
+    let load = format!("{:.1} s, {} keys/s", r.load.seconds, count(r.load.ops_per_s));
+    row("load", format!("{load}, write amplification {amplification}"));
+    let threads =
+        if r.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", r.threads) };
+    row("operations", format!("{} in {:.1} s, {threads}", count(r.ops as f64), r.seconds));
+    row("throughput", format!("{} ops/s", count(r.ops_per_s)));
+    let l = &r.latency_us;
+    let latency = format!("p50 {}  p95 {}  p99 {}", micros(l.p50), micros(l.p95), micros(l.p99));
+    row("latency", format!("{latency}  p99.9 {}  max {}", micros(l.p999), micros(l.max)));
+    let modes = format!("user {:.2}, system {:.2}", r.cpu.user_us_per_op, r.cpu.system_us_per_op);
+    row("processor", format!("{:.2} us/op ({modes})", r.cpu_us_per_op));
+    row("resident peak", bytes(r.rss_peak_bytes));
+    row("device read", traffic(r.device.read_bytes, r.device.read_ops, r.read_amplification));
+    row("device written", traffic(r.device.write_bytes, r.device.write_ops, r.write_amplification));
+    let live = format!("{} for {} live", bytes(r.space_bytes), bytes(r.live_bytes));
+    row("space", live);
+    if r.stalls.intervals > 0 {
+        row("stalls", format!("{}, {:.1} s", r.stalls.intervals, r.stalls.seconds));
+    }
+    let checked = format!("{} checked ({})", count(r.verified_reads as f64), r.versions);
+    row("answers", format!("{checked}, {} wrong", r.wrong_reads));
+    for fault in &r.wrong_read_examples {
+        row("WRONG", fault.clone());
+    }
+    out
+}
+
+fn traffic(total: u64, operations: u64, ratio: Option<f64>) -> String {
+    let operations = count(operations as f64);
+    format!("{} in {operations} operations, amplification {}", bytes(total), amplification(ratio))
+}
+
+/// The table of a comparison: a line for each workload and store.
+pub fn comparison_table(rows: &[SummaryRow]) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "  {:<18}{:<18}{:>10}{:>20}{:>8}{:>8}{:>10}{:>10}",
+        "workload", "store", "ops/s", "min - max", "ours/it", "w-amp", "space", "p99"
+    );
+    for row in rows {
+        let spread = format!("{} - {}", count(row.ops_per_s_min), count(row.ops_per_s_max));
+        let _ = writeln!(
+            out,
+            "  {:<18}{:<18}{:>10}{:>20}{:>8}{:>8}{:>10}{:>10}",
+            row.workload,
+            row.store,
+            count(row.ops_per_s_median),
+            spread,
+            row.ratio_ours_to_this.map_or("-".to_owned(), |ratio| format!("{ratio:.2}x")),
+            amplification(row.write_amplification),
+            bytes(row.space_bytes),
+            micros(row.p99_us_median),
+        );
+        if let Some(failure) = &row.failure {
+            let _ = writeln!(out, "    {failure}");
+        }
+    }
+    out
+}
+
+fn amplification(ratio: Option<f64>) -> String {
+    ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+/// A number with a unit of thousands.
+pub(super) fn count(number: f64) -> String {
+    match number {
+        n if n >= 1e9 => format!("{:.2} G", n / 1e9),
+        n if n >= 1e6 => format!("{:.2} M", n / 1e6),
+        n if n >= 1e4 => format!("{:.1} k", n / 1e3),
+        n => format!("{n:.0}"),
+    }
+}
+
+/// A size with a binary unit.
+pub(super) fn bytes(number: u64) -> String {
+    let n = number as f64;
+    match number {
+        0..0x400 => format!("{number} B"),
+        0x400..0x10_0000 => format!("{:.1} KiB", n / 1024.0),
+        0x10_0000..0x4000_0000 => format!("{:.1} MiB", n / (1 << 20) as f64),
+        _ => format!("{:.2} GiB", n / (1 << 30) as f64),
+    }
+}
+
+/// A latency with a unit.
+pub(super) fn micros(number: f64) -> String {
+    match number {
+        n if n >= 1e6 => format!("{:.2} s", n / 1e6),
+        n if n >= 1e3 => format!("{:.2} ms", n / 1e3),
+        n if n >= 100.0 => format!("{n:.0} us"),
+        n => format!("{n:.2} us"),
+    }
+}

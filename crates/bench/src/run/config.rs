@@ -1,0 +1,211 @@
+//! What a run is asked to do, and what follows from that.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::distribution::Distribution;
+use crate::measure::available_memory;
+use crate::memory::{Budget, PageCache};
+use crate::run::phase::Limit;
+use crate::shape::{Keys, Shape};
+use crate::stores::{Durability, Io, StoreError};
+use crate::value::Versions;
+use crate::workload::{Extent, StreamOptions, Trace, TraceError, Workload};
+
+/// Threads that a run may have.
+const THREADS_MAX: usize = 1024;
+/// Keys that may be inserted after the load, at most; only the room for pointers is reserved.
+const INSERTS_MAX: u64 = 1 << 31;
+/// The version table may take this share of the memory that is free.
+const TABLE_SHARE: u64 = 4;
+
+/// A run, as asked for.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The store's name in the catalog.
+    pub engine: String,
+    /// What to do.
+    pub workload: Workload,
+    /// Keys to load first.
+    pub keys: u64,
+    /// Sizes of keys and values.
+    pub shape: Shape,
+    /// The store's budget.
+    pub memory: Budget,
+    /// Zipf's exponent.
+    pub theta: f64,
+    /// Which keys are touched.
+    pub distribution: Distribution,
+    /// Threads that use the store.
+    pub threads: usize,
+    /// Length of the measured phase; `None` for the workload's own extent, or half a minute.
+    pub seconds: Option<f64>,
+    /// Length of the phase before it, of the same operations, not measured.
+    pub warmup_seconds: f64,
+    /// Operations of the measured phase, if it is to end by count.
+    pub ops: Option<u64>,
+    /// Operations a second in all, if the loop is to be open.
+    pub rate: Option<f64>,
+    /// Length of an interval of the throughput plot, in seconds.
+    pub interval_seconds: f64,
+    /// Pairs a scan, if not the workload's own.
+    pub scan_length: Option<u32>,
+    /// The seed of the operations.
+    pub seed: u64,
+    /// Where to put the data; `None` for the system's scratch directory.
+    pub dir: Option<PathBuf>,
+    /// What acknowledged writes survive.
+    pub durability: Durability,
+    /// How to do I/O.
+    pub io: Option<Io>,
+    /// Whether the page cache counts; `None` to count it if the machine allows.
+    pub page_cache: Option<PageCache>,
+}
+
+/// What cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Too many threads, or none.
+    #[error("threads: {0}, want 1 to {THREADS_MAX}")]
+    Threads(usize),
+    /// A number that must be above zero.
+    #[error("{0} must be a number above 0")]
+    Positive(&'static str),
+    /// Zipf's exponent.
+    #[error("theta: {0}, want 0 to 10")]
+    Theta(f64),
+    /// The trace cannot be opened.
+    #[error("trace {0}: {1}")]
+    TraceFile(String, io::Error),
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+/// Why a run has no report.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The configuration is impossible.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The page cache was to be counted, and cannot be.
+    #[error("--page-cache counted needs a memory cgroup: {0}")]
+    PageCache(io::Error),
+    /// The data directory.
+    #[error("data directory {path}: {1}", path = .0.display())]
+    Dir(PathBuf, io::Error),
+    /// The operating system refuses a thread.
+    #[error("starting a thread: {0}")]
+    Thread(io::Error),
+    /// The store failed, in its own words.
+    #[error("the store failed: {0}")]
+    Store(StoreError),
+}
+
+/// What follows from a configuration before anything runs.
+pub(crate) struct Plan {
+    pub(crate) keys: Keys,
+    pub(crate) trace: Option<Arc<Trace>>,
+    /// Keys that are loaded first.
+    pub(crate) loads: u64,
+    pub(crate) versions: Arc<Versions>,
+    pub(crate) budget_bytes: u64,
+}
+
+impl Plan {
+    pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let trace = match &config.workload {
+            Workload::Trace(file) => Some(Arc::new(open_trace(file)?)),
+            _ => None,
+        };
+        let (keys, loads, distinct) = match &trace {
+            Some(trace) => {
+                let keys = Keys::listed(trace.keys().to_vec());
+                (keys, trace.loads().len() as u64, trace.keys().len() as u64)
+            }
+            None => {
+                let order = config.workload.key_order(config.distribution);
+                (Keys::generated(config.shape.key_bytes, order), config.keys, config.keys)
+            }
+        };
+        let data_bytes = distinct as f64 * config.shape.pair_bytes();
+        Ok(Self {
+            versions: Arc::new(version_table(distinct, config.threads)),
+            budget_bytes: config.memory.bytes(data_bytes),
+            keys,
+            trace,
+            loads,
+        })
+    }
+
+    /// Whether the run must be held to its budget, page cache included.
+    pub(crate) fn limits_page_cache(&self, config: &Config) -> bool {
+        match config.page_cache {
+            Some(asked) => asked == PageCache::Counted,
+            None => config.memory != Budget::All,
+        }
+    }
+
+    /// When the measured phase ends.
+    pub(crate) fn limit(&self, config: &Config) -> Limit {
+        let extent = config.workload.extent();
+        let by_time = (extent == Extent::Time && config.ops.is_none())
+            .then_some(config.seconds.unwrap_or(30.0));
+        let by_keys = (extent == Extent::Keys).then_some(self.loads);
+        Limit { seconds: config.seconds.or(by_time), operations: config.ops.or(by_keys) }
+    }
+
+    pub(crate) fn stream_options(&self, config: &Config) -> StreamOptions {
+        StreamOptions {
+            workload: config.workload.clone(),
+            trace: self.trace.clone(),
+            keys: self.loads,
+            distribution: config.distribution,
+            theta: config.theta,
+            scan_length: config.scan_length,
+            seed: config.seed,
+        }
+    }
+}
+
+impl Config {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if !(1..=THREADS_MAX).contains(&self.threads) {
+            return Err(ConfigError::Threads(self.threads));
+        }
+        if !(0.0..=10.0).contains(&self.theta) {
+            return Err(ConfigError::Theta(self.theta));
+        }
+        let positive = [
+            ("--seconds", self.seconds.unwrap_or(1.0)),
+            ("--rate", self.rate.unwrap_or(1.0)),
+            ("--interval", self.interval_seconds),
+            ("--keys", self.keys as f64),
+            ("--ops", self.ops.unwrap_or(1) as f64),
+        ];
+        match positive.iter().find(|(_, number)| !(number.is_finite() && *number > 0.0)) {
+            Some((name, _)) => Err(ConfigError::Positive(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a trace is the user's file, not the database's")]
+fn open_trace(file: &str) -> Result<Trace, ConfigError> {
+    let opened =
+        File::open(file).map_err(|error| ConfigError::TraceFile(file.to_owned(), error))?;
+    Ok(Trace::read(BufReader::new(opened))?)
+}
+
+/// The exact table where a quarter of the free memory holds it.
+fn version_table(keys: u64, threads: usize) -> Versions {
+    let free = available_memory().unwrap_or(u64::MAX);
+    if keys.saturating_mul(8) > free / TABLE_SHARE {
+        Versions::content_only(threads)
+    } else {
+        Versions::new(keys, keys.saturating_add(INSERTS_MAX), threads)
+    }
+}

@@ -1,0 +1,179 @@
+//! One run: open, load, warm up, measure, close, report.
+//!
+//! 1. Allocate the version table and read the trace; enter the memory cgroup; open the store.
+//! 2. Load all keys (phase `load`), flush, and for HashKV's later phases update as often as there
+//!    are keys.
+//! 3. Warm up, then measure; the threads' streams run on from one phase to the next.
+//! 4. Measure space, close, remove the directory, leave the cgroup.
+
+mod config;
+mod load;
+mod pace;
+mod phase;
+mod verifier;
+mod worker;
+
+pub(crate) use config::Plan;
+pub use config::{Config, ConfigError, RunError};
+pub(crate) use phase::Outcome;
+pub use phase::Progress;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use environment::Environment;
+
+use crate::measure::{ProcessCounts, disk_bytes, peak_rss, reset_peak_rss};
+use crate::memory::{HARNESS_BYTES, MemoryGroup, PageCache};
+use crate::report::Report;
+
+use crate::run::phase::{Limit, Phase, Team};
+use crate::stores::{Catalog, DeviceCounts, OpenOptions, Store, StoreError};
+use crate::workload::Extent;
+
+/// Runs `config` against a store of `catalog`, and reports.
+///
+/// Blocks for the load and the measured phase. The store's directory is removed afterwards.
+///
+/// # Errors
+/// The configuration is impossible, or the store fails. A store that answers *wrongly* is no error
+/// here: the report counts it, and [`Report::is_right`] says so.
+pub fn execute(
+    config: &Config,
+    catalog: &dyn Catalog,
+    env: &Environment,
+    progress: &dyn Progress,
+) -> Result<Report, RunError> {
+    let plan = Plan::new(config)?;
+    let group = enter_group(config, &plan)?;
+    let page_cache = if group.is_some() { PageCache::Counted } else { PageCache::Free };
+    let dir = DataDir::create(config)?;
+    let options = OpenOptions {
+        dir: dir.0.clone(),
+        memory_bytes: plan.budget_bytes,
+        durability: config.durability,
+        io: config.io,
+        threads: config.threads,
+        keys: plan.loads,
+        pair_bytes: config.shape.pair_bytes(),
+    };
+    let store = catalog.open(&config.engine, &options).map_err(RunError::Store)?;
+    let mut team = Team::new(config, &plan, store.clone(), env);
+    let load = phase_measured(&store, || team.load(progress))?;
+    let mut report = Report::new(config, &plan, page_cache);
+    report.set_load(&load.outcome, &load.device, &load.process_delta(), peak_rss());
+    if config.workload.extent() == Extent::LoadItself {
+        report.set_measured(&load);
+        report.rss_process_peak_bytes = peak_rss();
+    } else {
+        for number in 1..=config.workload.phases_before() {
+            let name = format!("update phase {number}");
+            let limit = Limit::operations(plan.loads);
+            report.count_check(&team.run(&Phase::warm_up(&name, limit), progress)?);
+        }
+        if config.warmup_seconds > 0.0 {
+            let limit = Limit::seconds(config.warmup_seconds);
+            report.count_check(&team.run(&Phase::warm_up("warm-up", limit), progress)?);
+        }
+        reset_peak_rss();
+        let phase = Phase::measured(plan.limit(config), config.rate);
+        let measured = phase_measured(&store, || team.run(&phase, progress))?;
+        report.set_measured(&measured);
+        report.rss_process_peak_bytes = peak_rss();
+    }
+    report.finish_memory(team.harness_bytes(), group.as_ref());
+    report.live_bytes = team.live_bytes();
+    store.flush().map_err(RunError::Store)?;
+    report.space_bytes = disk_bytes(&dir.0);
+    drop(team);
+    store.close().map_err(RunError::Store)?;
+    Ok(report)
+}
+
+/// What a phase did, and what it cost.
+pub(crate) struct Measured {
+    pub(crate) outcome: Outcome,
+    pub(crate) device: DeviceCounts,
+    /// Whether the store counted its device itself.
+    pub(crate) device_by_store: bool,
+    before: ProcessCounts,
+    after: ProcessCounts,
+}
+
+impl Measured {
+    /// Processor time and I/O of the process during the phase.
+    pub(crate) fn process_delta(&self) -> ProcessCounts {
+        ProcessCounts {
+            cpu_ns: self.after.cpu_ns.saturating_sub(self.before.cpu_ns),
+            user_ticks: self.after.user_ticks.saturating_sub(self.before.user_ticks),
+            system_ticks: self.after.system_ticks.saturating_sub(self.before.system_ticks),
+            io: difference(self.after.io, self.before.io),
+        }
+    }
+}
+
+fn phase_measured(
+    store: &Arc<dyn Store>,
+    work: impl FnOnce() -> Result<Outcome, RunError>,
+) -> Result<Measured, RunError> {
+    let before = ProcessCounts::now();
+    let device_before = store.device();
+    let outcome = work()?;
+    let device_after = store.device();
+    let after = ProcessCounts::now();
+    let (device, device_by_store) = match (device_before, device_after) {
+        (Some(before), Some(after)) => (difference(after, before), true),
+        _ => (difference(after.io, before.io), false),
+    };
+    Ok(Measured { outcome, device, device_by_store, before, after })
+}
+
+fn difference(after: DeviceCounts, before: DeviceCounts) -> DeviceCounts {
+    DeviceCounts {
+        read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+        write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
+        read_ops: after.read_ops.saturating_sub(before.read_ops),
+        write_ops: after.write_ops.saturating_sub(before.write_ops),
+    }
+}
+
+/// Enters the memory cgroup if the page cache is to be counted. Unless that was asked for in so
+/// many words, a machine that does not allow it runs without, and the report says so.
+fn enter_group(config: &Config, plan: &Plan) -> Result<Option<MemoryGroup>, RunError> {
+    if !plan.limits_page_cache(config) {
+        return Ok(None);
+    }
+    match MemoryGroup::enter(plan.budget_bytes + HARNESS_BYTES) {
+        Ok(group) => Ok(Some(group)),
+        Err(error) if config.page_cache.is_some() => Err(RunError::PageCache(error)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The directory of one run, removed on drop.
+struct DataDir(PathBuf);
+
+impl DataDir {
+    fn create(config: &Config) -> Result<Self, RunError> {
+        let parent = config.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let name = format!("thermocline-bench-{}-{}", config.engine, std::process::id());
+        let path = parent.join(name);
+        std::fs::create_dir_all(&parent)
+            .and_then(|()| std::fs::create_dir(&path))
+            .map_err(|error| RunError::Dir(path.clone(), error))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        // Left behind only if the disk itself fails; the path is in the system's scratch space or
+        // where the user asked for it.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A failed store's own words, for a thread's result.
+pub(crate) fn store_failed(doing: &str, error: &StoreError) -> RunError {
+    RunError::Store(format!("{doing}: {error}").into())
+}

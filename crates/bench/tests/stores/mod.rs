@@ -1,0 +1,174 @@
+//! A store that is a locked map, and the ways in which it can be made to lie.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use thermocline_bench::stores::{
+    Catalog, DeviceCounts, OpenOptions, Pairs, Session, Store, StoreError,
+};
+
+/// What a lying store does wrong, once in a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    /// Nothing.
+    None,
+    /// Serves the value before the last.
+    Stale,
+    /// Serves another key's value.
+    WrongKey,
+    /// Serves half of one version and half of another.
+    Torn,
+    /// Acknowledges a write and forgets it.
+    LostWrite,
+    /// Forgets a key.
+    LostKey,
+    /// Leaves a pair out of a scan.
+    ScanHole,
+    /// Turns a scan around.
+    ScanOrder,
+}
+
+/// The names by which [`Maps`] opens them.
+const NAMES: [(&str, Lie); 8] = [
+    ("map", Lie::None),
+    ("stale", Lie::Stale),
+    ("wrong-key", Lie::WrongKey),
+    ("torn", Lie::Torn),
+    ("lost-write", Lie::LostWrite),
+    ("lost-key", Lie::LostKey),
+    ("scan-hole", Lie::ScanHole),
+    ("scan-order", Lie::ScanOrder),
+];
+
+/// How often a lie is told: every so many operations.
+const LIE_EVERY: u64 = 97;
+
+type Versions = (Vec<u8>, Option<Vec<u8>>);
+
+struct Map {
+    lie: Lie,
+    pairs: RwLock<BTreeMap<Vec<u8>, Versions>>,
+    asked: AtomicU64,
+    written: AtomicU64,
+    read: AtomicU64,
+}
+
+/// Opens maps.
+pub(crate) struct Maps;
+
+impl Catalog for Maps {
+    fn names(&self) -> &'static [&'static str] {
+        &["map", "stale", "wrong-key", "torn", "lost-write", "lost-key", "scan-hole", "scan-order"]
+    }
+
+    fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {
+        assert!(options.dir.is_dir());
+        let found = NAMES.into_iter().find(|(known, _)| *known == name);
+        let (_, lie) = found.ok_or_else(|| format!("no store is named {name}"))?;
+        let (asked, written, read) = Default::default();
+        Ok(Arc::new(Map { lie, pairs: RwLock::default(), asked, written, read }))
+    }
+}
+
+impl Store for Map {
+    fn session(&self) -> Result<Box<dyn Session + '_>, StoreError> {
+        Ok(Box::new(self))
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn device(&self) -> Option<DeviceCounts> {
+        Some(DeviceCounts {
+            read_bytes: self.read.load(Ordering::Relaxed),
+            write_bytes: self.written.load(Ordering::Relaxed),
+            ..DeviceCounts::default()
+        })
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Map {
+    /// Whether this operation lies in the way of `lie`.
+    fn lies(&self, lie: Lie) -> bool {
+        self.lie == lie && self.asked.fetch_add(1, Ordering::Relaxed) % LIE_EVERY == LIE_EVERY - 1
+    }
+
+    fn answer(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let pairs = self.pairs.read();
+        let (now, before) = pairs.get(key)?;
+        if self.lies(Lie::LostKey) {
+            return None;
+        }
+        let before = before.as_ref().unwrap_or(now);
+        if self.lies(Lie::Stale) {
+            return Some(before.clone());
+        }
+        if self.lies(Lie::Torn) {
+            let half = now.len() / 2;
+            return Some([&now[..half], &before[half..]].concat());
+        }
+        if self.lies(Lie::WrongKey) {
+            return pairs.values().next().map(|(value, _)| value.clone());
+        }
+        Some(now.clone())
+    }
+}
+
+impl Session for &Map {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError> {
+        let answer = self.answer(key);
+        value.clear();
+        value.extend_from_slice(answer.as_deref().unwrap_or_default());
+        self.read.fetch_add((key.len() + value.len()) as u64, Ordering::Relaxed);
+        Ok(answer.is_some())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        // Twice what is asked, so that a test knows the amplification.
+        self.written.fetch_add(2 * (key.len() + value.len()) as u64, Ordering::Relaxed);
+        if self.lies(Lie::LostWrite) {
+            return Ok(());
+        }
+        let mut pairs = self.pairs.write();
+        let before = pairs.remove(key).map(|(now, _)| now);
+        pairs.insert(key.to_vec(), (value.to_vec(), before));
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.pairs.write().remove(key);
+        Ok(())
+    }
+
+    fn rmw(&mut self, key: &[u8], new: &[u8], old: &mut Vec<u8>) -> Result<bool, StoreError> {
+        let mut pairs = self.pairs.write();
+        let before = pairs.remove(key).map(|(now, _)| now);
+        old.clear();
+        old.extend_from_slice(before.as_deref().unwrap_or_default());
+        let found = before.is_some();
+        pairs.insert(key.to_vec(), (new.to_vec(), before));
+        Ok(found)
+    }
+
+    fn scan(&mut self, from: &[u8], limit: usize, out: &mut Pairs) -> Result<(), StoreError> {
+        let pairs = self.pairs.read();
+        let range = pairs.range::<[u8], _>((Bound::Included(from), Bound::Unbounded));
+        let mut found: Vec<_> = range.take(limit).collect();
+        if self.lies(Lie::ScanHole) {
+            found.remove(found.len() / 2);
+        }
+        if self.lies(Lie::ScanOrder) {
+            found.reverse();
+        }
+        found.iter().for_each(|(key, (value, _))| out.push(key, value));
+        Ok(())
+    }
+}
