@@ -1,1 +1,58 @@
 //! The conformance suite, generic over engines.
+//!
+//! An engine's author says how to open the engine and how to check its files, and gets every test
+//! that the other engines have. In `tests/conformance.rs` of the engine's crate:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use engine::{Engine, Host, Result};
+//! use thermocline_conformance as conformance;
+//! # use conformance::reference as mine;
+//!
+//! struct Mine;
+//! impl conformance::Fixture for Mine {
+//!     fn name(&self) -> &'static str { "mine" }
+//!     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
+//!         Ok(Arc::new(mine::Reference::open(host)?))
+//!     }
+//!     fn check(&self, device: &Arc<dyn device::Device>) -> Result<()> { mine::check(device) }
+//! }
+//! conformance::suite!(Mine);
+//! # fn main() {}
+//! ```
+//!
+//! | check | holds the engine to |
+//! |---|---|
+//! | `model` | a map of all versions, over random operations that print, replay and shrink |
+//! | `budget` | the same, with little memory: a refusal changes nothing |
+//! | `registers` | linearizability of each key, several threads and a flush beside them |
+//! | `counters` | read-modify-writes that add up |
+//! | `snapshots` | views of whole batches, none missed, however often they are asked |
+//! | `determinism` | one seed, one trace |
+//!
+//! `THERMOCLINE_SEED` and `THERMOCLINE_CASES` choose the first seed and how many cases each check
+//! runs; a failure prints the command that shows it again.
+//!
+//! The suite is itself tested: [`reference`] is a small correct engine that passes, and every
+//! engine in `broken/`, each with one planted bug, must fail.
+
+mod concurrent;
+mod draw;
+mod failure;
+mod fixture;
+mod host;
+pub mod linearizable;
+mod model;
+mod operation;
+pub mod reference;
+mod sequential;
+mod suite;
+mod text;
+mod trace;
+
+pub use failure::Failure;
+pub use fixture::Fixture;
+pub use model::{Model, Pair};
+pub use operation::{Generator, Operation, Profile, Step, Tweak};
+pub use suite::{Check, Suite, assert_conforms};
+pub use trace::Trace;

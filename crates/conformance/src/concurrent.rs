@@ -1,0 +1,11 @@
+//! Checks with many threads at once, and a flush beside everything.
+
+mod counters;
+mod registers;
+mod shared;
+mod snapshots;
+mod value;
+
+pub(crate) use counters::counters;
+pub(crate) use registers::registers;
+pub(crate) use snapshots::snapshots;

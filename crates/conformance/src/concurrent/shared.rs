@@ -1,0 +1,188 @@
+//! A store that many threads use, with the part of a host that they need: numbers, key locks and a
+//! journal in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use device::Device;
+use engine::{Change, NoJournal, Op, Operator, SeqNo};
+use environment::{Environment, JoinHandle};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::Fixture;
+use crate::failure::catch;
+use crate::host::{self, Opened};
+use crate::operation::Step;
+
+/// Key locks; a power of two.
+const STRIPES: usize = 64;
+
+pub(super) struct Shared {
+    pub(super) opened: Opened,
+    device: Arc<dyn Device>,
+    locks: Vec<Mutex<()>>,
+    journal: Mutex<Vec<(SeqNo, Vec<Step>)>>,
+    /// Set once the threads that matter are done.
+    pub(super) over: AtomicBool,
+}
+
+fn failed(error: engine::Error) -> String {
+    error.to_string()
+}
+
+fn open(fixture: &dyn Fixture, device: &Arc<dyn Device>) -> Result<Opened, String> {
+    host::open_threaded(fixture, device, Arc::new(NoJournal), 0).map_err(failed)
+}
+
+impl Shared {
+    /// A fresh store.
+    pub(super) fn open(fixture: &dyn Fixture) -> Result<Arc<Self>, String> {
+        let device = device::memory();
+        let opened = open(fixture, &device)?;
+        let locks = (0..STRIPES).map(|_| Mutex::new(())).collect();
+        let journal = Mutex::default();
+        Ok(Arc::new(Self { opened, device, locks, journal, over: false.into() }))
+    }
+
+    fn stripe(key: &[u8]) -> usize {
+        codec::hash64(0, key) as usize % STRIPES
+    }
+
+    fn lock(&self, keys: impl Iterator<Item = usize>) -> Vec<MutexGuard<'_, ()>> {
+        let mut stripes: Vec<usize> = keys.collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        stripes.into_iter().map(|stripe| self.locks[stripe].lock()).collect()
+    }
+
+    /// Writes one batch as a host does (law L6).
+    pub(super) fn write(&self, steps: Vec<Step>) -> Result<(), String> {
+        let _locks = self.lock(steps.iter().map(|step| Self::stripe(step.op().key())));
+        let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
+        self.opened.engine.admit(&ops).map_err(failed)?;
+        let ticket = self.opened.sequence.begin();
+        self.opened.engine.apply(&ops, ticket.seqno()).map_err(failed)?;
+        self.journal.lock().push((ticket.seqno(), steps));
+        Ok(())
+    }
+
+    /// Reads, modifies and writes one key through the engine.
+    pub(super) fn rmw(&self, key: &[u8], operator: &mut dyn Operator) -> Result<(), String> {
+        let _lock = self.lock(std::iter::once(Self::stripe(key)));
+        let ticket = self.opened.sequence.begin();
+        let mut recorder = Recorder { operator, after: None };
+        self.opened.engine.rmw(key, &mut recorder, ticket.seqno()).map_err(failed)?;
+        let key = key.to_vec();
+        let step = match recorder.after {
+            Some(Change::Put(value)) => Step::Put { key, value },
+            Some(Change::Delete) => Step::Delete { key },
+            Some(Change::Keep) => return Ok(()),
+            None => return Err("rmw never called its operator".to_owned()),
+        };
+        self.journal.lock().push((ticket.seqno(), vec![step]));
+        Ok(())
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let mut value = Vec::new();
+        Ok(self.opened.engine.get(key, &mut value).map_err(failed)?.then_some(value))
+    }
+
+    /// Flushes and copies, until it is over.
+    pub(super) fn upkeep(&self) -> Result<(), String> {
+        let mut rounds = 0;
+        while !self.over.load(SeqCst) || rounds < 2 {
+            self.opened.engine.flush().map_err(|error| format!("flush failed: {error}"))?;
+            if rounds % 4 == 3 {
+                let copied = self.opened.engine.checkpoint(device::memory());
+                copied.map_err(|error| format!("checkpoint failed: {error}"))?;
+            }
+            rounds += 1;
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Closes, opens, replays, and compares what `keys` have with what they had.
+    pub(super) fn reopen_and_compare(
+        &self,
+        fixture: &dyn Fixture,
+        keys: &[Vec<u8>],
+    ) -> Result<(), String> {
+        let before = keys.iter().map(|key| self.get(key)).collect::<Result<Vec<_>, _>>()?;
+        let persisted = self.opened.engine.persisted();
+        self.opened.engine.close().map_err(failed)?;
+        fixture.check(&self.device).map_err(|error| format!("the offline check: {error}"))?;
+        let again = open(fixture, &self.device)?;
+        let engine = &again.engine;
+        if engine.persisted() < persisted {
+            return Err(format!("persisted() fell from {persisted} to {}", engine.persisted()));
+        }
+        let mut journal = self.journal.lock();
+        journal.sort_by_key(|(seqno, _)| *seqno);
+        for (seqno, steps) in journal.iter().filter(|(seqno, _)| *seqno > engine.persisted()) {
+            let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
+            engine.apply(&ops, *seqno).map_err(failed)?;
+            again.recovered_to(seqno.get());
+        }
+        let mut value = Vec::new();
+        for (key, before) in keys.iter().zip(&before) {
+            let after = engine.get(key, &mut value).map_err(failed)?.then_some(&value);
+            if after != before.as_ref() {
+                let key = key.escape_ascii();
+                return Err(format!("{key} was {before:?}, after reopening it is {after:?}"));
+            }
+        }
+        engine.close().map_err(failed)
+    }
+}
+
+/// Passes calls on and remembers the last decision, which is the one that counts.
+struct Recorder<'a> {
+    operator: &'a mut dyn Operator,
+    after: Option<Change>,
+}
+
+impl Operator for Recorder<'_> {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        let done = self.operator.update_in_place(value);
+        if done {
+            self.after = Some(Change::Put(value.to_vec()));
+        }
+        done
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        let change = self.operator.update(value);
+        self.after = Some(change.clone());
+        change
+    }
+}
+
+/// A thread of a check; its panic is an error like any other.
+pub(super) fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<JoinHandle<Result<T, String>>, String> {
+    let spawned = Environment::real().spawn(name, move || catch(work));
+    spawned.map_err(|error| format!("no thread to be had: {error}"))
+}
+
+/// Waits for a thread of a check.
+pub(super) fn join<T>(handle: JoinHandle<Result<T, String>>) -> Result<T, String> {
+    handle.join().unwrap_or_else(|_| Err("a thread of the check panicked".to_owned()))
+}
+
+/// Joins the threads that matter, tells the others that it is over, and joins them too.
+pub(super) fn join_all<T>(
+    shared: &Shared,
+    workers: Vec<JoinHandle<Result<T, String>>>,
+    beside: Vec<JoinHandle<Result<(), String>>>,
+) -> Result<Vec<T>, String> {
+    let done: Vec<_> = workers.into_iter().map(join).collect();
+    shared.over.store(true, SeqCst);
+    let beside: Vec<_> = beside.into_iter().map(join).collect();
+    let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+    beside.into_iter().collect::<Result<(), _>>()?;
+    Ok(done)
+}

@@ -1,0 +1,128 @@
+//! Views beside writers: a view shows whole batches only, everything acknowledged before it was
+//! taken, and the same thing however often it is asked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use engine::{Direction, KeyRange, View};
+
+use super::shared::{Shared, join_all, spawn};
+use super::value;
+use crate::Fixture;
+use crate::draw::Draw;
+use crate::model::Pair;
+use crate::operation::Step;
+use crate::sequential::collect;
+
+const WRITERS: usize = 2;
+const WRITES: u64 = 250;
+/// Keys of one writer; each of its batches writes them all.
+const KEYS: usize = 6;
+
+/// A writer's keys lie between the other's, so that a scan passes from one to the other.
+fn key(writer: usize, index: usize) -> Vec<u8> {
+    format!("pair{index}-{writer}").into_bytes()
+}
+
+/// The number of the last batch that was acknowledged, per writer.
+type Acknowledged = Arc<[AtomicU64; WRITERS]>;
+
+/// Batch `number`: every key has it, or, now and then, none is there.
+fn write(shared: &Shared, writer: usize, number: u64) -> Result<(), String> {
+    let step = |index| {
+        let key = key(writer, index);
+        if number.is_multiple_of(7) {
+            Step::Delete { key }
+        } else {
+            Step::Put { key, value: value::encode(number) }
+        }
+    };
+    shared.write((0..KEYS).map(step).collect())
+}
+
+fn scan(view: &dyn View, direction: Direction) -> Result<Vec<Pair>, String> {
+    let cursor = view.scan(KeyRange::all(), direction);
+    cursor.and_then(|mut cursor| collect(cursor.as_mut(), usize::MAX)).map_err(|e| e.to_string())
+}
+
+fn look(shared: &Shared, acknowledged: &Acknowledged, draw: &mut Draw) -> Result<(), String> {
+    let before: Vec<u64> = acknowledged.iter().map(|number| number.load(SeqCst)).collect();
+    let view = shared
+        .opened
+        .engine
+        .view(shared.opened.sequence.pin())
+        .map_err(|error| error.to_string())?;
+    let pairs = scan(view.as_ref(), Direction::Forward)?;
+    for (writer, before) in before.iter().enumerate() {
+        let of_writer = |(key, _): &&Pair| key.ends_with(format!("-{writer}").as_bytes());
+        let numbers: Vec<u64> = pairs
+            .iter()
+            .filter(of_writer)
+            .map(|(_, stored)| value::decode(stored))
+            .collect::<Result<_, _>>()?;
+        let whole = numbers.is_empty() || numbers.len() == KEYS;
+        if !whole || numbers.iter().any(|number| *number != numbers[0]) {
+            return Err(format!("a view shows part of a batch of writer {writer}: {numbers:?}"));
+        }
+        if numbers.first().is_some_and(|number| number < before) {
+            let shown = numbers[0];
+            return Err(format!("a view shows batch {shown}, {before} was acknowledged before it"));
+        }
+    }
+    std::thread::yield_now();
+    let again = match draw.once_in(2) {
+        true => scan(view.as_ref(), Direction::Forward)?,
+        false => scan(view.as_ref(), Direction::Backward)?.into_iter().rev().collect(),
+    };
+    if again != pairs {
+        return Err("a view scanned twice shows two things".to_owned());
+    }
+    let mut stored = Vec::new();
+    for (key, expected) in &pairs {
+        let found = view.get(key, &mut stored).map_err(|error| error.to_string())?;
+        if !found || stored != *expected {
+            let key = key.escape_ascii();
+            return Err(format!("a view's get of {key} differs from its scan"));
+        }
+    }
+    Ok(())
+}
+
+/// Writers, scanners and upkeep at once. Engines without order have no views to check.
+pub(crate) fn snapshots(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
+    let shared = Shared::open(fixture)?;
+    if !shared.opened.engine.capabilities().ordered {
+        return Ok(());
+    }
+    let acknowledged: Acknowledged = Arc::new([const { AtomicU64::new(0) }; WRITERS]);
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let (shared, acknowledged) = (Arc::clone(&shared), Arc::clone(&acknowledged));
+        writers.push(spawn(&format!("writer-{writer}"), move || {
+            for number in 1..=WRITES {
+                write(&shared, writer, number)?;
+                acknowledged[writer].store(number, SeqCst);
+            }
+            Ok(())
+        })?);
+    }
+    let mut beside = Vec::new();
+    for scanner in 0..2 {
+        let (shared, acknowledged) = (Arc::clone(&shared), Arc::clone(&acknowledged));
+        let mut draw = Draw::new(seed, &format!("scanner {scanner}"));
+        beside.push(spawn(&format!("scanner-{scanner}"), move || {
+            let mut looks = 0;
+            while !shared.over.load(SeqCst) || looks < 3 {
+                look(&shared, &acknowledged, &mut draw)?;
+                looks += 1;
+            }
+            Ok(())
+        })?);
+    }
+    let upkeep = Arc::clone(&shared);
+    beside.push(spawn("upkeep", move || upkeep.upkeep())?);
+    join_all(&shared, writers, beside)?;
+    let keys: Vec<Vec<u8>> =
+        (0..WRITERS).flat_map(|writer| (0..KEYS).map(move |index| key(writer, index))).collect();
+    shared.reopen_and_compare(fixture, &keys)
+}

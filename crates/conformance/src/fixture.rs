@@ -1,0 +1,21 @@
+//! What an engine's author hands to the suite.
+
+use std::sync::Arc;
+
+use device::Device;
+use engine::{Engine, Host, Result};
+
+/// One engine, as the suite needs it.
+pub trait Fixture: Send + Sync {
+    /// The engine's name, for messages.
+    fn name(&self) -> &'static str;
+
+    /// Opens the engine in the directory of `host.device`, which may be empty.
+    fn open(&self, host: Host) -> Result<Arc<dyn Engine>>;
+
+    /// Verifies, offline and changing nothing, everything that the engine keeps in `device`.
+    ///
+    /// # Errors
+    /// [`engine::Error::Corruption`] with the place.
+    fn check(&self, device: &Arc<dyn Device>) -> Result<()>;
+}

@@ -1,0 +1,90 @@
+//! What the suite hands to an engine that it opens.
+
+use std::sync::Arc;
+
+use device::Device;
+use engine::{Barrier, Engine, Host, MemoryBudget, Result, SeqNo, Sequence};
+use environment::Environment;
+use telemetry::Registry;
+use workers::{HandCranked, Order, Pool};
+
+use crate::Fixture;
+
+/// Threads of the pool, where there are any.
+const POOL_THREADS: usize = 2;
+
+/// An engine, open, and what it was opened with.
+pub(crate) struct Opened {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) sequence: Arc<Sequence>,
+    /// Without a limit, as recovery wants it, until somebody sets one.
+    pub(crate) memory: Arc<MemoryBudget>,
+    /// Runs background work where the pool has no threads.
+    pub(crate) crank: Option<HandCranked>,
+    _pool: Pool,
+}
+
+/// Opens an engine whose clock stands still, whose background work is cranked by hand, and whose
+/// randomness follows from `seed`.
+pub(crate) fn open(
+    fixture: &dyn Fixture,
+    device: &Arc<dyn Device>,
+    barrier: Arc<dyn Barrier>,
+    seed: u64,
+) -> Result<Opened> {
+    let (environment, _clock) = Environment::simulated(seed);
+    let registry = Registry::default();
+    let (pool, crank) = Pool::hand_cranked(&environment, &registry, Order::Random);
+    open_with(fixture, device, barrier, environment, registry, pool, Some(crank))
+}
+
+/// Opens an engine that many threads will use, with a pool that has threads too.
+pub(crate) fn open_threaded(
+    fixture: &dyn Fixture,
+    device: &Arc<dyn Device>,
+    barrier: Arc<dyn Barrier>,
+    seed: u64,
+) -> Result<Opened> {
+    let environment = Environment::seeded(seed);
+    let registry = Registry::default();
+    let pool = Pool::start(&environment, POOL_THREADS, &registry);
+    let pool = pool.expect("the machine has room for two threads");
+    open_with(fixture, device, barrier, environment, registry, pool, None)
+}
+
+fn open_with(
+    fixture: &dyn Fixture,
+    device: &Arc<dyn Device>,
+    barrier: Arc<dyn Barrier>,
+    environment: Environment,
+    telemetry: Registry,
+    workers: Pool,
+    crank: Option<HandCranked>,
+) -> Result<Opened> {
+    let sequence = Arc::new(Sequence::new());
+    let memory = Arc::new(MemoryBudget::new(u64::MAX));
+    let engine = fixture.open(Host {
+        device: Arc::clone(device),
+        environment,
+        workers: workers.clone(),
+        telemetry,
+        sequence: Arc::clone(&sequence),
+        barrier,
+        memory: Arc::clone(&memory),
+    })?;
+    Ok(Opened { engine, sequence, memory, crank, _pool: workers })
+}
+
+impl Opened {
+    /// Tells the sequence that everything up to `last` is applied again.
+    pub(crate) fn recovered_to(&self, last: u64) {
+        self.sequence.recover_to(SeqNo::new(last));
+    }
+
+    /// Does one piece of background work, if there is any.
+    pub(crate) fn turn(&self) {
+        if let Some(crank) = &self.crank {
+            crank.run_one();
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A random operation as a value: it prints on one line, reads back from that line, and shrinks.
+
+mod generate;
+mod parse;
+mod print;
+mod simplify;
+#[cfg(test)]
+mod tests;
+
+use engine::{Direction, KeyRange, Op};
+
+pub use generate::{Generator, Profile};
+
+/// One step of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Give the key this value.
+    Put {
+        /// The key.
+        key: Vec<u8>,
+        /// Its new value.
+        value: Vec<u8>,
+    },
+    /// Remove the key.
+    Delete {
+        /// The key.
+        key: Vec<u8>,
+    },
+}
+
+impl Step {
+    /// The same step as engines take it.
+    pub fn op(&self) -> Op<'_> {
+        match self {
+            Self::Put { key, value } => Op::Put { key, value },
+            Self::Delete { key } => Op::Delete { key },
+        }
+    }
+
+    /// An owned copy of an engine's step.
+    pub fn of(op: &Op<'_>) -> Self {
+        match op {
+            Op::Put { key, value } => Self::Put { key: key.to_vec(), value: value.to_vec() },
+            Op::Delete { key } => Self::Delete { key: key.to_vec() },
+        }
+    }
+}
+
+/// What a read-modify-write does to the value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tweak {
+    /// Append these bytes; a missing value counts as empty.
+    Append(Vec<u8>),
+    /// Invert every byte, in place where the engine offers that; a missing value stays missing.
+    Invert,
+    /// Remove the key.
+    Remove,
+    /// Change nothing.
+    Keep,
+}
+
+/// One operation on a store under test. Slots hold views and cursors; an operation on an empty
+/// slot does nothing, so that any subsequence of a run is a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Apply one batch.
+    Write(Vec<Step>),
+    /// Read, modify, write.
+    Rmw {
+        /// The key.
+        key: Vec<u8>,
+        /// What happens to its value.
+        tweak: Tweak,
+    },
+    /// Read one key.
+    Get {
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// Read many keys at once.
+    MultiGet {
+        /// The keys, perhaps some twice.
+        keys: Vec<Vec<u8>>,
+    },
+    /// Scan a range now, to its end.
+    Scan {
+        /// The range.
+        range: KeyRange,
+        /// The way.
+        direction: Direction,
+    },
+    /// Take a view into a slot.
+    Pin {
+        /// The slot.
+        slot: usize,
+    },
+    /// Drop the view in a slot.
+    Unpin {
+        /// The slot.
+        slot: usize,
+    },
+    /// Read one key through a view.
+    ViewGet {
+        /// The view's slot.
+        slot: usize,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// Scan a view, to the end.
+    ViewScan {
+        /// The view's slot.
+        slot: usize,
+        /// The range.
+        range: KeyRange,
+        /// The way.
+        direction: Direction,
+    },
+    /// Begin a scan that later operations go on with.
+    Cursor {
+        /// The cursor's slot.
+        slot: usize,
+        /// The range.
+        range: KeyRange,
+        /// The way.
+        direction: Direction,
+    },
+    /// Go on with a scan.
+    Advance {
+        /// The cursor's slot.
+        slot: usize,
+        /// How many pairs at most.
+        pairs: usize,
+    },
+    /// Make the journal durable.
+    Sync,
+    /// Make the engine's own files cover everything.
+    Flush,
+    /// Write a copy, open it and compare it.
+    Checkpoint,
+    /// Close, open, replay.
+    Reopen,
+    /// Close, lose what the journal had not made durable, open, replay.
+    LoseTail,
+    /// Ask for what no engine takes, and expect a typed refusal.
+    Refusals,
+}
+
+/// The value that `tweak` makes of `present`; the outer `None` where nothing changes.
+pub(crate) fn tweaked(tweak: &Tweak, present: Option<&[u8]>) -> Option<Option<Vec<u8>>> {
+    match tweak {
+        Tweak::Append(more) => {
+            let mut value = present.unwrap_or_default().to_vec();
+            value.extend_from_slice(more);
+            Some(Some(value))
+        }
+        Tweak::Invert => present.map(|value| Some(value.iter().map(|byte| !byte).collect())),
+        Tweak::Remove => Some(None),
+        Tweak::Keep => None,
+    }
+}

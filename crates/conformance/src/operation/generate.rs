@@ -1,0 +1,205 @@
+//! Random operations from a seed.
+
+use std::ops::Bound;
+
+use engine::{Direction, KEY_BYTES_MAX, KeyRange};
+
+use super::{Operation, Step, Tweak};
+use crate::draw::Draw;
+
+/// Slots for views and cursors.
+const SLOTS: usize = 3;
+
+/// What kind of run is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Whether the engine keeps order.
+    pub ordered: bool,
+    /// Values up to this many bytes, most of them much shorter.
+    pub value_bytes_max: usize,
+    /// Whether a journal can be lost, and the engine closed and opened.
+    pub reopens: bool,
+}
+
+impl Profile {
+    /// Everything, for an engine of this kind.
+    pub fn all(ordered: bool) -> Self {
+        Self { ordered, value_bytes_max: 6000, reopens: true }
+    }
+}
+
+/// An endless run of random operations.
+#[derive(Debug)]
+pub struct Generator {
+    draw: Draw,
+    profile: Profile,
+    keys: Vec<Vec<u8>>,
+    serial: u64,
+}
+
+impl Generator {
+    /// The run of `seed`.
+    pub fn new(seed: u64, profile: Profile) -> Self {
+        let mut draw = Draw::new(seed, "operations");
+        let keys = keys(&mut draw);
+        Self { draw, profile, keys, serial: 0 }
+    }
+
+    /// Every key that the run may write.
+    pub fn keys(&self) -> &[Vec<u8>] {
+        &self.keys
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        self.draw.pick(&self.keys).clone()
+    }
+
+    /// A value unlike all others of this run, so that any mix-up shows.
+    fn value(&mut self) -> Vec<u8> {
+        self.serial += 1;
+        let len = match self.draw.weighted(&[2, 12, 4, 1]) {
+            0 => return Vec::new(),
+            1 => self.draw.below(24),
+            2 => self.draw.below(self.profile.value_bytes_max.min(400)),
+            _ => self.draw.below(self.profile.value_bytes_max),
+        };
+        let mut value = format!("v{}", self.serial).into_bytes();
+        value.resize(value.len().max(len), b'.');
+        value
+    }
+
+    fn step(&mut self) -> Step {
+        let key = self.key();
+        if self.draw.below(10) < 3 {
+            Step::Delete { key }
+        } else {
+            Step::Put { key, value: self.value() }
+        }
+    }
+
+    /// One write: mostly one step, often several, now and then the same key twice.
+    pub fn write(&mut self) -> Vec<Step> {
+        let steps = *self.draw.pick(&[1, 1, 1, 2, 3, 5, 9]);
+        let mut batch: Vec<Step> = (0..steps).map(|_| self.step()).collect();
+        if steps > 1 && self.draw.once_in(3) {
+            let key = batch[0].op().key().to_vec();
+            let twin = match self.draw.once_in(3) {
+                true => Step::Delete { key },
+                false => Step::Put { key, value: self.value() },
+            };
+            batch.push(twin);
+        }
+        batch
+    }
+
+    fn tweak(&mut self) -> Tweak {
+        match self.draw.weighted(&[5, 3, 1, 1]) {
+            0 => Tweak::Append(self.value()),
+            1 => Tweak::Invert,
+            2 => Tweak::Remove,
+            _ => Tweak::Keep,
+        }
+    }
+
+    fn bound(&mut self) -> Bound<Vec<u8>> {
+        let mut key = self.key();
+        if self.draw.once_in(4) && key.len() < 40 {
+            key.push(*self.draw.pick(&[0, b'5', 0xff]));
+        }
+        match self.draw.below(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(key),
+            _ => Bound::Excluded(key),
+        }
+    }
+
+    /// A range: by bounds (sometimes the wrong way round), by prefix, or everything.
+    fn range(&mut self) -> KeyRange {
+        match self.draw.below(6) {
+            0 => KeyRange::all(),
+            1 => {
+                let key = self.key();
+                let end = self.draw.below(key.len().min(8) + 1);
+                KeyRange::prefix(&key[..end])
+            }
+            _ => KeyRange { start: self.bound(), end: self.bound() },
+        }
+    }
+
+    fn direction(&mut self) -> Direction {
+        if self.draw.once_in(2) { Direction::Forward } else { Direction::Backward }
+    }
+
+    fn slot(&mut self) -> usize {
+        self.draw.below(SLOTS)
+    }
+
+    fn read(&mut self) -> Operation {
+        let slot = self.slot();
+        if !self.profile.ordered {
+            return match self.draw.below(3) {
+                0 => Operation::MultiGet { keys: self.some_keys() },
+                _ => Operation::Get { key: self.key() },
+            };
+        }
+        match self.draw.weighted(&[8, 3, 4, 3, 1, 4, 4, 3, 5]) {
+            0 => Operation::Get { key: self.key() },
+            1 => Operation::MultiGet { keys: self.some_keys() },
+            2 => Operation::Scan { range: self.range(), direction: self.direction() },
+            3 => Operation::Pin { slot },
+            4 => Operation::Unpin { slot },
+            5 => Operation::ViewGet { slot, key: self.key() },
+            6 => Operation::ViewScan { slot, range: self.range(), direction: self.direction() },
+            7 => Operation::Cursor { slot, range: self.range(), direction: self.direction() },
+            _ => Operation::Advance { slot, pairs: 1 + self.draw.below(5) },
+        }
+    }
+
+    fn some_keys(&mut self) -> Vec<Vec<u8>> {
+        let count = self.draw.below(8);
+        (0..count).map(|_| self.key()).collect()
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Operation;
+
+    fn next(&mut self) -> Option<Operation> {
+        let upkeep = if self.profile.reopens { 8 } else { 2 };
+        Some(match self.draw.weighted(&[45, 12, 50, upkeep]) {
+            0 => Operation::Write(self.write()),
+            1 => Operation::Rmw { key: self.key(), tweak: self.tweak() },
+            2 => self.read(),
+            _ if !self.profile.reopens => Operation::Flush,
+            _ => match self.draw.weighted(&[4, 6, 1, 4, 4, 1]) {
+                0 => Operation::Sync,
+                1 => Operation::Flush,
+                2 => Operation::Checkpoint,
+                3 => Operation::Reopen,
+                4 => Operation::LoseTail,
+                _ => Operation::Refusals,
+            },
+        })
+    }
+}
+
+/// A run's keys: few, so that operations meet; always the empty one and neighbours in byte order;
+/// sometimes very long ones.
+fn keys(draw: &mut Draw) -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> = [&b""[..], b"\0", b"\0\0", b"a", b"a\0", b"a\xff", b"ab", b"b"]
+        .into_iter()
+        .chain([&b"\xff"[..], b"\xff\xff"])
+        .map(<[u8]>::to_vec)
+        .collect();
+    let more = *draw.pick(&[2, 6, 30]);
+    keys.extend((0..more).map(|index| format!("k{index:02}").into_bytes()));
+    if draw.once_in(2) {
+        let stem = vec![b'm'; 200 + draw.below(300)];
+        keys.push(stem.clone());
+        keys.push([&stem[..], b"n"].concat());
+    }
+    if draw.once_in(10) {
+        keys.push(vec![b'z'; KEY_BYTES_MAX]);
+    }
+    keys
+}

@@ -1,0 +1,43 @@
+//! A small, slow, correct engine: what the suite is itself tested with, and what the broken ones
+//! are made from.
+//!
+//! 1. Every version of every key lies in a map in memory. A version goes once no view can see it.
+//! 2. A flush writes all pairs of one moment to a new snapshot file, syncs it and its name, and
+//!    then commits it by a slot of the superblock. The snapshot before it is removed last.
+//! 3. Opening takes the newest whole superblock slot and the snapshot that it names.
+//!
+//! # Invariants
+//! - R1. The superblock never names a snapshot that is not whole and durable.
+//! - R2. A snapshot holds no effect of a write that the barrier was not asked for.
+//! - R3. A tombstone stays until a snapshot covers it, so that replay cannot bring its key back.
+
+mod check;
+mod snapshot;
+mod store;
+mod superblock;
+mod versions;
+
+pub use check::check;
+pub use store::Reference;
+
+use std::sync::Arc;
+
+use engine::{Engine, Host, Result};
+
+/// The reference engine as the suite sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReferenceFixture;
+
+impl crate::Fixture for ReferenceFixture {
+    fn name(&self) -> &'static str {
+        "reference"
+    }
+
+    fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
+        Ok(Arc::new(Reference::open(host)?))
+    }
+
+    fn check(&self, device: &Arc<dyn device::Device>) -> Result<()> {
+        check(device)
+    }
+}

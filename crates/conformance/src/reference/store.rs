@@ -1,0 +1,253 @@
+//! The handle and its paths.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use device::Device;
+use engine::{
+    Capabilities, Change, Cursor, Direction, Engine, Error, Host, KeyRange, Op, Operator, Pin,
+    Result, SeqNo, Stats, View, check_key, check_value,
+};
+use parking_lot::{Mutex, RwLock};
+
+use super::snapshot;
+use super::superblock::{Commit, Superblock};
+use super::versions::{Pair, Versions, version_bytes};
+
+/// The reference engine, opened.
+///
+/// # Concurrency
+/// `committed` is locked before `versions`, `failure` after both.
+pub struct Reference {
+    host: Host,
+    superblock: Superblock,
+    versions: Arc<RwLock<Versions>>,
+    /// The snapshot that counts; locked for the length of a flush.
+    committed: Mutex<Commit>,
+    persisted: AtomicU64,
+    /// What later writes are refused with.
+    failure: Mutex<Option<Error>>,
+}
+
+impl Reference {
+    /// Opens the directory that `host` hands in.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`], [`Error::Device`].
+    pub fn open(host: Host) -> Result<Self> {
+        let (superblock, commit) = Superblock::open(&host.device)?;
+        let pairs = match commit.generation {
+            0 => Vec::new(),
+            _ => snapshot::read(&host.device, commit)?,
+        };
+        let mut versions = Versions::default();
+        for (key, value) in &pairs {
+            let put = [Op::Put { key, value }];
+            let (bytes, _) = versions.apply(&put, commit.persisted, 0, 0);
+            host.memory.charge_anyway(bytes);
+        }
+        versions.top = commit.persisted;
+        Ok(Self {
+            superblock,
+            versions: Arc::new(RwLock::new(versions)),
+            committed: Mutex::new(commit),
+            persisted: AtomicU64::new(commit.persisted),
+            failure: Mutex::new(None),
+            host,
+        })
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match &*self.failure.lock() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match &*self.failure.lock() {
+            Some(Error::Closed) => Err(Error::Closed),
+            _ => Ok(()),
+        }
+    }
+
+    fn fail(&self, error: Error) -> Error {
+        self.failure.lock().get_or_insert_with(|| error.poisoning());
+        error
+    }
+
+    fn apply_locked(&self, versions: &mut Versions, ops: &[Op<'_>], seqno: SeqNo) {
+        let persisted = self.persisted.load(SeqCst);
+        let horizon = self.host.sequence.horizon().get();
+        let (added, dropped) = versions.apply(ops, seqno.get(), horizon, persisted);
+        self.host.memory.charge_anyway(added);
+        self.host.memory.release(dropped);
+    }
+
+    /// Everything that is applied, at one moment that no write stands in the middle of. While a
+    /// host replays, its sequence is ahead of what was applied; hence the highest number applied.
+    fn moment(&self) -> (Arc<Pin>, u64) {
+        let pin = self.host.sequence.pin();
+        let upto = self.versions.read().top.min(pin.seqno().get());
+        (pin, upto)
+    }
+
+    fn write_snapshot(&self, device: &Arc<dyn Device>, generation: u64) -> Result<Commit> {
+        let (_pin, upto) = self.moment();
+        self.host.barrier.reach(SeqNo::new(upto))?;
+        let versions = self.versions.read();
+        snapshot::write(device, generation, upto, versions.live(upto))
+    }
+}
+
+impl Engine for Reference {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "reference", ordered: true }
+    }
+
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.check_open()?;
+        let versions = self.versions.read();
+        let value = versions.get(key, u64::MAX);
+        into.clear();
+        into.extend_from_slice(value.unwrap_or_default());
+        Ok(value.is_some())
+    }
+
+    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        self.check_writable()?;
+        let bytes = ops.iter().map(version_bytes).sum();
+        self.host.memory.charge(bytes)?;
+        self.host.memory.release(bytes);
+        Ok(())
+    }
+
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.check_writable()?;
+        for op in ops {
+            check_key(op.key())?;
+            op.value().map_or(Ok(()), check_value)?;
+        }
+        if seqno > self.persisted() {
+            self.apply_locked(&mut self.versions.write(), ops, seqno);
+        }
+        Ok(())
+    }
+
+    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
+        self.check_writable()?;
+        check_key(key)?;
+        let mut versions = self.versions.write();
+        let present = versions.get(key, u64::MAX).map(<[u8]>::to_vec);
+        let change = match present {
+            Some(mut value) => match operator.update_in_place(&mut value) {
+                true => Change::Put(value),
+                false => operator.update(Some(&value)),
+            },
+            None => operator.update(None),
+        };
+        let op = match &change {
+            Change::Put(value) => Op::Put { key, value },
+            Change::Delete => Op::Delete { key },
+            Change::Keep => return Ok(()),
+        };
+        op.value().map_or(Ok(()), check_value)?;
+        self.apply_locked(&mut versions, &[op], seqno);
+        Ok(())
+    }
+
+    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        self.check_open()?;
+        Ok(Box::new(Snapshot { versions: Arc::clone(&self.versions), pin }))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        let mut committed = self.committed.lock();
+        let before = *committed;
+        let flushed = self
+            .write_snapshot(&self.host.device, before.generation + 1)
+            .and_then(|commit| self.superblock.commit(commit).map(|()| commit));
+        *committed = flushed.map_err(|error| self.fail(error))?;
+        self.persisted.store(committed.persisted, SeqCst);
+        let horizon = self.host.sequence.horizon().get();
+        let dropped = self.versions.write().collect(horizon, committed.persisted);
+        self.host.memory.release(dropped);
+        if before.generation > 0 {
+            let old = snapshot::name(before.generation);
+            let removed = self.host.device.remove(&old);
+            removed.map_err(|error| self.fail(error.into()))?;
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+        self.check_open()?;
+        let (superblock, before) = Superblock::open(&into)?;
+        let commit = self.write_snapshot(&into, before.generation + 1)?;
+        superblock.commit(commit)
+    }
+
+    fn persisted(&self) -> SeqNo {
+        SeqNo::new(self.persisted.load(SeqCst))
+    }
+
+    fn stats(&self) -> Stats {
+        let live = self.versions.read().live(u64::MAX).count() as u64;
+        Stats {
+            live_keys: Some(live),
+            memory_bytes: self.host.memory.used(),
+            disk_bytes: self.committed.lock().bytes,
+            ..Stats::default()
+        }
+    }
+
+    fn close(&self) -> Result<()> {
+        *self.failure.lock() = Some(Error::Closed);
+        Ok(())
+    }
+}
+
+struct Snapshot {
+    versions: Arc<RwLock<Versions>>,
+    pin: Arc<Pin>,
+}
+
+impl View for Snapshot {
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        let versions = self.versions.read();
+        let value = versions.get(key, self.pin.seqno().get());
+        into.clear();
+        into.extend_from_slice(value.unwrap_or_default());
+        Ok(value.is_some())
+    }
+
+    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
+        let versions = Arc::clone(&self.versions);
+        Ok(Box::new(Walk { versions, pin: Arc::clone(&self.pin), range, direction, at: None }))
+    }
+}
+
+/// A scan that looks for its next pair anew each time, in what is left of its range.
+struct Walk {
+    versions: Arc<RwLock<Versions>>,
+    pin: Arc<Pin>,
+    range: KeyRange,
+    direction: Direction,
+    at: Option<Pair>,
+}
+
+impl Cursor for Walk {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let upto = self.pin.seqno().get();
+        self.at = self.versions.read().next(&self.range, self.direction, upto);
+        if let Some((key, _)) = &self.at {
+            let rest = std::ops::Bound::Excluded(key.clone());
+            match self.direction {
+                Direction::Forward => self.range.start = rest,
+                Direction::Backward => self.range.end = rest,
+            }
+        }
+        Ok(self.at.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice())))
+    }
+}

@@ -1,0 +1,76 @@
+//! Comparing an engine's whole state with the model's.
+
+use std::sync::Arc;
+
+use engine::{Cursor, Direction, Engine, Error, KeyRange, Sequence};
+
+use crate::model::{Model, Pair};
+use crate::text::Quoted;
+
+/// A value or its absence, short enough for a message.
+pub(crate) fn describe(value: Option<&[u8]>) -> String {
+    match value {
+        Some(value) => Quoted(value).to_string(),
+        None => "nothing".to_owned(),
+    }
+}
+
+/// Reads a cursor to its end, or `limit` pairs.
+pub(crate) fn collect(cursor: &mut dyn Cursor, limit: usize) -> Result<Vec<Pair>, Error> {
+    let mut pairs = Vec::new();
+    while pairs.len() < limit {
+        match cursor.next()? {
+            Some((key, value)) => pairs.push((key.to_vec(), value.to_vec())),
+            None => break,
+        }
+    }
+    Ok(pairs)
+}
+
+/// The first difference between what a scan gave and what it had to give.
+pub(crate) fn compare_pairs(seen: &[Pair], expected: &[Pair]) -> Result<(), String> {
+    let at = seen.iter().zip(expected).take_while(|(seen, expected)| seen == expected).count();
+    let pair = |pair: Option<&Pair>| match pair {
+        Some((key, value)) => format!("{} = {}", Quoted(key), Quoted(value)),
+        None => "the end".to_owned(),
+    };
+    match (seen.get(at), expected.get(at)) {
+        (None, None) => Ok(()),
+        (seen, expected) => {
+            Err(format!("pair {at} of the scan is {}, expected {}", pair(seen), pair(expected)))
+        }
+    }
+}
+
+/// Compares every key by `get`, and everything by a scan each way where there is order, with the
+/// model right after write `upto`.
+pub(crate) fn compare_everything(
+    engine: &dyn Engine,
+    sequence: &Arc<Sequence>,
+    model: &Model,
+    upto: u64,
+) -> Result<(), String> {
+    let failed = |what: &str, error: Error| format!("{what} failed: {error}");
+    let mut value = Vec::new();
+    for key in model.keys() {
+        let found = engine.get(key, &mut value).map_err(|error| failed("get", error))?;
+        let seen = found.then_some(value.as_slice());
+        let expected = model.get_at(key, upto);
+        if seen != expected {
+            let (seen, expected) = (describe(seen), describe(expected));
+            return Err(format!("get {} gave {seen}, expected {expected}", Quoted(key)));
+        }
+    }
+    if !engine.capabilities().ordered {
+        return Ok(());
+    }
+    let view = engine.view(sequence.pin()).map_err(|error| failed("a view", error))?;
+    for direction in [Direction::Forward, Direction::Backward] {
+        let cursor = view.scan(KeyRange::all(), direction);
+        let pairs = cursor.and_then(|mut cursor| collect(cursor.as_mut(), usize::MAX));
+        let pairs = pairs.map_err(|error| failed("a scan", error))?;
+        compare_pairs(&pairs, &model.scan_at(&KeyRange::all(), direction, upto))
+            .map_err(|what| format!("{direction:?} scan of everything: {what}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Writes, and the refusals of writes that no engine takes.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use engine::{Change, Error, KEY_BYTES_MAX, Op, Operator};
+
+use super::Session;
+use crate::operation::{Step, Tweak, tweaked};
+use crate::sequential::describe;
+use crate::text::Quoted;
+
+/// A tweak as engines call it, remembering what it was shown last.
+pub(crate) struct Tweaking<'a> {
+    pub(crate) tweak: &'a Tweak,
+    pub(crate) seen: Option<Option<Vec<u8>>>,
+}
+
+impl Operator for Tweaking<'_> {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        if *self.tweak != Tweak::Invert {
+            return false;
+        }
+        self.seen = Some(Some(value.to_vec()));
+        value.iter_mut().for_each(|byte| *byte = !*byte);
+        true
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        self.seen = Some(value.map(<[u8]>::to_vec));
+        match tweaked(self.tweak, value) {
+            Some(Some(value)) => Change::Put(value),
+            Some(None) => Change::Delete,
+            None => Change::Keep,
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Notes a write as journaled and applied.
+    fn record(&mut self, seqno: u64, steps: Vec<Step>) {
+        self.model.apply(&steps, seqno);
+        self.journal.push((seqno, steps));
+        self.mark.last.store(seqno, SeqCst);
+        self.applied = seqno;
+    }
+
+    pub(super) fn write(&mut self, steps: &[Step]) -> Result<(), String> {
+        let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
+        match self.opened.engine.admit(&ops) {
+            Ok(()) => {}
+            Err(Error::OutOfMemory { .. }) if self.memory_bytes < u64::MAX => {
+                self.trace.note(b"out of memory");
+                return self.compare_keys(steps);
+            }
+            Err(error) => return Err(format!("admission was refused: {error}")),
+        }
+        let ticket = self.opened.sequence.begin();
+        let seqno = ticket.seqno();
+        // As in a database, the write is in the journal before the engine sees it.
+        self.mark.last.store(seqno.get(), SeqCst);
+        let applied = self.opened.engine.apply(&ops, seqno);
+        drop(ticket);
+        applied.map_err(|error| format!("apply failed after admission: {error}"))?;
+        self.record(seqno.get(), steps.to_vec());
+        self.compare_keys(steps)
+    }
+
+    /// Read your writes; and a refused write must not show.
+    fn compare_keys(&mut self, steps: &[Step]) -> Result<(), String> {
+        steps.iter().try_for_each(|step| self.get(step.op().key()))
+    }
+
+    pub(super) fn rmw(&mut self, key: &[u8], tweak: &Tweak) -> Result<(), String> {
+        let expected = self.model.get(key).map(<[u8]>::to_vec);
+        let after = tweaked(tweak, expected.as_deref());
+        let steps: Vec<Step> = match &after {
+            Some(Some(value)) => vec![Step::Put { key: key.to_vec(), value: value.clone() }],
+            Some(None) => vec![Step::Delete { key: key.to_vec() }],
+            None => Vec::new(),
+        };
+        let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
+        match self.opened.engine.admit(&ops) {
+            Ok(()) => {}
+            Err(Error::OutOfMemory { .. }) if self.memory_bytes < u64::MAX => return Ok(()),
+            Err(error) => return Err(format!("admission was refused: {error}")),
+        }
+        let ticket = self.opened.sequence.begin();
+        let seqno = ticket.seqno();
+        self.mark.last.store(seqno.get(), SeqCst);
+        let mut operator = Tweaking { tweak, seen: None };
+        let result = self.opened.engine.rmw(key, &mut operator, seqno);
+        drop(ticket);
+        result.map_err(|error| format!("rmw failed: {error}"))?;
+        if operator.seen.as_ref() != Some(&expected) {
+            let seen = operator.seen.map_or("no call".to_owned(), |seen| describe(seen.as_deref()));
+            let (key, expected) = (Quoted(key), describe(expected.as_deref()));
+            return Err(format!("rmw {key} was shown {seen}, expected {expected}"));
+        }
+        if steps.is_empty() {
+            self.model.skip(seqno.get());
+        } else {
+            self.record(seqno.get(), steps);
+        }
+        self.get(key)
+    }
+
+    /// A key that is too long is refused by name, and takes the rest of its batch with it.
+    pub(super) fn refusals(&mut self) -> Result<(), String> {
+        let long = vec![b'x'; KEY_BYTES_MAX + 1];
+        let beside = Op::Put { key: b"a", value: b"never" };
+        let ticket = self.opened.sequence.begin();
+        let seqno = ticket.seqno();
+        let put = Op::Put { key: &long, value: b"" };
+        let results = [
+            self.opened.engine.apply(&[beside, put], seqno),
+            self.opened.engine.apply(&[Op::Delete { key: &long }, beside], seqno),
+            self.opened.engine.rmw(&long, &mut |_: Option<&[u8]>| Change::Keep, seqno),
+        ];
+        drop(ticket);
+        self.model.skip(seqno.get());
+        let wanted = Error::KeyTooLong { bytes: long.len() };
+        for result in results {
+            if result != Err(wanted.clone()) {
+                return Err(format!("a key that is too long got {result:?}, expected {wanted:?}"));
+            }
+        }
+        self.refuses_order()?;
+        self.get(b"a")
+    }
+
+    /// An engine without order says so, and says its own name.
+    fn refuses_order(&self) -> Result<(), String> {
+        let capabilities = self.opened.engine.capabilities();
+        if capabilities.ordered {
+            return Ok(());
+        }
+        match self.opened.engine.view(self.opened.sequence.pin()) {
+            Err(Error::Unordered { engine, .. }) if engine == capabilities.name => Ok(()),
+            Err(error) => Err(format!("a view got {error}, expected Unordered")),
+            Ok(_) => Err("an engine that claims no order gave a view".to_owned()),
+        }
+    }
+}

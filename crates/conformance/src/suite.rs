@@ -1,0 +1,215 @@
+//! The checks by name, their default case counts, and how a case is replayed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use engine::NoJournal;
+
+use crate::failure::{Failure, catch};
+use crate::sequential::{Memory, operations, run, shrink};
+use crate::{Fixture, concurrent, host};
+
+/// One group of laws that an engine is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Random operations against the model: reads, scans, views, reopening, lost journals.
+    Model,
+    /// The same with a small memory budget: refusals leave everything as it was.
+    Budget,
+    /// Histories of several threads are linearizable, key by key.
+    Registers,
+    /// Read-modify-writes of several threads lose nothing.
+    Counters,
+    /// Views beside writers are snapshots.
+    Snapshots,
+    /// The same seed gives the same trace.
+    Determinism,
+}
+
+impl Check {
+    /// All of them, the quickest to find something first.
+    pub const ALL: [Self; 6] = [
+        Self::Model,
+        Self::Budget,
+        Self::Registers,
+        Self::Counters,
+        Self::Snapshots,
+        Self::Determinism,
+    ];
+
+    /// Its name, which is also the name of its test.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Budget => "budget",
+            Self::Registers => "registers",
+            Self::Counters => "counters",
+            Self::Snapshots => "snapshots",
+            Self::Determinism => "determinism",
+        }
+    }
+
+    /// How many cases are run if nobody says.
+    fn default_cases(self) -> u64 {
+        match self {
+            Self::Model => 150,
+            Self::Budget => 60,
+            Self::Registers => 25,
+            Self::Counters => 10,
+            Self::Snapshots => 15,
+            Self::Determinism => 10,
+        }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The suite for one engine.
+pub struct Suite<'a> {
+    fixture: &'a dyn Fixture,
+    package: &'a str,
+    seed: u64,
+    cases: Option<u64>,
+}
+
+impl<'a> Suite<'a> {
+    /// The suite for an engine whose tests lie in `package`, with the seed and the number of cases
+    /// that `THERMOCLINE_SEED` and `THERMOCLINE_CASES` say.
+    ///
+    /// # Panics
+    /// If one of them is set and no number.
+    pub fn from_environment(fixture: &'a dyn Fixture, package: &'a str) -> Self {
+        let variable = |name: &str| {
+            let text = std::env::var(name).ok()?;
+            Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+        };
+        let seed = variable("THERMOCLINE_SEED").unwrap_or(1);
+        Self { fixture, package, seed, cases: variable("THERMOCLINE_CASES") }
+    }
+
+    /// The suite with this seed and this many cases of each check.
+    pub fn new(fixture: &'a dyn Fixture, package: &'a str, seed: u64, cases: u64) -> Self {
+        Self { fixture, package, seed, cases: Some(cases) }
+    }
+
+    /// Runs the cases of one check, up to the first that fails. Answers how many passed.
+    pub fn run(&self, check: Check) -> Result<u64, Box<Failure>> {
+        let cases = self.cases.unwrap_or(check.default_cases());
+        for case in 0..cases {
+            let seed = self.seed.wrapping_add(case);
+            let found = self.case(check, seed);
+            found.map_err(|finding| self.failure(check, seed, case, finding))?;
+        }
+        Ok(cases)
+    }
+
+    fn failure(&self, check: Check, seed: u64, passed: u64, finding: Finding) -> Box<Failure> {
+        let package = self.package;
+        let replay = format!(
+            "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 cargo test -p {package} \
+             conforms::{check} -- --nocapture"
+        );
+        let engine = self.fixture.name().to_owned();
+        let Finding { what, story } = finding;
+        Box::new(Failure { engine, check: check.name(), seed, passed, what, story, replay })
+    }
+
+    fn case(&self, check: Check, seed: u64) -> Result<(), Finding> {
+        let threads = match check {
+            Check::Model => return self.model(seed, Memory::Ample),
+            Check::Budget => return self.model(seed, Memory::Small),
+            Check::Determinism => return self.determinism(seed),
+            Check::Registers => concurrent::registers,
+            Check::Counters => concurrent::counters,
+            Check::Snapshots => concurrent::snapshots,
+        };
+        Ok(catch(|| threads(self.fixture, seed))?)
+    }
+
+    fn is_ordered(&self) -> Result<bool, String> {
+        catch(|| {
+            let device = device::memory();
+            let opened = host::open(self.fixture, &device, Arc::new(NoJournal), 0);
+            let opened = opened.map_err(|error| error.to_string())?;
+            let ordered = opened.engine.capabilities().ordered;
+            opened.engine.close().map_err(|error| error.to_string())?;
+            Ok(ordered)
+        })
+    }
+
+    fn model(&self, seed: u64, memory: Memory) -> Result<(), Finding> {
+        let long = operations(seed, self.is_ordered()?);
+        let Err(_) = run(self.fixture, &long, memory) else { return Ok(()) };
+        let fails_at = |run_of: &[_]| run(self.fixture, run_of, memory).err().map(|found| found.at);
+        let story = shrink(long, fails_at);
+        let what = match run(self.fixture, &story, memory) {
+            Err(violation) => violation.what,
+            Ok(_) => "a run failed once and then passed: the engine is not deterministic".into(),
+        };
+        Err(Finding { what, story: story.iter().map(ToString::to_string).collect() })
+    }
+
+    fn determinism(&self, seed: u64) -> Result<(), Finding> {
+        let operations = operations(seed, self.is_ordered()?);
+        let once = || run(self.fixture, &operations, Memory::Ample);
+        let first = once().map_err(|violation| violation.what)?;
+        let second = once().map_err(|violation| violation.what)?;
+        if first == second {
+            return Ok(());
+        }
+        let (first, second) = (first.hash(), second.hash());
+        Err(format!("one seed, two traces: {first:016x} and {second:016x}").into())
+    }
+}
+
+/// What a case found.
+struct Finding {
+    what: String,
+    story: Vec<String>,
+}
+
+impl From<String> for Finding {
+    fn from(what: String) -> Self {
+        Self { what, story: Vec::new() }
+    }
+}
+
+/// Runs one check and panics with the failure's text; what [`crate::suite!`] expands to.
+///
+/// # Panics
+/// If the engine breaks a law.
+pub fn assert_conforms(fixture: &dyn Fixture, package: &str, check: Check) {
+    match Suite::from_environment(fixture, package).run(check) {
+        Ok(cases) => println!("{} {check}: {cases} cases passed", fixture.name()),
+        Err(failure) => panic!("\n{failure}\n"),
+    }
+}
+
+/// Makes a module `conforms` with one test for each check.
+/// The crate's documentation has an
+/// example.
+#[macro_export]
+macro_rules! suite {
+    ($fixture:expr) => {
+        mod conforms {
+            #[allow(unused_imports, reason = "the fixture may be named by a path of its own")]
+            use super::*;
+            $crate::suite!(@tests $fixture,
+                model Model, budget Budget, registers Registers, counters Counters,
+                snapshots Snapshots, determinism Determinism);
+        }
+    };
+    (@tests $fixture:expr, $($name:ident $check:ident),*) => {
+        $(
+            #[test]
+            fn $name() {
+                let check = $crate::Check::$check;
+                $crate::assert_conforms(&$fixture, env!("CARGO_PKG_NAME"), check);
+            }
+        )*
+    };
+}
