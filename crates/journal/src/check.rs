@@ -54,11 +54,13 @@ pub fn check(device: &dyn Device, dir: &str) -> Result<Report, OpenError> {
         }
     }
     for (at, segment) in found.iter().enumerate() {
-        let follower = match found.get(at + 1) {
+        let ending = match found.get(at + 1) {
             None => None,
-            Some(next) => report.note(files::follows(segment, next))?.map(|()| next),
+            Some(next) => {
+                report.note(files::follows(segment, next))?.map(|()| next.ending_before())
+            }
         };
-        let scanned = files::verify(segment, follower, &mut |_, _, _| Ok(()));
+        let scanned = files::verify(segment, ending, &mut |_, _, _| Ok(()));
         if let Some(scanned) = report.note(scanned)? {
             let bytes = segment.file.len()?;
             report.segments.push(SegmentReport {
@@ -109,7 +111,7 @@ pub fn read(
         if follower.is_some_and(|follower| follower.header.previous_last < from) {
             continue;
         }
-        files::verify(segment, follower, &mut |seqno, _, payload| {
+        files::verify(segment, follower.map(Found::ending_before), &mut |seqno, _, payload| {
             if seqno >= from { visit(seqno, payload) } else { Ok(()) }
         })?;
     }

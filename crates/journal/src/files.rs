@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codec::Corruption;
+use codec::{Corruption, SeqNo};
 use device::{Device, File, Mode, join};
 
 use crate::error::{OpenError, ReplayError};
@@ -77,31 +77,58 @@ pub(crate) fn follows(before: &Found, segment: &Found) -> Result<(), OpenError> 
     Ok(())
 }
 
-/// Reads a segment from its first to its last frame. If another follows, it must end exactly as
-/// that one's header says.
+/// Where a segment is known to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// The offset after its last frame.
+    pub(crate) end: u64,
+    /// The last checksum.
+    pub(crate) chain: u64,
+    /// The last record's number, in it or before.
+    pub(crate) last: SeqNo,
+}
+
+impl Found {
+    /// Where this segment's header says that the one before ends.
+    pub(crate) fn ending_before(&self) -> Ending {
+        let header = &self.header;
+        Ending {
+            end: header.previous_end,
+            chain: header.previous_chain,
+            last: header.previous_last,
+        }
+    }
+}
+
+/// Reads a segment from its first to its last frame. If it is known where it ends, it must end
+/// exactly so.
 pub(crate) fn verify(
     segment: &Found,
-    follower: Option<&Found>,
+    ending: Option<Ending>,
     visit: &mut Each<'_, ReplayError>,
 ) -> Result<Scanned, OpenError> {
     let mut reader = SegmentReader::new(&*segment.file)?;
-    let link = follower.map(|follower| &follower.header);
-    let until = link.map(|header| header.previous_end);
-    let scanned =
-        scan(&mut reader, &segment.header, until, visit).map_err(|fault| match fault {
-            Fault::Device(error) => OpenError::Device(error),
-            Fault::Damaged(corruption) => corruption.at(&segment.name, 0).into(),
-            Fault::Refused(seqno, offset, source) => {
-                OpenError::Replay { seqno, file: segment.name.clone(), offset, source }
-            }
-        })?;
-    let Some(link) = link else { return Ok(scanned) };
-    let ends = (scanned.end, scanned.chain, scanned.last);
-    if ends != (link.previous_end, link.previous_chain, link.previous_last) {
+    let until = ending.map(|ending| ending.end);
+    let nothing = Scanned::nothing(&segment.header);
+    let scanned = scan(&mut reader, &segment.header, nothing, until, visit)
+        .map_err(|fault| explain(fault, &segment.name))?;
+    let found = Ending { end: scanned.end, chain: scanned.chain, last: scanned.last };
+    if ending.is_some_and(|ending| ending != found) {
         let what = "the segment does not end as the header of the next says";
         return Err(Corruption::new(what, scanned.end).at(&segment.name, 0).into());
     }
     Ok(scanned)
+}
+
+/// The fault that a scan of the segment `name` met.
+pub(crate) fn explain(fault: Fault<ReplayError>, name: &str) -> OpenError {
+    match fault {
+        Fault::Device(error) => OpenError::Device(error),
+        Fault::Damaged(corruption) => corruption.at(name, 0).into(),
+        Fault::Refused(seqno, offset, source) => {
+            OpenError::Replay { seqno, file: name.to_owned(), offset, source }
+        }
+    }
 }
 
 /// Removes segments whose creation did not finish; nothing is in them.

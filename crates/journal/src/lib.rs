@@ -19,8 +19,8 @@
 //! - I3. Every frame's checksum covers the checksum before it, its segment and its offset.
 //! - I4. A segment is never written by two lives of the journal: opening starts a new one, whose
 //!   header says where the one before ended. So nothing can lie behind a new tail.
-//! - I5. A segment's name appears only once its header is durable, and no record is written to it
-//!   before its name is durable and the segment before it is synced whole.
+//! - I5. A segment's name appears only once its header is durable, and nothing more is written to
+//!   it before its name is durable and the segment before it is synced whole.
 //! - I6. After a failed write or sync nothing more is written, synced or acknowledged.
 //!
 //! To follow an append, start at [`Journal::append`]; a commit, at [`Journal::wait`]; recovery, at
@@ -29,11 +29,15 @@
 mod append;
 mod check;
 mod commit;
+#[cfg(any(test, feature = "crash"))]
+pub mod crash;
 mod error;
 mod files;
 mod journal;
 mod open;
 mod options;
+mod planted;
+mod recover;
 mod rotate;
 mod segment;
 mod stats;

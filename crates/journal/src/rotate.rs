@@ -18,7 +18,7 @@ use rand::Rng;
 
 use crate::error::Result;
 use crate::journal::{Journal, Segment, State};
-use crate::segment::{self, Group, Kind, NewSegment, SegmentHeader};
+use crate::segment::{Group, Kind, NewSegment, SegmentHeader, Unfinished};
 
 /// A group on its way to the file.
 #[derive(Debug)]
@@ -84,7 +84,10 @@ impl Journal {
             None => taken.file.clone(),
             Some(segment) => {
                 taken.file.sync(SyncKind::Data)?;
-                segment::create(&*self.device, &self.dir, segment)?
+                let index = segment.header.index;
+                let unfinished = Unfinished::new(&*self.device, &self.dir, index)?;
+                unfinished.begin(segment)?;
+                unfinished.finish()?.1
             }
         };
         if taken.group.len() > 0 {

@@ -37,7 +37,7 @@ fn payload(number: u64) -> Vec<u8> {
 fn append(journal: &Journal, number: u64) {
     journal
         .append(|| SeqNo::new(number), |_, bytes| bytes.extend_from_slice(&payload(number)))
-        .unwrap();
+        .expect("the journal works");
 }
 
 fn expected(numbers: impl Iterator<Item = u64>) -> Records {

@@ -9,4 +9,4 @@ pub(crate) use format::{HeaderFault, Kind, SegmentHeader};
 pub(crate) use names::{file_name, index_of, is_unfinished};
 pub use reader::decode_segment;
 pub(crate) use reader::{Each, Fault, Scanned, SegmentReader, scan};
-pub(crate) use writer::{Group, NewSegment, create, finish, open_unfinished};
+pub(crate) use writer::{Group, NewSegment, Unfinished};

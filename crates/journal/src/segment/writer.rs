@@ -5,6 +5,8 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::{Device, File, Mode, SyncKind, join};
 
+use crate::planted::{self, Bug};
+
 use super::format::{
     CHECKSUM_BYTES, FRAME_BYTES_MIN, FRAME_HEADER_BYTES, FrameHeader, HEADER_BYTES, Kind,
     SegmentHeader, frame_checksum,
@@ -153,39 +155,50 @@ impl NewSegment {
     }
 }
 
-/// Creates a segment. It and its name are durable on return; before that, no file of its final
-/// name can be found without a whole header.
-pub(crate) fn create(
-    device: &dyn Device,
-    dir: &str,
-    segment: &NewSegment,
-) -> device::Result<Arc<dyn File>> {
-    let unfinished = open_unfinished(device, dir, segment.header.index)?;
-    finish(device, dir, &*unfinished, segment)
-}
-
-/// The empty file that is to become segment `index`.
-pub(crate) fn open_unfinished(
-    device: &dyn Device,
-    dir: &str,
+/// A segment under its unfinished name.
+#[derive(Debug)]
+pub(crate) struct Unfinished<'a> {
+    device: &'a dyn Device,
+    dir: &'a str,
     index: u64,
-) -> device::Result<Arc<dyn File>> {
-    let file = device.open(&join(dir, &unfinished_name(index)), Mode::Create)?;
-    file.set_len(0)?;
-    Ok(file)
+    file: Arc<dyn File>,
 }
 
-/// Gives the file its header, and then its name.
-pub(crate) fn finish(
-    device: &dyn Device,
-    dir: &str,
-    unfinished: &dyn File,
-    segment: &NewSegment,
-) -> device::Result<Arc<dyn File>> {
-    unfinished.write_at(0, &segment.head)?;
-    unfinished.sync(SyncKind::All)?;
-    let name = join(dir, &file_name(segment.header.index));
-    device.rename(&join(dir, &unfinished_name(segment.header.index)), &name)?;
-    device.sync_dir(dir)?;
-    device.open(&name, Mode::Write)
+impl<'a> Unfinished<'a> {
+    /// Makes the empty file that is to become segment `index`.
+    pub(crate) fn new(device: &'a dyn Device, dir: &'a str, index: u64) -> device::Result<Self> {
+        let file = device.open(&join(dir, &unfinished_name(index)), Mode::Create)?;
+        file.set_len(0)?;
+        Ok(Self { device, dir, index, file })
+    }
+
+    /// What the device wants offsets and lengths of writes to be multiples of.
+    pub(crate) fn alignment(&self) -> usize {
+        self.file.alignment()
+    }
+
+    /// Writes the header.
+    pub(crate) fn begin(&self, segment: &NewSegment) -> device::Result<()> {
+        self.file.write_at(0, &segment.head)
+    }
+
+    /// Writes records that the segment is to begin with.
+    pub(crate) fn write(&self, group: &Group) -> device::Result<()> {
+        self.file.write_at(group.start(), group.frames())
+    }
+
+    /// Syncs the file, gives it its name and makes that durable; returns both. No file of a segment's name can
+    /// be found whose content up to here is not whole.
+    pub(crate) fn finish(self) -> device::Result<(String, Arc<dyn File>)> {
+        if self.index == 1 || !planted::is(Bug::RecoveryUnsynced) {
+            self.file.sync(SyncKind::All)?;
+        }
+        let name = join(self.dir, &file_name(self.index));
+        self.device.rename(&join(self.dir, &unfinished_name(self.index)), &name)?;
+        if !planted::is(Bug::DirectorySyncMissing) {
+            self.device.sync_dir(self.dir)?;
+        }
+        let file = self.device.open(&name, Mode::Write)?;
+        Ok((name, file))
+    }
 }

@@ -1,0 +1,213 @@
+//! Recovery: from whatever a crash left to records that can no longer be lost.
+//!
+//! 1. List the segments; their indices must follow one another.
+//! 2. Read the headers. Segments whose records are all at or below `after` are not read further.
+//! 3. Verify the others, from the oldest to the newest, whole.
+//! 4. Begin a new segment, under an unfinished name. It says that the newest one ends at the
+//!    highest watermark that was read in it, and it begins with the whole records found beyond
+//!    that: they are *carried over*. Sync it, rename it, sync the directory.
+//! 5. Replay.
+//!
+//! Nothing that was found is ever written to, so a crash at any point leaves what step 1 can start
+//! from again: the same as before, or the same with the new segment, whole.
+//!
+//! # Why records are carried over
+//! What lies beyond the watermark can be read, but that does not make it durable: it may be in the
+//! kernel alone, and after a failed sync the kernel may even believe it to be on the device, so
+//! that another sync of the same file does nothing and succeeds. A copy in a new file has no such
+//! past. And where the old one ends is then settled by a header, whatever a torn tail looks like.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::{Device, File, Mode, SyncKind};
+use environment::{Environment, Random};
+use rand::Rng;
+
+use crate::error::{OpenError, Visit};
+use crate::files::{self, Ending, Found};
+use crate::open::{Cut, Recovery};
+use crate::planted::{self, Bug};
+use crate::segment::{
+    Fault, Group, Kind, NewSegment, Scanned, SegmentHeader, SegmentReader, Unfinished, scan,
+};
+
+/// Bytes carried over by one write.
+const CARRY_BYTES: usize = 1 << 20;
+
+/// What appending begins from.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) recovery: Recovery,
+    /// The segments, the new one last.
+    pub(crate) segments: Vec<Found>,
+    /// The new segment, to write.
+    pub(crate) file: Arc<dyn File>,
+    /// An empty group at its end.
+    pub(crate) active: Group,
+    /// What this life's salts come from.
+    pub(crate) random: Random,
+}
+
+/// Recovers the journal in `dir`, or creates it.
+pub(crate) fn recover(
+    device: &dyn Device,
+    dir: &str,
+    environment: &Environment,
+    after: SeqNo,
+    replay: &mut Visit<'_>,
+) -> Result<Recovered, OpenError> {
+    files::make_dir(device, dir)?;
+    let mut segments = files::find(device, dir, Mode::Read)?;
+    let needed = needed(&segments, after)?;
+    let scanned = verify(&segments, needed)?;
+    let newest = segments.last().zip(scanned);
+    let mut recovery = Recovery {
+        last: newest.map_or(SeqNo::ZERO, |(_, scanned)| scanned.last),
+        replayed: 0,
+        segments: segments.len() as u64,
+        closed: newest.is_none_or(|(_, scanned)| scanned.closed),
+        cut: newest.map(|(newest, scanned)| cut(newest, &scanned)).transpose()?.flatten(),
+    };
+    files::remove_unfinished(device, dir)?;
+
+    let index = newest.map_or(1, |(newest, _)| newest.header.index + 1);
+    // A stream for each index: a simulated environment gives the same numbers every time.
+    let mut random = environment.random(&format!("journal segment {index}"));
+    let (file, active) = match newest {
+        Some((newest, scanned)) if planted::is(Bug::Unchained) => {
+            let active = Group::new(newest.header.seed(), scanned.end, scanned.chain, Vec::new());
+            let file = device.open(&newest.name, Mode::Write)?;
+            file.sync(SyncKind::All)?;
+            (file, active)
+        }
+        _ => {
+            let (segment, file, active) = begin(device, dir, newest, index, &mut random)?;
+            segments.push(segment);
+            (file, active)
+        }
+    };
+    for (at, segment) in segments.iter().enumerate().skip(needed) {
+        // The new segment holds what was just written, or the device did not do as it said.
+        let written = Ending { end: active.start(), chain: active.chain(), last: recovery.last };
+        let ending = segments.get(at + 1).map_or(written, Found::ending_before);
+        files::verify(segment, Some(ending), &mut |seqno, _, payload| {
+            if seqno > after {
+                replay(seqno, payload)?;
+                recovery.replayed += 1;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(Recovered { recovery, segments, file, active, random })
+}
+
+/// The first segment that may hold a record above `after`.
+fn needed(found: &[Found], after: SeqNo) -> Result<usize, OpenError> {
+    if let Some(oldest) = found.first()
+        && oldest.header.previous_last > after
+    {
+        let what = format!(
+            "it is the oldest and follows record {}, but records above {after} are needed",
+            oldest.header.previous_last
+        );
+        return Err(OpenError::Missing { file: oldest.name.clone(), what });
+    }
+    let followers = found.iter().skip(1);
+    Ok(followers.take_while(|follower| follower.header.previous_last <= after).count())
+}
+
+/// Verifies the segments from the one at `needed` on. Returns what the newest holds.
+fn verify(found: &[Found], needed: usize) -> Result<Option<Scanned>, OpenError> {
+    let mut newest = None;
+    for (at, segment) in found.iter().enumerate().skip(needed) {
+        let ending = found.get(at + 1).map(Found::ending_before);
+        newest = Some(files::verify(segment, ending, &mut |_, _, _| Ok(()))?);
+    }
+    Ok(newest)
+}
+
+/// What the newest segment holds after its last whole frame.
+fn cut(newest: &Found, scanned: &Scanned) -> device::Result<Option<Cut>> {
+    let bytes = newest.file.len()?.saturating_sub(scanned.end);
+    let cut = Cut { file: newest.name.clone(), offset: scanned.end, bytes };
+    Ok((bytes > 0).then_some(cut))
+}
+
+/// Creates the segment that this life appends to, with what is carried over from the newest.
+fn begin(
+    device: &dyn Device,
+    dir: &str,
+    newest: Option<(&Found, Scanned)>,
+    index: u64,
+    random: &mut Random,
+) -> Result<(Found, Arc<dyn File>, Group), OpenError> {
+    let unfinished = Unfinished::new(device, dir, index)?;
+    let mut header = SegmentHeader {
+        journal: random.next_u64(),
+        index,
+        salt: random.next_u64(),
+        previous_end: 0,
+        previous_chain: 0,
+        previous_last: SeqNo::ZERO,
+    };
+    let active = match newest {
+        None => {
+            let segment = NewSegment::new(header, unfinished.alignment());
+            unfinished.begin(&segment)?;
+            segment.first_group(Vec::new())
+        }
+        Some((newest, scanned)) => {
+            carry(&unfinished, newest, &scanned, &mut header).map_err(|fault| match fault {
+                Fault::Device(error) | Fault::Refused(_, _, error) => error.into(),
+                Fault::Damaged(corruption) => OpenError::from(corruption.at(&newest.name, 0)),
+            })?
+        }
+    };
+    let (name, file) = unfinished.finish()?;
+    let found = files::read_header(device.open(&name, Mode::Read)?, index, name)?;
+    Ok((found, file, active))
+}
+
+/// Begins the new segment with the records of the newest that lie beyond its highest watermark,
+/// and completes the new one's header. Returns an empty group at the new one's end.
+fn carry(
+    unfinished: &Unfinished<'_>,
+    newest: &Found,
+    scanned: &Scanned,
+    header: &mut SegmentHeader,
+) -> Result<Group, Fault<device::Error>> {
+    let mut reader = SegmentReader::new(&*newest.file)?;
+    let nothing = Scanned::nothing(&newest.header);
+    let until = Some(scanned.synced_end);
+    let kept = scan(&mut reader, &newest.header, nothing, until, &mut |_, _, _| Ok(()))?;
+    header.journal = newest.header.journal;
+    header.previous_end = kept.end;
+    header.previous_chain = kept.chain;
+    header.previous_last = kept.last;
+    let alignment = unfinished.alignment();
+    let segment = NewSegment::new(*header, alignment);
+    unfinished.begin(&segment)?;
+    let mut group = segment.first_group(Vec::new());
+    let mut each = |seqno, _, payload: &[u8]| {
+        group
+            .append_record(seqno, payload.len(), |bytes| bytes.extend_from_slice(payload))
+            .expect("the limit is its own length");
+        if group.len() >= CARRY_BYTES { write(unfinished, &mut group, alignment) } else { Ok(()) }
+    };
+    let until = Some(scanned.end);
+    scan(&mut reader, &newest.header, kept, until, &mut each)?;
+    if group.len() > 0 {
+        write(unfinished, &mut group, alignment)?;
+    }
+    Ok(group)
+}
+
+/// Writes what was gathered, and leaves an empty group after it. Since the segment gets its name
+/// only once it is synced, whoever reads the mark finds all before it synced.
+fn write(unfinished: &Unfinished<'_>, group: &mut Group, alignment: usize) -> device::Result<()> {
+    group.append_mark(Kind::Seal, group.end(), alignment);
+    unfinished.write(group)?;
+    *group = Group::new(group.seed(), group.end(), group.chain(), Vec::new());
+    Ok(())
+}
