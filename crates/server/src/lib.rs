@@ -1,1 +1,49 @@
-//! The front door for Redis clients.
+//! The front door for Redis clients: RESP2 and RESP3 over TCP, on a Thermocline database.
+//!
+//! ```text
+//!  clients ──► event loop 0..n ──► parser ──► dispatch ──► handler ──► Store ──► Db
+//!                  │   one turn: read all, execute all,       │
+//!                  │   wait once for durability, reply        ├─ gate: beside others, or alone
+//!                  ▼                                          └─ watches, expiry
+//!              replies
+//! ```
+//!
+//! To follow a command, start at [`event_loop::EventLoop::run`], then [`connection::Connection::serve`], then
+//! [`commands::dispatch`]. What differs from Redis is told in `docs/redis.md`, how values are
+//! stored in `docs/formats/redis-value.md`.
+//!
+//! # Invariants
+//! - I1. A reply leaves only when everything it tells of is as durable as the server was told to
+//!   make writes ([`Options::durability`]).
+//! - I2. Commands take effect one at a time per key; a command over several keys, and a
+//!   transaction, take effect at one moment for all clients.
+//! - I3. No client makes the process grow beyond [`Options::client_memory_bytes`], by more than
+//!   one reply per thread.
+
+mod client_memory;
+mod clients;
+mod commands;
+mod connection;
+mod event_loop;
+mod gate;
+mod glob;
+mod metrics;
+mod options;
+mod protocol;
+mod scan_cursors;
+mod server;
+mod session;
+mod shared;
+mod stats;
+mod store;
+mod sweeper;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub use glob::glob_matches;
+pub use options::{Durability, Options, Secret};
+pub use protocol::parser::parse_in_pieces;
+pub use server::{Error, Server, Stopper};
+pub use store::value::decode_and_encode;

@@ -1,0 +1,69 @@
+//! One command being executed: everything a handler may use.
+
+use codec::SeqNo;
+
+use super::COMMANDS;
+use crate::protocol::{Args, Reply};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::stats::Tally;
+use crate::store::Store;
+
+/// A command's execution.
+pub(crate) struct Call<'a> {
+    pub(crate) shared: &'a Shared,
+    /// The store, or the transaction that the command is part of.
+    pub(crate) store: &'a dyn Store,
+    pub(crate) session: &'a mut Session,
+    pub(crate) tally: &'a mut Tally,
+    pub(crate) args: Args<'a>,
+    pub(crate) reply: Reply<'a>,
+    /// The wall clock that decides what has expired; it stands still during a transaction.
+    pub(crate) now_ms: u64,
+    /// Bytes to build a stored value in.
+    pub(crate) scratch: &'a mut Vec<u8>,
+    /// What it wrote.
+    pub(crate) written: Written,
+}
+
+/// What a command wrote.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    /// Whether it changed anything, so that its reply is a promise.
+    pub(crate) any: bool,
+    /// Its last write, zero within a transaction.
+    pub(crate) last: SeqNo,
+}
+
+impl Written {
+    /// Notes a write.
+    pub(crate) fn note(&mut self, seqno: SeqNo) {
+        self.any = true;
+        self.last = self.last.max(seqno);
+    }
+}
+
+/// What a command does.
+pub(crate) type Handler = fn(&mut Call<'_>) -> super::Outcome;
+
+impl Call<'_> {
+    /// The same call, of other arguments, on another store: a command within EXEC.
+    pub(crate) fn within<'b>(&'b mut self, store: &'b dyn Store, args: Args<'b>) -> Call<'b> {
+        Call {
+            shared: self.shared,
+            store,
+            session: self.session,
+            tally: self.tally,
+            args,
+            reply: self.reply.reborrow(),
+            now_ms: self.now_ms,
+            scratch: self.scratch,
+            written: self.written,
+        }
+    }
+
+    /// The command's name as the table spells it.
+    pub(crate) fn name(&self) -> &'static str {
+        super::table::find(self.args.at(0)).map_or("", |index| COMMANDS[index].name)
+    }
+}

@@ -1,0 +1,85 @@
+//! What the dispatcher needs to know of a command besides its handler.
+
+/// A set of properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flags(u16);
+
+impl Flags {
+    /// Changes data.
+    pub(crate) const WRITE: Self = Self(1);
+    /// Reads data.
+    pub(crate) const READ: Self = Self(1 << 1);
+    /// Takes constant time.
+    pub(crate) const FAST: Self = Self(1 << 2);
+    /// May grow the data, hence is refused when memory is short.
+    pub(crate) const GROWS: Self = Self(1 << 3);
+    /// Looks after the server.
+    pub(crate) const ADMIN: Self = Self(1 << 4);
+    /// Allowed before authentication.
+    pub(crate) const NO_AUTH: Self = Self(1 << 5);
+    /// Refused between MULTI and EXEC.
+    pub(crate) const NO_MULTI: Self = Self(1 << 6);
+    /// Executed at once between MULTI and EXEC.
+    pub(crate) const NOT_QUEUED: Self = Self(1 << 7);
+    /// Always executes alone.
+    pub(crate) const ALONE: Self = Self(1 << 8);
+    /// Allowed when the clients' memory is used up.
+    pub(crate) const SMALL: Self = Self(1 << 9);
+
+    /// Both sets.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are in it.
+    #[inline]
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The names by which COMMAND INFO reports them.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        [
+            (Self::WRITE, "write"),
+            (Self::READ, "readonly"),
+            (Self::GROWS, "denyoom"),
+            (Self::ADMIN, "admin"),
+            (Self::FAST, "fast"),
+            (Self::NO_AUTH, "no_auth"),
+            (Self::NO_MULTI, "no_multi"),
+        ]
+        .into_iter()
+        .filter(move |(flag, _)| self.has(*flag))
+        .map(|(_, name)| name)
+    }
+}
+
+/// Where a command's keys are among its arguments: `first..=last` in steps; a negative `last`
+/// counts from the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyPlaces {
+    pub(crate) first: i32,
+    pub(crate) last: i32,
+    pub(crate) step: i32,
+}
+
+impl KeyPlaces {
+    pub(crate) const NONE: Self = Self { first: 0, last: 0, step: 0 };
+    pub(crate) const ONE: Self = Self { first: 1, last: 1, step: 1 };
+    pub(crate) const ALL: Self = Self { first: 1, last: -1, step: 1 };
+    pub(crate) const PAIRS: Self = Self { first: 1, last: -1, step: 2 };
+    pub(crate) const TWO: Self = Self { first: 1, last: 2, step: 1 };
+
+    /// Whether `arg_count` arguments hold more than one key.
+    #[inline]
+    pub(crate) fn is_several(self, arg_count: usize) -> bool {
+        self.last != self.first && arg_count > (self.first + self.step) as usize
+    }
+
+    /// The places of the keys among `arg_count` arguments.
+    pub(crate) fn places(self, arg_count: usize) -> impl Iterator<Item = usize> {
+        let last = if self.last < 0 { arg_count as i32 + self.last } else { self.last };
+        let count = if self.step == 0 { 0 } else { (last - self.first) / self.step + 1 };
+        (0..count).map(move |index| (self.first + index * self.step) as usize)
+    }
+}

@@ -1,0 +1,187 @@
+//! INFO: the server's figures as text, section by section.
+
+use std::fmt::{Display, Write as _};
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::connection::REDIS_VERSION;
+use super::{COMMANDS, Call, Outcome};
+use crate::stats::Total;
+use crate::store::DB_COUNT;
+
+/// The sections in the order they are shown, and whether INFO without arguments shows them.
+const SECTIONS: [(&str, bool, Section); 12] = [
+    ("Server", true, server),
+    ("Clients", true, clients),
+    ("Memory", true, memory),
+    ("Persistence", true, persistence),
+    ("Stats", true, stats),
+    ("Replication", true, replication),
+    ("CPU", true, cpu),
+    ("Modules", true, |_, _| Ok(())),
+    ("Commandstats", false, commandstats),
+    ("Cluster", true, |_, lines| {
+        lines.line("cluster_enabled", 0);
+        Ok(())
+    }),
+    ("Keyspace", true, keyspace),
+    ("Thermocline", true, thermocline),
+];
+
+type Section = fn(&Call<'_>, &mut Lines) -> Outcome;
+
+/// `name:value` lines.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn line(&mut self, name: &str, value: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.0, "{name}:{value}\r\n");
+    }
+
+    fn total(&mut self, name: &str, total: &Total) {
+        self.line(name, total.get());
+    }
+}
+
+pub(crate) fn info(call: &mut Call<'_>) -> Outcome {
+    let wanted = |name: &str, by_default: bool| {
+        if call.args.len() == 1 {
+            return by_default;
+        }
+        call.args.from(1).any(|asked| {
+            let is = |word: &str| asked.eq_ignore_ascii_case(word.as_bytes());
+            is(name) || is("all") || is("everything") || by_default && is("default")
+        })
+    };
+    let mut lines = Lines::default();
+    for (name, by_default, section) in SECTIONS {
+        if wanted(name, by_default) {
+            if !lines.0.is_empty() {
+                lines.0.push_str("\r\n");
+            }
+            let _ = write!(lines.0, "# {name}\r\n");
+            section(call, &mut lines)?;
+        }
+    }
+    call.reply.text(&lines.0);
+    Ok(())
+}
+
+fn server(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    let shared = call.shared;
+    let uptime_s = (shared.environment.now() - shared.started).as_secs();
+    lines.line("redis_version", REDIS_VERSION);
+    lines.line("thermocline_version", env!("CARGO_PKG_VERSION"));
+    lines.line("redis_mode", "standalone");
+    lines.line("os", std::env::consts::OS);
+    lines.line("arch_bits", usize::BITS);
+    lines.line("multiplexing_api", "epoll");
+    lines.line("process_id", std::process::id());
+    lines.line("run_id", &shared.run_id);
+    lines.line("tcp_port", shared.addr.port());
+    lines.line("server_time_usec", shared.environment.wall().as_micros());
+    lines.line("uptime_in_seconds", uptime_s);
+    lines.line("uptime_in_days", uptime_s / 86_400);
+    lines.line("io_threads_active", u8::from(shared.options.threads > 1));
+    Ok(())
+}
+
+fn clients(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    let shared = call.shared;
+    lines.line("connected_clients", shared.clients.count());
+    lines.line("maxclients", shared.settings.clients_max.load(Relaxed));
+    lines.line("blocked_clients", 0);
+    lines.line("client_memory_bytes", shared.client_memory.used());
+    lines.line("client_memory_limit_bytes", shared.client_memory.limit());
+    Ok(())
+}
+
+fn memory(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    let (used, limit) = call.shared.store.memory();
+    let clients = call.shared.client_memory.used() as u64;
+    lines.line("used_memory", used + clients);
+    lines.line("used_memory_dataset", used);
+    lines.line("used_memory_clients", clients);
+    lines.line("maxmemory", limit);
+    lines.line("maxmemory_policy", "noeviction");
+    Ok(())
+}
+
+fn persistence(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    lines.line("loading", 0);
+    lines.line("aof_enabled", 1);
+    lines.line("rdb_bgsave_in_progress", 0);
+    lines.line("rdb_last_bgsave_status", "ok");
+    lines.line("rdb_last_save_time", call.shared.last_save_s.load(Relaxed));
+    lines.line("durability", format!("{:?}", call.shared.options.durability).to_lowercase());
+    Ok(())
+}
+
+fn stats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    let stats = &call.shared.stats;
+    lines.total("total_connections_received", &stats.connections);
+    lines.total("total_commands_processed", &stats.executed);
+    lines.total("total_net_input_bytes", &stats.input_bytes);
+    lines.total("total_net_output_bytes", &stats.output_bytes);
+    lines.total("rejected_connections", &stats.connections_refused);
+    lines.total("expired_keys", &stats.expired);
+    lines.line("evicted_keys", 0);
+    lines.total("keyspace_hits", &stats.hits);
+    lines.total("keyspace_misses", &stats.misses);
+    lines.total("total_error_replies", &stats.errors);
+    lines.total("acl_access_denied_auth", &stats.auth_failures);
+    lines.total("client_output_buffer_limit_disconnections", &stats.output_limit_disconnects);
+    Ok(())
+}
+
+fn replication(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    lines.line("role", "master");
+    lines.line("connected_slaves", 0);
+    lines.line("master_replid", &call.shared.run_id);
+    lines.line("master_repl_offset", 0);
+    Ok(())
+}
+
+fn cpu(_call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    let clock = |id| {
+        let time = rustix::time::clock_gettime(id);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
+    lines.line("used_cpu", format!("{:.6}", clock(rustix::time::ClockId::ProcessCPUTime)));
+    Ok(())
+}
+
+fn commandstats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    for (index, command) in call.shared.stats.called() {
+        let calls = command.calls.get();
+        let us_per_call = command.latency.distribution().mean() / 1000.0;
+        let value = format!(
+            "calls={calls},usec={:.0},usec_per_call={us_per_call:.2},rejected_calls={},\
+             failed_calls={}",
+            us_per_call * calls as f64,
+            command.rejected.get(),
+            command.failed.get()
+        );
+        lines.line(&format!("cmdstat_{}", COMMANDS[index].name), value);
+    }
+    Ok(())
+}
+
+fn keyspace(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    for db in 0..DB_COUNT {
+        let keys = call.store.key_count(db)?;
+        if keys > 0 {
+            let expires = call.shared.stats.expiring_keys[usize::from(db)].load(Relaxed).min(keys);
+            lines.line(&format!("db{db}"), format!("keys={keys},expires={expires},avg_ttl=0"));
+        }
+    }
+    Ok(())
+}
+
+fn thermocline(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    for (name, value) in call.shared.store.figures() {
+        lines.line(&name, value);
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! SET with its options, SETEX, PSETEX, GETEX: where a value and its expiry are set together.
+
+use super::expiry::{Unit, expiry_ms};
+use super::strings::answer_copy;
+use super::{Call, Failure, Outcome};
+use crate::store::Change;
+use crate::store::value::Stored;
+
+/// What the options say about expiry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ends {
+    #[default]
+    Unsaid,
+    Keep,
+    Persist,
+    At(u64),
+}
+
+/// What is allowed to be there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Condition {
+    #[default]
+    Always,
+    IfAbsent,
+    IfPresent,
+}
+
+pub(crate) fn set(call: &mut Call<'_>) -> Outcome {
+    let (key, value) = (call.args.at(1), call.args.at(2));
+    if call.args.len() == 3 {
+        call.put(key, None, value)?;
+        call.reply.ok();
+        return Ok(());
+    }
+    let (mut condition, mut returns_old, mut ends) = (Condition::Always, false, Ends::Unsaid);
+    let mut at = 3;
+    while at < call.args.len() {
+        if call.args.is(at, "NX") && condition != Condition::IfPresent {
+            condition = Condition::IfAbsent;
+        } else if call.args.is(at, "XX") && condition != Condition::IfAbsent {
+            condition = Condition::IfPresent;
+        } else if call.args.is(at, "GET") {
+            returns_old = true;
+        } else if call.args.is(at, "KEEPTTL") && ends == Ends::Unsaid {
+            ends = Ends::Keep;
+        } else {
+            ends = timed_option(call, &mut at, ends, "set")?;
+        }
+        at += 1;
+    }
+    set_if(call, key, value, condition, returns_old, ends)
+}
+
+/// Reads `EX s`, `PX ms`, `EXAT s` or `PXAT ms` at `at`, and leaves `at` on its number.
+fn timed_option(
+    call: &Call<'_>,
+    at: &mut usize,
+    so_far: Ends,
+    command: &str,
+) -> Result<Ends, Failure> {
+    let unit = match () {
+        () if call.args.is(*at, "EX") => Unit::Seconds,
+        () if call.args.is(*at, "PX") => Unit::Milliseconds,
+        () if call.args.is(*at, "EXAT") => Unit::SecondsAt,
+        () if call.args.is(*at, "PXAT") => Unit::MillisecondsAt,
+        () => return Err(Failure::SYNTAX),
+    };
+    if so_far != Ends::Unsaid || *at + 1 >= call.args.len() {
+        return Err(Failure::SYNTAX);
+    }
+    *at += 1;
+    positive_expiry(call, *at, unit, command).map(Ends::At)
+}
+
+/// The moment that argument `index` names, which must lie in the future of the epoch.
+fn positive_expiry(
+    call: &Call<'_>,
+    index: usize,
+    unit: Unit,
+    command: &str,
+) -> Result<u64, Failure> {
+    let number = crate::protocol::number::parse_i64(call.args.at(index));
+    let number = number.ok_or(Failure::NOT_AN_INTEGER)?;
+    if number <= 0 {
+        return Err(Failure::expire_time(command));
+    }
+    match expiry_ms(number, unit, call.now_ms) {
+        Some(moment) => Ok(u64::try_from(moment).unwrap_or_default()),
+        None => Err(Failure::expire_time(command)),
+    }
+}
+
+/// Sets `key` under a condition, answering OK, the old value, or nothing.
+fn set_if(
+    call: &mut Call<'_>,
+    key: &[u8],
+    value: &[u8],
+    condition: Condition,
+    returns_old: bool,
+    ends: Ends,
+) -> Outcome {
+    let now_ms = call.now_ms;
+    if condition == Condition::Always && !returns_old && ends != Ends::Keep {
+        let expiry_ms = if let Ends::At(moment) = ends { Some(moment) } else { None };
+        call.put(key, expiry_ms, value)?;
+        call.reply.ok();
+        return Ok(());
+    }
+    let (set, old) = call.update(key, |stored| {
+        let old = stored.filter(|_| returns_old).map(|stored| stored.payload.to_vec());
+        let allowed = match condition {
+            Condition::Always => true,
+            Condition::IfAbsent => stored.is_none(),
+            Condition::IfPresent => stored.is_some(),
+        };
+        if !allowed {
+            return Ok((Change::Keep, (false, old)));
+        }
+        let expiry_ms = match ends {
+            Ends::Unsaid | Ends::Persist => None,
+            Ends::Keep => stored.and_then(|stored| stored.expiry_ms),
+            Ends::At(moment) => Some(moment),
+        };
+        let new = Stored { expiry_ms, payload: value };
+        let change =
+            if new.is_expired(now_ms) { Change::Delete } else { Change::Put(new.to_bytes()) };
+        Ok((change, (true, old)))
+    })?;
+    match (returns_old, set) {
+        (true, _) => answer_copy(old, &mut call.reply),
+        (false, true) => call.reply.ok(),
+        (false, false) => call.reply.nil(),
+    }
+    Ok(())
+}
+
+pub(crate) fn setex(call: &mut Call<'_>) -> Outcome {
+    set_for(call, Unit::Seconds, "setex")
+}
+
+pub(crate) fn psetex(call: &mut Call<'_>) -> Outcome {
+    set_for(call, Unit::Milliseconds, "psetex")
+}
+
+fn set_for(call: &mut Call<'_>, unit: Unit, command: &str) -> Outcome {
+    let moment = positive_expiry(call, 2, unit, command)?;
+    call.put(call.args.at(1), Some(moment), call.args.at(3))?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn getex(call: &mut Call<'_>) -> Outcome {
+    let mut ends = Ends::Unsaid;
+    let mut at = 2;
+    while at < call.args.len() {
+        if call.args.is(at, "PERSIST") && ends == Ends::Unsaid {
+            ends = Ends::Persist;
+        } else {
+            ends = timed_option(call, &mut at, ends, "getex")?;
+        }
+        at += 1;
+    }
+    if ends == Ends::Unsaid {
+        return super::strings::get(call);
+    }
+    let now_ms = call.now_ms;
+    let old = call.update(call.args.at(1), |stored| {
+        let Some(stored) = stored else { return Ok((Change::Keep, None)) };
+        let expiry_ms = if let Ends::At(moment) = ends { Some(moment) } else { None };
+        let new = Stored { expiry_ms, payload: stored.payload };
+        let change = match () {
+            () if new.expiry_ms == stored.expiry_ms => Change::Keep,
+            () if new.is_expired(now_ms) => Change::Delete,
+            () => Change::Put(new.to_bytes()),
+        };
+        Ok((change, Some(stored.payload.to_vec())))
+    })?;
+    answer_copy(old, &mut call.reply);
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! GET and its relatives: reading and writing whole strings and parts of them. (SET has its own
+//! file.)
+
+use super::{Call, Failure, Outcome};
+use crate::protocol::Reply;
+use crate::protocol::number::parse_i64;
+use crate::store::Change;
+use crate::store::value::Stored;
+
+fn answer(stored: Option<Stored<'_>>, reply: &mut Reply<'_>) {
+    match stored {
+        Some(stored) => reply.bulk(stored.payload),
+        None => reply.nil(),
+    }
+}
+
+/// Answers a value that was copied out of the store.
+pub(crate) fn answer_copy(old: Option<Vec<u8>>, reply: &mut Reply<'_>) {
+    match old {
+        Some(old) => reply.bulk(&old),
+        None => reply.nil(),
+    }
+}
+
+pub(crate) fn get(call: &mut Call<'_>) -> Outcome {
+    call.read(call.args.at(1), answer)
+}
+
+pub(crate) fn mget(call: &mut Call<'_>) -> Outcome {
+    call.reply.array(call.args.len() - 1);
+    for key in call.args.from(1) {
+        call.read(key, answer)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn strlen(call: &mut Call<'_>) -> Outcome {
+    let len = call.read(call.args.at(1), |stored, _| stored.map_or(0, |s| s.payload.len()))?;
+    call.reply.length(len);
+    Ok(())
+}
+
+pub(crate) fn getset(call: &mut Call<'_>) -> Outcome {
+    let value = call.args.at(2);
+    let old = call.update(call.args.at(1), |stored| {
+        let new = Stored { expiry_ms: None, payload: value }.to_bytes();
+        Ok((Change::Put(new), stored.map(|stored| stored.payload.to_vec())))
+    })?;
+    answer_copy(old, &mut call.reply);
+    Ok(())
+}
+
+pub(crate) fn getdel(call: &mut Call<'_>) -> Outcome {
+    let old = call.update(call.args.at(1), |stored| {
+        Ok((Change::Delete, stored.map(|stored| stored.payload.to_vec())))
+    })?;
+    answer_copy(old, &mut call.reply);
+    Ok(())
+}
+
+pub(crate) fn setnx(call: &mut Call<'_>) -> Outcome {
+    let value = call.args.at(2);
+    let set = call.update(call.args.at(1), |stored| {
+        let new = Stored { expiry_ms: None, payload: value };
+        Ok(match stored {
+            Some(_) => (Change::Keep, 0),
+            None => (Change::Put(new.to_bytes()), 1),
+        })
+    })?;
+    call.reply.integer(set);
+    Ok(())
+}
+
+pub(crate) fn mset(call: &mut Call<'_>) -> Outcome {
+    check_pairs(call)?;
+    set_pairs(call)?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn msetnx(call: &mut Call<'_>) -> Outcome {
+    check_pairs(call)?;
+    for key in call.args.from(1).step_by(2) {
+        if call.peek(key, |stored, _| stored.is_some())?.0 {
+            call.reply.integer(0);
+            return Ok(());
+        }
+    }
+    set_pairs(call)?;
+    call.reply.integer(1);
+    Ok(())
+}
+
+fn check_pairs(call: &Call<'_>) -> Outcome {
+    if call.args.len().is_multiple_of(2) { Err(Failure::arity(call.name())) } else { Ok(()) }
+}
+
+fn set_pairs(call: &mut Call<'_>) -> Outcome {
+    let args = call.args;
+    for pair in (1..args.len()).step_by(2) {
+        call.put(args.at(pair), None, args.at(pair + 1))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn append(call: &mut Call<'_>) -> Outcome {
+    let (tail, max) = (call.args.at(2), call.value_bytes_max());
+    let len = call.update(call.args.at(1), |stored| {
+        let old = stored.unwrap_or(Stored { expiry_ms: None, payload: b"" });
+        let len = old.payload.len() + tail.len();
+        if len > max {
+            return Err(Failure::TOO_LONG);
+        }
+        let mut new = old.to_bytes();
+        new.extend_from_slice(tail);
+        Ok((Change::Put(new), len))
+    })?;
+    call.reply.length(len);
+    Ok(())
+}
+
+pub(crate) fn getrange(call: &mut Call<'_>) -> Outcome {
+    let bound = |index| parse_i64(call.args.at(index)).ok_or(Failure::NOT_AN_INTEGER);
+    let (start, end) = (bound(2)?, bound(3)?);
+    call.read(call.args.at(1), |stored, reply| {
+        let payload = stored.map_or(&b""[..], |stored| stored.payload);
+        let len = payload.len() as i64;
+        if start < 0 && end < 0 && start > end {
+            return reply.bulk(b"");
+        }
+        // Negative places count from the end; what lies outside is clipped.
+        let place = |at: i64| (if at < 0 { at.saturating_add(len) } else { at }).max(0);
+        let (start, end) = (place(start), place(end).min(len - 1));
+        let range = start as usize..(end + 1).max(0) as usize;
+        reply.bulk(payload.get(range).unwrap_or_default());
+    })
+}
+
+pub(crate) fn setrange(call: &mut Call<'_>) -> Outcome {
+    let offset = parse_i64(call.args.at(2)).ok_or(Failure::NOT_AN_INTEGER)?;
+    let (patch, max) = (call.args.at(3), call.value_bytes_max());
+    let offset =
+        usize::try_from(offset).map_err(|_| Failure::Text("ERR offset is out of range"))?;
+    let len = call.update(call.args.at(1), |stored| {
+        let old = stored.unwrap_or(Stored { expiry_ms: None, payload: b"" });
+        if patch.is_empty() {
+            return Ok((Change::Keep, old.payload.len()));
+        }
+        let end = offset.checked_add(patch.len()).filter(|&end| end <= max);
+        let end = end.ok_or(Failure::TOO_LONG)?;
+        let mut payload = old.payload.to_vec();
+        payload.resize(payload.len().max(end), 0);
+        payload[offset..end].copy_from_slice(patch);
+        let new = Stored { expiry_ms: old.expiry_ms, payload: &payload };
+        Ok((Change::Put(new.to_bytes()), payload.len()))
+    })?;
+    call.reply.length(len);
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! EXEC runs alone in the gate, on a transaction that is committed as one write: others see all of
+//! it or nothing, and so does a crash. A command that fails within it leaves the others standing,
+//! as in Redis.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::dispatch::atomically;
+use super::{COMMANDS, Call, Failure, Outcome};
+use crate::session::{Queue, Session};
+use crate::shared::Shared;
+use crate::store::value::Stored;
+
+pub(crate) fn multi(call: &mut Call<'_>) -> Outcome {
+    if call.session.queue.is_some() {
+        return Err(Failure::Text("ERR MULTI calls can not be nested"));
+    }
+    call.session.queue = Some(Queue::default());
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn discard(call: &mut Call<'_>) -> Outcome {
+    if call.session.queue.take().is_none() {
+        return Err(Failure::Text("ERR DISCARD without MULTI"));
+    }
+    forget_watches(call.shared, call.session);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
+    let queue = call.session.queue.take();
+    let queue = queue.ok_or(Failure::Text("ERR EXEC without MULTI"))?;
+    let changed = a_watched_key_changed(call);
+    forget_watches(call.shared, call.session);
+    if queue.is_broken {
+        return Err(Failure::Text("EXECABORT Transaction discarded because of previous errors."));
+    }
+    if changed? {
+        call.reply.nil_array();
+        return Ok(());
+    }
+    atomically(call, |call| {
+        call.reply.array(queue.commands.len());
+        for (index, args) in &queue.commands {
+            let command = &COMMANDS[*index];
+            call.tally.command(*index).calls += 1;
+            let store = call.store;
+            let mut inner = call.within(store, args.args());
+            let mark = inner.reply.mark();
+            if let Err(failure) = (command.handler)(&mut inner) {
+                inner.reply.rewind(mark);
+                failure.answer(&mut inner.reply);
+                inner.tally.command(*index).failed += 1;
+                inner.tally.errors += 1;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Whether a key changed, or ended, since it was watched.
+fn a_watched_key_changed(call: &mut Call<'_>) -> Result<bool, Failure> {
+    if call.session.changed.load(Relaxed) {
+        return Ok(true);
+    }
+    for (db, key) in &call.session.watched {
+        let present = call.store.get(*db, key, call.scratch)?;
+        let stored = Stored::decode(call.scratch);
+        if present && stored.is_ok_and(|stored| stored.is_expired(call.now_ms)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {
+    if call.session.queue.is_some() {
+        return Err(Failure::Text("ERR WATCH inside MULTI is not allowed"));
+    }
+    let db = call.session.db;
+    for key in call.args.from(1) {
+        if call.session.watched.iter().any(|(other, watched)| *other == db && watched == key) {
+            continue;
+        }
+        // A key that has ended already counts as absent, not as one that will change.
+        call.reap(key);
+        call.shared.watches.add(db, key, &call.session.changed);
+        call.session.watched.push((db, key.to_vec()));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn unwatch(call: &mut Call<'_>) -> Outcome {
+    forget_watches(call.shared, call.session);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Ends all watches of a connection.
+pub(crate) fn forget_watches(shared: &Shared, session: &mut Session) {
+    for (db, key) in session.watched.drain(..) {
+        shared.watches.remove(db, &key, &session.changed);
+    }
+    session.changed.store(false, Relaxed);
+}

@@ -1,0 +1,149 @@
+//! One client's connection: its socket, its buffers, its session.
+//!
+//! To follow a request: [`Connection::serve`] reads and executes, the event loop waits for
+//! durability once for all connections of its turn, [`Connection::flush`] writes the replies.
+
+mod output;
+mod serve;
+
+use std::io::{self, Read as _};
+
+use environment::Monotonic;
+use mio::net::TcpStream;
+
+use crate::client_memory::ClientMemory;
+use crate::gate::Pass;
+use crate::protocol::Parser;
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::stats::Tally;
+use output::Output;
+
+/// Memory that a connection keeps for its next request, in bytes; more is given back.
+const KEPT_BYTES: usize = 16 << 10;
+
+/// A connection. It belongs to one event loop.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    pub(crate) session: Session,
+    parser: Parser,
+    /// Received bytes of a command that is not whole yet.
+    input: Vec<u8>,
+    output: Output,
+    /// What of the clients' memory it is charged for.
+    charged: usize,
+    pub(crate) last_active: Monotonic,
+    /// The peer is gone, or must go: nothing can be sent any more.
+    pub(crate) is_gone: bool,
+    /// The peer has closed its end: read on until nothing is left, since no event will tell.
+    pub(crate) is_ending: bool,
+    /// It is among those that this turn serves.
+    pub(crate) is_listed: bool,
+}
+
+/// What an event loop lends to the connection that it serves.
+pub(crate) struct Worker<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) pass: Pass<'a>,
+    pub(crate) tally: &'a mut Tally,
+    pub(crate) scratch: &'a mut Vec<u8>,
+    /// Where a piece of input is read into.
+    pub(crate) piece: &'a mut [u8],
+    pub(crate) now: Monotonic,
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub(crate) fn new(stream: TcpStream, session: Session, now: Monotonic) -> Self {
+        Self {
+            stream,
+            session,
+            parser: Parser::default(),
+            input: Vec::new(),
+            output: Output::default(),
+            charged: 0,
+            last_active: now,
+            is_gone: false,
+            is_ending: false,
+            is_listed: false,
+        }
+    }
+
+    /// The socket, to be registered.
+    pub(crate) fn stream_mut(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Reads one piece of input and executes the commands in it. Their replies wait in the output.
+    /// Whether there may be more to read at once.
+    pub(crate) fn serve(&mut self, worker: &mut Worker<'_>) -> bool {
+        if self.session.closing || self.is_gone {
+            return false;
+        }
+        let len = match self.stream.read(worker.piece) {
+            Ok(0) => {
+                self.is_gone = true;
+                return false;
+            }
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return true,
+            Err(_) => {
+                self.is_gone = true;
+                return false;
+            }
+        };
+        worker.tally.input_bytes += len as u64;
+        self.last_active = worker.now;
+        self.execute(len, worker);
+        self.charge(&worker.shared.client_memory);
+        len == worker.piece.len() || self.is_ending
+    }
+
+    /// Whether replies wait to be sent.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.output.is_sent()
+    }
+
+    /// Makes errors of the replies that promised a write, since the promise cannot be kept.
+    pub(crate) fn break_promises(&mut self, error: &str) {
+        self.output.break_promises(error);
+    }
+
+    /// Sends what the socket takes; the durability of all promises has been reached.
+    pub(crate) fn flush(&mut self, shared: &Shared, tally: &mut Tally) {
+        if !self.is_gone && self.has_output() {
+            match self.output.send(&mut self.stream) {
+                Ok(len) => tally.output_bytes += len as u64,
+                Err(_) => self.is_gone = true,
+            }
+        }
+        self.charge(&shared.client_memory);
+    }
+
+    /// Whether it is to be dropped now.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_gone || self.session.closing && self.output.is_sent()
+    }
+
+    /// Charges the clients' memory for what the connection holds now.
+    pub(crate) fn charge(&mut self, memory: &ClientMemory) {
+        let bytes = self.input.capacity()
+            + self.output.memory_bytes()
+            + self.parser.memory_bytes()
+            + self.session.memory_bytes();
+        if bytes != self.charged {
+            memory.recharge(&mut self.charged, bytes);
+            let shown = &self.session.client.memory_bytes;
+            shown.store(bytes, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// Gives everything back to the server; the last thing done with a connection.
+    pub(crate) fn release(&mut self, shared: &Shared) {
+        crate::commands::transactions::forget_watches(shared, &mut self.session);
+        shared.client_memory.recharge(&mut self.charged, 0);
+        shared.clients.remove(self.session.client.id);
+    }
+}

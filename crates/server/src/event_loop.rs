@@ -1,0 +1,292 @@
+//! An event loop: a thread that owns connections and serves them in turns.
+//!
+//! One turn:
+//! 1. Wait for sockets that can be read or written, and for letters from other loops.
+//! 2. Enter the gate; read and execute one piece of input of every connection that has some.
+//! 3. Leave the gate, and wait *once* until the last write is as durable as asked. If that fails,
+//!    every reply of this turn that promised a write becomes an error.
+//! 4. Send the replies.
+//! 5. Now and then, disconnect who is idle or does not authenticate.
+//!
+//! # Invariants
+//! I1. No reply leaves before step 3: neither the acknowledgement of a write, nor a value that
+//!     somebody else has written and that a crash could still take back.
+
+mod accept;
+mod mailbox;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use environment::Monotonic;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+
+use crate::clients::Client;
+use crate::commands::failure::store_error;
+use crate::connection::{Connection, Worker};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::stats::Tally;
+pub(crate) use mailbox::{Letter, Mailbox};
+
+const LISTENER: Token = Token(usize::MAX);
+pub(crate) const LETTERS: Token = Token(usize::MAX - 1);
+
+/// Bytes read from one connection per turn: what pipelining clients send at once, and what fits a
+/// core's cache.
+const PIECE_BYTES: usize = 64 << 10;
+/// Sockets looked at per turn: replies of the first go out while the clients of the next prepare
+/// their requests.
+const EVENTS_MAX: usize = 256;
+/// Memory for building values that is kept from turn to turn.
+const SCRATCH_BYTES_KEPT: usize = 256 << 10;
+/// How often deadlines are looked at, and how long a quiet turn waits.
+const TICK: Duration = Duration::from_millis(500);
+
+/// An event loop's state.
+pub(crate) struct EventLoop {
+    shared: Arc<Shared>,
+    /// Its place among the loops; also its slot in the gate.
+    index: usize,
+    poll: Poll,
+    /// The first loop accepts for all.
+    listener: Option<TcpListener>,
+    /// An accept failed for want of something; try again at the next tick.
+    accept_again: bool,
+    next_loop: usize,
+    /// By token.
+    connections: Vec<Option<Box<Connection>>>,
+    free_tokens: Vec<usize>,
+    tally: Tally,
+    scratch: Vec<u8>,
+    piece: Vec<u8>,
+    last_tick: Monotonic,
+}
+
+impl EventLoop {
+    /// A loop that reads its letters by `poll`, which the mailbox at `index` wakes.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        index: usize,
+        poll: Poll,
+        listener: Option<TcpListener>,
+    ) -> io::Result<Self> {
+        let mut listener = listener;
+        if let Some(listener) = &mut listener {
+            poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+        }
+        let last_tick = shared.environment.now();
+        Ok(Self {
+            shared,
+            index,
+            poll,
+            listener,
+            accept_again: false,
+            next_loop: 0,
+            connections: Vec::new(),
+            free_tokens: Vec::new(),
+            tally: Tally::new(),
+            scratch: Vec::new(),
+            piece: vec![0; PIECE_BYTES],
+            last_tick,
+        })
+    }
+
+    /// Takes turns until the server is asked to stop.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        // Tokens to serve, and those that had more to read than one piece.
+        let (mut listed, mut more) = (Vec::new(), Vec::new());
+        while !self.shared.stop.is_asked() {
+            let wait = if more.is_empty() { TICK } else { Duration::ZERO };
+            match self.poll.poll(&mut events, Some(wait)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result?,
+            }
+            listed.append(&mut more);
+            self.sort(&events, &mut listed);
+            self.serve(&listed, &mut more);
+            self.settle(&listed);
+            self.send(&listed);
+            listed.clear();
+            self.tick();
+            self.shared.stats.add(&mut self.tally);
+            self.scratch.clear();
+            self.scratch.shrink_to(SCRATCH_BYTES_KEPT);
+        }
+        for connection in self.connections.iter_mut().flatten() {
+            connection.release(&self.shared);
+        }
+        Ok(())
+    }
+
+    /// Lists the connections that events concern, and handles the others' events.
+    fn sort(&mut self, events: &Events, listed: &mut Vec<usize>) {
+        for event in events {
+            match event.token() {
+                LISTENER => self.accept(),
+                LETTERS => self.read_letters(listed),
+                Token(token) => {
+                    if event.is_read_closed() || event.is_error() {
+                        self.note_ending(token);
+                    }
+                    self.list(token, listed);
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, token: usize, listed: &mut Vec<usize>) {
+        if let Some(Some(connection)) = self.connections.get_mut(token)
+            && !connection.is_listed
+        {
+            connection.is_listed = true;
+            listed.push(token);
+        }
+    }
+
+    fn note_ending(&mut self, token: usize) {
+        if let Some(Some(connection)) = self.connections.get_mut(token) {
+            connection.is_ending = true;
+        }
+    }
+
+    /// Step 2. A connection that may have more to read goes to `more`.
+    fn serve(&mut self, listed: &[usize], more: &mut Vec<usize>) {
+        if listed.is_empty() {
+            return;
+        }
+        let mut worker = Worker {
+            shared: &self.shared,
+            pass: self.shared.gate.enter(self.index),
+            tally: &mut self.tally,
+            scratch: &mut self.scratch,
+            piece: &mut self.piece,
+            now: self.shared.environment.now(),
+        };
+        for &token in listed {
+            if let Some(Some(connection)) = self.connections.get_mut(token) {
+                connection.is_listed = connection.serve(&mut worker);
+                if connection.is_listed {
+                    more.push(token);
+                }
+            }
+        }
+    }
+
+    /// Step 3.
+    fn settle(&mut self, listed: &[usize]) {
+        let is_due = |token: &usize| {
+            self.connections.get(*token).and_then(Option::as_ref).is_some_and(|c| c.has_output())
+        };
+        if !listed.iter().any(is_due) {
+            return;
+        }
+        if let Err(error) = self.shared.store.wait(self.shared.store.last()) {
+            let text = store_error(&error);
+            for &token in listed {
+                if let Some(Some(connection)) = self.connections.get_mut(token) {
+                    connection.break_promises(&text);
+                }
+            }
+        }
+    }
+
+    /// Step 4.
+    fn send(&mut self, listed: &[usize]) {
+        for &token in listed {
+            let Some(slot) = self.connections.get_mut(token) else { continue };
+            let Some(connection) = slot else { continue };
+            connection.flush(&self.shared, &mut self.tally);
+            if connection.is_over() {
+                self.drop_connection(token);
+            }
+        }
+    }
+
+    fn drop_connection(&mut self, token: usize) {
+        let Some(slot) = self.connections.get_mut(token) else { return };
+        if let Some(mut connection) = slot.take() {
+            // The socket closes when it is dropped, so a failure to deregister changes nothing.
+            let _ = self.poll.registry().deregister(connection.stream_mut());
+            connection.release(&self.shared);
+            self.free_tokens.push(token);
+        }
+    }
+
+    fn read_letters(&mut self, listed: &mut Vec<usize>) {
+        for letter in self.shared.mailboxes[self.index].take() {
+            match letter {
+                Letter::Connection(stream) => self.adopt(stream),
+                Letter::Disconnect { token, id } => {
+                    if let Some(Some(connection)) = self.connections.get_mut(token)
+                        && connection.session.client.id == id
+                    {
+                        connection.session.closing = true;
+                        self.list(token, listed);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a connection into this loop.
+    fn adopt(&mut self, mut stream: TcpStream) {
+        let token = self.free_tokens.pop().unwrap_or(self.connections.len());
+        let registry = self.poll.registry();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let registered = registry.register(&mut stream, Token(token), both);
+        let addresses = stream.peer_addr().and_then(|peer| Ok((peer, stream.local_addr()?)));
+        let (Ok(()), Ok(addresses)) = (registered, addresses) else {
+            // The peer is gone again, or no descriptor is to be had for it.
+            self.shared.clients.forget_admitted();
+            if token < self.connections.len() {
+                self.free_tokens.push(token);
+            }
+            return;
+        };
+        let now = self.shared.environment.now();
+        let id = self.shared.clients.next_id();
+        let client = Arc::new(Client::new(id, addresses, now, (self.index, token)));
+        self.shared.clients.add(&client);
+        let random = self.shared.environment.seed().child(id).stream("session");
+        let needs_password = self.shared.settings.needs_password();
+        let session = Session::new(client, !needs_password, random);
+        let connection = Some(Box::new(Connection::new(stream, session, now)));
+        match self.connections.get_mut(token) {
+            Some(slot) => *slot = connection,
+            None => self.connections.push(connection),
+        }
+    }
+
+    /// Step 5.
+    fn tick(&mut self) {
+        let now = self.shared.environment.now();
+        if now - self.last_tick < TICK {
+            return;
+        }
+        self.last_tick = now;
+        if std::mem::take(&mut self.accept_again) {
+            self.accept();
+        }
+        let idle_s = self.shared.settings.idle_timeout_s.load(Relaxed);
+        let auth_deadline = self.shared.options.auth_deadline;
+        let overdue: Vec<usize> = (0..self.connections.len())
+            .filter(|&token| {
+                self.connections[token].as_ref().is_some_and(|connection| {
+                    let session = &connection.session;
+                    session.client.last_active.store(connection.last_active.as_nanos(), Relaxed);
+                    let is_idle =
+                        idle_s > 0 && now - connection.last_active >= Duration::from_secs(idle_s);
+                    let is_stranger =
+                        !session.authenticated && now - session.client.since >= auth_deadline;
+                    is_idle || is_stranger
+                })
+            })
+            .collect();
+        overdue.into_iter().for_each(|token| self.drop_connection(token));
+    }
+}

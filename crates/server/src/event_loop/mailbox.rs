@@ -1,0 +1,50 @@
+//! What loops tell each other.
+
+use std::io;
+
+use mio::net::TcpStream;
+use mio::{Poll, Waker};
+use parking_lot::Mutex;
+
+use super::LETTERS;
+
+/// A message to a loop.
+#[derive(Debug)]
+pub(crate) enum Letter {
+    /// A connection that was accepted for it.
+    Connection(TcpStream),
+    /// End this connection, if the token still stands for this client.
+    Disconnect { token: usize, id: u64 },
+}
+
+/// Where a loop gets its letters.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    letters: Mutex<Vec<Letter>>,
+    waker: Waker,
+}
+
+impl Mailbox {
+    /// The mailbox of the loop that polls `poll`.
+    pub(crate) fn new(poll: &Poll) -> io::Result<Self> {
+        let waker = Waker::new(poll.registry(), LETTERS)?;
+        Ok(Self { letters: Mutex::default(), waker })
+    }
+
+    /// Sends a letter.
+    pub(crate) fn send(&self, letter: Letter) {
+        self.letters.lock().push(letter);
+        self.wake();
+    }
+
+    /// Wakes the loop.
+    pub(crate) fn wake(&self) {
+        // It fails only when the loop's poll is gone, and with it the loop.
+        let _ = self.waker.wake();
+    }
+
+    /// All letters that are there.
+    pub(crate) fn take(&self) -> Vec<Letter> {
+        std::mem::take(&mut self.letters.lock())
+    }
+}

@@ -1,0 +1,132 @@
+//! The metrics page: `GET /metrics` over HTTP, in Prometheus's text format.
+//!
+//! One thread answers one request after the other, each within a deadline, so that a slow or
+//! hostile reader delays other readers of metrics and nobody else.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::shared::Shared;
+
+/// Bytes of a request's head.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Time to send a request, and to take the answer.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// How often the wish to stop is looked at.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The page's server.
+pub(crate) struct MetricsPage {
+    shared: Arc<Shared>,
+    poll: Poll,
+    listener: TcpListener,
+}
+
+impl MetricsPage {
+    /// A page that is served on `listener`.
+    pub(crate) fn new(shared: Arc<Shared>, mut listener: TcpListener) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, Token(0), Interest::READABLE)?;
+        Ok(Self { shared, poll, listener })
+    }
+
+    /// Answers until the server stops.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(4);
+        while !self.shared.stop.is_asked() {
+            match self.poll.poll(&mut events, Some(TICK)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result?,
+            }
+            while let Ok((stream, _)) = self.listener.accept() {
+                if self.shared.stop.is_asked() {
+                    break;
+                }
+                // A reader that went away is no failure of ours.
+                let _ = self.answer(stream.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_write_timeout(Some(DEADLINE))?;
+        let (status, body) = match self.read_request(&mut stream)? {
+            Request::Metrics => {
+                let shared = &self.shared;
+                shared.store.refresh_metrics();
+                let (connected, memory) = (shared.clients.count(), shared.client_memory.used());
+                ("200 OK", shared.stats.render_prometheus(connected, memory))
+            }
+            Request::Other => ("404 Not Found", "only /metrics is here\n".to_owned()),
+            Request::WrongMethod => ("405 Method Not Allowed", "only GET is known\n".to_owned()),
+            Request::Malformed => ("400 Bad Request", "that is no HTTP request\n".to_owned()),
+        };
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(body.as_bytes())
+    }
+
+    /// Reads a request's head; each read may take the deadline, all together twice that.
+    fn read_request(&self, stream: &mut TcpStream) -> io::Result<Request> {
+        let begun = self.shared.environment.now();
+        let mut head = Vec::new();
+        let mut piece = [0; 1024];
+        loop {
+            let request = parse(&head);
+            if let Some(request) = request {
+                return Ok(request);
+            }
+            let len = stream.read(&mut piece)?;
+            head.extend_from_slice(piece.get(..len).unwrap_or_default());
+            if len == 0
+                || head.len() > REQUEST_BYTES_MAX
+                || self.shared.environment.now() - begun > DEADLINE
+            {
+                return Ok(Request::Malformed);
+            }
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    Metrics,
+    Other,
+    WrongMethod,
+    Malformed,
+}
+
+/// What `head` asks for, once it is whole.
+fn parse(head: &[u8]) -> Option<Request> {
+    let mut headers = [httparse::EMPTY_HEADER; 64];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(head) {
+        Ok(httparse::Status::Partial) => None,
+        Err(_) => Some(Request::Malformed),
+        Ok(httparse::Status::Complete(_)) => {
+            let path = request.path.unwrap_or_default();
+            let path = path.split('?').next().unwrap_or_default();
+            Some(match (request.method, path) {
+                (Some("GET"), "/metrics") => Request::Metrics,
+                (Some("GET"), _) => Request::Other,
+                _ => Request::WrongMethod,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

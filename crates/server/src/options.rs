@@ -1,0 +1,88 @@
+//! What a server is told when it starts.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+pub use thermocline::Durability;
+
+/// How a server serves. Plain values; [`crate::Server::start`] checks them.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where clients connect. Default 127.0.0.1:6379; port 0 takes a free one. An address other
+    /// than loopback wants a [`Options::password`].
+    pub listen: SocketAddr,
+    /// Where `GET /metrics` is answered; `None` (the default) answers nowhere. It has no
+    /// authentication, so keep it on loopback or behind something that has.
+    pub metrics: Option<SocketAddr>,
+    /// What clients must give to AUTH before anything else. Default none.
+    pub password: Option<Secret>,
+    /// How durable a write is before its reply goes out. Default `Flushed`: in the kernel.
+    pub durability: Durability,
+    /// Threads that serve clients. Default: one per core, at most 4.
+    pub threads: usize,
+    /// Clients at once. Default 10,000.
+    pub clients_max: usize,
+    /// Seconds without a command after which a client is disconnected; 0 (the default) is never.
+    pub idle_timeout_s: u64,
+    /// How long a client may take to authenticate, where a password is set. Default 10 s.
+    pub auth_deadline: Duration,
+    /// Largest argument, and so the largest value, in bytes. Default 64 MiB.
+    pub value_bytes_max: usize,
+    /// Output that one client may leave unread, in bytes, before it is disconnected. Default
+    /// 256 MiB.
+    pub output_bytes_max: usize,
+    /// Memory that all clients together may take for what they send and have not read, in bytes.
+    /// Default 1 GiB. Above it, new clients and commands are refused.
+    pub client_memory_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 6379)),
+            metrics: None,
+            password: None,
+            durability: Durability::Flushed,
+            threads: cores.min(4),
+            clients_max: 10_000,
+            idle_timeout_s: 0,
+            auth_deadline: Duration::from_secs(10),
+            value_bytes_max: 64 << 20,
+            output_bytes_max: 256 << 20,
+            client_memory_bytes: 1 << 30,
+        }
+    }
+}
+
+/// Most arguments in one command.
+pub(crate) const ARGS_MAX: usize = 1 << 20;
+
+/// Text that is shown to nobody.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `text`. An empty one is no secret: use `None`.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Whether `guess` is the secret, in time that depends on the lengths alone.
+    pub(crate) fn is(&self, guess: &[u8]) -> bool {
+        use subtle::ConstantTimeEq;
+        bool::from(self.0.as_bytes().ct_eq(guess))
+    }
+
+    /// Whether nothing is kept secret.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}

@@ -1,0 +1,86 @@
+//! The arguments of one command, as places in the bytes that were received.
+
+/// Where an argument lies, counted from the command's first byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+/// A command's arguments, its name first. Borrowed, and free to copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Args<'a> {
+    bytes: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// The arguments that lie at `spans` of `bytes`.
+    pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
+        Self { bytes, spans }
+    }
+
+    /// How many there are, the name counted.
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Argument `index` (0 is the name), or an empty one if there is none: the dispatcher has
+    /// checked the arity, so a handler asks only for what is there.
+    pub(crate) fn at(&self, index: usize) -> &'a [u8] {
+        self.get(index).unwrap_or_default()
+    }
+
+    /// Argument `index`, if there is one.
+    pub(crate) fn get(&self, index: usize) -> Option<&'a [u8]> {
+        let span = self.spans.get(index)?;
+        let start = span.start as usize;
+        self.bytes.get(start..start + span.len as usize)
+    }
+
+    /// The arguments from `first` on.
+    pub(crate) fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let all = *self;
+        (first.min(all.len())..all.len()).map(move |index| all.at(index))
+    }
+
+    /// Whether argument `index` is `word`, in any case.
+    pub(crate) fn is(&self, index: usize, word: &str) -> bool {
+        self.at(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+}
+
+/// Arguments that outlive the buffer they came in, for a queued command.
+#[derive(Debug)]
+pub(crate) struct OwnedArgs {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl OwnedArgs {
+    /// A copy of `args`.
+    pub(crate) fn copy(args: Args<'_>) -> Self {
+        let total = args.from(0).map(<[u8]>::len).sum();
+        let mut copy = Self { bytes: Vec::with_capacity(total), spans: Vec::new() };
+        for arg in args.from(0) {
+            copy.push(arg);
+        }
+        copy
+    }
+
+    fn push(&mut self, arg: &[u8]) {
+        // A command is bounded far below 4 GiB (`Bounds::COMMAND_BYTES_MAX`).
+        self.spans.push(Span { start: self.bytes.len() as u32, len: arg.len() as u32 });
+        self.bytes.extend_from_slice(arg);
+    }
+
+    /// The arguments.
+    pub(crate) fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.spans)
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.spans.capacity() * size_of::<Span>()
+    }
+}

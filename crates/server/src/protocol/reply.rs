@@ -1,0 +1,117 @@
+//! The reply writer: RESP2 or RESP3 bytes, appended to a connection's output.
+
+/// Appends replies to `out`, in the protocol version that the client chose.
+#[derive(Debug)]
+pub(crate) struct Reply<'a> {
+    out: &'a mut Vec<u8>,
+    resp3: bool,
+}
+
+impl<'a> Reply<'a> {
+    /// A writer behind what `out` holds.
+    pub(crate) fn new(out: &'a mut Vec<u8>, resp3: bool) -> Self {
+        Self { out, resp3 }
+    }
+
+    /// A writer to the same output, for as long as this one waits.
+    pub(crate) fn reborrow(&mut self) -> Reply<'_> {
+        Reply { out: self.out, resp3: self.resp3 }
+    }
+
+    /// The same output, in the version that a `HELLO` has just chosen.
+    pub(crate) fn set_resp3(&mut self, resp3: bool) {
+        self.resp3 = resp3;
+    }
+
+    /// How many bytes of output there are: a place to [`Self::rewind`] to.
+    pub(crate) fn mark(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Drops what was written since `mark`.
+    pub(crate) fn rewind(&mut self, mark: usize) {
+        self.out.truncate(mark);
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.push(kind);
+        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn count(&mut self, kind: u8, count: usize) {
+        let mut digits = itoa::Buffer::new();
+        self.line(kind, digits.format(count).as_bytes());
+    }
+
+    /// `+OK`.
+    pub(crate) fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A status line; `text` holds no line break.
+    pub(crate) fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error, `CODE what is wrong`. Line breaks become spaces: the text may quote a client.
+    pub(crate) fn error(&mut self, text: &str) {
+        self.out.push(b'-');
+        self.out.extend(text.bytes().map(|byte| if byte < b' ' { b' ' } else { byte }));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer.
+    pub(crate) fn integer(&mut self, value: i64) {
+        let mut digits = itoa::Buffer::new();
+        self.line(b':', digits.format(value).as_bytes());
+    }
+
+    /// A count as an integer.
+    pub(crate) fn length(&mut self, value: usize) {
+        self.integer(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+
+    /// A string of bytes.
+    pub(crate) fn bulk(&mut self, bytes: &[u8]) {
+        self.count(b'$', bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Text of several lines: a verbatim string in RESP3.
+    pub(crate) fn text(&mut self, text: &str) {
+        if !self.resp3 {
+            return self.bulk(text.as_bytes());
+        }
+        self.count(b'=', text.len() + 4);
+        self.out.extend_from_slice(b"txt:");
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// No value.
+    pub(crate) fn nil(&mut self) {
+        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// No array, what an aborted EXEC answers.
+    pub(crate) fn nil_array(&mut self) {
+        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    /// The head of an array of `count` replies, which follow.
+    pub(crate) fn array(&mut self, count: usize) {
+        self.count(b'*', count);
+    }
+
+    /// The head of a map of `count` pairs, which follow; in RESP2 a flat array.
+    pub(crate) fn map(&mut self, count: usize) {
+        if self.resp3 { self.count(b'%', count) } else { self.count(b'*', count * 2) }
+    }
+
+    /// The head of a set of `count` replies, which follow.
+    pub(crate) fn set(&mut self, count: usize) {
+        self.count(if self.resp3 { b'~' } else { b'*' }, count);
+    }
+}

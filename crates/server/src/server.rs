@@ -1,0 +1,289 @@
+//! The running server: its threads from start to stop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use environment::{Environment, JoinHandle};
+use mio::Poll;
+use parking_lot::Mutex;
+use rand::Rng as _;
+use telemetry::Registry;
+use thermocline::Db;
+
+use crate::client_memory::ClientMemory;
+use crate::clients::Clients;
+use crate::event_loop::{EventLoop, Mailbox};
+use crate::gate::Gate;
+use crate::metrics::MetricsPage;
+use crate::options::Options;
+use crate::scan_cursors::ScanCursors;
+use crate::shared::{Settings, Shared, Stop};
+use crate::stats::Stats;
+use crate::store::Durable;
+use crate::store::database::Database;
+use crate::sweeper::Sweeper;
+use crate::watch::Watches;
+
+/// Why a server did not start, or did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Clients from elsewhere could come in unasked.
+    #[error(
+        "refusing to listen on {addr} without a password: set one, or listen on a loopback \
+         address (127.0.0.1 or ::1)"
+    )]
+    NoPassword {
+        /// The address.
+        addr: SocketAddr,
+    },
+    /// A password that keeps nobody out.
+    #[error("the password is empty: leave it out to serve without one")]
+    EmptyPassword,
+    /// A number of threads that cannot serve.
+    #[error("{threads} threads cannot serve: between 1 and 64 can")]
+    Threads {
+        /// The number asked for.
+        threads: usize,
+    },
+    /// The address cannot be had.
+    #[error("cannot listen on {addr}: {cause}")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// The operating system refused a thread or a poll.
+    #[error("cannot run the server: {0}")]
+    System(#[from] io::Error),
+    /// The store could not make its data durable at the end.
+    #[error("the store failed when the server stopped: {0}")]
+    Store(String),
+    /// A thread of the server panicked.
+    #[error("thread {0} of the server panicked")]
+    Panicked(String),
+}
+
+/// A running server. Dropping it stops it.
+pub struct Server {
+    shared: Arc<Shared>,
+    metrics_addr: Option<SocketAddr>,
+    threads: Mutex<Vec<(String, JoinHandle<io::Result<()>>)>>,
+}
+
+impl Server {
+    /// Serves `db` to Redis clients. Returns once it listens; counts into the database's registry.
+    ///
+    /// The database stays open when the server stops; syncing in the background is the database's
+    /// own ([`thermocline::Options::sync_interval`]).
+    ///
+    /// ```no_run
+    /// use std::io::{Read as _, Write as _};
+    /// use std::net::{SocketAddr, TcpStream};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path();
+    /// let env = environment::Environment::real();
+    /// let db = thermocline::Db::open(path, thermocline::Options::default())?;
+    /// let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    /// let options = thermocline_server::Options { listen, ..Default::default() };
+    /// let server = thermocline_server::Server::start(&db, options, env)?;
+    ///
+    /// let mut client = TcpStream::connect(server.addr())?;
+    /// client.write_all(b"SET greeting hello\r\nGET greeting\r\n")?;
+    /// let mut replies = [0; 16];
+    /// client.read_exact(&mut replies)?;
+    /// assert_eq!(&replies, b"+OK\r\n$5\r\nhello\r\n");
+    ///
+    /// server.stop();
+    /// server.wait()?;
+    /// db.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Options that would not serve, or would serve everybody; an address that cannot be had.
+    pub fn start(db: &Db, options: Options, environment: Environment) -> Result<Self, Error> {
+        let store = Arc::new(Database::new(db, options.durability));
+        Self::start_on(store, options, environment, db.telemetry().clone())
+    }
+
+    /// Serves `store`.
+    pub(crate) fn start_on(
+        store: Arc<dyn Durable>,
+        options: Options,
+        environment: Environment,
+        registry: Registry,
+    ) -> Result<Self, Error> {
+        check(&options)?;
+        let listen = |addr| listen(addr).map_err(|cause| Error::Listen { addr, cause });
+        let listener = listen(options.listen)?;
+        let metrics_listener = options.metrics.map(listen).transpose()?;
+        let addr = listener.local_addr()?;
+        let polls: Vec<Poll> =
+            (0..options.threads).map(|_| Poll::new()).collect::<io::Result<_>>()?;
+        let mailboxes = polls.iter().map(Mailbox::new).collect::<io::Result<_>>()?;
+        let mut random = environment.random("run id");
+        let run_id = format!("{:016x}{:016x}{:08x}", random.next_u64(), random.next_u64(), 0);
+        let shared = Arc::new(Shared {
+            store,
+            settings: Settings::new(&options),
+            // The sweeper has the slot behind the loops'.
+            gate: Gate::new(options.threads + 1),
+            watches: Watches::default(),
+            cursors: ScanCursors::default(),
+            clients: Clients::default(),
+            client_memory: ClientMemory::new(options.client_memory_bytes),
+            stats: Stats::new(registry),
+            mailboxes,
+            addr,
+            started: environment.now(),
+            run_id,
+            last_save_s: AtomicU64::new(environment.wall().as_secs()),
+            expiries_written: AtomicU64::new(0),
+            stop: Stop::default(),
+            environment,
+            options,
+        });
+        let metrics_addr = metrics_listener.as_ref().map(|l| l.local_addr()).transpose()?;
+        let server = Self { shared, metrics_addr, threads: Mutex::default() };
+        server.start_threads(polls, listener, metrics_listener)?;
+        Ok(server)
+    }
+
+    fn start_threads(
+        &self,
+        polls: Vec<Poll>,
+        listener: mio::net::TcpListener,
+        metrics_listener: Option<mio::net::TcpListener>,
+    ) -> Result<(), Error> {
+        let mut listener = Some(listener);
+        for (index, poll) in polls.into_iter().enumerate() {
+            let shared = Arc::clone(&self.shared);
+            let turns = EventLoop::new(shared, index, poll, listener.take())?;
+            self.spawn(format!("serve-{index}"), move || turns.run())?;
+        }
+        let sweeper = Sweeper::new(Arc::clone(&self.shared));
+        self.spawn("sweep".to_owned(), move || sweeper.run())?;
+        if let Some(listener) = metrics_listener {
+            let page = MetricsPage::new(Arc::clone(&self.shared), listener)?;
+            self.spawn("metrics".to_owned(), move || page.run())?;
+        }
+        Ok(())
+    }
+
+    /// Starts a thread; if it ends, however it ends, the server does.
+    fn spawn(
+        &self,
+        name: String,
+        work: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let stopper = StopOnDrop(Arc::clone(&self.shared));
+        let thread = self.shared.environment.spawn(&name, move || {
+            let stopper = stopper;
+            let result = work();
+            drop(stopper);
+            result
+        })?;
+        self.threads.lock().push((name, thread));
+        Ok(())
+    }
+
+    /// Where clients connect.
+    pub fn addr(&self) -> SocketAddr {
+        self.shared.addr
+    }
+
+    /// Where `GET /metrics` is answered, if anywhere.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_addr
+    }
+
+    /// Asks the server to stop; [`Self::wait`] returns soon after. May be called from any thread.
+    pub fn stop(&self) {
+        self.shared.ask_to_stop();
+    }
+
+    /// A handle by which another thread can stop the server.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
+    /// Blocks until the server has stopped (by [`Self::stop`], by a client's SHUTDOWN, or because
+    /// a thread failed), and everything acknowledged is on the device.
+    ///
+    /// # Errors
+    /// A thread failed or panicked, or the store could not sync.
+    pub fn wait(&self) -> Result<(), Error> {
+        while !self.shared.stop.wait_for(Duration::from_secs(3600)) {}
+        self.shared.ask_to_stop();
+        let mut result = Ok(());
+        for (name, thread) in std::mem::take(&mut *self.threads.lock()) {
+            let ended = match thread.join() {
+                Ok(ended) => ended.map_err(Error::System),
+                Err(_) => Err(Error::Panicked(name)),
+            };
+            result = result.and(ended);
+        }
+        let saved = self.shared.store.save();
+        result.and(saved.map_err(|error| Error::Store(error.to_string())))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        // Whoever wants to know how it ended has called `wait`.
+        let _ = self.wait();
+    }
+}
+
+/// Stops a server from anywhere, a signal's thread for instance. Cheap to clone.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Asks the server to stop.
+    pub fn stop(&self) {
+        self.0.ask_to_stop();
+    }
+}
+
+/// Stops the server when the thread that holds it ends, by a panic too.
+struct StopOnDrop(Arc<Shared>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.ask_to_stop();
+    }
+}
+
+/// Refuses options that would not serve, or would serve everybody.
+fn check(options: &Options) -> Result<(), Error> {
+    match &options.password {
+        Some(secret) if secret.is_empty() => return Err(Error::EmptyPassword),
+        None if !options.listen.ip().is_loopback() => {
+            return Err(Error::NoPassword { addr: options.listen });
+        }
+        _ => {}
+    }
+    if !(1..=64).contains(&options.threads) {
+        return Err(Error::Threads { threads: options.threads });
+    }
+    Ok(())
+}
+
+/// A listening socket.
+fn listen(addr: SocketAddr) -> io::Result<mio::net::TcpListener> {
+    /// Connections that may wait to be accepted; the kernel caps it at its own limit.
+    const BACKLOG: i32 = 1024;
+    use socket2::{Domain, Socket, Type};
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(mio::net::TcpListener::from_std(socket.into()))
+}

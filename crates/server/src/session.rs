@@ -1,0 +1,102 @@
+//! What a connection remembers between commands.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use environment::Random;
+use rand::Rng as _;
+
+use crate::clients::Client;
+use crate::protocol::Args;
+use crate::protocol::args::OwnedArgs;
+use crate::store::DbIndex;
+use crate::watch::Changed;
+
+/// Whether replies go out (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyMode {
+    On,
+    Off,
+    /// The command at hand asked that the next one's reply be skipped.
+    SkipNext,
+    /// The command at hand is that next one.
+    Skip,
+}
+
+/// A connection's state.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: Arc<Client>,
+    pub(crate) db: DbIndex,
+    pub(crate) resp3: bool,
+    pub(crate) authenticated: bool,
+    pub(crate) reply_mode: ReplyMode,
+    /// The commands since MULTI.
+    pub(crate) queue: Option<Queue>,
+    pub(crate) watched: Vec<(DbIndex, Vec<u8>)>,
+    pub(crate) changed: Changed,
+    /// Close once the replies so far are out.
+    pub(crate) closing: bool,
+    /// Index of the last command in the table.
+    pub(crate) last_command: u16,
+    random: Random,
+}
+
+impl Session {
+    /// The state of a connection that has just been opened.
+    pub(crate) fn new(client: Arc<Client>, authenticated: bool, random: Random) -> Self {
+        Self {
+            client,
+            db: 0,
+            resp3: false,
+            authenticated,
+            reply_mode: ReplyMode::On,
+            queue: None,
+            watched: Vec::new(),
+            changed: Changed::default(),
+            closing: false,
+            last_command: u16::MAX,
+            random,
+        }
+    }
+
+    /// A random number below `count`; 0 where that is 0.
+    pub(crate) fn pick(&mut self, count: usize) -> usize {
+        (self.random.next_u64() % count.max(1) as u64) as usize
+    }
+
+    /// Shows others what changed (CLIENT LIST).
+    pub(crate) fn publish(&self) {
+        let client = &self.client;
+        client.db.store(self.db, Relaxed);
+        client.resp3.store(self.resp3, Relaxed);
+        client.last_command.store(self.last_command, Relaxed);
+        client.in_multi.store(self.queue.is_some(), Relaxed);
+        client.queued.store(self.queue.as_ref().map_or(0, |queue| queue.commands.len()), Relaxed);
+    }
+
+    /// Bytes of memory that queued commands and watched keys take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let watched = self.watched.iter().map(|(_, key)| key.capacity() + 64).sum::<usize>();
+        watched + self.queue.as_ref().map_or(0, |queue| queue.memory_bytes)
+    }
+}
+
+/// The commands between MULTI and EXEC.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// Index in the table, and arguments.
+    pub(crate) commands: Vec<(usize, OwnedArgs)>,
+    /// Whether a command was refused, so that EXEC must be.
+    pub(crate) is_broken: bool,
+    memory_bytes: usize,
+}
+
+impl Queue {
+    /// Queues a command.
+    pub(crate) fn push(&mut self, index: usize, args: Args<'_>) {
+        let args = OwnedArgs::copy(args);
+        self.memory_bytes += args.memory_bytes() + size_of::<(usize, OwnedArgs)>();
+        self.commands.push((index, args));
+    }
+}

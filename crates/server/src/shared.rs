@@ -1,0 +1,106 @@
+//! What all threads of a server share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use environment::{Environment, Monotonic};
+use parking_lot::{Mutex, RwLock};
+
+use crate::client_memory::ClientMemory;
+use crate::clients::Clients;
+use crate::event_loop::Mailbox;
+use crate::gate::Gate;
+use crate::options::{Options, Secret};
+use crate::scan_cursors::ScanCursors;
+use crate::stats::Stats;
+use crate::store::Durable;
+use crate::watch::Watches;
+
+/// The server behind its connections. One per [`crate::Server`].
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Durable>,
+    pub(crate) environment: Environment,
+    /// What the server was started with.
+    pub(crate) options: Options,
+    /// What of it CONFIG SET may change.
+    pub(crate) settings: Settings,
+    pub(crate) gate: Gate,
+    pub(crate) watches: Watches,
+    pub(crate) cursors: ScanCursors,
+    pub(crate) clients: Clients,
+    pub(crate) client_memory: ClientMemory,
+    pub(crate) stats: Stats,
+    pub(crate) mailboxes: Vec<Mailbox>,
+    pub(crate) addr: SocketAddr,
+    pub(crate) started: Monotonic,
+    pub(crate) run_id: String,
+    /// Wall seconds of the last SAVE that succeeded.
+    pub(crate) last_save_s: AtomicU64,
+    /// Keys written with an expiry, ever; it wakes the sweeper.
+    pub(crate) expiries_written: AtomicU64,
+    pub(crate) stop: Stop,
+}
+
+/// Settings that change while the server runs.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) password: RwLock<Option<Secret>>,
+    pub(crate) clients_max: AtomicUsize,
+    pub(crate) idle_timeout_s: AtomicU64,
+    pub(crate) value_bytes_max: AtomicUsize,
+    pub(crate) output_bytes_max: AtomicUsize,
+}
+
+impl Settings {
+    /// The settings that `options` begin with.
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            password: RwLock::new(options.password.clone()),
+            clients_max: AtomicUsize::new(options.clients_max),
+            idle_timeout_s: AtomicU64::new(options.idle_timeout_s),
+            value_bytes_max: AtomicUsize::new(options.value_bytes_max),
+            output_bytes_max: AtomicUsize::new(options.output_bytes_max),
+        }
+    }
+
+    /// Whether clients must authenticate.
+    pub(crate) fn needs_password(&self) -> bool {
+        self.password.read().is_some()
+    }
+}
+
+/// The wish to end, and who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    asked: AtomicBool,
+    lock: Mutex<()>,
+    changed: parking_lot::Condvar,
+}
+
+impl Stop {
+    /// Whether the server is to end.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Relaxed)
+    }
+
+    /// Blocks until [`Shared::ask_to_stop`], or for `timeout`; whether it was asked.
+    pub(crate) fn wait_for(&self, timeout: std::time::Duration) -> bool {
+        let mut guard = self.lock.lock();
+        if !self.is_asked() {
+            self.changed.wait_for(&mut guard, timeout);
+        }
+        self.is_asked()
+    }
+}
+
+impl Shared {
+    /// Asks every thread to end.
+    pub(crate) fn ask_to_stop(&self) {
+        let guard = self.stop.lock.lock();
+        self.stop.asked.store(true, Relaxed);
+        drop(guard);
+        self.stop.changed.notify_all();
+        self.mailboxes.iter().for_each(Mailbox::wake);
+    }
+}

@@ -1,0 +1,234 @@
+//! What the server counts, in the telemetry registry.
+//!
+//! # Concurrency
+//! Loops count in plain numbers of their own ([`Tally`]) and add them here once per turn; readers
+//! see figures that are at most a turn old.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use telemetry::{Counter, Gauge, Histogram, Registry, Unit};
+
+use crate::commands::COMMANDS;
+use crate::store::DB_COUNT;
+
+/// One command in this many is timed: reading the clock for each would cost a few percent.
+pub(crate) const LATENCY_SAMPLE: u64 = 16;
+
+/// Calls of one command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Calls {
+    /// Those that ran.
+    pub(crate) calls: u64,
+    /// Those of them that answered an error.
+    pub(crate) failed: u64,
+    /// Those that were refused before they ran.
+    pub(crate) rejected: u64,
+}
+
+/// Figures that a loop gathers for itself before it adds them to the others'.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    commands: Vec<Calls>,
+    /// Indexes of `commands` that changed.
+    changed: Vec<usize>,
+    pub(crate) executed: u64,
+    pub(crate) input_bytes: u64,
+    pub(crate) output_bytes: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) expired: u64,
+    pub(crate) errors: u64,
+}
+
+impl Tally {
+    /// No figures yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            commands: vec![Calls::default(); COMMANDS.len()],
+            changed: Vec::new(),
+            executed: 0,
+            input_bytes: 0,
+            output_bytes: 0,
+            hits: 0,
+            misses: 0,
+            expired: 0,
+            errors: 0,
+        }
+    }
+
+    /// The figures of command `index`, to be added to.
+    #[inline]
+    pub(crate) fn command(&mut self, index: usize) -> &mut Calls {
+        let calls = &mut self.commands[index];
+        if calls.calls == 0 && calls.rejected == 0 && calls.failed == 0 {
+            self.changed.push(index);
+        }
+        calls
+    }
+}
+
+/// A counter that CONFIG RESETSTAT sets back for INFO, and that goes on for `/metrics`.
+#[derive(Debug)]
+pub(crate) struct Total {
+    counter: Counter,
+    at_reset: AtomicU64,
+}
+
+impl Total {
+    fn new(registry: &Registry, name: &str, help: &'static str) -> Self {
+        Self { counter: registry.counter(name, help), at_reset: AtomicU64::new(0) }
+    }
+
+    /// Counts `n` more.
+    pub(crate) fn add(&self, n: u64) {
+        if n > 0 {
+            self.counter.add(n);
+        }
+    }
+
+    /// The count since the last reset.
+    pub(crate) fn get(&self) -> u64 {
+        self.counter.get().saturating_sub(self.at_reset.load(Relaxed))
+    }
+
+    fn reset(&self) {
+        self.at_reset.store(self.counter.get(), Relaxed);
+    }
+}
+
+/// One command's metrics, made when it is first called.
+#[derive(Debug)]
+pub(crate) struct CommandMetrics {
+    pub(crate) calls: Total,
+    pub(crate) failed: Total,
+    pub(crate) rejected: Total,
+    pub(crate) latency: Histogram,
+}
+
+/// The figures of the whole server.
+#[derive(Debug)]
+pub(crate) struct Stats {
+    registry: Registry,
+    commands: Vec<OnceLock<CommandMetrics>>,
+    pub(crate) executed: Total,
+    pub(crate) input_bytes: Total,
+    pub(crate) output_bytes: Total,
+    pub(crate) hits: Total,
+    pub(crate) misses: Total,
+    pub(crate) expired: Total,
+    pub(crate) errors: Total,
+    pub(crate) connections: Total,
+    pub(crate) connections_refused: Total,
+    pub(crate) output_limit_disconnects: Total,
+    pub(crate) auth_failures: Total,
+    connected: Gauge,
+    client_memory: Gauge,
+    /// Keys with an expiry, per database, as the last sweep found them.
+    pub(crate) expiring_keys: [AtomicU64; DB_COUNT as usize],
+}
+
+impl Stats {
+    /// Metrics in `registry`.
+    pub(crate) fn new(registry: Registry) -> Self {
+        let total = |name: &str, help| Total::new(&registry, &format!("server_{name}"), help);
+        Self {
+            commands: COMMANDS.iter().map(|_| OnceLock::new()).collect(),
+            executed: total("commands_total", "Commands received."),
+            input_bytes: total("input_bytes_total", "Bytes received from clients."),
+            output_bytes: total("output_bytes_total", "Bytes sent to clients."),
+            hits: total("keyspace_hits_total", "Reads that found a key."),
+            misses: total("keyspace_misses_total", "Reads that found no key."),
+            expired: total("expired_keys_total", "Keys removed because their time had come."),
+            errors: total("error_replies_total", "Error replies."),
+            connections: total("connections_total", "Connections accepted or refused."),
+            connections_refused: total("connections_refused_total", "Connections refused."),
+            output_limit_disconnects: total(
+                "output_limit_disconnects_total",
+                "Connections closed because their client did not read.",
+            ),
+            auth_failures: total("auth_failures_total", "Wrong passwords."),
+            connected: registry.gauge("server_connected_clients", "Clients connected."),
+            client_memory: registry
+                .gauge("server_client_memory_bytes", "Memory of clients' buffers, in bytes."),
+            expiring_keys: Default::default(),
+            registry,
+        }
+    }
+
+    /// The metrics of command `index`.
+    pub(crate) fn command(&self, index: usize) -> &CommandMetrics {
+        self.commands[index].get_or_init(|| {
+            let registry = self.registry.with_labels(&[("command", COMMANDS[index].name)]);
+            let total = |name: &str, help| Total::new(&registry, name, help);
+            CommandMetrics {
+                calls: total("server_command_calls_total", "Calls that ran."),
+                failed: total("server_command_failures_total", "Calls that failed."),
+                rejected: total("server_command_rejections_total", "Calls refused unrun."),
+                latency: registry.histogram(
+                    "server_command_seconds",
+                    "Time in the handler, of one call in 16.",
+                    Unit::Seconds,
+                ),
+            }
+        })
+    }
+
+    /// The commands that have been called, by index.
+    pub(crate) fn called(&self) -> impl Iterator<Item = (usize, &CommandMetrics)> {
+        self.commands.iter().enumerate().filter_map(|(index, of)| Some((index, of.get()?)))
+    }
+
+    /// Adds what a loop counted, and sets its tally back to zero.
+    pub(crate) fn add(&self, tally: &mut Tally) {
+        for index in tally.changed.drain(..) {
+            let Calls { calls, failed, rejected } = std::mem::take(&mut tally.commands[index]);
+            let to = self.command(index);
+            to.calls.add(calls);
+            to.failed.add(failed);
+            to.rejected.add(rejected);
+        }
+        for (to, from) in [
+            (&self.executed, &mut tally.executed),
+            (&self.input_bytes, &mut tally.input_bytes),
+            (&self.output_bytes, &mut tally.output_bytes),
+            (&self.hits, &mut tally.hits),
+            (&self.misses, &mut tally.misses),
+            (&self.expired, &mut tally.expired),
+            (&self.errors, &mut tally.errors),
+        ] {
+            to.add(std::mem::take(from));
+        }
+    }
+
+    /// Begins INFO's counts anew.
+    pub(crate) fn reset(&self) {
+        for (_, command) in self.called() {
+            [&command.calls, &command.failed, &command.rejected].into_iter().for_each(Total::reset);
+        }
+        [
+            &self.executed,
+            &self.input_bytes,
+            &self.output_bytes,
+            &self.hits,
+            &self.misses,
+            &self.expired,
+            &self.errors,
+            &self.connections,
+            &self.connections_refused,
+            &self.output_limit_disconnects,
+            &self.auth_failures,
+        ]
+        .into_iter()
+        .for_each(Total::reset);
+    }
+
+    /// The Prometheus text of the registry, with the levels that are kept elsewhere brought up to
+    /// date.
+    pub(crate) fn render_prometheus(&self, connected: usize, client_memory: usize) -> String {
+        let level = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
+        self.connected.set(level(connected));
+        self.client_memory.set(level(client_memory));
+        self.registry.snapshot().render_prometheus()
+    }
+}

@@ -1,0 +1,101 @@
+//! The boundary to what keeps the data: what the commands need of a store, and no more.
+
+pub(crate) mod database;
+pub(crate) mod transaction;
+pub(crate) mod value;
+
+use std::ops::ControlFlow;
+
+use codec::SeqNo;
+
+/// Which of the 16 numbered databases.
+pub(crate) type DbIndex = u8;
+
+/// How many numbered databases there are.
+pub(crate) const DB_COUNT: DbIndex = 16;
+
+/// What a failed store operation means for the client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// A write failed earlier, or just now, and stopped all writes until the store is reopened.
+    #[error("{0}")]
+    ReadOnly(String),
+    /// No memory is left for data.
+    #[error("{0}")]
+    Full(String),
+    /// This request cannot be done; others can.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What an update decides. The same as the engines' own.
+pub(crate) use engine::Change;
+
+/// One step of a [`Store::write`].
+#[derive(Debug)]
+pub(crate) struct Step<'a> {
+    pub(crate) db: DbIndex,
+    pub(crate) key: &'a [u8],
+    /// The stored value, or `None` to delete.
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+/// What a scan is told about each pair: the key and its stored value.
+pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// A store of numbered databases. Values are *stored* values ([`value`]).
+///
+/// Writes are applied when the call returns (every later read sees them) but not yet durable:
+/// [`Durable::wait`] is asked for that, once for many.
+pub(crate) trait Store {
+    /// The key's value replaces what is in `into`; `false` if it has none.
+    fn get(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError>;
+
+    /// Sets the value of `key`, whatever it was.
+    fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError>;
+
+    /// Changes one key atomically. `decide` may be called more than once; the last call counts.
+    /// The number is zero if nothing changed.
+    fn update(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<SeqNo, StoreError>;
+
+    /// Visits pairs in key order, from the first key at or above `from`, until `visit` breaks.
+    fn scan(&self, db: DbIndex, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
+
+    /// Keys present, expired ones that nobody has swept yet included.
+    fn key_count(&self, db: DbIndex) -> Result<u64, StoreError>;
+
+    /// Removes every key of `db`.
+    fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError>;
+}
+
+/// A [`Store`] with a disk behind it.
+pub(crate) trait Durable: Store + Send + Sync {
+    /// Applies all steps as one write, whole or not at all across a crash.
+    fn write(&self, steps: &[Step<'_>]) -> Result<SeqNo, StoreError>;
+
+    /// Returns once every write up to `seqno` is as durable as the server was told to make them.
+    fn wait(&self, seqno: SeqNo) -> Result<(), StoreError>;
+
+    /// The last write's number: a reply that shows this write may go out once it was waited for.
+    fn last(&self) -> SeqNo;
+
+    /// Makes everything written so far durable on the device.
+    fn save(&self) -> Result<(), StoreError>;
+
+    /// Named figures for INFO and `/metrics`.
+    fn figures(&self) -> Vec<(String, u64)>;
+
+    /// Brings figures that are kept elsewhere into the telemetry registry.
+    fn refresh_metrics(&self);
+
+    /// Bytes of memory that data takes, and the most it may take.
+    fn memory(&self) -> (u64, u64);
+
+    /// The store as its own supertrait, for commands.
+    fn commands(&self) -> &dyn Store;
+}

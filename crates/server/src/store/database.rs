@@ -1,0 +1,221 @@
+//! The store as it is in earnest: numbered databases as keyspaces of a [`Db`].
+//!
+//! Database `n` is the keyspace `redis-n`. It is made when something is first written to it.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::OnceLock;
+
+use codec::SeqNo;
+use parking_lot::Mutex;
+use telemetry::Gauge;
+use thermocline::{Batch, Db, Durability, Error, KeyRange, Keyspace, KeyspaceOptions};
+
+use super::{Change, DB_COUNT, DbIndex, Durable, Step, Store, StoreError, Visit};
+
+/// A [`Db`] with a server's durability.
+pub(crate) struct Database {
+    /// Its writes wait for nothing; [`Durable::wait`] does, once per turn.
+    db: Db,
+    durability: Durability,
+    keyspaces: [OnceLock<Keyspace>; DB_COUNT as usize],
+    /// Held while a keyspace is made.
+    making: Mutex<()>,
+    data_bytes: Gauge,
+    data_limit: Gauge,
+}
+
+impl From<Error> for StoreError {
+    fn from(error: Error) -> Self {
+        let text = error.to_string();
+        match error {
+            Error::ReadOnly { .. } | Error::Closed => Self::ReadOnly(text),
+            Error::Engine(engine::Error::OutOfMemory { .. }) => Self::Full(text),
+            Error::Engine(engine::Error::ReadOnly { .. } | engine::Error::Journal(_)) => {
+                Self::ReadOnly(text)
+            }
+            _ => Self::Refused(text),
+        }
+    }
+}
+
+impl Database {
+    /// The numbered databases of `db`, those that exist already opened.
+    pub(crate) fn new(db: &Db, durability: Durability) -> Self {
+        let registry = db.telemetry();
+        let store = Self {
+            db: db.durability(Durability::Buffered),
+            durability,
+            keyspaces: Default::default(),
+            making: Mutex::default(),
+            data_bytes: registry.gauge("server_data_memory_bytes", "Memory of data, in bytes."),
+            data_limit: registry.gauge("server_data_memory_limit_bytes", "The most of it."),
+        };
+        for keyspace in store.db.keyspaces() {
+            let index = (0..DB_COUNT).find(|&index| name(index) == keyspace.name());
+            if let Some(index) = index {
+                // Nobody else has the store yet, so the cell is empty.
+                let _ = store.keyspaces[usize::from(index)].set(keyspace);
+            }
+        }
+        store
+    }
+
+    /// The keyspace of database `index`, if anything was ever written to it.
+    #[inline]
+    fn existing(&self, index: DbIndex) -> Option<&Keyspace> {
+        self.keyspaces.get(usize::from(index))?.get()
+    }
+
+    /// The keyspace of database `index`, made if need be.
+    #[inline]
+    fn keyspace(&self, index: DbIndex) -> Result<&Keyspace, StoreError> {
+        match self.existing(index) {
+            Some(keyspace) => Ok(keyspace),
+            None => self.make(index),
+        }
+    }
+
+    #[cold]
+    fn make(&self, index: DbIndex) -> Result<&Keyspace, StoreError> {
+        let _making = self.making.lock();
+        let cell = self.keyspaces.get(usize::from(index));
+        let cell = cell.ok_or_else(|| StoreError::Refused("no such database".to_owned()))?;
+        if cell.get().is_none() {
+            let keyspace = self.db.keyspace(&name(index), KeyspaceOptions::default())?;
+            // The cell is empty: it is filled under `making` alone.
+            let _ = cell.set(keyspace);
+        }
+        cell.get().ok_or_else(|| StoreError::Refused("the database was not made".to_owned()))
+    }
+
+    /// Once a failure has stopped writes, it is what every refused write reports.
+    fn failed(&self, error: Error) -> StoreError {
+        match self.db.failure() {
+            Some(failure) => StoreError::ReadOnly(failure.to_string()),
+            None => error.into(),
+        }
+    }
+}
+
+/// The keyspace's name.
+fn name(index: DbIndex) -> String {
+    format!("redis-{index}")
+}
+
+impl Store for Database {
+    #[inline]
+    fn get(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        match self.existing(db) {
+            Some(keyspace) => Ok(keyspace.get_into(key, into)?),
+            None => Ok(false),
+        }
+    }
+
+    #[inline]
+    fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
+        self.keyspace(db)?.put(key, value).map_err(|error| self.failed(error))
+    }
+
+    #[inline]
+    fn update(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<SeqNo, StoreError> {
+        let written = self.keyspace(db)?.rmw(key, decide).map_err(|error| self.failed(error))?;
+        Ok(written.unwrap_or(SeqNo::ZERO))
+    }
+
+    fn scan(&self, db: DbIndex, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        let Some(keyspace) = self.existing(db) else { return Ok(()) };
+        let range = KeyRange { start: Bound::Included(from.to_vec()), end: Bound::Unbounded };
+        let mut pairs = keyspace.scan(range)?;
+        while let Some((key, value)) = pairs.next_ref()? {
+            if let ControlFlow::Break(()) = visit(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn key_count(&self, db: DbIndex) -> Result<u64, StoreError> {
+        let Some(keyspace) = self.existing(db) else { return Ok(0) };
+        if let Some(count) = keyspace.stats()?.live_keys {
+            return Ok(count);
+        }
+        let mut count = 0;
+        self.scan(db, &[], &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+
+    fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {
+        if let Some(keyspace) = self.existing(db) {
+            keyspace.clear().map_err(|error| self.failed(error))?;
+        }
+        Ok(self.db.last())
+    }
+}
+
+impl Durable for Database {
+    fn write(&self, steps: &[Step<'_>]) -> Result<SeqNo, StoreError> {
+        let mut batch = Batch::new();
+        for step in steps {
+            let keyspace = self.keyspace(step.db)?;
+            match step.value {
+                Some(value) => batch.put(keyspace, step.key, value),
+                None => batch.delete(keyspace, step.key),
+            };
+        }
+        self.db.write(&batch).map_err(|error| self.failed(error))
+    }
+
+    fn wait(&self, seqno: SeqNo) -> Result<(), StoreError> {
+        self.db.wait(seqno, self.durability).map_err(|error| self.failed(error))
+    }
+
+    fn last(&self) -> SeqNo {
+        self.db.last()
+    }
+
+    fn save(&self) -> Result<(), StoreError> {
+        self.db.sync().map_err(|error| self.failed(error))
+    }
+
+    fn figures(&self) -> Vec<(String, u64)> {
+        let stats = self.db.stats();
+        let mut figures = vec![
+            ("device_read_bytes".to_owned(), stats.io.read_bytes),
+            ("device_written_bytes".to_owned(), stats.io.write_bytes),
+            ("device_syncs".to_owned(), stats.io.syncs),
+            ("journal_bytes".to_owned(), stats.journal.bytes),
+            ("disk_bytes".to_owned(), stats.disk_bytes()),
+            ("last_seqno".to_owned(), stats.last.get()),
+        ];
+        for keyspace in stats.keyspaces {
+            for (name, value) in keyspace.engine.detail {
+                figures.push((format!("{}_{name}", keyspace.name), value));
+            }
+        }
+        figures
+    }
+
+    fn refresh_metrics(&self) {
+        let level = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let (used, limit) = self.memory();
+        self.data_bytes.set(level(used));
+        self.data_limit.set(level(limit));
+    }
+
+    fn memory(&self) -> (u64, u64) {
+        let stats = self.db.stats();
+        (stats.memory_used_bytes, stats.memory_limit_bytes)
+    }
+
+    fn commands(&self) -> &dyn Store {
+        self
+    }
+}

@@ -1,0 +1,40 @@
+//! The server from outside, over loopback sockets: on a plain map, so that what is tested is the
+//! server, and on a real database where it is the two together.
+
+mod client;
+mod commands;
+mod limits;
+pub(crate) mod map_store;
+mod model;
+mod poisoned;
+mod transactions;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use environment::Environment;
+
+use crate::{Options, Server};
+use client::Client;
+use map_store::MapStore;
+
+/// Options that listen on a free loopback port.
+fn options() -> Options {
+    Options { listen: SocketAddr::from(([127, 0, 0, 1], 0)), threads: 2, ..Options::default() }
+}
+
+/// A server on an empty map, and the map.
+fn start(options: Options) -> (Server, Arc<MapStore>) {
+    let store = Arc::new(MapStore::default());
+    let registry = telemetry::Registry::default();
+    let server =
+        Server::start_on(store.clone(), options, Environment::real(), registry).expect("starts");
+    (server, store)
+}
+
+/// A server and a client of it.
+fn serve() -> (Server, Client) {
+    let (server, _) = start(options());
+    let client = Client::connect(server.addr());
+    (server, client)
+}

@@ -1,0 +1,144 @@
+//! A store that is a plain map under a lock, and that can be told to fail.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use codec::SeqNo;
+use parking_lot::Mutex;
+
+use crate::store::{Change, DbIndex, Durable, Step, Store, StoreError, Visit};
+
+type Map = BTreeMap<(DbIndex, Vec<u8>), Vec<u8>>;
+
+/// The map, and what was asked of it.
+#[derive(Debug, Default)]
+pub(crate) struct MapStore {
+    map: Mutex<Map>,
+    last: AtomicU64,
+    /// Writes up to here were waited for.
+    pub(super) waited: AtomicU64,
+    /// From now on no write becomes durable, and once that was noticed none is taken.
+    pub(super) broken: AtomicBool,
+    read_only: AtomicBool,
+}
+
+impl MapStore {
+    fn next(&self) -> Result<SeqNo, StoreError> {
+        if self.read_only.load(SeqCst) {
+            return Err(StoreError::ReadOnly("the store is read-only: no space".to_owned()));
+        }
+        Ok(SeqNo::new(self.last.fetch_add(1, SeqCst) + 1))
+    }
+}
+
+impl Store for MapStore {
+    fn get(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        into.clear();
+        let map = self.map.lock();
+        let value = map.get(&(db, key.to_vec()));
+        into.extend_from_slice(value.map(Vec::as_slice).unwrap_or_default());
+        Ok(value.is_some())
+    }
+
+    fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
+        let mut map = self.map.lock();
+        let seqno = self.next()?;
+        map.insert((db, key.to_vec()), value.to_vec());
+        Ok(seqno)
+    }
+
+    fn update(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<SeqNo, StoreError> {
+        let mut map = self.map.lock();
+        let place = (db, key.to_vec());
+        match decide(map.get(&place).map(Vec::as_slice)) {
+            Change::Keep => Ok(SeqNo::ZERO),
+            Change::Put(value) => {
+                let seqno = self.next()?;
+                map.insert(place, value);
+                Ok(seqno)
+            }
+            Change::Delete => {
+                let seqno = self.next()?;
+                map.remove(&place);
+                Ok(seqno)
+            }
+        }
+    }
+
+    fn scan(&self, db: DbIndex, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        let map = self.map.lock();
+        for ((_, key), value) in map.range((db, from.to_vec())..(db + 1, Vec::new())) {
+            if let ControlFlow::Break(()) = visit(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn key_count(&self, db: DbIndex) -> Result<u64, StoreError> {
+        let map = self.map.lock();
+        Ok(map.range((db, Vec::new())..(db + 1, Vec::new())).count() as u64)
+    }
+
+    fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {
+        let mut map = self.map.lock();
+        let seqno = self.next()?;
+        map.retain(|(of, _), _| *of != db);
+        Ok(seqno)
+    }
+}
+
+impl Durable for MapStore {
+    fn write(&self, steps: &[Step<'_>]) -> Result<SeqNo, StoreError> {
+        let mut map = self.map.lock();
+        let seqno = self.next()?;
+        for step in steps {
+            let place = (step.db, step.key.to_vec());
+            match step.value {
+                Some(value) => map.insert(place, value.to_vec()),
+                None => map.remove(&place),
+            };
+        }
+        Ok(seqno)
+    }
+
+    fn wait(&self, seqno: SeqNo) -> Result<(), StoreError> {
+        if self.waited.load(SeqCst) >= seqno.get() {
+            return Ok(());
+        }
+        if self.broken.load(SeqCst) {
+            self.read_only.store(true, SeqCst);
+            return Err(StoreError::ReadOnly("the store is read-only: no space".to_owned()));
+        }
+        self.waited.fetch_max(seqno.get(), SeqCst);
+        Ok(())
+    }
+
+    fn last(&self) -> SeqNo {
+        SeqNo::new(self.last.load(SeqCst))
+    }
+
+    fn save(&self) -> Result<(), StoreError> {
+        self.wait(self.last())
+    }
+
+    fn figures(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+
+    fn refresh_metrics(&self) {}
+
+    fn memory(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn commands(&self) -> &dyn Store {
+        self
+    }
+}

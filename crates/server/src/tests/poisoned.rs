@@ -1,0 +1,42 @@
+//! A store that fails: nothing that was not made durable is acknowledged, and reads go on.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::client::Client;
+use super::{options, start};
+
+#[test]
+fn a_write_that_is_not_durable_is_not_acknowledged() {
+    let (server, store) = start(options());
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.run("SET a 1"), "+OK");
+    store.broken.store(true, SeqCst);
+    client.send(b"GET a\r\nSET a 2\r\nPING\r\nINCR n\r\nMGET a b\r\nSET b 3\r\n");
+    let replies: Vec<String> = (0..6).map(|_| client.reply()).collect();
+    let error = "-MISCONF the store is read-only: no space";
+    assert_eq!(replies[0], "\"1\"");
+    assert_eq!(replies[1], error);
+    assert_eq!(replies[2], "+PONG");
+    assert_eq!(replies[3], error);
+    assert!(replies[4].starts_with('['), "{}", replies[4]);
+    assert_eq!(replies[5], error);
+    // From now on writes are refused at once, and reads answered.
+    assert_eq!(client.run("SET a 3"), error);
+    assert_eq!(client.run("GET a"), "\"2\"");
+    client.run("MULTI");
+    client.run("SET a 4");
+    assert_eq!(client.run("EXEC"), error);
+    assert_eq!(client.run("SAVE"), error);
+    server.stop();
+    assert!(server.wait().is_err(), "the store could not be saved at the end");
+}
+
+#[test]
+fn every_reply_waits_for_the_last_write() {
+    let (server, store) = start(options());
+    let mut client = Client::connect(server.addr());
+    for round in 1..=20 {
+        assert_eq!(client.run("INCR n"), format!(":{round}"));
+        assert!(store.waited.load(SeqCst) >= round);
+    }
+}
