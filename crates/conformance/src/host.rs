@@ -1,10 +1,11 @@
 //! What the suite hands to an engine that it opens.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use device::Device;
 use engine::{Barrier, Engine, Host, MemoryBudget, Result, SeqNo, Sequence};
-use environment::Environment;
+use environment::{Environment, ManualClock};
 use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};
 
@@ -19,8 +20,8 @@ pub(crate) struct Opened {
     pub(crate) sequence: Arc<Sequence>,
     /// Without a limit, as recovery wants it, until somebody sets one.
     pub(crate) memory: Arc<MemoryBudget>,
-    /// Runs background work where the pool has no threads.
-    pub(crate) crank: Option<HandCranked>,
+    /// What runs background work, and its clock, where the pool has no threads.
+    hand: Option<(HandCranked, Arc<ManualClock>)>,
     _pool: Pool,
 }
 
@@ -32,10 +33,10 @@ pub(crate) fn open(
     barrier: Arc<dyn Barrier>,
     seed: u64,
 ) -> Result<Opened> {
-    let (environment, _clock) = Environment::simulated(seed);
+    let (environment, clock) = Environment::simulated(seed);
     let registry = Registry::default();
     let (pool, crank) = Pool::hand_cranked(&environment, &registry, Order::Random);
-    open_with(fixture, device, barrier, environment, registry, pool, Some(crank))
+    open_with(fixture, device, barrier, environment, registry, pool, Some((crank, clock)))
 }
 
 /// Opens an engine that many threads will use, with a pool that has threads too.
@@ -59,7 +60,7 @@ fn open_with(
     environment: Environment,
     telemetry: Registry,
     workers: Pool,
-    crank: Option<HandCranked>,
+    hand: Option<(HandCranked, Arc<ManualClock>)>,
 ) -> Result<Opened> {
     let sequence = Arc::new(Sequence::new());
     let memory = Arc::new(MemoryBudget::new(u64::MAX));
@@ -72,7 +73,7 @@ fn open_with(
         barrier,
         memory: Arc::clone(&memory),
     })?;
-    Ok(Opened { engine, sequence, memory, crank, _pool: workers })
+    Ok(Opened { engine, sequence, memory, hand, _pool: workers })
 }
 
 impl Opened {
@@ -83,8 +84,16 @@ impl Opened {
 
     /// Does one piece of background work, if there is any.
     pub(crate) fn turn(&self) {
-        if let Some(crank) = &self.crank {
+        if let Some((crank, _)) = &self.hand {
             crank.run_one();
+        }
+    }
+
+    /// Lets time pass, and does what has become due.
+    pub(crate) fn advance(&self, ms: u64) {
+        if let Some((crank, clock)) = &self.hand {
+            clock.advance(Duration::from_millis(ms));
+            crank.run_all();
         }
     }
 }

@@ -28,6 +28,9 @@
 //! | `registers` | linearizability of each key, several threads and a flush beside them |
 //! | `counters` | read-modify-writes that add up |
 //! | `snapshots` | views of whole batches, none missed, however often they are asked |
+//! | `crashes` | prefix recovery on a simulated disk, with power cuts also during recovery |
+//! | `errors` | every I/O of a workload failing, once and for good |
+//! | `damage` | every sector flipped or zeroed: right data, or an error with the place |
 //! | `determinism` | one seed, one trace |
 //!
 //! `THERMOCLINE_SEED` and `THERMOCLINE_CASES` choose the first seed and how many cases each check
@@ -37,7 +40,11 @@
 //! engine in `broken/`, each with one planted bug, must fail.
 
 mod concurrent;
+pub mod crash;
+mod damage;
+mod database;
 mod draw;
+mod errors;
 mod failure;
 mod fixture;
 mod host;

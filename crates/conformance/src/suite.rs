@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use engine::NoJournal;
 
+use crate::crash::voyage;
+use crate::damage::damage;
+use crate::errors::errors;
 use crate::failure::{Failure, catch};
 use crate::sequential::{Memory, operations, run, shrink};
 use crate::{Fixture, concurrent, host};
@@ -22,18 +25,27 @@ pub enum Check {
     Counters,
     /// Views beside writers are snapshots.
     Snapshots,
+    /// Power cuts at any moment, also during recovery: a prefix, whole batches, nothing back.
+    Crashes,
+    /// Every I/O of a workload fails in turn: nothing acknowledged is lost, writes stop.
+    Errors,
+    /// Every sector of every file is damaged in turn: right data, or an error with the place.
+    Damage,
     /// The same seed gives the same trace.
     Determinism,
 }
 
 impl Check {
     /// All of them, the quickest to find something first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Model,
         Self::Budget,
         Self::Registers,
         Self::Counters,
         Self::Snapshots,
+        Self::Crashes,
+        Self::Errors,
+        Self::Damage,
         Self::Determinism,
     ];
 
@@ -45,6 +57,9 @@ impl Check {
             Self::Registers => "registers",
             Self::Counters => "counters",
             Self::Snapshots => "snapshots",
+            Self::Crashes => "crashes",
+            Self::Errors => "errors",
+            Self::Damage => "damage",
             Self::Determinism => "determinism",
         }
     }
@@ -57,6 +72,8 @@ impl Check {
             Self::Registers => 25,
             Self::Counters => 10,
             Self::Snapshots => 15,
+            Self::Crashes => 40,
+            Self::Errors | Self::Damage => 2,
             Self::Determinism => 10,
         }
     }
@@ -119,15 +136,18 @@ impl<'a> Suite<'a> {
     }
 
     fn case(&self, check: Check, seed: u64) -> Result<(), Finding> {
-        let threads = match check {
+        let case: fn(&dyn Fixture, u64) -> Result<(), String> = match check {
             Check::Model => return self.model(seed, Memory::Ample),
             Check::Budget => return self.model(seed, Memory::Small),
             Check::Determinism => return self.determinism(seed),
+            Check::Crashes => |fixture, seed| voyage(fixture, seed).map(drop),
+            Check::Errors => |fixture, seed| errors(fixture, seed).map(drop),
+            Check::Damage => |fixture, seed| damage(fixture, seed).map(drop),
             Check::Registers => concurrent::registers,
             Check::Counters => concurrent::counters,
             Check::Snapshots => concurrent::snapshots,
         };
-        Ok(catch(|| threads(self.fixture, seed))?)
+        Ok(catch(|| case(self.fixture, seed))?)
     }
 
     fn is_ordered(&self) -> Result<bool, String> {
@@ -155,14 +175,16 @@ impl<'a> Suite<'a> {
 
     fn determinism(&self, seed: u64) -> Result<(), Finding> {
         let operations = operations(seed, self.is_ordered()?);
-        let once = || run(self.fixture, &operations, Memory::Ample);
-        let first = once().map_err(|violation| violation.what)?;
-        let second = once().map_err(|violation| violation.what)?;
+        let once = || {
+            let run = run(self.fixture, &operations, Memory::Ample);
+            let run = run.map_err(|violation| violation.what)?.hash();
+            Ok::<_, String>((run, voyage(self.fixture, seed)?.trace.hash()))
+        };
+        let (first, second) = (once()?, once()?);
         if first == second {
             return Ok(());
         }
-        let (first, second) = (first.hash(), second.hash());
-        Err(format!("one seed, two traces: {first:016x} and {second:016x}").into())
+        Err(format!("one seed, two traces: {first:016x?} and {second:016x?}").into())
     }
 }
 
@@ -200,7 +222,8 @@ macro_rules! suite {
             use super::*;
             $crate::suite!(@tests $fixture,
                 model Model, budget Budget, registers Registers, counters Counters,
-                snapshots Snapshots, determinism Determinism);
+                snapshots Snapshots, crashes Crashes, errors Errors, damage Damage,
+                determinism Determinism);
         }
     };
     (@tests $fixture:expr, $($name:ident $check:ident),*) => {

@@ -1,0 +1,93 @@
+//! One life of a store: it opens, writes for a while, and notes what it acknowledged when.
+
+use std::sync::Arc;
+
+use device::{Device, SimulatedDisk};
+use journal::Durability;
+
+use crate::Fixture;
+use crate::database::Database;
+use crate::draw::Draw;
+use crate::model::Model;
+use crate::operation::{Generator, Profile};
+
+/// Writes of one life, at most.
+const WRITES_MAX: usize = 60;
+
+/// Time between writes, at most, in milliseconds.
+const PAUSE_MS_MAX: usize = 40;
+
+/// Lines of a story before and after the write that matters.
+const STORY_LINES: usize = 6;
+
+/// What a life acknowledged, by the disk's operations.
+pub(super) struct Life {
+    /// The operation count at which a write was known to be settled.
+    settlements: Vec<(u64, u64)>,
+    story: Vec<(u64, String)>,
+    pub(super) writes: u64,
+    pub(super) simulated_ms: u64,
+}
+
+impl Life {
+    /// Opens the store on `disk` and uses it. `model` gets the writes; those up to `settled` are
+    /// acknowledged already.
+    pub(super) fn live(
+        fixture: &dyn Fixture,
+        disk: &Arc<SimulatedDisk>,
+        model: &mut Model,
+        settled: u64,
+        seed: u64,
+    ) -> Result<Self, String> {
+        let mut draw = Draw::new(seed, "life");
+        let profile = Profile { ordered: false, value_bytes_max: 700, reopens: false };
+        let mut generator = Generator::new(seed, profile);
+        let mut life =
+            Self { settlements: vec![(0, settled)], story: Vec::new(), writes: 0, simulated_ms: 0 };
+        disk.keep_history();
+        let device: Arc<dyn Device> = disk.clone();
+        let database = Database::open(fixture, &device, seed).map_err(|e| e.to_string())?;
+        let writes = 5 + draw.below(WRITES_MAX);
+        for _ in 0..writes {
+            let pause = draw.below(PAUSE_MS_MAX) as u64;
+            life.simulated_ms += pause;
+            database.opened.advance(pause);
+            if draw.once_in(12) {
+                database.flush().map_err(|error| format!("a flush failed: {error}"))?;
+                life.story.push((model.last(), "flush".to_owned()));
+                continue;
+            }
+            let durability = match draw.weighted(&[6, 2, 4]) {
+                0 => Durability::Buffered,
+                1 => Durability::Flushed,
+                _ => Durability::Synced,
+            };
+            let seqno = database.opened.sequence.last().get() + 1;
+            let steps = generator.write();
+            // Before it is issued: a write that was cut off may be there all the same.
+            model.apply(&steps, seqno);
+            let lines: Vec<String> = steps.iter().map(ToString::to_string).collect();
+            life.story.push((seqno, format!("{seqno} {durability:?}: {}", lines.join(", "))));
+            database.write(&steps, durability).map_err(|error| format!("write: {error}"))?;
+            life.writes += 1;
+            if durability == Durability::Synced {
+                life.settlements.push((disk.operations(), seqno));
+            }
+        }
+        Ok(life)
+    }
+
+    /// The last write that was settled once the disk had done `operation`.
+    pub(super) fn settled_at(&self, operation: u64) -> u64 {
+        let after = self.settlements.partition_point(|(at, _)| *at <= operation);
+        self.settlements[..after].last().map_or(0, |(_, seqno)| *seqno)
+    }
+
+    /// What was done around write `seqno`.
+    pub(super) fn story_around(&self, seqno: u64) -> Vec<String> {
+        let at = self.story.partition_point(|(number, _)| *number < seqno);
+        let from = at.saturating_sub(STORY_LINES);
+        let lines = self.story.iter().skip(from).take(2 * STORY_LINES);
+        lines.map(|(_, line)| line.chars().take(300).collect()).collect()
+    }
+}

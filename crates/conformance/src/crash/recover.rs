@@ -1,0 +1,91 @@
+//! Opening a store on a disk after a power cut, with further cuts while it opens.
+
+use std::sync::Arc;
+
+use device::{Device, SimulatedDisk};
+
+use crate::Fixture;
+use crate::database::{self, Database};
+use crate::draw::Draw;
+use crate::failure::catch;
+use crate::model::Model;
+use crate::sequential::compare_everything;
+
+/// Power cuts during recovery in a row, at most.
+const CUTS_MAX: usize = 3;
+
+/// A cut during recovery comes within this many operations.
+const CUT_WITHIN: usize = 24;
+
+/// What may be found.
+pub(super) struct Expected<'a> {
+    /// Every write that was issued.
+    pub(super) model: &'a Model,
+    /// The last that was acknowledged as durable.
+    pub(super) settled: u64,
+}
+
+/// What was found.
+pub(super) struct Recovered {
+    /// The disk, not open any more.
+    pub(super) disk: Arc<SimulatedDisk>,
+    /// The last write that is there.
+    pub(super) upto: u64,
+    /// The power cut that led here, and those on the way.
+    pub(super) crashes: u64,
+}
+
+/// Opens the store on `disk`, perhaps with more power cuts, and compares what is there.
+pub(super) fn recover(
+    fixture: &dyn Fixture,
+    disk: &Arc<SimulatedDisk>,
+    expected: &Expected<'_>,
+    draw: &mut Draw,
+) -> Result<Recovered, String> {
+    let mut disk = Arc::clone(disk);
+    let mut settled = expected.settled;
+    let mut crashes = 1;
+    let cuts = if draw.once_in(2) { 0 } else { 1 + draw.below(CUTS_MAX) };
+    for number in 1..=cuts {
+        let at = 1 + draw.below(CUT_WITHIN) as u64;
+        disk.power_cut_at(at);
+        let device: Arc<dyn Device> = disk.clone();
+        let opened = catch(|| Ok(Database::open(fixture, &device, at)))?;
+        match opened {
+            Ok(database) => settled = compare(&database, expected, settled)?,
+            Err(_) if disk.operations() >= at => {}
+            Err(error) => return Err(format!("recovery {number} failed: {error}")),
+        }
+        disk = disk.crash(draw.below(usize::MAX) as u64);
+        crashes += 1;
+    }
+    let device: Arc<dyn Device> = disk.clone();
+    let in_recovery = |what: String| match cuts {
+        0 => what,
+        _ => format!("after {cuts} more power cuts while it was opened: {what}"),
+    };
+    let opened = catch(|| Ok(Database::open(fixture, &device, 0)))?;
+    let database =
+        opened.map_err(|error| in_recovery(format!("the store does not open: {error}")))?;
+    let upto = compare(&database, expected, settled).map_err(in_recovery)?;
+    drop(database);
+    database::check(fixture, &device).map_err(in_recovery)?;
+    Ok(Recovered { disk, upto, crashes })
+}
+
+/// The state must be that after one write, no older than what was settled. Answers that write: it
+/// was shown, so it may not be lost any more.
+fn compare(database: &Database, expected: &Expected<'_>, settled: u64) -> Result<u64, String> {
+    let (upto, last) = (database.recovered, expected.model.last());
+    if upto < settled {
+        return Err(format!("recovered up to write {upto}, but {settled} was acknowledged"));
+    }
+    if upto > last {
+        return Err(format!("recovered up to write {upto}, but only {last} were issued"));
+    }
+    let (engine, sequence) = (database.opened.engine.as_ref(), &database.opened.sequence);
+    catch(|| compare_everything(engine, sequence, expected.model, upto)).map_err(|what| {
+        format!("recovered up to write {upto}, but the state is another: {what}")
+    })?;
+    Ok(upto)
+}

@@ -1,0 +1,196 @@
+//! Every sector of every file is damaged, one at a time: right data or an error with the place.
+//!
+//! 1. A workload fills a store; it is closed in order and everything is synced.
+//! 2. For each 512 bytes of each file a fresh copy of the disk gets one bit flipped there, and
+//!    another copy gets zeros.
+//! 3. Opening may report the damage, with its place, and then the offline check must report
+//!    something too. If it opens, every read must give what was written, or report damage.
+//!
+//! One place is excused from holding everything, not from holding a right prefix: the sector in
+//! which the journal ends. Where it is zeros, it looks as after a crash before it was written.
+
+use std::sync::Arc;
+
+use device::{Device, Faults, Mode, SimulatedDisk, SyncKind, join};
+use engine::{Direction, Engine, Error, KeyRange, Sequence};
+use journal::Durability;
+
+use crate::Fixture;
+use crate::database::{self, Database};
+use crate::draw::Draw;
+use crate::failure::catch;
+use crate::model::Model;
+use crate::operation::{Generator, Profile};
+use crate::sequential::{compare_pairs, describe};
+use crate::text::Quoted;
+
+const WRITES: usize = 30;
+const SECTOR: u64 = 512;
+
+/// A whole store and what is in it.
+struct Whole {
+    disk: Arc<SimulatedDisk>,
+    model: Model,
+}
+
+fn fill(fixture: &dyn Fixture, seed: u64) -> Result<Whole, String> {
+    let disk = SimulatedDisk::new(seed, Faults::none());
+    let device: Arc<dyn Device> = disk.clone();
+    let mut model = Model::default();
+    let database = Database::open(fixture, &device, seed).map_err(|error| error.to_string())?;
+    let profile = Profile { ordered: false, value_bytes_max: 900, reopens: false };
+    let mut generator = Generator::new(seed, profile);
+    for number in 1..=WRITES {
+        let steps = generator.write();
+        model.apply(&steps, number as u64);
+        let written = database.write(&steps, Durability::Synced);
+        written.map_err(|error| error.to_string())?;
+        // Twice, so that both an old and a new state are on the disk; the rest in the journal.
+        if number % 11 == 0 {
+            database.flush().map_err(|error| error.to_string())?;
+        }
+    }
+    database.close().map_err(|error| error.to_string())?;
+    sync_everything(&device, "").map_err(|error| error.to_string())?;
+    Ok(Whole { disk, model })
+}
+
+fn sync_everything(device: &Arc<dyn Device>, dir: &str) -> device::Result<()> {
+    for (name, is_dir) in entries(device, dir)? {
+        match is_dir {
+            true => sync_everything(device, &name)?,
+            false => device.open(&name, Mode::Write)?.sync(SyncKind::All)?,
+        }
+    }
+    device.sync_dir(dir)
+}
+
+fn entries(device: &Arc<dyn Device>, dir: &str) -> device::Result<Vec<(String, bool)>> {
+    let entries = device.list(dir)?.into_iter();
+    Ok(entries.map(|entry| (join(dir, &entry.name), entry.is_dir)).collect())
+}
+
+/// All files below `dir` with their lengths.
+fn files(device: &Arc<dyn Device>, dir: &str) -> device::Result<Vec<(String, u64)>> {
+    let mut found = Vec::new();
+    for (name, is_dir) in entries(device, dir)? {
+        if is_dir {
+            found.extend(files(device, &name)?);
+        } else {
+            let len = device.open(&name, Mode::Read)?.len()?;
+            found.push((name, len));
+        }
+    }
+    Ok(found)
+}
+
+/// Damage that a read reported rightly is no failure.
+fn reported(error: &Error) -> Result<(), String> {
+    match error {
+        Error::Corruption(place) if !place.file.is_empty() => Ok(()),
+        other => {
+            Err(format!("a read of damaged data got {other:?}, expected Corruption with a place"))
+        }
+    }
+}
+
+/// Everything that can be read is what was written.
+fn read_everything(
+    engine: &dyn Engine,
+    sequence: &Arc<Sequence>,
+    model: &Model,
+    upto: u64,
+) -> Result<(), String> {
+    let mut value = Vec::new();
+    for key in model.keys() {
+        let seen = match engine.get(key, &mut value) {
+            Ok(found) => found.then_some(value.as_slice()),
+            Err(error) => {
+                reported(&error)?;
+                continue;
+            }
+        };
+        let expected = model.get_at(key, upto);
+        if seen != expected {
+            let (seen, expected) = (describe(seen), describe(expected));
+            return Err(format!("get {} gave {seen}, expected {expected}", Quoted(key)));
+        }
+    }
+    if !engine.capabilities().ordered {
+        return Ok(());
+    }
+    let expected = model.scan_at(&KeyRange::all(), Direction::Forward, upto);
+    let mut seen = Vec::new();
+    let view = engine.view(sequence.pin()).map_err(|error| error.to_string())?;
+    let mut cursor = match view.scan(KeyRange::all(), Direction::Forward) {
+        Ok(cursor) => cursor,
+        Err(error) => return reported(&error),
+    };
+    loop {
+        match cursor.next() {
+            Ok(Some((key, value))) => seen.push((key.to_vec(), value.to_vec())),
+            Ok(None) => return compare_pairs(&seen, &expected),
+            Err(error) => {
+                reported(&error)?;
+                return compare_pairs(&seen, &expected[..seen.len().min(expected.len())]);
+            }
+        }
+    }
+}
+
+/// Opens a damaged disk and holds it to what it says.
+fn examine(
+    fixture: &dyn Fixture,
+    damaged: &Arc<SimulatedDisk>,
+    whole: &Whole,
+    is_journal_end: bool,
+) -> Result<(), String> {
+    let device: Arc<dyn Device> = damaged.clone();
+    let checked = database::check(fixture, &device);
+    let database = match Database::open(fixture, &device, 0) {
+        Ok(database) => database,
+        Err(error) if error.damage().is_none() => {
+            return Err(format!("opening got {error:?}, expected damage with its place"));
+        }
+        Err(error) if checked.is_ok() => {
+            return Err(format!("opening reports {error}, but the offline check found nothing"));
+        }
+        Err(_) => return Ok(()),
+    };
+    let (upto, last) = (database.recovered, whole.model.last());
+    if upto != last && !is_journal_end {
+        return Err(format!("opened in silence with writes up to {upto} of {last}"));
+    }
+    let opened = &database.opened;
+    read_everything(opened.engine.as_ref(), &opened.sequence, &whole.model, upto)
+}
+
+/// Every damage to the store of `seed`. Answers how many there were.
+pub(crate) fn damage(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
+    let whole = fill(fixture, seed)?;
+    let mut draw = Draw::new(seed, "damage");
+    let device: Arc<dyn Device> = whole.disk.clone();
+    let mut damages = 0;
+    let files = files(&device, "").map_err(|error| error.to_string())?;
+    let is_segment = |name: &str| name.starts_with(database::JOURNAL_DIR);
+    let newest = files.iter().map(|(name, _)| name).filter(|name| is_segment(name)).max();
+    for (name, len) in &files {
+        let sectors = len.div_ceil(SECTOR);
+        for sector in 0..sectors {
+            let is_end = Some(name) == newest && sector + 1 == sectors;
+            let within = (len - sector * SECTOR).min(SECTOR);
+            let offset = sector * SECTOR + draw.below(within as usize) as u64;
+            let bit = draw.below(8) as u8;
+            let flipped = whole.disk.crash(damages);
+            flipped.flip_bit(name, offset, bit).map_err(|error| error.to_string())?;
+            catch(|| examine(fixture, &flipped, &whole, is_end))
+                .map_err(|what| format!("bit {bit} of byte {offset} of {name} flipped: {what}"))?;
+            let zeroed = whole.disk.crash(damages);
+            zeroed.zero_sector(name, offset).map_err(|error| error.to_string())?;
+            catch(|| examine(fixture, &zeroed, &whole, is_end))
+                .map_err(|what| format!("the sector at {offset} of {name} zeroed: {what}"))?;
+            damages += 2;
+        }
+    }
+    Ok(damages)
+}

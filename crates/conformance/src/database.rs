@@ -1,0 +1,134 @@
+//! One engine and a real journal on one device: the least that a database does.
+//!
+//! 1. Open: the engine from `engine/`, then the journal from `journal/`, whose records above the
+//!    engine's `persisted()` are applied; the sequence follows.
+//! 2. Write: admission, a number, the journal, the engine, and then the wait for durability.
+//! 3. Flush: the engine's own, then the journal forgets what the engine has.
+//!
+//! It is one thread's; the checks of crashes and errors want runs that a seed repeats.
+
+mod failed;
+mod record;
+
+use std::sync::{Arc, OnceLock};
+
+use device::Device;
+use engine::{Barrier, Op, SeqNo};
+use environment::Environment;
+use journal::{Durability, Journal};
+
+use crate::Fixture;
+use crate::host::{self, Opened};
+use crate::operation::Step;
+
+pub(crate) use failed::Failed;
+
+pub(crate) const ENGINE_DIR: &str = "engine";
+pub(crate) const JOURNAL_DIR: &str = "journal";
+
+/// Small, so that short runs begin and trim segments.
+const SEGMENT_BYTES: u64 = 4 << 10;
+const BUFFER_BYTES: usize = 2 << 10;
+
+/// The journal, once it is open; during replay everything handed out is durable already.
+#[derive(Debug, Default)]
+struct JournalBarrier(OnceLock<Arc<Journal>>);
+
+impl Barrier for JournalBarrier {
+    fn reach(&self, seqno: SeqNo) -> engine::Result<()> {
+        let Some(journal) = self.0.get() else { return Ok(()) };
+        let reached = journal.wait(seqno, Durability::Synced);
+        reached.map_err(|error| engine::Error::Journal(error.to_string()))
+    }
+}
+
+pub(crate) struct Database {
+    pub(crate) opened: Opened,
+    journal: Arc<Journal>,
+    /// The last write that opening found.
+    pub(crate) recovered: u64,
+}
+
+impl Database {
+    /// Opens what is on `device`, or begins there.
+    pub(crate) fn open(
+        fixture: &dyn Fixture,
+        device: &Arc<dyn Device>,
+        seed: u64,
+    ) -> Result<Self, Failed> {
+        for dir in [ENGINE_DIR, JOURNAL_DIR] {
+            device.create_dir(dir)?;
+        }
+        device.sync_dir("")?;
+        let barrier = Arc::<JournalBarrier>::default();
+        let engine_dir = device.subdevice(ENGINE_DIR)?;
+        let opened = host::open(fixture, &engine_dir, barrier.clone(), seed)?;
+        let persisted = opened.engine.persisted();
+        let mut replay = |seqno: SeqNo, payload: &[u8]| -> Result<(), journal::ReplayError> {
+            let steps = record::decode(payload)?;
+            let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
+            opened.engine.apply(&ops, seqno)?;
+            opened.recovered_to(seqno.get());
+            opened.turn();
+            Ok(())
+        };
+        let options = journal::Options {
+            segment_bytes: SEGMENT_BYTES,
+            buffer_bytes: BUFFER_BYTES,
+            ..Default::default()
+        };
+        let (environment, _clock) = Environment::simulated(seed);
+        let (journal, recovery) = Journal::open(
+            Arc::clone(device),
+            JOURNAL_DIR,
+            options,
+            &environment,
+            persisted,
+            &mut replay,
+        )?;
+        if persisted > recovery.last {
+            return Err(Failed::Ahead { persisted, journal: recovery.last });
+        }
+        opened.recovered_to(recovery.last.get());
+        let journal = Arc::new(journal);
+        let _ = barrier.0.set(Arc::clone(&journal));
+        Ok(Self { opened, journal, recovered: recovery.last.get() })
+    }
+
+    /// Journals and applies one write, and waits until it is as safe as `durability` says.
+    pub(crate) fn write(&self, steps: &[Step], durability: Durability) -> Result<(), Failed> {
+        let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
+        let engine = &self.opened.engine;
+        engine.admit(&ops)?;
+        let ticket = self.opened.sequence.begin();
+        let seqno = ticket.seqno();
+        self.journal.append(|| seqno, |_, bytes| record::encode(steps, bytes))?;
+        engine.apply(&ops, seqno)?;
+        drop(ticket);
+        self.opened.turn();
+        Ok(self.journal.wait(seqno, durability)?)
+    }
+
+    /// Makes the engine's own files cover everything.
+    pub(crate) fn flush(&self) -> Result<(), Failed> {
+        self.opened.engine.flush()?;
+        Ok(self.journal.trim(self.opened.engine.persisted())?)
+    }
+
+    /// Closes in order.
+    pub(crate) fn close(&self) -> Result<(), Failed> {
+        self.opened.engine.close()?;
+        Ok(self.journal.close()?)
+    }
+}
+
+/// Verifies the engine's files and the journal offline.
+pub(crate) fn check(fixture: &dyn Fixture, device: &Arc<dyn Device>) -> Result<(), String> {
+    let engine = device.subdevice(ENGINE_DIR).map_err(|error| error.to_string())?;
+    fixture.check(&engine).map_err(|error| format!("the engine's offline check: {error}"))?;
+    let report = journal::check(device.as_ref(), JOURNAL_DIR).map_err(|error| error.to_string())?;
+    match report.damage.first() {
+        Some(damage) => Err(format!("the journal's offline check: {damage}")),
+        None => Ok(()),
+    }
+}

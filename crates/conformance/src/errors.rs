@@ -1,0 +1,202 @@
+//! Every operation of a workload fails once, and from then on: nothing acknowledged is lost.
+//!
+//! 1. The workload runs once without a fault, to count its operations of each kind.
+//! 2. For each kind, each operation of that kind, each way to fail, and both for once and for good,
+//!    it runs again with that fault.
+//! 3. After a call that writes has failed, every later one must fail too; where the engine's own
+//!    write or sync failed, with `ReadOnly`. A failed write or sync must be reported by some call.
+//! 4. The store is opened again twice, both without the fault: as after the death of the process,
+//!    and as after a power cut. What is there must be a prefix that holds everything acknowledged.
+
+use std::sync::Arc;
+
+use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
+use journal::Durability;
+
+use crate::Fixture;
+use crate::database::{Database, Failed};
+use crate::draw::Draw;
+use crate::failure::catch;
+use crate::model::Model;
+use crate::operation::{Generator, Profile};
+use crate::sequential::compare_everything;
+
+const WRITES: usize = 14;
+
+/// The moments of the workload at which the engine flushes.
+const FLUSH_EVERY: usize = 5;
+
+/// What a run under a fault left.
+struct Run {
+    disk: Arc<SimulatedDisk>,
+    device: Arc<FaultDevice>,
+    model: Model,
+    settled: u64,
+    /// The first error that a call gave.
+    reported: Option<String>,
+}
+
+/// What one write or flush must be refused with, once something failed.
+enum Stop {
+    /// With anything.
+    Any,
+    /// By the engine, with `ReadOnly`.
+    ReadOnly,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let disk = SimulatedDisk::new(seed, Faults::none());
+        let device = FaultDevice::new(disk.clone());
+        Self { disk, device, model: Model::default(), settled: 0, reported: None }
+    }
+
+    fn report(&mut self, error: &Failed) {
+        self.reported.get_or_insert_with(|| error.to_string());
+    }
+
+    /// Opens, writes, flushes, closes; stops at the first write that fails.
+    fn work(
+        &mut self,
+        fixture: &dyn Fixture,
+        seed: u64,
+        kind: Option<OperationKind>,
+    ) -> Result<(), String> {
+        let device: Arc<dyn Device> = self.device.clone();
+        let database = match Database::open(fixture, &device, seed) {
+            Ok(database) => database,
+            Err(error) => {
+                self.report(&error);
+                return Ok(());
+            }
+        };
+        let profile = Profile { ordered: false, value_bytes_max: 500, reopens: false };
+        let mut generator = Generator::new(seed, profile);
+        let mut draw = Draw::new(seed, "errors");
+        for number in 1..=WRITES {
+            if number % FLUSH_EVERY == 0 && !self.flush(&database, kind)? {
+                return Ok(());
+            }
+            let durability = *draw.pick(&[
+                Durability::Buffered,
+                Durability::Flushed,
+                Durability::Synced,
+                Durability::Synced,
+            ]);
+            let steps = generator.write();
+            let seqno = database.opened.sequence.last().get() + 1;
+            self.model.apply(&steps, seqno);
+            match database.write(&steps, durability) {
+                Ok(()) if durability == Durability::Synced => self.settled = seqno,
+                Ok(()) => {}
+                Err(error) => {
+                    self.report(&error);
+                    return stays_stopped(&database, &Stop::Any);
+                }
+            }
+        }
+        if self.device.failed() > 0 && self.reported.is_none() {
+            // What failed in the background is reported by the next call at the latest.
+            if let Err(error) = database.flush() {
+                self.report(&error);
+            }
+        }
+        if let Err(error) = database.close() {
+            self.report(&error);
+        }
+        Ok(())
+    }
+
+    /// Flushes. Answers whether writing may go on.
+    fn flush(&mut self, database: &Database, kind: Option<OperationKind>) -> Result<bool, String> {
+        let Err(error) = database.flush() else { return Ok(true) };
+        self.report(&error);
+        let wrote = matches!(kind, Some(OperationKind::Write | OperationKind::Sync));
+        match error {
+            Failed::Engine(engine::Error::Device(_)) if wrote => {
+                stays_stopped(database, &Stop::ReadOnly).map(|()| false)
+            }
+            // A look-up or a clean-up failed: the engine may go on, if it can go on rightly.
+            Failed::Engine(engine::Error::Device(_)) => Ok(true),
+            _ => stays_stopped(database, &Stop::Any).map(|()| false),
+        }
+    }
+}
+
+/// Two more writes and a flush: all refused.
+fn stays_stopped(database: &Database, stop: &Stop) -> Result<(), String> {
+    let late = [crate::operation::Step::Put { key: b"late".to_vec(), value: b"late".to_vec() }];
+    for _ in 0..2 {
+        match (database.write(&late, Durability::Synced), stop) {
+            (Ok(()), _) => return Err("a write after a failed one was acknowledged".to_owned()),
+            (Err(Failed::Engine(engine::Error::ReadOnly { .. })), _) | (Err(_), Stop::Any) => {}
+            (Err(error), Stop::ReadOnly) => {
+                return Err(format!(
+                    "after its own write or sync failed, the engine refuses with {error:?}, \
+                     expected ReadOnly"
+                ));
+            }
+        }
+    }
+    match (database.opened.engine.flush(), stop) {
+        (Ok(()), Stop::ReadOnly) => Err("a flush was tried again and succeeded".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn compare(fixture: &dyn Fixture, device: &Arc<dyn Device>, run: &Run) -> Result<(), String> {
+    let database = Database::open(fixture, device, 0)
+        .map_err(|error| format!("the store does not open again: {error}"))?;
+    let (upto, settled, last) = (database.recovered, run.settled, run.model.last());
+    if upto < settled || upto > last {
+        return Err(format!("found write {upto}; {settled} was acknowledged, {last} were issued"));
+    }
+    let opened = &database.opened;
+    compare_everything(opened.engine.as_ref(), &opened.sequence, &run.model, upto)?;
+    drop(database);
+    crate::database::check(fixture, device)
+}
+
+fn one(fixture: &dyn Fixture, seed: u64, kind: OperationKind, fault: Fault) -> Result<(), String> {
+    let mut run = Run::new(seed);
+    run.device.fail(fault);
+    catch(|| run.work(fixture, seed, Some(kind)))?;
+    let failed = run.device.failed();
+    let must_report = matches!(kind, OperationKind::Write | OperationKind::Sync);
+    if failed > 0 && must_report && run.reported.is_none() {
+        return Err("no call reported it".to_owned());
+    }
+    // The power cut first: opening the disk as it is would change it.
+    let after_cut: Arc<dyn Device> = run.disk.crash(fault.nth);
+    catch(|| compare(fixture, &after_cut, &run)).map_err(|what| format!("power cut: {what}"))?;
+    let after_death: Arc<dyn Device> = run.disk.clone();
+    catch(|| compare(fixture, &after_death, &run)).map_err(|what| format!("restart: {what}"))
+}
+
+/// Every fault of the workload of `seed`. Answers how many there were.
+pub(crate) fn errors(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
+    let mut whole = Run::new(seed);
+    whole.work(fixture, seed, None)?;
+    if let Some(error) = whole.reported {
+        return Err(format!("without any fault: {error}"));
+    }
+    let mut faults = 0;
+    for kind in OperationKind::ALL {
+        for nth in 1..=whole.device.count(Some(kind)) {
+            for failure in [Failure::Io, Failure::NoSpace, Failure::Short] {
+                let transfers = matches!(kind, OperationKind::Read | OperationKind::Write);
+                if failure == Failure::Short && !transfers {
+                    continue;
+                }
+                for lasting in [Lasting::Once, Lasting::ForGood] {
+                    let fault = Fault { kind: Some(kind), nth, failure, lasting };
+                    one(fixture, seed, kind, fault).map_err(|what| {
+                        format!("{kind:?} {nth} fails ({failure:?}, {lasting:?}): {what}")
+                    })?;
+                    faults += 1;
+                }
+            }
+        }
+    }
+    Ok(faults)
+}
