@@ -33,6 +33,7 @@ mod limits;
 mod range;
 mod sequence;
 mod stats;
+mod superblock;
 
 #[cfg(test)]
 mod tests;
@@ -47,5 +48,6 @@ pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, check_key, check_value};
 pub use range::{Direction, KeyRange};
 pub use sequence::{Pin, Sequence, Ticket};
 pub use stats::Stats;
+pub use superblock::Superblock;
 
 pub use codec::{Corruption, SeqNo};

@@ -4,7 +4,8 @@
 //! 2. `visible` is the largest number such that it and all below are finished. It moves when the
 //!    oldest unfinished ticket is dropped.
 //! 3. A [`Pin`] waits for the tickets begun before it, then stands at `visible`.
-//! 4. An engine may drop a version of a key once a newer one is at or below [`Sequence::horizon`].
+//! 4. An engine may drop a version of a key once a newer one is at or below [`Sequence::horizon`],
+//!    or as soon as nobody [sees](Sequence::is_seen) the older one.
 //!
 //! # Invariants
 //! - I1. A pin's number is at least that of every write acknowledged before the pin was taken.
@@ -30,6 +31,10 @@ pub struct Sequence {
     finished: Box<[AtomicU64]>,
     /// Pins that are held or about to be; see [`Sequence::horizon`] for why it is apart.
     pin_count: AtomicUsize,
+    /// Pins that are about to be: counted, but not in `pins` yet.
+    pinning: AtomicUsize,
+    /// The largest number that was ever pinned.
+    newest_pin: AtomicU64,
     pins: Mutex<BTreeMap<u64, usize>>,
 }
 
@@ -48,6 +53,8 @@ impl Sequence {
             visible: AtomicU64::new(0),
             finished,
             pin_count: AtomicUsize::new(0),
+            pinning: AtomicUsize::new(0),
+            newest_pin: AtomicU64::new(0),
             pins: Mutex::default(),
         }
     }
@@ -79,11 +86,14 @@ impl Sequence {
     /// Pins the present moment. Waits for the writes that have begun; they are short.
     pub fn pin(self: &Arc<Self>) -> Arc<Pin> {
         self.pin_count.fetch_add(1, SeqCst);
+        self.pinning.fetch_add(1, SeqCst);
         self.wait_until_visible(self.last().get());
         let mut pins = self.pins.lock();
         let number = self.visible.load(SeqCst);
         *pins.entry(number).or_default() += 1;
+        self.newest_pin.fetch_max(number, SeqCst);
         drop(pins);
+        self.pinning.fetch_sub(1, SeqCst);
         Arc::new(Pin { sequence: Arc::clone(self), number })
     }
 
@@ -98,6 +108,30 @@ impl Sequence {
         let pins = self.pins.lock();
         let oldest = pins.keys().next().copied().unwrap_or(visible);
         SeqNo::new(oldest.min(visible))
+    }
+
+    /// Whether a snapshot, present or future, may stand at or above `older` and below `newer`, so
+    /// that it shows a version numbered `older` that `newer` replaces. The caller holds the ticket
+    /// of `newer`, or `newer` is finished. May say yes without need, for a moment, while a pin is
+    /// being taken; never says no wrongly.
+    pub fn is_seen(&self, older: SeqNo, newer: SeqNo) -> bool {
+        if older >= newer {
+            return false;
+        }
+        // A pin that is counted only after these loads asks for the last number later than
+        // `newer` was taken, waits for it, and so stands at or above it. All of this is in one
+        // total order, like the pin's own steps.
+        if self.pin_count.load(SeqCst) == 0 {
+            return false;
+        }
+        if self.pinning.load(SeqCst) == 0 && self.newest_pin.load(SeqCst) < older.get() {
+            return false;
+        }
+        // A pin that is not in the map yet will stand at least where `visible` is now.
+        let visible = self.visible.load(SeqCst);
+        let pins = self.pins.lock();
+        let pinning = newer.get() > visible && self.pinning.load(SeqCst) > 0;
+        pinning || pins.range(older.get()..newer.get()).next().is_some()
     }
 
     /// The oldest snapshot that is held, if any: what keeps old versions alive.
