@@ -1,1 +1,75 @@
-//! Engine memory: an ordered concurrent map, snapshotted; the oracle of the others.
+//! Engine `memory`: an ordered concurrent map of versioned keys, made durable by snapshots.
+//!
+//! ```text
+//!  get · apply · rmw · view            flush · checkpoint · open
+//!         |                                  |
+//!        Map: directory -> leaves     snapshot: writer, reader     superblock
+//!         (memory only)                 snapshot-N: all pairs       which snapshot stands
+//! ```
+//!
+//! All data is in memory; a flush writes all of it. Between two flushes durability is the host's:
+//! it journals what it applies and replays what lies above [`engine::Engine::persisted`]. So this
+//! is the engine for data that fits, and the one that the others are tested against.
+//!
+//! # Invariants
+//! - What a view's pin shows is never overwritten or dropped while it is held (`write`, W1).
+//! - Every key is in the leaf that the directory names for it, or whoever looked there notices
+//!   that the range has moved (`map`, M1).
+//! - The superblock never names a file that is not whole and durable, nor is a file removed that a
+//!   durable superblock may name (`flush`).
+//!
+//! # To follow
+//! - a put: `write::Shared::apply`, then `map::Map::write`, then `map/leaf/edit.rs`;
+//! - a get: `read::Shared::get`, then `map::Map::read`, then `map/leaf.rs`;
+//! - a scan: `scan::Walk`, then `map/walk.rs`;
+//! - recovery: `open::Store::open`, then `snapshot/reader.rs`.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+//! # use environment::Environment;
+//! # let environment = Environment::real();
+//! # let telemetry = telemetry::Registry::default();
+//! # let host = Host {
+//! #     device: device::memory(),
+//! #     workers: workers::Pool::start(&environment, 1, &telemetry)?,
+//! #     environment,
+//! #     telemetry,
+//! #     sequence: Arc::new(Sequence::new()),
+//! #     barrier: Arc::new(NoJournal),
+//! #     memory: Arc::new(MemoryBudget::new(1 << 30)),
+//! # };
+//! use thermocline_memory::{Options, Store};
+//!
+//! let sequence = Arc::clone(&host.sequence);
+//! let store = Store::open(host, Options::default())?;
+//! let ticket = sequence.begin();
+//! store.apply(&[Op::Put { key: b"lake", value: b"warm" }], ticket.seqno())?;
+//! drop(ticket);
+//!
+//! let mut value = Vec::new();
+//! assert!(store.get(b"lake", &mut value)?);
+//! assert_eq!(value, b"warm");
+//! store.flush()?; // now it survives the process
+//! assert_eq!(store.persisted(), sequence.visible());
+//! store.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod check;
+mod flush;
+mod map;
+mod open;
+mod options;
+mod read;
+mod scan;
+mod snapshot;
+mod stats;
+mod store;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use check::{Report, check};
+pub use options::Options;
+pub use store::Store;

@@ -1,0 +1,154 @@
+//! Making what was applied durable: a snapshot file, then the superblock that names it.
+//!
+//! 1. Pin the present; from here on writers keep for us what they would overwrite.
+//! 2. Walk the map leaf by leaf into a new file; sync it, and the directory.
+//! 3. Let the journal reach the pin's number (law L3), and commit the superblock: from this moment
+//!    the new snapshot stands.
+//! 4. Remove the file that stood before.
+//!
+//! A failure in 2 leaves the old snapshot standing, one in 3 leaves it open which of the two
+//! stands; no file is removed in either case, and the store turns read-only (law L5). What is left
+//! over goes when the store is opened.
+//!
+//! # Concurrency
+//! One flush or close at a time ([`Shared::flusher`]); readers and writers go on beside it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
+
+use codec::SeqNo;
+use device::Device;
+use engine::{Direction, Error, KeyRange, Pin, Result, Superblock};
+use rand::Rng;
+
+use crate::map::{Position, Run};
+use crate::snapshot::format::{self, Identity, SUPERBLOCK, SUPERBLOCK_KIND, Standing, Summary};
+use crate::snapshot::writer::SnapshotWriter;
+use crate::store::Shared;
+
+/// What one flush leaves for the next.
+#[derive(Debug)]
+pub(crate) struct Flusher {
+    /// `None` once the store is closed.
+    superblock: Option<Superblock>,
+    snapshot: Option<Summary>,
+    next_number: u64,
+}
+
+/// Figures about the snapshot that stands.
+#[derive(Debug, Default)]
+pub(crate) struct LastSnapshot {
+    pub(crate) bytes: AtomicU64,
+    pub(crate) pairs: AtomicU64,
+    pub(crate) micros: AtomicU64,
+    /// Flushes that wrote a snapshot since the store was opened.
+    pub(crate) count: AtomicU64,
+}
+
+impl Flusher {
+    pub(crate) fn new(superblock: Superblock, snapshot: Option<Summary>, next_number: u64) -> Self {
+        Self { superblock: Some(superblock), snapshot, next_number }
+    }
+
+    /// Lets go of the files.
+    pub(crate) fn close(&mut self) {
+        self.superblock = None;
+    }
+}
+
+impl Shared {
+    /// Writes a snapshot of everything applied so far, unless the last one holds it already.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.state.check_writable()?;
+        let mut flusher = self.flusher.lock();
+        self.state.check_writable()?;
+        let pin = self.host.sequence.pin();
+        if pin.seqno() <= self.persisted() {
+            return Ok(());
+        }
+        let began = self.host.environment.now();
+        let result = self.write_and_commit(&mut flusher, &pin);
+        drop(pin);
+        match result {
+            Ok(()) => {
+                let took = self.host.environment.now() - began;
+                self.last_snapshot.micros.store(took.as_micros() as u64, Relaxed);
+                self.last_snapshot.count.fetch_add(1, Relaxed);
+                while self.prune(usize::from(u16::MAX)) > 0 {}
+                Ok(())
+            }
+            // The journal's failure and a close are none of these files; a later flush may try.
+            Err(error @ (Error::Journal(_) | Error::Closed)) => Err(error),
+            Err(error) => {
+                self.state.fail(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn write_and_commit(&self, flusher: &mut Flusher, pin: &Pin) -> Result<()> {
+        let device = &*self.host.device;
+        let identity = self.identity(flusher.next_number, pin.seqno());
+        flusher.next_number += 1;
+        let summary = self.write_snapshot(device, identity, pin)?;
+        self.host.barrier.reach(pin.seqno())?;
+        let standing = Standing { persisted: pin.seqno(), snapshot: Some(summary) };
+        let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
+        superblock.commit(&standing.encode())?;
+        self.persisted.store(pin.seqno().get(), Release);
+        self.last_snapshot.bytes.store(summary.bytes, Relaxed);
+        self.last_snapshot.pairs.store(summary.totals.pairs, Relaxed);
+        if let Some(old) = flusher.snapshot.replace(summary) {
+            device.remove(&format::file_name(old.identity.number))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the map as of `pin` to a new file, durable with its name on return.
+    fn write_snapshot(
+        &self,
+        device: &dyn Device,
+        identity: Identity,
+        pin: &Pin,
+    ) -> Result<Summary> {
+        let block_bytes = self.options.snapshot_block_bytes;
+        let mut writer = SnapshotWriter::create(device, identity, pin.seqno(), block_bytes)?;
+        let mut position = Position::new(KeyRange::all(), Direction::Forward);
+        let mut run = Run::default();
+        while !position.is_done() {
+            self.state.check_open()?;
+            self.map.next_run(&mut position, pin.seqno().get(), &mut run);
+            for index in 0..run.len() {
+                if let Some((key, value)) = run.get(index) {
+                    writer.push(key, value)?;
+                }
+            }
+        }
+        let summary = writer.finish()?;
+        device.sync_dir("")?;
+        Ok(summary)
+    }
+
+    /// A file's identity: its number may have been used before a crash, its nonce not.
+    fn identity(&self, number: u64, seqno: SeqNo) -> Identity {
+        let environment = &self.host.environment;
+        let mut nonce = environment.random("memory snapshot").next_u64();
+        for part in [number, seqno.get(), environment.wall().as_nanos() as u64] {
+            nonce = codec::hash64(nonce, &part.to_le_bytes());
+        }
+        Identity { number, nonce }
+    }
+
+    /// Writes a whole, openable copy to `into`, which must not hold a store yet.
+    pub(crate) fn checkpoint(&self, into: &dyn Device) -> Result<()> {
+        self.state.check_open()?;
+        if into.exists(SUPERBLOCK)? {
+            return Err(device::Error::AlreadyExists { name: SUPERBLOCK.to_owned() }.into());
+        }
+        let pin = self.host.sequence.pin();
+        let summary = self.write_snapshot(into, self.identity(1, pin.seqno()), &pin)?;
+        self.host.barrier.reach(pin.seqno())?;
+        let standing = Standing { persisted: pin.seqno(), snapshot: Some(summary) };
+        Superblock::create(into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
+        Ok(())
+    }
+}

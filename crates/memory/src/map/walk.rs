@@ -1,0 +1,187 @@
+//! Reading many keys in order: one leaf's visible pairs at a time, copied under its lock.
+//!
+//! A walk remembers the key that it has come to and nothing of the map, so that it may rest as long
+//! as it likes while leaves split and merge. What it shows is held in place by its pin.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use engine::{Direction, KeyRange};
+
+use super::Map;
+use super::directory::Bounds;
+use super::leaf::{Found, Leaf};
+
+/// Copied bytes after which a run ends within a leaf.
+const RUN_BYTES: usize = 256 << 10;
+
+/// What is left of a walk.
+#[derive(Clone, Debug)]
+pub(crate) struct Position {
+    range: KeyRange,
+    direction: Direction,
+    done: bool,
+}
+
+impl Position {
+    pub(crate) fn new(range: KeyRange, direction: Direction) -> Self {
+        let done = range.is_empty();
+        Self { range, direction, done }
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// The walk goes on behind `key`.
+    fn resume_behind(&mut self, key: &[u8]) {
+        match self.direction {
+            Direction::Forward => self.range.start = Bound::Excluded(key.to_vec()),
+            Direction::Backward => self.range.end = Bound::Excluded(key.to_vec()),
+        }
+    }
+
+    /// The walk goes on beyond a leaf's range.
+    fn leave(&mut self, bounds: Bounds) {
+        match (self.direction, bounds.high) {
+            (Direction::Forward, Some(high)) => self.range.start = Bound::Included(high),
+            (Direction::Backward, _) if !bounds.low.is_empty() => {
+                self.range.end = Bound::Excluded(bounds.low);
+            }
+            _ => self.done = true,
+        }
+        self.done |= self.range.is_empty();
+    }
+}
+
+/// Pairs copied from one leaf, in the order of the walk.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    bytes: Vec<u8>,
+    pairs: Vec<Pair>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    start: usize,
+    key_len: usize,
+    value: PairValue,
+}
+
+#[derive(Debug)]
+enum PairValue {
+    /// So many bytes behind the key.
+    Behind(usize),
+    Large(Arc<[u8]>),
+}
+
+impl Run {
+    /// How many pairs it holds.
+    pub(crate) fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Pair `index`.
+    pub(crate) fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        let pair = self.pairs.get(index)?;
+        let (key, behind) = self.bytes[pair.start..].split_at(pair.key_len);
+        let value = match &pair.value {
+            PairValue::Behind(len) => &behind[..*len],
+            PairValue::Large(value) => value,
+        };
+        Some((key, value))
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.pairs.clear();
+    }
+
+    fn push(&mut self, leaf: &Leaf, index: usize, value: &Found<'_>) {
+        let start = self.bytes.len();
+        leaf.push_key(index, &mut self.bytes);
+        let key_len = self.bytes.len() - start;
+        let value = match value {
+            Found::Small(bytes) => {
+                self.bytes.extend_from_slice(bytes);
+                PairValue::Behind(bytes.len())
+            }
+            Found::Large(value) => PairValue::Large(Arc::clone(value)),
+        };
+        self.pairs.push(Pair { start, key_len, value });
+    }
+}
+
+impl Map {
+    /// Replaces what is in `run` by the next pairs as of `pin`, and moves on. A run may be empty
+    /// before the walk is done.
+    pub(crate) fn next_run(&self, position: &mut Position, pin: u64, run: &mut Run) {
+        run.clear();
+        if position.done {
+            return;
+        }
+        let (leaf, bounds) = loop {
+            let (entry, bounds) = match position.direction {
+                Direction::Forward => self.directory.find_bounds(start_key(&position.range)),
+                Direction::Backward => self.find_upper(&position.range),
+            };
+            if let Some(leaf) = self.lock_to_read(entry) {
+                break (leaf, bounds);
+            }
+        };
+        let (from, to) = indices(&leaf, &bounds, &position.range);
+        let mut take = |index: usize| {
+            if let Some(value) = leaf.at_pin(index, pin) {
+                run.push(&leaf, index, &value);
+            }
+            run.bytes.len() >= RUN_BYTES
+        };
+        let stopped_at = match position.direction {
+            Direction::Forward => (from..to).find(|index| take(*index)),
+            Direction::Backward => (from..to).rev().find(|index| take(*index)),
+        };
+        match stopped_at {
+            Some(index) => position.resume_behind(&leaf.key(index)),
+            None => position.leave(bounds),
+        }
+    }
+
+    /// The leaf at the upper end of a range.
+    fn find_upper(&self, range: &KeyRange) -> (super::Entry, Bounds) {
+        match &range.end {
+            Bound::Unbounded => self.directory.find_before(None),
+            Bound::Excluded(end) => self.directory.find_before(Some(end)),
+            Bound::Included(end) => self.directory.find_bounds(end),
+        }
+    }
+}
+
+fn start_key(range: &KeyRange) -> &[u8] {
+    match &range.start {
+        Bound::Included(start) | Bound::Excluded(start) => start,
+        Bound::Unbounded => &[],
+    }
+}
+
+/// The slots of a leaf that lie in a range, as `from..to`; nothing where `to <= from`.
+fn indices(leaf: &Leaf, bounds: &Bounds, range: &KeyRange) -> (usize, usize) {
+    // Only keys of the leaf's own range may be sought in it.
+    let is_above = |key: &[u8]| bounds.high.as_deref().is_some_and(|high| key >= high);
+    let is_below = |key: &[u8]| key < bounds.low.as_slice();
+    let from = match &range.start {
+        Bound::Unbounded => 0,
+        Bound::Included(key) | Bound::Excluded(key) if is_below(key) => 0,
+        Bound::Included(key) | Bound::Excluded(key) if is_above(key) => leaf.len(),
+        Bound::Included(key) => leaf.find(key).unwrap_or_else(|at| at),
+        Bound::Excluded(key) => leaf.find(key).map_or_else(|at| at, |at| at + 1),
+    };
+    let to = match &range.end {
+        Bound::Unbounded => leaf.len(),
+        Bound::Included(key) | Bound::Excluded(key) if is_above(key) => leaf.len(),
+        Bound::Included(key) | Bound::Excluded(key) if is_below(key) => 0,
+        Bound::Included(key) => leaf.find(key).map_or_else(|at| at, |at| at + 1),
+        Bound::Excluded(key) => leaf.find(key).unwrap_or_else(|at| at),
+    };
+    (from, to)
+}

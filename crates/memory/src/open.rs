@@ -1,0 +1,106 @@
+//! Opening: prove what is on the device, load it, begin.
+//!
+//! 1. An empty directory gets a superblock that names no snapshot.
+//! 2. The superblock is read; the snapshot that it names is read whole into leaves, every checksum
+//!    verified. Nothing was changed so far, and nothing is if any of it is damaged.
+//! 3. Snapshot files that the superblock does not name are what a crash left of a flush; they go.
+//! 4. Background pruning begins. The host replays its journal above `persisted`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codec::Corruption;
+use device::Device;
+use engine::{Host, Result, Superblock};
+use workers::{Class, Stopped};
+
+use crate::flush::{Flusher, LastSnapshot};
+use crate::map::{Delta, LeafBuilder, Map, Tally};
+use crate::options::Options;
+use crate::snapshot::format::{self, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use crate::snapshot::reader;
+use crate::store::{Shared, State, Store};
+
+/// How often what snapshots have left behind is pruned while nobody writes.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
+/// Leaves that such a round prunes at most, so that it stays short.
+const PRUNED_PER_ROUND: usize = 4096;
+
+impl Store {
+    /// Opens the store in the host's directory, and makes it if there is none. Reads the snapshot
+    /// whole: about a second for each gigabyte. Memory above the budget is not refused here.
+    ///
+    /// # Errors
+    /// [`engine::Error::Corruption`] if anything is not what was written; then no file is changed.
+    pub fn open(host: Host, options: Options) -> Result<Self> {
+        let device = &*host.device;
+        let numbers = snapshot_numbers(device)?;
+        let superblock = open_superblock(device, !numbers.is_empty())?;
+        let standing = decode_standing(&superblock)?;
+        let mut builder = LeafBuilder::default();
+        let tally = Tally::default();
+        if let Some(summary) = &standing.snapshot {
+            reader::read(device, summary, standing.persisted, &mut |key, value| {
+                builder.push(key, value);
+            })?;
+            let totals = &summary.totals;
+            tally.add(0, Delta { keys: totals.pairs as i64, bytes: totals.pair_bytes as i64 });
+        }
+        let current = standing.snapshot.map(|summary| summary.identity.number);
+        for number in numbers.iter().filter(|number| Some(**number) != current) {
+            device.remove(&format::file_name(*number))?;
+        }
+        let next_number = numbers.iter().max().map_or(1, |number| number.saturating_add(1));
+        let last_snapshot = LastSnapshot::default();
+        if let Some(summary) = &standing.snapshot {
+            last_snapshot.bytes.store(summary.bytes, std::sync::atomic::Ordering::Relaxed);
+            last_snapshot.pairs.store(summary.totals.pairs, std::sync::atomic::Ordering::Relaxed);
+        }
+        let group = host.workers.group("memory");
+        let shared = Arc::new(Shared {
+            map: Map::new(builder, tally, Arc::clone(&host.memory)),
+            options,
+            state: State::default(),
+            persisted: standing.persisted.get().into(),
+            flusher: Flusher::new(superblock, standing.snapshot, next_number).into(),
+            last_snapshot,
+            host,
+        });
+        let store = Self { shared, group };
+        // A pool that is stopping runs nothing more; writers and flushes prune by themselves.
+        let _: std::result::Result<(), Stopped> = store.start_pruning();
+        Ok(store)
+    }
+
+    fn start_pruning(&self) -> std::result::Result<(), Stopped> {
+        let shared = Arc::downgrade(&self.shared);
+        self.group.every(Class::Collect, "prune", PRUNE_INTERVAL, move |_stop| {
+            if let Some(shared) = shared.upgrade() {
+                shared.prune(PRUNED_PER_ROUND);
+            }
+        })
+    }
+}
+
+/// The numbers of the snapshot files that are there.
+pub(crate) fn snapshot_numbers(device: &dyn Device) -> Result<Vec<u64>> {
+    let entries = device.list("")?;
+    Ok(entries.iter().filter_map(|entry| format::file_number(&entry.name)).collect())
+}
+
+fn open_superblock(device: &dyn Device, has_snapshots: bool) -> Result<Superblock> {
+    if device.exists(SUPERBLOCK)? {
+        return Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND);
+    }
+    if has_snapshots {
+        let what = "the superblock is missing beside snapshots";
+        return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
+    }
+    let nothing = Standing::NOTHING.encode();
+    Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, &nothing)
+}
+
+/// What a superblock says.
+pub(crate) fn decode_standing(superblock: &Superblock) -> Result<Standing> {
+    Ok(Standing::decode(superblock.payload()).map_err(|damage| damage.at(SUPERBLOCK, 0))?)
+}

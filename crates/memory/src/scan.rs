@@ -1,0 +1,61 @@
+//! Snapshots and the cursors on them.
+
+use std::sync::Arc;
+
+use engine::{Cursor, Direction, KeyRange, Pin, Result, View};
+
+use crate::map::{Position, Run};
+use crate::store::Shared;
+
+/// The store as of one pin.
+pub(crate) struct Snapshot {
+    shared: Arc<Shared>,
+    pin: Arc<Pin>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(shared: Arc<Shared>, pin: Arc<Pin>) -> Self {
+        Self { shared, pin }
+    }
+}
+
+impl View for Snapshot {
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.shared.get_at(key, self.pin.seqno().get(), into)
+    }
+
+    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
+        self.shared.state.check_open()?;
+        Ok(Box::new(Walk {
+            shared: Arc::clone(&self.shared),
+            pin: Arc::clone(&self.pin),
+            position: Position::new(range, direction),
+            run: Run::default(),
+            next: 0,
+        }))
+    }
+}
+
+/// A walk over a snapshot. Between calls it holds no lock, only the pairs it has copied and the
+/// pin, which keeps what it will come to.
+struct Walk {
+    shared: Arc<Shared>,
+    pin: Arc<Pin>,
+    position: Position,
+    run: Run,
+    next: usize,
+}
+
+impl Cursor for Walk {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        while self.next == self.run.len() && !self.position.is_done() {
+            self.shared.state.check_open()?;
+            let pin = self.pin.seqno().get();
+            self.shared.map.next_run(&mut self.position, pin, &mut self.run);
+            self.next = 0;
+        }
+        let pair = self.run.get(self.next);
+        self.next += usize::from(pair.is_some());
+        Ok(pair)
+    }
+}

@@ -1,0 +1,110 @@
+//! Writes a snapshot file from front to back, a few blocks ahead of the device.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::{Buffer, Completion, Device, File, Mode, Queue, Request, SyncKind, Work};
+use engine::Result;
+
+use super::format::{self, Head, Identity, Summary, Totals};
+
+/// Blocks that are on their way to the device while the next one is filled.
+const IN_FLIGHT: usize = 2;
+
+/// A snapshot file being written.
+pub(crate) struct SnapshotWriter {
+    file: Arc<dyn File>,
+    queue: Box<dyn Queue>,
+    completions: Vec<Completion>,
+    identity: Identity,
+    block_bytes: usize,
+    block: Vec<u8>,
+    block_pairs: u32,
+    offset: u64,
+    totals: Totals,
+}
+
+impl SnapshotWriter {
+    /// Begins the file `identity.number` of what was written up to `persisted`.
+    pub(crate) fn create(
+        device: &dyn Device,
+        identity: Identity,
+        persisted: SeqNo,
+        block_bytes: usize,
+    ) -> Result<Self> {
+        let file = device.open(&format::file_name(identity.number), Mode::CreateNew)?;
+        let mut writer = Self {
+            file,
+            queue: device.queue(IN_FLIGHT)?,
+            completions: Vec::new(),
+            identity,
+            block_bytes,
+            block: vec![0; format::BLOCK_HEADER_BYTES],
+            block_pairs: 0,
+            offset: 0,
+            totals: Totals::default(),
+        };
+        writer.write(&Head { identity, persisted }.encode())?;
+        Ok(writer)
+    }
+
+    /// Adds a pair, above all that were added.
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        format::put_pair(&mut self.block, key, value);
+        self.block_pairs += 1;
+        self.totals.pairs += 1;
+        self.totals.pair_bytes += (key.len() + value.len()) as u64;
+        if self.block.len() >= self.block_bytes { self.end_block() } else { Ok(()) }
+    }
+
+    /// Ends the file; it is durable on return, its name not yet.
+    pub(crate) fn finish(mut self) -> Result<Summary> {
+        if self.block_pairs > 0 {
+            self.end_block()?;
+        }
+        let totals = format::totals_block(&self.totals, self.identity, self.offset);
+        self.write(&totals)?;
+        while self.queue.in_flight() > 0 {
+            self.reap(1)?;
+        }
+        self.file.sync(SyncKind::All)?;
+        Ok(Summary { identity: self.identity, bytes: self.offset, totals: self.totals })
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        let mut block = std::mem::take(&mut self.block);
+        format::seal_pairs(&mut block, self.block_pairs, self.identity, self.offset);
+        self.totals.blocks += 1;
+        self.write(&block)?;
+        block.clear();
+        block.resize(format::BLOCK_HEADER_BYTES, 0);
+        self.block = block;
+        self.block_pairs = 0;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        while self.queue.in_flight() >= IN_FLIGHT {
+            self.reap(1)?;
+        }
+        let work = Work::Write { offset: self.offset, buffer: Buffer::copy_of(bytes) };
+        let request = Request { tag: self.offset, file: Arc::clone(&self.file), work };
+        self.queue.submit(request).expect("fewer are in flight than the queue has room for");
+        self.offset += bytes.len() as u64;
+        // Starts what the queue may hold back, so that the device works while we fill a block.
+        self.reap(0)
+    }
+
+    /// Collects at least `count` writes that are done; fails if one of them did.
+    fn reap(&mut self, count: usize) -> Result<()> {
+        if count == 0 {
+            self.queue.poll(&mut self.completions)?;
+        } else {
+            self.queue.wait(count, &mut self.completions)?;
+        }
+        for completion in self.completions.drain(..) {
+            completion.result?;
+        }
+        Ok(())
+    }
+}

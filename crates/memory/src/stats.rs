@@ -1,0 +1,33 @@
+//! Figures about a store.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use engine::Stats;
+
+use crate::store::Shared;
+
+impl Shared {
+    /// Figures about the store. Visits every leaf to count old versions.
+    pub(crate) fn stats(&self) -> Stats {
+        let shape = self.map.shape();
+        let last = &self.last_snapshot;
+        let snapshot_bytes = last.bytes.load(Relaxed);
+        Stats {
+            live_keys: Some(self.map.tally.keys()),
+            live_bytes: Some(self.map.tally.bytes()),
+            memory_bytes: self.map.memory(),
+            disk_bytes: snapshot_bytes + engine::Superblock::FILE_BYTES,
+            detail: vec![
+                ("leaves", shape.leaves),
+                ("splits", shape.splits),
+                ("merges", shape.merges),
+                ("superseded_versions", shape.superseded),
+                ("directory_bytes", self.map.directory_memory() as u64),
+                ("snapshots_written", last.count.load(Relaxed)),
+                ("snapshot_bytes", snapshot_bytes),
+                ("snapshot_pairs", last.pairs.load(Relaxed)),
+                ("snapshot_micros", last.micros.load(Relaxed)),
+            ],
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The handle: its parts, its state, and the engine contract, each call handed to its file.
+
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+
+use device::Device;
+use engine::{Capabilities, Engine, Error, Host, Op, Operator, Pin, Result, SeqNo, Stats, View};
+use parking_lot::{Mutex, RwLock};
+use workers::Group;
+
+use crate::flush::{Flusher, LastSnapshot};
+use crate::map::Map;
+use crate::options::Options;
+use crate::scan::Snapshot;
+
+/// An ordered map in memory, with snapshots of it on the device. Open it with [`Store::open`], use
+/// it through [`Engine`].
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+    /// Background pruning.
+    pub(crate) group: Group,
+}
+
+/// What views, cursors and background work hold on to.
+pub(crate) struct Shared {
+    pub(crate) map: Map,
+    pub(crate) host: Host,
+    pub(crate) options: Options,
+    pub(crate) state: State,
+    /// Everything up to this is in the snapshot that the superblock names.
+    pub(crate) persisted: AtomicU64,
+    /// One flush at a time; what it needs from the last one.
+    pub(crate) flusher: Mutex<Flusher>,
+    pub(crate) last_snapshot: LastSnapshot,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("map", &self.map).finish_non_exhaustive()
+    }
+}
+
+/// Open, read-only since a write failed, or closed.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    closed: AtomicBool,
+    failed: AtomicBool,
+    failure: RwLock<Option<Error>>,
+}
+
+impl State {
+    /// Refuses once the store is closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Refuses once the store is closed or a write to its files failed.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.failed.load(Acquire)
+            && let Some(error) = &*self.failure.read()
+        {
+            return Err(error.clone());
+        }
+        Ok(())
+    }
+
+    /// Stops all later writes (law L5). The first cause is the one that is told.
+    pub(crate) fn fail(&self, error: &Error) {
+        self.failure.write().get_or_insert_with(|| error.poisoning());
+        self.failed.store(true, Release);
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Relaxed);
+    }
+}
+
+impl Shared {
+    pub(crate) fn persisted(&self) -> SeqNo {
+        SeqNo::new(self.persisted.load(Acquire))
+    }
+}
+
+impl Engine for Store {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "memory", ordered: true }
+    }
+
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.shared.get(key, into)
+    }
+
+    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        self.shared.admit(ops)
+    }
+
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.shared.apply(ops, seqno)
+    }
+
+    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
+        self.shared.rmw(key, operator, seqno)
+    }
+
+    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        self.shared.state.check_open()?;
+        Ok(Box::new(Snapshot::new(Arc::clone(&self.shared), pin)))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.flush()
+    }
+
+    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+        self.shared.checkpoint(&*into)
+    }
+
+    fn persisted(&self) -> SeqNo {
+        self.shared.persisted()
+    }
+
+    fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.shared.state.close();
+        let panics = self.group.stop();
+        debug_assert!(panics.is_empty(), "background pruning panicked: {panics:?}");
+        // A flush that runs sees the state between two blocks and gives up; files are closed then.
+        self.shared.flusher.lock().close();
+        Ok(())
+    }
+}

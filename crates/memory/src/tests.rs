@@ -1,0 +1,5 @@
+//! Tests of the whole store.
+
+mod contract;
+mod model;
+mod stores;

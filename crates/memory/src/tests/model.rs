@@ -1,0 +1,221 @@
+//! Random operations against a model: a list of versions per key.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use engine::{Change, Direction, Engine, KeyRange, Op, SeqNo, View};
+use proptest::prelude::*;
+
+use super::stores::{Bench, Pairs, scan};
+
+/// One operation; prints as what it is, so that a failure can be read.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Vec<(Vec<u8>, Option<Vec<u8>>)>),
+    Append(Vec<u8>, u8),
+    TakeView,
+    DropView(usize),
+    ReadView(usize, Vec<u8>),
+    Scan(Option<usize>, Bound<Vec<u8>>, Bound<Vec<u8>>, bool),
+    Flush,
+    /// Closes and opens again, and replays what the files do not have.
+    Reopen,
+    Prune,
+}
+
+fn keys() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => (0_u16..400).prop_map(|number| format!("user{number:08}").into_bytes()),
+        3 => prop::collection::vec(prop_oneof![Just(0_u8), Just(97), Just(98), Just(255)], 0..12),
+        1 => prop::collection::vec(any::<u8>(), 0..4),
+    ]
+}
+
+fn values() -> impl Strategy<Value = Vec<u8>> {
+    let sized = |len: usize| (any::<u8>()).prop_map(move |byte| vec![byte; len]);
+    prop_oneof![6 => sized(8), 3 => (0_usize..64).prop_flat_map(sized), 1 => sized(1500)]
+}
+
+fn bounds() -> impl Strategy<Value = Bound<Vec<u8>>> {
+    prop_oneof![
+        Just(Bound::Unbounded),
+        keys().prop_map(Bound::Included),
+        keys().prop_map(Bound::Excluded),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let write = (keys(), prop::option::weighted(0.7, values()));
+    prop_oneof![
+        20 => prop::collection::vec(write, 1..30).prop_map(Step::Write),
+        6 => (keys(), any::<u8>()).prop_map(|(key, byte)| Step::Append(key, byte)),
+        2 => Just(Step::TakeView),
+        2 => any::<usize>().prop_map(Step::DropView),
+        4 => (any::<usize>(), keys()).prop_map(|(view, key)| Step::ReadView(view, key)),
+        6 => (prop::option::of(any::<usize>()), bounds(), bounds(), any::<bool>())
+            .prop_map(|(view, start, end, backward)| Step::Scan(view, start, end, backward)),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Reopen),
+        1 => Just(Step::Prune),
+    ]
+}
+
+type State = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// One journaled write.
+type Logged = (SeqNo, Vec<(Vec<u8>, Option<Vec<u8>>)>);
+
+struct World {
+    device: Arc<dyn device::Device>,
+    bench: Bench,
+    now: State,
+    views: Vec<(Box<dyn View>, State)>,
+    journal: Vec<Logged>,
+}
+
+impl World {
+    fn new() -> Self {
+        let device = device::memory();
+        let bench = Bench::on(device.clone()).expect("an empty device opens");
+        Self { device, bench, now: State::new(), views: Vec::new(), journal: Vec::new() }
+    }
+
+    fn run(&mut self, step: &Step) {
+        match step {
+            Step::Write(writes) => self.write(writes),
+            Step::Append(key, byte) => self.append(key, *byte),
+            Step::TakeView => self.views.push((self.bench.view(), self.now.clone())),
+            Step::DropView(index) => {
+                if let Some(index) = self.pick(*index) {
+                    self.views.remove(index);
+                }
+            }
+            Step::ReadView(index, key) => {
+                let Some(index) = self.pick(*index) else { return };
+                let (view, state) = &self.views[index];
+                let mut value = Vec::new();
+                let found = view.get(key, &mut value).expect("the store is open");
+                assert_eq!(found.then_some(&value), state.get(key));
+            }
+            Step::Scan(view, start, end, backward) => {
+                let range = KeyRange { start: start.clone(), end: end.clone() };
+                self.scan(*view, &range, *backward);
+            }
+            Step::Flush => {
+                self.bench.store.flush().expect("flushes");
+                assert_eq!(self.bench.store.persisted(), self.bench.sequence.visible());
+            }
+            Step::Reopen => self.reopen(),
+            Step::Prune => {
+                self.bench.clock.advance(std::time::Duration::from_secs(2));
+                self.bench.crank.run_all();
+            }
+        }
+        let live: usize = self.now.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let stats = self.bench.store.stats();
+        assert_eq!(stats.live_keys, Some(self.now.len() as u64));
+        assert_eq!(stats.live_bytes, Some(live as u64));
+        assert_eq!(self.bench.budget.used(), stats.memory_bytes);
+    }
+
+    fn pick(&self, index: usize) -> Option<usize> {
+        (!self.views.is_empty()).then(|| index % self.views.len())
+    }
+
+    fn write(&mut self, writes: &[(Vec<u8>, Option<Vec<u8>>)]) {
+        let seqno = self.bench.apply(&ops(writes));
+        self.journal.push((seqno, writes.to_vec()));
+        for (key, value) in writes {
+            match value {
+                Some(value) => self.now.insert(key.clone(), value.clone()),
+                None => self.now.remove(key),
+            };
+        }
+        for (key, _) in writes {
+            assert_eq!(self.bench.get(key), self.now.get(key).cloned());
+        }
+    }
+
+    fn append(&mut self, key: &[u8], byte: u8) {
+        let ticket = self.bench.sequence.begin();
+        let mut after = None;
+        let mut operator = |value: Option<&[u8]>| {
+            let mut grown = value.unwrap_or_default().to_vec();
+            grown.push(byte);
+            after = Some(grown.clone());
+            if grown.len() > 12 { Change::Delete } else { Change::Put(grown) }
+        };
+        self.bench.store.rmw(key, &mut operator, ticket.seqno()).expect("the write is taken");
+        let after = after.filter(|value| value.len() <= 12);
+        self.journal.push((ticket.seqno(), vec![(key.to_vec(), after.clone())]));
+        match after {
+            Some(value) => self.now.insert(key.to_vec(), value),
+            None => self.now.remove(key),
+        };
+        drop(ticket);
+        assert_eq!(self.bench.get(key), self.now.get(key).cloned());
+    }
+
+    fn scan(&self, view: Option<usize>, range: &KeyRange, backward: bool) {
+        let now;
+        let (view, state): (&dyn View, &State) = match view.and_then(|index| self.pick(index)) {
+            Some(index) => (&*self.views[index].0, &self.views[index].1),
+            None => {
+                now = self.bench.view();
+                (&*now, &self.now)
+            }
+        };
+        let inside = state.iter().filter(|(key, _)| range.contains(key));
+        let mut expected: Pairs = inside.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let direction = if backward { Direction::Backward } else { Direction::Forward };
+        if backward {
+            expected.reverse();
+        }
+        assert_eq!(scan(view, range.clone(), direction), expected);
+    }
+
+    fn reopen(&mut self) {
+        self.views.clear();
+        self.bench.store.close().expect("closes");
+        let last = self.bench.sequence.last();
+        self.bench = Bench::on(self.device.clone()).expect("opens again");
+        let persisted = self.bench.store.persisted();
+        // Replay may begin below what is persisted; that changes nothing.
+        let overlap = SeqNo::new(persisted.get().saturating_sub(3));
+        for (seqno, writes) in self.journal.iter().filter(|(seqno, _)| *seqno > overlap) {
+            self.bench.store.apply(&ops(writes), *seqno).expect("replay is taken");
+        }
+        self.bench.sequence.recover_to(last);
+        self.journal.retain(|(seqno, _)| *seqno > overlap);
+    }
+}
+
+fn ops(writes: &[(Vec<u8>, Option<Vec<u8>>)]) -> Vec<Op<'_>> {
+    let mut ops = Vec::new();
+    for (key, value) in writes {
+        ops.push(match value {
+            Some(value) => Op::Put { key, value },
+            None => Op::Delete { key },
+        });
+    }
+    ops
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// A failure prints the steps, shrunk, and the seed that proptest replays first from its
+    /// regressions file; `PROPTEST_CASES=10000 cargo test -p thermocline-memory model` goes on.
+    #[test]
+    fn behaves_like_the_model(steps in prop::collection::vec(steps(), 1..120)) {
+        let mut world = World::new();
+        for step in &steps {
+            world.run(step);
+        }
+        world.scan(None, &KeyRange::all(), false);
+        world.scan(None, &KeyRange::all(), true);
+        world.reopen();
+        world.scan(None, &KeyRange::all(), false);
+    }
+}

@@ -1,0 +1,113 @@
+//! Stores for tests: hosts, writes with tickets, reads of everything.
+
+use std::sync::Arc;
+
+use device::Device;
+use engine::{
+    Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Result, SeqNo,
+    Sequence, View,
+};
+use environment::Environment;
+use workers::{HandCranked, Order, Pool};
+
+use crate::{Options, Store};
+
+/// All pairs in the order of a scan.
+pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A store with what surrounds it.
+pub(super) struct Bench {
+    pub(super) store: Store,
+    pub(super) sequence: Arc<Sequence>,
+    pub(super) budget: Arc<MemoryBudget>,
+    pub(super) crank: HandCranked,
+    pub(super) clock: Arc<environment::ManualClock>,
+}
+
+/// Small blocks, so that little data makes many.
+pub(super) fn small_blocks() -> Options {
+    Options { snapshot_block_bytes: 512 }
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self::on(device::memory()).expect("an empty device opens")
+    }
+
+    /// Opens the store of `device`.
+    pub(super) fn on(device: Arc<dyn Device>) -> Result<Self> {
+        Self::with(device, Arc::new(NoJournal), u64::MAX)
+    }
+
+    pub(super) fn with(
+        device: Arc<dyn Device>,
+        barrier: Arc<dyn Barrier>,
+        limit: u64,
+    ) -> Result<Self> {
+        let (environment, clock) = Environment::simulated(1);
+        let telemetry = telemetry::Registry::default();
+        let (workers, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
+        let sequence = Arc::new(Sequence::new());
+        let budget = Arc::new(MemoryBudget::new(limit));
+        let host = Host {
+            device,
+            environment,
+            workers,
+            telemetry,
+            sequence: Arc::clone(&sequence),
+            barrier,
+            memory: Arc::clone(&budget),
+        };
+        let store = Store::open(host, small_blocks())?;
+        sequence.recover_to(store.persisted());
+        Ok(Self { store, sequence, budget, crank, clock })
+    }
+
+    pub(super) fn apply(&self, ops: &[Op<'_>]) -> SeqNo {
+        let ticket = self.sequence.begin();
+        self.store.apply(ops, ticket.seqno()).expect("the write is taken");
+        ticket.seqno()
+    }
+
+    pub(super) fn put(&self, key: &[u8], value: &[u8]) -> SeqNo {
+        self.apply(&[Op::Put { key, value }])
+    }
+
+    pub(super) fn delete(&self, key: &[u8]) -> SeqNo {
+        self.apply(&[Op::Delete { key }])
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut value = b"left over".to_vec();
+        self.store.get(key, &mut value).expect("the store is open").then_some(value)
+    }
+
+    pub(super) fn view(&self) -> Box<dyn View> {
+        self.store.view(self.sequence.pin()).expect("the store is open")
+    }
+
+    pub(super) fn pairs(&self) -> Pairs {
+        scan(&*self.view(), KeyRange::all(), Direction::Forward)
+    }
+
+    pub(super) fn detail(&self, name: &str) -> u64 {
+        let stats = self.store.stats();
+        stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
+    }
+}
+
+/// All pairs of a range of a view.
+pub(super) fn scan(view: &dyn View, range: KeyRange, direction: Direction) -> Pairs {
+    let mut cursor = view.scan(range, direction).expect("the store is open");
+    let mut pairs = Vec::new();
+    while let Some((key, value)) = cursor.next().expect("the store is open") {
+        pairs.push((key.to_vec(), value.to_vec()));
+    }
+    assert_eq!(cursor.next(), Ok(None), "a cursor stays at its end");
+    pairs
+}
+
+/// A key that sorts by its number.
+pub(super) fn key(number: u64) -> Vec<u8> {
+    format!("key-{number:010}").into_bytes()
+}

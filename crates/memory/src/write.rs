@@ -1,0 +1,220 @@
+//! Writing: each step edits one key in one leaf, under that leaf's lock.
+//!
+//! 1. `admit` asks the budget, before the host journals the write; `apply` does not refuse.
+//! 2. A value that is long is copied to its own memory; then the leaf is locked.
+//! 3. A number that was applied before changes nothing (W2).
+//! 4. If no snapshot can see the newest version it is overwritten where it lies; else a version is
+//!    added in front of it, and those behind that nobody sees any more are dropped.
+//! 5. Unlocked, the writer splits or merges the leaf if that is due, and now and then
+//!    prunes some of those that wait.
+//!
+//! # Invariants
+//! - W1. What a pin at or above a version and below its successor shows is never overwritten
+//!   ([`engine::Sequence::is_seen`]).
+//! - W2. A number that is finished (at or below `visible`) and below one that the key's leaf has
+//!   seen was applied before: replay comes in order. Within one write, equal numbers, all count.
+
+use engine::{Change, Error, Op, Operator, Result, SeqNo, check_key, check_value};
+
+use crate::map::{Delta, LeafContent, NewValue, Rules};
+use crate::store::Shared;
+
+/// What one more key takes beside its own bytes, about: head, slot, and its share of the leaf.
+const KEY_OVERHEAD_BYTES: u64 = 48;
+/// One write in so many prunes leaves, since it must ask for the horizon first ...
+const PRUNE_EVERY: u64 = 8;
+/// ... and then twice as many as were left unsettled meanwhile, so that the list drains.
+const PRUNED_AT_ONCE: usize = 16;
+
+impl Shared {
+    /// Whether the budget has room for `ops`. Deletes are always admitted.
+    pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        self.state.check_writable()?;
+        let wanted: u64 = ops.iter().map(growth_at_most).sum();
+        if wanted == 0 {
+            return Ok(());
+        }
+        let budget = &self.host.memory;
+        let free = budget.limit().saturating_sub(budget.used());
+        if wanted > free && ops.iter().map(|op| self.growth(op)).sum::<u64>() > free {
+            return Err(Error::OutOfMemory { limit: budget.limit() });
+        }
+        Ok(())
+    }
+
+    /// How much more memory `op` takes, about, now that it has been looked up.
+    fn growth(&self, op: &Op<'_>) -> u64 {
+        let Op::Put { key, value } = op else { return 0 };
+        let old_len = self.map.read(key, |leaf| {
+            leaf.find(key).ok().and_then(|index| leaf.newest(index)).map(|old| old.bytes().len())
+        });
+        match old_len {
+            Some(old_len) => value.len().saturating_sub(old_len) as u64,
+            None => growth_at_most(op),
+        }
+    }
+
+    /// Applies the steps of one write.
+    pub(crate) fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.state.check_writable()?;
+        for op in ops {
+            check_key(op.key())?;
+            op.value().map_or(Ok(()), check_value)?;
+        }
+        if seqno <= self.persisted() {
+            return Ok(());
+        }
+        for op in ops {
+            match op {
+                Op::Put { key, value } => {
+                    let value = NewValue::of(value);
+                    self.edit(key, seqno, |leaf| self.put(leaf, key, value, seqno));
+                }
+                Op::Delete { key } => self.edit(key, seqno, |leaf| self.delete(leaf, key, seqno)),
+            }
+        }
+        self.prune_some(seqno);
+        Ok(())
+    }
+
+    /// Replaces the value of `key` by what `operator` makes of it, under the leaf's lock: the
+    /// operator must not come back to this store.
+    pub(crate) fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
+        self.state.check_writable()?;
+        check_key(key)?;
+        if seqno <= self.persisted() {
+            return Ok(());
+        }
+        let result = self.map.write(key, seqno.get(), |leaf| {
+            if self.was_applied(leaf, seqno) {
+                return (Ok(()), Delta::default());
+            }
+            match self.update(leaf, key, operator, seqno) {
+                Ok(delta) => {
+                    leaf.note_applied(seqno.get());
+                    (Ok(()), delta)
+                }
+                Err(error) => (Err(error), Delta::default()),
+            }
+        });
+        self.prune_some(seqno);
+        result
+    }
+
+    fn edit(&self, key: &[u8], seqno: SeqNo, edit: impl FnOnce(&mut LeafContent) -> Delta) {
+        self.map.write(key, seqno.get(), |leaf| {
+            if self.was_applied(leaf, seqno) {
+                return ((), Delta::default());
+            }
+            leaf.note_applied(seqno.get());
+            ((), edit(leaf))
+        });
+    }
+
+    /// W2.
+    fn was_applied(&self, leaf: &LeafContent, seqno: SeqNo) -> bool {
+        seqno.get() < leaf.applied() && seqno <= self.host.sequence.visible()
+    }
+
+    fn update(
+        &self,
+        leaf: &mut LeafContent,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+    ) -> Result<Delta> {
+        let index = leaf.find(key).ok();
+        if let Some(index) = index
+            && !self.is_seen(leaf.newest_seqno(index), seqno.get())
+            && leaf.newest_mut(index).is_some_and(|value| operator.update_in_place(value))
+        {
+            leaf.renumber(index, seqno.get());
+            return Ok(Delta::default());
+        }
+        // The budget speaks before the operator does: what it decides may be journaled at once.
+        let budget = &self.host.memory;
+        if budget.used() >= budget.limit() {
+            return Err(Error::OutOfMemory { limit: budget.limit() });
+        }
+        let old = index.and_then(|index| leaf.newest(index));
+        match operator.update(old.as_ref().map(|old| old.bytes())) {
+            Change::Keep => Ok(Delta::default()),
+            Change::Delete => Ok(self.delete(leaf, key, seqno)),
+            Change::Put(value) => {
+                check_value(&value)?;
+                Ok(self.put(leaf, key, NewValue::of(&value), seqno))
+            }
+        }
+    }
+
+    fn put(&self, leaf: &mut LeafContent, key: &[u8], value: NewValue<'_>, seqno: SeqNo) -> Delta {
+        let seqno = seqno.get();
+        let (key_len, value_len) = (key.len() as i64, value.len() as i64);
+        let index = match leaf.find(key) {
+            Ok(index) => index,
+            Err(index) => {
+                leaf.insert(index, key, Some(value), seqno);
+                return Delta { keys: 1, bytes: key_len + value_len };
+            }
+        };
+        let newest = leaf.newest_seqno(index);
+        if newest > seqno {
+            return Delta::default();
+        }
+        let old_len = leaf.newest(index).map(|old| old.bytes().len() as i64);
+        if self.is_seen(newest, seqno) {
+            leaf.push(index, Some(value), seqno);
+        } else {
+            leaf.replace(index, value, seqno);
+        }
+        leaf.prune(index, &|older, newer| self.is_seen(older, newer));
+        match old_len {
+            Some(old_len) => Delta { keys: 0, bytes: value_len - old_len },
+            None => Delta { keys: 1, bytes: key_len + value_len },
+        }
+    }
+
+    fn delete(&self, leaf: &mut LeafContent, key: &[u8], seqno: SeqNo) -> Delta {
+        let seqno = seqno.get();
+        let Ok(index) = leaf.find(key) else { return Delta::default() };
+        let newest = leaf.newest_seqno(index);
+        let Some(old) = leaf.newest(index) else { return Delta::default() };
+        if newest > seqno {
+            return Delta::default();
+        }
+        let delta = Delta { keys: -1, bytes: -(key.len() as i64 + old.bytes().len() as i64) };
+        let is_seen = |older, newer| self.is_seen(older, newer);
+        leaf.prune(index, &is_seen);
+        if leaf.versions(index) == 1 && !is_seen(newest, seqno) {
+            leaf.remove(index);
+        } else {
+            leaf.push(index, None, seqno);
+            leaf.prune(index, &is_seen);
+        }
+        delta
+    }
+
+    fn is_seen(&self, older: u64, newer: u64) -> bool {
+        self.host.sequence.is_seen(SeqNo::new(older), SeqNo::new(newer))
+    }
+
+    fn prune_some(&self, seqno: SeqNo) {
+        if seqno.get().is_multiple_of(PRUNE_EVERY) && self.map.has_unsettled() {
+            self.prune(PRUNED_AT_ONCE);
+        }
+    }
+
+    /// Prunes up to `count` leaves whose time has come; says how many there were.
+    pub(crate) fn prune(&self, count: usize) -> usize {
+        let horizon = self.host.sequence.horizon().get();
+        let is_seen = |older, newer| self.is_seen(older, newer);
+        self.map.collect(count, &Rules { horizon, is_seen: &is_seen })
+    }
+}
+
+fn growth_at_most(op: &Op<'_>) -> u64 {
+    match op {
+        Op::Put { key, value } => (key.len() + value.len()) as u64 + KEY_OVERHEAD_BYTES,
+        Op::Delete { .. } => 0,
+    }
+}
