@@ -1,5 +1,6 @@
 //! Prints how fast the journal is on a directory's device: appends, and synced groups against the
-//! device's own sync rate, measured in turn.
+//! device's own sync rate, measured in turn. Where other processes use the device too, rates taken
+//! one after the other do not compare; the share of the time in which a sync was under way does.
 //!
 //! `cargo run --release -p thermocline-journal --example rates -- [DIR] [--direct]`
 
@@ -71,12 +72,13 @@ fn synced(
     let syncs = stats.syncs as f64 / seconds;
     println!(
         "synced,   {threads:3} threads: {:10.0} records/s, {syncs:6.0} syncs/s of {raw:6.0} raw \
-         ({:3.0}%), {:6.1} records a sync, sync {:6.2} ms mean {:6.2} ms max",
+         ({:3.0}%), {:6.1} records a sync, sync {:6.2} ms mean {:6.2} ms max, device busy {:3.0}%",
         stats.records as f64 / seconds,
         100.0 * syncs / raw,
         stats.records_per_sync(),
         1e3 * stats.sync_time.as_secs_f64() / stats.syncs as f64,
         1e3 * stats.sync_time_max.as_secs_f64(),
+        100.0 * stats.sync_time.as_secs_f64() / seconds,
     );
     Ok(())
 }

@@ -22,7 +22,7 @@
 
 use codec::SeqNo;
 use device::SyncKind;
-use parking_lot::MutexGuard;
+use parking_lot::{Condvar, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::journal::{Journal, State};
@@ -82,10 +82,21 @@ impl Journal {
     }
 
     pub(crate) fn sync_upto(&self, state: &mut MutexGuard<'_, State>, upto: SeqNo) -> Result<()> {
+        let result = self.sync_upto_by_turns(state, upto);
+        // Whoever was woken to lead the next sync, and had no need to, wakes another.
+        if !state.syncing {
+            self.synced_in(state.sync_turn).notify_one();
+        }
+        result
+    }
+
+    fn sync_upto_by_turns(&self, state: &mut MutexGuard<'_, State>, upto: SeqNo) -> Result<()> {
         while state.synced < upto {
             state.check()?;
             if state.syncing {
-                self.synced.wait(state);
+                let covered = state.sync_covers.is_none_or(|last| upto <= last);
+                let turn = state.sync_turn + u64::from(!covered);
+                self.synced_in(turn).wait(state);
                 continue;
             }
             state.syncing = true;
@@ -143,6 +154,7 @@ impl Journal {
     fn sync_written(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         let (upto, end, records) = (state.flushed, state.written_end, state.flushed_records);
         let file = state.file.clone();
+        state.sync_covers = Some(upto);
         let began = self.environment.now();
         let result = MutexGuard::unlocked(state, || match planted::is(Bug::SyncSkipped) {
             true => Ok(()),
@@ -165,17 +177,32 @@ impl Journal {
 
     pub(crate) fn wait_for_both_roles(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         while state.writing || state.syncing {
-            let role = if state.writing { &self.written } else { &self.synced };
+            let turn = state.sync_turn;
+            let role = if state.writing { &self.written } else { self.synced_in(turn) };
             role.wait(state);
         }
         state.check()
     }
 
-    /// Wakes who waits for a sync, and who waits to begin a segment.
+    /// Ends a turn: wakes all who waited for it, one of those who wait for the next, to lead that,
+    /// and who waits to begin a segment. After a failure there is no next: wakes everybody.
     pub(crate) fn give_back_sync_role(&self, state: &mut MutexGuard<'_, State>) {
+        let turn = state.sync_turn;
         state.syncing = false;
-        self.synced.notify_all();
+        state.sync_covers = None;
+        state.sync_turn += 1;
+        self.synced_in(turn).notify_all();
+        if state.stopped.is_some() {
+            self.synced_in(turn + 1).notify_all();
+        } else {
+            self.synced_in(turn + 1).notify_one();
+        }
         self.written.notify_all();
+    }
+
+    /// Where those wait whom the sync of this turn will satisfy.
+    fn synced_in(&self, turn: u64) -> &Condvar {
+        if turn.is_multiple_of(2) { &self.synced[0] } else { &self.synced[1] }
     }
 }
 

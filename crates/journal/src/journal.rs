@@ -31,8 +31,8 @@ pub struct Journal {
     pub(crate) state: Mutex<State>,
     /// Notified when the writer's role is given back.
     pub(crate) written: Condvar,
-    /// Notified when the syncer's role is given back.
-    pub(crate) synced: Condvar,
+    /// Notified when the syncer's role is given back after a turn of even and of odd number.
+    pub(crate) synced: [Condvar; 2],
     /// Held by whoever removes segments.
     pub(crate) trimming: Mutex<()>,
 }
@@ -73,6 +73,11 @@ pub(crate) struct State {
     pub(crate) writing: bool,
     /// Whether somebody has the syncer's role.
     pub(crate) syncing: bool,
+    /// The number of the sync that is under way, or will be next.
+    pub(crate) sync_turn: u64,
+    /// The last record that the sync under way covers, once that is fixed; those appended before
+    /// that moment are covered.
+    pub(crate) sync_covers: Option<SeqNo>,
     /// Whether appends are refused because the journal is being closed, or is.
     pub(crate) closing: bool,
     /// The failure that stopped the journal, or `Closed`.

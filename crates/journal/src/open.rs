@@ -73,7 +73,7 @@ impl Journal {
             alignment,
             state: Mutex::new(State::new(recovered, after)),
             written: Condvar::new(),
-            synced: Condvar::new(),
+            synced: [Condvar::new(), Condvar::new()],
             trimming: Mutex::new(()),
         };
         Ok((journal, recovery))
@@ -101,6 +101,8 @@ impl State {
             random,
             writing: false,
             syncing: false,
+            sync_turn: 0,
+            sync_covers: None,
             closing: false,
             stopped: None,
             stats: Stats::default(),
