@@ -1,0 +1,125 @@
+//! The models under loom: every execution that the memory model allows, within a bound on how often
+//! a thread is interrupted; and every planted bug found.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-sync --release --test loom --target-dir target/loom
+//! ```
+//!
+//! There is nothing random here. A failure is seen again by the same command with
+//! `LOOM_CHECKPOINT_FILE=loom.json` (twice: to record, and to run only the failing execution) and
+//! `LOOM_LOG=trace`.
+#![cfg(loom)]
+
+mod models;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use thermocline_sync::{Planted, with_planted};
+
+/// Explores `model` with at most `interruptions` switches away from a thread that could go on. Two
+/// or three are where bugs of this kind show; the models of two threads can afford more.
+fn check(interruptions: usize, model: fn()) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(interruptions);
+    builder.check(model);
+}
+
+/// How loom says that a page was written while a reader may have looked.
+const RACE: &str = "Causality violation";
+/// How a model says that an action was forgotten.
+const FORGOTTEN: &str = "the action ran 0 times";
+
+/// The model fails in the expected way with the bug planted.
+fn must_be_found(bug: Planted, how: &str, interruptions: usize, model: fn()) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        with_planted(bug, || check(interruptions, model));
+    }));
+    let Err(panic) = outcome else { panic!("{bug:?} was not found") };
+    let said = panic.downcast_ref::<String>().map_or("", String::as_str);
+    assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+}
+
+#[test]
+fn protect_against_bump() {
+    check(5, models::protect_against_bump);
+}
+
+#[test]
+fn leaving_and_coming_back() {
+    check(4, models::leaving_and_coming_back);
+}
+
+#[test]
+fn refreshing_and_nesting() {
+    check(4, models::refreshing_and_nesting);
+}
+
+#[test]
+fn threads_come_and_go() {
+    check(2, models::threads_come_and_go);
+}
+
+#[test]
+fn two_bumps() {
+    check(2, models::two_bumps);
+}
+
+#[test]
+fn drain_list_full() {
+    check(3, models::drain_list_full);
+}
+
+#[test]
+fn bump_under_protection() {
+    check(4, models::bump_under_protection);
+}
+
+#[test]
+fn without_the_fence_in_protect() {
+    must_be_found(Planted::NoFenceInProtect, RACE, 3, models::protect_against_bump);
+}
+
+#[test]
+fn without_the_fence_in_scan() {
+    must_be_found(Planted::NoFenceInScan, RACE, 3, models::protect_against_bump);
+}
+
+#[test]
+fn with_a_relaxed_enter() {
+    must_be_found(Planted::RelaxedEnter, RACE, 3, models::leaving_and_coming_back);
+}
+
+#[test]
+fn with_a_relaxed_leave() {
+    must_be_found(Planted::RelaxedLeave, RACE, 3, models::protect_against_bump);
+}
+
+#[test]
+fn with_a_relaxed_epoch() {
+    must_be_found(Planted::RelaxedEpoch, RACE, 3, models::protect_against_bump);
+}
+
+#[test]
+fn with_a_relaxed_claim() {
+    must_be_found(Planted::RelaxedClaim, RACE, 3, models::threads_come_and_go);
+}
+
+#[test]
+fn without_the_baton() {
+    must_be_found(Planted::NoBaton, FORGOTTEN, 3, models::protect_against_bump);
+}
+
+#[test]
+fn with_a_relaxed_baton() {
+    must_be_found(Planted::RelaxedBaton, FORGOTTEN, 3, models::protect_against_bump);
+}
+
+#[test]
+fn with_a_baton_for_the_first_action_only() {
+    must_be_found(Planted::SharedBaton, FORGOTTEN, 3, models::drain_list_full);
+}
+
+#[test]
+fn with_an_unbounded_horizon() {
+    must_be_found(Planted::UnboundedHorizon, RACE, 2, models::two_bumps);
+}

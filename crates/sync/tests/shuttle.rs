@@ -1,0 +1,87 @@
+//! The models under shuttle: very many random schedules, and the planted bugs that need no weak
+//! memory found.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-sync --release --test shuttle --target-dir target/shuttle
+//! ```
+//!
+//! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's
+//! name replays it.
+#![cfg(all(shuttle, not(loom)))]
+
+mod models;
+
+use std::hash::{BuildHasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner};
+use thermocline_sync::{Planted, with_planted};
+
+const SCHEDULES: usize = 20_000;
+/// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
+const PCT_DEPTH: usize = 3;
+
+fn check(name: &str, model: fn()) {
+    let seed = RandomState::new().hash_one(name);
+    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
+    let config = || {
+        let mut config = Config::new();
+        config.silence_warnings = true;
+        config
+    };
+    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(model);
+    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(model);
+}
+
+fn must_be_found(bug: Planted, model: fn()) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        with_planted(bug, || check(&format!("{bug:?}"), model));
+    }));
+    assert!(outcome.is_err(), "{bug:?} was not found");
+}
+
+#[test]
+fn protect_against_bump() {
+    check("protect_against_bump", models::protect_against_bump);
+}
+
+#[test]
+fn leaving_and_coming_back() {
+    check("leaving_and_coming_back", models::leaving_and_coming_back);
+}
+
+#[test]
+fn refreshing_and_nesting() {
+    check("refreshing_and_nesting", models::refreshing_and_nesting);
+}
+
+#[test]
+fn threads_come_and_go() {
+    check("threads_come_and_go", models::threads_come_and_go);
+}
+
+#[test]
+fn two_bumps() {
+    check("two_bumps", models::two_bumps);
+}
+
+#[test]
+fn drain_list_full() {
+    check("drain_list_full", models::drain_list_full);
+}
+
+#[test]
+fn bump_under_protection() {
+    check("bump_under_protection", models::bump_under_protection);
+}
+
+#[test]
+fn without_the_baton() {
+    must_be_found(Planted::NoBaton, models::protect_against_bump);
+}
+
+#[test]
+fn with_an_unbounded_horizon() {
+    must_be_found(Planted::UnboundedHorizon, models::two_bumps);
+}
