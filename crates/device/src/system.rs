@@ -3,12 +3,14 @@
 //! One kind of file and one set of names serve all of its ways of moving bytes: positional calls
 //! or io_uring, through the page cache or past it.
 
+mod direct;
 mod errors;
 mod file;
 mod names;
 mod root;
 #[cfg(test)]
 mod tests;
+mod uring;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use crate::queue::Queue;
 use errors::explain;
 use file::SystemFile;
 use root::Root;
+use uring::UringQueue;
 
 /// How bytes move between the process and the storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,10 +44,20 @@ pub enum Io {
 }
 
 /// How a device is opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Through the page cache or past it. Default: through it.
     pub io: Io,
+    /// Whether queues use io_uring where the kernel allows it. Default: they do. Without it, and
+    /// where it is refused, a queue does one request after the other by positional calls; turn it
+    /// off to compare the two, or where io_uring is not trusted.
+    pub uring: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { io: Io::default(), uring: true }
+    }
 }
 
 /// Opens the directory at `path` (made, with those above it, if missing) as a device.
@@ -65,14 +78,22 @@ pub struct Options {
 /// ```
 pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Device>> {
     let root = Root::open(path.as_ref())?;
-    Ok(Arc::new(SystemDevice { root, io: options.io, accounting: Arc::default() }))
+    let alignment = match options.io {
+        Io::Buffered => None,
+        Io::Direct => direct::alignment(&root)?,
+    };
+    let uring = options.uring && uring::is_available();
+    Ok(Arc::new(SystemDevice { root, alignment, uring, accounting: Arc::default() }))
 }
 
 /// A directory of the operating system.
 #[derive(Debug)]
 struct SystemDevice {
     root: Root,
-    io: Io,
+    /// The unit of direct I/O, if files are opened for that.
+    alignment: Option<usize>,
+    /// Whether queues are rings.
+    uring: bool,
     accounting: Arc<Accounting>,
 }
 
@@ -82,7 +103,11 @@ impl Device for SystemDevice {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
-        Ok(Box::new(BlockingQueue::new(depth)))
+        if self.uring {
+            Ok(Box::new(UringQueue::new(depth)?))
+        } else {
+            Ok(Box::new(BlockingQueue::new(depth)))
+        }
     }
 
     fn create_dir(&self, name: &str) -> Result<()> {
@@ -146,13 +171,18 @@ impl Device for SystemDevice {
     }
 
     fn kind(&self) -> &'static str {
-        "buffered"
+        match (self.uring, self.alignment) {
+            (true, Some(_)) => "io_uring direct",
+            (true, None) => "io_uring buffered",
+            (false, Some(_)) => "direct",
+            (false, None) => "buffered",
+        }
     }
 
     fn subdevice(&self, dir: &str) -> Result<Arc<dyn Device>> {
         self.create_dir(dir)?;
-        let root = self.root.below(dir)?;
-        Ok(Arc::new(Self { root, io: self.io, accounting: self.accounting.clone() }))
+        let (root, accounting) = (self.root.below(dir)?, self.accounting.clone());
+        Ok(Arc::new(Self { root, alignment: self.alignment, uring: self.uring, accounting }))
     }
 }
 
@@ -165,7 +195,9 @@ impl SystemDevice {
             Mode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
             Mode::Create => OFlags::RDWR | OFlags::CREATE,
         };
-        let fd = self.root.open_file(name, flags)?;
-        Ok(SystemFile::new(fd, name, self.accounting.clone()))
+        let direct = if self.alignment.is_some() { OFlags::DIRECT } else { OFlags::empty() };
+        let fd = self.root.open_file(name, flags | direct)?;
+        let alignment = self.alignment.unwrap_or(1);
+        Ok(SystemFile::new(fd, name, alignment, self.accounting.clone()))
     }
 }

@@ -24,7 +24,7 @@ fn main() -> Outcome<()> {
     let io = if arguments.iter().any(|a| a == "--direct") { Io::Direct } else { Io::Buffered };
     let parent = arguments.iter().find(|a| !a.starts_with("--")).map_or(".", String::as_str);
     let dir = tempfile::Builder::new().prefix("journal-rates").tempdir_in(parent)?;
-    let device = device::open(dir.path(), device::Options { io })?;
+    let device = device::open(dir.path(), device::Options { io, ..device::Options::default() })?;
     let environment = Environment::real();
     println!("device {}, records of {} bytes", device.kind(), PAYLOAD.len());
     for threads in [1, 2] {

@@ -27,7 +27,10 @@ impl Db {
     /// [`Error::NotEmpty`]; failures of either device. What was copied until then is no database.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let device = device::open(path, device::Options { io: self.inner.options.io })?;
+        let device = device::open(
+            path,
+            device::Options { io: self.inner.options.io, ..device::Options::default() },
+        )?;
         self.checkpoint_on(device, &path.display().to_string())
     }
 

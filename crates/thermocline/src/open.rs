@@ -51,7 +51,8 @@ impl Db {
         if !options.create_if_missing && !path.is_dir() {
             return Err(Error::NotADatabase { path: path.display().to_string(), found: None });
         }
-        let device = device::open(path, device::Options { io: options.io })?;
+        let device =
+            device::open(path, device::Options { io: options.io, ..device::Options::default() })?;
         Self::open_on(device, &path.display().to_string(), options)
     }
 

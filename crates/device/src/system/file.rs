@@ -2,6 +2,9 @@
 //!
 //! A transfer that comes back short is continued until it is whole. One that makes no progress at
 //! all is the end of the file (reading) or an error (writing).
+//!
+//! At a depth of one, a positional call is the fastest way to the storage, direct or not: io_uring
+//! does the same work and adds its own. So files never use a ring; queues do.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -10,9 +13,11 @@ use rustix::fs::{self, FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
 use crate::accounting::Accounting;
+use crate::buffer::Buffer;
 use crate::error::{Error, Operation, Result};
 use crate::file::{File, SyncKind};
 
+use super::direct::{fits, is_aligned, window};
 use super::errors::explain;
 
 /// How many zeros are written at a time where the file system cannot punch or reserve.
@@ -23,25 +28,87 @@ const ZERO_BYTES: usize = 1 << 16;
 pub(super) struct SystemFile {
     fd: OwnedFd,
     name: String,
+    alignment: usize,
     accounting: Arc<Accounting>,
 }
 
 impl SystemFile {
-    pub(super) fn new(fd: OwnedFd, name: &str, accounting: Arc<Accounting>) -> Self {
-        Self { fd, name: name.to_owned(), accounting }
+    /// `alignment` is 1 for a descriptor that goes through the page cache.
+    pub(super) fn new(
+        fd: OwnedFd,
+        name: &str,
+        alignment: usize,
+        accounting: Arc<Accounting>,
+    ) -> Self {
+        Self { fd, name: name.to_owned(), alignment, accounting }
     }
 
     pub(super) fn flock(&self, operation: FlockOperation) -> rustix::io::Result<()> {
         fs::flock(&self.fd, operation)
     }
 
-    fn failed(&self, operation: Operation) -> impl Fn(Errno) -> Error + '_ {
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(super) fn accounting(&self) -> &Accounting {
+        &self.accounting
+    }
+
+    pub(super) fn failed(&self, operation: Operation) -> impl Fn(Errno) -> Error + '_ {
         move |errno| explain(operation, &self.name, errno)
+    }
+
+    pub(super) fn ends_before(&self, end: u64) -> Error {
+        Error::UnexpectedEnd { name: self.name.clone(), end }
+    }
+
+    /// Refuses a write that a direct file cannot do.
+    pub(super) fn check_write(&self, offset: u64, len: usize) -> Result<()> {
+        if fits(self.alignment, offset, len) {
+            return Ok(());
+        }
+        let (name, alignment) = (self.name.clone(), self.alignment);
+        Err(Error::Unaligned { name, offset, len, alignment })
+    }
+
+    /// Reads from `offset` until at least `enough` bytes are there, or the file ends. Returns how
+    /// many are.
+    pub(super) fn read_some(&self, offset: u64, into: &mut [u8], enough: usize) -> Result<usize> {
+        let mut done = 0;
+        while done < enough {
+            match rustix::io::pread(&self.fd, &mut into[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(got) => done += got,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(explain(Operation::Read, &self.name, errno)),
+            }
+            // Only its end can stop a direct read between two units; there is nothing after it,
+            // and the kernel would refuse to read on from there.
+            if !done.is_multiple_of(self.alignment) {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `bytes`, which are aligned.
+    pub(super) fn write_whole(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match rustix::io::pwrite(&self.fd, &bytes[done..], offset + done as u64) {
+                Ok(0) => return Err(explain(Operation::Write, &self.name, Errno::IO)),
+                Ok(put) => done += put,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(explain(Operation::Write, &self.name, errno)),
+            }
+        }
+        Ok(())
     }
 
     /// Writes zeros from `from` to `to`.
     fn write_zeros(&self, from: u64, to: u64) -> Result<()> {
-        let zeros = [0; ZERO_BYTES];
+        let zeros = Buffer::zeroed(ZERO_BYTES);
         let mut at = from;
         while at < to {
             let len = usize::try_from(to - at).map_or(ZERO_BYTES, |len| len.min(ZERO_BYTES));
@@ -54,38 +121,26 @@ impl SystemFile {
 
 impl File for SystemFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        if !is_aligned(self.alignment, offset, into) {
+            self.accounting.read(window(self.alignment, offset, into.len()).1);
+            return self.read_bounced(offset, into);
+        }
         self.accounting.read(into.len());
-        let end = offset.saturating_add(into.len() as u64);
-        let (mut at, mut rest) = (offset, into);
-        while !rest.is_empty() {
-            match rustix::io::pread(&self.fd, &mut *rest, at) {
-                Ok(0) => return Err(Error::UnexpectedEnd { name: self.name.clone(), end }),
-                Ok(got) => {
-                    rest = &mut rest[got..];
-                    at += got as u64;
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(explain(Operation::Read, &self.name, errno)),
-            }
+        let wanted = into.len();
+        if self.read_some(offset, into, wanted)? < wanted {
+            return Err(self.ends_before(offset.saturating_add(wanted as u64)));
         }
         Ok(())
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.check_write(offset, bytes.len())?;
         self.accounting.wrote(bytes.len());
-        let (mut at, mut rest) = (offset, bytes);
-        while !rest.is_empty() {
-            match rustix::io::pwrite(&self.fd, rest, at) {
-                Ok(0) => return Err(explain(Operation::Write, &self.name, Errno::IO)),
-                Ok(put) => {
-                    rest = &rest[put..];
-                    at += put as u64;
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(explain(Operation::Write, &self.name, errno)),
-            }
+        if is_aligned(self.alignment, offset, bytes) {
+            self.write_whole(offset, bytes)
+        } else {
+            self.write_bounced(offset, bytes)
         }
-        Ok(())
     }
 
     fn sync(&self, kind: SyncKind) -> Result<()> {
@@ -134,7 +189,7 @@ impl File for SystemFile {
     }
 
     fn alignment(&self) -> usize {
-        1
+        self.alignment
     }
 
     fn name(&self) -> &str {

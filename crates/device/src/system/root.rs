@@ -76,6 +76,11 @@ impl Root {
         self.resolve(name, flags).map_err(|errno| explain(Operation::Open, name, errno))
     }
 
+    /// A file in this directory that has no name and goes when it is closed.
+    pub(super) fn open_unnamed(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        fs::openat(&self.fd, ".", flags | OFlags::CLOEXEC, FILE_MODE)
+    }
+
     /// The directory `dir`; errors name `dir`.
     pub(super) fn directory(&self, dir: &str, operation: Operation) -> Result<Directory<'_>> {
         self.directory_for(dir, dir, operation)

@@ -1,28 +1,37 @@
 //! The operating system's devices against the shared suite, and their guard of the root.
 
+mod refused;
+
 use std::sync::Arc;
 
 use super::*;
 
-fn buffered() -> (Arc<dyn Device>, tempfile::TempDir) {
+fn device(io: Io, uring: bool) -> (Arc<dyn Device>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    (open(dir.path(), Options::default()).unwrap(), dir)
+    (open(dir.path(), Options { io, uring }).unwrap(), dir)
 }
 
-fn buffered_without_openat2() -> (Arc<dyn Device>, tempfile::TempDir) {
+fn buffered() -> (Arc<dyn Device>, tempfile::TempDir) {
+    device(Io::Buffered, false)
+}
+
+fn without_openat2() -> (Arc<dyn Device>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::open(dir.path()).unwrap().without_openat2();
-    let device = SystemDevice { root, io: Io::Buffered, accounting: Arc::default() };
-    (Arc::new(device), dir)
+    let accounting = Arc::default();
+    (Arc::new(SystemDevice { root, alignment: None, uring: false, accounting }), dir)
 }
 
-crate::tests::suite!(through_the_page_cache, super::buffered);
-crate::tests::suite!(through_the_page_cache_without_openat2, super::buffered_without_openat2);
+crate::tests::suite!(positional_buffered, || super::device(crate::Io::Buffered, false));
+crate::tests::suite!(positional_direct, || super::device(crate::Io::Direct, false));
+crate::tests::suite!(uring_buffered, || super::device(crate::Io::Buffered, true));
+crate::tests::suite!(uring_direct, || super::device(crate::Io::Direct, true));
+crate::tests::suite!(parts_walked, super::without_openat2);
 
 #[test]
 fn symbolic_links_are_not_followed() {
     let outside = tempfile::tempdir().unwrap();
-    for (device, dir) in [buffered(), buffered_without_openat2()] {
+    for (device, dir) in [buffered(), without_openat2()] {
         device.create_dir("inside").unwrap();
         std::os::unix::fs::symlink(outside.path(), dir.path().join("out")).unwrap();
         let secret = outside.path().join("secret");

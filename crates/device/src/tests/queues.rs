@@ -126,6 +126,56 @@ pub(crate) fn dropping_a_queue_does_its_work(device: &Arc<dyn Device>) {
     assert_eq!(Arc::strong_count(&file), 1, "the queue let go of the file");
 }
 
+pub(crate) fn long_transfers_are_whole(device: &Arc<dyn Device>) {
+    const LONG: usize = 1 << 20;
+    let bytes: Vec<u8> = (0..LONG).map(|at| (at / 251) as u8).collect();
+    let file = device.open("a", Mode::CreateNew).unwrap();
+    let mut queue = device.queue(3).unwrap();
+    let work = Work::Write { offset: LEN, buffer: Buffer::copy_of(&bytes) };
+    queue.submit(Request { tag: 0, file: file.clone(), work }).unwrap();
+    assert_eq!(finish(&mut *queue)[0].result, Ok(()));
+    assert_eq!(file.len().unwrap(), LEN + LONG as u64);
+    for (tag, offset, len) in [(0, LEN, LONG), (1, LEN + 1, LONG - 1), (2, LEN + 7, LONG - 11)] {
+        let work = Work::Read { offset, buffer: Buffer::zeroed(len) };
+        queue.submit(Request { tag, file: file.clone(), work }).unwrap();
+    }
+    let done = finish(&mut *queue);
+    assert!(done.iter().all(|completion| completion.result.is_ok()));
+    let found: Vec<&[u8]> = done.iter().map(|c| &c.buffer.as_ref().unwrap()[..]).collect();
+    assert!(found == [&bytes[..], &bytes[1..], &bytes[7..LONG - 4]]);
+}
+
+pub(crate) fn a_read_across_the_end_fails(device: &Arc<dyn Device>) {
+    let file = numbered(device, "a", 40);
+    file.set_len(39 * LEN + 100).unwrap();
+    let mut queue = device.queue(4).unwrap();
+    let reads =
+        [(0, 0, 40 * BLOCK), (1, 38 * LEN, 3 * BLOCK), (2, 39 * LEN, 100), (3, 39 * LEN, 101)];
+    for (tag, offset, len) in reads {
+        let work = Work::Read { offset, buffer: Buffer::zeroed(len) };
+        queue.submit(Request { tag, file: file.clone(), work }).unwrap();
+    }
+    let results: Vec<_> = finish(&mut *queue).into_iter().map(|done| done.result).collect();
+    let ends = |end| Err(Error::UnexpectedEnd { name: "a".to_owned(), end });
+    let expected = [ends(40 * LEN), ends(41 * LEN), Ok(()), ends(39 * LEN + 101)];
+    assert_eq!(results, expected);
+}
+
+pub(crate) fn impossible_offsets_are_refused(device: &Arc<dyn Device>) {
+    let file = numbered(device, "a", 1);
+    let mut queue = device.queue(4).unwrap();
+    for (tag, offset) in [(0, u64::MAX), (2, u64::MAX - (LEN - 1))] {
+        let work = Work::Read { offset, buffer: Buffer::zeroed(BLOCK) };
+        queue.submit(Request { tag, file: file.clone(), work }).unwrap();
+        let work = Work::Write { offset, buffer: Buffer::copy_of(&[9; BLOCK]) };
+        queue.submit(Request { tag: tag + 1, file: file.clone(), work }).unwrap();
+    }
+    let done = finish(&mut *queue);
+    assert_eq!(done.len(), 4);
+    assert!(done.iter().all(|completion| completion.result.is_err()), "{done:?}");
+    assert_eq!((file.len().unwrap(), read(&file, 0, 1)), (LEN, vec![0]));
+}
+
 pub(crate) fn many_requests_keep_their_tags(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 50);
     let mut queue = device.queue(16).unwrap();
