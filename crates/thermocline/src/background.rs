@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use codec::SeqNo;
 use journal::Durability;
 use telemetry::Registry;
 use workers::{Class, Group, Pool, StopToken};
@@ -100,27 +99,25 @@ impl Inner {
         if journal_bytes <= self.options.journal_bytes {
             return None;
         }
-        let behind = self.journaled_generations().into_iter().filter(|one| !one.is_persisted());
-        let oldest = behind.min_by_key(|one| one.engine.persisted())?;
+        let all = self.journaled_generations();
+        let oldest = all.into_iter().min_by_key(|one| one.engine.persisted())?;
         // An engine that rewrites all its data to flush does so only once as much was journaled.
         (journal_bytes > oldest.engine.stats().disk_bytes).then_some(oldest)
     }
 
     fn journaled_generations(&self) -> Vec<Arc<Generation>> {
         let slots = self.slots.read();
-        let all = slots.values().map(|slot| slot.current.load_full());
+        let all = slots.values().map(|slot| slot.last_generation());
         all.filter(|generation| generation.journaled).collect()
     }
 
     /// Forgets the part of the journal that every keyspace has in its own files.
     pub(crate) fn trim_journal(&self) -> Result<()> {
         let _trimming = self.trimming.lock();
-        // Before the keyspaces are asked: a write above this may reach them in the meantime.
+        // Read before the keyspaces are asked: what is written meanwhile stays.
         let visible = self.sequence.visible();
-        let behind = self.journaled_generations();
-        let behind = behind.iter().filter(|generation| !generation.is_persisted());
-        let oldest = behind.map(|generation| generation.engine.persisted()).min();
-        let floor: SeqNo = oldest.unwrap_or(visible).min(visible);
+        let persisted = self.journaled_generations().into_iter().map(|one| one.engine.persisted());
+        let floor = persisted.min().map_or(visible, |oldest| oldest.min(visible));
         Ok(self.journal.trim(floor)?)
     }
 }

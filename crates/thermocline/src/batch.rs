@@ -72,6 +72,11 @@ impl Batch {
         self.steps.clear();
     }
 
+    /// The steps, in order: keyspace, key, and the value unless it is a delete.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8], Option<&[u8]>)> {
+        self.steps.iter().map(|step| (step.keyspace.name(), step.op().key(), step.op().value()))
+    }
+
     fn push(&mut self, keyspace: &Keyspace, key: &[u8], value: Option<Vec<u8>>) -> &mut Self {
         self.steps.push(Step { keyspace: keyspace.clone(), key: key.to_vec(), value });
         self

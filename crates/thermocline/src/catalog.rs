@@ -12,6 +12,7 @@ use codec::{Corruption, Format, HeaderError, Reader, Writer};
 use device::{Device, Mode, SyncKind};
 
 use crate::error::{Error, Result};
+use crate::open::KEYSPACES_DIR;
 use crate::options::{EngineKind, KeyspaceOptions};
 
 /// The file's name.
@@ -42,7 +43,7 @@ impl Entry {
 
 /// The directory of all generations of a keyspace.
 pub(crate) fn keyspace_dir(name: &str) -> String {
-    format!("keyspaces/{name}")
+    format!("{KEYSPACES_DIR}/{name}")
 }
 
 /// What the file says.

@@ -81,6 +81,17 @@ fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
 }
 
 fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) -> Result<()> {
-    let _ = (device, report);
-    Err(Error::NotBuilt { engine: entry.options.engine })
+    let dir = entry.dir();
+    let found = match entry.options.engine {
+        EngineKind::Memory => memory::check(&*device.subdevice(&dir)?)?,
+        engine => return Err(Error::NotBuilt { engine }),
+    };
+    report.checked.push(format!("keyspace {}: {found:?}", entry.name));
+    report.damage.extend(
+        found
+            .damage
+            .into_iter()
+            .map(|damage| Corruption { file: format!("{dir}/{}", damage.file), ..damage }),
+    );
+    Ok(())
 }

@@ -16,7 +16,7 @@ use journal::{Durability, Journal, ReplayError};
 
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
-use crate::open::{JOURNAL_DIR, journal_options};
+use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, journal_options};
 use crate::slot::Generation;
 
 impl Db {
@@ -48,7 +48,7 @@ impl Inner {
     fn checkpoint(&self, target: &Arc<dyn Device>) -> Result<()> {
         let catalog = self.catalog.lock();
         let _trimming = self.trimming.lock();
-        target.create_dir("keyspaces")?;
+        target.create_dir(KEYSPACES_DIR)?;
         target.create_dir(JOURNAL_DIR)?;
         let slots: Vec<_> = self.slots.read().values().cloned().collect();
         let mut oldest: Option<SeqNo> = None;
@@ -64,7 +64,7 @@ impl Inner {
         if let Some(after) = oldest {
             self.copy_journal(after, target)?;
         }
-        target.sync_dir("keyspaces")?;
+        target.sync_dir(KEYSPACES_DIR)?;
         target.sync_dir("")?;
         catalog.store(&**target)
     }

@@ -51,7 +51,8 @@ impl Drop for Opened {
 /// What every handle shares.
 ///
 /// # Concurrency
-/// Lock order: `catalog`, key locks, `slots`. Nothing waits for background work while it holds one.
+/// Lock order: `catalog`, `trimming`, key locks, `slots`. Nobody waits for background work while
+/// holding one.
 pub(crate) struct Inner {
     pub(crate) options: Options,
     /// What the database is called in messages.
@@ -65,6 +66,7 @@ pub(crate) struct Inner {
     /// What the file THERMOCLINE says; held by whoever changes it, and by whoever needs the set
     /// of keyspaces to stand still.
     pub(crate) catalog: Mutex<Catalog>,
+    /// Changed only while no write is under way; read to see all keyspaces at one moment.
     pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
     /// Held while the journal must not be trimmed.
     pub(crate) trimming: Mutex<()>,
@@ -74,8 +76,8 @@ pub(crate) struct Inner {
     /// The first failure of a write or a sync, as later writes report it.
     pub(crate) failure: OnceLock<Error>,
     pub(crate) closed: AtomicBool,
-    /// The lock on the directory; released when this is dropped, last of all.
-    pub(crate) _directory_lock: Arc<dyn File>,
+    /// The lock on the directory, until it is closed.
+    pub(crate) directory_lock: Mutex<Option<Arc<dyn File>>>,
 }
 
 impl Db {
@@ -154,14 +156,16 @@ impl Inner {
         let mut outcome = self.background.stop();
         let slots = std::mem::take(&mut *self.slots.write());
         for slot in slots.values() {
-            let generation = slot.current.load_full();
+            let generation = slot.last_generation();
             // What no journal holds is lost unless the engine's own files have it.
             if !generation.journaled && self.failure.get().is_none() {
                 outcome = outcome.and(generation.engine.flush().map_err(Error::from));
             }
             outcome = outcome.and(generation.engine.close().map_err(Error::from));
         }
-        outcome.and(self.journal.close().map_err(Error::from))
+        outcome = outcome.and(self.journal.close().map_err(Error::from));
+        drop(self.directory_lock.lock().take());
+        outcome
     }
 }
 

@@ -1,27 +1,16 @@
 //! A handle to one keyspace.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
 use engine::{Change, Direction, KeyRange, Op, Operator};
 use journal::Durability;
 
 use crate::database::Opened;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::options::KeyspaceOptions;
 use crate::scan::Scan;
-use crate::slot::{Generation, Slot};
-
-impl Slot {
-    /// The engine that fills it now.
-    pub(crate) fn generation(&self) -> Result<Arc<Generation>> {
-        if self.dropped.load(Relaxed) {
-            return Err(Error::NoKeyspace { name: self.name.clone() });
-        }
-        Ok(self.current.load_full())
-    }
-}
+use crate::slot::Slot;
 
 /// A keyspace: its own keys, in an engine of its own. Cheap to clone, `Send` and `Sync`; it keeps
 /// the database open.
@@ -62,14 +51,14 @@ impl Keyspace {
     /// key has no value.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.inner.check_open()?;
-        Ok(self.slot.generation()?.engine.get(key, value)?)
+        Ok(self.slot.current()?.engine.get(key, value)?)
     }
 
     /// Many keys at once, with their reads overlapped where the engine is on a disk.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.inner.check_open()?;
         let mut values = vec![None; keys.len()];
-        let generation = self.slot.generation()?;
+        let generation = self.slot.current()?;
         generation.engine.multi_get(keys, &mut |index, value| {
             values[index] = value.map(<[u8]>::to_vec);
         })?;
@@ -81,7 +70,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`],
-    /// [`engine::Error::OutOfMemory`]; after a failure of the storage [`Error::ReadOnly`].
+    /// [`engine::Error::OutOfMemory`]; after a failure of the storage [`crate::Error::ReadOnly`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
         self.inner.write_one(&self.slot, Op::Put { key, value }, self.durability)
     }
@@ -160,7 +149,7 @@ impl Keyspace {
     /// Makes everything written so far durable in the engine's own files.
     pub fn flush(&self) -> Result<()> {
         self.inner.check_writable()?;
-        let generation = self.slot.generation()?;
+        let generation = self.slot.current()?;
         generation.engine.flush().map_err(|error| self.inner.fail(error.into()))
     }
 
@@ -172,6 +161,6 @@ impl Keyspace {
 
     /// Figures of this keyspace's engine.
     pub fn stats(&self) -> Result<engine::Stats> {
-        Ok(self.slot.generation()?.engine.stats())
+        Ok(self.slot.current()?.engine.stats())
     }
 }

@@ -5,7 +5,6 @@
 //! last snapshot or scan that shows it. What a crash leaves behind is swept at the next open.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use journal::Durability;
 
@@ -13,8 +12,9 @@ use crate::catalog::{self, Catalog, Entry};
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
+use crate::open::KEYSPACES_DIR;
 use crate::options::KeyspaceOptions;
-use crate::slot::Slot;
+use crate::slot::{Generation, Slot};
 
 impl Db {
     /// A handle to the keyspace `name`, which is made if there is none. Making one costs a few
@@ -75,8 +75,10 @@ impl Inner {
         if let Some(slot) = self.slot(name) {
             return Ok(slot);
         }
+        let _trimming = self.trimming.lock();
         let entry = self.prepare(&catalog, name, options)?;
         let slot = self.nursery.open_slot(&entry)?;
+        self.begin_persisted(&*slot.generation()?)?;
         let mut next = catalog.clone();
         next.next_keyspace = entry.id + 1;
         next.keyspaces.push(entry);
@@ -92,8 +94,15 @@ impl Inner {
         self.device.remove_dir(&entry.dir())?;
         self.device.create_dir(&entry.dir())?;
         self.device.sync_dir(&catalog::keyspace_dir(name))?;
-        self.device.sync_dir("keyspaces")?;
+        self.device.sync_dir(KEYSPACES_DIR)?;
         Ok(entry)
+    }
+
+    /// Moves an empty engine's `persisted` to the present, so that recovery does not ask for
+    /// journal that was trimmed before the engine was made. Until the catalog names the engine,
+    /// nothing may be trimmed.
+    fn begin_persisted(&self, generation: &Generation) -> Result<()> {
+        generation.engine.flush().map_err(|error| self.fail(error.into()))
     }
 
     fn store(&self, catalog: &mut Catalog, next: Catalog) -> Result<()> {
@@ -113,18 +122,20 @@ impl Inner {
         let mut next = catalog.clone();
         next.keyspaces.retain(|entry| entry.name != name);
         self.store(&mut catalog, next)?;
-        slot.dropped.store(true, Relaxed);
-        slot.current.load().doom();
-        self.slots.write().remove(name);
+        let mut slots = self.slots.write();
+        slot.end();
+        slots.remove(name);
         Ok(())
     }
 
     pub(crate) fn clear(&self, slot: &Slot) -> Result<()> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
-        let old = slot.generation()?;
+        slot.current()?;
         let entry = self.prepare(&catalog, &slot.name, slot.options)?;
-        let generation = Arc::new(self.nursery.open(&entry)?);
+        let _trimming = self.trimming.lock();
+        let generation = self.nursery.open(&entry)?;
+        self.begin_persisted(&generation)?;
         let _held = self.locks.all();
         self.settle_everything()?;
         let mut next = catalog.clone();
@@ -132,8 +143,9 @@ impl Inner {
         next.keyspaces.retain(|known| known.name != slot.name);
         next.keyspaces.push(entry);
         self.store(&mut catalog, next)?;
-        slot.current.store(generation);
-        old.doom();
+        let switching = self.slots.write();
+        slot.replace(generation);
+        drop(switching);
         Ok(())
     }
 
@@ -146,8 +158,8 @@ impl Inner {
     /// Removes directories that no catalog entry names.
     pub(crate) fn sweep_leftovers(&self) -> Result<()> {
         let catalog = self.catalog.lock();
-        for space in self.device.list("keyspaces")? {
-            let dir = format!("keyspaces/{}", space.name);
+        for space in self.device.list(KEYSPACES_DIR)? {
+            let dir = catalog::keyspace_dir(&space.name);
             let known = |path: &str| catalog.keyspaces.iter().any(|entry| entry.dir() == path);
             let generations = self.device.list(&dir)?;
             let mut left = generations.len();

@@ -36,6 +36,8 @@ use crate::slot::{Generation, Slot};
 pub(crate) const LOCK_FILE: &str = "LOCK";
 /// The journal's directory.
 pub(crate) const JOURNAL_DIR: &str = "journal";
+/// The directory of all keyspaces.
+pub(crate) const KEYSPACES_DIR: &str = "keyspaces";
 
 impl Db {
     /// Opens the database in the directory `path`, and makes it if there is none.
@@ -97,7 +99,7 @@ impl Db {
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             nursery,
-            _directory_lock: directory_lock,
+            directory_lock: Mutex::new(Some(directory_lock)),
             options,
         });
         inner.nursery.barrier.set(Arc::clone(&inner.journal));
@@ -108,13 +110,22 @@ impl Db {
     }
 }
 
-/// A directory without a catalog may become a database only if there is nothing else in it.
+/// A directory without a catalog may become a database only if all that is in it is what a crash
+/// leaves of one that was being made.
 fn check_vacant(device: &dyn Device, place: &str, create: bool) -> Result<()> {
-    let ours = [LOCK_FILE, catalog::FILE_NEXT, JOURNAL_DIR];
-    let found = device.list("")?.into_iter().find(|entry| !ours.contains(&entry.name.as_str()));
-    if found.is_some() || !create {
-        let found = found.map(|entry| entry.name);
-        return Err(Error::NotADatabase { path: place.to_owned(), found });
+    let mut foreign = None;
+    for entry in device.list("")? {
+        let ours = match entry.name.as_str() {
+            LOCK_FILE | catalog::FILE_NEXT => true,
+            dir @ (JOURNAL_DIR | KEYSPACES_DIR) => device.list(dir)?.is_empty(),
+            _ => false,
+        };
+        if !ours {
+            foreign = Some(entry.name);
+        }
+    }
+    if foreign.is_some() || !create {
+        return Err(Error::NotADatabase { path: place.to_owned(), found: foreign });
     }
     Ok(())
 }
@@ -125,7 +136,7 @@ fn load_or_create(device: &dyn Device, options: &Options) -> Result<Catalog> {
     }
     let mut id = [0; 16];
     options.environment.random("database id").fill_bytes(&mut id);
-    device.create_dir("keyspaces")?;
+    device.create_dir(KEYSPACES_DIR)?;
     device.create_dir(JOURNAL_DIR)?;
     device.sync_dir("")?;
     let catalog = Catalog::new(id);
@@ -163,10 +174,9 @@ impl Nursery {
             barrier: self.barrier_for(entry.options.journaled),
             memory: Arc::clone(&self.memory),
         };
-        let engine: Box<dyn Engine> = {
-            let _ = host;
-            let engine = entry.options.engine;
-            return Err(Error::NotBuilt { engine });
+        let engine: Box<dyn Engine> = match entry.options.engine {
+            EngineKind::Memory => Box::new(memory::Store::open(host, memory::Options::default())?),
+            engine => return Err(Error::NotBuilt { engine }),
         };
         let journaled = entry.options.journaled;
         Ok(Generation::new(entry.id, journaled, engine, dir, Arc::clone(&self.device)))
@@ -183,13 +193,7 @@ impl Nursery {
     /// Opens one catalog entry as a slot.
     pub(crate) fn open_slot(&self, entry: &catalog::Entry) -> Result<Arc<Slot>> {
         let generation = self.open(entry)?;
-        Ok(Arc::new(Slot {
-            name: entry.name.clone(),
-            options: entry.options,
-            lock_id: entry.id,
-            current: arc_swap::ArcSwap::from_pointee(generation),
-            dropped: AtomicBool::new(false),
-        }))
+        Ok(Arc::new(Slot::new(&entry.name, entry.options, generation)))
     }
 
     fn open_all(&self, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Slot>>> {
@@ -230,7 +234,7 @@ fn recover(
     options: &Options,
 ) -> Result<Journal> {
     let generations: Vec<Arc<Generation>> =
-        slots.values().map(|slot| slot.current.load_full()).collect();
+        slots.values().map(|slot| slot.last_generation()).collect();
     let journaled: BTreeMap<u32, &Generation> = generations
         .iter()
         .filter(|generation| generation.journaled)
@@ -267,7 +271,6 @@ fn replay_record(
         // A keyspace that is not there was dropped or cleared after the record was written.
         let Some(generation) = journaled.get(&run[0].0) else { continue };
         let ops: Vec<_> = run.iter().map(|(_, op)| *op).collect();
-        generation.note_write(seqno);
         generation.engine.apply(&ops, seqno)?;
     }
     Ok(())

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use arc_swap::ArcSwap;
-use codec::SeqNo;
+use arc_swap::{ArcSwap, Guard};
 use device::Device;
 use engine::Engine;
 
+use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
 
 /// A keyspace that is open. It lives as long as a handle to it does.
@@ -19,9 +19,54 @@ pub(crate) struct Slot {
     /// What its keys are locked under; stays the same when it is cleared.
     pub(crate) lock_id: u32,
     /// Swapped when the keyspace is cleared, under all key locks.
-    pub(crate) current: ArcSwap<Generation>,
+    current: ArcSwap<Generation>,
     /// Set when it is dropped, under all key locks; its handles are dead from then on.
-    pub(crate) dropped: AtomicBool,
+    dropped: AtomicBool,
+}
+
+impl Slot {
+    pub(crate) fn new(name: &str, options: KeyspaceOptions, generation: Generation) -> Self {
+        Self {
+            name: name.to_owned(),
+            options,
+            lock_id: generation.id,
+            current: ArcSwap::from_pointee(generation),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// The engine that fills it now, for the length of one operation: no counter is shared.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyspace`] once it is dropped.
+    pub(crate) fn current(&self) -> Result<Guard<Arc<Generation>>> {
+        if self.dropped.load(Relaxed) {
+            return Err(Error::NoKeyspace { name: self.name.clone() });
+        }
+        Ok(self.current.load())
+    }
+
+    /// The same, to keep.
+    pub(crate) fn generation(&self) -> Result<Arc<Generation>> {
+        self.current().map(Guard::into_inner)
+    }
+
+    /// The same, also if it is dropped.
+    pub(crate) fn last_generation(&self) -> Arc<Generation> {
+        self.current.load_full()
+    }
+
+    /// Fills it with another engine; under all key locks.
+    pub(crate) fn replace(&self, generation: Generation) {
+        let old = self.current.swap(Arc::new(generation));
+        old.doom();
+    }
+
+    /// Ends it, under all key locks.
+    pub(crate) fn end(&self) {
+        self.dropped.store(true, Relaxed);
+        self.current.load().doom();
+    }
 }
 
 /// One engine of a keyspace, from its creation (or the last clearing) on. Snapshots and scans hold
@@ -31,8 +76,6 @@ pub(crate) struct Generation {
     pub(crate) id: u32,
     pub(crate) journaled: bool,
     pub(crate) engine: Box<dyn Engine>,
-    /// The newest write that was given to it.
-    last_written: AtomicU64,
     /// Its files, relative to the database's device.
     pub(crate) dir: String,
     device: Arc<dyn Device>,
@@ -48,22 +91,11 @@ impl Generation {
         dir: String,
         device: Arc<dyn Device>,
     ) -> Self {
-        let last_written = AtomicU64::new(engine.persisted().get());
-        Self { id, journaled, engine, last_written, dir, device, doomed: AtomicBool::new(false) }
-    }
-
-    /// Notes that write `seqno` goes to this engine; before the write's ticket is finished.
-    pub(crate) fn note_write(&self, seqno: SeqNo) {
-        self.last_written.fetch_max(seqno.get(), Relaxed);
-    }
-
-    /// Whether everything that was written to it is in its own files.
-    pub(crate) fn is_persisted(&self) -> bool {
-        self.last_written.load(Relaxed) <= self.engine.persisted().get()
+        Self { id, journaled, engine, dir, device, doomed: AtomicBool::new(false) }
     }
 
     /// Lets the last holder remove the files.
-    pub(crate) fn doom(&self) {
+    fn doom(&self) {
         self.doomed.store(true, Relaxed);
     }
 }

@@ -37,13 +37,12 @@ impl Db {
     /// ```
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.inner.check_open()?;
-        // Under the lock that a clearing takes, so that all generations are of one moment.
-        let catalog = self.inner.catalog.lock();
+        // Under the lock that a clearing takes to switch, so that all are of one moment.
         let slots = self.inner.slots.read();
         let generations =
-            slots.values().map(|slot| (slot.lock_id, slot.current.load_full())).collect();
+            slots.values().map(|slot| (slot.lock_id, slot.last_generation())).collect();
         let pin = self.inner.sequence.pin();
-        drop(catalog);
+        drop(slots);
         Ok(Snapshot { _inner: Arc::clone(&self.inner), pin, generations })
     }
 }

@@ -59,7 +59,7 @@ impl Inner {
     fn stats(&self) -> Stats {
         let slots = self.slots.read();
         let keyspaces = slots.values().map(|slot| {
-            let generation = slot.current.load();
+            let generation = slot.last_generation();
             KeyspaceStats {
                 name: slot.name.clone(),
                 options: slot.options,

@@ -71,7 +71,7 @@ impl Inner {
         self.check_writable()?;
         check_op(&op)?;
         let held = self.locks.one(slot.lock_id, op.key());
-        let generation = slot.generation()?;
+        let generation = slot.current()?;
         let part = Part { generation: &generation, ops: std::slice::from_ref(&op) };
         let seqno = self.commit(&[part])?;
         drop(held);
@@ -89,7 +89,7 @@ impl Inner {
         self.check_writable()?;
         check_key(key)?;
         let held = self.locks.one(slot.lock_id, key);
-        let generation = slot.generation()?;
+        let generation = slot.current()?;
         let mut value = Vec::new();
         let present = generation.engine.get(key, &mut value)?;
         let after = if present && operator.update_in_place(&mut value) {
@@ -131,7 +131,6 @@ impl Inner {
             number()
         };
         for part in parts {
-            part.generation.note_write(seqno);
             let applied = part.generation.engine.apply(part.ops, seqno);
             applied.map_err(|error| self.fail(error.into()))?;
         }

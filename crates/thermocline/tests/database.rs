@@ -1,5 +1,8 @@
 //! The database as its users see it: keyspaces, batches, snapshots, errors, reopening.
 
+#![expect(clippy::disallowed_methods, reason = "the test plays with the database's files")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 
 use tempfile::TempDir;
