@@ -109,7 +109,7 @@ fn last_watermark(device: &dyn Device) -> u64 {
         let number = u64::from_le_bytes(*window.last_chunk()?);
         (kind_and_length == 1 << 30 && number <= at as u64).then_some(number)
     });
-    marks.last().expect("the newest segment holds a mark")
+    marks.max().expect("the newest segment holds a mark")
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! The worked example of docs/formats/journal.md is what the journal writes.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::{Device, Mode};
+use environment::Environment;
+use thermocline_journal::{Durability, Journal, Options};
+
+const PAGE: &str = include_str!("../../../docs/formats/journal.md");
+
+/// The segment of a journal with two records, both synced, that was closed.
+fn segment() -> Vec<u8> {
+    let device: Arc<dyn Device> = device::memory();
+    let environment = Environment::seeded(1);
+    let opened = Journal::open(
+        device.clone(),
+        "journal",
+        Options::default(),
+        &environment,
+        SeqNo::ZERO,
+        &mut |_, _| Ok(()),
+    );
+    let journal = opened.expect("an empty directory").0;
+    for (seqno, payload) in [(1, b"a".as_slice()), (3, b"bc")] {
+        let write = |_, bytes: &mut Vec<u8>| bytes.extend_from_slice(payload);
+        let seqno = journal.append(|| SeqNo::new(seqno), write).expect("memory does not fail");
+        journal.wait(seqno, Durability::Synced).expect("memory does not fail");
+    }
+    journal.close().expect("memory does not fail");
+    let file = device.open("journal/00000000000000000001.journal", Mode::Read);
+    let file = file.expect("the first segment");
+    let mut bytes = vec![0; file.len().expect("it has a length") as usize];
+    file.read_at(0, &mut bytes).expect("it can be read");
+    bytes
+}
+
+/// The bytes, a field a line.
+fn dump(bytes: &[u8]) -> String {
+    let fields = [
+        (8, "header: magic TCJOURNL"),
+        (2, "format version 1"),
+        (2, "flags"),
+        (4, "CRC32C of bytes 0 to 12"),
+        (8, "the journal's id"),
+        (8, "index 1"),
+        (8, "salt"),
+        (8, "the segment before ended at 0: there is none"),
+        (8, "its last checksum"),
+        (8, "its last record"),
+        (8, "checksum of bytes 0 to 64: seed and beginning of the chain"),
+        (4, "frame: record, 1 byte"),
+        (8, "sequence number 1"),
+        (1, "payload"),
+        (8, "checksum of bytes 64 to 85"),
+        (4, "frame: record, 2 bytes"),
+        (8, "sequence number 3"),
+        (2, "payload"),
+        (8, "checksum of bytes 85 to 107"),
+        (4, "frame: seal, no padding"),
+        (8, "watermark: below byte 93 all was synced"),
+        (8, "checksum of bytes 107 to 127"),
+        (4, "frame: close, no padding"),
+        (8, "watermark: below byte 135 all was synced"),
+        (8, "checksum of bytes 127 to 147"),
+    ];
+    let mut lines = String::new();
+    let mut at = 0;
+    for (len, meaning) in fields {
+        let hex: Vec<String> = bytes[at..at + len].iter().map(|b| format!("{b:02x}")).collect();
+        writeln!(lines, "{at:3}  {:23}  {meaning}", hex.join(" ")).expect("a string takes all");
+        at += len;
+    }
+    assert_eq!(at, bytes.len(), "the example has as many bytes as are explained");
+    lines
+}
+
+#[test]
+fn the_worked_example_is_what_is_written() {
+    let written = dump(&segment());
+    assert!(PAGE.contains(&written), "docs/formats/journal.md should hold:\n\n{written}");
+}
