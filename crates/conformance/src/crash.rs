@@ -68,6 +68,7 @@ pub fn voyage(fixture: &dyn Fixture, seed: u64) -> Result<Tally, String> {
             Life::live(fixture, &disk, &mut model, settled, seed + number as u64).map_err(story)?;
         tally.writes += life.writes;
         tally.simulated_ms += life.simulated_ms;
+        tally.trace.note(&disk.trace().to_le_bytes());
         let history = disk.history();
         let mut cuts: Vec<u64> = (0..=IMAGES)
             .map(|_| draw.below(history.last_operation() as usize + 1) as u64)

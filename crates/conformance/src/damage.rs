@@ -3,22 +3,24 @@
 //! 1. A workload fills a store; it is closed in order and everything is synced.
 //! 2. For each 512 bytes of each file a fresh copy of the disk gets one bit flipped there, and
 //!    another copy gets zeros.
-//! 3. Opening may report the damage, with its place, and then the offline check must report
+//! 3. Of the engine alone: it opens with what it had flushed, or reports damage with its place.
+//! 4. Of the whole: opening may report the damage, with its place, and then the offline check must report
 //!    something too. If it opens, every read must give what was written, or report damage.
 //!
-//! One place is excused from holding everything, not from holding a right prefix: the sector in
-//! which the journal ends. Where it is zeros, it looks as after a crash before it was written.
+//! One place is excused from holding everything, not from holding a right prefix: where the mark
+//! lies that closes the journal. If that is zeros, it looks as after a crash before it was written.
 
 use std::sync::Arc;
 
 use device::{Device, Faults, Mode, SimulatedDisk, SyncKind, join};
-use engine::{Direction, Engine, Error, KeyRange, Sequence};
+use engine::{Direction, Engine, Error, KeyRange, NoJournal, Sequence};
 use journal::Durability;
 
 use crate::Fixture;
 use crate::database::{self, Database};
 use crate::draw::Draw;
 use crate::failure::catch;
+use crate::host;
 use crate::model::Model;
 use crate::operation::{Generator, Profile};
 use crate::sequential::{compare_pairs, describe};
@@ -27,10 +29,14 @@ use crate::text::Quoted;
 const WRITES: usize = 30;
 const SECTOR: u64 = 512;
 
+/// At least as long as the mark that closes a journal.
+const CLOSING_BYTES: u64 = 64;
+
 /// A whole store and what is in it.
 struct Whole {
     disk: Arc<SimulatedDisk>,
     model: Model,
+    persisted: u64,
 }
 
 fn fill(fixture: &dyn Fixture, seed: u64) -> Result<Whole, String> {
@@ -50,9 +56,10 @@ fn fill(fixture: &dyn Fixture, seed: u64) -> Result<Whole, String> {
             database.flush().map_err(|error| error.to_string())?;
         }
     }
+    let persisted = database.opened.engine.persisted().get();
     database.close().map_err(|error| error.to_string())?;
     sync_everything(&device, "").map_err(|error| error.to_string())?;
-    Ok(Whole { disk, model })
+    Ok(Whole { disk, model, persisted })
 }
 
 fn sync_everything(device: &Arc<dyn Device>, dir: &str) -> device::Result<()> {
@@ -138,6 +145,26 @@ fn read_everything(
     }
 }
 
+/// Opens the engine alone on a damaged disk, as it would without a journal.
+fn examine_engine(
+    fixture: &dyn Fixture,
+    damaged: &Arc<SimulatedDisk>,
+    whole: &Whole,
+) -> Result<(), String> {
+    let dir = damaged.subdevice(database::ENGINE_DIR).map_err(|error| error.to_string())?;
+    let opened = match host::open(fixture, &dir, Arc::new(NoJournal), 0) {
+        Ok(opened) => opened,
+        Err(error) => return reported(&error),
+    };
+    let persisted = opened.engine.persisted().get();
+    if persisted != whole.persisted {
+        let before = whole.persisted;
+        return Err(format!("persisted() was {before}, and in silence became {persisted}"));
+    }
+    opened.recovered_to(persisted);
+    read_everything(opened.engine.as_ref(), &opened.sequence, &whole.model, persisted)
+}
+
 /// Opens a damaged disk and holds it to what it says.
 fn examine(
     fixture: &dyn Fixture,
@@ -175,20 +202,31 @@ pub(crate) fn damage(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
     let is_segment = |name: &str| name.starts_with(database::JOURNAL_DIR);
     let newest = files.iter().map(|(name, _)| name).filter(|name| is_segment(name)).max();
     for (name, len) in &files {
-        let sectors = len.div_ceil(SECTOR);
-        for sector in 0..sectors {
-            let is_end = Some(name) == newest && sector + 1 == sectors;
+        for sector in 0..len.div_ceil(SECTOR) {
+            let is_end = Some(name) == newest && (sector + 1) * SECTOR + CLOSING_BYTES > *len;
             let within = (len - sector * SECTOR).min(SECTOR);
             let offset = sector * SECTOR + draw.below(within as usize) as u64;
             let bit = draw.below(8) as u8;
-            let flipped = whole.disk.crash(damages);
-            flipped.flip_bit(name, offset, bit).map_err(|error| error.to_string())?;
-            catch(|| examine(fixture, &flipped, &whole, is_end))
-                .map_err(|what| format!("bit {bit} of byte {offset} of {name} flipped: {what}"))?;
-            let zeroed = whole.disk.crash(damages);
-            zeroed.zero_sector(name, offset).map_err(|error| error.to_string())?;
-            catch(|| examine(fixture, &zeroed, &whole, is_end))
-                .map_err(|what| format!("the sector at {offset} of {name} zeroed: {what}"))?;
+            let examine_one = |zeros: bool, alone: bool| {
+                let copy = whole.disk.crash(damages);
+                let damaged = match zeros {
+                    true => copy.zero_sector(name, offset),
+                    false => copy.flip_bit(name, offset, bit),
+                };
+                damaged.map_err(|error| error.to_string())?;
+                let examined = catch(|| match alone {
+                    true => examine_engine(fixture, &copy, &whole),
+                    false => examine(fixture, &copy, &whole, is_end),
+                });
+                let what = if zeros { "the sector zeroed" } else { "a bit flipped" };
+                examined.map_err(|why| format!("{what} at byte {offset} of {name}: {why}"))
+            };
+            for zeros in [false, true] {
+                if !is_segment(name) {
+                    examine_one(zeros, true)?;
+                }
+                examine_one(zeros, false)?;
+            }
             damages += 2;
         }
     }

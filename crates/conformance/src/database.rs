@@ -112,6 +112,11 @@ impl Database {
     /// Makes the engine's own files cover everything.
     pub(crate) fn flush(&self) -> Result<(), Failed> {
         self.opened.engine.flush()?;
+        self.trim()
+    }
+
+    /// Lets the journal forget what the engine says it has, which a host may do at any time.
+    pub(crate) fn trim(&self) -> Result<(), Failed> {
         Ok(self.journal.trim(self.opened.engine.persisted())?)
     }
 

@@ -36,9 +36,10 @@
 //! `THERMOCLINE_SEED` and `THERMOCLINE_CASES` choose the first seed and how many cases each check
 //! runs; a failure prints the command that shows it again.
 //!
-//! The suite is itself tested: [`reference`] is a small correct engine that passes, and every
-//! engine in `broken/`, each with one planted bug, must fail.
+//! The suite is itself tested: [`reference`] is a small correct engine that passes, and the engines
+//! of [`broken`], each with one planted bug, must fail.
 
+pub mod broken;
 mod concurrent;
 pub mod crash;
 mod damage;
@@ -48,6 +49,7 @@ mod errors;
 mod failure;
 mod fixture;
 mod host;
+pub mod ledger;
 pub mod linearizable;
 mod model;
 mod operation;

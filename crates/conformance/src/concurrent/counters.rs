@@ -43,12 +43,13 @@ impl Operator for Add {
 
 /// Adds from many threads and looks whether the sums are right.
 pub(crate) fn counters(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
-    let shared = Shared::open(fixture)?;
+    let shared = Shared::open(fixture, CLIENTS)?;
     let mut clients = Vec::new();
     for client in 0..CLIENTS {
         let shared = Arc::clone(&shared);
         let mut draw = Draw::new(seed, &format!("client {client}"));
         clients.push(spawn(&format!("client-{client}"), move || {
+            shared.start.wait();
             let mut added = [0_u64; KEYS];
             let mut least = [0_u64; KEYS];
             for _ in 0..ADDITIONS {

@@ -127,7 +127,7 @@ impl Client {
 
 /// One history of the engine, checked.
 pub(crate) fn registers(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
-    let shared = Shared::open(fixture)?;
+    let shared = Shared::open(fixture, CLIENTS)?;
     let clock = Arc::new(AtomicU64::new(1));
     let mut clients = Vec::new();
     for client in 0..CLIENTS {
@@ -140,6 +140,7 @@ pub(crate) fn registers(fixture: &dyn Fixture, seed: u64) -> Result<(), String> 
             history: Vec::new(),
         };
         clients.push(spawn(&format!("client-{client}"), move || {
+            state.shared.start.wait();
             for _ in 0..CALLS {
                 state.step()?;
             }

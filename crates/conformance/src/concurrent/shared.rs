@@ -1,8 +1,8 @@
 //! A store that many threads use, with the part of a host that they need: numbers, key locks and a
 //! journal in memory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
 
 use device::Device;
 use engine::{Change, NoJournal, Op, Operator, SeqNo};
@@ -22,6 +22,8 @@ pub(super) struct Shared {
     device: Arc<dyn Device>,
     locks: Vec<Mutex<()>>,
     journal: Mutex<Vec<(SeqNo, Vec<Step>)>>,
+    /// Where the threads that matter wait for each other before they begin.
+    pub(super) start: Barrier,
     /// Set once the threads that matter are done.
     pub(super) over: AtomicBool,
 }
@@ -35,13 +37,14 @@ fn open(fixture: &dyn Fixture, device: &Arc<dyn Device>) -> Result<Opened, Strin
 }
 
 impl Shared {
-    /// A fresh store.
-    pub(super) fn open(fixture: &dyn Fixture) -> Result<Arc<Self>, String> {
+    /// A fresh store for this many threads that matter.
+    pub(super) fn open(fixture: &dyn Fixture, threads: usize) -> Result<Arc<Self>, String> {
         let device = device::memory();
         let opened = open(fixture, &device)?;
         let locks = (0..STRIPES).map(|_| Mutex::new(())).collect();
         let journal = Mutex::default();
-        Ok(Arc::new(Self { opened, device, locks, journal, over: false.into() }))
+        let start = Barrier::new(threads);
+        Ok(Arc::new(Self { opened, device, locks, journal, start, over: false.into() }))
     }
 
     fn stripe(key: &[u8]) -> usize {

@@ -15,7 +15,9 @@ use crate::operation::Step;
 use crate::sequential::collect;
 
 const WRITERS: usize = 2;
-const WRITES: u64 = 250;
+const SCANNERS: usize = 2;
+/// Views that each scanner looks at.
+const LOOKS: usize = 60;
 /// Keys of one writer; each of its batches writes them all.
 const KEYS: usize = 6;
 
@@ -90,38 +92,36 @@ fn look(shared: &Shared, acknowledged: &Acknowledged, draw: &mut Draw) -> Result
 
 /// Writers, scanners and upkeep at once. Engines without order have no views to check.
 pub(crate) fn snapshots(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
-    let shared = Shared::open(fixture)?;
+    let shared = Shared::open(fixture, SCANNERS)?;
     if !shared.opened.engine.capabilities().ordered {
         return Ok(());
     }
     let acknowledged: Acknowledged = Arc::new([const { AtomicU64::new(0) }; WRITERS]);
-    let mut writers = Vec::new();
+    let mut scanners = Vec::new();
+    for scanner in 0..SCANNERS {
+        let (shared, acknowledged) = (Arc::clone(&shared), Arc::clone(&acknowledged));
+        let mut draw = Draw::new(seed, &format!("scanner {scanner}"));
+        scanners.push(spawn(&format!("scanner-{scanner}"), move || {
+            shared.start.wait();
+            (0..LOOKS).try_for_each(|_| look(&shared, &acknowledged, &mut draw))
+        })?);
+    }
+    let mut beside = Vec::new();
     for writer in 0..WRITERS {
         let (shared, acknowledged) = (Arc::clone(&shared), Arc::clone(&acknowledged));
-        writers.push(spawn(&format!("writer-{writer}"), move || {
-            for number in 1..=WRITES {
+        beside.push(spawn(&format!("writer-{writer}"), move || {
+            let mut number = 0;
+            while !shared.over.load(SeqCst) {
+                number += 1;
                 write(&shared, writer, number)?;
                 acknowledged[writer].store(number, SeqCst);
             }
             Ok(())
         })?);
     }
-    let mut beside = Vec::new();
-    for scanner in 0..2 {
-        let (shared, acknowledged) = (Arc::clone(&shared), Arc::clone(&acknowledged));
-        let mut draw = Draw::new(seed, &format!("scanner {scanner}"));
-        beside.push(spawn(&format!("scanner-{scanner}"), move || {
-            let mut looks = 0;
-            while !shared.over.load(SeqCst) || looks < 3 {
-                look(&shared, &acknowledged, &mut draw)?;
-                looks += 1;
-            }
-            Ok(())
-        })?);
-    }
     let upkeep = Arc::clone(&shared);
     beside.push(spawn("upkeep", move || upkeep.upkeep())?);
-    join_all(&shared, writers, beside)?;
+    join_all(&shared, scanners, beside)?;
     let keys: Vec<Vec<u8>> =
         (0..WRITERS).flat_map(|writer| (0..KEYS).map(move |index| key(writer, index))).collect();
     shared.reopen_and_compare(fixture, &keys)

@@ -57,6 +57,10 @@ impl Life {
                 life.story.push((model.last(), "flush".to_owned()));
                 continue;
             }
+            if draw.once_in(10) {
+                database.trim().map_err(|error| format!("trimming failed: {error}"))?;
+                life.story.push((model.last(), "trim the journal".to_owned()));
+            }
             let durability = match draw.weighted(&[6, 2, 4]) {
                 0 => Durability::Buffered,
                 1 => Durability::Flushed,

@@ -1,0 +1,285 @@
+//! The reference engine with a bug in what it answers or does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use device::{Device, Mode};
+use engine::{
+    Capabilities, Change, Engine, Error, Host, Op, Operator, Pin, Result, SeqNo, Stats, View,
+};
+use environment::Seed;
+use parking_lot::Mutex;
+
+use super::views::BrokenView;
+use super::{Flaw, Graveyard};
+use crate::reference::Reference;
+
+/// Keys are cut here by the bug that cuts them.
+const KEY_BYTES_KEPT: usize = 255;
+
+pub(super) struct Broken {
+    inner: Arc<Reference>,
+    flaw: Flaw,
+    host: Host,
+    graveyard: Graveyard,
+    calls: AtomicU64,
+    top: AtomicU64,
+    flushing: AtomicBool,
+    pin: Mutex<Option<Arc<Pin>>>,
+    remembered: Mutex<HashMap<Vec<u8>, Option<Vec<u8>>>>,
+}
+
+impl Broken {
+    pub(super) fn new(
+        inner: Reference,
+        flaw: Flaw,
+        host: Host,
+        graveyard: Graveyard,
+    ) -> Result<Self> {
+        let broken = Self {
+            top: AtomicU64::new(inner.persisted().get()),
+            inner: Arc::new(inner),
+            flaw,
+            host,
+            graveyard,
+            calls: AtomicU64::new(0),
+            flushing: AtomicBool::new(false),
+            pin: Mutex::default(),
+            remembered: Mutex::default(),
+        };
+        broken.bring_back()?;
+        Ok(broken)
+    }
+
+    /// The bug that brings a deleted key back on opening.
+    fn bring_back(&self) -> Result<()> {
+        let mut graveyard = self.graveyard.lock();
+        let persisted = self.inner.persisted();
+        if persisted == SeqNo::ZERO {
+            graveyard.clear();
+        }
+        match graveyard.pop() {
+            Some((key, value)) if !self.inner.get(&key, &mut Vec::new())? => {
+                let put = Op::Put { key: &key, value: &value };
+                self.inner.apply(&[put], persisted.next())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn every(&self, times: u64) -> bool {
+        self.calls.fetch_add(1, SeqCst) % times == times - 1
+    }
+
+    fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.inner.get(key, &mut value)?.then_some(value))
+    }
+
+    /// The key that this bug makes of a key.
+    fn key<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        assert!(
+            self.flaw != Flaw::PanicsOnEmptyKey || !key.is_empty(),
+            "a key has a first byte, they said"
+        );
+        match self.flaw {
+            Flaw::CutsLongKeys => &key[..key.len().min(KEY_BYTES_KEPT)],
+            _ => key,
+        }
+    }
+
+    /// Whether the host is replaying: it has numbered nothing this high yet.
+    fn is_replay(&self, seqno: SeqNo) -> bool {
+        self.host.sequence.last() < seqno
+    }
+
+    fn bury(&self, ops: &[Op<'_>]) -> Result<()> {
+        for op in ops {
+            if let (None, Some(value)) = (op.value(), self.value(op.key())?) {
+                self.graveyard.lock().push((op.key().to_vec(), value));
+            }
+        }
+        Ok(())
+    }
+
+    /// The neighbour whose copy a read-modify-write takes along.
+    fn neighbour(key: &[u8]) -> Option<Vec<u8>> {
+        let mut neighbour = key.to_vec();
+        *neighbour.last_mut()? ^= 1;
+        Some(neighbour)
+    }
+}
+
+impl Engine for Broken {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        let key = self.key(key);
+        match self.flaw {
+            Flaw::AppendsToTheBuffer => {
+                let value = self.value(key)?;
+                into.extend_from_slice(value.as_deref().unwrap_or_default());
+                return Ok(value.is_some());
+            }
+            Flaw::AbsentDuringFlush if self.flushing.load(SeqCst) && self.every(3) => {
+                return Ok(false);
+            }
+            Flaw::ServesStaleReads => {
+                let present = self.value(key)?;
+                let mut remembered = self.remembered.lock();
+                let old = remembered.insert(key.to_vec(), present.clone());
+                let served = if self.every(25) { old.unwrap_or(present) } else { present };
+                into.clear();
+                into.extend_from_slice(served.as_deref().unwrap_or_default());
+                return Ok(served.is_some());
+            }
+            _ => {}
+        }
+        let found = self.inner.get(key, into)?;
+        Ok(found && !(self.flaw == Flaw::EmptyValueIsAbsence && into.is_empty()))
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let mut value = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            if self.flaw == Flaw::MixesUpMultiGet && keys[..index].contains(key) {
+                continue;
+            }
+            let present = self.get(key, &mut value)?;
+            found(index, present.then_some(value.as_slice()));
+            value.clear();
+        }
+        Ok(())
+    }
+
+    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        match (self.flaw, self.inner.admit(ops)) {
+            (Flaw::AdmitsAnything, Err(Error::OutOfMemory { .. })) => Ok(()),
+            (Flaw::GoesOnAfterFailure, Err(Error::ReadOnly { .. })) => Ok(()),
+            (_, admitted) => admitted,
+        }
+    }
+
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        let cut: Vec<Op<'_>> = ops
+            .iter()
+            .map(|op| match *op {
+                Op::Put { key, value } => Op::Put { key: self.key(key), value },
+                Op::Delete { key } => Op::Delete { key: self.key(key) },
+            })
+            .collect();
+        let mut ops = cut.as_slice();
+        self.top.fetch_max(seqno.get(), SeqCst);
+        match self.flaw {
+            Flaw::LosesAWrite if self.every(40) => return Ok(()),
+            Flaw::AdmitsAnything if !self.is_replay(seqno) => self.inner.admit(ops)?,
+            Flaw::ReplaysHalfABatch if self.is_replay(seqno) && self.every(3) => {
+                ops = &ops[..1.min(ops.len())];
+            }
+            Flaw::ResurrectsDeletes => self.bury(ops)?,
+            Flaw::NumbersByArrival if seqno > self.inner.persisted() => {
+                let newest = self.calls.load(SeqCst).max(seqno.get());
+                self.calls.store(newest + 1, SeqCst);
+                return self.inner.apply(ops, SeqNo::new(newest));
+            }
+            Flaw::RefusesHalf => {
+                let applied = self.inner.apply(ops, seqno);
+                if let Err(Error::KeyTooLong { .. }) = applied {
+                    let good = |op: &&Op<'_>| engine::check_key(op.key()).is_ok();
+                    let rest: Vec<Op<'_>> = ops.iter().filter(good).copied().collect();
+                    self.inner.apply(&rest, seqno)?;
+                }
+                return applied;
+            }
+            Flaw::GoesOnAfterFailure => {
+                return match self.inner.apply(ops, seqno) {
+                    Err(Error::ReadOnly { .. }) => Ok(()),
+                    applied => applied,
+                };
+            }
+            _ => {}
+        }
+        self.inner.apply(ops, seqno)
+    }
+
+    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
+        let key = self.key(key);
+        self.top.fetch_max(seqno.get(), SeqCst);
+        match self.flaw {
+            Flaw::ShowsOperatorsOldValues => {
+                let present = self.value(key)?;
+                let old = self.remembered.lock().insert(key.to_vec(), present.clone());
+                let shown = if self.every(9) { old.unwrap_or(present) } else { present };
+                let op = match operator.update(shown.as_deref()) {
+                    Change::Put(value) => return self.put(key, &value, seqno),
+                    Change::Delete => Op::Delete { key },
+                    Change::Keep => return Ok(()),
+                };
+                self.inner.apply(&[op], seqno)
+            }
+            Flaw::LosesUpdates => {
+                let neighbour = Self::neighbour(key).unwrap_or_default();
+                let copy = self.value(&neighbour)?;
+                std::thread::yield_now();
+                self.inner.rmw(key, operator, seqno)?;
+                copy.map_or(Ok(()), |value| self.put(&neighbour, &value, seqno))
+            }
+            _ => self.inner.rmw(key, operator, seqno),
+        }
+    }
+
+    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        let before = match self.flaw {
+            Flaw::ViewMissesTheLastWrite => self.pin.lock().replace(Arc::clone(&pin)),
+            _ => None,
+        };
+        let inner = self.inner.view(before.filter(|_| self.every(3)).unwrap_or(pin))?;
+        let (engine, sequence) = (Arc::clone(&self.inner), Arc::clone(&self.host.sequence));
+        Ok(Box::new(BrokenView { inner, flaw: self.flaw, engine, sequence }))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.flushing.store(true, SeqCst);
+        if self.flaw == Flaw::AbsentDuringFlush {
+            std::thread::yield_now();
+        }
+        if self.flaw == Flaw::WritesSalt {
+            let salt = Seed::from_entropy().get().to_le_bytes();
+            self.host.device.open("salt", Mode::Create)?.write_at(0, &salt)?;
+        }
+        let flushed = self.inner.flush();
+        self.flushing.store(false, SeqCst);
+        flushed
+    }
+
+    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+        if self.flaw == Flaw::HalfCheckpoint && self.every(2) {
+            return Ok(());
+        }
+        self.inner.checkpoint(into)
+    }
+
+    fn persisted(&self) -> SeqNo {
+        match self.flaw {
+            Flaw::PersistedTooHigh => SeqNo::new(self.top.load(SeqCst)),
+            _ => self.inner.persisted(),
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.flaw == Flaw::AnswersAfterClose { Ok(()) } else { self.inner.close() }
+    }
+}
+
+impl Broken {
+    fn put(&self, key: &[u8], value: &[u8], seqno: SeqNo) -> Result<()> {
+        self.inner.apply(&[Op::Put { key, value }], seqno)
+    }
+}
