@@ -18,49 +18,58 @@ Exit codes: 0 success, 1 error, 2 usage or configuration, 3 damaged data or a ne
 #[derive(Debug, Parser)]
 #[command(name = "thermocline", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    pub(crate) shared: Shared,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What every command takes.
-#[derive(Debug, Args)]
+/// What every command takes, but for `bench`, whose command line is a contract of its own.
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Shared {
     /// Read settings from this TOML file
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
     /// Print results, and failures, as JSON
-    #[arg(long, global = true)]
+    #[arg(long)]
     pub(crate) json: bool,
     /// Print the settings in force and where each came from, and do nothing else
-    #[arg(long, global = true)]
+    #[arg(long)]
     pub(crate) print_config: bool,
-    /// Show no progress
-    #[arg(long, short, global = true)]
+    /// Show no progress, and no summary
+    #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// A command's own arguments beside the shared ones.
+#[derive(Debug, Args)]
+pub(crate) struct With<T: Args> {
+    #[command(flatten)]
+    pub(crate) own: T,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Serve a database to Redis clients
+    Serve(With<Serve>),
     /// Print the value of a key
-    Get(Get),
+    Get(With<Get>),
     /// Set the value of a key
-    Put(Put),
+    Put(With<Put>),
     /// Delete keys
-    Del(Del),
+    Del(With<Del>),
     /// Print pairs in key order
-    Scan(Scan),
+    Scan(With<Scan>),
     /// Print figures of a database and its keyspaces
-    Stats(Stats),
+    Stats(With<Stats>),
     /// Verify every byte of a database that is not open; changes nothing
-    Check(Check),
+    Check(With<Check>),
     /// Write all pairs to one portable stream
-    Dump(Dump),
+    Dump(With<Dump>),
     /// Make a new database from a dump
-    Load(Load),
+    Load(With<Load>),
     /// Print the completion script of a shell
-    Completions(Completions),
+    Completions(With<Completions>),
 }
 
 /// A database, and how it is opened.
@@ -186,7 +195,6 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// `serve` is apart, since it takes the server's settings too.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// The database's directory; made if it is not there

@@ -34,9 +34,9 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let json = arguments.shared.json;
-    match commands::run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+    let json = arguments.command.shared().is_some_and(|shared| shared.json);
+    match commands::run(&arguments.command) {
+        Ok(code) => code,
         Err(failure) => {
             output::report_failure(&failure, json);
             ExitCode::from(failure.kind as u8)

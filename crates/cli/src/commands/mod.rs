@@ -9,15 +9,17 @@ mod load;
 mod print_config;
 mod put;
 mod scan;
+mod serve;
 mod stats;
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use thermocline::{Db, Keyspace};
 
-use crate::arguments::{Arguments, Command, Place, Shared};
+use crate::arguments::{Command, Place, Shared};
 use crate::config::{Effective, Flags, Scope};
-use crate::failure::{Failure, Kind, Outcome};
+use crate::failure::{Failure, Kind};
 
 /// What a command runs with.
 struct Context {
@@ -26,41 +28,60 @@ struct Context {
 }
 
 /// Gathers the settings and runs the command.
-pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let Arguments { shared, command } = arguments;
-    let (scope, flags) = flags_of(&command);
-    let settings =
-        Effective::gather(shared.config.as_deref(), variables(), flags).map_err(Failure::usage)?;
-    let context = Context { shared, settings };
+pub(crate) fn run(command: &Command) -> Result<ExitCode, Failure> {
+    let context = Context::gather(command)?;
     if context.shared.print_config {
-        return print_config::run(&context, scope);
+        print_config::run(&context, command.settings().0)?;
+        return Ok(ExitCode::SUCCESS);
     }
-    match &command {
-        Command::Get(arguments) => get::run(&context, arguments),
-        Command::Put(arguments) => put::run(&context, arguments),
-        Command::Del(arguments) => del::run(&context, arguments),
-        Command::Scan(arguments) => scan::run(&context, arguments),
-        Command::Stats(arguments) => stats::run(&context, arguments),
-        Command::Check(arguments) => check::run(&context, arguments),
-        Command::Dump(arguments) => dump::run(&context, arguments),
-        Command::Load(arguments) => load::run(&context, arguments),
-        Command::Completions(arguments) => completions::run(arguments),
-    }
+    match command {
+        Command::Serve(with) => serve::run(&context, &with.own),
+        Command::Get(with) => get::run(&context, &with.own),
+        Command::Put(with) => put::run(&context, &with.own),
+        Command::Del(with) => del::run(&context, &with.own),
+        Command::Scan(with) => scan::run(&context, &with.own),
+        Command::Stats(with) => stats::run(&context, &with.own),
+        Command::Check(with) => check::run(&context, &with.own),
+        Command::Dump(with) => dump::run(&context, &with.own),
+        Command::Load(with) => load::run(&context, &with.own),
+        Command::Completions(with) => completions::run(&with.own),
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn flags_of(command: &Command) -> (Scope, &Flags) {
-    static NONE: Flags = Vec::new();
-    let flags = match command {
-        Command::Get(arguments) => &arguments.database.settings.0,
-        Command::Put(arguments) => &arguments.database.settings.0,
-        Command::Del(arguments) => &arguments.database.settings.0,
-        Command::Scan(arguments) => &arguments.database.settings.0,
-        Command::Stats(arguments) => &arguments.database.settings.0,
-        Command::Dump(arguments) => &arguments.database.settings.0,
-        Command::Load(arguments) => &arguments.database.settings.0,
-        Command::Check(_) | Command::Completions(_) => &NONE,
-    };
-    (Scope::Store, flags)
+impl Command {
+    /// What the command shares with the others, if it does.
+    pub(crate) fn shared(&self) -> Option<&Shared> {
+        match self {
+            Self::Serve(with) => Some(&with.shared),
+            Self::Get(with) => Some(&with.shared),
+            Self::Put(with) => Some(&with.shared),
+            Self::Del(with) => Some(&with.shared),
+            Self::Scan(with) => Some(&with.shared),
+            Self::Stats(with) => Some(&with.shared),
+            Self::Check(with) => Some(&with.shared),
+            Self::Dump(with) => Some(&with.shared),
+            Self::Load(with) => Some(&with.shared),
+            Self::Completions(with) => Some(&with.shared),
+        }
+    }
+
+    /// Which settings it reads, and those given as flags.
+    fn settings(&self) -> (Scope, &Flags) {
+        static NONE: Flags = Vec::new();
+        let flags = match self {
+            Self::Serve(with) => return (Scope::Server, &with.own.settings.0),
+            Self::Get(with) => &with.own.database.settings.0,
+            Self::Put(with) => &with.own.database.settings.0,
+            Self::Del(with) => &with.own.database.settings.0,
+            Self::Scan(with) => &with.own.database.settings.0,
+            Self::Stats(with) => &with.own.database.settings.0,
+            Self::Dump(with) => &with.own.database.settings.0,
+            Self::Load(with) => &with.own.database.settings.0,
+            Self::Check(_) | Self::Completions(_) => &NONE,
+        };
+        (Scope::Store, flags)
+    }
 }
 
 /// The environment; a variable that is not UTF-8 is none of ours.
@@ -72,6 +93,14 @@ fn variables() -> impl Iterator<Item = (String, String)> {
 }
 
 impl Context {
+    fn gather(command: &Command) -> Result<Self, Failure> {
+        let shared = command.shared().cloned().ok_or_else(|| Failure::usage("no settings"))?;
+        let (_, flags) = command.settings();
+        let settings = Effective::gather(shared.config.as_deref(), variables(), flags)
+            .map_err(Failure::usage)?;
+        Ok(Self { shared, settings })
+    }
+
     /// Opens the database in `dir`, which is made if `create` says so.
     fn open(&self, dir: &Path, create: bool) -> Result<Db, Failure> {
         let mut options = self.settings.database().map_err(Failure::usage)?;

@@ -125,8 +125,50 @@ impl Effective {
             durability: values::durability(self.text("durability"))?,
             sync_interval: values::duration_or_off(self.text("sync-interval"))?,
             io: values::io(self.text("io"))?,
+            journal_bytes: values::bytes(self.text("journal-max"))?,
             background_threads: values::count(self.text("background-threads"))?,
             ..thermocline::Options::default()
+        })
+    }
+
+    /// How `serve` opens its database and serves it. Reads the password's file.
+    ///
+    /// `memory` is for the whole process, so what clients may take comes out of the database's.
+    pub(crate) fn serving(&self) -> Result<(thermocline::Options, server::Options), String> {
+        let mut database = self.database()?;
+        let whole = database.memory_bytes;
+        let clients = values::bytes_or_auto(self.text("client-memory"))?.unwrap_or(whole / 4);
+        if clients >= whole {
+            return Err(format!(
+                "client-memory, {clients} bytes, is a share of memory and has to be smaller than \
+                 its {whole} bytes"
+            ));
+        }
+        database.memory_bytes = whole - clients;
+        Ok((database, self.server(clients)?))
+    }
+
+    fn server(&self, client_memory: u64) -> Result<server::Options, String> {
+        let threads = server::Options::default().threads;
+        let listen = (values::address(self.text("listen"))?, values::port(self.text("port"))?);
+        let fits = |key: &str, bytes: u64| {
+            usize::try_from(bytes).map_err(|_| format!("{key}: {bytes} bytes are too many here"))
+        };
+        let size = |key| fits(key, values::bytes(self.text(key))?);
+        let idle = values::duration_or_off(self.text("idle-timeout"))?;
+        let password = values::file_or_none(self.text("password-file"))?;
+        Ok(server::Options {
+            listen: listen.into(),
+            metrics: values::endpoint_or_off(self.text("metrics"))?,
+            password: password.map(|path| read_password(&path)).transpose()?,
+            durability: values::durability(self.text("durability"))?,
+            threads: values::count_or_auto(self.text("threads"))?.unwrap_or(threads),
+            clients_max: values::count(self.text("clients-max"))?,
+            idle_timeout_s: idle.map_or(0, |time| time.as_secs().max(1)),
+            auth_deadline: values::duration(self.text("auth-deadline"))?,
+            value_bytes_max: size("value-max")?,
+            output_bytes_max: size("output-max")?,
+            client_memory_bytes: fits("client-memory", client_memory)?,
         })
     }
 
@@ -161,6 +203,16 @@ pub fn parse_file(text: &str) -> Result<Vec<(&'static Setting, String)>, String>
         settings.push((setting, text));
     }
     Ok(settings)
+}
+
+/// The first line of a file; messages never quote it.
+fn read_password(path: &std::path::Path) -> Result<server::Secret, String> {
+    let failed = |why: &dyn fmt::Display| format!("password file {}: {why}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    match text.lines().next() {
+        Some(password) if !password.is_empty() => Ok(server::Secret::new(password)),
+        _ => Err(failed(&"its first line is empty; a password is at least one character")),
+    }
 }
 
 fn variable(name: &str) -> Result<&'static Setting, String> {

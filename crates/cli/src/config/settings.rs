@@ -45,7 +45,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "memory",
         default: "1gb",
         placeholder: "SIZE",
-        help: "Memory for all data, indexes and caches together",
+        help: "Memory for data, indexes, caches and clients together",
         scope: Scope::Store,
         check: |text| values::bytes(text).map(drop),
     },
@@ -81,6 +81,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "buffered (through the page cache) or direct (past it)",
         scope: Scope::Store,
         check: |text| values::io(text).map(drop),
+    },
+    Setting {
+        key: "journal-max",
+        default: "256mb",
+        placeholder: "SIZE",
+        help: "Journal that a keyspace may hold back before it is flushed",
+        scope: Scope::Store,
+        check: |text| values::bytes(text).map(drop),
     },
     Setting {
         key: "background-threads",
@@ -172,10 +180,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "client-memory",
-        default: "256mb",
+        default: "auto",
         placeholder: "SIZE",
-        help: "Memory for what all clients together send and have not read",
+        help: "Share of it for what all clients together send and have not read; auto is a quarter",
         scope: Scope::Server,
-        check: |text| values::bytes(text).map(drop),
+        check: |text| values::bytes_or_auto(text).map(drop),
     },
 ];

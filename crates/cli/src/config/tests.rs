@@ -26,6 +26,7 @@ fn every_default_is_allowed_by_its_own_check() {
     assert_eq!(database.durability, expected.durability);
     assert_eq!(database.sync_interval, expected.sync_interval);
     assert_eq!(database.io, expected.io);
+    assert_eq!(database.journal_bytes, expected.journal_bytes);
     assert_eq!(database.background_threads, expected.background_threads);
     assert_eq!(effective.keyspace().unwrap(), thermocline::KeyspaceOptions::default());
 }
@@ -73,6 +74,19 @@ fn a_refused_value_says_where_it_stands_even_if_a_later_layer_replaces_it() {
     assert!(parse_file("memory = true").unwrap_err().contains("text or a whole number"));
     let error = Effective::gather(Some("/nowhere/t.toml"), variables(&[]), &vec![]).unwrap_err();
     assert!(error.starts_with("/nowhere/t.toml: "), "{error}");
+}
+
+#[test]
+fn what_clients_may_take_comes_out_of_the_memory() {
+    let shares = |memory: &str, clients: &str| {
+        let flags = vec![("memory", memory.to_owned()), ("client-memory", clients.to_owned())];
+        let effective = Effective::gather(None, variables(&[]), &flags).unwrap();
+        let (database, server) = effective.serving()?;
+        Ok::<_, String>((database.memory_bytes, server.client_memory_bytes))
+    };
+    assert_eq!(shares("400mb", "auto"), Ok((300 << 20, 100 << 20)));
+    assert_eq!(shares("400mb", "50mb"), Ok((350 << 20, 50 << 20)));
+    assert!(shares("400mb", "400mb").unwrap_err().contains("has to be smaller"));
 }
 
 #[test]

@@ -27,6 +27,11 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(refused)
 }
 
+/// The same, or `auto`.
+pub(super) fn bytes_or_auto(text: &str) -> Result<Option<u64>, String> {
+    if text == "auto" { Ok(None) } else { bytes(text).map(Some).map_err(|why| why + ", or auto") }
+}
+
 /// A time above zero: a number and `ms`, `s`, `m` or `h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let refused =

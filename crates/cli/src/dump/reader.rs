@@ -81,7 +81,7 @@ impl<R: Read> Reader<R> {
             // Frame fields are counted from the payload's first byte.
             Error::Damaged(damage.at("dump", start + FRAME_HEAD_BYTES as u64))
         })?;
-        if self.ended && self.input.by_ref().bytes().next().transpose()?.is_some() {
+        if self.ended && self.input.by_ref().take(1).read_to_end(&mut Vec::new())? > 0 {
             return Err(damaged("bytes after the end", self.offset));
         }
         let frame = Frame::decode(kind, &self.payload).map_err(Error::Damaged)?;

@@ -1,0 +1,127 @@
+//! `thermocline serve`: opens a database and serves it until a signal or a client ends it.
+//!
+//! 1. The database is opened; recovery is done before anybody can connect.
+//! 2. The server takes its ports; with `--next-free-port` the next ones if those are taken.
+//! 3. Where it listens is told: one line, or JSON on standard output for a program that waits.
+//! 4. SIGINT and SIGTERM ask it to stop; it finishes what it was told, syncs and closes.
+
+use std::io;
+use std::net::SocketAddr;
+
+use environment::Environment;
+use serde_json::json;
+use server::Server;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use thermocline::Db;
+
+use super::Context;
+use crate::arguments::Serve;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output;
+
+/// How many ports are tried after the one that was asked for.
+const PORTS_TRIED: u16 = 100;
+
+pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
+    let environment = Environment::real();
+    let (database, options) = context.settings.serving().map_err(Failure::usage)?;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::io("signals", &error))?;
+    let db = Db::open(&arguments.dir, database)?;
+    let asked = options.listen.port();
+    let server = start(&db, options, &environment, arguments.next_free_port)?;
+    tell(context, arguments, &server, asked)?;
+
+    let stopper = server.stopper();
+    let listening = signals.handle();
+    let waiting = environment
+        .spawn("signals", move || {
+            if signals.forever().next().is_some() {
+                stopper.stop();
+            }
+        })
+        .map_err(|error| Failure::io("a thread for signals", &error))?;
+    let served = server.wait();
+    listening.close();
+    // It ends once its handle is closed, and it cannot panic.
+    let _ = waiting.join();
+    let closed = db.close();
+    served.map_err(|error| Failure::new(Kind::Error, error))?;
+    closed?;
+    if !context.shared.quiet && !context.shared.json {
+        eprintln!("stopped; everything acknowledged is on the device");
+    }
+    Ok(())
+}
+
+/// Starts the server, on the ports asked for or on the next ones that are free.
+fn start(
+    db: &Db,
+    mut options: server::Options,
+    environment: &Environment,
+    next_free_port: bool,
+) -> Result<Server, Failure> {
+    let mut tries = if next_free_port { PORTS_TRIED } else { 0 };
+    loop {
+        let refused = match Server::start(db, options.clone(), environment.clone()) {
+            Ok(server) => return Ok(server),
+            Err(refused) => refused,
+        };
+        let server::Error::Listen { addr, cause } = &refused else {
+            return Err(Failure::usage(refused));
+        };
+        if cause.kind() != io::ErrorKind::AddrInUse || tries == 0 {
+            return Err(Failure::new(Kind::Error, refused));
+        }
+        tries -= 1;
+        if *addr == options.listen {
+            advance(&mut options.listen);
+        }
+        if let Some(metrics) = options.metrics.as_mut().filter(|metrics| *metrics == addr) {
+            advance(metrics);
+        }
+    }
+}
+
+fn advance(addr: &mut SocketAddr) {
+    addr.set_port(addr.port().checked_add(1).unwrap_or(1024));
+}
+
+/// Says where it listens; a program that started it waits for this.
+fn tell(context: &Context, arguments: &Serve, server: &Server, asked: u16) -> Outcome {
+    let addr = server.addr();
+    if context.shared.json {
+        return output::json_line(&json!({
+            "listening": addr.to_string(),
+            "metrics": server.metrics_addr().map(|addr| addr.to_string()),
+        }));
+    }
+    if asked != 0 && addr.port() != asked {
+        output::line(&format!("port {asked} is taken, so this is {}", addr.port()))?;
+    }
+    output::line(&format!("serving {} at {addr}", arguments.dir.display()))?;
+    if let Some(metrics) = server.metrics_addr() {
+        output::line(&format!("metrics at http://{metrics}/metrics"))?;
+    }
+    if arguments.hints {
+        output::line(&hints(addr))?;
+    }
+    Ok(())
+}
+
+fn hints(addr: SocketAddr) -> String {
+    let (host, port) = (addr.ip(), addr.port());
+    format!(
+        "
+Connect with any Redis client, and try:
+  redis-cli -p {port} set greeting hello
+  redis-cli -p {port} get greeting
+  redis-benchmark -p {port} -t set,get,incr -P 32 -c 50 -q
+Without one installed, in bash:
+  exec 3<>/dev/tcp/{host}/{port}; printf 'SET greeting hello\\r\\nGET greeting\\r\\n' >&3; \
+head -n 3 <&3
+Ctrl-C stops it; everything acknowledged is made durable first.
+"
+    )
+}

@@ -1,0 +1,148 @@
+//! get, put, del, scan, stats, check: results and exit codes.
+
+use std::os::unix::fs::FileExt;
+
+use crate::program::{command, finish, on, run};
+
+#[test]
+fn what_was_put_is_got_and_what_was_deleted_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    assert_eq!(on("put", &db, &["greeting", "hello"]).code, 0);
+    let said = on("get", &db, &["greeting"]);
+    assert_eq!((said.code, said.out.as_str()), (0, "hello\n"));
+    assert_eq!(on("get", &db, &["greeting", "--json"]).json()["value"], "hello");
+
+    assert_eq!(on("del", &db, &["greeting", "other", "--json"]).json()["deleted"], 1);
+    let said = on("get", &db, &["greeting"]);
+    assert_eq!(said.code, 4);
+    assert_eq!(said.err, "thermocline: keyspace \"default\" has no key \"greeting\"\n");
+    assert_eq!(on("del", &db, &["greeting"]).code, 4);
+}
+
+#[test]
+fn bytes_that_are_no_text_go_in_and_come_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let value: Vec<u8> = (0..=255).collect();
+    let put = finish(command().arg("put").arg(&db).args(["\\x00k", "-"]), &value);
+    assert_eq!(put.code, 0, "{put:?}");
+    assert_eq!(on("get", &db, &["006b", "--encoding", "hex", "--raw"]).bytes, value);
+    let shown = on("get", &db, &["\\x00k"]).out;
+    let again = on("put", &db, &["copy", shown.trim_end()]);
+    assert_eq!(again.code, 0, "{again:?}");
+    assert_eq!(on("get", &db, &["copy", "--raw"]).bytes, value);
+    assert_eq!(on("get", &db, &["\\q"]).code, 2);
+}
+
+#[test]
+fn scans_obey_their_range_direction_and_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    for (key, value) in [("a", "1"), ("b1", "2"), ("b2", "3"), ("c", "4")] {
+        assert_eq!(on("put", &db, &[key, value]).code, 0);
+    }
+    let scan = |options: &[&str]| on("scan", &db, options).out;
+    assert_eq!(scan(&[]), "a\t1\nb1\t2\nb2\t3\nc\t4\n");
+    assert_eq!(scan(&["--prefix", "b"]), "b1\t2\nb2\t3\n");
+    assert_eq!(scan(&["--start", "b1", "--end", "c", "--keys-only"]), "b1\nb2\n");
+    assert_eq!(scan(&["--reverse", "--limit", "2"]), "c\t4\nb2\t3\n");
+    assert_eq!(scan(&["--limit", "1", "--json"]), "{\"key\":\"a\",\"value\":\"1\"}\n");
+    assert_eq!(scan(&["--limit", "0"]), "");
+    assert_eq!(on("scan", &db, &["--prefix", "b", "--start", "a"]).code, 2);
+}
+
+#[test]
+fn keyspaces_are_apart_and_one_that_is_missing_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    assert_eq!(on("put", &db, &["k", "one", "-k", "first"]).code, 0);
+    assert_eq!(on("put", &db, &["k", "two", "-k", "second"]).code, 0);
+    assert_eq!(on("get", &db, &["k", "-k", "first"]).out, "one\n");
+    assert_eq!(on("get", &db, &["k", "-k", "second"]).out, "two\n");
+    let said = on("get", &db, &["k", "-k", "third"]);
+    assert_eq!((said.code, said.err.contains("\"third\"")), (4, true), "{said:?}");
+    let stats = on("stats", &db, &["--json"]).json();
+    let names: Vec<_> =
+        stats["keyspaces"].as_array().unwrap().iter().map(|keyspace| &keyspace["name"]).collect();
+    assert_eq!(names, ["first", "second"]);
+    assert!(on("stats", &db, &[]).out.contains("keyspace             second"));
+}
+
+#[test]
+fn a_directory_that_is_no_database_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    for name in ["scan", "stats", "check", "dump"] {
+        let said = on(name, &missing, &[]);
+        assert_eq!(said.code, 4, "{name}: {said:?}");
+        assert!(!missing.exists(), "{name} made it");
+    }
+    let said = on("get", &missing, &["k", "--json"]);
+    let error: serde_json::Value = serde_json::from_str(&said.err).unwrap();
+    assert_eq!(error["exit_code"], 4);
+    #[expect(clippy::disallowed_methods, reason = "makes what the test is about")]
+    std::fs::write(dir.path().join("letter.txt"), "dear").unwrap();
+    let said = on("put", dir.path(), &["k", "v"]);
+    assert_eq!(said.code, 4, "{said:?}");
+    assert!(said.err.contains("letter.txt"), "{said:?}");
+}
+
+#[test]
+fn engines_that_are_not_built_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    for engine in ["f2", "lsm", "hashkv", "flexdb", "nova"] {
+        let said = on("put", &db, &["k", "v", "--engine", engine]);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains(&format!("engine {engine} is not built yet")), "{said:?}");
+    }
+    assert!(!db.exists(), "nothing was made");
+}
+
+#[test]
+fn damage_is_found_and_placed() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    for number in 0..50 {
+        assert_eq!(on("put", &db, &[&format!("key{number}"), "a value of some bytes"]).code, 0);
+    }
+    let whole = on("check", &db, &[]);
+    assert_eq!((whole.code, whole.out.ends_with("everything is whole\n")), (0, true), "{whole:?}");
+
+    let catalog = db.join("THERMOCLINE");
+    #[expect(clippy::disallowed_methods, reason = "damages what the test is about")]
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&catalog).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 20).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], 20).unwrap();
+    let said = on("check", &db, &[]);
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.out.contains("damaged  ") && said.out.contains("THERMOCLINE"), "{said:?}");
+    let json = on("check", &db, &["--json"]);
+    assert_eq!((json.code, &json.json()["whole"]), (3, &false.into()));
+    assert_eq!(on("get", &db, &["key1"]).code, 3);
+}
+
+#[test]
+fn usage_errors_exit_with_2_and_help_with_0() {
+    assert_eq!(run(["get"]).code, 2);
+    assert_eq!(run(["frobnicate"]).code, 2);
+    assert_eq!(run::<&str>([]).code, 2);
+    assert_eq!(run(["--help"]).code, 0);
+    assert!(run(["--version"]).out.starts_with("thermocline 0."));
+    assert!(run(["completions", "bash"]).out.contains("_thermocline"));
+}
+
+#[test]
+fn output_to_nobody_ends_quietly() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let value = "v".repeat(100_000);
+    let put = finish(command().arg("put").arg(&db).args(["k", "-"]), value.as_bytes());
+    assert_eq!(put.code, 0);
+    let shell = format!("{} scan {} | head -c 1", env!("CARGO_BIN_EXE_thermocline"), db.display());
+    let said =
+        finish(std::process::Command::new("bash").args(["-o", "pipefail", "-c", &shell]), b"");
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "k", ""));
+}

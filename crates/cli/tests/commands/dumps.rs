@@ -1,0 +1,87 @@
+//! dump and load: a copy through a stream, and what a damaged stream leaves behind.
+
+use std::path::Path;
+
+use crate::program::{command, finish, on};
+
+fn filled(db: &Path) {
+    for (keyspace, key, value) in
+        [("users", "ada", "analyst"), ("users", "bob", ""), ("words", "\\x00\\xff", "bytes")]
+    {
+        assert_eq!(on("put", db, &[key, value, "-k", keyspace]).code, 0);
+    }
+}
+
+fn dump(db: &Path) -> Vec<u8> {
+    let said = on("dump", db, &["--quiet"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
+    said.bytes
+}
+
+fn load(db: &Path, bytes: &[u8]) -> crate::program::Said {
+    finish(command().arg("load").arg(db).arg("--json"), bytes)
+}
+
+#[test]
+fn a_database_comes_back_from_its_dump() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, copy) = (dir.path().join("db"), dir.path().join("copy"));
+    filled(&db);
+    let bytes = dump(&db);
+    let loaded = load(&copy, &bytes);
+    assert_eq!(loaded.code, 0, "{loaded:?}");
+    assert_eq!((&loaded.json()["pairs"], &loaded.json()["keyspaces"]), (&3.into(), &2.into()));
+    for keyspace in ["users", "words"] {
+        assert_eq!(
+            on("scan", &copy, &["-k", keyspace]).out,
+            on("scan", &db, &["-k", keyspace]).out
+        );
+    }
+    assert_eq!(dump(&copy), bytes, "a dump of the copy is the same dump");
+    assert_eq!(on("check", &copy, &[]).code, 0);
+}
+
+#[test]
+fn dumps_go_to_new_files_only_and_may_be_of_some_keyspaces() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    filled(&db);
+    let file = dir.path().join("users.dump");
+    let file_name = file.to_str().unwrap();
+    let said = on("dump", &db, &["-o", file_name, "-k", "users", "--json"]);
+    assert_eq!(said.json()["pairs"], 2);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), said.json()["bytes"].as_u64().unwrap());
+    let again = on("dump", &db, &["-o", file_name]);
+    assert_eq!((again.code, again.err.contains("exists")), (1, true), "{again:?}");
+    let copy = dir.path().join("copy");
+    let loaded = finish(command().arg("load").arg(&copy).arg(&file), b"");
+    assert_eq!((loaded.code, loaded.err.as_str()), (0, "loaded 2 pairs of 1 keyspaces\n"));
+    assert_eq!(on("get", &copy, &["ada", "-k", "users"]).out, "analyst\n");
+}
+
+#[test]
+fn a_damaged_or_cut_dump_leaves_no_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, copy) = (dir.path().join("db"), dir.path().join("copy"));
+    filled(&db);
+    let bytes = dump(&db);
+    let mut flipped = bytes.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 1;
+    for damaged in [&flipped[..], &bytes[..bytes.len() - 1], b"not a dump at all", b""] {
+        let said = load(&copy, damaged);
+        assert_eq!(said.code, 3, "{said:?}");
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "only the first database: {left:?}");
+}
+
+#[test]
+fn load_does_not_touch_what_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    filled(&db);
+    let said = load(&db, &dump(&db));
+    assert_eq!((said.code, said.err.contains("exists already")), (2, true), "{said:?}");
+    assert_eq!(on("get", &db, &["ada", "-k", "users"]).out, "analyst\n");
+}

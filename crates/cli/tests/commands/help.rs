@@ -1,0 +1,37 @@
+//! The help texts, word for word: what a script or a reader relies on changes only on purpose.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p thermocline-cli --test commands help` writes them anew.
+
+use std::path::Path;
+
+use crate::program::run;
+
+#[test]
+fn help_is_what_was_agreed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut differing = Vec::new();
+    for name in ["", "serve", "get", "put", "del", "scan", "stats", "check", "dump", "load"] {
+        let arguments: Vec<&str> = [name, "--help"].into_iter().filter(|a| !a.is_empty()).collect();
+        let text = run(arguments).out;
+        let file = folder.join(format!("help-{}.txt", if name.is_empty() { "all" } else { name }));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            #[expect(clippy::disallowed_methods, reason = "writes a file of the repository")]
+            std::fs::write(&file, &text).unwrap();
+        }
+        let agreed = std::fs::read_to_string(&file).unwrap_or_default();
+        if agreed != text {
+            differing.push(format!("{}:\n{text}", file.display()));
+        }
+    }
+    assert!(differing.is_empty(), "help differs from {}", differing.join("\n"));
+}
+
+#[test]
+fn every_setting_is_in_the_help_of_serve() {
+    let help = run(["serve", "--help"]).out;
+    let printed = run(["serve", "--print-config"]).out;
+    for line in printed.lines() {
+        let key = line.split(' ').next().unwrap();
+        assert!(help.contains(&format!("--{key} <")), "{key}");
+    }
+}

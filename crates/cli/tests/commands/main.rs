@@ -1,0 +1,9 @@
+//! The binary from outside: what it prints, and what it exits with.
+#![expect(clippy::unwrap_used, reason = "a test: what is missing fails it")]
+
+mod configuration;
+mod data;
+mod dumps;
+mod help;
+mod program;
+mod serving;

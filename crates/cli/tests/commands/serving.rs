@@ -1,0 +1,136 @@
+//! `serve`: says where it listens, takes the next free port if told to, stops on a signal.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
+
+use crate::program::{command, on};
+
+struct Served {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Served {
+    fn start(dir: &Path, options: &[&str]) -> Self {
+        let mut child = command()
+            .args(["serve", "--dir"])
+            .arg(dir)
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { child, out }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Asks it to stop, as Ctrl-C does, and answers its exit code and what it said at the end.
+    fn interrupt(mut self) -> (Option<i32>, String) {
+        let pid = self.child.id().to_string();
+        let asked = std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(asked.success());
+        let mut err = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), err)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ask(addr: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn it_serves_until_it_is_interrupted_and_keeps_what_it_was_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let options = ["--port", "0", "--metrics", "127.0.0.1:0", "--json"];
+    let mut served = Served::start(&db, &options);
+    let told: serde_json::Value = serde_json::from_str(&served.line()).unwrap();
+    let addr = told["listening"].as_str().unwrap();
+    assert_eq!(ask(addr, "SET greeting hello\r\nGET greeting\r\n"), "+OK\r\n$5\r\nhello\r\n");
+    let metrics = ask(told["metrics"].as_str().unwrap(), "GET /metrics HTTP/1.0\r\n\r\n");
+    assert!(metrics.starts_with("HTTP/1.") && metrics.contains("# TYPE "), "{metrics}");
+    let in_use = on("stats", &db, &[]);
+    assert_eq!((in_use.code, in_use.err.contains("another process")), (5, true), "{in_use:?}");
+    assert_eq!(served.interrupt().0, Some(0));
+
+    let mut served = Served::start(&db, &["--port", "0", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&served.line()).unwrap();
+    assert_eq!(told["metrics"], serde_json::Value::Null);
+    let addr = told["listening"].as_str().unwrap();
+    assert_eq!(ask(addr, "GET greeting\r\n"), "$5\r\nhello\r\n");
+}
+
+#[test]
+fn a_taken_port_is_an_error_or_the_next_one_is_used_and_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let said = on("serve", &dir.path().join("a"), &[]);
+    assert_eq!(said.code, 2, "DIR is a flag of serve: {said:?}");
+
+    let refused = Served::start(&dir.path().join("b"), &["--port", &port]);
+    let mut err = String::new();
+    let mut refused = refused;
+    refused.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(refused.child.wait().unwrap().code(), Some(1));
+    assert!(err.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{err}");
+
+    let mut served =
+        Served::start(&dir.path().join("c"), &["--port", &port, "--next-free-port", "--hints"]);
+    assert!(served.line().starts_with(&format!("port {port} is taken, so this is ")));
+    let line = served.line();
+    let addr = line.rsplit(' ').next().unwrap().to_owned();
+    assert_eq!(ask(&addr, "PING\r\n"), "+PONG\r\n");
+    let next_port = addr.rsplit(':').next().unwrap();
+    assert_eq!(served.line(), "");
+    assert!(served.line().starts_with("Connect with any Redis client"));
+    assert_eq!(served.line(), format!("  redis-cli -p {next_port} set greeting hello"));
+    let (code, err) = served.interrupt();
+    assert_eq!(
+        (code, err.as_str()),
+        (Some(0), "stopped; everything acknowledged is on the device\n")
+    );
+}
+
+#[test]
+fn an_address_for_everybody_wants_a_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let open = Served::start(&db, &["--listen", "0.0.0.0", "--port", "0"]);
+    let mut open = open;
+    let mut err = String::new();
+    open.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(open.child.wait().unwrap().code(), Some(2));
+    assert!(err.contains("password"), "{err}");
+
+    let file = dir.path().join("password");
+    #[expect(clippy::disallowed_methods, reason = "writes what the test reads")]
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let options = ["--port", "0", "--json", "--password-file", file.to_str().unwrap()];
+    let mut served = Served::start(&db, &options);
+    let told: serde_json::Value = serde_json::from_str(&served.line()).unwrap();
+    let addr = told["listening"].as_str().unwrap();
+    assert!(ask(addr, "GET k\r\n").starts_with("-NOAUTH"));
+    assert_eq!(ask(addr, "AUTH s3cret\r\nGET k\r\n"), "+OK\r\n$-1\r\n");
+}

@@ -1,0 +1,111 @@
+//! One round: a fresh directory, some lives, a kill after each, and what must hold then.
+
+use std::fmt;
+use std::process::Command;
+use std::time::Duration;
+
+use environment::{Random, Seed};
+use rand::RngExt;
+
+use crate::{embedded, served};
+
+/// How the database is driven.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    Served,
+    Embedded,
+}
+
+/// What a round does, all of it drawn from the seed and the round's number.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    pub(crate) seed: Seed,
+    pub(crate) way: Way,
+    pub(crate) durability: &'static str,
+    /// Small, so that engines flush and the journal is trimmed while the kill comes.
+    pub(crate) journal_max: &'static str,
+    pub(crate) clients: usize,
+    /// Commands that a client sends before it reads the replies.
+    pub(crate) pipeline: usize,
+    pub(crate) keys_per_client: u64,
+    pub(crate) value_bytes_max: usize,
+    /// From the start, or from the first acknowledgement where `acknowledged_first`.
+    pub(crate) lives_ms: Vec<u64>,
+    pub(crate) acknowledged_first: bool,
+    /// The writes are given a lower durability than the verification expects.
+    pub(crate) planted: bool,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { way, durability, journal_max, clients, pipeline, .. } = self;
+        let Self { keys_per_client: keys, value_bytes_max: bytes, lives_ms, .. } = self;
+        write!(
+            f,
+            "{way:?} {durability}, journal {journal_max}, {clients} clients, pipeline {pipeline}, \
+             {keys} keys, values to {bytes} B, killed after {lives_ms:?} ms"
+        )
+    }
+}
+
+fn one_of<T: Copy>(random: &mut Random, from: &[T]) -> T {
+    from[random.random_range(0..from.len())]
+}
+
+impl Round {
+    pub(crate) fn draw(seed: u64, index: u64) -> Self {
+        let seed = Seed::from(seed).child(index);
+        let random = &mut seed.stream("round");
+        let lives = random.random_range(1..=3);
+        Self {
+            seed,
+            way: if index.is_multiple_of(2) { Way::Served } else { Way::Embedded },
+            durability: one_of(random, &["flushed", "flushed", "synced"]),
+            journal_max: one_of(random, &["256kb", "2mb", "256mb"]),
+            clients: random.random_range(1..=4),
+            pipeline: one_of(random, &[1, 8, 64]),
+            keys_per_client: one_of(random, &[3, 50, 400]),
+            value_bytes_max: one_of(random, &[16, 200, 5000]),
+            lives_ms: (0..lives).map(|_| random.random_range(5..250)).collect(),
+            acknowledged_first: random.random_range(0..3) > 0,
+            planted: false,
+        }
+    }
+
+    /// The durability that is asked for.
+    pub(crate) fn asked_durability(&self) -> &'static str {
+        if self.planted { "buffered" } else { self.durability }
+    }
+
+    /// Runs it and says how much was written.
+    pub(crate) fn run(&self) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        match self.way {
+            Way::Served => served::run(self, &path),
+            Way::Embedded => embedded::run(self, &path),
+        }
+    }
+
+    pub(crate) fn life(&self, index: usize) -> Duration {
+        Duration::from_millis(self.lives_ms[index])
+    }
+}
+
+/// The binary under test.
+pub(crate) fn thermocline() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_thermocline"))
+}
+
+/// The files must be whole after a kill, before anything repairs or cuts them.
+pub(crate) fn check_offline(path: &std::path::Path) {
+    let output = thermocline().arg("check").arg(path).output().unwrap();
+    // Killed before the database was made: there is none yet.
+    let none_yet = output.status.code() == Some(4);
+    assert!(
+        output.status.success() || none_yet,
+        "check: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
