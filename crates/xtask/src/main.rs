@@ -8,10 +8,12 @@
 //! | `links` | `links.rs` | every path and function that a document names exists |
 //! | `unsafe [--write]` | `unsafety.rs` | unsafe blocks per file against the committed allowance |
 //! | `policy` | `policy.rs` | licences, sources and bans of `deny.toml` over `cargo metadata` |
+//! | `soak MINUTES` | `soak.rs` | crash harnesses in turn; appends to the ledger |
 //! | `suite NAME=COMMAND...` | `suite.rs` | runs test commands and counts what passed |
 
 mod links;
 mod policy;
+mod soak;
 mod sources;
 mod style;
 mod suite;
@@ -31,12 +33,17 @@ fn main() -> ExitCode {
     if command == "suite" {
         return suite::run(rest);
     }
+    if command == "soak" {
+        return soak::run(rest);
+    }
     let findings = match command {
         "style" => style::check(),
         "links" => links::check(),
         "unsafe" => unsafety::check(rest.iter().any(|argument| argument == "--write")),
         "policy" => policy::check(),
-        other => Err(format!("no command {other:?}: one of style, links, unsafe, policy, suite")),
+        other => {
+            Err(format!("no command {other:?}: one of style, links, unsafe, policy, soak, suite"))
+        }
     };
     match findings {
         Ok(findings) if findings.is_empty() => {
