@@ -107,7 +107,8 @@ pub trait Engine: Send + Sync {
     /// [`crate::Error::Unordered`] from an engine that keeps no order.
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>>;
 
-    /// Makes everything applied before the call durable in the engine's own files.
+    /// Makes everything applied before the call durable in the engine's own files. If nothing was
+    /// applied since the last flush this only moves [`Engine::persisted`], at the cost of a sync.
     fn flush(&self) -> Result<()>;
 
     /// Writes a whole, openable copy of what was applied before the call to `into`, while running.

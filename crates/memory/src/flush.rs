@@ -1,5 +1,7 @@
 //! Making what was applied durable: a snapshot file, then the superblock that names it.
 //!
+//! Where nothing was applied since the snapshot that stands, only the superblock is committed anew.
+//!
 //! 1. Pin the present; from here on writers keep for us what they would overwrite.
 //! 2. Walk the map leaf by leaf into a new file; sync it, and the directory.
 //! 3. Let the journal reach the pin's number (law L3), and commit the superblock: from this moment
@@ -87,19 +89,30 @@ impl Shared {
 
     fn write_and_commit(&self, flusher: &mut Flusher, pin: &Pin) -> Result<()> {
         let device = &*self.host.device;
+        if let Some(summary) = flusher.snapshot
+            && self.map.newest_applied() <= self.persisted().get()
+        {
+            return self.commit(flusher, pin, summary);
+        }
         let identity = self.identity(flusher.next_number, pin.seqno());
         flusher.next_number += 1;
         let summary = self.write_snapshot(device, identity, pin)?;
-        self.host.barrier.reach(pin.seqno())?;
-        let standing = Standing { persisted: pin.seqno(), snapshot: Some(summary) };
-        let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
-        superblock.commit(&standing.encode())?;
-        self.persisted.store(pin.seqno().get(), Release);
+        self.commit(flusher, pin, summary)?;
         self.last_snapshot.bytes.store(summary.bytes, Relaxed);
         self.last_snapshot.pairs.store(summary.totals.pairs, Relaxed);
         if let Some(old) = flusher.snapshot.replace(summary) {
             device.remove(&format::file_name(old.identity.number))?;
         }
+        Ok(())
+    }
+
+    /// From now on `summary` stands, and holds everything up to `pin`.
+    fn commit(&self, flusher: &mut Flusher, pin: &Pin, summary: Summary) -> Result<()> {
+        self.host.barrier.reach(pin.seqno())?;
+        let standing = Standing { persisted: pin.seqno(), snapshot: Some(summary) };
+        let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
+        superblock.commit(&standing.encode())?;
+        self.persisted.store(pin.seqno().get(), Release);
         Ok(())
     }
 

@@ -167,6 +167,15 @@ impl Map {
         shape
     }
 
+    /// The largest number that was applied since the map was made; visits every leaf.
+    pub(crate) fn newest_applied(&self) -> u64 {
+        let mut newest = 0;
+        self.directory.for_each(|entry| {
+            newest = newest.max(self.slab.get(entry.leaf).read().applied());
+        });
+        newest
+    }
+
     fn lock_to_read(&self, entry: Entry) -> Option<RwLockReadGuard<'_, Leaf>> {
         let leaf = self.slab.get(entry.leaf).read();
         (leaf.revision == entry.revision).then_some(leaf)
