@@ -6,6 +6,7 @@ pub mod distribution;
 pub mod measure;
 pub mod memory;
 pub mod progress;
+pub mod record;
 pub mod report;
 pub mod run;
 pub mod shape;

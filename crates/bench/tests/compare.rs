@@ -2,6 +2,7 @@
 //! why it has no test harness. Started as `... bench run ...` it is a benchmark over maps.
 
 #![expect(clippy::disallowed_methods, reason = "reads the reports that the comparison wrote")]
+#![expect(clippy::unwrap_used, reason = "a test, although it is no #[test]")]
 
 mod stores;
 

@@ -13,11 +13,11 @@ use thermocline_bench::stores::Durability;
 use thermocline_bench::workload::Workload;
 
 fn config(engine: &str, workload: &str) -> Config {
-    let workload: Workload = workload.parse().unwrap();
+    let workload: Workload = workload.parse().expect("a known workload");
     Config {
         engine: engine.to_owned(),
         keys: 2000,
-        shape: "12+40".parse().unwrap(),
+        shape: "12+40".parse().expect("a shape"),
         memory: Budget::All,
         theta: 0.99,
         distribution: workload.distribution(),
@@ -39,10 +39,10 @@ fn config(engine: &str, workload: &str) -> Config {
 
 fn run(config: &Config) -> Report {
     // Runs of one process would share the name of their data's directory.
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a scratch directory");
     let config = Config { dir: Some(dir.path().to_owned()), ..config.clone() };
-    let report = execute(&config, &Maps, &Environment::real(), &NoProgress).unwrap();
-    assert_eq!(dir.path().read_dir().unwrap().count(), 0, "the run left its data behind");
+    let report = execute(&config, &Maps, &Environment::real(), &NoProgress).expect("a run");
+    assert_eq!(dir.path().read_dir().expect("the directory").count(), 0, "the run left its data behind");
     report
 }
 

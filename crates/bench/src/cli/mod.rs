@@ -3,10 +3,12 @@
 
 mod compare;
 mod options;
+mod record;
 mod run;
 
 pub use compare::CompareArgs;
 pub use options::WorkArgs;
+pub use record::RecordArgs;
 pub use run::RunArgs;
 
 use std::process::ExitCode;
@@ -23,6 +25,8 @@ pub enum BenchCommand {
     Run(Box<RunArgs>),
     /// Run workloads against our engine and its peers, taking turns
     Compare(Box<CompareArgs>),
+    /// Stand in front of a Redis-protocol server and write down what it is asked
+    Record(RecordArgs),
 }
 
 /// A benchmark that could not be run to its end.
@@ -55,5 +59,6 @@ pub fn execute(
     match command {
         BenchCommand::Run(args) => run::execute(args, catalog, env),
         BenchCommand::Compare(args) => compare::execute(args),
+        BenchCommand::Record(args) => record::execute(args, env),
     }
 }

@@ -4,6 +4,10 @@
 //! any session; `rmw` is atomic; a scan is ascending from a key that need not exist. A store that
 //! cannot do one of these natively is made to by its adapter, which says so.
 
+mod thermocline;
+
+pub use thermocline::Ours;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

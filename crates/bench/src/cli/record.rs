@@ -1,0 +1,43 @@
+//! `bench record`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use environment::Environment;
+
+use super::BenchError;
+use crate::record::Recorder;
+
+/// A proxy that writes a trace.
+#[derive(Args, Clone, Debug)]
+pub struct RecordArgs {
+    /// Where clients connect to
+    #[arg(long, default_value = "127.0.0.1:6380")]
+    pub listen: String,
+    /// The server
+    #[arg(long, default_value = "127.0.0.1:6379")]
+    pub to: String,
+    /// The trace file to write
+    #[arg(long)]
+    pub out: PathBuf,
+    /// Stop after so long; without it, when the process is interrupted
+    #[arg(long)]
+    pub seconds: Option<f64>,
+}
+
+pub(super) fn execute(args: &RecordArgs, env: &Environment) -> Result<ExitCode, BenchError> {
+    let recorder = Recorder::start(&args.listen, &args.to, &args.out, env)
+        .map_err(|error| BenchError::Io(args.listen.clone(), error))?;
+    eprintln!("recording {} for {} into {}", recorder.address(), args.to, args.out.display());
+    let start = env.now();
+    let length = args.seconds.map_or(Duration::MAX, Duration::from_secs_f64);
+    while recorder.is_running() && env.now() - start < length {
+        env.sleep(Duration::from_millis(100));
+    }
+    let (commands, untraced) = (recorder.commands(), recorder.untraced());
+    recorder.stop().map_err(|error| BenchError::Io(args.out.display().to_string(), error))?;
+    eprintln!("{commands} commands, {untraced} connections that could not be followed");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,64 @@
+//! Runs of our own engines through the facade.
+
+use environment::Environment;
+use thermocline_bench::memory::{Budget, PageCache};
+use thermocline_bench::progress::NoProgress;
+use thermocline_bench::report::Report;
+use thermocline_bench::run::{Config, RunError, execute};
+use thermocline_bench::shape::Shape;
+use thermocline_bench::stores::{Catalog, Durability, Ours};
+use thermocline_bench::workload::Workload;
+
+fn run(engine: &str, workload: &str, durability: Durability) -> Result<Report, RunError> {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let workload: Workload = workload.parse().expect("a known workload");
+    let config = Config {
+        engine: engine.to_owned(),
+        keys: 2000,
+        shape: Shape::F2,
+        memory: Budget::Bytes(64 << 20),
+        theta: 0.99,
+        distribution: workload.distribution(),
+        workload,
+        threads: 2,
+        seconds: None,
+        warmup_seconds: 0.0,
+        ops: Some(4000),
+        rate: None,
+        interval_seconds: 1.0,
+        scan_length: None,
+        seed: 5,
+        dir: Some(dir.path().to_owned()),
+        durability,
+        io: None,
+        page_cache: Some(PageCache::Free),
+    };
+    execute(&config, &Ours, &Environment::real(), &NoProgress)
+}
+
+#[test]
+fn the_memory_engine_answers_rightly() {
+    for workload in ["ycsb-a", "ycsb-d", "ycsb-e", "ycsb-f", "mixgraph-prefix"] {
+        let report = run("memory", workload, Durability::Buffered).unwrap();
+        assert!(report.is_right(), "{workload}: {:?}", report.wrong_read_examples);
+        assert_eq!((report.ops, report.misses), (4000, 0), "{workload}");
+        assert_eq!(report.device_source, "store");
+    }
+}
+
+#[test]
+fn a_journal_writes_at_least_what_the_user_wrote_and_none_writes_nothing() {
+    let journaled = run("memory", "ycsb-w", Durability::Buffered).unwrap();
+    assert!(journaled.write_amplification.unwrap() >= 1.0);
+    let unjournaled = run("memory", "ycsb-w", Durability::None).unwrap();
+    assert_eq!(unjournaled.device.write_bytes, 0);
+    assert!(unjournaled.space_bytes > 0, "flushed at the end");
+}
+
+#[test]
+fn an_engine_that_is_not_built_is_refused_by_name() {
+    for engine in Ours.names().iter().filter(|name| **name != "memory") {
+        let error = run(engine, "ycsb-a", Durability::Buffered).unwrap_err().to_string();
+        assert!(error.contains(engine), "{error}");
+    }
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs the C libraries that the peers are linked against, from Debian's or Ubuntu's packages.
+# Does nothing where they are there already.
+set -eu
+
+missing=()
+[ -e /usr/include/rocksdb/c.h ] || missing+=(librocksdb-dev)
+# heed compiles LMDB's two C files by itself.
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "peers/install.sh: no apt-get here. Install by your own system's means: the header and the" >&2
+    echo "library of RocksDB's C interface (7.8 or newer), and a C compiler." >&2
+    exit 1
+fi
+root=()
+if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "peers/install.sh: no root and no sudo; have root run: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    root=(sudo)
+fi
+echo "peers/install.sh: installing ${missing[*]}"
+"${root[@]}" apt-get update -qq
+"${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -1,0 +1,133 @@
+//! How a database is tuned, and the C options that follow.
+
+use std::ffi::c_int;
+
+use crate::ffi;
+
+/// RocksDB's number for "no compression".
+const NO_COMPRESSION: c_int = 0;
+
+/// What becomes of the write-ahead log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wal {
+    /// None is written.
+    Off,
+    /// Each write reaches the kernel.
+    Buffered,
+    /// Each write reaches the device.
+    Synced,
+}
+
+/// How large values are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blobs {
+    /// Values of this many bytes or more go to blob files.
+    pub min_bytes: u64,
+}
+
+/// How a database is tuned.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Block cache, for data, index and filter blocks and blobs, in bytes.
+    pub cache_bytes: usize,
+    /// One memtable, in bytes; there are at most two.
+    pub memtable_bytes: usize,
+    /// Threads for flushes and compactions.
+    pub background_jobs: i32,
+    /// Bloom filter bits a key.
+    pub filter_bits: f64,
+    /// Past the page cache.
+    pub direct_io: bool,
+    /// The write-ahead log.
+    pub wal: Wal,
+    /// Values kept apart, if they are.
+    pub blobs: Option<Blobs>,
+}
+
+/// C options; freed on drop.
+pub(crate) struct Options(*mut ffi::rocksdb_options_t);
+
+impl Options {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        // SAFETY: takes nothing; the result is owned by `Self`, whose drop frees it.
+        let options = Self(unsafe { ffi::rocksdb_options_create() });
+        let raw = options.0;
+        // SAFETY: `raw` is alive until `options` is dropped, in this call and all below.
+        unsafe { ffi::rocksdb_options_set_create_if_missing(raw, 1) };
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_compression(raw, NO_COMPRESSION) };
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_write_buffer_size(raw, settings.memtable_bytes) };
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_max_write_buffer_number(raw, 2) };
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_max_background_jobs(raw, settings.background_jobs) };
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_bytes_per_sync(raw, 1 << 20) };
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_level_compaction_dynamic_level_bytes(raw, 1) };
+        // Tables as large as a memtable, and a first level of four, as the tuning guide has it;
+        // not below what keeps the number of files sane.
+        let table_bytes = (settings.memtable_bytes as u64).max(8 << 20);
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_target_file_size_base(raw, table_bytes) };
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_max_bytes_for_level_base(raw, 4 * table_bytes) };
+        if settings.direct_io {
+            // SAFETY: as above.
+            unsafe { ffi::rocksdb_options_set_use_direct_reads(raw, 1) };
+            // SAFETY: as above.
+            unsafe { ffi::rocksdb_options_set_use_direct_io_for_flush_and_compaction(raw, 1) };
+        }
+        options.set_tables(settings);
+        options
+    }
+
+    /// Block cache, filters, and where blobs go.
+    fn set_tables(&self, settings: &Settings) {
+        // SAFETY: takes a number; the result is freed below, and shared with the options, which
+        // count references of their own.
+        let cache = unsafe { ffi::rocksdb_cache_create_lru(settings.cache_bytes) };
+        // SAFETY: takes nothing; freed below, after the options have copied it.
+        let table = unsafe { ffi::rocksdb_block_based_options_create() };
+        // SAFETY: takes a number; the table options take ownership in the next call.
+        let filter = unsafe { ffi::rocksdb_filterpolicy_create_bloom_full(settings.filter_bits) };
+        // SAFETY: both are alive, and `filter` is not used again.
+        unsafe { ffi::rocksdb_block_based_options_set_filter_policy(table, filter) };
+        // SAFETY: both are alive.
+        unsafe { ffi::rocksdb_block_based_options_set_block_cache(table, cache) };
+        // SAFETY: `table` is alive.
+        unsafe { ffi::rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1) };
+        // SAFETY: `table` is alive.
+        unsafe {
+            ffi::rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(table, 1);
+        }
+        // SAFETY: both are alive; the options copy what they need.
+        unsafe { ffi::rocksdb_options_set_block_based_table_factory(self.0, table) };
+        if let Some(blobs) = settings.blobs {
+            // SAFETY: the options are alive.
+            unsafe { ffi::rocksdb_options_set_enable_blob_files(self.0, 1) };
+            // SAFETY: the options are alive.
+            unsafe { ffi::rocksdb_options_set_min_blob_size(self.0, blobs.min_bytes) };
+            // SAFETY: the options are alive.
+            unsafe { ffi::rocksdb_options_set_enable_blob_gc(self.0, 1) };
+            // SAFETY: both are alive; the options count a reference of their own.
+            unsafe { ffi::rocksdb_options_set_blob_cache(self.0, cache) };
+        }
+        // SAFETY: owned here, and not used again.
+        unsafe { ffi::rocksdb_block_based_options_destroy(table) };
+        // SAFETY: owned here, and not used again; the options keep their own references.
+        unsafe { ffi::rocksdb_cache_destroy(cache) };
+    }
+
+    pub(crate) fn raw(&self) -> *const ffi::rocksdb_options_t {
+        self.0
+    }
+}
+
+impl Drop for Options {
+    fn drop(&mut self) {
+        // SAFETY: created in `new`, freed once, here.
+        unsafe { ffi::rocksdb_options_destroy(self.0) };
+    }
+}

@@ -1,0 +1,35 @@
+//! The peers by name.
+
+use std::sync::Arc;
+
+use bench::stores::{Catalog, OpenOptions, Store, StoreError};
+
+use crate::fjall::Fjall;
+use crate::lmdb::Lmdb;
+use crate::redb::Redb;
+use crate::rocksdb::RocksDb;
+
+/// Opens peers.
+pub(crate) struct Peers;
+
+/// Their names.
+pub(crate) const NAMES: [&str; 6] =
+    ["rocksdb", "rocksdb-blob", "lmdb", "redb", "fjall", "fjall-blob"];
+
+impl Catalog for Peers {
+    fn names(&self) -> &'static [&'static str] {
+        &NAMES
+    }
+
+    fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(match name {
+            "rocksdb" => Arc::new(RocksDb::open(options, false)?),
+            "rocksdb-blob" => Arc::new(RocksDb::open(options, true)?),
+            "lmdb" => Arc::new(Lmdb::open(options)?),
+            "redb" => Arc::new(Redb::open(options)?),
+            "fjall" => Arc::new(Fjall::open(options, false)?),
+            "fjall-blob" => Arc::new(Fjall::open(options, true)?),
+            _ => return Err(format!("no peer is named {name}: {}", NAMES.join(", ")).into()),
+        })
+    }
+}

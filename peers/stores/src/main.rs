@@ -1,0 +1,36 @@
+//! `thermocline-peers bench run ...`: the benchmark of `thermocline`, over other people's stores.
+
+mod catalog;
+mod fjall;
+mod lmdb;
+mod redb;
+mod rocksdb;
+mod stripes;
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use bench::cli::{BenchCommand, execute};
+use clap::Parser;
+use environment::Environment;
+
+/// Runs the benchmark against other people's stores
+#[derive(Parser)]
+#[command(name = "thermocline-peers", version)]
+enum Cli {
+    /// Measure a store
+    #[command(subcommand)]
+    Bench(BenchCommand),
+}
+
+fn main() -> ExitCode {
+    let Cli::Bench(command) = Cli::parse();
+    match execute(&command, &catalog::Peers, &Environment::real()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("thermocline-peers: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! RocksDB, with and without BlobDB. The tuning is argued in `peers/README.md`.
+
+use bench::stores::{DeviceCounts, Durability, Io, OpenOptions, Pairs, Session, Store, StoreError};
+use rocksdb_c::{Batch, Blobs, Db, Settings, Wal};
+
+use crate::stripes::Stripes;
+
+/// Values of this size and above go to blob files.
+const BLOB_BYTES_MIN: u64 = 128;
+const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
+const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
+
+pub(crate) struct RocksDb {
+    db: Db,
+    stripes: Stripes,
+}
+
+impl RocksDb {
+    pub(crate) fn open(options: &OpenOptions, blobs: bool) -> Result<Self, StoreError> {
+        let memory = options.memory_bytes;
+        let memtable = (memory / 8).clamp(MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MAX);
+        let direct = options.io == Some(Io::Direct);
+        let left = memory.saturating_sub(2 * memtable);
+        // Past the page cache nothing else caches; through it, the guide leaves most memory to it.
+        let cache = if direct { left * 9 / 10 } else { left.min(memory / 2) };
+        let settings = Settings {
+            cache_bytes: cache.max(1 << 20) as usize,
+            memtable_bytes: memtable as usize,
+            background_jobs: 4,
+            filter_bits: 10.0,
+            direct_io: direct,
+            wal: match options.durability {
+                Durability::None => Wal::Off,
+                Durability::Buffered => Wal::Buffered,
+                Durability::Synced => Wal::Synced,
+            },
+            blobs: blobs.then_some(Blobs { min_bytes: BLOB_BYTES_MIN }),
+        };
+        Ok(Self { db: Db::open(&options.dir, &settings)?, stripes: Stripes::default() })
+    }
+}
+
+impl Store for RocksDb {
+    fn session(&self) -> Result<Box<dyn Session + '_>, StoreError> {
+        Ok(Box::new(self))
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        Ok(self.db.flush()?)
+    }
+
+    fn device(&self) -> Option<DeviceCounts> {
+        None
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        // Closed on drop.
+        Ok(())
+    }
+}
+
+impl Session for &RocksDb {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError> {
+        Ok(self.db.get(key, value)?)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        Ok(self.db.put(key, value)?)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        Ok(self.db.delete(key)?)
+    }
+
+    fn rmw(&mut self, key: &[u8], new: &[u8], old: &mut Vec<u8>) -> Result<bool, StoreError> {
+        let _held = self.stripes.lock(key);
+        let found = self.db.get(key, old)?;
+        self.db.put(key, new)?;
+        Ok(found)
+    }
+
+    fn scan(&mut self, from: &[u8], limit: usize, pairs: &mut Pairs) -> Result<(), StoreError> {
+        let mut cursor = self.db.seek(from);
+        for _ in 0..limit {
+            let Some((key, value)) = cursor.pair()? else {
+                break;
+            };
+            pairs.push(key, value);
+            cursor.advance();
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, pairs: &Pairs) -> Result<(), StoreError> {
+        let mut batch = Batch::default();
+        pairs.iter().for_each(|(key, value)| batch.put(key, value));
+        Ok(self.db.write(&batch)?)
+    }
+}

@@ -1,0 +1,66 @@
+//! Every peer runs every kind of work, at every durability, without a wrong answer.
+
+use bench::memory::{Budget, PageCache};
+use bench::progress::NoProgress;
+use bench::report::Report;
+use bench::run::{Config, execute};
+use bench::stores::Durability;
+use bench::workload::Workload;
+use environment::Environment;
+
+use crate::catalog::{NAMES, Peers};
+
+fn run(store: &str, workload: &str, change: impl FnOnce(&mut Config)) -> Report {
+    let dir = tempfile::tempdir().unwrap();
+    let workload: Workload = workload.parse().unwrap();
+    let mut config = Config {
+        engine: store.to_owned(),
+        keys: 3000,
+        shape: "12+200".parse().unwrap(),
+        memory: Budget::Bytes(16 << 20),
+        theta: 0.99,
+        distribution: workload.distribution(),
+        workload,
+        threads: 2,
+        seconds: None,
+        warmup_seconds: 0.0,
+        ops: Some(3000),
+        rate: None,
+        interval_seconds: 1.0,
+        scan_length: None,
+        seed: 3,
+        dir: Some(dir.path().to_owned()),
+        durability: Durability::Buffered,
+        io: None,
+        page_cache: Some(PageCache::Free),
+    };
+    change(&mut config);
+    execute(&config, &Peers, &Environment::real(), &NoProgress).unwrap()
+}
+
+#[test]
+fn every_peer_answers_rightly() {
+    for store in NAMES {
+        for workload in ["ycsb-a", "ycsb-d", "ycsb-e", "ycsb-f", "mixgraph-prefix"] {
+            let report = run(store, workload, |_| {});
+            assert_eq!(report.ops, 3000, "{store} {workload}");
+            assert!(report.is_right(), "{store} {workload}: {:?}", report.wrong_read_examples);
+            assert_eq!(report.misses, 0, "{store} {workload}");
+            assert!(report.space_bytes > 0);
+        }
+    }
+}
+
+#[test]
+fn every_peer_keeps_every_durability() {
+    for store in NAMES {
+        for durability in [Durability::None, Durability::Synced] {
+            let report = run(store, "ycsb-a", |config| {
+                config.durability = durability;
+                config.keys = 500;
+                config.ops = Some(200);
+            });
+            assert!(report.is_right(), "{store} {durability}");
+        }
+    }
+}
