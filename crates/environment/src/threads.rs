@@ -10,10 +10,13 @@ pub use std::thread::JoinHandle;
 pub struct Threads;
 
 impl Threads {
-    /// Starts a thread by the name `name` (shown by the operating system's tools).
+    /// Starts a thread by the name `name` (the operating system's tools show 15 bytes of it).
     ///
     /// # Errors
     /// The operating system refuses another thread.
+    ///
+    /// # Panics
+    /// If `name` contains a zero byte: names are ours, never a user's.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &str,
