@@ -35,10 +35,11 @@ const BUFFER_BYTES: usize = 2 << 10;
 struct JournalBarrier(OnceLock<Arc<Journal>>);
 
 impl Barrier for JournalBarrier {
-    fn reach(&self, seqno: SeqNo) -> engine::Result<()> {
-        let Some(journal) = self.0.get() else { return Ok(()) };
+    fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
+        let Some(journal) = self.0.get() else { return Ok(seqno) };
+        let upto = seqno.min(journal.last());
         let reached = journal.wait(seqno, Durability::Synced);
-        reached.map_err(|error| engine::Error::Journal(error.to_string()))
+        reached.map(|()| upto).map_err(|error| engine::Error::Journal(error.to_string()))
     }
 }
 

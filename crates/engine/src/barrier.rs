@@ -6,11 +6,13 @@ use crate::error::Result;
 
 /// Makes the journal durable before an engine's own files are.
 pub trait Barrier: Send + Sync {
-    /// Returns once every write up to `seqno` is durable in the journal.
+    /// Returns once every write up to `seqno` that was journaled is durable in the journal, and
+    /// says how far the journal goes, if that is less: numbers above it are of writes that never
+    /// were in it, and may be given out again after a crash.
     ///
     /// # Errors
     /// The journal failed; the engine must not make the write durable either.
-    fn reach(&self, seqno: SeqNo) -> Result<()>;
+    fn reach(&self, seqno: SeqNo) -> Result<SeqNo>;
 }
 
 /// The barrier of an engine that is used without a journal.
@@ -18,7 +20,7 @@ pub trait Barrier: Send + Sync {
 pub struct NoJournal;
 
 impl Barrier for NoJournal {
-    fn reach(&self, _seqno: SeqNo) -> Result<()> {
-        Ok(())
+    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
+        Ok(seqno)
     }
 }

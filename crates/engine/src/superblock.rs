@@ -15,6 +15,9 @@
 //! # Format
 //! `docs/formats/superblock.md`.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};

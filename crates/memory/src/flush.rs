@@ -1,12 +1,14 @@
 //! Making what was applied durable: a snapshot file, then the superblock that names it.
 //!
-//! Where nothing was applied since the snapshot that stands, only the superblock is committed anew.
-//!
 //! 1. Pin the present; from here on writers keep for us what they would overwrite.
 //! 2. Walk the map leaf by leaf into a new file; sync it, and the directory.
-//! 3. Let the journal reach the pin's number (law L3), and commit the superblock: from this moment
-//!    the new snapshot stands.
+//! 3. Let the journal reach the pin (law L3), and commit the superblock: from this moment the new
+//!    snapshot stands.
 //! 4. Remove the file that stood before.
+//!
+//! Where nothing was written since the last flush, 2 and 4 are left out: the snapshot that stands
+//! holds everything up to the pin, and says so from now on, or an idle store would hold back the
+//! journal that it shares with others.
 //!
 //! A failure in 2 leaves the old snapshot standing, one in 3 leaves it open which of the two
 //! stands; no file is removed in either case, and the store turns read-only (law L5). What is left
@@ -64,9 +66,6 @@ impl Shared {
         let mut flusher = self.flusher.lock();
         self.state.check_writable()?;
         let pin = self.host.sequence.pin();
-        if pin.seqno() <= self.persisted() {
-            return Ok(());
-        }
         let began = self.host.environment.now();
         let result = self.write_and_commit(&mut flusher, &pin);
         drop(pin);
@@ -74,7 +73,6 @@ impl Shared {
             Ok(()) => {
                 let took = self.host.environment.now() - began;
                 self.last_snapshot.micros.store(took.as_micros() as u64, Relaxed);
-                self.last_snapshot.count.fetch_add(1, Relaxed);
                 while self.prune(usize::from(u16::MAX)) > 0 {}
                 Ok(())
             }
@@ -87,17 +85,32 @@ impl Shared {
         }
     }
 
+    /// The newest of our writes that a snapshot at `pin` holds, or the pin itself.
+    fn newest_at(&self, pin: &Pin) -> SeqNo {
+        pin.seqno().min(SeqNo::new(self.map.tally.newest()))
+    }
+
+    /// Lets the journal reach `pin`, and says up to which number a snapshot then persists: not
+    /// above what the journal holds, since what lies between are numbers of writes that were
+    /// refused, or are not journaled; they may be given out again.
+    fn reach(&self, pin: &Pin, newest: SeqNo) -> Result<SeqNo> {
+        let reached = self.host.barrier.reach(pin.seqno())?;
+        Ok(reached.min(pin.seqno()).max(newest))
+    }
+
     fn write_and_commit(&self, flusher: &mut Flusher, pin: &Pin) -> Result<()> {
         let device = &*self.host.device;
-        if let Some(summary) = flusher.snapshot
-            && self.map.newest_applied() <= self.persisted().get()
-        {
-            return self.commit(flusher, pin, summary);
+        let newest = self.newest_at(pin);
+        if newest <= self.persisted() {
+            let up_to = self.reach(pin, newest)?;
+            return self.commit(flusher, up_to, flusher.snapshot);
         }
-        let identity = self.identity(flusher.next_number, pin.seqno());
+        let identity = self.identity(flusher.next_number, newest);
         flusher.next_number += 1;
-        let summary = self.write_snapshot(device, identity, pin)?;
-        self.commit(flusher, pin, summary)?;
+        let summary = self.write_snapshot(device, identity, pin, newest)?;
+        let up_to = self.reach(pin, newest)?;
+        self.commit(flusher, up_to, Some(summary))?;
+        self.last_snapshot.count.fetch_add(1, Relaxed);
         self.last_snapshot.bytes.store(summary.bytes, Relaxed);
         self.last_snapshot.pairs.store(summary.totals.pairs, Relaxed);
         if let Some(old) = flusher.snapshot.replace(summary) {
@@ -106,13 +119,14 @@ impl Shared {
         Ok(())
     }
 
-    /// From now on `summary` stands, and holds everything up to `pin`.
-    fn commit(&self, flusher: &mut Flusher, pin: &Pin, summary: Summary) -> Result<()> {
-        self.host.barrier.reach(pin.seqno())?;
-        let standing = Standing { persisted: pin.seqno(), snapshot: Some(summary) };
+    /// From now on `snapshot` stands, and holds everything up to `up_to`.
+    fn commit(&self, flusher: &mut Flusher, up_to: SeqNo, snapshot: Option<Summary>) -> Result<()> {
+        if up_to <= self.persisted() {
+            return Ok(());
+        }
         let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
-        superblock.commit(&standing.encode())?;
-        self.persisted.store(pin.seqno().get(), Release);
+        superblock.commit(&Standing { persisted: up_to, snapshot }.encode())?;
+        self.persisted.store(up_to.get(), Release);
         Ok(())
     }
 
@@ -122,9 +136,10 @@ impl Shared {
         device: &dyn Device,
         identity: Identity,
         pin: &Pin,
+        newest: SeqNo,
     ) -> Result<Summary> {
         let block_bytes = self.options.snapshot_block_bytes;
-        let mut writer = SnapshotWriter::create(device, identity, pin.seqno(), block_bytes)?;
+        let mut writer = SnapshotWriter::create(device, identity, newest, block_bytes)?;
         let mut position = Position::new(KeyRange::all(), Direction::Forward);
         let mut run = Run::default();
         while !position.is_done() {
@@ -158,9 +173,10 @@ impl Shared {
             return Err(device::Error::AlreadyExists { name: SUPERBLOCK.to_owned() }.into());
         }
         let pin = self.host.sequence.pin();
-        let summary = self.write_snapshot(into, self.identity(1, pin.seqno()), &pin)?;
-        self.host.barrier.reach(pin.seqno())?;
-        let standing = Standing { persisted: pin.seqno(), snapshot: Some(summary) };
+        let newest = self.newest_at(&pin);
+        let summary = self.write_snapshot(into, self.identity(1, newest), &pin, newest)?;
+        let up_to = self.reach(&pin, newest)?;
+        let standing = Standing { persisted: up_to, snapshot: Some(summary) };
         Superblock::create(into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
         Ok(())
     }

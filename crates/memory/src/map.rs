@@ -112,12 +112,12 @@ impl Map {
     }
 
     /// Edits the leaf in whose range `key` lies, under the number `seqno`, and counts what the
-    /// edit says it changed.
+    /// edit says it changed, unless that was nothing.
     pub(crate) fn write<R>(
         &self,
         key: &[u8],
         seqno: u64,
-        edit: impl FnOnce(&mut Leaf) -> (R, Delta),
+        edit: impl FnOnce(&mut Leaf) -> (R, Option<Delta>),
     ) -> R {
         let (entry, mut leaf) = loop {
             let entry = self.directory.find(key);
@@ -128,7 +128,9 @@ impl Map {
         let (keys, memory) = (leaf.len(), leaf.memory());
         let (result, delta) = edit(&mut leaf);
         self.account(memory, leaf.memory());
-        self.tally.add(entry.leaf.0, delta);
+        if let Some(delta) = delta {
+            self.tally.add(entry.leaf.0, delta, seqno);
+        }
         if leaf.unsettled() > 0 && leaf.enqueue() {
             self.unsettled.push(seqno, entry.leaf);
         }
@@ -165,15 +167,6 @@ impl Map {
             shape.superseded += self.slab.get(entry.leaf).read().superseded() as u64;
         });
         shape
-    }
-
-    /// The largest number that was applied since the map was made; visits every leaf.
-    pub(crate) fn newest_applied(&self) -> u64 {
-        let mut newest = 0;
-        self.directory.for_each(|entry| {
-            newest = newest.max(self.slab.get(entry.leaf).read().applied());
-        });
-        newest
     }
 
     fn lock_to_read(&self, entry: Entry) -> Option<RwLockReadGuard<'_, Leaf>> {

@@ -44,7 +44,8 @@ impl Store {
                 builder.push(key, value);
             })?;
             let totals = &summary.totals;
-            tally.add(0, Delta { keys: totals.pairs as i64, bytes: totals.pair_bytes as i64 });
+            let loaded = Delta { keys: totals.pairs as i64, bytes: totals.pair_bytes as i64 };
+            tally.add(0, loaded, standing.persisted.get());
         }
         let current = standing.snapshot.map(|summary| summary.identity.number);
         for number in numbers.iter().filter(|number| Some(**number) != current) {

@@ -2,4 +2,6 @@
 
 pub(crate) mod format;
 pub(crate) mod reader;
+#[cfg(test)]
+mod tests;
 pub(crate) mod writer;

@@ -1,5 +1,7 @@
 //! Tests of the whole store.
 
+mod concurrency;
 mod contract;
+mod durability;
 mod model;
 mod stores;

@@ -1,6 +1,7 @@
 //! Writing: each step edits one key in one leaf, under that leaf's lock.
 //!
-//! 1. `admit` asks the budget, before the host journals the write; `apply` does not refuse.
+//! 1. `admit` asks the budget, before the host journals the write; `apply` and `rmw` do not refuse
+//!    what was journaled.
 //! 2. A value that is long is copied to its own memory; then the leaf is locked.
 //! 3. A number that was applied before changes nothing (W2).
 //! 4. If no snapshot can see the newest version it is overwritten where it lies; else a version is
@@ -87,14 +88,11 @@ impl Shared {
         }
         let result = self.map.write(key, seqno.get(), |leaf| {
             if self.was_applied(leaf, seqno) {
-                return (Ok(()), Delta::default());
+                return (Ok(()), None);
             }
             match self.update(leaf, key, operator, seqno) {
-                Ok(delta) => {
-                    leaf.note_applied(seqno.get());
-                    (Ok(()), delta)
-                }
-                Err(error) => (Err(error), Delta::default()),
+                Ok(delta) => (Ok(()), delta),
+                Err(error) => (Err(error), None),
             }
         });
         self.prune_some(seqno);
@@ -103,11 +101,8 @@ impl Shared {
 
     fn edit(&self, key: &[u8], seqno: SeqNo, edit: impl FnOnce(&mut LeafContent) -> Delta) {
         self.map.write(key, seqno.get(), |leaf| {
-            if self.was_applied(leaf, seqno) {
-                return ((), Delta::default());
-            }
-            leaf.note_applied(seqno.get());
-            ((), edit(leaf))
+            let delta = (!self.was_applied(leaf, seqno)).then(|| edit(leaf));
+            ((), delta)
         });
     }
 
@@ -116,39 +111,37 @@ impl Shared {
         seqno.get() < leaf.applied() && seqno <= self.host.sequence.visible()
     }
 
+    /// What an operator makes of a key; `None` if that is what it was.
     fn update(
         &self,
         leaf: &mut LeafContent,
         key: &[u8],
         operator: &mut dyn Operator,
         seqno: SeqNo,
-    ) -> Result<Delta> {
+    ) -> Result<Option<Delta>> {
         let index = leaf.find(key).ok();
         if let Some(index) = index
             && !self.is_seen(leaf.newest_seqno(index), seqno.get())
             && leaf.newest_mut(index).is_some_and(|value| operator.update_in_place(value))
         {
             leaf.renumber(index, seqno.get());
-            return Ok(Delta::default());
-        }
-        // The budget speaks before the operator does: what it decides may be journaled at once.
-        let budget = &self.host.memory;
-        if budget.used() >= budget.limit() {
-            return Err(Error::OutOfMemory { limit: budget.limit() });
+            leaf.note_applied(seqno.get());
+            return Ok(Some(Delta::default()));
         }
         let old = index.and_then(|index| leaf.newest(index));
         match operator.update(old.as_ref().map(|old| old.bytes())) {
-            Change::Keep => Ok(Delta::default()),
-            Change::Delete => Ok(self.delete(leaf, key, seqno)),
+            Change::Keep => Ok(None),
+            Change::Delete => Ok(Some(self.delete(leaf, key, seqno))),
             Change::Put(value) => {
                 check_value(&value)?;
-                Ok(self.put(leaf, key, NewValue::of(&value), seqno))
+                Ok(Some(self.put(leaf, key, NewValue::of(&value), seqno)))
             }
         }
     }
 
     fn put(&self, leaf: &mut LeafContent, key: &[u8], value: NewValue<'_>, seqno: SeqNo) -> Delta {
         let seqno = seqno.get();
+        leaf.note_applied(seqno);
         let (key_len, value_len) = (key.len() as i64, value.len() as i64);
         let index = match leaf.find(key) {
             Ok(index) => index,
@@ -176,6 +169,7 @@ impl Shared {
 
     fn delete(&self, leaf: &mut LeafContent, key: &[u8], seqno: SeqNo) -> Delta {
         let seqno = seqno.get();
+        leaf.note_applied(seqno);
         let Ok(index) = leaf.find(key) else { return Delta::default() };
         let newest = leaf.newest_seqno(index);
         let Some(old) = leaf.newest(index) else { return Delta::default() };

@@ -216,14 +216,12 @@ impl JournalBarrier {
 }
 
 impl Barrier for JournalBarrier {
-    fn reach(&self, seqno: SeqNo) -> engine::Result<()> {
+    fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
         // During replay there is no journal yet, and no need: opening it syncs what it hands out.
-        match self.journal.get() {
-            Some(journal) => journal
-                .wait(seqno, Durability::Synced)
-                .map_err(|error| engine::Error::Journal(error.to_string())),
-            None => Ok(()),
-        }
+        let Some(journal) = self.journal.get() else { return Ok(seqno) };
+        let upto = seqno.min(journal.last());
+        let reached = journal.wait(seqno, Durability::Synced);
+        reached.map(|()| upto).map_err(|error| engine::Error::Journal(error.to_string()))
     }
 }
 

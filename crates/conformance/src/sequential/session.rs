@@ -29,10 +29,10 @@ struct SyncedMark {
 }
 
 impl Barrier for SyncedMark {
-    fn reach(&self, seqno: SeqNo) -> engine::Result<()> {
+    fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
         let upto = seqno.get().min(self.last.load(SeqCst));
         self.synced.fetch_max(upto, SeqCst);
-        Ok(())
+        Ok(SeqNo::new(upto))
     }
 }
 

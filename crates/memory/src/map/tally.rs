@@ -1,6 +1,7 @@
-//! Exact counts of live keys and bytes, kept so that writers do not meet on one cache line.
+//! Counts of live keys and bytes, and the newest write, kept so that writers do not meet on one
+//! cache line.
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use crossbeam_utils::CachePadded;
 
@@ -24,18 +25,27 @@ pub(crate) struct Tally {
 struct Stripe {
     keys: AtomicI64,
     bytes: AtomicI64,
+    newest: AtomicU64,
 }
 
 impl Tally {
-    /// Counts a change in leaf number `leaf`.
-    pub(crate) fn add(&self, leaf: u32, delta: Delta) {
+    /// Counts a change in leaf number `leaf` by the write numbered `seqno`.
+    pub(crate) fn add(&self, leaf: u32, delta: Delta, seqno: u64) {
         let stripe = &self.stripes[leaf as usize % STRIPES];
+        if stripe.newest.load(Relaxed) < seqno {
+            stripe.newest.fetch_max(seqno, Relaxed);
+        }
         if delta.keys != 0 {
             stripe.keys.fetch_add(delta.keys, Relaxed);
         }
         if delta.bytes != 0 {
             stripe.bytes.fetch_add(delta.bytes, Relaxed);
         }
+    }
+
+    /// The largest number of a write that changed something.
+    pub(crate) fn newest(&self) -> u64 {
+        self.stripes.iter().map(|stripe| stripe.newest.load(Relaxed)).max().unwrap_or(0)
     }
 
     pub(crate) fn keys(&self) -> u64 {

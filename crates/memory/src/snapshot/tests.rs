@@ -1,0 +1,146 @@
+//! Tests of the snapshot format alone.
+
+use std::fmt::Write as _;
+
+use codec::{Reader, SeqNo};
+use device::{Device, Mode};
+
+use super::format::{
+    self, Block, BlockHeader, Head, Identity, Standing, Summary, Totals, file_name, file_number,
+};
+use super::reader;
+use super::writer::SnapshotWriter;
+
+const IDENTITY: Identity = Identity { number: 7, nonce: 0x1122_3344_5566_7788 };
+const PERSISTED: SeqNo = SeqNo::new(42);
+
+fn write(device: &dyn Device, pairs: &[(&[u8], &[u8])], block_bytes: usize) -> Summary {
+    let writer = SnapshotWriter::create(device, IDENTITY, PERSISTED, block_bytes);
+    let mut writer = writer.expect("begins");
+    for (key, value) in pairs {
+        writer.push(key, value).expect("writes");
+    }
+    writer.finish().expect("ends")
+}
+
+fn bytes(device: &dyn Device) -> Vec<u8> {
+    let file = device.open(&file_name(IDENTITY.number), Mode::Read).expect("opens");
+    let mut bytes = vec![0; file.len().expect("has a length") as usize];
+    file.read_at(0, &mut bytes).expect("reads");
+    bytes
+}
+
+#[test]
+fn the_page_s_example_is_what_is_written() {
+    let device = device::memory();
+    let summary = write(&*device, &[(b"a", b"1"), (b"bc", b"two")], 1 << 20);
+    let totals = Totals { blocks: 1, pairs: 2, pair_bytes: 7 };
+    assert_eq!(summary, Summary { identity: IDENTITY, bytes: 3 * 4096, totals });
+    let written = bytes(&*device);
+    let mut lines = String::new();
+    for at in [0, 16, 32, 4080, 4096, 4112, 8192, 8208, 8224] {
+        let hex: Vec<_> = written[at..at + 16].iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(lines, "{at:>6}  {}", hex.join(" ")).expect("strings take all");
+    }
+    let page = include_str!("../../../../docs/formats/memory-snapshot.md");
+    assert!(page.contains(&lines), "the page should show:\n{lines}");
+}
+
+#[test]
+fn pairs_of_all_sizes_come_back_from_blocks_of_all_sizes() {
+    let long = vec![1; 300_000];
+    let pairs: Vec<(Vec<u8>, Vec<u8>)> = (0..400_u32)
+        .map(|number| {
+            let key = format!("{number:05}").into_bytes();
+            let len = [0, 1, 100, 127, 128, 4096, 9000][number as usize % 7];
+            (key, vec![number as u8; len])
+        })
+        .chain([(b"x".to_vec(), long.clone()), (long, Vec::new())].into_iter().take(1))
+        .collect();
+    let borrowed: Vec<_> = pairs.iter().map(|(key, value)| (&**key, &**value)).collect();
+    for block_bytes in [1, 500, 4096, 1 << 20] {
+        let device = device::memory();
+        let summary = write(&*device, &borrowed, block_bytes);
+        let mut found = Vec::new();
+        reader::read(&*device, &summary, PERSISTED, &mut |key, value| {
+            found.push((key.to_vec(), value.to_vec()));
+        })
+        .expect("reads");
+        assert_eq!(found, pairs);
+        assert_eq!(summary.bytes, bytes(&*device).len() as u64);
+    }
+}
+
+#[test]
+fn a_whole_file_that_is_not_the_one_named_is_refused() {
+    let device = device::memory();
+    let summary = write(&*device, &[(b"a", b"1")], 100);
+    let read = |summary: &Summary, persisted| {
+        reader::read(&*device, summary, persisted, &mut |_, _| {}).is_ok()
+    };
+    assert!(read(&summary, PERSISTED));
+    assert!(!read(&summary, SeqNo::new(41)), "it holds more than is persisted");
+    let nonce = IDENTITY.nonce + 1;
+    let others = [
+        Summary { identity: Identity { nonce, ..IDENTITY }, ..summary },
+        Summary { bytes: summary.bytes - 4096, ..summary },
+        Summary { totals: Totals { pairs: 2, ..summary.totals }, ..summary },
+    ];
+    for other in others {
+        assert!(!read(&other, PERSISTED), "{other:?}");
+    }
+}
+
+#[test]
+fn keys_out_of_order_are_refused() {
+    for pairs in [[(&b"b"[..], &b""[..]), (b"a", b"")], [(b"a", b"1"), (b"a", b"2")]] {
+        for block_bytes in [1, 1000] {
+            let device = device::memory();
+            let summary = write(&*device, &pairs, block_bytes);
+            let result = reader::read(&*device, &summary, PERSISTED, &mut |_, _| {});
+            let error = result.expect_err("keys ascend").to_string();
+            assert!(error.contains("out of order"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_block_in_another_place_fails_its_checksum() {
+    let mut bytes = vec![0; format::BLOCK_HEADER_BYTES];
+    format::put_pair(&mut bytes, b"key", b"value");
+    format::seal_pairs(&mut bytes, 1, IDENTITY, 4096);
+    let header = BlockHeader::decode(&bytes).expect("a header");
+    let Ok(Block::Pairs(1, payload)) = header.open(&bytes, IDENTITY, 4096) else {
+        panic!("the block is whole")
+    };
+    let mut payload = Reader::new(payload);
+    assert_eq!(format::take_pair(&mut payload), Ok((&b"key"[..], &b"value"[..])));
+    assert!(header.open(&bytes, IDENTITY, 8192).is_err());
+    let other = Identity { number: 8, ..IDENTITY };
+    assert!(header.open(&bytes, other, 4096).is_err());
+}
+
+#[test]
+fn standings_and_heads_come_back() {
+    let totals = Totals { blocks: 1, pairs: 2, pair_bytes: 3 };
+    let summary = Summary { identity: IDENTITY, bytes: 4, totals };
+    for snapshot in [None, Some(summary)] {
+        let standing = Standing { persisted: PERSISTED, snapshot };
+        let bytes = standing.encode();
+        assert_eq!(Standing::decode(&bytes), Ok(standing));
+        for len in 0..bytes.len() {
+            assert!(Standing::decode(&bytes[..len]).is_err(), "cut to {len} bytes");
+        }
+    }
+    let head = Head { identity: IDENTITY, persisted: PERSISTED };
+    assert_eq!(Head::decode(&head.encode()), Ok(head));
+}
+
+#[test]
+fn only_names_that_we_give_are_ours() {
+    assert_eq!(file_number(&file_name(7)), Some(7));
+    assert_eq!(file_number(&file_name(u64::MAX)), Some(u64::MAX));
+    for name in ["snapshot-7", "snapshot-", "superblock", "snapshot-0000000000000000000x"] {
+        assert_eq!(file_number(name), None, "{name}");
+    }
+}
