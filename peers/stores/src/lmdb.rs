@@ -1,6 +1,8 @@
 //! LMDB, through heed. The tuning is argued in `peers/README.md`.
 #![expect(unsafe_code, reason = "heed marks opening a memory map, and its flags, as unsafe")]
 
+use std::ops::Bound;
+
 use bench::stores::{DeviceCounts, Durability, OpenOptions, Pairs, Session, Store, StoreError};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
@@ -97,7 +99,7 @@ impl Session for &Lmdb {
 
     fn scan(&mut self, from: &[u8], limit: usize, pairs: &mut Pairs) -> Result<(), StoreError> {
         let txn = self.env.read_txn()?;
-        for pair in self.pairs.range(&txn, &(from..))?.take(limit) {
+        for pair in self.pairs.range(&txn, &(Bound::Included(from), Bound::Unbounded))?.take(limit) {
             let (key, value) = pair?;
             pairs.push(key, value);
         }
