@@ -5,12 +5,17 @@
 //!    it runs again with that fault.
 //! 3. After a call that writes has failed, every later one must fail too; where the engine's own
 //!    write or sync failed, with `ReadOnly`. A failed write or sync must be reported by some call.
-//! 4. The store is opened again twice, both without the fault: as after the death of the process,
+//! 4. It runs many times more on a disk that fails by chance, syncs in each of the ways that real
+//!    ones do: marked clean and lost, reverted, reported once.
+//! 5. After each run the store is opened again twice, both without the fault: as after the death of the process,
 //!    and as after a power cut. What is there must be a prefix that holds everything acknowledged.
 
 use std::sync::Arc;
 
-use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
+use device::{
+    Device, FailedOperation, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind,
+    SimulatedDisk,
+};
 use journal::Durability;
 
 use crate::Fixture;
@@ -25,6 +30,9 @@ const WRITES: usize = 14;
 
 /// The moments of the workload at which the engine flushes.
 const FLUSH_EVERY: usize = 5;
+
+/// Runs on a disk that fails by chance.
+const BY_CHANCE: u64 = 200;
 
 /// What a run under a fault left.
 struct Run {
@@ -45,8 +53,8 @@ enum Stop {
 }
 
 impl Run {
-    fn new(seed: u64) -> Self {
-        let disk = SimulatedDisk::new(seed, Faults::none());
+    fn new(seed: u64, faults: Faults) -> Self {
+        let disk = SimulatedDisk::new(seed, faults);
         let device = FaultDevice::new(disk.clone());
         Self { disk, device, model: Model::default(), settled: 0, reported: None }
     }
@@ -111,15 +119,24 @@ impl Run {
     fn flush(&mut self, database: &Database, kind: Option<OperationKind>) -> Result<bool, String> {
         let Err(error) = database.flush() else { return Ok(true) };
         self.report(&error);
-        let wrote = matches!(kind, Some(OperationKind::Write | OperationKind::Sync));
         match error {
-            Failed::Engine(engine::Error::Device(_)) if wrote => {
+            Failed::Engine(engine::Error::Device(error)) if wrote(&error, kind) => {
                 stays_stopped(database, &Stop::ReadOnly).map(|()| false)
             }
             // A look-up or a clean-up failed: the engine may go on, if it can go on rightly.
             Failed::Engine(engine::Error::Device(_)) => Ok(true),
             _ => stays_stopped(database, &Stop::Any).map(|()| false),
         }
+    }
+}
+
+/// Whether it was a write or a sync that failed. A full disk is met by both writes and names.
+fn wrote(error: &device::Error, kind: Option<OperationKind>) -> bool {
+    match error {
+        device::Error::Io { operation, .. } => {
+            matches!(operation, FailedOperation::Write | FailedOperation::Sync)
+        }
+        _ => kind == Some(OperationKind::Write),
     }
 }
 
@@ -158,7 +175,7 @@ fn compare(fixture: &dyn Fixture, device: &Arc<dyn Device>, run: &Run) -> Result
 }
 
 fn one(fixture: &dyn Fixture, seed: u64, kind: OperationKind, fault: Fault) -> Result<(), String> {
-    let mut run = Run::new(seed);
+    let mut run = Run::new(seed, Faults::none());
     run.device.fail(fault);
     catch(|| run.work(fixture, seed, Some(kind)))?;
     let failed = run.device.failed();
@@ -166,16 +183,42 @@ fn one(fixture: &dyn Fixture, seed: u64, kind: OperationKind, fault: Fault) -> R
     if failed > 0 && must_report && run.reported.is_none() {
         return Err("no call reported it".to_owned());
     }
+    open_again(fixture, &run, fault.nth)
+}
+
+/// Opens what the run left as after a power cut, and as after the death of the process.
+fn open_again(fixture: &dyn Fixture, run: &Run, image: u64) -> Result<(), String> {
     // The power cut first: opening the disk as it is would change it.
-    let after_cut: Arc<dyn Device> = run.disk.crash(fault.nth);
-    catch(|| compare(fixture, &after_cut, &run)).map_err(|what| format!("power cut: {what}"))?;
+    let after_cut: Arc<dyn Device> = run.disk.crash(image);
+    catch(|| compare(fixture, &after_cut, run)).map_err(|what| format!("power cut: {what}"))?;
     let after_death: Arc<dyn Device> = run.disk.clone();
-    catch(|| compare(fixture, &after_death, &run)).map_err(|what| format!("restart: {what}"))
+    catch(|| compare(fixture, &after_death, run)).map_err(|what| format!("restart: {what}"))
+}
+
+/// A disk with one of its loud faults, often.
+fn faulty(draw: &mut Draw) -> Faults {
+    let ppm = *draw.pick(&[10_000, 50_000, 200_000]);
+    match draw.below(5) {
+        0 => Faults { write_error_ppm: ppm, ..Faults::none() },
+        1 => Faults { no_space_ppm: ppm, ..Faults::none() },
+        2 => Faults { read_error_ppm: ppm, ..Faults::none() },
+        _ => Faults { sync_error_ppm: ppm, ..Faults::none() },
+    }
+}
+
+/// Runs on a disk that fails by chance, then opens on one that does not.
+fn by_chance(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
+    let faults = faulty(&mut Draw::new(seed, "faulty disk"));
+    let told = |what: String| format!("on a disk with {faults:?} (seed {seed}): {what}");
+    let mut run = Run::new(seed, faults.clone());
+    catch(|| run.work(fixture, seed, None)).map_err(told)?;
+    run.disk.set_faults(Faults::none());
+    open_again(fixture, &run, seed).map_err(told)
 }
 
 /// Every fault of the workload of `seed`. Answers how many there were.
 pub(crate) fn errors(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
-    let mut whole = Run::new(seed);
+    let mut whole = Run::new(seed, Faults::none());
     whole.work(fixture, seed, None)?;
     if let Some(error) = whole.reported {
         return Err(format!("without any fault: {error}"));
@@ -198,5 +241,8 @@ pub(crate) fn errors(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
             }
         }
     }
-    Ok(faults)
+    for number in 0..BY_CHANCE {
+        by_chance(fixture, seed.wrapping_mul(BY_CHANCE).wrapping_add(number))?;
+    }
+    Ok(faults + BY_CHANCE)
 }

@@ -73,7 +73,7 @@ impl Check {
             Self::Counters => 10,
             Self::Snapshots => 15,
             Self::Crashes => 40,
-            Self::Errors | Self::Damage => 2,
+            Self::Errors | Self::Damage => 4,
             Self::Determinism => 10,
         }
     }

@@ -17,7 +17,7 @@ use crate::sequential::collect;
 const WRITERS: usize = 2;
 const SCANNERS: usize = 2;
 /// Views that each scanner looks at.
-const LOOKS: usize = 60;
+const LOOKS: usize = 20;
 /// Keys of one writer; each of its batches writes them all.
 const KEYS: usize = 6;
 
