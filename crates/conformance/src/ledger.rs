@@ -1,5 +1,8 @@
 //! The public count: one JSON line for each run of a crash harness.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Write as _;
 
 /// One run, as the ledger keeps it.
@@ -17,8 +20,10 @@ pub struct Entry {
     pub crashes: u64,
     /// Time that passed on the simulated clocks.
     pub simulated_seconds: u64,
+    /// How long it took.
+    pub seconds: u64,
     /// The seeds that failed.
-    pub failures: Vec<u64>,
+    pub failed_seeds: Vec<u64>,
 }
 
 impl Entry {
@@ -34,11 +39,13 @@ impl Entry {
             ("seeds", self.seeds),
             ("crashes", self.crashes),
             ("simulated_seconds", self.simulated_seconds),
+            ("seconds", self.seconds),
+            ("failures", self.failed_seeds.len() as u64),
         ] {
             let _ = write!(line, "\"{name}\":{number},");
         }
-        let failures: Vec<String> = self.failures.iter().map(u64::to_string).collect();
-        let _ = writeln!(line, "\"failures\":[{}]}}", failures.join(","));
+        let seeds: Vec<String> = self.failed_seeds.iter().map(u64::to_string).collect();
+        let _ = writeln!(line, "\"failed_seeds\":[{}]}}", seeds.join(","));
         line
     }
 }

@@ -128,7 +128,7 @@ impl<'a> Suite<'a> {
         let package = self.package;
         let replay = format!(
             "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 cargo test -p {package} \
-             conforms::{check} -- --nocapture"
+             conforms_{check} -- --nocapture"
         );
         let engine = self.fixture.name().to_owned();
         let Finding { what, story } = finding;
@@ -211,20 +211,15 @@ pub fn assert_conforms(fixture: &dyn Fixture, package: &str, check: Check) {
     }
 }
 
-/// Makes a module `conforms` with one test for each check.
-/// The crate's documentation has an
+/// Makes one test for each check, `conforms_model` and so on. The crate's documentation has an
 /// example.
 #[macro_export]
 macro_rules! suite {
     ($fixture:expr) => {
-        mod conforms {
-            #[allow(unused_imports, reason = "the fixture may be named by a path of its own")]
-            use super::*;
-            $crate::suite!(@tests $fixture,
-                model Model, budget Budget, registers Registers, counters Counters,
-                snapshots Snapshots, crashes Crashes, errors Errors, damage Damage,
-                determinism Determinism);
-        }
+        $crate::suite!(@tests $fixture,
+            conforms_model Model, conforms_budget Budget, conforms_registers Registers,
+            conforms_counters Counters, conforms_snapshots Snapshots, conforms_crashes Crashes,
+            conforms_errors Errors, conforms_damage Damage, conforms_determinism Determinism);
     };
     (@tests $fixture:expr, $($name:ident $check:ident),*) => {
         $(

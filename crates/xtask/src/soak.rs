@@ -24,13 +24,21 @@ struct Harness {
     crashes_before: &'static str,
 }
 
-const HARNESSES: [Harness; 2] = [
+const HARNESSES: [Harness; 3] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
                 --example crash",
         run: "cargo run -q --release --locked -p thermocline-journal --features crash \
               --example crash -- --crashes 40000 --seed {seed}",
+        crashes_before: " crashes of ",
+    },
+    Harness {
+        name: "memory on a simulated disk",
+        build: "cargo build -q --release --locked -p thermocline-conformance \
+                --example crash_engine",
+        run: "cargo run -q --release --locked -p thermocline-conformance \
+              --example crash_engine -- --engine memory --crashes 40000 --seed {seed}",
         crashes_before: " crashes of ",
     },
     Harness {

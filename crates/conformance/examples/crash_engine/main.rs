@@ -1,7 +1,7 @@
 //! Crashes an engine on the simulated disk for as long as it is told, and counts.
 //!
 //! ```text
-//! crash --engine memory --crashes 100000 --seed 1 --seconds 600 --ledger reliability/ledger.jsonl
+//! crash_engine --engine memory --crashes 100000 --seed 1 --seconds 600 --ledger reliability/ledger.jsonl
 //! ```
 //!
 //! It ends at the number of crashes or after the seconds, whichever comes first. Every seed that
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(why) => {
-            eprintln!("crash: {why}");
+            eprintln!("crash_engine: {why}");
             ExitCode::from(2)
         }
     }
@@ -99,39 +99,48 @@ fn run() -> Result<usize, String> {
                 failures.push(seed);
                 println!("seed {seed} FAILED: {what}");
                 println!(
-                    "  replay: cargo run --release -p thermocline-conformance --example crash -- \
+                    "  replay: cargo run --release -p thermocline-conformance --example crash_engine -- \
                      --engine {engine} --seed {seed} --crashes 1"
                 );
             }
         }
         seed += 1;
     }
-    progress(&total, environment.now() - began, failures.len());
+    let took = environment.now() - began;
     let entry = Entry {
         commit: commit(),
-        harness: format!("crash/{}", arguments.engine),
+        harness: format!("{} on a simulated disk", arguments.engine),
         first_seed: arguments.seed,
         seeds: seed - arguments.seed,
         crashes: total.crashes,
         simulated_seconds: total.simulated_ms / 1000,
-        failures,
+        seconds: took.as_secs(),
+        failed_seeds: failures,
     };
+    println!(
+        "{} crashes of {}, {} writes, {} simulated seconds, {} failures; {:.0} crashes/s",
+        total.crashes,
+        arguments.engine,
+        total.writes,
+        entry.simulated_seconds,
+        entry.failed_seeds.len(),
+        rate(&total, took)
+    );
     if let Some(ledger) = &arguments.ledger {
         let opened = std::fs::OpenOptions::new().create(true).append(true).open(ledger);
         let written = opened.and_then(|mut file| file.write_all(entry.line().as_bytes()));
         written.map_err(|error| format!("{ledger}: {error}"))?;
     }
-    print!("{}", entry.line());
-    Ok(entry.failures.len())
+    Ok(entry.failed_seeds.len())
+}
+
+fn rate(total: &Tally, took: Duration) -> f64 {
+    total.crashes as f64 / took.as_secs_f64()
 }
 
 fn progress(total: &Tally, took: Duration, failures: usize) {
-    let Tally { crashes, writes, simulated_ms, .. } = total;
-    let (rate, seconds) = (*crashes as f64 / took.as_secs_f64(), simulated_ms / 1000);
-    println!(
-        "{crashes} crashes, {writes} writes, {seconds} simulated seconds, {failures} failures; \
-         {rate:.0} crashes/s"
-    );
+    let (crashes, rate) = (total.crashes, rate(total, took));
+    println!("so far {crashes} crashes ({rate:.0} a second), {failures} failures");
 }
 
 /// The commit that is checked out, with a mark where the tree differs from it.
