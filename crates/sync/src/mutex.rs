@@ -17,14 +17,17 @@ mod modelled {
     use shuttle::sync as checker;
 
     const UNPOISONED: &str = "a model that panicked has ended";
-    const HELD: &str = "only a wait takes the guard's lock away, and it brings it back";
+    const HELD: &str = "only a wait or `unlocked` takes the lock away, and brings it back";
 
     /// The checker's mutex.
     #[derive(Default)]
     pub struct Mutex<T>(checker::Mutex<T>);
 
     /// Holds a [`Mutex`] locked.
-    pub struct MutexGuard<'a, T>(Option<checker::MutexGuard<'a, T>>);
+    pub struct MutexGuard<'a, T> {
+        mutex: &'a checker::Mutex<T>,
+        held: Option<checker::MutexGuard<'a, T>>,
+    }
 
     /// The checker's condition variable.
     #[derive(Debug, Default)]
@@ -38,7 +41,17 @@ mod modelled {
 
         /// Blocks until the mutex is free, and takes it.
         pub fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(Some(self.0.lock().expect(UNPOISONED)))
+            MutexGuard { mutex: &self.0, held: Some(self.0.lock().expect(UNPOISONED)) }
+        }
+    }
+
+    impl<T> MutexGuard<'_, T> {
+        /// Releases the mutex, works, and takes it again.
+        pub fn unlocked<U>(guard: &mut Self, work: impl FnOnce() -> U) -> U {
+            guard.held = None;
+            let result = work();
+            guard.held = Some(guard.mutex.lock().expect(UNPOISONED));
+            result
         }
     }
 
@@ -51,13 +64,13 @@ mod modelled {
     impl<T> Deref for MutexGuard<'_, T> {
         type Target = T;
         fn deref(&self) -> &T {
-            self.0.as_ref().expect(HELD)
+            self.held.as_ref().expect(HELD)
         }
     }
 
     impl<T> DerefMut for MutexGuard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            self.0.as_mut().expect(HELD)
+            self.held.as_mut().expect(HELD)
         }
     }
 
@@ -69,8 +82,8 @@ mod modelled {
 
         /// Releases the mutex, waits to be notified, and takes it again.
         pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-            let held = guard.0.take().expect(HELD);
-            guard.0 = Some(self.0.wait(held).expect(UNPOISONED));
+            let held = guard.held.take().expect(HELD);
+            guard.held = Some(self.0.wait(held).expect(UNPOISONED));
         }
 
         /// Wakes one waiter.
