@@ -22,7 +22,7 @@
 
 use codec::SeqNo;
 use device::SyncKind;
-use parking_lot::{Condvar, MutexGuard};
+use sync::{Condvar, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::journal::{Journal, State};
@@ -84,7 +84,7 @@ impl Journal {
     pub(crate) fn sync_upto(&self, state: &mut MutexGuard<'_, State>, upto: SeqNo) -> Result<()> {
         let result = self.sync_upto_by_turns(state, upto);
         // Whoever was woken to lead the next sync, and had no need to, wakes another.
-        if !state.syncing {
+        if !state.syncing && !planted::is(Bug::WakeForgotten) {
             self.synced_in(state.sync_turn).notify_one();
         }
         result
@@ -163,6 +163,7 @@ impl Journal {
         let result = if planted::is(Bug::FailedSyncIgnored) { Ok(()) } else { result };
         let took = self.environment.now() - began;
         result.map_err(|cause| state.stop(cause))?;
+        let upto = if planted::is(Bug::PublishedTooMuch) { state.flushed } else { upto };
         state.publish_synced(upto, records);
         // A group that was taken during the sync may have moved the active group to a new segment,
         // of which `end` is no offset.
@@ -194,7 +195,7 @@ impl Journal {
         self.synced_in(turn).notify_all();
         if state.stopped.is_some() {
             self.synced_in(turn + 1).notify_all();
-        } else {
+        } else if !planted::is(Bug::WakeForgotten) {
             self.synced_in(turn + 1).notify_one();
         }
         self.written.notify_all();
@@ -220,3 +221,6 @@ impl State {
         }
     }
 }
+
+#[cfg(all(test, shuttle))]
+mod tests;

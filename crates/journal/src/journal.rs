@@ -7,7 +7,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::{Device, File};
 use environment::{Environment, Random};
-use parking_lot::{Condvar, Mutex};
+use sync::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::options::Options;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::Device;
 use environment::Environment;
-use parking_lot::{Condvar, Mutex};
+use sync::{Condvar, Mutex};
 
 use crate::error::{OpenError, Visit};
 use crate::files::Found;

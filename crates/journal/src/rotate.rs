@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::{File, SyncKind};
-use parking_lot::MutexGuard;
 use rand::Rng;
+use sync::MutexGuard;
 
 use crate::error::Result;
 use crate::journal::{Journal, Segment, State};

@@ -1,0 +1,203 @@
+//! Models of the group commit under shuttle: very many random schedules of a few threads.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-journal --release --lib commit --target-dir target/shuttle
+//! ```
+//!
+//! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's name
+//! replays it. A lost wake-up shows as a deadlock, which shuttle reports.
+
+use std::hash::{BuildHasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::{Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
+use environment::Environment;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::thread::spawn;
+use shuttle::{Config, Runner};
+
+use crate::planted::{self, Bug};
+use crate::{Durability, Error, Journal, Options, read};
+
+const DIR: &str = "journal";
+const SCHEDULES: usize = 5_000;
+/// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
+const PCT_DEPTH: usize = 3;
+
+fn check(name: &str, model: fn()) {
+    let seed = RandomState::new().hash_one(name);
+    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
+    let config = || {
+        let mut config = Config::new();
+        config.silence_warnings = true;
+        config
+    };
+    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(model);
+    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(model);
+}
+
+fn must_be_found(bug: Bug, model: fn()) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        planted::with(Some(bug), || check(&format!("{bug:?}"), model));
+    }));
+    assert!(outcome.is_err(), "{bug:?} was not found");
+}
+
+/// A journal with the disk under it.
+struct Setup {
+    disk: Arc<SimulatedDisk>,
+    faults: Arc<FaultDevice>,
+    journal: Arc<Journal>,
+    next: Arc<shuttle::sync::atomic::AtomicU64>,
+}
+
+impl Setup {
+    fn new(segment_bytes: u64) -> Self {
+        let disk = SimulatedDisk::new(1, Faults::none());
+        let faults = FaultDevice::new(disk.clone());
+        let options = Options { segment_bytes, buffer_bytes: 1 << 16, ..Options::default() };
+        let (environment, _) = Environment::simulated(1);
+        let opened =
+            Journal::open(faults.clone(), DIR, options, &environment, SeqNo::ZERO, &mut |_, _| {
+                Ok(())
+            });
+        let journal = Arc::new(opened.expect("an empty disk").0);
+        Self { disk, faults, journal, next: Arc::new(1.into()) }
+    }
+
+    /// A thread that appends records and waits for each.
+    fn writer(&self, durabilities: &'static [Durability]) -> shuttle::thread::JoinHandle<()> {
+        let (disk, journal, next) = (self.disk.clone(), self.journal.clone(), self.next.clone());
+        spawn(move || {
+            for durability in durabilities {
+                let number =
+                    || SeqNo::new(next.fetch_add(1, shuttle::sync::atomic::Ordering::SeqCst));
+                let appended =
+                    journal.append(number, |_, bytes| bytes.resize(bytes.len() + 400, 1));
+                let waited = appended.and_then(|seqno| {
+                    journal.wait(seqno, *durability)?;
+                    Ok(seqno)
+                });
+                match waited {
+                    Ok(seqno) if *durability == Durability::Synced => holds(&disk, seqno),
+                    Ok(_) | Err(Error::Stopped { .. } | Error::Closed) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        })
+    }
+
+    fn sync_fails(&self) {
+        let nth = self.faults.count(Some(OperationKind::Sync)) + 2;
+        let kind = Some(OperationKind::Sync);
+        self.faults.fail(Fault { kind, nth, failure: Failure::Io, lasting: Lasting::Once });
+    }
+}
+
+/// Whatever a power cut leaves right now holds this record.
+fn holds(disk: &SimulatedDisk, seqno: SeqNo) {
+    for image in 0..3 {
+        let mut last = SeqNo::ZERO;
+        let image = disk.crash(image);
+        let outcome = read(&*image, DIR, SeqNo::ZERO, &mut |seqno, _| {
+            last = seqno;
+            Ok(())
+        });
+        assert!(outcome.is_ok() && last >= seqno, "{seqno} of {last} is there: {outcome:?}");
+    }
+}
+
+fn join(threads: impl IntoIterator<Item = shuttle::thread::JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().expect("no thread panics");
+    }
+}
+
+use Durability::{Buffered, Flushed, Synced};
+
+/// Everybody waits for syncs.
+fn synced() {
+    let setup = Setup::new(1 << 20);
+    join([
+        setup.writer(&[Synced, Synced]),
+        setup.writer(&[Synced, Synced]),
+        setup.writer(&[Synced]),
+    ]);
+    assert_eq!(setup.journal.synced(), SeqNo::new(5));
+}
+
+/// Segments of two records, flushed and synced, and trimmed meanwhile.
+fn rotating() {
+    let setup = Setup::new(1 << 10);
+    let journal = setup.journal.clone();
+    let trimmer = spawn(move || journal.trim(SeqNo::ZERO).expect("the disk works"));
+    join([
+        setup.writer(&[Synced, Flushed, Synced]),
+        setup.writer(&[Flushed, Flushed, Flushed]),
+        setup.writer(&[Synced, Synced]),
+        trimmer,
+    ]);
+    assert!(setup.journal.synced() > SeqNo::ZERO);
+}
+
+/// Who waits for a sync may be satisfied by a segment's end meanwhile, and another not.
+fn overtaken() {
+    let setup = Setup::new(1 << 10);
+    let synced: &[Durability] = &[Synced];
+    let writers = [synced, synced, synced, synced, &[Flushed, Flushed]];
+    join(writers.map(|durabilities| setup.writer(durabilities)));
+}
+
+/// A sync fails: nobody waits for ever, and nobody is told a lie.
+fn failing() {
+    let setup = Setup::new(1 << 10);
+    setup.sync_fails();
+    join([setup.writer(&[Synced, Flushed, Synced]), setup.writer(&[Synced, Synced])]);
+}
+
+/// The journal is closed while others append: what it accepted is there.
+fn closing() {
+    let setup = Setup::new(1 << 10);
+    let writers = [setup.writer(&[Buffered, Synced]), setup.writer(&[Flushed, Synced])];
+    setup.journal.close().expect("the disk works");
+    holds(&setup.disk, setup.journal.last());
+    join(writers);
+    assert_eq!(setup.journal.synced(), setup.journal.last());
+}
+
+#[test]
+fn all_who_wait_for_a_sync_get_it() {
+    check("synced", synced);
+}
+
+#[test]
+fn segments_are_begun_between_waiters() {
+    check("rotating", rotating);
+}
+
+#[test]
+fn one_who_is_overtaken_leaves_nobody_behind() {
+    check("overtaken", overtaken);
+}
+
+#[test]
+fn a_failure_reaches_everybody() {
+    check("failing", failing);
+}
+
+#[test]
+fn closing_takes_in_all_that_was_accepted() {
+    check("closing", closing);
+}
+
+#[test]
+fn publishing_too_much_is_found() {
+    must_be_found(Bug::PublishedTooMuch, rotating);
+}
+
+#[test]
+fn a_forgotten_wake_up_is_found() {
+    must_be_found(Bug::WakeForgotten, synced);
+}
