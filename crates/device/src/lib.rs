@@ -5,6 +5,23 @@
 //! Every engine is written against these traits, so every engine can be crash-tested by the same
 //! simulated disk, and every byte that it moves is counted in [`Accounting`].
 //!
+//! ```text
+//!            engines, journal
+//!                   │  Device: names          File: blocking calls     Queue: submit, wait
+//!      ┌────────────┼──────────────┬───────────────────┐
+//!  FaultDevice   Recorder          │                   │        (over any other device)
+//!      └────────────┤              │                   │
+//!      ┌────────────┴───────┐      │                   │
+//!  open(path, Options)   memory()  │             SimulatedDisk
+//!  io_uring or positional,   everything in       loses, tears, reorders,
+//!  direct or page cache      the process         corrupts, delays, refuses; crash(seed)
+//! ```
+//!
+//! Where to start: [`open`] for a real directory, [`memory()`] for a test that needs none,
+//! [`SimulatedDisk`] for a test of what a crash leaves, [`FaultDevice`] for one of every error
+//! path, [`Recorder`] to see what was done. To follow a read: `system/file.rs` by a blocking call,
+//! `system/uring.rs` on a queue.
+//!
 //! # Invariants
 //! - I1. Names are relative and of a strict pattern ([`check_name`]); nothing outside the device's
 //!   root can be reached.

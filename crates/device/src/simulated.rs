@@ -17,6 +17,11 @@
 //! [`SimulatedDisk::keep_history`] and [`History::replay`]. To stop the run itself at an operation,
 //! [`SimulatedDisk::power_cut_at`].
 //!
+//! What it does not do: latency is counted in polls of a queue, not in time, since the disk has no
+//! clock; it never refuses memory; and a short transfer shows only as a failed write that was done
+//! in part, because a [`crate::File`] is whole or an error ([`crate::Failure::Short`] fails such a
+//! transfer at a chosen operation).
+//!
 //! # Invariants
 //! - I1. The same seed, faults and calls give the same answers and the same
 //!   [`SimulatedDisk::trace`].

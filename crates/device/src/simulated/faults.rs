@@ -58,9 +58,9 @@ impl Faults {
 
     /// Every knob drawn from `seed`, each of them off for most seeds.
     ///
-    /// An honest flush is assumed by what the store promises, so `lying_flush` is never drawn; nor
-    /// are the faults that no checksum could tell from a crash's own damage ruled out, so a harness
-    /// that wants only *loud* faults takes [`Faults::loud`].
+    /// An honest flush is among the assumptions of what the store promises, so `lying_flush` is
+    /// never drawn. Silent damage may make data unreadable for good: a harness that expects all of
+    /// it back takes [`Faults::loud`].
     pub fn drawn(seed: u64) -> Self {
         let mut dice = Dice::new(seed, "silent faults");
         let mut chance = || dice.rarely();
