@@ -65,7 +65,8 @@ impl Runner {
     }
 }
 
-/// Drives a pool that has no threads. Tasks run on the thread that calls, one at a time.
+/// Drives a pool that has no threads. Tasks run on the thread that calls, or that waits for them by
+/// [`crate::Group::wait_until`], one at a time on each.
 ///
 /// The same seed, the same submissions and the same calls give the same schedule.
 #[derive(Debug)]

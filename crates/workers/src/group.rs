@@ -93,7 +93,8 @@ impl Group {
     /// has no task left.
     ///
     /// # Panics
-    /// In a hand-cranked pool, if nothing is left to run: the wait would never end.
+    /// In a hand-cranked pool, if nothing is queued, due or running on another thread: the wait
+    /// would never end.
     pub fn wait_until(&self, mut met: impl FnMut() -> bool) -> Result<(), WaitError> {
         loop {
             let seen = self.runner.state.lock().ended();
@@ -112,12 +113,19 @@ impl Group {
             if state.ended() != seen {
                 continue;
             }
-            if self.runner.picker.is_none() {
-                self.runner.ended.wait(&mut state);
-                continue;
+            if self.runner.picker.is_some() {
+                drop(state);
+                if self.runner.crank().is_some() {
+                    continue;
+                }
+                state = self.runner.state.lock();
+                if state.ended() != seen || state.ready_count() > 0 {
+                    continue;
+                }
+                let elsewhere = state.running() > self.runner.depth();
+                assert!(elsewhere, "a wait for which no task is left to run");
             }
-            drop(state);
-            assert!(self.runner.crank().is_some(), "a wait for which no task is left to run");
+            self.runner.ended.wait(&mut state);
         }
     }
 
@@ -129,7 +137,7 @@ impl Group {
     /// If called from a task of this group, which would wait for itself.
     #[must_use = "a task that panicked has left its work undone"]
     pub fn stop(&self) -> Vec<TaskPanic> {
-        assert!(!self.runner.is_within(Some(self.id)), "a task cannot stop its own group");
+        assert!(!self.runner.is_within(self.id), "a task cannot stop its own group");
         let periodic = self.runner.state.lock().stop_group(self.id);
         self.runner.discard(periodic);
         self.runner.drain_group(self.id);

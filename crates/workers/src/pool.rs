@@ -72,7 +72,7 @@ impl Pool {
     /// If called from a task, which would wait for itself.
     #[must_use = "a task that panicked has left its work undone"]
     pub fn stop(&self) -> Vec<TaskPanic> {
-        assert!(!self.0.runner.is_within(None), "a task cannot stop its pool");
+        assert!(self.0.runner.depth() == 0, "a task cannot stop its pool");
         self.0.stop()
     }
 }
@@ -87,6 +87,8 @@ impl Owner {
             // Tasks cannot unwind a worker's thread, so a panic there is a fault in this crate.
             thread.join().expect("a worker's thread ends by itself");
         }
+        // Those who stop a group help on their own threads.
+        self.runner.wait_for_end();
         self.runner.ended.notify_all();
         self.runner.state.lock().take_panics()
     }
@@ -94,7 +96,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if self.runner.is_within(None) {
+        if self.runner.depth() > 0 {
             // On a thread that would have to wait for itself. The workers end on their own.
             let periodic = self.runner.state.lock().stop_all();
             self.runner.discard(periodic);

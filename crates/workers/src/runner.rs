@@ -180,12 +180,23 @@ impl Runner {
         }
     }
 
-    /// Whether the calling thread runs a task of this group (or, without one, of any group).
-    pub(crate) fn is_within(&self, group: Option<GroupId>) -> bool {
+    /// Waits out everything that is queued or running anywhere, once nothing more is accepted.
+    pub(crate) fn wait_for_end(&self) {
+        let mut state = self.state.lock();
+        while state.ready_count() + state.running() > 0 {
+            self.ended.wait(&mut state);
+        }
+    }
+
+    /// Whether the calling thread runs a task of this group.
+    pub(crate) fn is_within(&self, group: GroupId) -> bool {
+        RUNNING.with_borrow(|running| running.contains(&(self.address(), group)))
+    }
+
+    /// How many tasks of this pool the calling thread is in the middle of.
+    pub(crate) fn depth(&self) -> usize {
         let pool = self.address();
-        RUNNING.with_borrow(|running| {
-            running.iter().any(|(of, id)| *of == pool && group.is_none_or(|group| group == *id))
-        })
+        RUNNING.with_borrow(|running| running.iter().filter(|(of, _)| *of == pool).count())
     }
 
     fn address(&self) -> usize {

@@ -21,6 +21,8 @@ pub(crate) struct Schedule {
     /// Panics of groups whose handle is gone, for the pool's owner.
     orphaned_panics: Vec<TaskPanic>,
     stopping: bool,
+    /// Tasks that were taken and have not ended.
+    running: usize,
     /// Tasks below [`Class::Flush`] that are running, and how many may.
     lower_running: usize,
     lower_running_max: usize,
@@ -48,6 +50,7 @@ impl Schedule {
             groups: BTreeMap::new(),
             orphaned_panics: Vec::new(),
             stopping: false,
+            running: 0,
             lower_running: 0,
             lower_running_max,
             next_number: 0,
@@ -61,6 +64,10 @@ impl Schedule {
 
     pub(crate) fn ended(&self) -> u64 {
         self.ended
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running
     }
 
     pub(crate) fn ready_count(&self) -> usize {
@@ -162,6 +169,7 @@ impl Schedule {
     }
 
     fn started(&mut self, job: Job) -> Job {
+        self.running += 1;
         if job.class != Class::Flush {
             self.lower_running += 1;
         }
@@ -173,6 +181,7 @@ impl Schedule {
 
     /// A task that was taken has ended, and what it had captured is gone or armed again.
     pub(crate) fn finished(&mut self, id: GroupId, class: Class) {
+        self.running -= 1;
         if class != Class::Flush {
             self.lower_running -= 1;
         }

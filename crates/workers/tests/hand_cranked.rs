@@ -1,7 +1,8 @@
 //! The hand-cranked pool: nothing runs until told, and a seed replays the schedule.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use environment::Environment;
@@ -136,4 +137,32 @@ fn a_wait_that_would_never_end_is_told() {
     let (env, _clock) = Environment::simulated(1);
     let (pool, _crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
     let _ = pool.group("keyspace").wait_until(|| false);
+}
+
+#[test]
+fn a_wait_for_what_another_thread_cranks_is_no_deadlock() {
+    let (env, _clock) = Environment::simulated(1);
+    let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let group = pool.group("keyspace");
+    let (started, starts) = mpsc::channel();
+    let (go, gate) = mpsc::channel::<()>();
+    let done = Arc::new(AtomicUsize::new(0));
+    let sets = done.clone();
+    let long = move |_: &_| {
+        started.send(()).expect("the test listens");
+        gate.recv().expect("the test lets go");
+        sets.store(1, Ordering::SeqCst);
+    };
+    group.submit(Class::Flush, "long", long).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| crank.run_one());
+        starts.recv().unwrap();
+        let waits = scope.spawn(|| group.wait_until(|| done.load(Ordering::SeqCst) == 1));
+        let stops = scope.spawn(|| pool.stop());
+        thread::yield_now();
+        go.send(()).unwrap();
+        assert_eq!(waits.join().unwrap(), Ok(()));
+        assert!(stops.join().unwrap().is_empty());
+        assert_eq!(done.load(Ordering::SeqCst), 1, "the pool waits for it as well");
+    });
 }
