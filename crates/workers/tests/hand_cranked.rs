@@ -155,14 +155,20 @@ fn a_wait_for_what_another_thread_cranks_is_no_deadlock() {
     };
     group.submit(Class::Flush, "long", long).unwrap();
     thread::scope(|scope| {
+        // Dropped if this fails, so that the task ends and the failure is seen.
+        let go = go;
         scope.spawn(|| crank.run_one());
         starts.recv().unwrap();
         let waits = scope.spawn(|| group.wait_until(|| done.load(Ordering::SeqCst) == 1));
-        let stops = scope.spawn(|| pool.stop());
-        thread::yield_now();
+        let (stopped, stops) = mpsc::channel();
+        scope.spawn({
+            let pool = &pool;
+            move || stopped.send(pool.stop()).expect("the test listens")
+        });
+        let early = stops.recv_timeout(Duration::from_millis(20));
+        assert!(early.is_err(), "the pool stopped before its task ended");
         go.send(()).unwrap();
         assert_eq!(waits.join().unwrap(), Ok(()));
-        assert!(stops.join().unwrap().is_empty());
-        assert_eq!(done.load(Ordering::SeqCst), 1, "the pool waits for it as well");
+        assert!(stops.recv().unwrap().is_empty());
     });
 }

@@ -119,8 +119,7 @@ impl Block {
         let start = preferred_slot();
         let mut block = first;
         loop {
-            for offset in 0..SLOTS_PER_BLOCK {
-                let index = (start + offset) % SLOTS_PER_BLOCK;
+            for index in (start..SLOTS_PER_BLOCK).chain(0..start) {
                 if block.slots[index].claim(state) {
                     return (block, index);
                 }
