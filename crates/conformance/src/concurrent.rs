@@ -8,4 +8,5 @@ mod value;
 
 pub(crate) use counters::counters;
 pub(crate) use registers::registers;
+pub(crate) use shared::{join, spawn};
 pub(crate) use snapshots::snapshots;

@@ -8,8 +8,11 @@
 //! 4. One of these disks is where the next life begins: it goes on writing, and what was lost
 //!    once must not come back.
 //!
-//! A run of several lives is a *voyage*; everything in it follows from one seed.
+//! A run of several lives is a *voyage*; everything in it follows from one seed. A *crowd* is one life
+//! with many threads, whose schedule no seed decides: it is there for group commit and for flushes
+//! in the middle of writes.
 
+mod crowd;
 mod life;
 mod recover;
 
@@ -20,6 +23,7 @@ use crate::draw::Draw;
 use crate::model::Model;
 use crate::trace::Trace;
 
+pub(crate) use crowd::crowd;
 use life::Life;
 use recover::{Expected, recover};
 

@@ -5,7 +5,7 @@
 //! 2. Write: admission, a number, the journal, the engine, and then the wait for durability.
 //! 3. Flush: the engine's own, then the journal forgets what the engine has.
 //!
-//! It is one thread's; the checks of crashes and errors want runs that a seed repeats.
+//! Mostly it is one thread's: the checks of crashes and errors want runs that a seed repeats.
 
 mod failed;
 mod record;
@@ -57,13 +57,31 @@ impl Database {
         device: &Arc<dyn Device>,
         seed: u64,
     ) -> Result<Self, Failed> {
+        Self::open_by(host::open, fixture, device, seed)
+    }
+
+    /// The same for many threads, with a pool that has some too.
+    pub(crate) fn open_threaded(
+        fixture: &dyn Fixture,
+        device: &Arc<dyn Device>,
+        seed: u64,
+    ) -> Result<Self, Failed> {
+        Self::open_by(host::open_threaded, fixture, device, seed)
+    }
+
+    fn open_by(
+        open: host::Open,
+        fixture: &dyn Fixture,
+        device: &Arc<dyn Device>,
+        seed: u64,
+    ) -> Result<Self, Failed> {
         for dir in [ENGINE_DIR, JOURNAL_DIR] {
             device.create_dir(dir)?;
         }
         device.sync_dir("")?;
         let barrier = Arc::<JournalBarrier>::default();
         let engine_dir = device.subdevice(ENGINE_DIR)?;
-        let opened = host::open(fixture, &engine_dir, barrier.clone(), seed)?;
+        let opened = open(fixture, &engine_dir, barrier.clone(), seed)?;
         let persisted = opened.engine.persisted();
         let mut replay = |seqno: SeqNo, payload: &[u8]| -> Result<(), journal::ReplayError> {
             let steps = record::decode(payload)?;
@@ -96,18 +114,25 @@ impl Database {
         Ok(Self { opened, journal, recovered: recovery.last.get() })
     }
 
-    /// Journals and applies one write, and waits until it is as safe as `durability` says.
-    pub(crate) fn write(&self, steps: &[Step], durability: Durability) -> Result<(), Failed> {
+    /// Journals and applies one write, and waits until it is as safe as `durability` says. Answers
+    /// its number. Of threads that call this at once, no two write the same key (law L6).
+    pub(crate) fn write(&self, steps: &[Step], durability: Durability) -> Result<u64, Failed> {
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
         let engine = &self.opened.engine;
         engine.admit(&ops)?;
-        let ticket = self.opened.sequence.begin();
-        let seqno = ticket.seqno();
-        self.journal.append(|| seqno, |_, bytes| record::encode(steps, bytes))?;
+        let mut ticket = None;
+        let number = || {
+            let taken = self.opened.sequence.begin();
+            let seqno = taken.seqno();
+            ticket = Some(taken);
+            seqno
+        };
+        let seqno = self.journal.append(number, |_, bytes| record::encode(steps, bytes))?;
         engine.apply(&ops, seqno)?;
         drop(ticket);
         self.opened.turn();
-        Ok(self.journal.wait(seqno, durability)?)
+        self.journal.wait(seqno, durability)?;
+        Ok(seqno.get())
     }
 
     /// Makes the engine's own files cover everything.

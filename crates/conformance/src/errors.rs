@@ -95,8 +95,8 @@ impl Run {
             let seqno = database.opened.sequence.last().get() + 1;
             self.model.apply(&steps, seqno);
             match database.write(&steps, durability) {
-                Ok(()) if durability == Durability::Synced => self.settled = seqno,
-                Ok(()) => {}
+                Ok(_) if durability == Durability::Synced => self.settled = seqno,
+                Ok(_) => {}
                 Err(error) => {
                     self.report(&error);
                     return stays_stopped(&database, &Stop::Any);
@@ -145,7 +145,7 @@ fn stays_stopped(database: &Database, stop: &Stop) -> Result<(), String> {
     let late = [crate::operation::Step::Put { key: b"late".to_vec(), value: b"late".to_vec() }];
     for _ in 0..2 {
         match (database.write(&late, Durability::Synced), stop) {
-            (Ok(()), _) => return Err("a write after a failed one was acknowledged".to_owned()),
+            (Ok(_), _) => return Err("a write after a failed one was acknowledged".to_owned()),
             (Err(Failed::Engine(engine::Error::ReadOnly { .. })), _) | (Err(_), Stop::Any) => {}
             (Err(error), Stop::ReadOnly) => {
                 return Err(format!(

@@ -25,6 +25,9 @@ pub(crate) struct Opened {
     _pool: Pool,
 }
 
+/// A way to open an engine: [`open`] or [`open_threaded`].
+pub(crate) type Open = fn(&dyn Fixture, &Arc<dyn Device>, Arc<dyn Barrier>, u64) -> Result<Opened>;
+
 /// Opens an engine whose clock stands still, whose background work is cranked by hand, and whose
 /// randomness follows from `seed`.
 pub(crate) fn open(

@@ -29,6 +29,7 @@
 //! | `counters` | read-modify-writes that add up |
 //! | `snapshots` | views of whole batches, none missed, however often they are asked |
 //! | `crashes` | prefix recovery on a simulated disk, with power cuts also during recovery |
+//! | `crowd` | the same after several threads wrote and flushed at once |
 //! | `errors` | every I/O of a workload failing, once and for good |
 //! | `damage` | every sector flipped or zeroed: right data, or an error with the place |
 //! | `determinism` | one seed, one trace |

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::NoJournal;
 
-use crate::crash::voyage;
+use crate::crash::{crowd, voyage};
 use crate::damage::damage;
 use crate::errors::errors;
 use crate::failure::{Failure, catch};
@@ -27,6 +27,8 @@ pub enum Check {
     Snapshots,
     /// Power cuts at any moment, also during recovery: a prefix, whole batches, nothing back.
     Crashes,
+    /// Power cuts while several threads write and flush.
+    Crowd,
     /// Every I/O of a workload fails in turn: nothing acknowledged is lost, writes stop.
     Errors,
     /// Every sector of every file is damaged in turn: right data, or an error with the place.
@@ -37,13 +39,14 @@ pub enum Check {
 
 impl Check {
     /// All of them, the quickest to find something first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Model,
         Self::Budget,
         Self::Registers,
         Self::Counters,
         Self::Snapshots,
         Self::Crashes,
+        Self::Crowd,
         Self::Errors,
         Self::Damage,
         Self::Determinism,
@@ -58,6 +61,7 @@ impl Check {
             Self::Counters => "counters",
             Self::Snapshots => "snapshots",
             Self::Crashes => "crashes",
+            Self::Crowd => "crowd",
             Self::Errors => "errors",
             Self::Damage => "damage",
             Self::Determinism => "determinism",
@@ -70,6 +74,7 @@ impl Check {
             Self::Model => 150,
             Self::Budget => 60,
             Self::Registers => 25,
+            Self::Crowd => 12,
             Self::Counters => 10,
             Self::Snapshots => 15,
             Self::Crashes => 40,
@@ -141,6 +146,7 @@ impl<'a> Suite<'a> {
             Check::Budget => return self.model(seed, Memory::Small),
             Check::Determinism => return self.determinism(seed),
             Check::Crashes => |fixture, seed| voyage(fixture, seed).map(drop),
+            Check::Crowd => crowd,
             Check::Errors => |fixture, seed| errors(fixture, seed).map(drop),
             Check::Damage => |fixture, seed| damage(fixture, seed).map(drop),
             Check::Registers => concurrent::registers,
@@ -219,7 +225,7 @@ macro_rules! suite {
         $crate::suite!(@tests $fixture,
             conforms_model Model, conforms_budget Budget, conforms_registers Registers,
             conforms_counters Counters, conforms_snapshots Snapshots, conforms_crashes Crashes,
-            conforms_errors Errors, conforms_damage Damage, conforms_determinism Determinism);
+            conforms_crowd Crowd, conforms_errors Errors, conforms_damage Damage, conforms_determinism Determinism);
     };
     (@tests $fixture:expr, $($name:ident $check:ident),*) => {
         $(

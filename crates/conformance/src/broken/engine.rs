@@ -25,6 +25,7 @@ pub(super) struct Broken {
     graveyard: Graveyard,
     calls: AtomicU64,
     top: AtomicU64,
+    claimed: AtomicU64,
     flushing: AtomicBool,
     pin: Mutex<Option<Arc<Pin>>>,
     remembered: Mutex<HashMap<Vec<u8>, Option<Vec<u8>>>>,
@@ -44,6 +45,7 @@ impl Broken {
             host,
             graveyard,
             calls: AtomicU64::new(0),
+            claimed: AtomicU64::new(0),
             flushing: AtomicBool::new(false),
             pin: Mutex::default(),
             remembered: Mutex::default(),
@@ -252,6 +254,9 @@ impl Engine for Broken {
         }
         let flushed = self.inner.flush();
         self.flushing.store(false, SeqCst);
+        if flushed.is_ok() {
+            self.claimed.store(self.top.load(SeqCst), SeqCst);
+        }
         flushed
     }
 
@@ -265,6 +270,9 @@ impl Engine for Broken {
     fn persisted(&self) -> SeqNo {
         match self.flaw {
             Flaw::PersistedTooHigh => SeqNo::new(self.top.load(SeqCst)),
+            Flaw::PersistedIsTheNewest => {
+                self.inner.persisted().max(SeqNo::new(self.claimed.load(SeqCst)))
+            }
             _ => self.inner.persisted(),
         }
     }

@@ -73,6 +73,8 @@ flaws! {
         [Model, Crashes];
     PersistedTooHigh, "persisted-too-high", "persisted() names what is applied, not what is durable.",
         [Model, Crashes];
+    PersistedIsTheNewest, "persisted-is-the-newest",
+        "A flush claims what was applied when it ended, not what it wrote.", [Crowd];
     IgnoresTheBarrier, "ignores-the-barrier", "Files are written ahead of the journal.",
         [Model, Crashes];
     HalfCheckpoint, "empty-checkpoint", "Every other checkpoint writes nothing.",

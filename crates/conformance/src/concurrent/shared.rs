@@ -163,7 +163,7 @@ impl Operator for Recorder<'_> {
 }
 
 /// A thread of a check; its panic is an error like any other.
-pub(super) fn spawn<T: Send + 'static>(
+pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<JoinHandle<Result<T, String>>, String> {
@@ -172,7 +172,7 @@ pub(super) fn spawn<T: Send + 'static>(
 }
 
 /// Waits for a thread of a check.
-pub(super) fn join<T>(handle: JoinHandle<Result<T, String>>) -> Result<T, String> {
+pub(crate) fn join<T>(handle: JoinHandle<Result<T, String>>) -> Result<T, String> {
     handle.join().unwrap_or_else(|_| Err("a thread of the check panicked".to_owned()))
 }
 
