@@ -1,7 +1,8 @@
 //! The commands: one table, one dispatcher, one file per group.
 //!
-//! To follow a command: [`dispatch::dispatch`] finds it in [`table::COMMANDS`], checks arity, authentication and
-//! memory, queues it if a MULTI is open, enters the gate as its flags ask, and calls its handler.
+//! To follow a command: [`dispatch::dispatch`] finds it in [`table::COMMANDS`], checks arity,
+//! authentication and memory, queues it if a MULTI is open, enters the gate as its flags ask, and
+//! calls its handler.
 
 pub(crate) mod access;
 pub(crate) mod call;

@@ -8,8 +8,8 @@
 //!              replies
 //! ```
 //!
-//! To follow a command, start at [`event_loop::EventLoop::run`], then [`connection::Connection::serve`], then
-//! [`commands::dispatch`]. What differs from Redis is told in `docs/redis.md`, how values are
+//! To follow a command, start at [`event_loop::EventLoop::run`], then
+//! [`connection::Connection::serve`], then [`commands::dispatch`]. What differs from Redis is told in `docs/redis.md`, how values are
 //! stored in `docs/formats/redis-value.md`.
 //!
 //! # Invariants
@@ -17,8 +17,8 @@
 //!   make writes ([`Options::durability`]).
 //! - I2. Commands take effect one at a time per key; a command over several keys, and a
 //!   transaction, take effect at one moment for all clients.
-//! - I3. No client makes the process grow beyond [`Options::client_memory_bytes`], by more than
-//!   one reply per thread.
+//! - I3. No client makes the process grow beyond [`Options::client_memory_bytes`] by more than one
+//!   request and one reply per thread.
 
 mod client_memory;
 mod clients;
@@ -28,6 +28,7 @@ mod event_loop;
 mod gate;
 mod glob;
 mod metrics;
+mod open_files;
 mod options;
 mod protocol;
 mod scan_cursors;
@@ -44,6 +45,6 @@ mod tests;
 
 pub use glob::glob_matches;
 pub use options::{Durability, Options, Secret};
-pub use protocol::parser::parse_in_pieces;
+pub use protocol::parser::{count_commands, parse_in_pieces};
 pub use server::{Error, Server, Stopper};
 pub use store::value::decode_and_encode;

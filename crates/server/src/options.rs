@@ -21,7 +21,8 @@ pub struct Options {
     pub durability: Durability,
     /// Threads that serve clients. Default: one per core, at most 4.
     pub threads: usize,
-    /// Clients at once. Default 10,000.
+    /// Clients at once. Default 10,000. The limit on open files is raised for them; where it cannot
+    /// be, fewer fit.
     pub clients_max: usize,
     /// Seconds without a command after which a client is disconnected; 0 (the default) is never.
     pub idle_timeout_s: u64,

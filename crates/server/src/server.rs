@@ -18,6 +18,7 @@ use crate::clients::Clients;
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::gate::Gate;
 use crate::metrics::MetricsPage;
+use crate::open_files;
 use crate::options::Options;
 use crate::scan_cursors::ScanCursors;
 use crate::shared::{Settings, Shared, Stop};
@@ -80,7 +81,7 @@ impl Server {
     /// The database stays open when the server stops; syncing in the background is the database's
     /// own ([`thermocline::Options::sync_interval`]).
     ///
-    /// ```no_run
+    /// ```
     /// use std::io::{Read as _, Write as _};
     /// use std::net::{SocketAddr, TcpStream};
     /// # let dir = tempfile::tempdir()?;
@@ -118,6 +119,8 @@ impl Server {
         registry: Registry,
     ) -> Result<Self, Error> {
         check(&options)?;
+        let options =
+            Options { clients_max: open_files::fit_clients(options.clients_max), ..options };
         let listen = |addr| listen(addr).map_err(|cause| Error::Listen { addr, cause });
         let listener = listen(options.listen)?;
         let metrics_listener = options.metrics.map(listen).transpose()?;

@@ -3,6 +3,7 @@
 
 mod client;
 mod commands;
+mod database;
 mod limits;
 pub(crate) mod map_store;
 mod model;

@@ -54,7 +54,7 @@ const fn multi(summary: &'static str) -> (&'static str, &'static str) {
 
 use KeyPlaces as K;
 
-/// Every command.
+/// Every command. One line each, longer than other code's lines: it is read as a table.
 #[rustfmt::skip]
 pub(crate) static COMMANDS: &[Command] = &[
     row("get", 2, READ, K::ONE, "1.0.0", string("Reads a value."), strings::get),

@@ -29,6 +29,9 @@ impl Bounds {
     /// What holds before a client has authenticated.
     pub(crate) const UNAUTHENTICATED: Self =
         Self { args_max: 10, arg_bytes_max: 16 << 10, unauthenticated: true };
+    /// What the fuzzer and the benchmark parse with.
+    const GENEROUS: Self =
+        Self { args_max: 1 << 20, arg_bytes_max: 64 << 20, unauthenticated: false };
     /// Bytes of an inline request.
     pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
     /// Bytes of one whole request; spans are 32 bits wide.
@@ -230,20 +233,30 @@ fn header(bytes: &[u8], at: usize) -> Header {
     if rest.len() > Bounds::HEADER_BYTES_MAX { Header::TooLong } else { Header::Incomplete }
 }
 
+/// How many whole commands `data` begins with. For the benchmark.
+#[doc(hidden)]
+pub fn count_commands(data: &[u8]) -> usize {
+    let mut parser = Parser::default();
+    let (mut rest, mut count) = (data, 0);
+    while let Step::Command { consumed } = parser.step(rest, Bounds::GENEROUS) {
+        count += usize::from(parser.args(rest).len() > 0);
+        rest = rest.get(consumed..).unwrap_or_default();
+    }
+    count
+}
+
 /// Feeds `data` to a parser in the pieces that `cuts` names, and returns the commands it found and
 /// whether it refused the rest. For the fuzzer and the tests: two ways to cut the same bytes must
 /// give the same commands.
 #[doc(hidden)]
 pub fn parse_in_pieces(data: &[u8], cuts: &[usize]) -> (Vec<Vec<Vec<u8>>>, bool) {
-    const BOUNDS: Bounds =
-        Bounds { args_max: 1 << 20, arg_bytes_max: 64 << 20, unauthenticated: false };
     let mut parser = Parser::default();
     let (mut commands, mut start) = (Vec::new(), 0);
     let ends = cuts.iter().copied().filter(|&cut| cut <= data.len()).chain([data.len()]);
     for end in ends {
         while start <= end {
             let bytes = data.get(start..end).unwrap_or_default();
-            match parser.step(bytes, BOUNDS) {
+            match parser.step(bytes, Bounds::GENEROUS) {
                 Step::Incomplete => break,
                 Step::Refused(_) => return (commands, true),
                 Step::Nothing { consumed } => start += consumed,

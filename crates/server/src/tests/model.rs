@@ -147,7 +147,7 @@ fn command(random: &mut Random) -> String {
     }
 }
 
-fn seed() -> u64 {
+pub(super) fn seed() -> u64 {
     let given = std::env::var("SERVER_MODEL_SEED").ok();
     given.map_or_else(|| Seed::from_entropy().get(), |seed| seed.parse().expect("a number"))
 }
