@@ -8,7 +8,7 @@
 //! - I1. A keyspace id is never given twice, so that journal records of a dropped keyspace can
 //!   never reach another one.
 
-use codec::{Corruption, Format, HeaderError, Reader, Writer};
+use codec::{Corruption, Format, HeaderError, Reader, SeqNo, Writer};
 use device::{Device, Mode, SyncKind};
 
 use crate::error::{Error, Result};
@@ -53,12 +53,15 @@ pub(crate) struct Catalog {
     pub(crate) id: [u8; 16],
     /// The id that the next keyspace gets.
     pub(crate) next_keyspace: u32,
+    /// The newest write when this was stored. Where no keyspace is journaled, nothing in the
+    /// journal up to here is needed any more.
+    pub(crate) newest: SeqNo,
     pub(crate) keyspaces: Vec<Entry>,
 }
 
 impl Catalog {
     pub(crate) fn new(id: [u8; 16]) -> Self {
-        Self { id, next_keyspace: 1, keyspaces: Vec::new() }
+        Self { id, next_keyspace: 1, newest: SeqNo::ZERO, keyspaces: Vec::new() }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -66,6 +69,7 @@ impl Catalog {
         let mut writer = Writer::new(&mut body);
         writer.put_bytes(&self.id);
         writer.put_u32(self.next_keyspace);
+        writer.put_u64(self.newest.get());
         writer.put_varint(self.keyspaces.len() as u64);
         for entry in &self.keyspaces {
             writer.put_u32(entry.id);
@@ -103,13 +107,14 @@ impl Catalog {
         }
         let id = reader.take_array()?;
         let next_keyspace = reader.take_u32()?;
+        let newest = SeqNo::new(reader.take_u64()?);
         let count = reader.take_count(ENTRY_BYTES_MIN)?;
         let mut keyspaces = Vec::with_capacity(count);
         for _ in 0..count {
             keyspaces.push(Self::decode_entry(&mut reader)?);
         }
         reader.finish()?;
-        Ok(Self { id, next_keyspace, keyspaces })
+        Ok(Self { id, next_keyspace, newest, keyspaces })
     }
 
     fn decode_entry(reader: &mut Reader<'_>) -> std::result::Result<Entry, Corruption> {

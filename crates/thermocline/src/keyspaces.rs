@@ -105,7 +105,8 @@ impl Inner {
         generation.engine.flush().map_err(|error| self.fail(error.into()))
     }
 
-    fn store(&self, catalog: &mut Catalog, next: Catalog) -> Result<()> {
+    fn store(&self, catalog: &mut Catalog, mut next: Catalog) -> Result<()> {
+        next.newest = self.sequence.last();
         // What the disk holds after a failure here is not known, so nothing more is written.
         next.store(&*self.device).map_err(|error| self.fail(error))?;
         *catalog = next;

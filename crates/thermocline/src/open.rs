@@ -83,7 +83,7 @@ impl Db {
             workers: background.pool().clone(),
         };
         let slots = nursery.open_all(&catalog)?;
-        let journal = Arc::new(recover(&nursery, &slots, &options)?);
+        let journal = Arc::new(recover(&nursery, &slots, catalog.newest, &options)?);
         let inner = Arc::new(Inner {
             place: place.to_owned(),
             device,
@@ -229,6 +229,7 @@ impl Barrier for JournalBarrier {
 fn recover(
     nursery: &Nursery,
     slots: &BTreeMap<String, Arc<Slot>>,
+    cataloged: SeqNo,
     options: &Options,
 ) -> Result<Journal> {
     let generations: Vec<Arc<Generation>> =
@@ -239,7 +240,7 @@ fn recover(
         .map(|generation| (generation.id, &**generation))
         .collect();
     let persisted = generations.iter().map(|generation| generation.engine.persisted());
-    let newest = persisted.max().unwrap_or(SeqNo::ZERO);
+    let newest = persisted.max().unwrap_or(SeqNo::ZERO).max(cataloged);
     let oldest = journaled.values().map(|generation| generation.engine.persisted()).min();
     let sequence = &nursery.sequence;
     let mut replay = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
@@ -252,7 +253,7 @@ fn recover(
         JOURNAL_DIR,
         journal_options(),
         &options.environment,
-        oldest.unwrap_or(SeqNo::ZERO),
+        oldest.unwrap_or(cataloged),
         &mut replay,
     )?;
     sequence.recover_to(newest.max(journal.last()));

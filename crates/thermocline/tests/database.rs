@@ -134,6 +134,26 @@ fn a_snapshot_outlives_clearing_and_dropping() {
 }
 
 #[test]
+fn a_database_whose_last_keyspace_is_dropped_opens_again() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let space = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    for index in 0..100_u32 {
+        space.put(&index.to_be_bytes(), &[0; 1 << 20]).unwrap();
+    }
+    db.flush().unwrap();
+    let newest = space.put(b"k", b"v").unwrap();
+    db.drop_keyspace("a").unwrap();
+    db.flush().unwrap();
+    drop((db, space));
+    let db = open(&dir);
+    assert!(db.last() >= newest, "numbers are not given twice");
+    db.keyspace("a", KeyspaceOptions::default()).unwrap().put(b"k", b"v").unwrap();
+    drop(db);
+    open(&dir);
+}
+
+#[test]
 fn a_second_opener_is_refused() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
