@@ -37,10 +37,9 @@ impl Place {
     /// assert_ne!(here.crc32c(b"page"), there.crc32c(b"page"));
     /// ```
     pub fn crc32c(self, bytes: &[u8]) -> u32 {
-        let mut seed = ::crc32c::crc32c(&self.file.to_le_bytes());
-        seed = ::crc32c::crc32c_append(seed, &self.offset.to_le_bytes());
-        seed = ::crc32c::crc32c_append(seed, &self.generation.to_le_bytes());
-        ::crc32c::crc32c_append(seed, bytes)
+        // One call for all three: the calls cost more than their 24 bytes.
+        let place = [self.file, self.offset, self.generation].map(u64::to_le_bytes);
+        ::crc32c::crc32c_append(::crc32c::crc32c(place.as_flattened()), bytes)
     }
 }
 
