@@ -7,8 +7,9 @@
 //! In each round every workload runs once on the device and once under `fio` with the same block
 //! size, depth and direct I/O, for SECONDS each, and the one that goes first changes from round to
 //! round. The table gives medians, the least and the most over the rounds, the median of the
-//! rounds' ratios, and microseconds of processor time per operation, which a busy machine disturbs
-//! less. `fio` has to be installed (`apt install fio`).
+//! rounds' ratios, and what a busy machine disturbs less: microseconds of processor time per
+//! operation and, at a depth of one, the median latency. `fio` has to be installed (`apt install
+//! fio`).
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use std::path::Path;
@@ -76,6 +77,8 @@ impl Workload {
 struct Run {
     per_second: f64,
     cpu_us: f64,
+    /// The median latency, if one operation at a time was under way.
+    latency_us: f64,
 }
 
 /// Processor time that this process took so far.
@@ -124,26 +127,30 @@ impl Bench {
     fn ours(&self, workload: Workload, round: u64) -> Run {
         let mut offsets = self.offsets(workload, round);
         let (start, cpu) = (self.env.now(), cpu_seconds());
+        let mut latencies = Vec::new();
         let done = match workload {
-            Workload::BlockingReads => self.blocking(&mut offsets),
-            _ => self.queued(workload, &mut offsets),
+            Workload::BlockingReads => self.blocking(&mut offsets, &mut latencies),
+            _ => self.queued(workload, &mut offsets, &mut latencies),
         };
         let (done, seconds) = (done as f64, (self.env.now() - start).as_secs_f64());
-        Run { per_second: done / seconds, cpu_us: (cpu_seconds() - cpu) * 1e6 / done }
+        let cpu_us = (cpu_seconds() - cpu) * 1e6 / done;
+        Run { per_second: done / seconds, cpu_us, latency_us: median(latencies.into_iter()) }
     }
 
-    fn blocking(&self, offsets: &mut Offsets) -> u64 {
+    fn blocking(&self, offsets: &mut Offsets, latencies: &mut Vec<f64>) -> u64 {
         let start = self.env.now();
         let mut buffer = Buffer::zeroed(READ_BYTES);
         let mut done = 0;
         while self.env.now() - start < self.duration {
+            let submitted = self.env.now();
             self.file.read_at(offsets.next(), &mut buffer).unwrap();
+            latencies.push((self.env.now() - submitted).as_secs_f64() * 1e6);
             done += 1;
         }
         done
     }
 
-    fn queued(&self, workload: Workload, offsets: &mut Offsets) -> u64 {
+    fn queued(&self, workload: Workload, offsets: &mut Offsets, latencies: &mut Vec<f64>) -> u64 {
         let start = self.env.now();
         let (_, bytes) = workload.fio();
         let mut queue = self.device.queue(workload.depth()).unwrap();
@@ -151,8 +158,12 @@ impl Bench {
         let mut idle: Vec<Buffer> = (0..workload.depth()).map(|_| buffer()).collect();
         let (mut done, mut completions) = (0, Vec::new());
         while self.env.now() - start < self.duration {
+            let submitted = self.env.now();
             self.fill(&mut *queue, &mut idle, workload, offsets);
             done += queue.wait(1, &mut completions).unwrap() as u64;
+            if workload.depth() == 1 {
+                latencies.push((self.env.now() - submitted).as_secs_f64() * 1e6);
+            }
             take_back(&mut completions, &mut idle);
         }
         done += queue.wait(usize::MAX, &mut completions).unwrap() as u64;
@@ -183,6 +194,7 @@ impl Bench {
         let output = Command::new("fio")
             .args(["--name=io_bench", "--ioengine=io_uring", "--direct=1", "--time_based"])
             .args(["--norandommap", "--output-format=json", "--fallocate=none"])
+            .args(["--percentile_list=50", "--lat_percentiles=1", "--clat_percentiles=0"])
             .arg(format!("--filename={}", dir.join(FILE).display()))
             .arg(format!("--size={}", self.file_bytes))
             .arg(format!("--rw={rw}"))
@@ -198,7 +210,11 @@ impl Bench {
         let number = |value: &serde_json::Value| value.as_f64().unwrap();
         let per_second = number(&job[way]["iops"]);
         let cpu_percent = number(&job["usr_cpu"]) + number(&job["sys_cpu"]);
-        Run { per_second, cpu_us: cpu_percent * 1e4 / per_second }
+        let latency_us = match workload.depth() {
+            1 => number(&job[way]["lat_ns"]["percentile"]["50.000000"]) / 1e3,
+            _ => f64::NAN,
+        };
+        Run { per_second, cpu_us: cpu_percent * 1e4 / per_second, latency_us }
     }
 }
 
@@ -209,10 +225,11 @@ fn take_back(completions: &mut Vec<Completion>, idle: &mut Vec<Buffer>) {
     }
 }
 
+/// The median; none is not a number.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn spread(runs: &[Run]) -> String {
@@ -220,7 +237,11 @@ fn spread(runs: &[Run]) -> String {
     let least = rates().fold(f64::INFINITY, f64::min);
     let most = rates().fold(0.0, f64::max);
     let cpu = median(runs.iter().map(|run| run.cpu_us));
-    format!("{:>9.0} [{least:>8.0} {most:>8.0}] {cpu:>7.2}", median(rates()))
+    let latency = match median(runs.iter().map(|run| run.latency_us)) {
+        none if none.is_nan() => "-".to_owned(),
+        latency => format!("{latency:.1}"),
+    };
+    format!("{:>7.0} [{least:>6.0} {most:>6.0}] {cpu:>6.2} {latency:>6}", median(rates()))
 }
 
 /// The file, written through so that every block of it is on the medium.
@@ -267,7 +288,7 @@ fn main() {
         eprintln!("round {} of {rounds}", round + 1);
     }
 
-    let head = "per s [least most]  cpu us";
+    let head = "per s [least most] cpu us p50 us";
     println!("{:<36} {:>37} {:>37}  ratio", "", format!("ours {head}"), format!("fio {head}"));
     for (workload, (ours, fio)) in WORKLOADS.into_iter().zip(&results) {
         let ratio = median(ours.iter().zip(fio).map(|(o, f)| o.per_second / f.per_second));
