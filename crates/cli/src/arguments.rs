@@ -52,6 +52,9 @@ pub(crate) struct With<T: Args> {
 pub(crate) enum Command {
     /// Serve a database to Redis clients
     Serve(With<Serve>),
+    /// Measure stores: workloads, verification, reports
+    #[command(subcommand)]
+    Bench(bench::cli::BenchCommand),
     /// Print the value of a key
     Get(With<Get>),
     /// Set the value of a key

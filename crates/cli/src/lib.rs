@@ -24,6 +24,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// The README's Rust example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
     let arguments = match arguments::Arguments::try_parse() {

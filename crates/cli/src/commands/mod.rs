@@ -1,5 +1,6 @@
 //! One file a command, and what they share: the settings in force and how to open a database.
 
+mod bench;
 mod check;
 mod completions;
 mod del;
@@ -29,6 +30,9 @@ struct Context {
 
 /// Gathers the settings and runs the command.
 pub(crate) fn run(command: &Command) -> Result<ExitCode, Failure> {
+    if let Command::Bench(command) = command {
+        return bench::run(command);
+    }
     let context = Context::gather(command)?;
     if context.shared.print_config {
         print_config::run(&context, command.settings().0)?;
@@ -45,6 +49,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Dump(with) => dump::run(&context, &with.own),
         Command::Load(with) => load::run(&context, &with.own),
         Command::Completions(with) => completions::run(&with.own),
+        Command::Bench(_) => Ok(()),
     }?;
     Ok(ExitCode::SUCCESS)
 }
@@ -63,6 +68,7 @@ impl Command {
             Self::Dump(with) => Some(&with.shared),
             Self::Load(with) => Some(&with.shared),
             Self::Completions(with) => Some(&with.shared),
+            Self::Bench(_) => None,
         }
     }
 
@@ -78,7 +84,7 @@ impl Command {
             Self::Stats(with) => &with.own.database.settings.0,
             Self::Dump(with) => &with.own.database.settings.0,
             Self::Load(with) => &with.own.database.settings.0,
-            Self::Check(_) | Self::Completions(_) => &NONE,
+            Self::Check(_) | Self::Completions(_) | Self::Bench(_) => &NONE,
         };
         (Scope::Store, flags)
     }
