@@ -46,8 +46,7 @@ fn whole() -> &'static Whole {
             let seqno = SeqNo::new(number);
             let fill = |_: SeqNo, record: &mut Vec<u8>| record.extend([number as u8; 11]);
             journal.append(|| seqno, fill).expect("a memory device does not fail");
-            let durability =
-                if number % 3 == 0 { Durability::Synced } else { Durability::Flushed };
+            let durability = if number % 3 == 0 { Durability::Synced } else { Durability::Flushed };
             journal.wait(seqno, durability).expect("a memory device does not fail");
         }
         journal.close().expect("a memory device does not fail");
