@@ -2,10 +2,11 @@
 //!
 //! 1. A Markdown link to a relative target must lead to a file or directory of the repository.
 //! 2. A path in backquotes that begins with a folder of the root must exist.
-//! 3. A function named as `` `path/file.rs`: `name` `` must be defined in that file.
+//! 3. A page below `docs/` is linked from a README in or above its folder, or nobody finds it.
+//! 4. A function named as `` `path/file.rs`: `name` `` must be defined in that file.
 
 use crate::Findings;
-use crate::sources;
+use crate::sources::{self, Source};
 
 /// Folders of the root: a quoted path that begins with one of them is held to exist.
 const ROOTS: [&str; 6] = ["crates/", "docs/", "reliability/", "fuzz/", "peers/", ".ci/"];
@@ -13,7 +14,10 @@ const ROOTS: [&str; 6] = ["crates/", "docs/", "reliability/", "fuzz/", "peers/",
 /// Checks every Markdown file.
 pub(crate) fn check() -> Findings {
     let mut findings = Vec::new();
-    for source in sources::texts()?.iter().filter(|source| source.is("md")) {
+    let pages: Vec<Source> =
+        sources::texts()?.into_iter().filter(|source| source.is("md")).collect();
+    check_orphans(&pages, &mut findings);
+    for source in &pages {
         let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut fenced = false;
         for (index, line) in source.text.lines().enumerate() {
@@ -27,6 +31,21 @@ pub(crate) fn check() -> Findings {
         }
     }
     Ok(findings)
+}
+
+fn check_orphans(pages: &[Source], findings: &mut Vec<String>) {
+    let under =
+        |page: &&Source| page.path.starts_with("docs/") && !page.path.ends_with("README.md");
+    for page in pages.iter().filter(under) {
+        let linked = pages.iter().any(|index| {
+            let folder = index.path.strip_suffix("README.md");
+            let relative = folder.and_then(|folder| page.path.strip_prefix(folder));
+            relative.is_some_and(|relative| index.text.contains(&format!("({relative}")))
+        });
+        if !linked {
+            findings.push(format!("{}: link it from a README in or above its folder", page.path));
+        }
+    }
 }
 
 fn check_links(line: &str, folder: &str, place: &str, findings: &mut Vec<String>) {

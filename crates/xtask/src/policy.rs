@@ -4,9 +4,12 @@
 //! cargo-deny (building it takes longer than the rest of the checks together); the one file of
 //! rules serves both. What it leaves to cargo-deny is the advisory database, which is online.
 //!
+//! It looks at all three workspaces: what is shipped, the fuzz targets, and the peers.
+//!
 //! 1. Every package's licence expression must be satisfiable with the allowed licences.
 //! 2. Every package must come from crates.io or from this repository.
-//! 3. No banned package, and no two versions of one package unless its reason is written down.
+//! 3. No banned package, and no two versions of one package unless its reason is written down. (Of the
+//!    last two workspaces nothing is shipped, so there versions may differ.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -23,21 +26,39 @@ struct Policy {
     registries: BTreeSet<String>,
 }
 
-/// Judges the packages that the workspace resolves to.
+/// The workspace that is shipped.
+const SHIPPED: &str = "Cargo.toml";
+/// What it is shipped for; packages that only others need are left out.
+const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+/// The workspaces that are not.
+const OTHERS: [&str; 2] = ["fuzz/Cargo.toml", "peers/Cargo.toml"];
+
+/// Judges the packages that the workspaces resolve to.
 pub(crate) fn check() -> Findings {
     let policy = read_policy()?;
-    let metadata = metadata()?;
-    let packages = metadata["packages"].as_array().ok_or("cargo metadata: no packages")?;
     let mut findings = Vec::new();
+    for manifest in [SHIPPED].into_iter().chain(OTHERS) {
+        check_workspace(manifest, &policy, &mut findings)?;
+    }
+    Ok(findings)
+}
+
+fn check_workspace(
+    manifest: &str,
+    policy: &Policy,
+    findings: &mut Vec<String>,
+) -> Result<(), String> {
+    let metadata = metadata(manifest)?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata: no packages")?;
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for package in packages {
         let name = package["name"].as_str().unwrap_or_default();
         let version = package["version"].as_str().unwrap_or_default();
         versions.entry(name).or_default().insert(version);
-        judge(package, name, version, &policy, &mut findings);
+        judge(package, name, version, policy, findings);
     }
     for (name, versions) in versions {
-        if versions.len() > 1 && !policy.twice.contains(name) {
+        if manifest == SHIPPED && versions.len() > 1 && !policy.twice.contains(name) {
             let list: Vec<_> = versions.into_iter().collect();
             findings.push(format!(
                 "{name} is there in versions {}: unify them, or add it to [bans].skip with a reason",
@@ -45,7 +66,7 @@ pub(crate) fn check() -> Findings {
             ));
         }
     }
-    Ok(findings)
+    Ok(())
 }
 
 fn judge(package: &Value, name: &str, version: &str, policy: &Policy, findings: &mut Vec<String>) {
@@ -111,9 +132,10 @@ fn one(rest: &mut &[&str], allowed: &BTreeSet<String>) -> bool {
     allowed.contains(first)
 }
 
-fn metadata() -> Result<Value, String> {
+fn metadata(manifest: &str) -> Result<Value, String> {
     let output = Command::new("cargo")
-        .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
+        .args(["metadata", "--format-version", "1", "--all-features"])
+        .args(["--filter-platform", PLATFORM, "--manifest-path", manifest])
         .output()
         .map_err(|error| format!("cargo metadata: {error}"))?;
     if !output.status.success() {

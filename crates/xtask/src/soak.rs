@@ -1,8 +1,8 @@
 //! Runs the crash harnesses in turn until the time is up, and writes down what they saw.
 //!
 //! 1. Every harness is built first; the clock starts after that.
-//! 2. Turns of about half a minute each go round. The seeds of a turn follow from the commit and
-//!    the turn's number, so another commit sees other crashes and the same one can be replayed.
+//! 2. Turns of about half a minute each go round. The first seed follows from the commit, so that
+//!    another commit sees other crashes; each turn goes on where the last one ended.
 //! 3. What a harness saw in all goes to `reliability/ledger.jsonl`, one line a harness.
 //! 4. A failure is printed with the command that replays it, counted, and ends the soak with 1.
 
@@ -18,10 +18,18 @@ const LEDGER: &str = "reliability/ledger.jsonl";
 struct Harness {
     name: &'static str,
     build: &'static str,
-    /// `{seed}` is replaced; a turn.
+    /// A turn; `{seed}` is replaced by its first seed.
     run: &'static str,
-    /// The words after the number of crashes in what it prints.
-    crashes_before: &'static str,
+    /// The figures of a turn, from a line of what it printed.
+    figures: fn(&str) -> Option<Figures>,
+}
+
+/// What a turn counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Figures {
+    seeds: u64,
+    crashes: u64,
+    simulated_seconds: u64,
 }
 
 const HARNESSES: [Harness; 3] = [
@@ -31,32 +39,61 @@ const HARNESSES: [Harness; 3] = [
                 --example crash",
         run: "cargo run -q --release --locked -p thermocline-journal --features crash \
               --example crash -- --crashes 40000 --seed {seed}",
-        crashes_before: " crashes of ",
+        figures: journal_figures,
     },
     Harness {
         name: "memory on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-conformance \
                 --example crash_engine",
-        run: "cargo run -q --release --locked -p thermocline-conformance \
-              --example crash_engine -- --engine memory --crashes 40000 --seed {seed}",
-        crashes_before: " crashes of ",
+        // Its own entry tells what its last line leaves out; it is read here and goes no further.
+        run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
+              -p thermocline-conformance --example crash_engine -- --engine memory \
+              --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
+              cat target/soak.jsonl; exit $ended",
+        figures: conformance_figures,
     },
     Harness {
         name: "kill -9 of server and embedded database",
         build: "cargo test -q --release --locked -p thermocline-cli --test kill --no-run",
         run: "cargo test -q --release --locked -p thermocline-cli --test kill -- \
               --rounds 20 --seed {seed}",
-        crashes_before: " passed, ",
+        figures: kill_figures,
     },
 ];
+
+/// `N crashes of M runs, ...`
+fn journal_figures(line: &str) -> Option<Figures> {
+    let (crashes, rest) = line.split_once(" crashes of ")?;
+    let (seeds, _) = rest.split_once(" runs")?;
+    // Each seed is run in two modes.
+    let seeds = seeds.parse::<u64>().ok()?.div_ceil(2);
+    Some(Figures { seeds, crashes: crashes.parse().ok()?, simulated_seconds: 0 })
+}
+
+/// A line as it stands in the ledger.
+fn conformance_figures(line: &str) -> Option<Figures> {
+    let entry: serde_json::Value = serde_json::from_str(line).ok()?;
+    let number = |name: &str| entry[name].as_u64();
+    Some(Figures {
+        seeds: number("seeds")?,
+        crashes: number("crashes")?,
+        simulated_seconds: number("simulated_seconds")?,
+    })
+}
+
+/// `N passed, N failed`: a round is one kill or more, and all of a turn have one seed.
+fn kill_figures(line: &str) -> Option<Figures> {
+    let (passed, rest) = line.split_once(" passed, ")?;
+    rest.ends_with("failed").then_some(())?;
+    Some(Figures { seeds: 1, crashes: passed.parse().ok()?, simulated_seconds: 0 })
+}
 
 /// What one harness saw.
 #[derive(Default)]
 struct Seen {
-    turns: u64,
-    crashes: u64,
-    failures: u64,
+    figures: Figures,
     time: Duration,
+    failed_seeds: Vec<u64>,
 }
 
 /// Soaks for `minutes`.
@@ -75,12 +112,12 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn soak(length: Duration) -> Result<u64, String> {
+fn soak(length: Duration) -> Result<usize, String> {
     let environment = Environment::real();
-    let commit = git(&["rev-parse", "HEAD"])?;
-    let clean = git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
-    // The first twelve digits: 48 bits, and room for the turns above them.
-    let first_seed = commit.get(..12).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    let commit = git(&["describe", "--always", "--dirty"])?;
+    // The first eight digits: room above them for the seeds that follow.
+    let digits = git(&["rev-parse", "HEAD"])?;
+    let first_seed = digits.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let first_seed = first_seed.ok_or("the commit has no digits")?;
     for harness in &HARNESSES {
         let (built, output) = shell(harness.build)?;
@@ -90,52 +127,45 @@ fn soak(length: Duration) -> Result<u64, String> {
     }
     let mut seen: [Seen; HARNESSES.len()] = Default::default();
     let began = environment.now();
-    let mut turn = 0;
     while environment.now() - began < length {
         for (harness, seen) in HARNESSES.iter().zip(&mut seen) {
-            take_turn(&environment, harness, seen, first_seed + (turn << 20))?;
+            let turn_began = environment.now();
+            take_turn(harness, seen, first_seed + seen.figures.seeds)?;
+            seen.time += environment.now() - turn_began;
         }
-        turn += 1;
     }
     let mut failures = 0;
-    for (harness, seen) in HARNESSES.iter().zip(&seen) {
-        failures += seen.failures;
+    for (harness, Seen { figures, time, failed_seeds }) in HARNESSES.iter().zip(&seen) {
+        failures += failed_seeds.len();
+        let Figures { seeds, crashes, simulated_seconds } = figures;
         let line = json!({
             "commit": commit,
-            "clean": clean,
-            "wall_ms": environment.wall_ms(),
             "harness": harness.name,
             "first_seed": first_seed,
-            "turns": seen.turns,
-            "crashes": seen.crashes,
-            "seconds": seen.time.as_secs(),
-            "failures": seen.failures,
+            "seeds": seeds,
+            "crashes": crashes,
+            "simulated_seconds": simulated_seconds,
+            "seconds": time.as_secs(),
+            "failures": failed_seeds.len(),
+            "failed_seeds": failed_seeds,
         });
         append(&line.to_string())?;
-        let Seen { crashes, failures, .. } = seen;
-        println!("{}: {crashes} crashes, {failures} failures", harness.name);
+        println!("{}: {crashes} crashes, {} failures", harness.name, failed_seeds.len());
     }
     Ok(failures)
 }
 
-fn take_turn(
-    environment: &Environment,
-    harness: &Harness,
-    seen: &mut Seen,
-    seed: u64,
-) -> Result<(), String> {
+fn take_turn(harness: &Harness, seen: &mut Seen, seed: u64) -> Result<(), String> {
     let command = harness.run.replace("{seed}", &seed.to_string());
-    let began = environment.now();
     let (passed, output) = shell(&command)?;
-    seen.time += environment.now() - began;
-    seen.turns += 1;
-    let counted = output.lines().find_map(|line| {
-        let (before, _) = line.split_once(harness.crashes_before)?;
-        before.rsplit(' ').next()?.parse::<u64>().ok()
-    });
-    seen.crashes += counted.unwrap_or_default();
-    if !passed || counted.is_none() {
-        seen.failures += 1;
+    let figures = output.lines().rev().find_map(harness.figures);
+    let Figures { seeds, crashes, simulated_seconds } = figures.unwrap_or_default();
+    // A turn that told nothing used up its seed all the same.
+    seen.figures.seeds += seeds.max(1);
+    seen.figures.crashes += crashes;
+    seen.figures.simulated_seconds += simulated_seconds;
+    if !passed || figures.is_none() {
+        seen.failed_seeds.push(seed);
         println!("FAILED: {command}\n{output}");
     }
     Ok(())
@@ -164,4 +194,20 @@ fn append(line: &str) -> Result<(), String> {
     let opened = std::fs::OpenOptions::new().create(true).append(true).open(LEDGER);
     let written = opened.and_then(|mut file| writeln!(file, "{line}"));
     written.map_err(|error| format!("{LEDGER}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Figures, conformance_figures, journal_figures, kill_figures};
+
+    #[test]
+    fn what_the_harnesses_print_is_understood() {
+        let journal = journal_figures("40012 crashes of 98 runs, none lost anything: 7 torn tails");
+        assert_eq!(journal, Some(Figures { seeds: 49, crashes: 40012, simulated_seconds: 0 }));
+        let entry = r#"{"commit":"a","seeds":5,"crashes":900,"simulated_seconds":60}"#;
+        let memory = Figures { seeds: 5, crashes: 900, simulated_seconds: 60 };
+        assert_eq!(conformance_figures(entry), Some(memory));
+        assert_eq!(kill_figures("21 passed, 0 failed").map(|figures| figures.crashes), Some(21));
+        assert_eq!(kill_figures("round 3: 7 writes verified"), None);
+    }
 }
