@@ -10,7 +10,7 @@ const HEAD: &str = "\
 Each row is the reference engine with one bug, and a check of the conformance suite that must
 reject it. *Cases* is how many cases of the check passed before one found it. Written by
 
-    cargo run --release -p thermocline-conformance --example planted > docs/reliability/planted.md
+    cargo run -p thermocline-conformance --example planted > docs/reliability/planted.md
 
 and held by `crates/conformance/tests/planted.rs`. The journal's planted bugs are in
 `crates/journal/src/planted.rs` and its tests.
