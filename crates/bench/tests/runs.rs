@@ -42,7 +42,11 @@ fn run(config: &Config) -> Report {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let config = Config { dir: Some(dir.path().to_owned()), ..config.clone() };
     let report = execute(&config, &Maps, &Environment::real(), &NoProgress).expect("a run");
-    assert_eq!(dir.path().read_dir().expect("the directory").count(), 0, "the run left its data behind");
+    assert_eq!(
+        dir.path().read_dir().expect("the directory").count(),
+        0,
+        "the run left its data behind"
+    );
     report
 }
 

@@ -5,6 +5,8 @@ mod compare;
 mod options;
 mod record;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use compare::CompareArgs;
 pub use options::WorkArgs;

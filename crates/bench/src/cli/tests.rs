@@ -1,0 +1,97 @@
+//! The command line is well formed, means what the contract says, and survives being handed on.
+
+use clap::{CommandFactory, Parser};
+
+use super::*;
+use crate::memory::{Budget, PageCache};
+use crate::stores::{Durability, Io};
+use crate::workload::Workload;
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+fn parse(line: &str) -> BenchCommand {
+    let words = std::iter::once("bench").chain(line.split(' '));
+    Program::try_parse_from(words).expect("a command line that is understood").command
+}
+
+fn run_args(line: &str) -> RunArgs {
+    match parse(line) {
+        BenchCommand::Run(args) => *args,
+        other => panic!("not a run: {other:?}"),
+    }
+}
+
+#[test]
+fn the_definitions_are_well_formed() {
+    Program::command().debug_assert();
+}
+
+#[test]
+fn the_contracts_example_is_understood() {
+    let args = run_args(
+        "run --engine f2 --workload ycsb-a --keys 10m --shape 8+100 --memory 10% --theta 0.99 \
+         --threads 2 --seconds 30 --seed 1 --json out.json --html out.html --dir D \
+         --durability synced --page-cache counted --io direct --rate 1000 --interval 0.5",
+    );
+    let config = args.work.config(&args.engine, &args.workload, args.seed).unwrap();
+    assert_eq!((config.engine.as_str(), config.keys, config.threads), ("f2", 10_000_000, 2));
+    assert_eq!(config.memory, Budget::Percent(10.0));
+    assert_eq!(config.durability, Durability::Synced);
+    assert_eq!((config.io, config.page_cache), (Some(Io::Direct), Some(PageCache::Counted)));
+    assert_eq!((config.seconds, config.rate), (Some(30.0), Some(1000.0)));
+    assert!((config.warmup_seconds - 3.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_is_left_out_is_the_workloads_own() {
+    let args = run_args("run --engine memory --workload hashkv-p2 --alpha 100");
+    let config = args.work.config(&args.engine, &args.workload, args.seed).unwrap();
+    assert_eq!(config.shape.to_string(), "24+1000");
+    assert!((config.theta - 0.99).abs() < 1e-12);
+    assert!(config.warmup_seconds.abs() < 1e-12, "a phase that ends by count has no warm-up");
+    let flushed = run_args("run --engine memory --workload load --durability flushed");
+    assert_eq!(flushed.work.durability, Durability::Buffered);
+}
+
+#[test]
+fn options_survive_being_handed_to_a_child() {
+    let line = "run --engine a --workload ycsb-a --keys 5 --shape 9+9 --memory 2.5% --theta 1.2 \
+         --distribution hotspot:10:90 --threads 3 --seconds 1.5 --warmup 0.25 --ops 7 --rate 8.5 \
+         --interval 0.5 --scan-length 9 --dir /d --durability none --io buffered --page-cache free";
+    let args = run_args(line);
+    let again =
+        run_args(&format!("run --engine=a --workload=ycsb-a {}", args.work.words().join(" ")));
+    assert_eq!(format!("{:?}", args.work), format!("{:?}", again.work));
+}
+
+#[test]
+fn a_comparison_takes_lists() {
+    let line = "compare --with rocksdb,fjall --workload ycsb-a,load --workload trace:x --rounds 2";
+    let BenchCommand::Compare(args) = parse(line) else {
+        panic!("not a comparison");
+    };
+    assert_eq!(args.with, ["rocksdb", "fjall"]);
+    assert_eq!(args.workload.len(), 3);
+    assert_eq!(args.workload[2], Workload::Trace("x".to_owned()));
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for line in [
+        "run --engine a",
+        "run --engine a --workload none",
+        "run --engine a --workload ycsb-a --keys 0",
+        "run --engine a --workload ycsb-a --memory lots",
+        "run --engine a --workload ycsb-a --theta 1 --alpha 2",
+        "run --engine a --workload ycsb-a --durability maybe",
+        "compare --workload ycsb-a --rounds 0",
+        "compare",
+    ] {
+        let words = std::iter::once("bench").chain(line.split(' '));
+        assert!(Program::try_parse_from(words).is_err(), "{line}");
+    }
+}
