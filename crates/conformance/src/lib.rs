@@ -37,7 +37,7 @@
 //! `THERMOCLINE_SEED` and `THERMOCLINE_CASES` choose the first seed and how many cases each check
 //! runs; a failure prints the command that shows it again.
 //!
-//! The suite is itself tested: [`reference`] is a small correct engine that passes, and the engines
+//! The suite is itself tested: [`mod@reference`] is a small correct engine that passes, and the engines
 //! of [`broken`], each with one planted bug, must fail.
 
 pub mod broken;

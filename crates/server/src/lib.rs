@@ -8,9 +8,9 @@
 //!              replies
 //! ```
 //!
-//! To follow a command, start at [`event_loop::EventLoop::run`], then
-//! [`connection::Connection::serve`], then [`commands::dispatch`]. What differs from Redis is told in `docs/redis.md`, how values are
-//! stored in `docs/formats/redis-value.md`.
+//! To follow a command, start at `event_loop::EventLoop::run`, then
+//! `connection::Connection::serve`, then `commands::dispatch`. What differs from Redis is told in
+//! `docs/redis.md`, how values are stored in `docs/formats/redis-value.md`.
 //!
 //! # Invariants
 //! - I1. A reply leaves only when everything it tells of is as durable as the server was told to

@@ -3,6 +3,7 @@
 # Installs what is missing into ./.tools, starts a server on a free port in a directory of its own,
 # ends only what it started, and prints `N passed, N failed` last.
 #
+# BINARY=path is the `thermocline` to test; without it the release build's is, which is built first.
 # SERVE='command' serves something else than the built binary: it gets DIR and ADDRESS behind it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -52,8 +53,11 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 if [ -n "${SERVE:-}" ]; then
   $SERVE "$work/data" "127.0.0.1:$port" >"$work/log" 2>&1 &
 else
-  [ -x "$root/target/release/thermocline" ] || (cd "$root" && cargo build -q --release -p thermocline-cli)
-  "$root/target/release/thermocline" serve --dir "$work/data" --port "$port" >"$work/log" 2>&1 &
+  if [ -z "${BINARY:-}" ]; then
+    (cd "$root" && cargo build -q --release --locked -p thermocline-cli)
+    BINARY="$root/target/release/thermocline"
+  fi
+  "$BINARY" serve --dir "$work/data" --port "$port" >"$work/log" 2>&1 &
 fi
 server=$!
 for _ in $(seq 100); do redis-cli -p "$port" ping >/dev/null 2>&1 && break; sleep 0.1; done

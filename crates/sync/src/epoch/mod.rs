@@ -52,12 +52,12 @@
 //! The global epoch only grows. A slot holds [`slots::FREE`], [`slots::IDLE`] or the epoch in which
 //! its owner is protected, and one bit, *awaited*.
 //!
-//! 1. *Protect*: read the global epoch, store it in the slot, fence [F1].
+//! 1. *Protect*: read the global epoch, store it in the slot, fence (F1).
 //! 2. *Refresh*: read the global epoch; if it differs from the slot's, swap it in. *Release*: swap
 //!    in idle or free. Whoever swaps out an awaited bit drains.
 //! 3. *Bump*: add one to the global epoch; put (the epoch before, action) into the drain list;
 //!    drain.
-//! 4. *Drain*: read the global epoch, fence [F2], read all slots. The *horizon* is the smallest
+//! 4. *Drain*: read the global epoch, fence (F2), read all slots. The *horizon* is the smallest
 //!    epoch among them and the global one. Take out and run every action below the horizon. If
 //!    actions are left and a slot is at the horizon, that slot's owner blocks them: set its awaited
 //!    bit, or start again if it has moved meanwhile.
