@@ -109,11 +109,11 @@ redis_py_tests() {
       tests/test_commands.py tests/test_pipeline.py tests/test_encoding.py) >"$out" 2>&1 || true
   grep -E '^(FAILED|ERROR)' "$out" >&2 || true
   local ok bad
-  ok=$(tail -3 "$out" | grep -oE '[0-9]+ passed' | grep -oE '[0-9]+' || echo 0)
-  bad=$(tail -3 "$out" | grep -oE '[0-9]+ (failed|errors?)' | grep -oE '[0-9]+' | awk "{ n += \$1 } END { print n + 0 }")
+  ok=$(tail -3 "$out" | awk '{ for (i = 2; i <= NF; i++) if ($i ~ /^passed/) n += $(i - 1) } END { print n + 0 }')
+  bad=$(tail -3 "$out" | awk '{ for (i = 2; i <= NF; i++) if ($i ~ /^(failed|errors?)/) n += $(i - 1) } END { print n + 0 }')
   tail -1 "$out" >&2
   if [ "$ok" = 0 ]; then tail -20 "$out" >&2; bad=1; fi
-  count "$ok" "${bad:-0}"
+  count "$ok" "$bad"
 }
 redis_py_tests 2
 redis_py_tests 3
