@@ -118,7 +118,10 @@ pub trait Engine: Send + Sync {
     /// forget it.
     fn persisted(&self) -> SeqNo;
 
-    /// Figures about itself.
+    /// Live keys, if the engine counts them, at the cost of a few loads.
+    fn live_keys(&self) -> Option<u64>;
+
+    /// Figures about itself. May visit all that is in memory, so it is not for a hot path.
     fn stats(&self) -> Stats;
 
     /// Stops its background work and releases its files, without flushing. Later calls get

@@ -123,6 +123,10 @@ impl Engine for Store {
         self.shared.persisted()
     }
 
+    fn live_keys(&self) -> Option<u64> {
+        Some(self.shared.map.tally.keys())
+    }
+
     fn stats(&self) -> Stats {
         self.shared.stats()
     }

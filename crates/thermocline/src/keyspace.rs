@@ -159,7 +159,12 @@ impl Keyspace {
         self.inner.clear(&self.slot)
     }
 
-    /// Figures of this keyspace's engine.
+    /// Live keys, if the engine counts them; cheap.
+    pub fn live_keys(&self) -> Result<Option<u64>> {
+        Ok(self.slot.current()?.engine.live_keys())
+    }
+
+    /// Figures of this keyspace's engine. May visit all that it has in memory.
     pub fn stats(&self) -> Result<engine::Stats> {
         Ok(self.slot.current()?.engine.stats())
     }

@@ -277,6 +277,10 @@ impl Engine for Broken {
         }
     }
 
+    fn live_keys(&self) -> Option<u64> {
+        self.inner.live_keys()
+    }
+
     fn stats(&self) -> Stats {
         self.inner.stats()
     }

@@ -192,10 +192,13 @@ impl Engine for Reference {
         SeqNo::new(self.persisted.load(SeqCst))
     }
 
+    fn live_keys(&self) -> Option<u64> {
+        Some(self.versions.read().live(u64::MAX).count() as u64)
+    }
+
     fn stats(&self) -> Stats {
-        let live = self.versions.read().live(u64::MAX).count() as u64;
         Stats {
-            live_keys: Some(live),
+            live_keys: self.live_keys(),
             memory_bytes: self.host.memory.used(),
             disk_bytes: self.committed.lock().bytes,
             ..Stats::default()

@@ -141,7 +141,7 @@ impl Store for Database {
 
     fn key_count(&self, db: DbIndex) -> Result<u64, StoreError> {
         let Some(keyspace) = self.existing(db) else { return Ok(0) };
-        if let Some(count) = keyspace.stats()?.live_keys {
+        if let Some(count) = keyspace.live_keys()? {
             return Ok(count);
         }
         let mut count = 0;
