@@ -75,7 +75,10 @@ pub fn check_on(device: Arc<dyn Device>, place: &str) -> Result<Report> {
 
 fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
     let found = journal::check(&**device, JOURNAL_DIR)?;
-    report.checked.push(format!("journal: {found:?}"));
+    let records: u64 = found.segments.iter().map(|segment| segment.records).sum();
+    let bytes: u64 = found.segments.iter().map(|segment| segment.bytes).sum();
+    let count = found.segments.len();
+    report.checked.push(format!("journal: {records} records, {bytes} bytes, {count} segments"));
     report.damage.extend(found.damage);
     Ok(())
 }
@@ -86,7 +89,10 @@ fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) 
         EngineKind::Memory => memory::check(&*device.subdevice(&dir)?)?,
         engine => return Err(Error::NotBuilt { engine }),
     };
-    report.checked.push(format!("keyspace {}: {found:?}", entry.name));
+    report.checked.push(format!(
+        "keyspace {}: {} pairs in its own files, {} bytes, every write up to {}",
+        entry.name, found.pairs, found.pair_bytes, found.persisted
+    ));
     report.damage.extend(
         found
             .damage

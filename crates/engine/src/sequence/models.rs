@@ -1,0 +1,103 @@
+//! Models of the sequence under shuttle: very many random schedules of a few threads.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-engine --release --lib models --target-dir target/shuttle
+//! ```
+//!
+//! Shuttle runs are sequentially consistent, and so are all of the sequence's accesses: there is no
+//! weaker order here for loom to find. The ring is four slots long, so that it wraps and fills.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use codec::SeqNo;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use shuttle::thread::spawn;
+use shuttle::{Config, Runner};
+
+use super::Sequence;
+
+const SCHEDULES: usize = 20_000;
+const PCT_DEPTH: usize = 3;
+const WRITERS: u64 = 2;
+const WRITES: u64 = 3;
+
+fn check(name: &str, model: fn()) {
+    let seed = RandomState::new().hash_one(name);
+    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
+    let config = || {
+        let mut config = Config::new();
+        config.silence_warnings = true;
+        config
+    };
+    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(model);
+    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(model);
+}
+
+struct Shared {
+    sequence: Arc<Sequence>,
+    /// By number: whether the write was applied.
+    applied: Vec<AtomicBool>,
+    acknowledged: AtomicU64,
+    /// The number of the pin that is held; zero while none is for sure.
+    held: AtomicU64,
+}
+
+/// Writers finish in any order beside one who takes pins and one who asks for the horizon.
+fn pins_beside_writers() {
+    let count = WRITERS * WRITES;
+    let shared = Arc::new(Shared {
+        sequence: Arc::new(Sequence::new()),
+        applied: (0..=count).map(|_| AtomicBool::new(false)).collect(),
+        acknowledged: AtomicU64::new(0),
+        held: AtomicU64::new(0),
+    });
+    let mut threads: Vec<_> = (0..WRITERS)
+        .map(|_| {
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                for _ in 0..WRITES {
+                    let ticket = shared.sequence.begin();
+                    let number = ticket.seqno().get();
+                    shared.applied[number as usize].store(true, SeqCst);
+                    drop(ticket);
+                    shared.acknowledged.fetch_max(number, SeqCst);
+                }
+            })
+        })
+        .collect();
+    let pinner = Arc::clone(&shared);
+    threads.push(spawn(move || {
+        for _ in 0..2 {
+            let before = pinner.acknowledged.load(SeqCst);
+            let pin = pinner.sequence.pin();
+            let number = pin.seqno().get();
+            assert!(number >= before, "I1: pin {number} misses {before}");
+            let applied = |at: u64| pinner.applied[at as usize].load(SeqCst);
+            assert!((1..=number).all(applied), "I2: below pin {number} not all is applied");
+            pinner.held.store(number, SeqCst);
+            assert!(pinner.sequence.horizon().get() <= number, "I3: the pin itself");
+            pinner.held.store(0, SeqCst);
+        }
+    }));
+    let asker = Arc::clone(&shared);
+    threads.push(spawn(move || {
+        for _ in 0..2 {
+            let horizon = asker.sequence.horizon().get();
+            // Held now, so it was held when the horizon was told, or was taken later.
+            let held = asker.held.load(SeqCst);
+            assert!(held == 0 || horizon <= held, "I3: horizon {horizon}, pin {held}");
+        }
+    }));
+    for thread in threads {
+        thread.join().expect("a model thread fails by panicking");
+    }
+    assert_eq!(shared.sequence.visible(), SeqNo::new(count), "a finish was missed");
+    assert_eq!(shared.sequence.oldest_pin(), None);
+}
+
+#[test]
+fn pins_and_horizons_hold_on_every_schedule_tried() {
+    check("pins_beside_writers", pins_beside_writers);
+}
