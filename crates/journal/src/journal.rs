@@ -57,6 +57,9 @@ pub(crate) struct State {
     pub(crate) memory: Vec<u8>,
     /// The newest segment that exists.
     pub(crate) file: Arc<dyn File>,
+    /// Its index. While the group that begins the next one is being written, `opens` is taken and
+    /// `segments` names a file that is not there yet: this alone says which is.
+    pub(crate) existing: u64,
     /// Where the last write to `file` ended.
     pub(crate) written_end: u64,
     /// The active group's segment is synced below this.

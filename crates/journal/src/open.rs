@@ -95,6 +95,7 @@ impl State {
             opens: None,
             memory: Vec::new(),
             file,
+            existing: segments.last().map_or(0, |newest| newest.header.index),
             id: segments.last().map_or(0, |newest| newest.header.journal),
             segments: lengths(&segments, recovery.last, active.start()),
             active,

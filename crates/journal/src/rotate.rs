@@ -99,6 +99,7 @@ impl Journal {
     /// Makes known that a group was written to `file`.
     pub(crate) fn publish_written(&self, state: &mut State, taken: Taken, file: Arc<dyn File>) {
         if let Some(segment) = &taken.opens {
+            state.existing = segment.header.index;
             state.publish_synced(segment.header.previous_last, state.flushed_records);
         }
         state.file = file;

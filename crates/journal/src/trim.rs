@@ -53,8 +53,7 @@ impl Journal {
     fn oldest_useless(&self, persisted: SeqNo) -> Result<Option<u64>> {
         let state = self.state.lock();
         state.check_open()?;
-        let existing = state.segments.len() - usize::from(state.opens.is_some());
         let oldest = state.segments.front().filter(|oldest| oldest.last <= persisted);
-        Ok(oldest.filter(|_| existing > 1).map(|oldest| oldest.index))
+        Ok(oldest.map(|oldest| oldest.index).filter(|index| *index < state.existing))
     }
 }

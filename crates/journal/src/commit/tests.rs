@@ -12,21 +12,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use codec::SeqNo;
-use device::{Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
+use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
 use environment::Environment;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread::spawn;
 use shuttle::{Config, Runner};
 
 use crate::planted::{self, Bug};
-use crate::{Durability, Error, Journal, Options, read};
+use crate::{Durability, Error, Journal, Options, check, read};
 
 const DIR: &str = "journal";
 const SCHEDULES: usize = 5_000;
 /// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
 const PCT_DEPTH: usize = 3;
 
-fn check(name: &str, model: fn()) {
+fn model(name: &str, body: fn()) {
     let seed = RandomState::new().hash_one(name);
     println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
     let config = || {
@@ -34,13 +34,13 @@ fn check(name: &str, model: fn()) {
         config.silence_warnings = true;
         config
     };
-    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(model);
-    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(model);
+    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(body);
+    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(body);
 }
 
-fn must_be_found(bug: Bug, model: fn()) {
+fn must_be_found(bug: Bug, body: fn()) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        planted::with(Some(bug), || check(&format!("{bug:?}"), model));
+        planted::with(Some(bug), || model(&format!("{bug:?}"), body));
     }));
     assert!(outcome.is_err(), "{bug:?} was not found");
 }
@@ -142,6 +142,23 @@ fn rotating() {
     assert!(setup.journal.synced() > SeqNo::ZERO);
 }
 
+/// Segments of one or two records are trimmed away while the next is being created: one that is
+/// there remains always, and says how far the journal went.
+fn trimming() {
+    let setup = Setup::new(600);
+    let (journal, disk) = (setup.journal.clone(), setup.disk.clone());
+    let trimmer = spawn(move || {
+        for _ in 0..4 {
+            let persisted = journal.flushed();
+            journal.trim(persisted).expect("the disk works");
+            let names = disk.list(DIR).expect("the directory is there");
+            let whole = names.iter().filter(|entry| entry.name.ends_with(".journal"));
+            assert!(whole.count() > 0, "no segment is left of a journal that holds {persisted}");
+        }
+    });
+    join([setup.writer(&[Flushed; 6]), trimmer]);
+}
+
 /// Who waits for a sync may be satisfied by a segment's end meanwhile, and another not.
 fn overtaken() {
     let setup = Setup::new(1 << 10);
@@ -169,27 +186,32 @@ fn closing() {
 
 #[test]
 fn all_who_wait_for_a_sync_get_it() {
-    check("synced", synced);
+    model("synced", synced);
 }
 
 #[test]
 fn segments_are_begun_between_waiters() {
-    check("rotating", rotating);
+    model("rotating", rotating);
+}
+
+#[test]
+fn the_newest_segment_that_exists_is_never_trimmed() {
+    model("trimming", trimming);
 }
 
 #[test]
 fn one_who_is_overtaken_leaves_nobody_behind() {
-    check("overtaken", overtaken);
+    model("overtaken", overtaken);
 }
 
 #[test]
 fn a_failure_reaches_everybody() {
-    check("failing", failing);
+    model("failing", failing);
 }
 
 #[test]
 fn closing_takes_in_all_that_was_accepted() {
-    check("closing", closing);
+    model("closing", closing);
 }
 
 #[test]
