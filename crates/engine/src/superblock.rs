@@ -68,12 +68,16 @@ impl Superblock {
     /// # Panics
     /// If the payload is longer than [`Self::PAYLOAD_BYTES_MAX`].
     pub fn create(device: &dyn Device, name: &str, kind: [u8; 8], payload: &[u8]) -> Result<Self> {
+        Self::replace(device, name, kind, Slot { generation: 1, payload: payload.to_vec() })
+    }
+
+    /// Puts a new file in the place of the old, durable on return.
+    fn replace(device: &dyn Device, name: &str, kind: [u8; 8], current: Slot) -> Result<Self> {
         let temporary = format!("{name}{NEW_SUFFIX}");
         if device.exists(&temporary)? {
             device.remove(&temporary)?;
         }
-        let current = Slot { generation: 1, payload: payload.to_vec() };
-        let older = Slot { generation: 0, ..current.clone() };
+        let older = Slot { generation: current.generation - 1, ..current.clone() };
         let mut bytes = device::Buffer::zeroed(FILE_BYTES);
         bytes[..FileHeader::LEN].copy_from_slice(&FORMAT.header(0).encode());
         for slot in [older, current] {
@@ -104,6 +108,17 @@ impl Superblock {
         file.read_at(0, &mut bytes)?;
         let current = decode(&bytes, kind).map_err(|damage| damage.at(name, 0))?;
         Ok(Self { file, kind, current })
+    }
+
+    /// Makes what opening read durable, whatever became of the commit that wrote it: a process that
+    /// was killed before its sync, or whose sync failed, leaves a slot that only the page cache
+    /// holds. Whoever acts upon the payload (removes what it replaces, lets the journal go) settles
+    /// it first. By a new file, since nothing that was said of the old one's syncs can be trusted.
+    ///
+    /// # Errors
+    /// The storage's; nothing must be done upon the payload then.
+    pub fn settle(self, device: &dyn Device, name: &str) -> Result<Self> {
+        Self::replace(device, name, self.kind, self.current)
     }
 
     /// What was committed last.

@@ -3,7 +3,7 @@
 //! 1. An empty directory gets a superblock that names no snapshot.
 //! 2. The superblock is read; the snapshot that it names is read whole into leaves, every checksum
 //!    verified. Nothing was changed so far, and nothing is if any of it is damaged.
-//! 3. Snapshot files that the superblock does not name are what a crash left of a flush; they go.
+//! 3. The superblock is settled: it may be in the page cache alone. Snapshot files that the superblock does not name are what a crash left of a flush; they go.
 //! 4. Background pruning begins. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
@@ -47,6 +47,7 @@ impl Store {
             let loaded = Delta { keys: totals.pairs as i64, bytes: totals.pair_bytes as i64 };
             tally.add(0, loaded, standing.persisted.get());
         }
+        let superblock = superblock.settle(device, SUPERBLOCK)?;
         let current = standing.snapshot.map(|summary| summary.identity.number);
         for number in numbers.iter().filter(|number| Some(**number) != current) {
             device.remove(&format::file_name(*number))?;

@@ -46,6 +46,10 @@ impl Shared {
     /// How much more memory `op` takes, about, now that it has been looked up.
     fn growth(&self, op: &Op<'_>) -> u64 {
         let Op::Put { key, value } = op else { return 0 };
+        // A pin may hold the old value back, so that the new one takes its whole room.
+        if self.host.sequence.oldest_pin().is_some() {
+            return growth_at_most(op);
+        }
         let old_len = self.map.read(key, |leaf| {
             leaf.find(key).ok().and_then(|index| leaf.newest(index)).map(|old| old.bytes().len())
         });

@@ -75,6 +75,27 @@ fn a_power_cut_leaves_none_the_old_or_the_new() {
     }
 }
 
+/// The sync of a commit fails, and the process is started anew. What it then reads, the disk may not
+/// have; once it has settled it, every power cut finds it.
+#[test]
+fn what_was_settled_survives_the_failed_sync_before_it() {
+    for seed in 0..40 {
+        let disk = SimulatedDisk::new(seed, Faults::none());
+        let mut superblock = Superblock::create(&*disk, NAME, KIND, b"old").unwrap();
+        disk.set_faults(Faults { sync_error_ppm: 1_000_000, ..Faults::none() });
+        superblock.commit(b"new").unwrap_err();
+        drop(superblock);
+        disk.set_faults(Faults::none());
+        let reopened = Superblock::open(&*disk, NAME, KIND).unwrap();
+        let read = reopened.payload().to_vec();
+        reopened.settle(&*disk, NAME).unwrap();
+        for image in 0..20 {
+            let found = Superblock::open(&*disk.crash(image), NAME, KIND).unwrap();
+            assert_eq!(found.payload(), read, "seed {seed}, image {image}");
+        }
+    }
+}
+
 #[test]
 fn every_flipped_bit_is_noticed_where_it_is() {
     let device = device::memory();
