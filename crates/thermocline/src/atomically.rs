@@ -57,7 +57,10 @@ impl Db {
     ) -> Result<T> {
         let inner = &*self.inner;
         inner.check_open()?;
-        for (_, key) in keys {
+        for (space, key) in keys {
+            if !Arc::ptr_eq(&space.inner, &self.inner) {
+                return Err(Error::NoKeyspace { name: space.name().to_owned() });
+            }
             engine::check_key(key)?;
         }
         let held = inner.locks.many(keys.iter().map(|(space, key)| (space.slot.lock_id, *key)));

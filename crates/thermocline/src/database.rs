@@ -147,6 +147,9 @@ impl Db {
 
 impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
+        // To the end, so that no keyspace is made, dropped or copied beside it, nor the catalog
+        // replaced once somebody else may have opened the directory.
+        let _catalog = self.catalog.lock();
         // Key locks, so that no write is between its journaling and its application.
         let held = self.locks.all();
         if self.closed.swap(true, Relaxed) {
@@ -158,8 +161,12 @@ impl Inner {
         for slot in slots.values() {
             let generation = slot.last_generation();
             // What no journal holds is lost unless the engine's own files have it.
-            if !generation.journaled && self.failure.get().is_none() {
-                outcome = outcome.and(generation.engine.flush().map_err(Error::from));
+            if !generation.journaled {
+                let flushed = match self.failure.get() {
+                    Some(failure) => Err(failure.clone()),
+                    None => generation.engine.flush().map_err(Error::from),
+                };
+                outcome = outcome.and(flushed);
             }
             outcome = outcome.and(generation.engine.close().map_err(Error::from));
         }

@@ -15,7 +15,7 @@ use crate::slot::Generation;
 /// and no part of one that was not finished. While it lives it holds back old versions.
 #[derive(Debug)]
 pub struct Snapshot {
-    _inner: Arc<Opened>,
+    inner: Arc<Opened>,
     pin: Arc<Pin>,
     /// By the slot's lock id, which is a keyspace's for life.
     generations: Vec<(u32, Arc<Generation>)>,
@@ -43,7 +43,7 @@ impl Db {
             slots.values().map(|slot| (slot.lock_id, slot.last_generation())).collect();
         let pin = self.inner.sequence.pin();
         drop(slots);
-        Ok(Snapshot { _inner: Arc::clone(&self.inner), pin, generations })
+        Ok(Snapshot { inner: Arc::clone(&self.inner), pin, generations })
     }
 }
 
@@ -57,6 +57,9 @@ impl Snapshot {
         let lock_id = keyspace.slot.lock_id;
         let found = self.generations.iter().find(|(id, _)| *id == lock_id);
         let missing = || Error::NoKeyspace { name: keyspace.name().to_owned() };
+        if !Arc::ptr_eq(&keyspace.inner, &self.inner) {
+            return Err(missing());
+        }
         found.map(|(_, generation)| generation).ok_or_else(missing)
     }
 

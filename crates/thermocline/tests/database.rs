@@ -154,6 +154,23 @@ fn a_database_whose_last_keyspace_is_dropped_opens_again() {
 }
 
 #[test]
+fn another_databases_keyspace_is_refused() {
+    let (dir, other_dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (db, other) = (open(&dir), open(&other_dir));
+    let space = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let foreign = other.keyspace("b", KeyspaceOptions::default()).unwrap();
+    foreign.put(b"k", b"v").unwrap();
+    let refused = Err(Error::NoKeyspace { name: "b".to_owned() });
+    let keys: &[(&thermocline::Keyspace, &[u8])] = &[(&space, b"k"), (&foreign, b"k")];
+    assert_eq!(db.atomically(keys, |section| section.put(1, b"w".to_vec())), refused);
+    assert_eq!(db.snapshot().unwrap().get(&foreign, b"k").map(drop), refused);
+    let mut batch = Batch::new();
+    batch.put(&foreign, b"k", b"w");
+    assert_eq!(db.write(&batch).map(drop), refused);
+    assert_eq!(foreign.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
 fn a_second_opener_is_refused() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
