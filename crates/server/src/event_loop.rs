@@ -225,7 +225,8 @@ impl EventLoop {
                     if let Some(Some(connection)) = self.connections.get_mut(token)
                         && connection.session.client.id == id
                     {
-                        connection.session.closing = true;
+                        // At once: a client that does not read would keep what it was sent.
+                        connection.is_gone = true;
                         self.list(token, listed);
                     }
                 }
