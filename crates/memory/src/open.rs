@@ -28,7 +28,7 @@ const PRUNED_PER_ROUND: usize = 4096;
 
 impl Store {
     /// Opens the store in the host's directory, and makes it if there is none. Reads the snapshot
-    /// whole: about a second for each gigabyte. Memory above the budget is not refused here.
+    /// whole. Memory above the budget is not refused here.
     ///
     /// # Errors
     /// [`engine::Error::Corruption`] if anything is not what was written; then no file is changed.
