@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes that clients hold, against the most they may.
 ///
-/// Buffers are charged after they grew, so that the budget is passed by at most one piece of input
-/// and one reply per thread.
+/// Buffers are charged after they grew: input by the piece, a reply of many values by steps while
+/// it is made. So the budget is passed by at most one request and one value per thread.
 #[derive(Debug)]
 pub(crate) struct ClientMemory {
     used: AtomicUsize,

@@ -7,11 +7,13 @@ mod output;
 mod serve;
 
 use std::io::{self, Read as _};
+use std::net::Shutdown;
 
 use environment::Monotonic;
 use mio::net::TcpStream;
 
 use crate::client_memory::ClientMemory;
+use crate::commands::transactions::forget_transaction;
 use crate::gate::Pass;
 use crate::protocol::Parser;
 use crate::session::Session;
@@ -21,6 +23,8 @@ use output::Output;
 
 /// Memory that a connection keeps for its next request, in bytes; more is given back.
 const KEPT_BYTES: usize = 16 << 10;
+/// Ticks of the event loop that a closing connection may go without progress: five seconds.
+const CLOSING_TICKS_MAX: u32 = 10;
 
 /// A connection. It belongs to one event loop.
 #[derive(Debug)]
@@ -36,6 +40,11 @@ pub(crate) struct Connection {
     pub(crate) last_active: Monotonic,
     /// The peer is gone, or must go: nothing can be sent any more.
     pub(crate) is_gone: bool,
+    /// It was refused, and what its client still sends is read and thrown away: closing a socket
+    /// with unread bytes would take the error back that the client has not seen yet.
+    drains: bool,
+    /// Ticks that it has been closing without sending anything.
+    closing_ticks: u32,
     /// The peer has closed its end: read on until nothing is left, since no event will tell.
     pub(crate) is_ending: bool,
     /// It is among those that this turn serves.
@@ -65,6 +74,8 @@ impl Connection {
             charged: 0,
             last_active: now,
             is_gone: false,
+            drains: false,
+            closing_ticks: 0,
             is_ending: false,
             is_listed: false,
         }
@@ -78,7 +89,7 @@ impl Connection {
     /// Reads one piece of input and executes the commands in it. Their replies wait in the output.
     /// Whether there may be more to read at once.
     pub(crate) fn serve(&mut self, worker: &mut Worker<'_>) -> bool {
-        if self.session.closing || self.is_gone {
+        if self.session.closing && !self.drains || self.is_gone {
             return false;
         }
         let len = match self.stream.read(worker.piece) {
@@ -95,9 +106,13 @@ impl Connection {
             }
         };
         worker.tally.input_bytes += len as u64;
+        if self.drains {
+            return len == worker.piece.len() || self.is_ending;
+        }
         self.last_active = worker.now;
         self.execute(len, worker);
         self.charge(&worker.shared.client_memory);
+        self.evict_if_too_large(worker.shared);
         len == worker.piece.len() || self.is_ending
     }
 
@@ -113,18 +128,68 @@ impl Connection {
 
     /// Sends what the socket takes; the durability of all promises has been reached.
     pub(crate) fn flush(&mut self, shared: &Shared, tally: &mut Tally) {
+        self.send(tally);
+        self.charge(&shared.client_memory);
+        self.evict_if_too_large(shared);
+        if self.drains {
+            // It may have been told so just now.
+            self.send(tally);
+        }
+    }
+
+    fn send(&mut self, tally: &mut Tally) {
         if !self.is_gone && self.has_output() {
             match self.output.send(&mut self.stream) {
-                Ok(len) => tally.output_bytes += len as u64,
+                Ok(len) => {
+                    tally.output_bytes += len as u64;
+                    self.closing_ticks = 0;
+                }
                 Err(_) => self.is_gone = true,
             }
+            if self.drains && self.output.is_sent() {
+                // The client is told that nothing more comes. If that fails it is gone.
+                let _ = self.stream.shutdown(Shutdown::Write);
+            }
         }
-        self.charge(&shared.client_memory);
+    }
+
+    /// Ends the connection if the clients' memory is used up and it holds more than its part of it.
+    /// Of clients that together hold too much at least one holds more than its part, so asking all
+    /// of them makes room.
+    pub(crate) fn evict_if_too_large(&mut self, shared: &Shared) {
+        let memory = &shared.client_memory;
+        if self.is_gone || !memory.is_exhausted() {
+            return;
+        }
+        let part = memory.limit() / shared.clients.count().max(1);
+        if self.charged <= part.max(KEPT_BYTES) {
+            return;
+        }
+        if !self.session.closing {
+            shared.stats.evicted.add(1);
+        }
+        if self.session.closing || self.output.unsent_bytes() > KEPT_BYTES {
+            self.is_gone = true;
+            return;
+        }
+        // It is what the client sent that takes the memory, so there is room to tell it.
+        self.refuse_for_memory(memory);
+        forget_transaction(shared, &mut self.session);
+        self.charge(memory);
     }
 
     /// Whether it is to be dropped now.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_gone || self.session.closing && self.output.is_sent()
+        self.is_gone || self.session.closing && self.output.is_sent() && !self.drains
+    }
+
+    /// Counts a tick of the event loop; whether the connection has been closing for too many of
+    /// them because its peer neither reads nor closes.
+    pub(crate) fn tick_closing(&mut self) -> bool {
+        if self.session.closing {
+            self.closing_ticks += 1;
+        }
+        self.closing_ticks > CLOSING_TICKS_MAX
     }
 
     /// Charges the clients' memory for what the connection holds now.
@@ -142,7 +207,7 @@ impl Connection {
 
     /// Gives everything back to the server; the last thing done with a connection.
     pub(crate) fn release(&mut self, shared: &Shared) {
-        crate::commands::transactions::forget_watches(shared, &mut self.session);
+        forget_transaction(shared, &mut self.session);
         shared.client_memory.recharge(&mut self.charged, 0);
         shared.clients.remove(self.session.client.id);
     }

@@ -6,7 +6,8 @@
 //! 3. Leave the gate, and wait *once* until the last write is as durable as asked. If that fails,
 //!    every reply of this turn that promised a write becomes an error.
 //! 4. Send the replies.
-//! 5. Now and then, disconnect who is idle or does not authenticate.
+//! 5. Now and then, disconnect who is idle, does not authenticate, does not take the last replies
+//!    before the end, or holds too much of the clients' memory.
 //!
 //! # Invariants
 //! I1. No reply leaves before step 3: neither the acknowledgement of a write, nor a value that
@@ -275,16 +276,22 @@ impl EventLoop {
         }
         let idle_s = self.shared.settings.idle_timeout_s.load(Relaxed);
         let auth_deadline = self.shared.options.auth_deadline;
+        let (shared, tally) = (&self.shared, &mut self.tally);
         let overdue: Vec<usize> = (0..self.connections.len())
             .filter(|&token| {
-                self.connections[token].as_ref().is_some_and(|connection| {
+                self.connections[token].as_mut().is_some_and(|connection| {
+                    if shared.client_memory.is_exhausted() {
+                        // What waits was settled: every turn ends so.
+                        connection.flush(shared, tally);
+                    }
+                    let is_over = connection.is_over() || connection.tick_closing();
                     let session = &connection.session;
                     session.client.last_active.store(connection.last_active.as_nanos(), Relaxed);
                     let is_idle =
                         idle_s > 0 && now - connection.last_active >= Duration::from_secs(idle_s);
                     let is_stranger =
                         !session.authenticated && now - session.client.since >= auth_deadline;
-                    is_idle || is_stranger
+                    is_over || is_idle || is_stranger
                 })
             })
             .collect();

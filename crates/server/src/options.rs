@@ -28,13 +28,15 @@ pub struct Options {
     pub idle_timeout_s: u64,
     /// How long a client may take to authenticate, where a password is set. Default 10 s.
     pub auth_deadline: Duration,
-    /// Largest argument, and so the largest value, in bytes. Default 64 MiB.
+    /// Largest argument, and so the largest value, in bytes. Default 64 MiB; three quarters of
+    /// [`Options::client_memory_bytes`] where that is less.
     pub value_bytes_max: usize,
     /// Output that one client may leave unread, in bytes, before it is disconnected. Default
     /// 256 MiB.
     pub output_bytes_max: usize,
     /// Memory that all clients together may take for what they send and have not read, in bytes.
-    /// Default 1 GiB. Above it, new clients and commands are refused.
+    /// Default 1 GiB. Above it, new clients and commands are refused, and clients that hold more
+    /// than an equal part of it are disconnected.
     pub client_memory_bytes: usize,
 }
 
@@ -59,6 +61,8 @@ impl Default for Options {
 
 /// Most arguments in one command.
 pub(crate) const ARGS_MAX: usize = 1 << 20;
+/// Most keys that one client watches: WATCH and EXEC look at each while everybody else waits.
+pub(crate) const WATCHED_KEYS_MAX: usize = 16_384;
 
 /// Text that is shown to nobody.
 #[derive(Clone, PartialEq, Eq)]

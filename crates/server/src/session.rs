@@ -1,5 +1,6 @@
 //! What a connection remembers between commands.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,7 +34,7 @@ pub(crate) struct Session {
     pub(crate) reply_mode: ReplyMode,
     /// The commands since MULTI.
     pub(crate) queue: Option<Queue>,
-    pub(crate) watched: Vec<(DbIndex, Vec<u8>)>,
+    pub(crate) watched: Watched,
     pub(crate) changed: Changed,
     /// Close once the replies so far are out.
     pub(crate) closing: bool,
@@ -52,7 +53,7 @@ impl Session {
             authenticated,
             reply_mode: ReplyMode::On,
             queue: None,
-            watched: Vec::new(),
+            watched: Watched::default(),
             changed: Changed::default(),
             closing: false,
             last_command: u16::MAX,
@@ -77,8 +78,45 @@ impl Session {
 
     /// Bytes of memory that queued commands and watched keys take.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let watched = self.watched.iter().map(|(_, key)| key.capacity() + 64).sum::<usize>();
-        watched + self.queue.as_ref().map_or(0, |queue| queue.memory_bytes)
+        self.watched.memory_bytes + self.queue.as_ref().map_or(0, |queue| queue.memory_bytes)
+    }
+}
+
+/// The keys that a connection watches.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    places: HashSet<(DbIndex, Vec<u8>)>,
+    memory_bytes: usize,
+}
+
+impl Watched {
+    /// What a watched key takes beside its bytes, here and in [`crate::watch::Watches`], about.
+    const OVERHEAD_BYTES: usize = 192;
+
+    /// Adds a key; whether it was not there.
+    pub(crate) fn insert(&mut self, db: DbIndex, key: &[u8]) -> bool {
+        let is_new = self.places.insert((db, key.to_vec()));
+        if is_new {
+            // The key is kept twice.
+            self.memory_bytes += 2 * key.len() + Self::OVERHEAD_BYTES;
+        }
+        is_new
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The keys.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &(DbIndex, Vec<u8>)> {
+        self.places.iter()
+    }
+
+    /// Takes all of them out.
+    pub(crate) fn take(&mut self) -> HashSet<(DbIndex, Vec<u8>)> {
+        self.memory_bytes = 0;
+        std::mem::take(&mut self.places)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::clients::Clients;
 use crate::event_loop::Mailbox;
 use crate::gate::Gate;
 use crate::options::{Options, Secret};
+use crate::protocol::Bounds;
 use crate::scan_cursors::ScanCursors;
 use crate::stats::Stats;
 use crate::store::Durable;
@@ -95,6 +96,24 @@ impl Stop {
 }
 
 impl Shared {
+    /// Bytes that one request may take: all but an eighth of the clients' memory, which its buffer
+    /// may have grown beyond it.
+    pub(crate) fn request_bytes_max(&self) -> usize {
+        let limit = self.client_memory.limit();
+        (limit - limit / 8).min(Bounds::COMMAND_BYTES_MAX)
+    }
+
+    /// The largest argument, and so the largest value, in bytes: what was set, or three quarters of
+    /// the clients' memory where that is less.
+    pub(crate) fn value_bytes_max(&self) -> usize {
+        self.settings.value_bytes_max.load(Relaxed).min(self.value_bytes_reachable())
+    }
+
+    /// The largest argument that the clients' memory has room for.
+    pub(crate) fn value_bytes_reachable(&self) -> usize {
+        self.client_memory.limit() / 4 * 3
+    }
+
     /// Asks every thread to end.
     pub(crate) fn ask_to_stop(&self) {
         let guard = self.stop.lock.lock();

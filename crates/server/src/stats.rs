@@ -121,6 +121,7 @@ pub(crate) struct Stats {
     pub(crate) connections: Total,
     pub(crate) connections_refused: Total,
     pub(crate) output_limit_disconnects: Total,
+    pub(crate) evicted: Total,
     pub(crate) auth_failures: Total,
     connected: Gauge,
     client_memory: Gauge,
@@ -146,6 +147,10 @@ impl Stats {
             output_limit_disconnects: total(
                 "output_limit_disconnects_total",
                 "Connections closed because their client did not read.",
+            ),
+            evicted: total(
+                "evicted_clients_total",
+                "Connections closed because the clients' memory was used up.",
             ),
             auth_failures: total("auth_failures_total", "Wrong passwords."),
             connected: registry.gauge("server_connected_clients", "Clients connected."),
@@ -217,6 +222,7 @@ impl Stats {
             &self.connections,
             &self.connections_refused,
             &self.output_limit_disconnects,
+            &self.evicted,
             &self.auth_failures,
         ]
         .into_iter()

@@ -33,11 +33,11 @@ pub(crate) use engine::Change;
 
 /// One step of a [`Store::write`].
 #[derive(Debug)]
-pub(crate) struct Step<'a> {
+pub(crate) struct Step {
     pub(crate) db: DbIndex,
-    pub(crate) key: &'a [u8],
+    pub(crate) key: Vec<u8>,
     /// The stored value, or `None` to delete.
-    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) value: Option<Vec<u8>>,
 }
 
 /// What a scan is told about each pair: the key and its stored value.
@@ -76,7 +76,10 @@ pub(crate) trait Store {
 /// A [`Store`] with a disk behind it.
 pub(crate) trait Durable: Store + Send + Sync {
     /// Applies all steps as one write, whole or not at all across a crash.
-    fn write(&self, steps: &[Step<'_>]) -> Result<SeqNo, StoreError>;
+    fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError>;
+
+    /// Bytes of keys and values that one [`Durable::write`] may bring now.
+    fn write_room(&self) -> u64;
 
     /// Returns once every write up to `seqno` is as durable as the server was told to make them.
     fn wait(&self, seqno: SeqNo) -> Result<(), StoreError>;

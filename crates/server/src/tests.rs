@@ -6,6 +6,7 @@ mod commands;
 mod database;
 mod limits;
 pub(crate) mod map_store;
+mod memory;
 mod model;
 mod poisoned;
 mod transactions;

@@ -49,9 +49,14 @@ impl Stats {
 }
 
 impl Db {
-    /// Figures of everything, now.
+    /// Figures of everything, now. May visit every page of an engine.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// Bytes that the engines count as used of the memory budget, and the budget. Two loads.
+    pub fn memory_bytes(&self) -> (u64, u64) {
+        (self.inner.memory.used(), self.inner.memory.limit())
     }
 }
 

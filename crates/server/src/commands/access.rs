@@ -138,6 +138,6 @@ impl Call<'_> {
 
     /// The largest value allowed, in bytes.
     pub(crate) fn value_bytes_max(&self) -> usize {
-        self.shared.settings.value_bytes_max.load(Relaxed)
+        self.shared.value_bytes_max()
     }
 }

@@ -2,7 +2,7 @@
 
 use codec::SeqNo;
 
-use super::COMMANDS;
+use super::{COMMANDS, Outcome, Room};
 use crate::protocol::{Args, Reply};
 use crate::session::Session;
 use crate::shared::Shared;
@@ -18,6 +18,8 @@ pub(crate) struct Call<'a> {
     pub(crate) tally: &'a mut Tally,
     pub(crate) args: Args<'a>,
     pub(crate) reply: Reply<'a>,
+    /// How large the reply may become.
+    pub(crate) room: &'a Room<'a>,
     /// The wall clock that decides what has expired; it stands still during a transaction.
     pub(crate) now_ms: u64,
     /// Bytes to build a stored value in.
@@ -56,10 +58,16 @@ impl Call<'_> {
             tally: self.tally,
             args,
             reply: self.reply.reborrow(),
+            room: self.room,
             now_ms: self.now_ms,
             scratch: self.scratch,
             written: self.written,
         }
+    }
+
+    /// Whether the reply may become longer; asked after each piece of a reply of many.
+    pub(crate) fn check_room(&self) -> Outcome {
+        self.room.check(self.reply.mark())
     }
 
     /// The command's name as the table spells it.

@@ -1,6 +1,7 @@
 //! CLIENT and its subcommands. One that does not exist gets an ordinary error; the connection
 //! goes on.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ fn list(call: &mut Call<'_>) -> Outcome {
             clients.clear();
         }
     } else if call.args.is(2, "ID") && call.args.len() > 3 {
-        let ids: Vec<u64> =
+        let ids: HashSet<u64> =
             (3..call.args.len()).map(|at| client_id(call, at)).collect::<Result<_, _>>()?;
         clients.retain(|client| ids.contains(&client.id));
     } else if call.args.len() != 2 {
@@ -100,8 +101,16 @@ fn getname(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// Longest name of a client or its library: they are charged to nobody.
+const NAME_BYTES_MAX: usize = 256;
+
 /// A name that fits into a line of CLIENT LIST.
 pub(crate) fn checked_name<'a>(name: &'a [u8], what: &str) -> Result<&'a [u8], Failure> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Failure::Quoted(format!(
+            "ERR {what} cannot be longer than {NAME_BYTES_MAX} bytes."
+        )));
+    }
     if name.iter().all(u8::is_ascii_graphic) {
         return Ok(name);
     }

@@ -51,8 +51,8 @@ pub(crate) fn command(call: &mut Call<'_>) -> Outcome {
     }
     match word.as_str() {
         "count" => call.reply.length(COMMANDS.len()),
-        "info" => info(call),
-        "docs" => docs(call),
+        "info" => return info(call),
+        "docs" => return docs(call),
         "list" => return list(call),
         "getkeys" => return getkeys(call),
         _ => {
@@ -93,10 +93,11 @@ fn describe(command: &Command, reply: &mut Reply<'_>) {
     (0..3).for_each(|_| reply.array(0));
 }
 
-fn info(call: &mut Call<'_>) {
+fn info(call: &mut Call<'_>) -> Outcome {
     if call.args.len() == 2 {
         call.reply.array(COMMANDS.len());
-        return COMMANDS.iter().for_each(|command| describe(command, &mut call.reply));
+        COMMANDS.iter().for_each(|command| describe(command, &mut call.reply));
+        return Ok(());
     }
     call.reply.array(call.args.len() - 2);
     for name in call.args.from(2) {
@@ -104,10 +105,12 @@ fn info(call: &mut Call<'_>) {
             Some(index) => describe(&COMMANDS[index], &mut call.reply),
             None => call.reply.nil_array(),
         }
+        call.check_room()?;
     }
+    Ok(())
 }
 
-fn docs(call: &mut Call<'_>) {
+fn docs(call: &mut Call<'_>) -> Outcome {
     let asked: Vec<&Command> = match call.args.len() {
         2 => COMMANDS.iter().collect(),
         _ => call.args.from(2).filter_map(find).map(|index| &COMMANDS[index]).collect(),
@@ -122,7 +125,9 @@ fn docs(call: &mut Call<'_>) {
             call.reply.bulk(name.as_bytes());
             call.reply.bulk(text.as_bytes());
         }
+        call.check_room()?;
     }
+    Ok(())
 }
 
 fn list(call: &mut Call<'_>) -> Outcome {

@@ -45,7 +45,7 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
         ("maxmemory-policy", "noeviction".into()),
         ("notify-keyspace-events", String::new()),
         ("port", shared.addr.port().to_string()),
-        ("proto-max-bulk-len", settings.value_bytes_max.load(Relaxed).to_string()),
+        ("proto-max-bulk-len", shared.value_bytes_max().to_string()),
         ("protected-mode", "yes".into()),
         ("save", String::new()),
         ("timeout", settings.idle_timeout_s.load(Relaxed).to_string()),
@@ -112,7 +112,8 @@ fn checked(call: &Call<'_>, at: usize) -> Result<Setting, Failure> {
         "timeout" => number(0, i32::MAX as u64).map(Setting::IdleTimeout),
         "maxclients" => number(1, 1 << 20).map(|count| Setting::ClientsMax(count as usize)),
         "proto-max-bulk-len" => {
-            number(1 << 20, 512 << 20).map(|bytes| Setting::ValueBytesMax(bytes as usize))
+            let most = (512 << 20).min(call.shared.value_bytes_reachable() as u64);
+            number(most.min(1 << 20), most).map(|bytes| Setting::ValueBytesMax(bytes as usize))
         }
         "requirepass" if value.is_empty() && !call.shared.addr.ip().is_loopback() => {
             Err(refused("a server that is not on loopback keeps a password"))

@@ -16,8 +16,8 @@ use crate::session::ReplyMode;
 use crate::stats::LATENCY_SAMPLE;
 use crate::store::transaction::Transaction;
 
-/// Executes one command and writes its reply.
-pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) {
+/// Executes one command and writes its reply; whether the connection may go on.
+pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> bool {
     let mark = call.reply.mark();
     let found = table::find(call.args.at(0));
     call.tally.executed += 1;
@@ -43,6 +43,7 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) {
             call.session.reply_mode = ReplyMode::On;
         }
     }
+    outcome != Err(Failure::OutputLimit)
 }
 
 /// Runs a command, and one in [`LATENCY_SAMPLE`] by the clock.

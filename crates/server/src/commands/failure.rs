@@ -15,6 +15,10 @@ pub(crate) enum Failure {
     Quoted(String),
     /// The store refused.
     Store(StoreError),
+    /// The reply is more than the client may leave unread; its connection ends.
+    OutputLimit,
+    /// The reply is more than the clients' memory of `limit` bytes has room for.
+    NoRoom { limit: usize },
 }
 
 impl Failure {
@@ -41,6 +45,12 @@ impl Failure {
         matches!(self, Self::Quoted(text) if text.starts_with("ERR wrong number of arguments"))
     }
 
+    /// Whether a transaction in which it happens cannot go on: its changes or its replies have
+    /// become too many.
+    pub(crate) fn ends_transaction(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Full(_)) | Self::OutputLimit | Self::NoRoom { .. })
+    }
+
     /// A subcommand that `command` does not have.
     pub(crate) fn subcommand(command: &str, word: &[u8]) -> Self {
         let word = String::from_utf8_lossy(word.get(..word.len().min(128)).unwrap_or_default());
@@ -58,6 +68,11 @@ impl Failure {
             Self::Text(text) => reply.error(text),
             Self::Quoted(text) => reply.error(text),
             Self::Store(error) => reply.error(&store_error(error)),
+            // Nobody will see it.
+            Self::OutputLimit => reply.error("ERR the reply is too large"),
+            Self::NoRoom { limit } => reply.error(&format!(
+                "OOM reply refused: the clients' memory of {limit} bytes is used up"
+            )),
         }
     }
 }

@@ -127,6 +127,7 @@ fn stats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     lines.total("rejected_connections", &stats.connections_refused);
     lines.total("expired_keys", &stats.expired);
     lines.line("evicted_keys", 0);
+    lines.total("evicted_clients", &stats.evicted);
     lines.total("keyspace_hits", &stats.hits);
     lines.total("keyspace_misses", &stats.misses);
     lines.total("total_error_replies", &stats.errors);

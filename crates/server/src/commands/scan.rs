@@ -16,6 +16,10 @@ struct Wanted<'a> {
     strings: bool,
 }
 
+/// Keys that one SCAN looks at at most, whatever COUNT says ...
+const LOOKED_AT_PER_CALL: usize = 100_000;
+/// ... and bytes of keys after which it stops, so that its reply stays small.
+const BYTES_PER_CALL: usize = 1 << 20;
 /// Keys of expired values that one SCAN passes over at most: a slice stays short even in the midst
 /// of a million of them.
 const EXPIRED_PER_CALL: usize = 1000;
@@ -28,7 +32,7 @@ impl<'a> Wanted<'a> {
             let value = call.args.get(at + 1).ok_or(Failure::SYNTAX)?;
             if call.args.is(at, "COUNT") {
                 let count = parse_i64(value).ok_or(Failure::NOT_AN_INTEGER)?;
-                wanted.count = usize::try_from(count).unwrap_or(0);
+                wanted.count = usize::try_from(count).unwrap_or(0).min(LOOKED_AT_PER_CALL);
                 if wanted.count == 0 {
                     return Err(Failure::SYNTAX);
                 }
@@ -55,9 +59,12 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
             "ERR invalid cursor: this scan is not known any more, begin again with 0",
         ))?,
     };
-    let (mut keys, mut next, mut seen, mut expired) = (Vec::new(), None, 0, 0);
+    let (mark, mut count) = (call.reply.mark(), 0);
+    let (mut next, mut seen, mut expired) = (None, 0, 0);
+    let reply = &mut call.reply;
     call.store.scan(db, &from, &mut |key, value| {
-        if seen >= wanted.count || expired >= EXPIRED_PER_CALL {
+        let is_long = reply.mark() - mark > BYTES_PER_CALL;
+        if seen >= wanted.count || expired >= EXPIRED_PER_CALL || is_long {
             next = Some(key.to_vec());
             return Break(());
         }
@@ -67,14 +74,17 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
         }
         seen += 1;
         if wanted.strings && wanted.pattern.is_none_or(|glob| glob::matches(glob, key, false)) {
-            keys.push(key.to_vec());
+            reply.bulk(key);
+            count += 1;
         }
         Continue(())
     })?;
     let cursor = next.map_or(0, |key| call.shared.cursors.cursor(db, &key));
-    call.reply.array(2);
-    call.reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
-    answer_keys(call, &keys);
+    call.reply.insert(mark, |head| {
+        head.array(2);
+        head.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+        head.array(count);
+    });
     Ok(())
 }
 
@@ -82,25 +92,22 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
     let pattern = call.args.at(1);
     let prefix = glob::literal_prefix(pattern);
     let (db, now_ms) = (call.session.db, call.now_ms);
-    let mut keys = Vec::new();
+    let (mark, mut count, mut room) = (call.reply.mark(), 0, Ok(()));
+    let reply = &mut call.reply;
     call.store.scan(db, prefix, &mut |key, value| {
         if !key.starts_with(prefix) {
             return Break(());
         }
         if is_live(value, now_ms) && glob::matches(pattern, key, false) {
-            keys.push(key.to_vec());
+            reply.bulk(key);
+            count += 1;
+            room = call.room.check(reply.mark());
         }
-        Continue(())
+        if room.is_ok() { Continue(()) } else { Break(()) }
     })?;
-    answer_keys(call, &keys);
+    room?;
+    call.reply.insert(mark, |head| head.array(count));
     Ok(())
-}
-
-fn answer_keys(call: &mut Call<'_>, keys: &[Vec<u8>]) {
-    call.reply.array(keys.len());
-    for key in keys {
-        call.reply.bulk(key);
-    }
 }
 
 fn is_live(value: &[u8], now_ms: u64) -> bool {

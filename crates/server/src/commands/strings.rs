@@ -30,6 +30,7 @@ pub(crate) fn mget(call: &mut Call<'_>) -> Outcome {
     call.reply.array(call.args.len() - 1);
     for key in call.args.from(1) {
         call.read(key, answer)?;
+        call.check_room()?;
     }
     Ok(())
 }

@@ -106,7 +106,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     row("multi", 1, AT_ONCE, K::NONE, "1.2.0", multi("Begins a transaction."), transactions::multi),
     row("exec", 1, AT_ONCE.and(Flags::ALONE), K::NONE, "1.2.0", multi("Executes the queued commands as one."), transactions::exec),
     row("discard", 1, AT_ONCE, K::NONE, "2.0.0", multi("Drops the queued commands."), transactions::discard),
-    row("watch", -2, AT_ONCE.and(Flags::ALONE), K::ALL, "2.2.0", multi("Makes the next EXEC depend on keys staying as they are."), transactions::watch),
+    row("watch", -2, Flags::FAST.and(Flags::NOT_QUEUED).and(Flags::ALONE), K::ALL, "2.2.0", multi("Makes the next EXEC depend on keys staying as they are."), transactions::watch),
     row("unwatch", 1, CONNECTION, K::NONE, "2.2.0", multi("Forgets what was watched."), transactions::unwatch),
     row("ping", -1, CONNECTION, K::NONE, "1.0.0", conn("Answers."), connection::ping),
     row("echo", 2, Flags::FAST, K::NONE, "1.0.0", conn("Answers what it was given."), connection::echo),

@@ -2,12 +2,14 @@
 //!
 //! EXEC runs alone in the gate, on a transaction that is committed as one write: others see all of
 //! it or nothing, and so does a crash. A command that fails within it leaves the others standing,
-//! as in Redis.
+//! as in Redis, except where its changes or its replies become too many: then EXEC fails, and
+//! nothing was changed.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::dispatch::atomically;
 use super::{COMMANDS, Call, Failure, Outcome};
+use crate::options::WATCHED_KEYS_MAX;
 use crate::session::{Queue, Session};
 use crate::shared::Shared;
 use crate::store::value::Stored;
@@ -42,7 +44,8 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
         call.reply.nil_array();
         return Ok(());
     }
-    atomically(call, |call| {
+    let db = call.session.db;
+    let outcome = atomically(call, |call| {
         call.reply.array(queue.commands.len());
         for (index, args) in &queue.commands {
             let command = &COMMANDS[*index];
@@ -50,7 +53,10 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
             let store = call.store;
             let mut inner = call.within(store, args.args());
             let mark = inner.reply.mark();
-            if let Err(failure) = (command.handler)(&mut inner) {
+            if let Err(failure) = (command.handler)(&mut inner).and_then(|()| inner.check_room()) {
+                if failure.ends_transaction() {
+                    return Err(failure);
+                }
                 inner.reply.rewind(mark);
                 failure.answer(&mut inner.reply);
                 inner.tally.command(*index).failed += 1;
@@ -58,7 +64,11 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
             }
         }
         Ok(())
-    })
+    });
+    if outcome.is_err() {
+        call.session.db = db;
+    }
+    outcome
 }
 
 /// Whether a key changed, or ended, since it was watched.
@@ -66,7 +76,7 @@ fn a_watched_key_changed(call: &mut Call<'_>) -> Result<bool, Failure> {
     if call.session.changed.load(Relaxed) {
         return Ok(true);
     }
-    for (db, key) in &call.session.watched {
+    for (db, key) in call.session.watched.places() {
         let present = call.store.get(*db, key, call.scratch)?;
         let stored = Stored::decode(call.scratch);
         if present && stored.is_ok_and(|stored| stored.is_expired(call.now_ms)) {
@@ -80,15 +90,18 @@ pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {
     if call.session.queue.is_some() {
         return Err(Failure::Text("ERR WATCH inside MULTI is not allowed"));
     }
+    if call.session.watched.len() + call.args.len() - 1 > WATCHED_KEYS_MAX {
+        return Err(Failure::Quoted(format!(
+            "ERR too many watched keys: at most {WATCHED_KEYS_MAX} are allowed"
+        )));
+    }
     let db = call.session.db;
     for key in call.args.from(1) {
-        if call.session.watched.iter().any(|(other, watched)| *other == db && watched == key) {
-            continue;
+        if call.session.watched.insert(db, key) {
+            // A key that has ended already counts as absent, not as one that will change.
+            call.reap(key);
+            call.shared.watches.add(db, key, &call.session.changed);
         }
-        // A key that has ended already counts as absent, not as one that will change.
-        call.reap(key);
-        call.shared.watches.add(db, key, &call.session.changed);
-        call.session.watched.push((db, key.to_vec()));
     }
     call.reply.ok();
     Ok(())
@@ -100,9 +113,15 @@ pub(crate) fn unwatch(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// Ends what a connection has queued and watched.
+pub(crate) fn forget_transaction(shared: &Shared, session: &mut Session) {
+    session.queue = None;
+    forget_watches(shared, session);
+}
+
 /// Ends all watches of a connection.
 pub(crate) fn forget_watches(shared: &Shared, session: &mut Session) {
-    for (db, key) in session.watched.drain(..) {
+    for (db, key) in session.watched.take() {
         shared.watches.remove(db, &key, &session.changed);
     }
     session.changed.store(false, Relaxed);

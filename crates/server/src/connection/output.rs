@@ -80,6 +80,18 @@ impl Output {
         self.bytes.len() - self.sent
     }
 
+    /// The length of `bytes` at which more than `unsent_max` would wait.
+    pub(super) fn end(&self, unsent_max: usize) -> usize {
+        self.sent.saturating_add(unsent_max)
+    }
+
+    /// Gives back memory that a reply took which was then dropped.
+    pub(super) fn shrink(&mut self) {
+        if self.bytes.capacity() / 2 > self.bytes.len() {
+            self.bytes.shrink_to(KEPT_BYTES);
+        }
+    }
+
     /// Bytes of memory held.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.promises.capacity() * size_of::<(usize, usize)>()

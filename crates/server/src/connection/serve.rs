@@ -12,10 +12,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Connection, KEPT_BYTES, Worker};
-use crate::commands::{self, Call};
+use crate::client_memory::ClientMemory;
+use crate::commands::{self, Call, Room};
 use crate::options::ARGS_MAX;
 use crate::protocol::{Bounds, Reply, Step};
 
+/// Kept input above this grows by an eighth at a time.
+const GROWN_GENTLY_BYTES: usize = 1 << 20;
 /// Output is charged for whenever it grew by this much within one piece of input.
 const CHARGE_STEP_BYTES: usize = 64 << 10;
 
@@ -52,20 +55,28 @@ impl Connection {
         }
         if worker.shared.client_memory.is_exhausted() && self.input.len() + bytes.len() > KEPT_BYTES
         {
-            let limit = worker.shared.client_memory.limit();
-            self.refuse(&format!(
-                "OOM request refused: the clients' memory of {limit} bytes is used up"
-            ));
-            return;
+            return self.refuse_for_memory(&worker.shared.client_memory);
+        }
+        if self.input.len() > GROWN_GENTLY_BYTES {
+            // Doubling would make the largest request that fits half as large.
+            self.input.reserve_exact(bytes.len().max(self.input.len() / 8));
         }
         self.input.extend_from_slice(bytes);
         self.charge(&worker.shared.client_memory);
+    }
+
+    pub(super) fn refuse_for_memory(&mut self, memory: &ClientMemory) {
+        let limit = memory.limit();
+        self.refuse(&format!(
+            "OOM request refused: the clients' memory of {limit} bytes is used up"
+        ));
     }
 
     /// Answers an error and ends the connection.
     fn refuse(&mut self, error: &str) {
         Reply::new(&mut self.output.bytes, self.session.resp3).error(error);
         self.session.closing = true;
+        self.drains = true;
         self.input = Vec::new();
     }
 
@@ -73,10 +84,13 @@ impl Connection {
     fn execute_whole(&mut self, bytes: &[u8], worker: &mut Worker<'_>) -> usize {
         let shared = worker.shared;
         let now_ms = shared.environment.wall_ms();
-        let value_bytes_max = shared.settings.value_bytes_max.load(Relaxed);
         let output_max = shared.settings.output_bytes_max.load(Relaxed);
-        let authenticated =
-            Bounds { args_max: ARGS_MAX, arg_bytes_max: value_bytes_max, unauthenticated: false };
+        let authenticated = Bounds {
+            args_max: ARGS_MAX,
+            arg_bytes_max: shared.value_bytes_max(),
+            command_bytes_max: shared.request_bytes_max(),
+            unauthenticated: false,
+        };
         let (mut used, mut charged_at) = (0, self.output.bytes.len());
         while !self.session.closing && !self.is_gone {
             let rest = bytes.get(used..).unwrap_or_default();
@@ -90,7 +104,7 @@ impl Connection {
                     return bytes.len();
                 }
                 Step::Command { consumed } => {
-                    self.execute_one(rest, now_ms, worker);
+                    self.execute_one(rest, now_ms, output_max, worker);
                     used += consumed;
                 }
             }
@@ -101,13 +115,20 @@ impl Connection {
                     shared.stats.output_limit_disconnects.add(1);
                     self.is_gone = true;
                 }
+                self.evict_if_too_large(shared);
             }
         }
         used
     }
 
     /// Executes the command that the parser has just found at the front of `bytes`.
-    fn execute_one(&mut self, bytes: &[u8], now_ms: u64, worker: &mut Worker<'_>) {
+    fn execute_one(
+        &mut self,
+        bytes: &[u8],
+        now_ms: u64,
+        output_max: usize,
+        worker: &mut Worker<'_>,
+    ) {
         let args = self.parser.args(bytes);
         if is_http(args.at(0)) {
             // A web page that makes a browser talk to us: say nothing it could use.
@@ -116,6 +137,8 @@ impl Connection {
         }
         let begin = self.output.bytes.len();
         let resp3 = self.session.resp3;
+        let memory = &worker.shared.client_memory;
+        let room = Room::new(memory, self.charged, begin, self.output.end(output_max));
         let mut call = Call {
             shared: worker.shared,
             store: worker.shared.store.commands(),
@@ -123,13 +146,23 @@ impl Connection {
             tally: worker.tally,
             args,
             reply: Reply::new(&mut self.output.bytes, resp3),
+            room: &room,
             now_ms,
             scratch: worker.scratch,
             written: commands::call::Written::default(),
         };
-        commands::dispatch(&mut call, &mut worker.pass);
+        let goes_on = commands::dispatch(&mut call, &mut worker.pass);
         if call.written.any {
             self.output.promise(begin);
+        }
+        if room.charged() != self.charged {
+            self.charged = room.charged();
+            self.output.shrink();
+            self.charge(memory);
+        }
+        if !goes_on {
+            worker.shared.stats.output_limit_disconnects.add(1);
+            self.is_gone = true;
         }
     }
 }

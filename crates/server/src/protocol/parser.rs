@@ -21,23 +21,28 @@ pub(crate) struct Bounds {
     pub(crate) args_max: usize,
     /// Bytes of one argument.
     pub(crate) arg_bytes_max: usize,
+    /// Bytes of all of it.
+    pub(crate) command_bytes_max: usize,
     /// Whether these are the bounds before authentication; only the wording of errors differs.
     pub(crate) unauthenticated: bool,
 }
 
 impl Bounds {
     /// What holds before a client has authenticated.
-    pub(crate) const UNAUTHENTICATED: Self =
-        Self { args_max: 10, arg_bytes_max: 16 << 10, unauthenticated: true };
+    pub(crate) const UNAUTHENTICATED: Self = Self::new(10, 16 << 10, true);
     /// What the fuzzer and the benchmark parse with.
-    const GENEROUS: Self =
-        Self { args_max: 1 << 20, arg_bytes_max: 64 << 20, unauthenticated: false };
+    const GENEROUS: Self = Self::new(1 << 20, 64 << 20, false);
     /// Bytes of an inline request.
     pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
-    /// Bytes of one whole request; spans are 32 bits wide.
+    /// Bytes of one whole request at most; spans are 32 bits wide.
     pub(crate) const COMMAND_BYTES_MAX: usize = 1 << 30;
     /// Bytes of a line that holds a count or a length.
     const HEADER_BYTES_MAX: usize = 32;
+
+    const fn new(args_max: usize, arg_bytes_max: usize, unauthenticated: bool) -> Self {
+        let command_bytes_max = Self::COMMAND_BYTES_MAX;
+        Self { args_max, arg_bytes_max, command_bytes_max, unauthenticated }
+    }
 }
 
 /// What the parser found at the front of the bytes.
@@ -161,7 +166,7 @@ impl Parser {
             }
             _ => return Step::Refused("invalid bulk length"),
         };
-        if start + len + 2 > Bounds::COMMAND_BYTES_MAX {
+        if start + len + 2 > bounds.command_bytes_max {
             return Step::Refused("too big request");
         }
         match bytes.get(start + len..start + len + 2) {

@@ -33,6 +33,14 @@ impl<'a> Reply<'a> {
         self.out.truncate(mark);
     }
 
+    /// Puts what `head` writes in front of what was written since `mark`: the head of an array
+    /// whose length shows only at its end. Moves what stands behind.
+    pub(crate) fn insert(&mut self, mark: usize, head: impl FnOnce(&mut Reply<'_>)) {
+        let mut bytes = Vec::new();
+        head(&mut Reply::new(&mut bytes, self.resp3));
+        self.out.splice(mark..mark, bytes);
+    }
+
     fn line(&mut self, kind: u8, text: &[u8]) {
         self.out.push(kind);
         self.out.extend_from_slice(text);

@@ -12,6 +12,10 @@ use thermocline::{Batch, Db, Durability, Error, KeyRange, Keyspace, KeyspaceOpti
 
 use super::{Change, DB_COUNT, DbIndex, Durable, Step, Store, StoreError, Visit};
 
+/// What one write may bring even when the memory for data is used up: it may replace values by
+/// others of their size, which only the engine can tell.
+const WRITE_ROOM_LEAST_BYTES: u64 = 16 << 20;
+
 /// A [`Db`] with a server's durability.
 pub(crate) struct Database {
     /// Its writes wait for nothing; [`Durable::wait`] does, once per turn.
@@ -161,16 +165,22 @@ impl Store for Database {
 }
 
 impl Durable for Database {
-    fn write(&self, steps: &[Step<'_>]) -> Result<SeqNo, StoreError> {
+    fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError> {
         let mut batch = Batch::new();
         for step in steps {
             let keyspace = self.keyspace(step.db)?;
             match step.value {
-                Some(value) => batch.put(keyspace, step.key, value),
-                None => batch.delete(keyspace, step.key),
+                Some(value) => batch.put(keyspace, &step.key, &value),
+                None => batch.delete(keyspace, &step.key),
             };
         }
         self.db.write(&batch).map_err(|error| self.failed(error))
+    }
+
+    fn write_room(&self) -> u64 {
+        let (used, limit) = self.memory();
+        let free = limit.saturating_sub(used).max(WRITE_ROOM_LEAST_BYTES);
+        free.min(journal::Options::RECORD_BYTES_MAX as u64)
     }
 
     fn wait(&self, seqno: SeqNo) -> Result<(), StoreError> {
@@ -211,8 +221,7 @@ impl Durable for Database {
     }
 
     fn memory(&self) -> (u64, u64) {
-        let stats = self.db.stats();
-        (stats.memory_used_bytes, stats.memory_limit_bytes)
+        self.db.memory_bytes()
     }
 
     fn commands(&self) -> &dyn Store {

@@ -4,12 +4,17 @@
 //!    store below for everything else.
 //! 2. [`Transaction::commit`] writes all changes as one atomic batch.
 //!
+//! # Invariants
+//! I1. The changes take no more than [`Durable::write_room`] allowed when the transaction began; a
+//!     change beyond it is refused, and the caller must not commit.
+//!
 //! # Concurrency
 //! Isolation is the caller's: nobody else executes meanwhile (`Gate::exclusive`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
+use std::ops::ControlFlow::{Break, Continue};
 
 use codec::SeqNo;
 
@@ -22,12 +27,24 @@ type Changes = BTreeMap<(DbIndex, Vec<u8>), Option<Vec<u8>>>;
 pub(crate) struct Transaction<'a> {
     below: &'a dyn Durable,
     changes: RefCell<Changes>,
+    /// What the changes take, and the most they may.
+    bytes: Cell<u64>,
+    room: u64,
+}
+
+/// What a change takes beside its key and value: its place in the overlay, and more than its head
+/// in the journal.
+const CHANGE_BYTES: u64 = 128;
+
+fn change_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
+    CHANGE_BYTES + key.len() as u64 + value.map_or(0, <[u8]>::len) as u64
 }
 
 impl<'a> Transaction<'a> {
     /// A transaction without changes.
     pub(crate) fn new(below: &'a dyn Durable) -> Self {
-        Self { below, changes: RefCell::default() }
+        let room = below.write_room();
+        Self { below, changes: RefCell::default(), bytes: Cell::new(0), room }
     }
 
     /// Writes all changes as one; `None` if there were none.
@@ -39,15 +56,22 @@ impl<'a> Transaction<'a> {
         if changes.is_empty() {
             return Ok(None);
         }
-        let steps: Vec<Step<'_>> = changes
-            .iter()
-            .map(|((db, key), value)| Step { db: *db, key, value: value.as_deref() })
-            .collect();
-        self.below.write(&steps).map(Some)
+        // Each is freed once the batch has taken it.
+        let mut steps = changes.into_iter().map(|((db, key), value)| Step { db, key, value });
+        self.below.write(&mut steps).map(Some)
     }
 
-    fn change(&self, db: DbIndex, key: &[u8], value: Option<Vec<u8>>) {
-        self.changes.borrow_mut().insert((db, key.to_vec()), value);
+    fn change(&self, db: DbIndex, key: &[u8], value: Option<Vec<u8>>) -> Result<SeqNo, StoreError> {
+        let bytes = self.bytes.get() + change_bytes(key, value.as_deref());
+        if bytes > self.room {
+            let room = self.room;
+            return Err(StoreError::Full(format!(
+                "command not allowed: the transaction changes more than {room} bytes"
+            )));
+        }
+        let old = self.changes.borrow_mut().insert((db, key.to_vec()), value);
+        self.bytes.set(bytes - old.map_or(0, |old| change_bytes(key, old.as_deref())));
+        Ok(SeqNo::ZERO)
     }
 }
 
@@ -63,8 +87,7 @@ impl Store for Transaction<'_> {
     }
 
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
-        self.change(db, key, Some(value.to_vec()));
-        Ok(SeqNo::ZERO)
+        self.change(db, key, Some(value.to_vec()))
     }
 
     fn update(
@@ -76,11 +99,10 @@ impl Store for Transaction<'_> {
         let mut value = Vec::new();
         let present = self.get(db, key, &mut value)?;
         match decide(present.then_some(value.as_slice())) {
-            Change::Keep => {}
+            Change::Keep => Ok(SeqNo::ZERO),
             Change::Put(value) => self.change(db, key, Some(value)),
             Change::Delete => self.change(db, key, None),
         }
-        Ok(SeqNo::ZERO)
     }
 
     fn scan(&self, db: DbIndex, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
@@ -96,10 +118,10 @@ impl Store for Transaction<'_> {
                     && visit(our_key, our_value).is_break()
                 {
                     stopped = true;
-                    return ControlFlow::Break(());
+                    return Break(());
                 }
                 if our_key == key {
-                    return ControlFlow::Continue(());
+                    return Continue(());
                 }
             }
             let flow = visit(key, value);
@@ -128,15 +150,20 @@ impl Store for Transaction<'_> {
     }
 
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {
-        let mut keys = Vec::new();
-        self.scan(db, &[], &mut |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        })?;
-        for key in keys {
-            self.changes.borrow_mut().insert((db, key), None);
+        // A slice at a time, so that the keys wait in little memory.
+        const SLICE_KEYS: usize = 1000;
+        let (mut from, mut keys) = (Vec::new(), Vec::new());
+        loop {
+            self.scan(db, &from, &mut |key, _| {
+                keys.push(key.to_vec());
+                if keys.len() < SLICE_KEYS { Continue(()) } else { Break(()) }
+            })?;
+            let Some(last) = keys.last() else { return Ok(SeqNo::ZERO) };
+            from = [last.as_slice(), &[0]].concat();
+            for key in keys.drain(..) {
+                self.change(db, &key, None)?;
+            }
         }
-        Ok(SeqNo::ZERO)
     }
 }
 

@@ -146,42 +146,6 @@ fn who_does_not_read_is_disconnected() {
 }
 
 #[test]
-fn clients_together_keep_to_their_memory() {
-    let budget = 4 << 20;
-    let (server, _) = start(Options { client_memory_bytes: budget, ..options() });
-    let mut first = Client::connect(server.addr());
-    let mut witness = Client::connect(server.addr());
-    assert_eq!(witness.run("PING"), "+PONG");
-    // A value that is larger than the budget, and never whole.
-    first.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000000\r\n");
-    let piece = vec![b'x'; 64 << 10];
-    let sent = (0..200).take_while(|_| {
-        use std::io::Write as _;
-        first.stream.get_mut().write_all(&piece).is_ok()
-    });
-    assert!(sent.count() < 200, "the server took 12 MiB within a budget of 4 MiB");
-    drop(first);
-    // Replies that nobody reads: later commands are refused, small ones still answered.
-    let mut hoarder = Client::connect(server.addr());
-    assert_eq!(hoarder.call(&[b"SET", b"big", &vec![b'x'; 1 << 20]]), "+OK");
-    let refused = (0..100).any(|_| {
-        // The sockets' own buffers take some megabytes first.
-        hoarder.send(&encode(&[b"GET", b"big"]));
-        Environment::real().sleep(Duration::from_millis(20));
-        witness.run("GET other").starts_with("-OOM command not allowed")
-    });
-    assert!(refused);
-    assert_eq!(witness.run("PING"), "+PONG");
-    assert!(Client::connect(server.addr()).reply().starts_with("-ERR the memory for clients"));
-    drop(hoarder);
-    let recovers = (0..100).any(|_| {
-        Environment::real().sleep(Duration::from_millis(20));
-        witness.run("GET other") == "nil"
-    });
-    assert!(recovers, "memory of a client that left was not given back");
-}
-
-#[test]
 fn thousands_of_clients() {
     const CLIENTS: usize = 3000;
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -21,6 +21,8 @@ pub(crate) struct MapStore {
     /// From now on no write becomes durable, and once that was noticed none is taken.
     pub(super) broken: AtomicBool,
     read_only: AtomicBool,
+    /// What one write may bring, in bytes; 0 is without limit.
+    pub(super) write_room: AtomicU64,
 }
 
 impl MapStore {
@@ -95,17 +97,24 @@ impl Store for MapStore {
 }
 
 impl Durable for MapStore {
-    fn write(&self, steps: &[Step<'_>]) -> Result<SeqNo, StoreError> {
+    fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError> {
         let mut map = self.map.lock();
         let seqno = self.next()?;
         for step in steps {
-            let place = (step.db, step.key.to_vec());
+            let place = (step.db, step.key);
             match step.value {
-                Some(value) => map.insert(place, value.to_vec()),
+                Some(value) => map.insert(place, value),
                 None => map.remove(&place),
             };
         }
         Ok(seqno)
+    }
+
+    fn write_room(&self) -> u64 {
+        match self.write_room.load(SeqCst) {
+            0 => u64::MAX,
+            room => room,
+        }
     }
 
     fn wait(&self, seqno: SeqNo) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{Bounds, Parser, Step, parse_in_pieces};
 
-const BOUNDS: Bounds = Bounds { args_max: 1024, arg_bytes_max: 1 << 20, unauthenticated: false };
+const BOUNDS: Bounds = Bounds::new(1024, 1 << 20, false);
 
 fn encode(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -91,7 +91,7 @@ fn the_bounds_before_authentication_are_narrow() {
 #[test]
 fn a_declared_length_reserves_nothing() {
     let mut parser = Parser::default();
-    let bounds = Bounds { args_max: 1 << 20, arg_bytes_max: 64 << 20, unauthenticated: false };
+    let bounds = Bounds::new(1 << 20, 64 << 20, false);
     assert_eq!(parser.step(b"*1048576\r\n$67108864\r\n", bounds), Step::Incomplete);
     assert!(parser.memory_bytes() < 1024, "{}", parser.memory_bytes());
 }

@@ -1,0 +1,64 @@
+//! How large a reply may become while it is made.
+//!
+//! A command that answers many values asks [`Room::check`] after each. What the reply has grown by
+//! is charged to the clients' memory at once, so that all threads together pass the budget by no
+//! more than a step and one value each.
+
+use std::cell::Cell;
+
+use super::{Failure, Outcome};
+use crate::client_memory::ClientMemory;
+
+/// A reply is charged for whenever it grew by this much.
+const STEP_BYTES: usize = 64 << 10;
+
+/// The room of one command's reply.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    memory: &'a ClientMemory,
+    /// What the connection is charged for.
+    charged: Cell<usize>,
+    /// Length of the output up to which `charged` counts it.
+    counted: Cell<usize>,
+    /// Length of the output at which the client has left too much unread.
+    output_end: usize,
+}
+
+impl<'a> Room<'a> {
+    /// The room of a reply that begins at `begin` of the output, for a connection that is charged
+    /// for `charged` bytes.
+    pub(crate) fn new(
+        memory: &'a ClientMemory,
+        charged: usize,
+        begin: usize,
+        output_end: usize,
+    ) -> Self {
+        Self { memory, charged: Cell::new(charged), counted: Cell::new(begin), output_end }
+    }
+
+    /// Whether the reply may go on, now that the output is `len` bytes long.
+    ///
+    /// # Errors
+    /// [`Failure::OutputLimit`], [`Failure::NoRoom`].
+    pub(crate) fn check(&self, len: usize) -> Outcome {
+        if len > self.output_end {
+            return Err(Failure::OutputLimit);
+        }
+        if len > self.counted.get() + STEP_BYTES {
+            let mut charged = self.charged.get();
+            let more = charged + len - self.counted.get();
+            self.memory.recharge(&mut charged, more);
+            self.charged.set(charged);
+            self.counted.set(len);
+            if self.memory.is_exhausted() {
+                return Err(Failure::NoRoom { limit: self.memory.limit() });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the connection is charged for now.
+    pub(crate) fn charged(&self) -> usize {
+        self.charged.get()
+    }
+}

@@ -1,0 +1,289 @@
+//! What an authenticated client cannot make the server keep.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use environment::Environment;
+
+use super::client::{Client, encode};
+use super::{options, start};
+use crate::{Options, Server};
+
+const MIB: usize = 1 << 20;
+
+fn with_budget(client_memory_bytes: usize) -> Options {
+    Options { client_memory_bytes, ..options() }
+}
+
+/// The figure `name` of INFO.
+fn figure(client: &mut Client, name: &str) -> u64 {
+    let info = client.run("INFO everything");
+    let line = info.split("\\r\\n").find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let line = line.unwrap_or_else(|| panic!("no {name} in {info}"));
+    line.trim_end_matches('"').parse().expect("a number")
+}
+
+/// Asks for the figure until it is `want`.
+fn becomes(client: &mut Client, name: &str, want: u64) -> bool {
+    (0..500).any(|_| {
+        Environment::real().sleep(Duration::from_millis(20));
+        figure(client, name) == want
+    })
+}
+
+/// Sends without minding that the server no longer listens.
+fn push(client: &mut Client, bytes: &[u8]) {
+    use std::io::Write as _;
+    // A refusal to take more is what some tests are after.
+    let _ = client.stream.get_mut().write_all(bytes);
+}
+
+fn put_big(server: &Server, bytes: usize) -> Client {
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.call(&[b"SET", b"big", &vec![b'x'; bytes]]), "+OK");
+    client
+}
+
+#[test]
+fn a_reply_of_many_values_stops_at_the_output_limit() {
+    let (server, _) = start(Options { output_bytes_max: 8 * MIB, ..options() });
+    let mut witness = put_big(&server, MIB);
+    let mut many = vec![&b"big"[..]; 400];
+    many[0] = b"MGET";
+    let mut greedy = Client::connect(server.addr());
+    push(&mut greedy, &encode(&many));
+    assert!(greedy.is_closed());
+    assert!(becomes(&mut witness, "client_output_buffer_limit_disconnections", 1));
+    let read = figure(&mut witness, "keyspace_hits");
+    assert!(read < 20, "{read} values were read for a reply that could hold 8");
+    // The same in a transaction, of which nothing must be left.
+    let mut greedy = Client::connect(server.addr());
+    let get = encode(&[b"GET", b"big"]).repeat(400);
+    push(&mut greedy, &[&b"MULTI\r\nSET trace 1\r\n"[..], &get, b"EXEC\r\n"].concat());
+    assert!(becomes(&mut witness, "client_output_buffer_limit_disconnections", 2));
+    assert_eq!(witness.run("EXISTS trace"), ":0");
+    assert!(figure(&mut witness, "keyspace_hits") < 40);
+}
+
+#[test]
+fn a_reply_of_many_is_refused_when_the_clients_memory_is_used_up() {
+    let (server, _) = start(with_budget(4 * MIB));
+    let mut client = put_big(&server, MIB);
+    let refused = "-OOM reply refused: the clients' memory of 4194304 bytes is used up";
+    let mut many = vec![&b"big"[..]; 30];
+    many[0] = b"MGET";
+    assert_eq!(client.call(&many), refused);
+    let long = vec![b'k'; 60_000];
+    for index in 0..200_u8 {
+        assert_eq!(client.call(&[b"SET", &[&long[..], &[index]].concat(), b"v"]), "+OK");
+    }
+    assert_eq!(client.run("KEYS *"), refused);
+    assert_eq!(client.run("KEYS big"), "[\"big\"]");
+    let mut names = vec![&b"get"[..]; 40_000];
+    (names[0], names[1]) = (b"COMMAND", b"INFO");
+    assert_eq!(client.call(&names), refused);
+    names[1] = b"DOCS";
+    assert_eq!(client.call(&names), refused);
+    assert_eq!(client.run("MULTI"), "+OK");
+    assert_eq!(client.run("SELECT 3"), "+QUEUED");
+    assert_eq!(client.run("SET trace 1"), "+QUEUED");
+    assert_eq!(client.run("SELECT 0"), "+QUEUED");
+    (0..30).for_each(|_| assert_eq!(client.run("GET big"), "+QUEUED"));
+    assert_eq!(client.run("SELECT 3"), "+QUEUED");
+    assert_eq!(client.run("EXEC"), refused);
+    assert_eq!(client.run("STRLEN big"), format!(":{MIB}"), "another database is selected");
+    client.run("SELECT 3");
+    assert_eq!(client.run("EXISTS trace"), ":0");
+    let kept = figure(&mut client, "client_memory_bytes");
+    assert!(kept < MIB as u64, "{kept} bytes are still charged");
+}
+
+#[test]
+fn a_scan_is_cut_into_slices_whatever_its_count() {
+    let (server, _) = start(with_budget(8 * MIB));
+    let mut client = Client::connect(server.addr());
+    let long = vec![b'k'; 60_000];
+    for index in 0..200_u8 {
+        client.call(&[b"SET", &[&long[..], &[index]].concat(), b"v"]);
+    }
+    let (mut cursor, mut seen, mut slices) = ("0".to_owned(), 0, 0);
+    loop {
+        let reply = client.run(&format!("SCAN {cursor} COUNT 1000000000"));
+        assert!(reply.len() < 2 * MIB, "a slice of {} bytes", reply.len());
+        let (head, keys) = reply[1..].split_once(", ").expect("two parts");
+        cursor = head.trim_matches('"').to_owned();
+        seen += keys.matches("kkkk\\").count() + keys.matches(&"k".repeat(60_000)).count();
+        slices += 1;
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert!(slices > 5, "{slices}");
+    assert!(seen >= 200, "{seen}");
+}
+
+#[test]
+fn what_a_transaction_changes_is_bounded() {
+    let (server, store) = start(options());
+    let mut client = Client::connect(server.addr());
+    store.write_room.store(MIB as u64, SeqCst);
+    let value = vec![b'x'; 300_000];
+    let refused =
+        format!("-OOM command not allowed: the transaction changes more than {MIB} bytes");
+    assert_eq!(client.run("SET keep 1"), "+OK");
+    client.run("MULTI");
+    client.run("SELECT 2");
+    for key in ["a", "b", "c", "d"] {
+        assert_eq!(client.call(&[b"SET", key.as_bytes(), &value]), "+QUEUED");
+    }
+    client.run("DEL keep");
+    assert_eq!(client.run("EXEC"), refused);
+    assert_eq!(client.run("DBSIZE"), ":1", "database 0 has its one key, and is selected");
+    assert_eq!(client.run("SELECT 2"), "+OK");
+    assert_eq!(client.run("DBSIZE"), ":0");
+    let pairs: Vec<&[u8]> = [&b"MSET"[..]]
+        .into_iter()
+        .chain([&b"a"[..], b"b", b"c", b"d"].map(|key| [key, &value]).concat())
+        .collect();
+    assert_eq!(client.call(&pairs), refused);
+    assert_eq!(client.run("DBSIZE"), ":0");
+    // What replaces an earlier change counts once.
+    client.run("MULTI");
+    (0..20).for_each(|_| assert_eq!(client.call(&[b"SET", b"a", &value]), "+QUEUED"));
+    assert_eq!(client.run("EXEC"), format!("[{}]", ["+OK"; 20].join(", ")));
+    // Deletions count as well.
+    (0..10_000).for_each(|index| client.send(format!("SET key:{index} v\r\n").as_bytes()));
+    (0..10_000).for_each(|_| assert_eq!(client.reply(), "+OK"));
+    client.run("MULTI");
+    client.run("FLUSHDB");
+    assert_eq!(client.run("EXEC"), refused);
+    assert_eq!(client.run("DBSIZE"), ":10001");
+}
+
+#[test]
+fn who_holds_more_than_its_part_of_a_used_up_budget_goes() {
+    let (server, _) = start(with_budget(4 * MIB));
+    let mut witness = put_big(&server, MIB);
+    let mut hoarder = Client::connect(server.addr());
+    // The sockets' own buffers take some megabytes first.
+    for _ in 0..40 {
+        push(&mut hoarder, &encode(&[b"GET", b"big"]));
+        Environment::real().sleep(Duration::from_millis(5));
+    }
+    assert!(becomes(&mut witness, "evicted_clients", 1));
+    assert_eq!(witness.run("GET other"), "nil", "there is room again");
+    assert_eq!(Client::connect(server.addr()).run("PING"), "+PONG");
+    // Small commands are never refused; they must not be a way around.
+    let mut chatterer = Client::connect(server.addr());
+    let flood = b"COMMAND\r\n".repeat(4000);
+    push(&mut chatterer, &flood);
+    assert!(becomes(&mut witness, "evicted_clients", 2));
+    assert_eq!(witness.run("GET other"), "nil");
+    // Nor are queued commands.
+    let mut queuer = Client::connect(server.addr());
+    push(&mut queuer, b"MULTI\r\n");
+    let ping = encode(&[b"PING", &[b'x'; 30_000]]);
+    (0..200).for_each(|_| push(&mut queuer, &ping));
+    assert!(becomes(&mut witness, "evicted_clients", 3));
+    assert_eq!(witness.run("GET other"), "nil");
+}
+
+#[test]
+fn a_client_that_closes_without_reading_does_not_stay() {
+    let (server, _) = start(options());
+    let mut witness = put_big(&server, MIB);
+    let mut lazy = Client::connect(server.addr());
+    lazy.send(&encode(&[b"GET", b"big"]).repeat(30));
+    lazy.send(b"QUIT\r\n");
+    assert!(becomes(&mut witness, "connected_clients", 2));
+    assert!(becomes(&mut witness, "connected_clients", 1), "it is still there");
+    drop(lazy);
+}
+
+#[test]
+fn watching_is_bounded_and_charged() {
+    let (server, _) = start(options());
+    let mut client = Client::connect(server.addr());
+    let watch = |keys: std::ops::Range<usize>| {
+        let keys: Vec<Vec<u8>> = keys.map(|key| format!("key:{key}").into_bytes()).collect();
+        let mut args = vec![&b"WATCH"[..]];
+        args.extend(keys.iter().map(Vec::as_slice));
+        encode(&args)
+    };
+    let charged = |client: &mut Client| {
+        let line = client.run("CLIENT INFO");
+        let rest = line.split("tot-mem=").nth(1).and_then(|rest| rest.split(' ').next());
+        rest.expect("a figure").parse::<usize>().expect("a number")
+    };
+    let begun = Environment::real().now();
+    for half in [0..8000, 8000..16_000, 0..384] {
+        client.send(&watch(half));
+        assert_eq!(client.reply(), "+OK");
+    }
+    let took = Environment::real().now() - begun;
+    assert!(took < Duration::from_secs(5), "{took:?} for 16,384 keys");
+    assert!(charged(&mut client) > 16_000 * 100);
+    let mut other = Client::connect(server.addr());
+    other.run("SET key:15999 1");
+    client.run("MULTI");
+    assert_eq!(client.run("EXEC"), "nil");
+    assert!(charged(&mut client) < 100_000);
+    client.send(&watch(0..16_385));
+    assert_eq!(client.reply(), "-ERR too many watched keys: at most 16384 are allowed");
+    client.run("MULTI");
+    assert_eq!(client.run("EXEC"), "[]");
+}
+
+#[test]
+fn a_request_beyond_the_clients_memory_is_told_so() {
+    let (server, _) = start(with_budget(4 * MIB));
+    let mut client = Client::connect(server.addr());
+    assert_eq!(
+        client.run("CONFIG GET proto-max-bulk-len"),
+        "[\"proto-max-bulk-len\", \"3145728\"]"
+    );
+    let refused = client.run("CONFIG SET proto-max-bulk-len 4194304");
+    assert!(refused.contains("must be between 1048576 and 3145728"), "{refused}");
+    // What is promised is kept.
+    assert_eq!(client.call(&[b"SET", b"k", &vec![b'x'; 3 * MIB]]), "+OK");
+    assert_eq!(client.run("STRLEN k"), ":3145728");
+    for (request, error) in [
+        (encode(&[b"SET", b"k", &vec![b'x'; 3 * MIB + 1]]), "invalid bulk length"),
+        (encode(&[b"SET", b"k", &vec![b'x'; 60 * MIB]]), "invalid bulk length"),
+        (
+            encode(&[b"MSET", b"k", &vec![b'x'; 2 * MIB], b"l", &vec![b'y'; 2 * MIB]]),
+            "too big request",
+        ),
+    ] {
+        let mut client = Client::connect(server.addr());
+        // All of it is sent before the reply is read, as ordinary clients do.
+        client.send(&request);
+        assert_eq!(client.reply(), format!("-ERR Protocol error: {error}"));
+        assert!(client.is_closed());
+    }
+    // Several together are more than there is: some are told so, none simply loses its connection.
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(server.addr())).collect();
+    let request = encode(&[b"SET", b"k", &vec![b'x'; 2 * MIB]]);
+    let (most, rest) = request.split_at(request.len() - 10);
+    clients.iter_mut().for_each(|client| client.send(most));
+    let replies: Vec<String> = clients
+        .iter_mut()
+        .map(|client| {
+            push(client, rest);
+            client.reply()
+        })
+        .collect();
+    let told = |reply: &String| reply == "+OK" || reply.starts_with("-OOM request refused");
+    assert!(replies.iter().all(told), "{replies:?}");
+}
+
+#[test]
+fn names_are_short() {
+    let (server, _) = start(options());
+    let mut client = Client::connect(server.addr());
+    let long = "n".repeat(257);
+    let refused = client.run(&format!("CLIENT SETNAME {long}"));
+    assert_eq!(refused, "-ERR Client names cannot be longer than 256 bytes.");
+    assert!(client.run(&format!("CLIENT SETINFO LIB-NAME {long}")).starts_with("-ERR lib-name"));
+    assert!(client.run(&format!("HELLO 3 SETNAME {long}")).starts_with("-ERR Client names"));
+}
