@@ -21,6 +21,7 @@
 //!   request, one value and 64 KiB of a reply per thread. The changes of a transaction, which are
 //!   not counted in it, are bounded by what the store has room for.
 
+mod bound;
 mod client_memory;
 mod clients;
 mod commands;
@@ -44,8 +45,10 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+pub use bound::Bound;
 pub use glob::glob_matches;
 pub use options::{Durability, Options, Secret};
 pub use protocol::parser::{count_commands, parse_in_pieces};
 pub use server::{Error, Server, Stopper};
-pub use store::value::decode_and_encode;
+pub use store::database::is_database_name;
+pub use store::value::{Stored, decode_and_encode};

@@ -13,18 +13,17 @@ use rand::Rng as _;
 use telemetry::Registry;
 use thermocline::Db;
 
+use crate::bound::Bound;
 use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::gate::Gate;
 use crate::metrics::MetricsPage;
-use crate::open_files;
 use crate::options::Options;
 use crate::scan_cursors::ScanCursors;
 use crate::shared::{Settings, Shared, Stop};
 use crate::stats::Stats;
 use crate::store::Durable;
-use crate::store::database::Database;
 use crate::sweeper::Sweeper;
 use crate::watch::Watches;
 
@@ -107,24 +106,17 @@ impl Server {
     /// # Errors
     /// Options that would not serve, or would serve everybody; an address that cannot be had.
     pub fn start(db: &Db, options: Options, environment: Environment) -> Result<Self, Error> {
-        let store = Arc::new(Database::new(db, options.durability));
-        Self::start_on(store, options, environment, db.telemetry().clone())
+        Bound::new(options)?.serve(db, environment)
     }
 
-    /// Serves `store`.
-    pub(crate) fn start_on(
+    /// Serves `store` at ports that are taken already.
+    pub(crate) fn start_bound(
+        bound: Bound,
         store: Arc<dyn Durable>,
-        options: Options,
         environment: Environment,
         registry: Registry,
     ) -> Result<Self, Error> {
-        check(&options)?;
-        let options =
-            Options { clients_max: open_files::fit_clients(options.clients_max), ..options };
-        let listen = |addr| listen(addr).map_err(|cause| Error::Listen { addr, cause });
-        let listener = listen(options.listen)?;
-        let metrics_listener = options.metrics.map(listen).transpose()?;
-        let addr = listener.local_addr()?;
+        let Bound { options, listener, metrics_listener, addr } = bound;
         let polls: Vec<Poll> =
             (0..options.threads).map(|_| Poll::new()).collect::<io::Result<_>>()?;
         let mailboxes = polls.iter().map(Mailbox::new).collect::<io::Result<_>>()?;
@@ -264,7 +256,7 @@ impl Drop for StopOnDrop {
 }
 
 /// Refuses options that would not serve, or would serve everybody.
-fn check(options: &Options) -> Result<(), Error> {
+pub(crate) fn check(options: &Options) -> Result<(), Error> {
     match &options.password {
         Some(secret) if secret.is_empty() => return Err(Error::EmptyPassword),
         None if !options.listen.ip().is_loopback() => {
@@ -279,7 +271,7 @@ fn check(options: &Options) -> Result<(), Error> {
 }
 
 /// A listening socket.
-fn listen(addr: SocketAddr) -> io::Result<mio::net::TcpListener> {
+pub(crate) fn listen(addr: SocketAddr) -> io::Result<mio::net::TcpListener> {
     /// Connections that may wait to be accepted; the kernel caps it at its own limit.
     const BACKLOG: i32 = 1024;
     use socket2::{Domain, Socket, Type};

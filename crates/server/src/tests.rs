@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use environment::Environment;
 
-use crate::{Options, Server};
+use crate::{Bound, Options, Server};
 use client::Client;
 use map_store::MapStore;
 
@@ -29,8 +29,8 @@ fn options() -> Options {
 fn start(options: Options) -> (Server, Arc<MapStore>) {
     let store = Arc::new(MapStore::default());
     let registry = telemetry::Registry::default();
-    let server =
-        Server::start_on(store.clone(), options, Environment::real(), registry).expect("starts");
+    let bound = Bound::new(options).expect("the ports are free");
+    let server = bound.serve_on(store.clone(), Environment::real(), registry).expect("starts");
     (server, store)
 }
 

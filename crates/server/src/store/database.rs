@@ -101,6 +101,12 @@ impl Database {
     }
 }
 
+/// Whether `keyspace` is the name of a numbered database's keyspace, whose values are
+/// [`Stored`](super::value::Stored) ones.
+pub fn is_database_name(keyspace: &str) -> bool {
+    (0..DB_COUNT).any(|index| name(index) == keyspace)
+}
+
 /// The keyspace's name.
 fn name(index: DbIndex) -> String {
     format!("redis-{index}")

@@ -15,11 +15,11 @@ const EXPIRY_BYTES: usize = 8;
 
 /// A stored value, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stored<'a> {
+pub struct Stored<'a> {
     /// When it ends, in milliseconds since the Unix epoch.
-    pub(crate) expiry_ms: Option<u64>,
+    pub expiry_ms: Option<u64>,
     /// The string.
-    pub(crate) payload: &'a [u8],
+    pub payload: &'a [u8],
 }
 
 impl<'a> Stored<'a> {
@@ -28,7 +28,7 @@ impl<'a> Stored<'a> {
     /// # Errors
     /// An unknown tag, or too few bytes for the expiry.
     #[inline]
-    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Corruption> {
         match bytes {
             [TAG_STRING, payload @ ..] => Ok(Self { expiry_ms: None, payload }),
             [TAG_EXPIRING_STRING, rest @ ..] => match rest.split_first_chunk::<EXPIRY_BYTES>() {
@@ -44,12 +44,12 @@ impl<'a> Stored<'a> {
 
     /// Whether it has ended by `now_ms`.
     #[inline]
-    pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
+    pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
     }
 
     /// Appends its bytes to `out`.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(1 + EXPIRY_BYTES + self.payload.len());
         match self.expiry_ms {
             None => out.push(TAG_STRING),
@@ -62,7 +62,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Its bytes.
-    pub(crate) fn to_bytes(self) -> Vec<u8> {
+    pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.encode(&mut bytes);
         bytes

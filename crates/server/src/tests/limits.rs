@@ -7,7 +7,7 @@ use environment::Environment;
 
 use super::client::{Client, encode};
 use super::{MapStore, options, start};
-use crate::{Error, Options, Secret, Server};
+use crate::{Bound, Error, Options, Secret};
 
 fn with_password() -> Options {
     Options { password: Some(Secret::new("sesame")), ..options() }
@@ -71,7 +71,8 @@ fn a_stranger_gets_little_room_and_little_time() {
 fn another_address_wants_a_password() {
     let store = || std::sync::Arc::new(MapStore::default());
     let begin = |options| {
-        Server::start_on(store(), options, Environment::real(), telemetry::Registry::default())
+        let registry = telemetry::Registry::default();
+        Bound::new(options)?.serve_on(store(), Environment::real(), registry)
     };
     let anywhere = SocketAddr::from(([0, 0, 0, 0], 0));
     let refused = begin(Options { listen: anywhere, ..options() }).err();

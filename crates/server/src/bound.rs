@@ -1,0 +1,70 @@
+//! A server's ports, taken before there is anything to serve.
+//!
+//! Options that would be refused and ports that are taken are told before a database is opened, or
+//! made: a refusal leaves nothing behind.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use environment::Environment;
+use mio::net::TcpListener;
+use telemetry::Registry;
+use thermocline::Db;
+
+use crate::open_files;
+use crate::options::Options;
+use crate::server::{Error, Server, check, listen};
+use crate::store::Durable;
+use crate::store::database::Database;
+
+/// Options that were checked, and ports that nobody else can take. Clients may connect already;
+/// they are answered once [`Bound::serve`] was called, and cut off if this is dropped instead.
+#[derive(Debug)]
+pub struct Bound {
+    pub(crate) options: Options,
+    pub(crate) listener: TcpListener,
+    pub(crate) metrics_listener: Option<TcpListener>,
+    pub(crate) addr: SocketAddr,
+}
+
+impl Bound {
+    /// Checks `options` and takes the ports that they name.
+    ///
+    /// # Errors
+    /// [`Error::NoPassword`], [`Error::EmptyPassword`], [`Error::Threads`]; [`Error::Listen`] for
+    /// an address that cannot be had.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        check(&options)?;
+        let options =
+            Options { clients_max: open_files::fit_clients(options.clients_max), ..options };
+        let listen = |addr| listen(addr).map_err(|cause| Error::Listen { addr, cause });
+        let listener = listen(options.listen)?;
+        let metrics_listener = options.metrics.map(listen).transpose()?;
+        let addr = listener.local_addr()?;
+        Ok(Self { options, listener, metrics_listener, addr })
+    }
+
+    /// Where clients connect.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves `db` as [`Server::start`] does.
+    ///
+    /// # Errors
+    /// The operating system refused a thread or a poll.
+    pub fn serve(self, db: &Db, environment: Environment) -> Result<Server, Error> {
+        let store = Arc::new(Database::new(db, self.options.durability));
+        self.serve_on(store, environment, db.telemetry().clone())
+    }
+
+    /// Serves `store`.
+    pub(crate) fn serve_on(
+        self,
+        store: Arc<dyn Durable>,
+        environment: Environment,
+        registry: Registry,
+    ) -> Result<Server, Error> {
+        Server::start_bound(self, store, environment, registry)
+    }
+}
