@@ -1,9 +1,10 @@
 //! Offline verification of everything in a database directory.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use codec::Corruption;
+use codec::{Corruption, SeqNo};
 use device::Device;
 
 use crate::catalog::{Catalog, Entry};
@@ -14,10 +15,58 @@ use crate::options::EngineKind;
 /// What a check found.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What was looked at, in words, one line each.
-    pub checked: Vec<String>,
+    /// What was looked at, damaged or not, in the order of looking.
+    pub checked: Vec<Checked>,
     /// Every piece of damage, with its place.
     pub damage: Vec<Corruption>,
+}
+
+/// One part of a database that a check looked at; shows as a line for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// The catalog.
+    Catalog {
+        /// Keyspaces that it names.
+        keyspaces: u64,
+    },
+    /// The journal.
+    Journal {
+        /// Whole records.
+        records: u64,
+        /// Bytes of its files.
+        bytes: u64,
+        /// Its files.
+        segments: u64,
+    },
+    /// A keyspace's own files. What is in the journal alone is not counted here.
+    Keyspace {
+        /// Its name.
+        name: String,
+        /// What stores it.
+        engine: EngineKind,
+        /// Pairs.
+        pairs: u64,
+        /// Bytes of their keys and values.
+        pair_bytes: u64,
+        /// Every write to it up to here is in these files.
+        persisted: SeqNo,
+    },
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Catalog { keyspaces } => write!(f, "catalog: {keyspaces} keyspaces"),
+            Self::Journal { records, bytes, segments } => {
+                write!(f, "journal: {records} records, {bytes} bytes, {segments} segments")
+            }
+            Self::Keyspace { name, pairs, pair_bytes, persisted, .. } => write!(
+                f,
+                "keyspace {name}: {pairs} pairs in its own files, {pair_bytes} bytes, every \
+                 write up to {persisted}"
+            ),
+        }
+    }
 }
 
 impl Report {
@@ -65,7 +114,7 @@ pub fn check_on(device: Arc<dyn Device>, place: &str) -> Result<Report> {
         device::Error::Locked { .. } => Error::InUse { path: place.to_owned() },
         other => other.into(),
     })?;
-    report.checked.push(format!("catalog: {} keyspaces", catalog.keyspaces.len()));
+    report.checked.push(Checked::Catalog { keyspaces: catalog.keyspaces.len() as u64 });
     check_journal(&device, &mut report)?;
     for entry in &catalog.keyspaces {
         check_keyspace(&device, entry, &mut report)?;
@@ -75,10 +124,11 @@ pub fn check_on(device: Arc<dyn Device>, place: &str) -> Result<Report> {
 
 fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
     let found = journal::check(&**device, JOURNAL_DIR)?;
-    let records: u64 = found.segments.iter().map(|segment| segment.records).sum();
-    let bytes: u64 = found.segments.iter().map(|segment| segment.bytes).sum();
-    let count = found.segments.len();
-    report.checked.push(format!("journal: {records} records, {bytes} bytes, {count} segments"));
+    report.checked.push(Checked::Journal {
+        records: found.segments.iter().map(|segment| segment.records).sum(),
+        bytes: found.segments.iter().map(|segment| segment.bytes).sum(),
+        segments: found.segments.len() as u64,
+    });
     report.damage.extend(found.damage);
     Ok(())
 }
@@ -89,10 +139,13 @@ fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) 
         EngineKind::Memory => memory::check(&*device.subdevice(&dir)?)?,
         engine => return Err(Error::NotBuilt { engine }),
     };
-    report.checked.push(format!(
-        "keyspace {}: {} pairs in its own files, {} bytes, every write up to {}",
-        entry.name, found.pairs, found.pair_bytes, found.persisted
-    ));
+    report.checked.push(Checked::Keyspace {
+        name: entry.name.clone(),
+        engine: entry.options.engine,
+        pairs: found.pairs,
+        pair_bytes: found.pair_bytes,
+        persisted: found.persisted,
+    });
     report.damage.extend(
         found
             .damage

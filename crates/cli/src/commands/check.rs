@@ -1,6 +1,7 @@
 //! `thermocline check`: verifies every byte of a database offline; damage exits with 3.
 
 use serde_json::{Value, json};
+use thermocline::{Checked, Corruption, Report};
 
 use super::Context;
 use crate::arguments::Check;
@@ -10,16 +11,10 @@ use crate::output;
 pub(super) fn run(context: &Context, arguments: &Check) -> Outcome {
     let report = thermocline::check(&arguments.dir)?;
     if context.shared.json {
-        let place = |damage: &thermocline::Corruption| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what });
-        let damage: Vec<Value> = report.damage.iter().map(place).collect();
-        output::json_line(&json!({
-            "whole": report.is_whole(),
-            "checked": report.checked,
-            "damage": damage,
-        }))?;
+        output::json_line(&as_json(&report))?;
     } else {
-        for line in &report.checked {
-            output::line(&format!("checked  {line}"))?;
+        for checked in &report.checked {
+            output::line(&format!("checked  {checked}"))?;
         }
         for damage in &report.damage {
             output::line(&format!("damaged  {damage}"))?;
@@ -31,4 +26,36 @@ pub(super) fn run(context: &Context, arguments: &Check) -> Outcome {
         1 => Err(Failure::new(Kind::Damaged, "1 piece is damaged")),
         count => Err(Failure::new(Kind::Damaged, format_args!("{count} pieces are damaged"))),
     }
+}
+
+/// Null stands for a part that the check did not come to.
+fn as_json(report: &Report) -> Value {
+    let mut catalog = Value::Null;
+    let mut journal = Value::Null;
+    let mut of_keyspaces = Vec::new();
+    for checked in &report.checked {
+        match checked {
+            Checked::Catalog { keyspaces } => catalog = json!({ "keyspaces": keyspaces }),
+            Checked::Journal { records, bytes, segments } => {
+                journal = json!({ "records": records, "bytes": bytes, "segments": segments });
+            }
+            Checked::Keyspace { name, engine, pairs, pair_bytes, persisted } => {
+                of_keyspaces.push(json!({
+                    "name": name,
+                    "engine": engine.name(),
+                    "pairs": pairs,
+                    "pair_bytes": pair_bytes,
+                    "persisted_seqno": persisted.get(),
+                }));
+            }
+        }
+    }
+    let place = |damage: &Corruption| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what });
+    json!({
+        "whole": report.is_whole(),
+        "catalog": catalog,
+        "journal": journal,
+        "keyspaces": of_keyspaces,
+        "damage": report.damage.iter().map(place).collect::<Vec<_>>(),
+    })
 }

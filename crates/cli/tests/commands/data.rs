@@ -109,6 +109,14 @@ fn damage_is_found_and_placed() {
     }
     let whole = on("check", &db, &[]);
     assert_eq!((whole.code, whole.out.ends_with("everything is whole\n")), (0, true), "{whole:?}");
+    let json = on("check", &db, &["--json"]).json();
+    assert_eq!((&json["whole"], &json["catalog"]["keyspaces"]), (&true.into(), &1.into()));
+    assert_eq!(json["journal"]["records"], 50);
+    let bytes = json["journal"]["bytes"].as_u64().unwrap();
+    assert!(bytes > 50 * 20, "{json}");
+    assert_eq!(json["keyspaces"][0]["name"], "default");
+    assert_eq!(json["keyspaces"][0]["engine"], "memory");
+    assert_eq!(json["keyspaces"][0]["pairs"], 0, "all of them are in the journal: {json}");
 
     let catalog = db.join("THERMOCLINE");
     #[expect(clippy::disallowed_methods, reason = "damages what the test is about")]
@@ -121,6 +129,7 @@ fn damage_is_found_and_placed() {
     assert!(said.out.contains("damaged  ") && said.out.contains("THERMOCLINE"), "{said:?}");
     let json = on("check", &db, &["--json"]);
     assert_eq!((json.code, &json.json()["whole"]), (3, &false.into()));
+    assert_eq!(json.json()["damage"][0]["file"], "THERMOCLINE");
     assert_eq!(on("get", &db, &["key1"]).code, 3);
 }
 
