@@ -40,6 +40,18 @@ impl Failure {
     pub(crate) fn io(what: impl Display, error: &std::io::Error) -> Self {
         Self::new(Kind::Error, format_args!("{what}: {error}"))
     }
+
+    /// A server that did not start, or did not end well.
+    pub(crate) fn server(error: server::Error) -> Self {
+        use server::Error as Refused;
+        let kind = match &error {
+            Refused::NoPassword { .. } | Refused::EmptyPassword | Refused::Threads { .. } => {
+                Kind::Usage
+            }
+            _ => Kind::Error,
+        };
+        Self::new(kind, error)
+    }
 }
 
 impl From<thermocline::Error> for Failure {

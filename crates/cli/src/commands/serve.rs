@@ -1,7 +1,8 @@
 //! `thermocline serve`: opens a database and serves it until a signal or a client ends it.
 //!
-//! 1. The database is opened; recovery is done before anybody can connect.
-//! 2. The server takes its ports; with `--next-free-port` the next ones if those are taken.
+//! 1. The server's options are checked and its ports taken, with `--next-free-port` the next ones
+//!    if those are taken: a server that is refused makes no database.
+//! 2. The database is opened. Whoever connects before recovery is done waits for it.
 //! 3. Where it listens is told: one line, or JSON on standard output for a program that waits.
 //! 4. SIGINT and SIGTERM ask it to stop; it finishes what it was told, syncs and closes.
 
@@ -10,14 +11,14 @@ use std::net::SocketAddr;
 
 use environment::Environment;
 use serde_json::json;
-use server::Server;
+use server::{Bound, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use thermocline::Db;
 
 use super::Context;
 use crate::arguments::Serve;
-use crate::failure::{Failure, Kind, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output;
 
 /// How many ports are tried after the one that was asked for.
@@ -28,9 +29,10 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
     let (database, options) = context.settings.serving().map_err(Failure::usage)?;
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::io("signals", &error))?;
-    let db = Db::open(&arguments.dir, database)?;
     let asked = options.listen.port();
-    let server = start(&db, options, &environment, arguments.next_free_port)?;
+    let bound = bind(options, arguments.next_free_port)?;
+    let db = Db::open(&arguments.dir, database)?;
+    let server = bound.serve(&db, environment.clone()).map_err(Failure::server)?;
     tell(context, arguments, &server, asked)?;
 
     let stopper = server.stopper();
@@ -47,7 +49,7 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
     // It ends once its handle is closed, and it cannot panic.
     let _ = waiting.join();
     let closed = db.close();
-    served.map_err(|error| Failure::new(Kind::Error, error))?;
+    served.map_err(Failure::server)?;
     closed?;
     if !context.shared.quiet && !context.shared.json {
         eprintln!("stopped; everything acknowledged is on the device");
@@ -55,30 +57,28 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
     Ok(())
 }
 
-/// Starts the server, on the ports asked for or on the next ones that are free.
-fn start(
-    db: &Db,
-    mut options: server::Options,
-    environment: &Environment,
-    next_free_port: bool,
-) -> Result<Server, Failure> {
+/// Takes the ports asked for, or the next ones that are free.
+fn bind(mut options: server::Options, next_free_port: bool) -> Result<Bound, Failure> {
     let mut tries = if next_free_port { PORTS_TRIED } else { 0 };
     loop {
-        let refused = match Server::start(db, options.clone(), environment.clone()) {
-            Ok(server) => return Ok(server),
+        let refused = match Bound::new(options.clone()) {
+            Ok(bound) => return Ok(bound),
             Err(refused) => refused,
         };
-        let server::Error::Listen { addr, cause } = &refused else {
-            return Err(Failure::usage(refused));
+        let taken = match &refused {
+            server::Error::Listen { addr, cause } if cause.kind() == io::ErrorKind::AddrInUse => {
+                *addr
+            }
+            _ => return Err(Failure::server(refused)),
         };
-        if cause.kind() != io::ErrorKind::AddrInUse || tries == 0 {
-            return Err(Failure::new(Kind::Error, refused));
+        if tries == 0 {
+            return Err(Failure::server(refused));
         }
         tries -= 1;
-        if *addr == options.listen {
+        if taken == options.listen {
             advance(&mut options.listen);
         }
-        if let Some(metrics) = options.metrics.as_mut().filter(|metrics| *metrics == addr) {
+        if let Some(metrics) = options.metrics.as_mut().filter(|metrics| **metrics == taken) {
             advance(metrics);
         }
     }

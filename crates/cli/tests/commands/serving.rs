@@ -95,6 +95,7 @@ fn a_taken_port_is_an_error_or_the_next_one_is_used_and_said() {
     refused.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!(refused.child.wait().unwrap().code(), Some(1));
     assert!(err.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{err}");
+    assert!(!dir.path().join("b").exists(), "a server that is refused makes no database");
 
     let mut served =
         Served::start(&dir.path().join("c"), &["--port", &port, "--next-free-port", "--hints"]);
@@ -123,6 +124,7 @@ fn an_address_for_everybody_wants_a_password() {
     open.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!(open.child.wait().unwrap().code(), Some(2));
     assert!(err.contains("password"), "{err}");
+    assert!(!db.exists(), "a server that is refused makes no database");
 
     let file = dir.path().join("password");
     #[expect(clippy::disallowed_methods, reason = "writes what the test reads")]
