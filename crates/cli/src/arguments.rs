@@ -18,12 +18,34 @@ Exit codes: 0 success, 1 error, 2 usage or configuration, 3 damaged data or a ne
 #[derive(Debug, Parser)]
 #[command(name = "thermocline", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    shared: Shared,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What every command takes, but for `bench`, whose command line is a contract of its own.
-#[derive(Clone, Debug, Args)]
+impl Arguments {
+    /// What stands before the command and what stands behind it, which wins.
+    pub(crate) fn shared(&self) -> Shared {
+        let before = self.shared.clone();
+        let Some(behind) = self.command.shared() else { return before };
+        Shared {
+            config: behind.config.clone().or(before.config),
+            json: behind.json || before.json,
+            print_config: behind.print_config || before.print_config,
+            quiet: behind.quiet || before.quiet,
+        }
+    }
+
+    /// Whether results and failures are to be JSON.
+    pub(crate) fn wants_json(&self) -> bool {
+        self.shared().json
+    }
+}
+
+/// What every command takes, before its name or behind it, but for `bench`, whose command line is
+/// a contract of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct Shared {
     /// Read settings from this TOML file
     #[arg(long, value_name = "FILE")]
@@ -94,18 +116,23 @@ pub(crate) struct Place {
     /// How keys and values are written, in arguments and in output
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) encoding: Encoding,
+    /// In the keyspaces redis-0 to redis-15, which `serve` answers Redis clients from: values as
+    /// they are stored, with the server's tag and expiry, also those that have expired
+    #[arg(long)]
+    pub(crate) as_stored: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     #[command(flatten)]
     pub(crate) database: Database,
+    /// The key
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[command(flatten)]
     pub(crate) place: Place,
     /// Print the value's bytes and nothing else
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) raw: bool,
 }
 
@@ -113,9 +140,10 @@ pub(crate) struct Get {
 pub(crate) struct Put {
     #[command(flatten)]
     pub(crate) database: Database,
+    /// The key
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
-    /// The value; - takes the bytes of standard input
+    /// The value; - takes the bytes of standard input (a dash alone is \x2d)
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     pub(crate) value: String,
     #[command(flatten)]
@@ -126,6 +154,7 @@ pub(crate) struct Put {
 pub(crate) struct Del {
     #[command(flatten)]
     pub(crate) database: Database,
+    /// The keys; they go in one write, all or none
     #[arg(value_name = "KEY", required = true)]
     pub(crate) keys: Vec<String>,
     #[command(flatten)]
@@ -194,6 +223,7 @@ pub(crate) struct Load {
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
+    /// The shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
 }

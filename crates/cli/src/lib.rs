@@ -19,10 +19,13 @@ pub mod config;
 pub mod dump;
 mod failure;
 mod output;
+mod value_form;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+
+use crate::failure::{Failure, Kind};
 
 /// The README's Rust example, compiled with the tests.
 #[cfg(doctest)]
@@ -33,18 +36,30 @@ struct Readme;
 pub fn main() -> ExitCode {
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are no failures; clap knows their code and their stream.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return refuse(&error),
     };
-    let json = arguments.command.shared().is_some_and(|shared| shared.json);
-    match commands::run(&arguments.command) {
+    let json = arguments.wants_json();
+    match commands::run(&arguments) {
         Ok(code) => code,
         Err(failure) => {
             output::report_failure(&failure, json);
             ExitCode::from(failure.kind as u8)
         }
     }
+}
+
+/// Says what is wrong with the command line, or prints the help that was asked for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let words: Vec<_> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
+    // The benchmark's --json names a file.
+    let json = words.iter().any(|word| word == "--json") && !words.iter().any(|w| w == "bench");
+    if json && error.use_stderr() {
+        let text = error.render().to_string();
+        let text = text.trim_end().trim_start_matches("error: ");
+        output::report_failure(&Failure::usage(text), true);
+    } else {
+        // Help and version are no failures; clap knows their stream.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Kind::Usage as u8))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use thermocline::{Db, KeyRange, Keyspace, Snapshot};
 
-use super::Context;
+use super::{Context, existing};
 use crate::arguments::Dump;
 use crate::dump::Writer;
 use crate::failure::{Failure, Outcome};
@@ -48,7 +48,11 @@ fn chosen(db: &Db, names: &[String]) -> Result<Vec<Keyspace>, Failure> {
     if names.is_empty() {
         return Ok(db.keyspaces());
     }
-    names.iter().map(|name| Ok(db.existing_keyspace(name)?)).collect()
+    let mut names: Vec<&String> = names.iter().collect();
+    names.sort();
+    // Given twice, it is in the dump once.
+    names.dedup();
+    names.into_iter().map(|name| existing(db, name)).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a dump is the user's file, outside the database")]
@@ -59,8 +63,14 @@ fn to_file(
     path: &Path,
 ) -> Result<Written, Failure> {
     let failed = |error: io::Error| Failure::io(path.display(), &error);
-    let file =
-        std::fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let file = file.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::usage(format_args!(
+            "{} exists already; dump writes a new file: give another name, or remove it first",
+            path.display()
+        )),
+        _ => failed(error),
+    })?;
     let outcome = write_all(context, db, keyspaces, file).and_then(|(written, file)| {
         file.sync_all().map_err(failed)?;
         Ok(written)

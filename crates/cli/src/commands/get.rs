@@ -4,27 +4,35 @@ use serde_json::json;
 
 use super::{Context, not_found};
 use crate::arguments::Get;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 
 pub(super) fn run(context: &Context, arguments: &Get) -> Outcome {
     let place = &arguments.place;
+    if arguments.raw && context.shared.json {
+        return Err(Failure::usage("--raw and --json exclude each other"));
+    }
     let key = place.bytes("KEY", &arguments.key)?;
-    let value = context
+    let stored = context
         .with_database(&arguments.database.dir, false, |db| Ok(place.existing(db)?.get(&key)?))?;
-    let Some(value) = value else {
-        let shown = place.encoding.show(&key);
-        return Err(not_found(format_args!(
-            "keyspace {:?} has no key \"{shown}\"",
-            place.keyspace
-        )));
+    let shown = match &stored {
+        Some(stored) => place.form().show(stored).map_err(|why| place.unreadable(&key, &why))?,
+        None => None,
+    };
+    let Some(shown) = shown else {
+        let key = place.encoding.show(&key);
+        return Err(not_found(format_args!("keyspace {:?} has no key \"{key}\"", place.keyspace)));
     };
     if arguments.raw {
-        return output::bytes(&value);
+        return output::bytes(shown.bytes);
     }
-    let shown = place.encoding.show(&value);
-    if context.shared.json {
-        return output::json_line(&json!({ "key": place.encoding.show(&key), "value": shown }));
+    let value = place.encoding.show(shown.bytes);
+    if !context.shared.json {
+        return output::line(&value);
     }
-    output::line(&shown)
+    let mut pair = json!({ "key": place.encoding.show(&key), "value": value });
+    if let Some(expires_ms) = shown.expires_ms {
+        pair["expires_ms"] = expires_ms.into();
+    }
+    output::json_line(&pair)
 }

@@ -16,11 +16,13 @@ mod stats;
 use std::path::Path;
 use std::process::ExitCode;
 
+use environment::Environment;
 use thermocline::{Db, Keyspace};
 
-use crate::arguments::{Command, Place, Shared};
+use crate::arguments::{Arguments, Command, Place, Shared};
 use crate::config::{Effective, Flags, Scope};
 use crate::failure::{Failure, Kind};
+use crate::value_form::ValueForm;
 
 /// What a command runs with.
 struct Context {
@@ -29,11 +31,17 @@ struct Context {
 }
 
 /// Gathers the settings and runs the command.
-pub(crate) fn run(command: &Command) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let command = &arguments.command;
     if let Command::Bench(command) = command {
+        if arguments.shared() != Shared::default() {
+            return Err(Failure::usage(
+                "bench has options of its own, behind its command: see thermocline bench --help",
+            ));
+        }
         return bench::run(command);
     }
-    let context = Context::gather(command)?;
+    let context = Context::gather(arguments)?;
     if context.shared.print_config {
         print_config::run(&context, command.settings().0)?;
         return Ok(ExitCode::SUCCESS);
@@ -99,9 +107,9 @@ fn variables() -> impl Iterator<Item = (String, String)> {
 }
 
 impl Context {
-    fn gather(command: &Command) -> Result<Self, Failure> {
-        let shared = command.shared().cloned().ok_or_else(|| Failure::usage("no settings"))?;
-        let (_, flags) = command.settings();
+    fn gather(arguments: &Arguments) -> Result<Self, Failure> {
+        let shared = arguments.shared();
+        let (_, flags) = arguments.command.settings();
         let settings = Effective::gather(shared.config.as_deref(), variables(), flags)
             .map_err(Failure::usage)?;
         Ok(Self { shared, settings })
@@ -130,10 +138,43 @@ impl Context {
     }
 }
 
+/// The keyspace `name`, which must be there; if it is not, the failure names those that are.
+fn existing(db: &Db, name: &str) -> Result<Keyspace, Failure> {
+    db.existing_keyspace(name).map_err(|error| {
+        let failure = Failure::from(error);
+        if failure.kind != Kind::NotFound {
+            return failure;
+        }
+        let names: Vec<_> = db.keyspaces().iter().map(|one| one.name().to_owned()).collect();
+        let there = match names.as_slice() {
+            [] => "the database has none".to_owned(),
+            names => format!("there are: {} (--keyspace chooses)", names.join(", ")),
+        };
+        Failure::new(Kind::NotFound, format_args!("{}; {there}", failure.message))
+    })
+}
+
 impl Place {
     /// The keyspace, which must be there.
     fn existing(&self, db: &Db) -> Result<Keyspace, Failure> {
-        Ok(db.existing_keyspace(&self.keyspace)?)
+        existing(db, &self.keyspace)
+    }
+
+    /// What values look like in it.
+    fn form(&self) -> ValueForm {
+        let now = Environment::real().wall().as_millis();
+        ValueForm::of(&self.keyspace, self.as_stored, u64::try_from(now).unwrap_or(u64::MAX))
+    }
+
+    /// The failure for a value of `key` that the server could not read.
+    fn unreadable(&self, key: &[u8], why: &str) -> Failure {
+        let key = self.encoding.show(key);
+        let message = format!(
+            "the value of \"{key}\" in keyspace {:?} is none of the server's: {why}; \
+             --as-stored shows it as it is, put replaces it",
+            self.keyspace
+        );
+        Failure::new(Kind::Damaged, message)
     }
 
     /// The bytes of an argument.

@@ -1,4 +1,6 @@
 //! `thermocline put`: sets one key; makes the database and the keyspace if they are not there.
+//!
+//! In a keyspace of the server's it does what a client's SET does.
 
 use std::io::Read;
 
@@ -16,6 +18,9 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
         "-" => read_standard_input()?,
         text => place.bytes("VALUE", text)?,
     };
+    let value = place.form().stored(value).map_err(|why| {
+        Failure::usage(format_args!("VALUE is none that the server could read: {why}"))
+    })?;
     let options = context.settings.keyspace().map_err(Failure::usage)?;
     let seqno = context.with_database(&arguments.database.dir, true, |db| {
         Ok(db.keyspace(&place.keyspace, options)?.put(&key, &value)?)

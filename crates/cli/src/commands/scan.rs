@@ -1,7 +1,5 @@
 //! `thermocline scan`: pairs in key order, one a line: key, tab, value.
 
-use std::fmt::Display;
-use std::io::Write;
 use std::ops::Bound;
 
 use serde_json::json;
@@ -11,34 +9,50 @@ use super::Context;
 use crate::arguments::Scan;
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::value_form::Shown;
 
 pub(super) fn run(context: &Context, arguments: &Scan) -> Outcome {
     let range = range(arguments)?;
     let direction = if arguments.reverse { Direction::Backward } else { Direction::Forward };
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let mut lines = Lines::default();
-    context.with_database(&arguments.database.dir, false, |db| {
+    let scanned = context.with_database(&arguments.database.dir, false, |db| {
         let keyspace = arguments.place.existing(db)?;
         let mut scan = keyspace.scan_in(range, direction)?;
+        let form = arguments.place.form();
         let mut printed = 0;
         while printed < limit
-            && let Some((key, value)) = scan.next_ref()?
+            && let Some((key, stored)) = scan.next_ref()?
         {
-            printed += 1;
-            let encoding = arguments.place.encoding;
-            let key = encoding.show(key);
-            match (context.shared.json, arguments.keys_only) {
-                (false, true) => lines.push(key)?,
-                (false, false) => lines.push(format_args!("{key}\t{}", encoding.show(value)))?,
-                (true, true) => lines.push(json!({ "key": key }))?,
-                (true, false) => {
-                    lines.push(json!({ "key": key, "value": encoding.show(value) }))?;
-                }
+            let shown = form.show(stored).map_err(|why| arguments.place.unreadable(key, &why))?;
+            if let Some(value) = shown {
+                printed += 1;
+                lines.push(line(context, arguments, key, value))?;
             }
         }
         Ok(())
-    })?;
-    lines.finish()
+    });
+    // What was found before a failure is shown before it.
+    lines.finish()?;
+    scanned
+}
+
+/// One pair as a line.
+fn line(context: &Context, arguments: &Scan, key: &[u8], value: Shown<'_>) -> String {
+    let encoding = arguments.place.encoding;
+    let key = encoding.show(key);
+    if !context.shared.json {
+        let value = (!arguments.keys_only).then(|| format!("\t{}", encoding.show(value.bytes)));
+        return key + &value.unwrap_or_default();
+    }
+    let mut pair = json!({ "key": key });
+    if !arguments.keys_only {
+        pair["value"] = encoding.show(value.bytes).into();
+        if let Some(expires_ms) = value.expires_ms {
+            pair["expires_ms"] = expires_ms.into();
+        }
+    }
+    pair.to_string()
 }
 
 fn range(arguments: &Scan) -> Result<KeyRange, Failure> {
@@ -62,8 +76,9 @@ fn range(arguments: &Scan) -> Result<KeyRange, Failure> {
 struct Lines(Vec<u8>);
 
 impl Lines {
-    fn push(&mut self, line: impl Display) -> Outcome {
-        let _ = writeln!(self.0, "{line}");
+    fn push(&mut self, line: String) -> Outcome {
+        self.0.extend_from_slice(line.as_bytes());
+        self.0.push(b'\n');
         if self.0.len() < 64 << 10 {
             return Ok(());
         }

@@ -61,7 +61,13 @@ fn keyspaces_are_apart_and_one_that_is_missing_is_named() {
     assert_eq!(on("get", &db, &["k", "-k", "first"]).out, "one\n");
     assert_eq!(on("get", &db, &["k", "-k", "second"]).out, "two\n");
     let said = on("get", &db, &["k", "-k", "third"]);
-    assert_eq!((said.code, said.err.contains("\"third\"")), (4, true), "{said:?}");
+    assert_eq!(said.code, 4);
+    let there = "there is no keyspace \"third\"; there are: first, second (--keyspace chooses)";
+    assert_eq!(said.err, format!("thermocline: {there}\n"));
+    for name in ["scan", "dump"] {
+        let said = on(name, &db, &["-k", "third"]);
+        assert_eq!((said.code, said.err.contains(there)), (4, true), "{said:?}");
+    }
     let stats = on("stats", &db, &["--json"]).json();
     let names: Vec<_> =
         stats["keyspaces"].as_array().unwrap().iter().map(|keyspace| &keyspace["name"]).collect();
@@ -154,4 +160,37 @@ fn output_to_nobody_ends_quietly() {
     let said =
         finish(std::process::Command::new("bash").args(["-o", "pipefail", "-c", &shell]), b"");
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "k", ""));
+}
+
+#[test]
+fn shared_options_stand_before_the_command_or_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    assert_eq!(on("put", &db, &["k", "v"]).code, 0);
+    let db = db.to_str().unwrap();
+    let behind = run(["get", db, "k", "--json"]);
+    assert_eq!(behind.json()["value"], "v");
+    assert_eq!(run(["--json", "get", db, "k"]).out, behind.out);
+    let missing = run(["--json", "get", db, "other"]);
+    let said: serde_json::Value = serde_json::from_str(&missing.err).unwrap();
+    assert_eq!((missing.code, &said["exit_code"]), (4, &4.into()), "{missing:?}");
+
+    for wrong in [&["--json", "get"][..], &["get", "--json"], &["--json", "frobnicate"]] {
+        let said = run(wrong.iter());
+        let error: serde_json::Value = serde_json::from_str(&said.err).unwrap();
+        assert_eq!((said.code, &error["exit_code"]), (2, &2.into()), "{said:?}");
+    }
+    for before in [&["--json"][..], &["--quiet"], &["--config", "x"], &["--print-config"]] {
+        let said = run(before.iter().chain(&[
+            "bench",
+            "run",
+            "--engine",
+            "memory",
+            "--workload",
+            "ycsb-c",
+        ]));
+        assert_eq!((said.code, said.err.contains("bench --help")), (2, true), "{said:?}");
+    }
+    let both = run(["--json", "get", db, "k", "--raw"]);
+    assert_eq!((both.code, both.out.as_str()), (2, ""), "{both:?}");
 }

@@ -52,7 +52,7 @@ fn dumps_go_to_new_files_only_and_may_be_of_some_keyspaces() {
     assert_eq!(said.json()["pairs"], 2);
     assert_eq!(std::fs::metadata(&file).unwrap().len(), said.json()["bytes"].as_u64().unwrap());
     let again = on("dump", &db, &["-o", file_name]);
-    assert_eq!((again.code, again.err.contains("exists")), (1, true), "{again:?}");
+    assert_eq!((again.code, again.err.contains("exists already")), (2, true), "{again:?}");
     let copy = dir.path().join("copy");
     let loaded = finish(command().arg("load").arg(&copy).arg(&file), b"");
     assert_eq!((loaded.code, loaded.err.as_str()), (0, "loaded 2 pairs of 1 keyspaces\n"));

@@ -136,3 +136,64 @@ fn an_address_for_everybody_wants_a_password() {
     assert!(ask(addr, "GET k\r\n").starts_with("-NOAUTH"));
     assert_eq!(ask(addr, "AUTH s3cret\r\nGET k\r\n"), "+OK\r\n$-1\r\n");
 }
+
+/// Runs `request` against a server of `db` that is stopped afterwards.
+fn served(db: &Path, request: &str) -> String {
+    let mut served = Served::start(db, &["--port", "0", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&served.line()).unwrap();
+    let answer = ask(told["listening"].as_str().unwrap(), request);
+    assert_eq!(served.interrupt().0, Some(0));
+    answer
+}
+
+#[test]
+fn clients_and_commands_see_the_same_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let set = "SET a 1\r\nSET later 2 PXAT 99999999999999\r\nSET soon 3 PX 1\r\nPING\r\n";
+    assert_eq!(served(&db, set), "+OK\r\n+OK\r\n+OK\r\n+PONG\r\n");
+    let spot = |name: &str, rest: &[&str]| on(name, &db, &[rest, &["-k", "redis-0"]].concat());
+
+    assert_eq!(spot("get", &["a"]).out, "1\n");
+    assert_eq!(spot("get", &["a", "--raw"]).out, "1");
+    assert_eq!(spot("get", &["a", "--as-stored"]).out, "\\x011\n");
+    let later = spot("get", &["later", "--json"]).json();
+    let expected = serde_json::json!(
+        { "key": "later", "value": "2", "expires_ms": 99_999_999_999_999_u64 });
+    assert_eq!(later, expected);
+    assert_eq!(spot("get", &["soon"]).code, 4, "it has expired");
+    assert_eq!(spot("scan", &[]).out, "a\t1\nlater\t2\n");
+    assert_eq!(spot("scan", &["--keys-only", "--limit", "5"]).out, "a\nlater\n");
+
+    assert_eq!(spot("put", &["b", "from the shell"]).code, 0);
+    assert_eq!(spot("put", &["later", "4"]).code, 0, "as SET: it expires no more");
+    assert_eq!(spot("del", &["a", "soon", "--json"]).json()["deleted"], 1);
+    let get = "GET a\r\nGET b\r\nTTL later\r\nGET later\r\n";
+    assert_eq!(served(&db, get), "$-1\r\n$14\r\nfrom the shell\r\n:-1\r\n$1\r\n4\r\n");
+}
+
+#[test]
+fn values_that_the_server_could_not_read_are_refused_and_can_be_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let spot = |name: &str, rest: &[&str]| on(name, &db, &[rest, &["-k", "redis-3"]].concat());
+    let refused = spot("put", &["k", "hello", "--as-stored"]);
+    assert_eq!((refused.code, db.exists()), (2, false), "{refused:?}");
+    assert!(refused.err.contains("unknown value tag 0x68"), "{refused:?}");
+    assert_eq!(spot("put", &["k", "\\x01hello", "--as-stored"]).code, 0);
+    assert_eq!(spot("get", &["k"]).out, "hello\n");
+
+    // What another program stored there.
+    let other = thermocline::Db::open(&db, thermocline::Options::default()).unwrap();
+    other.existing_keyspace("redis-3").unwrap().put(b"z", b"raw").unwrap();
+    other.close().unwrap();
+    for (name, rest) in [("get", &["z"][..]), ("scan", &[])] {
+        let said = spot(name, rest);
+        assert_eq!(said.code, 3, "{said:?}");
+        assert!(said.err.contains("\"z\"") && said.err.contains("--as-stored"), "{said:?}");
+    }
+    assert_eq!(spot("scan", &[]).out, "k\thello\n", "what was found before it");
+    assert_eq!(spot("get", &["z", "--as-stored"]).out, "raw\n");
+    assert_eq!(spot("put", &["z", "mended"]).code, 0);
+    assert_eq!(spot("get", &["z"]).out, "mended\n");
+}
