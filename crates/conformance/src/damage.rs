@@ -6,9 +6,6 @@
 //! 3. Of the engine alone: it opens with what it had flushed, or reports damage with its place.
 //! 4. Of the whole: opening may report the damage, with its place, and then the offline check must report
 //!    something too. If it opens, every read must give what was written, or report damage.
-//!
-//! One place is excused from holding everything, not from holding a right prefix: where the mark
-//! lies that closes the journal. If that is zeros, it looks as after a crash before it was written.
 
 use std::sync::Arc;
 
@@ -28,9 +25,6 @@ use crate::text::Quoted;
 
 const WRITES: usize = 30;
 const SECTOR: u64 = 512;
-
-/// At least as long as the mark that closes a journal.
-const CLOSING_BYTES: u64 = 64;
 
 /// A whole store and what is in it.
 struct Whole {
@@ -170,7 +164,6 @@ fn examine(
     fixture: &dyn Fixture,
     damaged: &Arc<SimulatedDisk>,
     whole: &Whole,
-    is_journal_end: bool,
 ) -> Result<(), String> {
     let device: Arc<dyn Device> = damaged.clone();
     let checked = database::check(fixture, &device);
@@ -185,7 +178,7 @@ fn examine(
         Err(_) => return Ok(()),
     };
     let (upto, last) = (database.recovered, whole.model.last());
-    if upto != last && !is_journal_end {
+    if upto != last {
         return Err(format!("opened in silence with writes up to {upto} of {last}"));
     }
     let opened = &database.opened;
@@ -200,10 +193,8 @@ pub(crate) fn damage(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
     let mut damages = 0;
     let files = files(&device, "").map_err(|error| error.to_string())?;
     let is_segment = |name: &str| name.starts_with(database::JOURNAL_DIR);
-    let newest = files.iter().map(|(name, _)| name).filter(|name| is_segment(name)).max();
     for (name, len) in &files {
         for sector in 0..len.div_ceil(SECTOR) {
-            let is_end = Some(name) == newest && (sector + 1) * SECTOR + CLOSING_BYTES > *len;
             let within = (len - sector * SECTOR).min(SECTOR);
             let offset = sector * SECTOR + draw.below(within as usize) as u64;
             let bit = draw.below(8) as u8;
@@ -216,7 +207,7 @@ pub(crate) fn damage(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
                 damaged.map_err(|error| error.to_string())?;
                 let examined = catch(|| match alone {
                     true => examine_engine(fixture, &copy, &whole),
-                    false => examine(fixture, &copy, &whole, is_end),
+                    false => examine(fixture, &copy, &whole),
                 });
                 let what = if zeros { "the sector zeroed" } else { "a bit flipped" };
                 examined.map_err(|why| format!("{what} at byte {offset} of {name}: {why}"))

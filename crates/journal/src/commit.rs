@@ -48,7 +48,8 @@ impl Journal {
         }
     }
 
-    /// Refuses further appends, writes and syncs everything, and marks the journal's end.
+    /// Refuses further appends, writes and syncs everything, and marks the journal's end. Costs two
+    /// writes and two syncs.
     ///
     /// # Errors
     /// [`Error::Stopped`] if the journal had stopped or stops now; [`Error::Closed`] the second
@@ -57,12 +58,13 @@ impl Journal {
         let mut state = self.state.lock();
         state.check_open()?;
         state.closing = true;
-        let last = state.last;
-        self.sync_upto(&mut state, last)?;
         self.wait_for_both_roles(&mut state)?;
         state.syncing = true;
-        let result =
-            self.write_active(&mut state, Kind::Close).and_then(|()| self.sync_written(&mut state));
+        // The close says that everything before it is synced, the last seal too.
+        let result = [Kind::LastSeal, Kind::Close].into_iter().try_for_each(|end| {
+            self.write_active(&mut state, end)?;
+            self.sync_written(&mut state)
+        });
         self.give_back_sync_role(&mut state);
         result?;
         state.stopped.get_or_insert(Error::Closed);

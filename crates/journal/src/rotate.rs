@@ -18,7 +18,7 @@ use sync::MutexGuard;
 
 use crate::error::Result;
 use crate::journal::{Journal, Segment, State};
-use crate::segment::{Group, Kind, NewSegment, SegmentHeader, Unfinished};
+use crate::segment::{Group, Kind, NewSegment, SECTOR_BYTES, SegmentHeader, Unfinished};
 
 /// A group on its way to the file.
 #[derive(Debug)]
@@ -34,21 +34,33 @@ pub(crate) struct Taken {
 
 impl Journal {
     /// Ends the active group with a mark of the kind `end` and takes it away; an empty one succeeds
-    /// it. A seal is left out where it would tell nothing new and nothing needs padding.
+    /// it. A seal is left out where it would tell nothing new and nothing needs padding; at the
+    /// journal's end it never is, and no segment is begun.
     pub(crate) fn take(&self, state: &mut State, end: Kind) -> Taken {
         let news = self.alignment > 1 || state.synced_end > state.marked_end;
-        if end == Kind::Close || (state.active.len() > 0 && news) {
-            state.active.append_mark(end, state.synced_end, self.alignment);
-            state.marked_end = state.synced_end;
+        let (synced, sector) = (state.synced_end, self.alignment.max(SECTOR_BYTES));
+        match end {
+            Kind::Close => {
+                // So that the close itself chains from nothing in another sector.
+                state.active.append_mark(Kind::LastSeal, synced, 1);
+                state.active.append_mark(end, synced, sector);
+            }
+            Kind::LastSeal => state.active.append_mark(end, synced, sector),
+            _ if state.active.len() > 0 && news => {
+                state.active.append_mark(end, synced, self.alignment);
+                state.marked_end = synced;
+            }
+            _ => {}
         }
         let last = state.last;
         let opens = state.opens.take();
-        let (last_record, end) = (state.last_record, state.active.end());
+        let (last_record, bytes) = (state.last_record, state.active.end());
         let newest = state.newest();
         newest.last = last_record;
-        newest.bytes = end;
+        newest.bytes = bytes;
         let memory = std::mem::take(&mut state.memory);
-        let following = if state.active.end() < self.options.segment_bytes {
+        let full = state.active.end() >= self.options.segment_bytes;
+        let following = if !full || end != Kind::Seal {
             let active = &state.active;
             Group::new(active.seed(), active.end(), active.chain(), memory)
         } else {

@@ -112,6 +112,60 @@ fn last_watermark(device: &dyn Device) -> u64 {
     marks.max().expect("the newest segment holds a mark")
 }
 
+/// A disk with a journal that was closed in order: its newest segment holds records that were
+/// synced, of which the last sector with records holds several.
+fn closed_disk() -> Arc<SimulatedDisk> {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let (journal, _) = open(disk.clone(), 0).expect("an empty disk");
+    for seqno in 1..=RECORDS {
+        let write = |seqno: SeqNo, bytes: &mut Vec<u8>| bytes.extend([seqno.get() as u8; 50]);
+        journal.append(|| SeqNo::new(seqno), write).expect("the disk works");
+    }
+    journal.close().expect("the disk works");
+    disk
+}
+
+#[test]
+fn after_an_orderly_close_no_rotten_sector_takes_a_record_with_it() {
+    let intact = closed_disk();
+    let names = segments(&*intact);
+    let newest = names.last().expect("there are segments");
+    let content = bytes(&*intact, newest);
+    assert_eq!(content.len() % 512, 0, "the close fills a sector");
+    let close = content.len() as u64 - 512;
+    for offset in (0..close).step_by(512) {
+        let disk = intact.crash(0);
+        disk.zero_sector(newest, offset).unwrap();
+        let (file, place) = refused(&disk);
+        assert_eq!(&file, newest);
+        assert!(place < offset + 512, "sector at {offset} zeroed, {place} named");
+    }
+    for offset in 0..content.len() as u64 {
+        let disk = intact.crash(0);
+        disk.flip_bit(newest, offset, (offset % 8) as u8).unwrap();
+        let (file, place) = refused(&disk);
+        assert_eq!(&file, newest);
+        assert!(place <= offset, "byte {offset} damaged, {place} named");
+    }
+}
+
+#[test]
+fn a_close_that_never_reached_the_disk_loses_nothing() {
+    let intact = closed_disk();
+    let newest = segments(&*intact).pop().expect("there are segments");
+    let close = bytes(&*intact, &newest).len() as u64 - 512;
+    for zeros in [true, false] {
+        let disk = intact.crash(0);
+        match zeros {
+            true => disk.zero_sector(&newest, close).unwrap(),
+            false => disk.open(&newest, Mode::Write).unwrap().set_len(close).unwrap(),
+        }
+        assert!(check(&*disk, DIR).unwrap().is_whole());
+        let (_, found) = open(disk, 0).unwrap();
+        assert_eq!(found, (1..=RECORDS).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn a_missing_segment_is_noticed() {
     let intact = disk();

@@ -61,15 +61,26 @@ fn dump(bytes: &[u8]) -> String {
         (4, "frame: seal, no padding"),
         (8, "watermark: below byte 93 all was synced"),
         (8, "checksum of bytes 107 to 127"),
-        (4, "frame: close, no padding"),
+        (4, "frame: last seal, 357 bytes of padding"),
         (8, "watermark: below byte 135 all was synced"),
-        (8, "checksum of bytes 127 to 147"),
+        (357, "padding to the sector's end"),
+        (8, "checksum of bytes 127 to 504"),
+        (4, "frame: last seal, no padding"),
+        (8, "watermark: below byte 512 all was synced"),
+        (8, "checksum of bytes 504 to 524"),
+        (4, "frame: close, 472 bytes of padding"),
+        (8, "watermark: below byte 512 all was synced"),
+        (472, "padding to the sector's end"),
+        (8, "checksum of bytes 524 to 1016"),
     ];
     let mut lines = String::new();
     let mut at = 0;
     for (len, meaning) in fields {
-        let hex: Vec<String> = bytes[at..at + len].iter().map(|b| format!("{b:02x}")).collect();
-        writeln!(lines, "{at:3}  {:23}  {meaning}", hex.join(" ")).expect("a string takes all");
+        let field = &bytes[at..at + len];
+        let hex: Vec<String> = field.iter().map(|b| format!("{b:02x}")).collect();
+        let zeros = len > 8 && field.iter().all(|b| *b == 0);
+        let hex = if zeros { "00 ...".to_owned() } else { hex.join(" ") };
+        writeln!(lines, "{at:4}  {hex:23}  {meaning}").expect("a string takes all");
         at += len;
     }
     assert_eq!(at, bytes.len(), "the example has as many bytes as are explained");

@@ -17,14 +17,19 @@
 //! | frame | size | field |
 //! |---:|---:|---|
 //! | 0 | 4 | kind (2 bits, the highest) and length of the payload (30 bits) |
-//! | 4 | 8 | a record's sequence number; a seal's or close's *watermark* |
-//! | 12 | length | payload; a seal's is zeros, to reach a block's end |
+//! | 4 | 8 | a record's sequence number; a mark's *watermark* |
+//! | 12 | length | payload; a mark's is zeros, to reach a block's or sector's end |
 //! | 12 + length | 8 | xxh3 of the 8 bytes before the frame, bytes 0 to 12 and the payload |
 //!
 //! The 8 bytes before a frame are the checksum of the frame (or header) before it: so checksums
 //! are a chain. The seed mixes the header's checksum with the frame's offset: so they hold for one
 //! place only. A watermark says: when this was encoded, every byte of this segment below that
 //! offset had been synced.
+//!
+//! Seal, last seal and close are *marks*. A journal that is closed in order ends with a last seal
+//! that reaches a sector's end and is synced, and then a sector with another one and the close (on
+//! a direct device both reach a block's end). So the close is proven within its own sector, and no
+//! rotten sector takes both a record and the proof of it.
 
 use codec::{Corruption, Format, HeaderError, Reader, SeqNo, Writer, hash64};
 
@@ -41,6 +46,9 @@ pub(crate) const HEADER_BYTES: usize = 72;
 pub(crate) const FRAME_HEADER_BYTES: usize = 12;
 /// Bytes that a frame takes beside its payload.
 pub(crate) const FRAME_BYTES_MIN: usize = FRAME_HEADER_BYTES + CHECKSUM_BYTES;
+
+/// What the disk writes wholly or not at all.
+pub(crate) const SECTOR_BYTES: usize = 512;
 
 /// Bits of a payload's length.
 const LENGTH_BITS: u32 = 30;
@@ -140,6 +148,9 @@ pub(crate) enum Kind {
     Record,
     /// The end of a group; its number is the watermark.
     Seal,
+    /// The end of the journal's last group: only what closes it may follow, in a sector of its
+    /// own. Its number is the watermark.
+    LastSeal,
     /// The end of the journal, closed in order; its number is the watermark.
     Close,
 }
@@ -159,13 +170,14 @@ impl FrameHeader {
             Kind::Record => 0,
             Kind::Seal => 1,
             Kind::Close => 2,
+            Kind::LastSeal => 3,
         };
         let [l0, l1, l2, l3] = (kind << LENGTH_BITS | self.length as u32).to_le_bytes();
         let [n0, n1, n2, n3, n4, n5, n6, n7] = self.number.to_le_bytes();
         [l0, l1, l2, l3, n0, n1, n2, n3, n4, n5, n6, n7]
     }
 
-    /// Reads a frame's header. `None` if there is no such kind, or too few bytes.
+    /// Reads a frame's header. `None` if there are too few bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = Reader::new(bytes);
         let kind_and_length = fields.take_u32().ok()?;
@@ -173,7 +185,7 @@ impl FrameHeader {
             0 => Kind::Record,
             1 => Kind::Seal,
             2 => Kind::Close,
-            _ => return None,
+            _ => Kind::LastSeal,
         };
         let length = (kind_and_length & LENGTH_MAX) as usize;
         Some(Self { kind, length, number: fields.take_u64().ok()? })

@@ -11,7 +11,7 @@ use crate::planted::{self, Bug};
 
 use super::format::{
     CHECKSUM_BYTES, FRAME_BYTES_MIN, FRAME_HEADER_BYTES, FrameHeader, HEADER_BYTES, HeaderFault,
-    Kind, SegmentHeader, frame_checksum,
+    Kind, SECTOR_BYTES, SegmentHeader, frame_checksum,
 };
 
 /// Bytes read at once.
@@ -74,7 +74,7 @@ impl<'a> SegmentReader<'a> {
         };
         let header = start.get(CHECKSUM_BYTES..).and_then(FrameHeader::decode);
         let Some(FrameHeader { kind, length, number }) = header else {
-            return Ok(Err("no frame is of this kind"));
+            return Ok(Err("the file ends"));
         };
         let Some(bytes) = self.view(before, CHECKSUM_BYTES + FRAME_BYTES_MIN + length)? else {
             return Ok(Err("a frame reaches beyond the file"));
@@ -89,6 +89,19 @@ impl<'a> SegmentReader<'a> {
         let payload = covered.get(CHECKSUM_BYTES + FRAME_HEADER_BYTES..).unwrap_or_default();
         let end = offset + (FRAME_BYTES_MIN + length) as u64;
         Ok(Ok(Frame { kind, number, payload, offset, end, checksum }))
+    }
+
+    /// Whether all is there, right or not, that one write put from `start` to the file's end: a
+    /// sector that was never written would be missing, or zeros.
+    fn is_written(&mut self, start: u64) -> device::Result<bool> {
+        let last = self.len.saturating_sub(SECTOR_BYTES as u64).max(start);
+        for sector in [start, last] {
+            let bytes = self.view(sector, SECTOR_BYTES)?;
+            if bytes.is_none_or(|bytes| bytes.iter().all(|byte| *byte == 0)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Looks beyond `bad` for a mark of this segment that says `bad` had been synced.
@@ -185,6 +198,8 @@ pub(crate) struct Scanned {
     pub(crate) records: u64,
     /// The highest watermark read: below it everything had been synced.
     pub(crate) synced_end: u64,
+    /// Where nothing but what closes the journal can stand, if the last group is sealed.
+    closing: Option<u64>,
     /// Whether the last frame says that the journal was closed in order.
     pub(crate) closed: bool,
 }
@@ -198,6 +213,7 @@ impl Scanned {
             last: header.previous_last,
             records: 0,
             synced_end: HEADER_BYTES as u64,
+            closing: None,
             closed: false,
         }
     }
@@ -208,7 +224,7 @@ impl Scanned {
 ///
 /// With `until`, the segment is one that another follows, and must hold whole frames right up to
 /// that offset. Without, it is the newest: it ends where no whole frame is found, unless a mark
-/// further on proves that this place had been synced.
+/// further on proves that this place had been synced, or nothing but a close can stand there.
 pub(crate) fn scan<E>(
     reader: &mut SegmentReader<'_>,
     header: &SegmentHeader,
@@ -230,8 +246,9 @@ pub(crate) fn scan<E>(
             },
         };
         let sense = match frame.kind {
-            Kind::Record => frame.number > scanned.last.get(),
-            Kind::Seal | Kind::Close => frame.number <= at,
+            Kind::Record => scanned.closing.is_none() && frame.number > scanned.last.get(),
+            Kind::Seal => scanned.closing.is_none() && frame.number <= at,
+            Kind::LastSeal | Kind::Close => frame.number <= at,
         };
         if planted::is(Bug::Unchained) && !sense {
             break;
@@ -248,10 +265,12 @@ pub(crate) fn scan<E>(
                 scanned.last = seqno;
                 scanned.records += 1;
             }
-            Kind::Seal => scanned.synced_end = scanned.synced_end.max(frame.number),
-            Kind::Close => {
+            Kind::Seal | Kind::LastSeal | Kind::Close => {
                 scanned.synced_end = scanned.synced_end.max(frame.number);
-                scanned.closed = true;
+                scanned.closed = frame.kind == Kind::Close;
+                if frame.kind == Kind::LastSeal && !planted::is(Bug::Unchained) {
+                    scanned.closing.get_or_insert(frame.end);
+                }
             }
         }
         (scanned.end, scanned.chain) = (frame.end, frame.checksum);
@@ -263,6 +282,13 @@ pub(crate) fn scan<E>(
             "no whole frame, though the mark at byte {mark} says that all was synced up to \
              byte {watermark}"
         );
+        return Err(Fault::Damaged(Corruption::new(what, scanned.end)));
+    }
+    // Sectors are written wholly or not at all, and these but once, with the close.
+    if let (None, false, Some(closing)) = (until, scanned.closed, scanned.closing)
+        && reader.is_written(closing)?
+    {
+        let what = "the mark that closed the journal is not what was written";
         return Err(Fault::Damaged(Corruption::new(what, scanned.end)));
     }
     Ok(scanned)
