@@ -41,6 +41,12 @@ impl Failure {
         Self::new(Kind::Error, format_args!("{what}: {error}"))
     }
 
+    /// A database that does not fit its memory; `whole` bytes would do.
+    pub(crate) fn memory(error: &thermocline::Error, whole: u64) -> Self {
+        let mib = whole.div_ceil(1 << 20);
+        Self::usage(format_args!("{error}; --memory {mib}mb would do"))
+    }
+
     /// A server that did not start, or did not end well.
     pub(crate) fn server(error: server::Error) -> Self {
         use server::Error as Refused;
@@ -57,6 +63,9 @@ impl Failure {
 impl From<thermocline::Error> for Failure {
     fn from(error: thermocline::Error) -> Self {
         use thermocline::Error as Db;
+        if let Db::MemoryTooSmall { needed, .. } = error {
+            return Self::memory(&error, needed);
+        }
         let kind = match &error {
             Db::NotADatabase { .. } | Db::NoKeyspace { .. } => Kind::NotFound,
             Db::InUse { .. } => Kind::InUse,

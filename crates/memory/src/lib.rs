@@ -71,5 +71,6 @@ mod tests;
 mod write;
 
 pub use check::{Report, check};
+pub use open::footprint;
 pub use options::Options;
 pub use store::Store;

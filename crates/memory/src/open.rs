@@ -26,6 +26,26 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
 /// Leaves that such a round prunes at most, so that it stays short.
 const PRUNED_PER_ROUND: usize = 4096;
 
+/// What a pair out of a snapshot takes beside its key and value: 25 to 28 bytes were measured.
+const PAIR_OVERHEAD_BYTES: u64 = 28;
+
+/// About how many bytes of memory the snapshot of the store in `device` takes once it is opened;
+/// zero where there is none. Reads the superblock alone.
+///
+/// # Errors
+/// [`engine::Error::Corruption`] if it is damaged; device errors.
+pub fn footprint(device: &dyn Device) -> Result<u64> {
+    if !device.exists(SUPERBLOCK)? {
+        return Ok(0);
+    }
+    let standing = decode_standing(&Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?)?;
+    let totals = standing.snapshot.map(|summary| summary.totals);
+    Ok(totals.map_or(0, |totals| {
+        let overhead = totals.pairs.saturating_mul(PAIR_OVERHEAD_BYTES);
+        totals.pair_bytes.saturating_add(overhead)
+    }))
+}
+
 impl Store {
     /// Opens the store in the host's directory, and makes it if there is none. Reads the snapshot
     /// whole. Memory above the budget is not refused here.

@@ -42,6 +42,15 @@ pub enum Error {
         /// The newest that is understood here.
         supported: u16,
     },
+    /// [`crate::Options::memory_bytes`] is too little for any database, or for what this one must
+    /// hold in memory.
+    #[error("{limit} bytes of memory are too few: about {needed} are needed to open the database")]
+    MemoryTooSmall {
+        /// The setting.
+        limit: u64,
+        /// What would do.
+        needed: u64,
+    },
     /// No engine of that name.
     #[error(
         "there is no engine {name:?}; the engines are memory, f2, lsm, hashkv, flexdb and nova"

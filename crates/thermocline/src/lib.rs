@@ -42,6 +42,7 @@ mod error;
 mod key_locks;
 mod keyspace;
 mod keyspaces;
+mod memory_limit;
 mod open;
 mod options;
 mod record;

@@ -2,7 +2,8 @@
 //!
 //! 1. The catalog is read without changing anything; a directory that is something else, newer or
 //!    damaged is refused here.
-//! 2. The lock is taken, and the catalog read again under it.
+//! 2. The lock is taken, and the catalog read again under it. Data that do not fit the memory are
+//!    refused here or in 4 ([`crate::memory_limit`]).
 //! 3. Every keyspace's engine is opened from its own files.
 //! 4. The journal is read; each record's steps are applied to the keyspaces whose files do not
 //!    have them yet (the replay law), and the sequence follows.
@@ -28,6 +29,7 @@ use crate::catalog::{self, Catalog};
 use crate::database::{Db, Inner, Opened};
 use crate::error::{Error, Result};
 use crate::key_locks::KeyLocks;
+use crate::memory_limit;
 use crate::options::{EngineKind, Options};
 use crate::record;
 use crate::slot::{Generation, Slot};
@@ -47,8 +49,9 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::NotADatabase`], [`Error::InUse`], [`Error::NewerVersion`], [`Error::NotBuilt`],
-    /// damage with its place; none of them changes a file.
+    /// [`Error::MemoryTooSmall`], damage with its place; none of them loses anything.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        memory_limit::check_setting(&options)?;
         let path = path.as_ref();
         if !options.create_if_missing && !path.is_dir() {
             return Err(Error::NotADatabase { path: path.display().to_string(), found: None });
@@ -60,6 +63,7 @@ impl Db {
 
     /// Opens the database on any device; `place` is what messages call it.
     pub fn open_on(device: Arc<dyn Device>, place: &str, options: Options) -> Result<Self> {
+        memory_limit::check_setting(&options)?;
         let before_lock = Catalog::load(&*device)?;
         if before_lock.is_none() {
             check_vacant(&*device, place, options.create_if_missing)?;
@@ -69,6 +73,7 @@ impl Db {
             other => other.into(),
         })?;
         let catalog = load_or_create(&*device, &options)?;
+        memory_limit::check_snapshots(&*device, &catalog, options.memory_bytes)?;
         let durability = options.durability;
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
         let telemetry = Registry::default();
@@ -245,6 +250,7 @@ fn recover(
     let sequence = &nursery.sequence;
     let mut replay = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
         replay_record(&journaled, seqno, payload)?;
+        memory_limit::check_used(&*nursery.device, &nursery.memory)?;
         sequence.recover_to(seqno);
         Ok(())
     };

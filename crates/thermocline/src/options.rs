@@ -12,8 +12,10 @@ use crate::error::Error;
 /// How a database is opened. Every field has a default that suits a small server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory for everything the database keeps, in bytes. Default 1 GiB. An engine that must
-    /// hold all its data in memory refuses writes beyond it.
+    /// Memory for everything the database keeps, in bytes. Default 1 GiB, at least
+    /// [`Options::MEMORY_BYTES_MIN`]. An engine that must hold all its data in memory refuses
+    /// writes beyond it. Whatever was taken under one setting opens again under it; data that are
+    /// more than a quarter above a lower one are not opened ([`Error::MemoryTooSmall`]).
     pub memory_bytes: u64,
     /// What a write waits for when nothing else is said. Default [`Durability::Flushed`]: a
     /// killed process loses nothing, a power cut at most [`Options::sync_interval`].
@@ -31,6 +33,12 @@ pub struct Options {
     pub journal_bytes: u64,
     /// Clock, randomness, threads. Default: the real ones.
     pub environment: Environment,
+}
+
+impl Options {
+    /// The least memory that a database is opened with: the journal's two buffers of 4 MiB, one
+    /// that is filled while the other is written.
+    pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
 }
 
 impl Default for Options {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Under `all`, the budget is this many times the data, so that every store's overhead fits too.
 const ALL_FACTOR: f64 = 4.0;
 /// No budget is below this: stores need some memory to open at all.
-const BUDGET_BYTES_MIN: u64 = 4 << 20;
+const BUDGET_BYTES_MIN: u64 = 8 << 20;
 
 /// How much memory a store may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub enum BudgetError {
 }
 
 impl Budget {
-    /// The budget for `data_bytes` of keys and values; at least 4 MiB.
+    /// The budget for `data_bytes` of keys and values; at least 8 MiB.
     pub fn bytes(self, data_bytes: f64) -> u64 {
         let bytes = match self {
             Self::Percent(percent) => (data_bytes * percent / 100.0) as u64,

@@ -14,7 +14,7 @@ use serde_json::json;
 use server::{Bound, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use thermocline::Db;
+use thermocline::{Db, Error};
 
 use super::Context;
 use crate::arguments::Serve;
@@ -31,7 +31,13 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
         Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::io("signals", &error))?;
     let asked = options.listen.port();
     let bound = bind(options, arguments.next_free_port)?;
-    let db = Db::open(&arguments.dir, database)?;
+    let db = Db::open(&arguments.dir, database).map_err(|error| match error {
+        Error::MemoryTooSmall { needed, .. } => {
+            let whole = context.settings.memory_to_serve(needed).unwrap_or(needed);
+            Failure::memory(&error, whole)
+        }
+        other => other.into(),
+    })?;
     let server = bound.serve(&db, environment.clone()).map_err(Failure::server)?;
     tell(context, arguments, &server, asked)?;
 

@@ -121,7 +121,7 @@ impl Effective {
     /// How a database is opened.
     pub(crate) fn database(&self) -> Result<thermocline::Options, String> {
         Ok(thermocline::Options {
-            memory_bytes: values::bytes(self.text("memory"))?,
+            memory_bytes: values::memory(self.text("memory"))?,
             durability: values::durability(self.text("durability"))?,
             sync_interval: values::duration_or_off(self.text("sync-interval"))?,
             io: values::io(self.text("io"))?,
@@ -137,7 +137,7 @@ impl Effective {
     pub(crate) fn serving(&self) -> Result<(thermocline::Options, server::Options), String> {
         let mut database = self.database()?;
         let whole = database.memory_bytes;
-        let clients = values::bytes_or_auto(self.text("client-memory"))?.unwrap_or(whole / 4);
+        let clients = self.client_memory()?.unwrap_or(whole / 4);
         if clients >= whole {
             return Err(format!(
                 "client-memory, {clients} bytes, is a share of memory and has to be smaller than \
@@ -145,7 +145,30 @@ impl Effective {
             ));
         }
         database.memory_bytes = whole - clients;
+        let least = thermocline::Options::MEMORY_BYTES_MIN;
+        if database.memory_bytes < least {
+            return Err(format!(
+                "memory, {whole} bytes, less client-memory, {clients} bytes, is too little for a \
+                 database: --memory {}mb would do",
+                self.memory_to_serve(least)? >> 20
+            ));
+        }
         Ok((database, self.server(clients)?))
+    }
+
+    /// The least memory, in whole MiB, of which `database_bytes` are left for the database that is
+    /// served.
+    pub(crate) fn memory_to_serve(&self, database_bytes: u64) -> Result<u64, String> {
+        let whole = match self.client_memory()? {
+            Some(clients) => database_bytes.saturating_add(clients),
+            // A quarter is for the clients.
+            None => database_bytes.saturating_add(database_bytes.div_ceil(3)),
+        };
+        Ok(whole.checked_next_multiple_of(1 << 20).unwrap_or(whole))
+    }
+
+    fn client_memory(&self) -> Result<Option<u64>, String> {
+        values::bytes_or_auto(self.text("client-memory"))
     }
 
     fn server(&self, client_memory: u64) -> Result<server::Options, String> {

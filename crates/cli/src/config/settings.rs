@@ -45,9 +45,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "memory",
         default: "1gb",
         placeholder: "SIZE",
-        help: "Memory for data, indexes, caches and clients together",
+        help: "Memory for data, indexes, caches and clients together, at least 8mb; data far above \
+               it are not opened",
         scope: Scope::Store,
-        check: |text| values::bytes(text).map(drop),
+        check: |text| values::memory(text).map(drop),
     },
     Setting {
         key: "durability",

@@ -37,11 +37,11 @@ fn file_then_variable_then_flag() {
     let path = dir.path().join("t.toml");
     let path = path.to_str().unwrap();
     #[expect(clippy::disallowed_methods, reason = "writes what the test reads")]
-    std::fs::write(path, "memory = \"1mb\"\nport = 1\nthreads = 3\nio = \"direct\"\n").unwrap();
+    std::fs::write(path, "memory = \"9mb\"\nport = 1\nthreads = 3\nio = \"direct\"\n").unwrap();
     let set = [("THERMOCLINE_PORT", "2"), ("THERMOCLINE_THREADS", "4"), ("HOME", "/")];
     let flags = vec![("threads", "5".to_owned())];
     let effective = Effective::gather(Some(path), variables(&set), &flags).unwrap();
-    assert_eq!(entry(&effective, "memory"), ("1mb".into(), Origin::File(path.into())));
+    assert_eq!(entry(&effective, "memory"), ("9mb".into(), Origin::File(path.into())));
     let variable = Origin::Variable("THERMOCLINE_PORT".into());
     assert_eq!(entry(&effective, "port"), ("2".into(), variable));
     assert_eq!(entry(&effective, "threads"), ("5".into(), Origin::Flag));
@@ -87,12 +87,18 @@ fn what_clients_may_take_comes_out_of_the_memory() {
     assert_eq!(shares("400mb", "auto"), Ok((300 << 20, 100 << 20)));
     assert_eq!(shares("400mb", "50mb"), Ok((350 << 20, 50 << 20)));
     assert!(shares("400mb", "400mb").unwrap_err().contains("has to be smaller"));
+    for clients in ["auto", "1mb"] {
+        let error = shares("8mb", clients).unwrap_err();
+        let (_, advice) = error.split_once("--memory ").expect("what would do");
+        let advised = advice.split(' ').next().unwrap();
+        assert!(shares(advised, clients).is_ok(), "{error}");
+    }
 }
 
 #[test]
 fn refused_values() {
     let refused = [
-        ("memory", &["", "0", "1.5gb", "-1", "1xb", "20000000tb", "gb"][..]),
+        ("memory", &["", "0", "1", "7mb", "8388607", "1.5gb", "-1", "1xb", "20000000tb", "gb"][..]),
         ("sync-interval", &["", "1", "0s", "1d", "soon", "99999999999999999h"]),
         ("durability", &["", "none", "Synced"]),
         ("engine", &["rocksdb", "f2", "lsm", "hashkv", "flexdb", "nova"]),

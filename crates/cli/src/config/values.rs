@@ -27,6 +27,17 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(refused)
 }
 
+/// A size that a database can be opened with.
+pub(super) fn memory(text: &str) -> Result<u64, String> {
+    let least = thermocline::Options::MEMORY_BYTES_MIN;
+    match bytes(text)? {
+        few if few < least => {
+            Err(format!("{text:?} is too little memory: at least {}mb", least >> 20))
+        }
+        enough => Ok(enough),
+    }
+}
+
 /// The same, or `auto`.
 pub(super) fn bytes_or_auto(text: &str) -> Result<Option<u64>, String> {
     if text == "auto" { Ok(None) } else { bytes(text).map(Some).map_err(|why| why + ", or auto") }

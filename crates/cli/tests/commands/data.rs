@@ -194,3 +194,28 @@ fn shared_options_stand_before_the_command_or_behind_it() {
     let both = run(["--json", "get", db, "k", "--raw"]);
     assert_eq!((both.code, both.out.as_str()), (2, ""), "{both:?}");
 }
+
+#[test]
+fn memory_that_is_too_small_is_refused_with_what_would_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let said = on("put", &db, &["k", "v", "--memory", "1"]);
+    assert_eq!((said.code, db.exists()), (2, false), "{said:?}");
+    assert!(said.err.contains("--memory: \"1\" is too little memory: at least 8mb"), "{said:?}");
+
+    let value = "v".repeat(6 << 20);
+    for key in ["a", "b", "c"] {
+        let put = finish(command().arg("put").arg(&db).args([key, "-"]), value.as_bytes());
+        assert_eq!(put.code, 0, "{put:?}");
+    }
+    let advised = |said: &crate::program::Said| {
+        assert_eq!(said.code, 2, "{said:?}");
+        let (_, advice) = said.err.split_once("--memory ").expect("what would do");
+        advice.split(' ').next().unwrap().to_owned()
+    };
+    let memory = advised(&on("get", &db, &["a", "--memory", "8mb"]));
+    assert_eq!(on("get", &db, &["a", "--raw", "--memory", &memory]).bytes.len(), value.len());
+    let dir = db.to_str().unwrap();
+    let refused = run(["serve", "--port", "0", "--memory", "11mb", "--dir", dir]);
+    assert!(advised(&refused).trim_end_matches("mb").parse::<u64>().unwrap() >= 24, "{refused:?}");
+}
