@@ -274,6 +274,9 @@ impl EventLoop {
         if std::mem::take(&mut self.accept_again) {
             self.accept();
         }
+        if self.index == 0 {
+            self.shared.sample_rates(now);
+        }
         let idle_s = self.shared.settings.idle_timeout_s.load(Relaxed);
         let auth_deadline = self.shared.options.auth_deadline;
         let (shared, tally) = (&self.shared, &mut self.tally);

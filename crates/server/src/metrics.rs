@@ -11,6 +11,7 @@ use std::time::Duration;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::process::Process;
 use crate::shared::Shared;
 
 /// Bytes of a request's head.
@@ -63,7 +64,13 @@ impl MetricsPage {
                 let shared = &self.shared;
                 shared.store.refresh_metrics();
                 let (connected, memory) = (shared.clients.count(), shared.client_memory.used());
-                ("200 OK", shared.stats.render_prometheus(connected, memory))
+                let mut page = shared.stats.render_prometheus(connected, memory);
+                if let Some(process) = Process::now() {
+                    let up = shared.environment.now() - shared.started;
+                    let started = shared.environment.wall().saturating_sub(up);
+                    page.push_str(&process.render_prometheus(started.as_secs()));
+                }
+                ("200 OK", page)
             }
             Request::Other => ("404 Not Found", "only /metrics is here\n".to_owned()),
             Request::WrongMethod => ("405 Method Not Allowed", "only GET is known\n".to_owned()),

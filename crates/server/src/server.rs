@@ -20,10 +20,11 @@ use crate::event_loop::{EventLoop, Mailbox};
 use crate::gate::Gate;
 use crate::metrics::MetricsPage;
 use crate::options::Options;
+use crate::rates::Rates;
 use crate::scan_cursors::ScanCursors;
 use crate::shared::{Settings, Shared, Stop};
 use crate::stats::Stats;
-use crate::store::Durable;
+use crate::store::{DB_COUNT, Durable};
 use crate::sweeper::Sweeper;
 use crate::watch::Watches;
 
@@ -69,7 +70,7 @@ pub enum Error {
 
 /// A running server. Dropping it stops it.
 pub struct Server {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     metrics_addr: Option<SocketAddr>,
     threads: Mutex<Vec<(String, JoinHandle<io::Result<()>>)>>,
 }
@@ -132,12 +133,13 @@ impl Server {
             clients: Clients::default(),
             client_memory: ClientMemory::new(options.client_memory_bytes),
             stats: Stats::new(registry),
+            rates: Rates::default(),
             mailboxes,
             addr,
             started: environment.now(),
             run_id,
             last_save_s: AtomicU64::new(environment.wall().as_secs()),
-            expiries_written: AtomicU64::new(0),
+            soonest_written_ms: [const { AtomicU64::new(u64::MAX) }; DB_COUNT as usize],
             stop: Stop::default(),
             environment,
             options,

@@ -13,9 +13,10 @@ use crate::event_loop::Mailbox;
 use crate::gate::Gate;
 use crate::options::{Options, Secret};
 use crate::protocol::Bounds;
+use crate::rates::{Counts, Rates};
 use crate::scan_cursors::ScanCursors;
 use crate::stats::Stats;
-use crate::store::Durable;
+use crate::store::{DB_COUNT, DbIndex, Durable};
 use crate::watch::Watches;
 
 /// The server behind its connections. One per [`crate::Server`].
@@ -32,14 +33,16 @@ pub(crate) struct Shared {
     pub(crate) clients: Clients,
     pub(crate) client_memory: ClientMemory,
     pub(crate) stats: Stats,
+    pub(crate) rates: Rates,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) addr: SocketAddr,
     pub(crate) started: Monotonic,
     pub(crate) run_id: String,
     /// Wall seconds of the last SAVE that succeeded.
     pub(crate) last_save_s: AtomicU64,
-    /// Keys written with an expiry, ever; it wakes the sweeper.
-    pub(crate) expiries_written: AtomicU64,
+    /// When the first of the keys ends that were written since the sweeper's last pass began, in
+    /// milliseconds since the epoch, per database.
+    pub(crate) soonest_written_ms: [AtomicU64; DB_COUNT as usize],
     pub(crate) stop: Stop,
 }
 
@@ -112,6 +115,29 @@ impl Shared {
     /// The largest argument that the clients' memory has room for.
     pub(crate) fn value_bytes_reachable(&self) -> usize {
         self.client_memory.limit() / 4 * 3
+    }
+
+    /// Notes that a key that ends at `expiry_ms` was written.
+    pub(crate) fn note_expiry(&self, db: DbIndex, expiry_ms: u64) {
+        if let Some(soonest) = self.soonest_written_ms.get(usize::from(db)) {
+            soonest.fetch_min(expiry_ms, Relaxed);
+        }
+    }
+
+    /// Bytes of memory that data and clients take.
+    pub(crate) fn memory_used(&self) -> u64 {
+        self.store.memory().0 + self.client_memory.used() as u64
+    }
+
+    /// Takes a sample of the figures that INFO shows per second.
+    pub(crate) fn sample_rates(&self, now: Monotonic) {
+        let stats = &self.stats;
+        let counts = Counts {
+            executed: stats.executed.get(),
+            input_bytes: stats.input_bytes.get(),
+            output_bytes: stats.output_bytes.get(),
+        };
+        self.rates.sample(now, counts, self.memory_used());
     }
 
     /// Asks every thread to end.

@@ -12,8 +12,9 @@ use telemetry::{Counter, Gauge, Histogram, Registry, Unit};
 use crate::commands::COMMANDS;
 use crate::store::DB_COUNT;
 
-/// One command in this many is timed: reading the clock for each would cost a few percent.
-pub(crate) const LATENCY_SAMPLE: u64 = 16;
+/// Of each command a loop times its first call and then one in this many: reading the clock for
+/// each would cost a few percent.
+const LATENCY_SAMPLE: u64 = 16;
 
 /// Calls of one command.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +31,8 @@ pub(crate) struct Calls {
 #[derive(Debug)]
 pub(crate) struct Tally {
     commands: Vec<Calls>,
+    /// Calls of each command so far, to choose those that are timed.
+    begun: Vec<u64>,
     /// Indexes of `commands` that changed.
     changed: Vec<usize>,
     pub(crate) executed: u64,
@@ -46,6 +49,7 @@ impl Tally {
     pub(crate) fn new() -> Self {
         Self {
             commands: vec![Calls::default(); COMMANDS.len()],
+            begun: vec![0; COMMANDS.len()],
             changed: Vec::new(),
             executed: 0,
             input_bytes: 0,
@@ -55,6 +59,15 @@ impl Tally {
             expired: 0,
             errors: 0,
         }
+    }
+
+    /// Counts a call of command `index`; whether it is one to be timed.
+    #[inline]
+    pub(crate) fn begin(&mut self, index: usize) -> bool {
+        self.command(index).calls += 1;
+        let begun = self.begun[index];
+        self.begun[index] += 1;
+        begun.is_multiple_of(LATENCY_SAMPLE)
     }
 
     /// The figures of command `index`, to be added to.
@@ -125,8 +138,10 @@ pub(crate) struct Stats {
     pub(crate) auth_failures: Total,
     connected: Gauge,
     client_memory: Gauge,
-    /// Keys with an expiry, per database, as the last sweep found them.
+    /// Keys with an expiry, per database, and the milliseconds that they have left on average, as
+    /// the sweeper's last pass found them.
     pub(crate) expiring_keys: [AtomicU64; DB_COUNT as usize],
+    pub(crate) expiring_in_ms: [AtomicU64; DB_COUNT as usize],
 }
 
 impl Stats {
@@ -157,6 +172,7 @@ impl Stats {
             client_memory: registry
                 .gauge("server_client_memory_bytes", "Memory of clients' buffers, in bytes."),
             expiring_keys: Default::default(),
+            expiring_in_ms: Default::default(),
             registry,
         }
     }
@@ -172,7 +188,7 @@ impl Stats {
                 rejected: total("server_command_rejections_total", "Calls refused unrun."),
                 latency: registry.histogram(
                     "server_command_seconds",
-                    "Time in the handler, of one call in 16.",
+                    "Time in the handler, of a thread's first call and one in 16 after it.",
                     Unit::Seconds,
                 ),
             }

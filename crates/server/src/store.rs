@@ -1,6 +1,7 @@
 //! The boundary to what keeps the data: what the commands need of a store, and no more.
 
 pub(crate) mod database;
+mod figures;
 pub(crate) mod transaction;
 pub(crate) mod value;
 

@@ -1,10 +1,15 @@
-//! The sweeper: removes keys whose time has come though nobody asks for them.
+//! The sweeper: removes keys whose time has come though nobody asks for them, and counts those that
+//! have one.
 //!
-//! 1. Ten times a second it looks at a slice of the keys of each database, in order, and removes
-//!    the expired ones, one atomic update each.
-//! 2. If more than a quarter of a slice had expired, it goes on at once, up to a share of the time.
-//! 3. A database in which a whole pass found no key with an expiry is left alone until a key with
-//!    an expiry is written ([`Sweeper::pass_is_due`]).
+//! 1. Ten times a second it takes a turn: it looks at the keys of each database whose pass is due,
+//!    in order, slice by slice, and removes the expired ones, one atomic update each.
+//! 2. A turn goes on until every pass is over or its time is: a quarter of a core while more than a
+//!    quarter of a slice had expired, a tenth while the server has little else to do, otherwise a
+//!    fiftieth.
+//! 3. When a pass has come to the last key, its counts are shown (INFO keyspace). The next one is
+//!    due when the first key ends that it has seen or that was written since, and in any case,
+//!    since counts grow old, after ten times as many ticks as it took; where there was no key with
+//!    an expiry, after a minute.
 //!
 //! # Concurrency
 //! It enters the gate by its own slot, and leaves it between slices.
@@ -20,88 +25,151 @@ use crate::store::value::Stored;
 use crate::store::{Change, DB_COUNT, DbIndex, StoreError};
 
 const TICK: Duration = Duration::from_millis(100);
-/// Keys looked at in one slice.
+/// Keys looked at in one slice, and bytes of values after which it ends.
 const SLICE_KEYS: usize = 500;
-/// Time that the slices of one tick may take together: a quarter of a core.
-const TIME_PER_TICK: Duration = Duration::from_millis(25);
+const SLICE_BYTES: usize = 1 << 20;
+/// Time that a turn may take when it pays, when the server has little else to do, and otherwise.
+const DENSE_TURN: Duration = Duration::from_millis(25);
+const IDLE_TURN: Duration = Duration::from_millis(10);
+const BUSY_TURN: Duration = Duration::from_millis(2);
+/// Commands within a tick from which on the server is busy.
+const BUSY_COMMANDS: u64 = 100;
 /// Ticks between passes over a database that holds no key with an expiry.
 const REST_TICKS: u64 = 600;
+/// A pass that took one tick is followed by this many ticks of rest, a longer one by as many more.
+const REST_FACTOR: u64 = 10;
 
 /// The sweeper's place in each database.
 pub(crate) struct Sweeper {
     shared: Arc<Shared>,
     places: Vec<Place>,
     tick: u64,
+    /// Commands executed until the last turn.
+    executed: u64,
 }
 
+/// A pass over a database, and when the next one is due.
 #[derive(Clone, Debug, Default)]
 struct Place {
-    /// Where the pass goes on.
+    /// Where the pass goes on; empty between passes.
     from: Vec<u8>,
-    /// Keys with an expiry that this pass has seen.
-    expiring: u64,
-    /// The tick before which no new pass begins.
+    /// The tick in which it began.
+    begun: u64,
+    found: Found,
+    /// The tick from which on the next pass is due whatever the last one found.
     rest_until: u64,
-    /// Keys with an expiry that had been written when the last pass ended.
-    written_before: u64,
+}
+
+/// Keys with an expiry that is still to come.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    keys: u64,
+    /// Milliseconds that they have left, together.
+    left_ms: u64,
+    /// When the first of them ends, in milliseconds since the epoch.
+    soonest_ms: u64,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self { keys: 0, left_ms: 0, soonest_ms: u64::MAX }
+    }
 }
 
 /// What a slice found.
 #[derive(Debug, Default)]
 struct Slice {
     seen: usize,
-    expiring: u64,
+    bytes: usize,
     expired: Vec<Vec<u8>>,
+    found: Found,
     next: Option<Vec<u8>>,
+}
+
+impl Slice {
+    /// Whether it pays to look further at once.
+    fn is_dense(&self) -> bool {
+        self.expired.len() * 4 > self.seen
+    }
 }
 
 impl Sweeper {
     /// A sweeper that begins at the first key of every database.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, places: vec![Place::default(); usize::from(DB_COUNT)], tick: 0 }
+        let places = vec![Place::default(); usize::from(DB_COUNT)];
+        Self { shared, places, tick: 0, executed: 0 }
     }
 
     /// Sweeps until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
         while !self.shared.stop.wait_for(TICK) {
             self.tick += 1;
-            let begun = self.shared.environment.now();
-            for db in 0..DB_COUNT {
-                while self.sweep(db)
-                    && self.shared.environment.now() - begun < TIME_PER_TICK
-                    && !self.shared.stop.is_asked()
-                {}
-            }
+            self.turn();
         }
         Ok(())
     }
 
-    /// Sweeps one slice; whether it is worth going on at once.
-    fn sweep(&mut self, db: DbIndex) -> bool {
-        if !self.pass_is_due(db) {
-            return false;
+    /// Steps 1 and 2: a slice of each database in turn.
+    fn turn(&mut self) {
+        let begun = self.shared.environment.now();
+        let executed = self.shared.stats.executed.get();
+        let is_busy = executed.saturating_sub(self.executed) > BUSY_COMMANDS;
+        self.executed = executed;
+        let now_ms = self.shared.environment.wall_ms();
+        let mut due: Vec<DbIndex> = (0..DB_COUNT).filter(|&db| self.is_due(db, now_ms)).collect();
+        while !due.is_empty() && !self.shared.stop.is_asked() {
+            let mut is_dense = false;
+            due.retain(|&db| {
+                let (goes_on, dense) = self.sweep(db);
+                is_dense |= dense;
+                goes_on
+            });
+            let time = match () {
+                () if is_dense => DENSE_TURN,
+                () if is_busy => BUSY_TURN,
+                () => IDLE_TURN,
+            };
+            if self.shared.environment.now() - begun >= time {
+                return;
+            }
         }
+    }
+
+    /// Whether a pass over `db` is under way, or one is due.
+    fn is_due(&self, db: DbIndex, now_ms: u64) -> bool {
+        let place = &self.places[usize::from(db)];
+        let written_ms = self.shared.soonest_written_ms[usize::from(db)].load(Relaxed);
+        !place.from.is_empty()
+            || self.tick >= place.rest_until
+            || now_ms >= place.found.soonest_ms.min(written_ms)
+    }
+
+    /// Sweeps one slice; whether the pass goes on, and whether it pays to go on at once.
+    fn sweep(&mut self, db: DbIndex) -> (bool, bool) {
         let shared = Arc::clone(&self.shared);
         let pass = shared.gate.enter(shared.options.threads);
-        // A store that cannot be read or written is reported to those who use it; the sweeper
-        // comes back later.
-        let slice = self.look(db).unwrap_or_default();
+        let place = &mut self.places[usize::from(db)];
+        if place.from.is_empty() {
+            // What is written from now on may lie where the pass has been already.
+            shared.soonest_written_ms[usize::from(db)].store(u64::MAX, Relaxed);
+            (place.begun, place.found) = (self.tick, Found::default());
+        }
+        let Ok(slice) = self.look(db) else {
+            // A store that cannot be read is reported to those who use it.
+            let place = &mut self.places[usize::from(db)];
+            place.from.clear();
+            place.rest_until = self.tick + REST_FACTOR;
+            return (false, false);
+        };
         let mut removed = 0;
         for key in &slice.expired {
+            // A store that cannot be written likewise; the keys stay invisible.
             removed += u64::from(self.remove(db, key).unwrap_or(false));
         }
         drop(pass);
         shared.stats.expired.add(removed);
-        let goes_on = removed > 0 && slice.expired.len() * 4 > slice.seen;
-        self.advance(db, slice);
-        goes_on
-    }
-
-    /// Whether `db` may hold keys with an expiry, as far as the last pass knew.
-    fn pass_is_due(&self, db: DbIndex) -> bool {
-        let place = &self.places[usize::from(db)];
-        let written = self.shared.expiries_written.load(Relaxed);
-        !place.from.is_empty() || self.tick >= place.rest_until || written > place.written_before
+        let is_dense = removed > 0 && slice.is_dense();
+        (self.advance(db, slice), is_dense)
     }
 
     fn look(&self, db: DbIndex) -> Result<Slice, StoreError> {
@@ -109,15 +177,16 @@ impl Sweeper {
         let mut slice = Slice::default();
         let from = &self.places[usize::from(db)].from;
         self.shared.store.scan(db, from, &mut |key, value| {
-            if slice.seen == SLICE_KEYS {
+            if slice.seen == SLICE_KEYS || slice.bytes > SLICE_BYTES {
                 slice.next = Some(key.to_vec());
                 return Break(());
             }
             slice.seen += 1;
+            slice.bytes += value.len();
             match Stored::decode(value) {
                 Ok(stored) if stored.is_expired(now_ms) => slice.expired.push(key.to_vec()),
-                Ok(stored) => slice.expiring += u64::from(stored.expiry_ms.is_some()),
-                Err(_) => {}
+                Ok(Stored { expiry_ms: Some(expiry_ms), .. }) => slice.found.add(expiry_ms, now_ms),
+                Ok(_) | Err(_) => {}
             }
             Continue(())
         })?;
@@ -139,18 +208,36 @@ impl Sweeper {
         Ok(gone)
     }
 
-    fn advance(&mut self, db: DbIndex, slice: Slice) {
+    /// Step 3; whether the pass goes on.
+    fn advance(&mut self, db: DbIndex, slice: Slice) -> bool {
         let place = &mut self.places[usize::from(db)];
-        place.expiring += slice.expiring;
-        match slice.next {
-            Some(next) => place.from = next,
-            None => {
-                place.from.clear();
-                let expiring = std::mem::take(&mut place.expiring);
-                self.shared.stats.expiring_keys[usize::from(db)].store(expiring, Relaxed);
-                place.written_before = self.shared.expiries_written.load(Relaxed);
-                place.rest_until = self.tick + if expiring == 0 { REST_TICKS } else { 1 };
-            }
+        place.found.merge(slice.found);
+        if let Some(next) = slice.next {
+            place.from = next;
+            return true;
         }
+        place.from.clear();
+        let Found { keys, left_ms, .. } = place.found;
+        let stats = &self.shared.stats;
+        stats.expiring_keys[usize::from(db)].store(keys, Relaxed);
+        stats.expiring_in_ms[usize::from(db)].store(left_ms / keys.max(1), Relaxed);
+        let has_none =
+            keys == 0 && self.shared.soonest_written_ms[usize::from(db)].load(Relaxed) == u64::MAX;
+        let ticks = self.tick - place.begun + 1;
+        place.rest_until = self.tick + if has_none { REST_TICKS } else { ticks * REST_FACTOR };
+        false
+    }
+}
+
+impl Found {
+    fn add(&mut self, expiry_ms: u64, now_ms: u64) {
+        let left_ms = expiry_ms.saturating_sub(now_ms);
+        self.merge(Self { keys: 1, left_ms, soonest_ms: expiry_ms });
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.left_ms = self.left_ms.saturating_add(other.left_ms);
+        self.soonest_ms = self.soonest_ms.min(other.soonest_ms);
     }
 }

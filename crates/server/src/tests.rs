@@ -4,6 +4,7 @@
 mod client;
 mod commands;
 mod database;
+mod figures;
 mod limits;
 pub(crate) mod map_store;
 mod memory;

@@ -1,7 +1,6 @@
 //! How handlers reach keys: expiry, counting and WATCH included.
 
 use super::{Call, Failure};
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::protocol::Reply;
 use crate::store::Change;
@@ -79,8 +78,8 @@ impl Call<'_> {
         let seqno = self.store.put(self.session.db, key, self.scratch)?;
         self.shared.watches.touch(self.session.db, key);
         self.written.note(seqno);
-        if expiry_ms.is_some() {
-            self.shared.expiries_written.fetch_add(1, Relaxed);
+        if let Some(expiry_ms) = expiry_ms {
+            self.shared.note_expiry(self.session.db, expiry_ms);
         }
         Ok(())
     }
@@ -94,7 +93,7 @@ impl Call<'_> {
     ) -> Result<R, Failure> {
         let (now_ms, db) = (self.now_ms, self.session.db);
         let mut result = Err(Failure::Text("ERR the store gave no answer"));
-        let (mut changes, mut has_expiry) = (false, false);
+        let (mut changes, mut expiry_ms) = (false, None);
         let seqno = self.store.update(db, key, &mut |bytes| {
             changes = false;
             let stored = match bytes.map(Stored::decode).transpose() {
@@ -118,7 +117,10 @@ impl Call<'_> {
                         change => change,
                     };
                     changes = change != Change::Keep;
-                    has_expiry = matches!(&change, Change::Put(bytes) if value::has_expiry(bytes));
+                    expiry_ms = match &change {
+                        Change::Put(bytes) => value::expiry_ms(bytes),
+                        Change::Keep | Change::Delete => None,
+                    };
                     change
                 }
             }
@@ -126,7 +128,9 @@ impl Call<'_> {
         if changes {
             self.shared.watches.touch(db, key);
             self.written.note(seqno);
-            self.shared.expiries_written.fetch_add(u64::from(has_expiry), Relaxed);
+            if let Some(expiry_ms) = expiry_ms {
+                self.shared.note_expiry(db, expiry_ms);
+            }
         }
         result
     }

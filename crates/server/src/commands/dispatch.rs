@@ -13,7 +13,6 @@ use super::flags::Flags;
 use super::{COMMANDS, Failure, Outcome, table};
 use crate::gate::Pass;
 use crate::session::ReplyMode;
-use crate::stats::LATENCY_SAMPLE;
 use crate::store::transaction::Transaction;
 
 /// Executes one command and writes its reply; whether the connection may go on.
@@ -46,15 +45,24 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> bool {
     outcome != Err(Failure::OutputLimit)
 }
 
-/// Runs a command, and one in [`LATENCY_SAMPLE`] by the clock.
+/// Runs a command.
 fn timed(call: &mut Call<'_>, index: usize, pass: &mut Pass<'_>) -> Outcome {
-    call.tally.command(index).calls += 1;
     call.session.last_command = index as u16;
-    if !call.tally.executed.is_multiple_of(LATENCY_SAMPLE) {
-        return run(call, &COMMANDS[index], pass);
+    counted(call, index, |call| run(call, &COMMANDS[index], pass))
+}
+
+/// Counts a call of command `index` that `run` executes, and times some.
+#[inline]
+pub(crate) fn counted(
+    call: &mut Call<'_>,
+    index: usize,
+    run: impl FnOnce(&mut Call<'_>) -> Outcome,
+) -> Outcome {
+    if !call.tally.begin(index) {
+        return run(call);
     }
     let begun = call.shared.environment.now();
-    let outcome = run(call, &COMMANDS[index], pass);
+    let outcome = run(call);
     let took = call.shared.environment.now() - begun;
     call.shared.stats.command(index).latency.record_duration(took);
     outcome

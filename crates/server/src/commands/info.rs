@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::connection::REDIS_VERSION;
 use super::{COMMANDS, Call, Outcome};
+use crate::process::Process;
 use crate::stats::Total;
 use crate::store::DB_COUNT;
 
@@ -97,13 +98,36 @@ fn clients(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     Ok(())
 }
 
+/// Bytes in the largest unit below them, as Redis writes them.
+fn human(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.2}{name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
 fn memory(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     let (used, limit) = call.shared.store.memory();
     let clients = call.shared.client_memory.used() as u64;
-    lines.line("used_memory", used + clients);
+    let all = used + clients;
+    let peak = call.shared.rates.note_memory(all);
+    let process = Process::now();
+    let resident = process.map_or(all, |process| process.resident_bytes);
+    lines.line("used_memory", all);
+    lines.line("used_memory_human", human(all));
+    lines.line("used_memory_rss", resident);
+    lines.line("used_memory_rss_human", human(resident));
+    if let Some(process) = process {
+        lines.line("used_memory_rss_peak", process.resident_bytes_peak);
+    }
+    lines.line("used_memory_peak", peak);
+    lines.line("used_memory_peak_human", human(peak));
     lines.line("used_memory_dataset", used);
     lines.line("used_memory_clients", clients);
     lines.line("maxmemory", limit);
+    lines.line("maxmemory_human", human(limit));
+    lines.line("mem_fragmentation_ratio", format!("{:.2}", resident as f64 / all.max(1) as f64));
     lines.line("maxmemory_policy", "noeviction");
     Ok(())
 }
@@ -122,6 +146,10 @@ fn stats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     let stats = &call.shared.stats;
     lines.total("total_connections_received", &stats.connections);
     lines.total("total_commands_processed", &stats.executed);
+    let rates = call.shared.rates.per_second();
+    lines.line("instantaneous_ops_per_sec", rates.executed);
+    lines.line("instantaneous_input_kbps", format!("{:.2}", rates.input_bytes as f64 / 1024.0));
+    lines.line("instantaneous_output_kbps", format!("{:.2}", rates.output_bytes as f64 / 1024.0));
     lines.total("total_net_input_bytes", &stats.input_bytes);
     lines.total("total_net_output_bytes", &stats.output_bytes);
     lines.total("rejected_connections", &stats.connections_refused);
@@ -150,6 +178,10 @@ fn cpu(_call: &Call<'_>, lines: &mut Lines) -> Outcome {
         time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
     };
     lines.line("used_cpu", format!("{:.6}", clock(rustix::time::ClockId::ProcessCPUTime)));
+    if let Some(process) = Process::now() {
+        lines.line("used_cpu_sys", format!("{:.6}", process.system_s));
+        lines.line("used_cpu_user", format!("{:.6}", process.user_s));
+    }
     Ok(())
 }
 
@@ -158,9 +190,9 @@ fn commandstats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
         let calls = command.calls.get();
         let us_per_call = command.latency.distribution().mean() / 1000.0;
         let value = format!(
-            "calls={calls},usec={:.0},usec_per_call={us_per_call:.2},rejected_calls={},\
+            "calls={calls},usec={},usec_per_call={us_per_call:.2},rejected_calls={},\
              failed_calls={}",
-            us_per_call * calls as f64,
+            (us_per_call * calls as f64).ceil(),
             command.rejected.get(),
             command.failed.get()
         );
@@ -173,8 +205,11 @@ fn keyspace(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     for db in 0..DB_COUNT {
         let keys = call.store.key_count(db)?;
         if keys > 0 {
-            let expires = call.shared.stats.expiring_keys[usize::from(db)].load(Relaxed).min(keys);
-            lines.line(&format!("db{db}"), format!("keys={keys},expires={expires},avg_ttl=0"));
+            let stats = &call.shared.stats;
+            let expires = stats.expiring_keys[usize::from(db)].load(Relaxed).min(keys);
+            let average_ms = stats.expiring_in_ms[usize::from(db)].load(Relaxed);
+            let figures = format!("keys={keys},expires={expires},avg_ttl={average_ms}");
+            lines.line(&format!("db{db}"), figures);
         }
     }
     Ok(())

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::dispatch::atomically;
+use super::dispatch::{atomically, counted};
 use super::{COMMANDS, Call, Failure, Outcome};
 use crate::options::WATCHED_KEYS_MAX;
 use crate::session::{Queue, Session};
@@ -49,11 +49,11 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
         call.reply.array(queue.commands.len());
         for (index, args) in &queue.commands {
             let command = &COMMANDS[*index];
-            call.tally.command(*index).calls += 1;
             let store = call.store;
             let mut inner = call.within(store, args.args());
             let mark = inner.reply.mark();
-            if let Err(failure) = (command.handler)(&mut inner).and_then(|()| inner.check_room()) {
+            let outcome = counted(&mut inner, *index, command.handler);
+            if let Err(failure) = outcome.and_then(|()| inner.check_room()) {
                 if failure.ends_transaction() {
                     return Err(failure);
                 }

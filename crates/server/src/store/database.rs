@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 
 use codec::SeqNo;
 use parking_lot::Mutex;
-use telemetry::Gauge;
 use thermocline::{Batch, Db, Durability, Error, KeyRange, Keyspace, KeyspaceOptions};
 
+use super::figures::Figures;
 use super::{Change, DB_COUNT, DbIndex, Durable, Step, Store, StoreError, Visit};
 
 /// What one write may bring even when the memory for data is used up: it may replace values by
@@ -24,8 +24,7 @@ pub(crate) struct Database {
     keyspaces: [OnceLock<Keyspace>; DB_COUNT as usize],
     /// Held while a keyspace is made.
     making: Mutex<()>,
-    data_bytes: Gauge,
-    data_limit: Gauge,
+    figures: Figures,
 }
 
 impl From<Error> for StoreError {
@@ -45,14 +44,12 @@ impl From<Error> for StoreError {
 impl Database {
     /// The numbered databases of `db`, those that exist already opened.
     pub(crate) fn new(db: &Db, durability: Durability) -> Self {
-        let registry = db.telemetry();
         let store = Self {
             db: db.durability(Durability::Buffered),
             durability,
             keyspaces: Default::default(),
             making: Mutex::default(),
-            data_bytes: registry.gauge("server_data_memory_bytes", "Memory of data, in bytes."),
-            data_limit: registry.gauge("server_data_memory_limit_bytes", "The most of it."),
+            figures: Figures::new(db.telemetry()),
         };
         for keyspace in store.db.keyspaces() {
             let index = (0..DB_COUNT).find(|&index| name(index) == keyspace.name());
@@ -220,10 +217,7 @@ impl Durable for Database {
     }
 
     fn refresh_metrics(&self) {
-        let level = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        let (used, limit) = self.memory();
-        self.data_bytes.set(level(used));
-        self.data_limit.set(level(limit));
+        self.figures.refresh(&self.db.stats());
     }
 
     fn memory(&self) -> (u64, u64) {

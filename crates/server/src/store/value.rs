@@ -69,9 +69,9 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Whether the stored value `bytes` has an expiry.
-pub(crate) fn has_expiry(bytes: &[u8]) -> bool {
-    bytes.first() == Some(&TAG_EXPIRING_STRING)
+/// When the stored value `bytes` ends, if it does.
+pub(crate) fn expiry_ms(bytes: &[u8]) -> Option<u64> {
+    Stored::decode(bytes).ok()?.expiry_ms
 }
 
 /// Decodes `bytes` as a stored value and encodes it again; `None` where they are none. For the

@@ -12,7 +12,16 @@ use super::{model, options};
 use crate::Server;
 
 fn serve(path: &std::path::Path) -> (Db, Server) {
-    let db = Db::open(path, thermocline::Options::default()).expect("opens");
+    // A process that another test is just starting may hold the directory's lock for a moment.
+    let mut opened = Db::open(path, thermocline::Options::default());
+    for _ in 0..100 {
+        if !matches!(opened, Err(thermocline::Error::InUse { .. })) {
+            break;
+        }
+        Environment::real().sleep(std::time::Duration::from_millis(10));
+        opened = Db::open(path, thermocline::Options::default());
+    }
+    let db = opened.expect("opens");
     let server = Server::start(&db, options(), Environment::real()).expect("starts");
     (db, server)
 }

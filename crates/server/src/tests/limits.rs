@@ -6,6 +6,7 @@ use std::time::Duration;
 use environment::Environment;
 
 use super::client::{Client, encode};
+use super::figures::page;
 use super::{MapStore, options, start};
 use crate::{Bound, Error, Options, Secret};
 
@@ -188,7 +189,6 @@ fn large_values_and_many_arguments() {
 
 #[test]
 fn metrics_are_served() {
-    use std::io::{Read as _, Write as _};
     let metrics = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     let (server, _) = start(Options { metrics, ..options() });
     let mut client = Client::connect(server.addr());
@@ -196,14 +196,7 @@ fn metrics_are_served() {
         client.run("SET a 1");
     }
     client.run("GET a b");
-    let get = |path: &str| {
-        let addr = server.metrics_addr().expect("metrics are served");
-        let mut stream = std::net::TcpStream::connect(addr).expect("connects");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("sends");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer comes");
-        text
-    };
+    let get = |path: &str| page(&server, path);
     let found = (0..50).any(|_| {
         Environment::real().sleep(Duration::from_millis(20));
         let page = get("/metrics");

@@ -16,7 +16,7 @@ fn with_budget(client_memory_bytes: usize) -> Options {
 }
 
 /// The figure `name` of INFO.
-fn figure(client: &mut Client, name: &str) -> u64 {
+pub(super) fn figure(client: &mut Client, name: &str) -> u64 {
     let info = client.run("INFO everything");
     let line = info.split("\\r\\n").find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let line = line.unwrap_or_else(|| panic!("no {name} in {info}"));

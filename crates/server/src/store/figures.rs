@@ -1,0 +1,117 @@
+//! A database's own figures, brought into the registry that `/metrics` shows.
+//!
+//! The device and the journal count for themselves; what they counted since the last look is added
+//! to counters here. Levels become gauges.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use telemetry::{Counter, Registry};
+use thermocline::{KeyspaceStats, Stats};
+
+/// A counter that follows one which is kept elsewhere and only grows.
+struct Followed {
+    counter: Counter,
+    shown: AtomicU64,
+}
+
+impl Followed {
+    fn new(registry: &Registry, name: &str, help: &'static str) -> Self {
+        Self { counter: registry.counter(name, help), shown: AtomicU64::new(0) }
+    }
+
+    fn follow(&self, count: u64) {
+        self.counter.add(count.saturating_sub(self.shown.fetch_max(count, Relaxed)));
+    }
+}
+
+/// The metrics of a database.
+pub(super) struct Figures {
+    registry: Registry,
+    /// In the order of [`Figures::refresh`].
+    counters: [Followed; 13],
+}
+
+impl Figures {
+    /// Metrics in `registry`.
+    pub(super) fn new(registry: &Registry) -> Self {
+        let counters = [
+            ("device_read_ops_total", "Reads that reached the device."),
+            ("device_read_bytes_total", "Bytes read from the device."),
+            ("device_write_ops_total", "Writes that reached the device."),
+            ("device_write_bytes_total", "Bytes written to the device."),
+            ("device_syncs_total", "Syncs of files and directories."),
+            ("journal_records_total", "Records appended to the journal."),
+            ("journal_payload_bytes_total", "Bytes of payload appended to the journal."),
+            ("journal_groups_total", "Groups written, one write call each."),
+            ("journal_group_bytes_total", "Bytes of groups, with headers, seals and padding."),
+            ("journal_syncs_total", "Syncs of the journal done for writers that waited."),
+            ("journal_synced_records_total", "Records first made durable by those syncs."),
+            ("journal_sync_microseconds_total", "Time spent in those syncs, in microseconds."),
+            ("database_writes_total", "Writes since the database was made: its newest number."),
+        ];
+        let counters = counters.map(|(name, help)| Followed::new(registry, name, help));
+        Self { registry: registry.clone(), counters }
+    }
+
+    /// Brings `stats` into the registry.
+    pub(super) fn refresh(&self, stats: &Stats) {
+        let (io, journal) = (&stats.io, &stats.journal);
+        let counts = [
+            io.read_ops,
+            io.read_bytes,
+            io.write_ops,
+            io.write_bytes,
+            io.syncs,
+            journal.records,
+            journal.payload_bytes,
+            journal.groups,
+            journal.group_bytes,
+            journal.syncs,
+            journal.synced_records,
+            u64::try_from(journal.sync_time.as_micros()).unwrap_or(u64::MAX),
+            stats.last.get(),
+        ];
+        self.counters.iter().zip(counts).for_each(|(counter, count)| counter.follow(count));
+        let levels = [
+            ("journal_segments", "Segment files of the journal.", journal.segments),
+            ("journal_bytes", "Bytes of the journal, on disk and waiting.", journal.bytes),
+            ("database_disk_bytes", "Bytes of files, journal included.", stats.disk_bytes()),
+            ("server_data_memory_bytes", "Memory of data, in bytes.", stats.memory_used_bytes),
+            ("server_data_memory_limit_bytes", "The most of it.", stats.memory_limit_bytes),
+        ];
+        set(&self.registry, &levels);
+        stats.keyspaces.iter().for_each(|keyspace| self.refresh_keyspace(keyspace));
+    }
+
+    fn refresh_keyspace(&self, keyspace: &KeyspaceStats) {
+        let registry = self.registry.with_labels(&[("keyspace", &keyspace.name)]);
+        let engine = &keyspace.engine;
+        let persisted = keyspace.persisted.get();
+        set(
+            &registry,
+            &[
+                ("keyspace_memory_bytes", "Memory of the engine, in bytes.", engine.memory_bytes),
+                ("keyspace_disk_bytes", "Bytes of the engine's own files.", engine.disk_bytes),
+                ("keyspace_persisted", "The newest write in the engine's own files.", persisted),
+            ],
+        );
+        if let Some(keys) = engine.live_keys {
+            set(&registry, &[("keyspace_live_keys", "Keys, unswept expired ones included.", keys)]);
+        }
+        if let Some(bytes) = engine.live_bytes {
+            set(&registry, &[("keyspace_live_bytes", "Bytes of live keys and values.", bytes)]);
+        }
+        for (figure, value) in &engine.detail {
+            let registry = registry.with_labels(&[("figure", figure)]);
+            let help = "What is particular to the keyspace's engine, by name.";
+            set(&registry, &[("keyspace_engine_figure", help, *value)]);
+        }
+    }
+}
+
+/// Sets gauges, each a name, its help and its level.
+fn set(registry: &Registry, levels: &[(&str, &'static str, u64)]) {
+    for (name, help, level) in levels {
+        registry.gauge(name, help).set(i64::try_from(*level).unwrap_or(i64::MAX));
+    }
+}
