@@ -24,6 +24,7 @@ use device::Device;
 use engine::{Direction, Error, KeyRange, Pin, Result, Superblock};
 use rand::Rng;
 
+use crate::charge::Charge;
 use crate::map::{Position, Run};
 use crate::snapshot::format::{self, Identity, SUPERBLOCK, SUPERBLOCK_KIND, Standing, Summary};
 use crate::snapshot::writer::SnapshotWriter;
@@ -139,12 +140,15 @@ impl Shared {
         newest: SeqNo,
     ) -> Result<Summary> {
         let block_bytes = self.options.snapshot_block_bytes;
-        let mut writer = SnapshotWriter::create(device, identity, newest, block_bytes)?;
+        let budget = &self.host.memory;
+        let mut writer = SnapshotWriter::create(device, identity, newest, block_bytes, budget)?;
         let mut position = Position::new(KeyRange::all(), Direction::Forward);
         let mut run = Run::default();
+        let mut charge = Charge::new(budget);
         while !position.is_done() {
             self.state.check_open()?;
             self.map.next_run(&mut position, pin.seqno().get(), &mut run);
+            charge.set(run.memory());
             for index in 0..run.len() {
                 if let Some((key, value)) = run.get(index) {
                     writer.push(key, value)?;

@@ -3,9 +3,10 @@
 /// Options of a [`crate::Store`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of pairs after which a snapshot's block is written: the size of its writes, and about
-    /// a third of the memory that a flush takes. Larger blocks help disks with long latencies;
-    /// tests take small ones to have many. Default: 1 MiB.
+    /// Bytes of pairs after which a snapshot's block is written; a block is what the device is given
+    /// at once, and what a core loads at once when the store is opened. A flush takes the memory of
+    /// about four, which counts against the budget while it runs: take less where the budget is a
+    /// few megabytes. Default: 1 MiB.
     pub snapshot_block_bytes: usize,
 }
 

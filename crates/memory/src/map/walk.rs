@@ -93,6 +93,11 @@ impl Run {
         Some((key, value))
     }
 
+    /// Bytes of memory that it holds; long values, which it shares, apart.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity() + self.pairs.capacity() * size_of::<Pair>()
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
         self.pairs.clear();
@@ -171,6 +176,7 @@ fn indices(leaf: &Leaf, bounds: &Bounds, range: &KeyRange) -> (usize, usize) {
     let is_below = |key: &[u8]| key < bounds.low.as_slice();
     let from = match &range.start {
         Bound::Unbounded => 0,
+        Bound::Included(key) if *key == bounds.low => 0,
         Bound::Included(key) | Bound::Excluded(key) if is_below(key) => 0,
         Bound::Included(key) | Bound::Excluded(key) if is_above(key) => leaf.len(),
         Bound::Included(key) => leaf.find(key).unwrap_or_else(|at| at),

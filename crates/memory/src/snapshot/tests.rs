@@ -1,9 +1,11 @@
 //! Tests of the snapshot format alone.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use codec::{Reader, SeqNo};
 use device::{Device, Mode};
+use engine::MemoryBudget;
 
 use super::format::{
     self, Block, BlockHeader, Head, Identity, Standing, Summary, Totals, file_name, file_number,
@@ -15,7 +17,8 @@ const IDENTITY: Identity = Identity { number: 7, nonce: 0x1122_3344_5566_7788 };
 const PERSISTED: SeqNo = SeqNo::new(42);
 
 fn write(device: &dyn Device, pairs: &[(&[u8], &[u8])], block_bytes: usize) -> Summary {
-    let writer = SnapshotWriter::create(device, IDENTITY, PERSISTED, block_bytes);
+    let budget = Arc::new(MemoryBudget::new(0));
+    let writer = SnapshotWriter::create(device, IDENTITY, PERSISTED, block_bytes, &budget);
     let mut writer = writer.expect("begins");
     for (key, value) in pairs {
         writer.push(key, value).expect("writes");
@@ -68,6 +71,28 @@ fn pairs_of_all_sizes_come_back_from_blocks_of_all_sizes() {
         .expect("reads");
         assert_eq!(found, pairs);
         assert_eq!(summary.bytes, bytes(&*device).len() as u64);
+    }
+}
+
+#[test]
+fn what_a_writer_takes_is_in_the_budget_while_it_writes() {
+    let budget = Arc::new(MemoryBudget::new(1));
+    for finishes in [true, false] {
+        let device = device::memory();
+        let writer = SnapshotWriter::create(&*device, IDENTITY, PERSISTED, 10_000, &budget);
+        let mut writer = writer.expect("a writer is not refused memory");
+        let mut most = 0;
+        for number in 0..200_u32 {
+            writer.push(&number.to_be_bytes(), &[7; 500]).expect("writes");
+            most = most.max(budget.used());
+        }
+        assert!((20_000..80_000).contains(&most), "{most} bytes for blocks of 10,000");
+        if finishes {
+            writer.finish().expect("ends");
+        } else {
+            drop(writer);
+        }
+        assert_eq!(budget.used(), 0);
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::{Buffer, Completion, Device, File, Mode, Queue, Request, SyncKind, Work};
-use engine::Result;
+use engine::{MemoryBudget, Result};
 
 use super::format::{self, Head, Identity, Summary, Totals};
+use crate::charge::Charge;
 
 /// Blocks that are on their way to the device while the next one is filled.
 const IN_FLIGHT: usize = 2;
@@ -16,6 +17,11 @@ pub(crate) struct SnapshotWriter {
     file: Arc<dyn File>,
     queue: Box<dyn Queue>,
     completions: Vec<Completion>,
+    /// Buffers that came back from the device.
+    spare: Vec<Buffer>,
+    /// Bytes of all buffers, spare or in flight.
+    buffer_bytes: usize,
+    charge: Charge,
     identity: Identity,
     block_bytes: usize,
     block: Vec<u8>,
@@ -25,18 +31,23 @@ pub(crate) struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// Begins the file `identity.number` of what was written up to `persisted`.
+    /// Begins the file `identity.number` of what was written up to `persisted`. What it takes of
+    /// memory counts in `budget`.
     pub(crate) fn create(
         device: &dyn Device,
         identity: Identity,
         persisted: SeqNo,
         block_bytes: usize,
+        budget: &Arc<MemoryBudget>,
     ) -> Result<Self> {
         let file = device.open(&format::file_name(identity.number), Mode::CreateNew)?;
         let mut writer = Self {
             file,
             queue: device.queue(IN_FLIGHT)?,
             completions: Vec::new(),
+            spare: Vec::new(),
+            buffer_bytes: 0,
+            charge: Charge::new(budget),
             identity,
             block_bytes,
             block: vec![0; format::BLOCK_HEADER_BYTES],
@@ -87,12 +98,27 @@ impl SnapshotWriter {
         while self.queue.in_flight() >= IN_FLIGHT {
             self.reap(1)?;
         }
-        let work = Work::Write { offset: self.offset, buffer: Buffer::copy_of(bytes) };
+        let buffer = self.buffer_with(bytes);
+        self.charge.set(self.block.capacity().max(bytes.len()) + self.buffer_bytes);
+        let work = Work::Write { offset: self.offset, buffer };
         let request = Request { tag: self.offset, file: Arc::clone(&self.file), work };
         self.queue.submit(request).expect("fewer are in flight than the queue has room for");
         self.offset += bytes.len() as u64;
         // Starts what the queue may hold back, so that the device works while we fill a block.
         self.reap(0)
+    }
+
+    /// A buffer with these bytes: one that came back if it has their length, as most have.
+    fn buffer_with(&mut self, bytes: &[u8]) -> Buffer {
+        while let Some(mut buffer) = self.spare.pop() {
+            if buffer.len() == bytes.len() {
+                buffer.copy_from_slice(bytes);
+                return buffer;
+            }
+            self.buffer_bytes -= buffer.len();
+        }
+        self.buffer_bytes += bytes.len();
+        Buffer::copy_of(bytes)
     }
 
     /// Collects at least `count` writes that are done; fails if one of them did.
@@ -104,6 +130,7 @@ impl SnapshotWriter {
         }
         for completion in self.completions.drain(..) {
             completion.result?;
+            self.spare.extend(completion.buffer);
         }
         Ok(())
     }
