@@ -27,6 +27,9 @@ const PRUNE_EVERY: u64 = 8;
 /// ... and then twice as many as were left unsettled meanwhile, so that the list drains.
 const PRUNED_AT_ONCE: usize = 16;
 
+/// Where a key is in its leaf; `Err` is where it would be.
+type Place = std::result::Result<usize, usize>;
+
 impl Shared {
     /// Whether the budget has room for `ops`. Deletes are always admitted.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -73,9 +76,15 @@ impl Shared {
             match op {
                 Op::Put { key, value } => {
                     let value = NewValue::of(value);
-                    self.edit(key, seqno, |leaf| self.put(leaf, key, value, seqno));
+                    self.edit(key, seqno, |leaf| {
+                        let found = leaf.find(key);
+                        self.put(leaf, found, key, value, seqno)
+                    });
                 }
-                Op::Delete { key } => self.edit(key, seqno, |leaf| self.delete(leaf, key, seqno)),
+                Op::Delete { key } => self.edit(key, seqno, |leaf| {
+                    let found = leaf.find(key);
+                    self.delete(leaf, found, key, seqno)
+                }),
             }
         }
         self.prune_some(seqno);
@@ -123,8 +132,8 @@ impl Shared {
         operator: &mut dyn Operator,
         seqno: SeqNo,
     ) -> Result<Option<Delta>> {
-        let index = leaf.find(key).ok();
-        if let Some(index) = index
+        let found = leaf.find(key);
+        if let Ok(index) = found
             && !self.is_seen(leaf.newest_seqno(index), seqno.get())
             && leaf.newest_mut(index).is_some_and(|value| operator.update_in_place(value))
         {
@@ -132,22 +141,30 @@ impl Shared {
             leaf.note_applied(seqno.get());
             return Ok(Some(Delta::default()));
         }
-        let old = index.and_then(|index| leaf.newest(index));
+        let old = found.ok().and_then(|index| leaf.newest(index));
         match operator.update(old.as_ref().map(|old| old.bytes())) {
             Change::Keep => Ok(None),
-            Change::Delete => Ok(Some(self.delete(leaf, key, seqno))),
+            Change::Delete => Ok(Some(self.delete(leaf, found, key, seqno))),
             Change::Put(value) => {
                 check_value(&value)?;
-                Ok(Some(self.put(leaf, key, NewValue::of(&value), seqno)))
+                Ok(Some(self.put(leaf, found, key, NewValue::of(&value), seqno)))
             }
         }
     }
 
-    fn put(&self, leaf: &mut LeafContent, key: &[u8], value: NewValue<'_>, seqno: SeqNo) -> Delta {
+    /// `found` is where the key is, or would be.
+    fn put(
+        &self,
+        leaf: &mut LeafContent,
+        found: Place,
+        key: &[u8],
+        value: NewValue<'_>,
+        seqno: SeqNo,
+    ) -> Delta {
         let seqno = seqno.get();
         leaf.note_applied(seqno);
         let (key_len, value_len) = (key.len() as i64, value.len() as i64);
-        let index = match leaf.find(key) {
+        let index = match found {
             Ok(index) => index,
             Err(index) => {
                 leaf.insert(index, key, Some(value), seqno);
@@ -171,10 +188,11 @@ impl Shared {
         }
     }
 
-    fn delete(&self, leaf: &mut LeafContent, key: &[u8], seqno: SeqNo) -> Delta {
+    /// `found` is where the key is, or would be.
+    fn delete(&self, leaf: &mut LeafContent, found: Place, key: &[u8], seqno: SeqNo) -> Delta {
         let seqno = seqno.get();
         leaf.note_applied(seqno);
-        let Ok(index) = leaf.find(key) else { return Delta::default() };
+        let Ok(index) = found else { return Delta::default() };
         let newest = leaf.newest_seqno(index);
         let Some(old) = leaf.newest(index) else { return Delta::default() };
         if newest > seqno {
