@@ -22,7 +22,7 @@
 //! - a put: `write::Shared::apply`, then `map::Map::write`, then `map/leaf/edit.rs`;
 //! - a get: `read::Shared::get`, then `map::Map::read`, then `map/leaf.rs`;
 //! - a scan: `scan::Walk`, then `map/walk.rs`;
-//! - recovery: `open::Store::open`, then `snapshot/reader.rs`.
+//! - recovery: `open::Store::open`, then `snapshot/load.rs`.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -74,4 +74,5 @@ mod write;
 pub use check::{Report, check};
 pub use open::footprint;
 pub use options::Options;
+pub use snapshot::reader::decode_block as decode_snapshot_block;
 pub use store::Store;

@@ -1,9 +1,10 @@
 //! Opening: prove what is on the device, load it, begin.
 //!
 //! 1. An empty directory gets a superblock that names no snapshot.
-//! 2. The superblock is read; the snapshot that it names is read whole into leaves, every checksum
-//!    verified. Nothing was changed so far, and nothing is if any of it is damaged.
-//! 3. The superblock is settled: it may be in the page cache alone. Snapshot files that the superblock does not name are what a crash left of a flush; they go.
+//! 2. The superblock is read; the snapshot that it names is read whole into leaves, on all cores,
+//!    every checksum verified. Nothing was changed so far, and nothing is if any of it is damaged.
+//! 3. The superblock is settled: it may be in the page cache alone. Snapshot files that it does not
+//!    name are what a crash left of a flush; they go.
 //! 4. Background pruning begins. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::flush::{Flusher, LastSnapshot};
 use crate::map::{Delta, LeafBuilder, Map, Tally};
 use crate::options::Options;
 use crate::snapshot::format::{self, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
-use crate::snapshot::reader;
+use crate::snapshot::load::load;
 use crate::store::{Shared, State, Store};
 
 /// How often what snapshots have left behind is pruned while nobody writes.
@@ -60,9 +61,7 @@ impl Store {
         let mut builder = LeafBuilder::default();
         let tally = Tally::default();
         if let Some(summary) = &standing.snapshot {
-            reader::read(device, summary, standing.persisted, &mut |key, value| {
-                builder.push(key, value);
-            })?;
+            builder = load(device, &host.environment, summary, standing.persisted)?;
             let totals = &summary.totals;
             let loaded = Delta { keys: totals.pairs as i64, bytes: totals.pair_bytes as i64 };
             tally.add(0, loaded, standing.persisted.get());

@@ -1,6 +1,7 @@
 //! Snapshots: all pairs as of one pin, in one file of checksummed blocks.
 
 pub(crate) mod format;
+pub(crate) mod load;
 pub(crate) mod reader;
 #[cfg(test)]
 mod tests;

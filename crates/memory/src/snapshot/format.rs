@@ -196,6 +196,11 @@ impl BlockHeader {
         Ok(header)
     }
 
+    /// Whether it says to be the last block.
+    pub(crate) fn says_totals(&self) -> bool {
+        self.kind == KIND_TOTALS
+    }
+
     /// The whole block's length in bytes, padding included.
     pub(crate) fn block_bytes(&self) -> usize {
         block_bytes(self.payload_bytes as usize)

@@ -2,17 +2,24 @@
 //!
 //! A file is whole if its head, each block at its place, the order of its keys, its totals and its
 //! length are what the superblock says. Anything else is reported with its place.
+//!
+//! Three steps, so that the second may be done for several blocks at once (`load.rs`): [`Blocks`]
+//! finds them one after the other, [`RawBlock::decode`] proves what one says by itself, and
+//! [`Proof`] that each follows the one before.
 
 use std::sync::Arc;
 
-use codec::{Corruption, Reader, SeqNo};
+use codec::{Corruption, Place, Reader, SeqNo};
 use device::{Buffer, Device, File, Mode};
 use engine::{Error, Result};
 
-use super::format::{self, Block, BlockHeader, Head, Summary, Totals, UNIT_BYTES};
+use super::format::{self, Block, BlockHeader, Head, Identity, Summary, Totals, UNIT_BYTES};
 
 /// Reads ahead at least this much at once.
 const READ_BYTES: usize = 4 << 20;
+
+/// Is handed pairs, key and value.
+pub(crate) type Take<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
 
 /// Reads the snapshot that `summary` describes and hands each pair, in ascending order, to `take`.
 ///
@@ -23,95 +30,198 @@ pub(crate) fn read(
     device: &dyn Device,
     summary: &Summary,
     persisted: SeqNo,
-    take: &mut dyn FnMut(&[u8], &[u8]),
+    take: &mut Take<'_>,
 ) -> Result<()> {
-    let name = format::file_name(summary.identity.number);
-    let file = match device.open(&name, Mode::Read) {
-        Err(device::Error::NotFound { .. }) => {
-            let what = "the snapshot that the superblock names is missing";
-            return Err(Corruption::new(what, 0).at(&name, 0).into());
-        }
-        other => other?,
-    };
-    let len = file.len()?;
-    if len != summary.bytes {
-        let what = format!("the file has {len} bytes instead of {}", summary.bytes);
-        return Err(Corruption::new(what, len.min(summary.bytes)).at(&name, 0).into());
-    }
-    let mut window = Window::new(file, len);
-    let head = window.take(UNIT_BYTES)?;
-    let head = Head::decode(head).map_err(|damage| damage.at(&name, 0))?;
-    // A flush that found nothing new has moved the superblock's number alone.
-    if head.identity != summary.identity || head.persisted > persisted {
-        let what = "the head is that of another snapshot";
-        return Err(Corruption::new(what, 0).at(&name, 0).into());
-    }
-    let mut proof = Proof { summary, found: Totals::default(), last: None };
+    let mut blocks = Blocks::open(device, summary, persisted)?;
+    let mut proof = Proof::new(summary);
     loop {
-        let offset = window.offset;
-        let placed = |damage: Corruption| Error::from(damage.at(&name, offset));
-        let header = BlockHeader::decode(window.peek(UNIT_BYTES)?).map_err(placed)?;
-        if header.block_bytes() as u64 > len - offset {
-            let what = "a block goes beyond the end of the file";
-            return Err(placed(Corruption::new(what, 8)));
-        }
-        let bytes = window.take(header.block_bytes())?;
-        let block = header.open(bytes, summary.identity, offset).map_err(placed)?;
-        let ended = proof.check(block, take).map_err(placed)?;
-        if ended {
-            return if window.offset == len {
-                Ok(())
-            } else {
-                Err(placed(Corruption::new("something follows the last block", 0)))
-            };
+        let block = blocks.next()?;
+        let offset = block.offset;
+        let content = block.decode(summary.identity, take);
+        let ended = content.and_then(|content| proof.check(content));
+        if ended.map_err(|damage| summary.damaged(damage, offset))? {
+            return blocks.end();
         }
     }
 }
 
+/// Decodes the bytes of one block that belongs at `place`, handing its pairs, in ascending order, to
+/// `take`. Never panics, whatever the bytes, and allocates next to nothing.
+///
+/// # Errors
+/// The bytes are no whole block of that place; some pairs may have been handed out by then.
+pub fn decode_block(
+    bytes: &[u8],
+    place: Place,
+    take: &mut dyn FnMut(&[u8], &[u8]),
+) -> std::result::Result<(), Corruption> {
+    let header = BlockHeader::decode(bytes)?;
+    if header.block_bytes() != bytes.len() {
+        return Err(Corruption::new("a block is not as long as it says", 8));
+    }
+    let identity = Identity { number: place.file, nonce: place.generation };
+    RawBlock { header, offset: place.offset, bytes }.decode(identity, take).map(drop)
+}
+
+/// The blocks of a file, in order; what they say is not proven yet.
+pub(super) struct Blocks<'a> {
+    summary: &'a Summary,
+    window: Window,
+    /// Where the block that was given last begins.
+    offset: u64,
+}
+
+/// A block as it lies in the file.
+pub(super) struct RawBlock<'a> {
+    pub(super) header: BlockHeader,
+    pub(super) offset: u64,
+    pub(super) bytes: &'a [u8],
+}
+
+/// What one block says.
+pub(super) enum Content {
+    Pairs(Extent),
+    Totals(Totals),
+}
+
+/// What there is to know about a block of pairs to put it behind another.
+#[derive(Default)]
+pub(super) struct Extent {
+    /// Its first and its last key, if it has any.
+    keys: Option<(Vec<u8>, Vec<u8>)>,
+    totals: Totals,
+}
+
+impl Summary {
+    /// Damage in the file, `damage.offset` behind `offset`.
+    pub(super) fn damaged(&self, damage: Corruption, offset: u64) -> Error {
+        damage.at(&format::file_name(self.identity.number), offset).into()
+    }
+}
+
+impl<'a> Blocks<'a> {
+    /// Opens the file, and proves that it is the one.
+    pub(super) fn open(
+        device: &dyn Device,
+        summary: &'a Summary,
+        persisted: SeqNo,
+    ) -> Result<Self> {
+        let file = match device.open(&format::file_name(summary.identity.number), Mode::Read) {
+            Err(device::Error::NotFound { .. }) => {
+                let what = "the snapshot that the superblock names is missing";
+                return Err(summary.damaged(Corruption::new(what, 0), 0));
+            }
+            other => other?,
+        };
+        let len = file.len()?;
+        if len != summary.bytes {
+            let what = format!("the file has {len} bytes instead of {}", summary.bytes);
+            return Err(summary.damaged(Corruption::new(what, len.min(summary.bytes)), 0));
+        }
+        let mut window = Window::new(file, len);
+        let head = Head::decode(window.take(UNIT_BYTES)?);
+        let head = head.map_err(|damage| summary.damaged(damage, 0))?;
+        // A flush that found nothing new has moved the superblock's number alone.
+        if head.identity != summary.identity || head.persisted > persisted {
+            let what = "the head is that of another snapshot";
+            return Err(summary.damaged(Corruption::new(what, 0), 0));
+        }
+        Ok(Self { summary, window, offset: 0 })
+    }
+
+    /// The next block. There is one, until [`Blocks::end`] is due.
+    pub(super) fn next(&mut self) -> Result<RawBlock<'_>> {
+        let offset = self.window.offset;
+        self.offset = offset;
+        let header = BlockHeader::decode(self.window.peek(UNIT_BYTES)?)
+            .map_err(|damage| self.summary.damaged(damage, offset))?;
+        if header.block_bytes() as u64 > self.window.len - offset {
+            let what = "a block goes beyond the end of the file";
+            return Err(self.summary.damaged(Corruption::new(what, 8), offset));
+        }
+        let bytes = self.window.take(header.block_bytes())?;
+        Ok(RawBlock { header, offset, bytes })
+    }
+
+    /// The block that was given last must end the file.
+    pub(super) fn end(&self) -> Result<()> {
+        if self.window.offset == self.window.len {
+            return Ok(());
+        }
+        let what = "something follows the last block";
+        Err(self.summary.damaged(Corruption::new(what, 0), self.offset))
+    }
+}
+
+impl RawBlock<'_> {
+    /// Proves the block by itself, and hands its pairs, in ascending order, to `take`. Damage is
+    /// counted from the block's start.
+    pub(super) fn decode(
+        &self,
+        identity: Identity,
+        take: &mut Take<'_>,
+    ) -> std::result::Result<Content, Corruption> {
+        let (pairs, payload) = match self.header.open(self.bytes, identity, self.offset)? {
+            Block::Pairs(pairs, payload) => (pairs, payload),
+            Block::Totals(totals) => return Ok(Content::Totals(totals)),
+        };
+        let mut payload = Reader::new(payload);
+        let mut totals = Totals { blocks: 1, ..Totals::default() };
+        let mut ends: Option<(&[u8], &[u8])> = None;
+        for _ in 0..pairs {
+            let (key, value) = format::take_pair(&mut payload).map_err(in_payload)?;
+            let first = match ends {
+                Some((_, last)) if key <= last => {
+                    return Err(in_payload(payload.corruption(OUT_OF_ORDER)));
+                }
+                Some((first, _)) => first,
+                None => key,
+            };
+            ends = Some((first, key));
+            totals.pairs += 1;
+            totals.pair_bytes += (key.len() + value.len()) as u64;
+            take(key, value);
+        }
+        payload.finish().map_err(in_payload)?;
+        let keys = ends.map(|(first, last)| (first.to_vec(), last.to_vec()));
+        Ok(Content::Pairs(Extent { keys, totals }))
+    }
+}
+
+const OUT_OF_ORDER: &str = "the keys are out of order";
+
 /// What the blocks so far add up to.
-struct Proof<'a> {
+pub(super) struct Proof<'a> {
     summary: &'a Summary,
     found: Totals,
     last: Option<Vec<u8>>,
 }
 
-impl Proof<'_> {
-    /// Takes in a block; `true` if it is the last one.
-    fn check(
-        &mut self,
-        block: Block<'_>,
-        take: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> std::result::Result<bool, Corruption> {
-        let (pairs, payload) = match block {
-            Block::Pairs(pairs, payload) => (pairs, payload),
-            Block::Totals(stated) if stated == self.found && stated == self.summary.totals => {
+impl<'a> Proof<'a> {
+    pub(super) fn new(summary: &'a Summary) -> Self {
+        Self { summary, found: Totals::default(), last: None }
+    }
+
+    /// Takes in what the next block says; `true` if it is the last one.
+    pub(super) fn check(&mut self, content: Content) -> std::result::Result<bool, Corruption> {
+        let Extent { keys, totals } = match content {
+            Content::Pairs(extent) => extent,
+            Content::Totals(stated) if stated == self.found && stated == self.summary.totals => {
                 return Ok(true);
             }
-            Block::Totals(_) => {
+            Content::Totals(_) => {
                 return Err(Corruption::new("the totals do not match what was read", 0));
             }
         };
-        let mut payload = Reader::new(payload);
-        let mut last = self.last.take();
-        for _ in 0..pairs {
-            let (key, value) = format::take_pair(&mut payload).map_err(in_payload)?;
-            match &mut last {
-                Some(last) if key <= last.as_slice() => {
-                    return Err(in_payload(payload.corruption("the keys are out of order")));
-                }
-                Some(last) => {
-                    last.clear();
-                    last.extend_from_slice(key);
-                }
-                None => last = Some(key.to_vec()),
+        if let Some((first, last)) = keys {
+            if self.last.as_ref().is_some_and(|before| first <= *before) {
+                return Err(in_payload(Corruption::new(OUT_OF_ORDER, 0)));
             }
-            self.found.pairs += 1;
-            self.found.pair_bytes += (key.len() + value.len()) as u64;
-            take(key, value);
+            self.last = Some(last);
         }
-        payload.finish().map_err(in_payload)?;
-        self.last = last;
-        self.found.blocks += 1;
+        self.found.blocks += totals.blocks;
+        self.found.pairs += totals.pairs;
+        self.found.pair_bytes += totals.pair_bytes;
         Ok(false)
     }
 }

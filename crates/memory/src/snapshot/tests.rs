@@ -6,12 +6,15 @@ use std::sync::Arc;
 use codec::{Reader, SeqNo};
 use device::{Device, Mode};
 use engine::MemoryBudget;
+use environment::Environment;
 
 use super::format::{
     self, Block, BlockHeader, Head, Identity, Standing, Summary, Totals, file_name, file_number,
 };
+use super::load::load;
 use super::reader;
 use super::writer::SnapshotWriter;
+use crate::map::LeafBuilder;
 
 const IDENTITY: Identity = Identity { number: 7, nonce: 0x1122_3344_5566_7788 };
 const PERSISTED: SeqNo = SeqNo::new(42);
@@ -71,6 +74,77 @@ fn pairs_of_all_sizes_come_back_from_blocks_of_all_sizes() {
         .expect("reads");
         assert_eq!(found, pairs);
         assert_eq!(summary.bytes, bytes(&*device).len() as u64);
+    }
+}
+
+/// Pairs with values of all sizes under keys that begin alike.
+fn many_pairs() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let pair = |number: u32| {
+        let group = number / 150;
+        let key = format!("tenant/{group:04}/account/{:07}", number * 7).into_bytes();
+        let len = [3, 0, 90, 1024, 1025, 9000][(number % 211) as usize % 6];
+        (key, vec![number as u8; len])
+    };
+    (0..1200).map(pair).collect()
+}
+
+#[test]
+fn what_workers_load_is_what_one_thread_loads() {
+    let pairs = many_pairs();
+    let borrowed: Vec<_> = pairs.iter().map(|(key, value)| (&**key, &**value)).collect();
+    for block_bytes in [1, 500, 9000, 100_000, 1 << 24] {
+        let device = device::memory();
+        let summary = write(&*device, &borrowed, block_bytes);
+        let loaded = load(&*device, &Environment::seeded(1), &summary, PERSISTED);
+        let leaves = loaded.expect("the file is whole").finish();
+        assert_eq!(leaves[0].0, b"", "the first leaf begins where keys begin");
+        let mut found = Vec::new();
+        for (at, (low, leaf)) in leaves.iter().enumerate() {
+            let high = leaves.get(at + 1).map(|(high, _)| high.as_slice());
+            for index in 0..leaf.len() {
+                let key = leaf.key(index);
+                assert!(*low <= key && high.is_none_or(|high| key.as_slice() < high), "{key:?}");
+                assert_eq!(leaf.find(&key), Ok(index));
+                let value = leaf.newest(index).expect("no tombstone is loaded");
+                found.push((key, value.bytes().to_vec()));
+            }
+        }
+        assert!(found == pairs, "blocks of {block_bytes} bytes");
+        let mut alone = LeafBuilder::default();
+        pairs.iter().for_each(|(key, value)| alone.push(key, value));
+        let least = alone.finish().len();
+        let most = least + 2 * summary.totals.blocks as usize;
+        assert!((least..=most).contains(&leaves.len()), "{} leaves, {least} alone", leaves.len());
+    }
+}
+
+#[test]
+fn of_several_damages_the_first_in_the_file_is_told() {
+    let pairs = many_pairs();
+    let borrowed: Vec<_> = pairs.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let device = device::memory();
+    let summary = write(&*device, &borrowed, 4096);
+    let whole = bytes(&*device);
+    let units = whole.len() / 4096;
+    let file = device.open(&file_name(IDENTITY.number), Mode::Write).expect("opens");
+    for first in (0..units).step_by(7) {
+        let mut damaged = whole.clone();
+        // In the header of one unit, where a block's length or kind may be, and beyond.
+        for unit in [first, first + 1, first + 5, units - 1] {
+            let at = (unit.min(units - 1) * 4096) + 4 + unit % 11;
+            damaged[at] ^= 0x41;
+        }
+        file.write_at(0, &damaged).expect("writes");
+        let place = |error| match error {
+            engine::Error::Corruption(place) => place,
+            other => panic!("{other}"),
+        };
+        let alone = reader::read(&*device, &summary, PERSISTED, &mut |_, _| {});
+        let together = load(&*device, &Environment::seeded(1), &summary, PERSISTED);
+        let (alone, together) =
+            (place(alone.expect_err("damaged")), place(together.expect_err("damaged")));
+        assert_eq!(alone, together);
+        assert!(alone.offset < (first as u64 + 1) * 4096, "{alone}");
     }
 }
 

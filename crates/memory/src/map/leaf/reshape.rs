@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::order::{HEAD_BYTES, common_len, separator};
-use super::super::slot::{SMALL_VALUE_BYTES_MAX, Slot};
+use super::super::slot::Slot;
 use super::{LEAF_HEAP_BYTES_MAX, LEAF_KEYS_MAX, Leaf, NewValue};
 
 /// Keys in a leaf that is built from sorted pairs: room for a few more before it splits.
@@ -117,12 +117,24 @@ impl Leaf {
 
 /// Builds leaves from pairs in ascending order, each version numbered zero: all snapshots to come
 /// show them.
+///
+/// A builder for a *piece* knows neither what comes before its pairs nor after them. So the pairs of
+/// its first leaf stay staged too, until it is joined to the piece before.
 #[derive(Debug, Default)]
 pub(crate) struct LeafBuilder {
     done: Vec<(Vec<u8>, Leaf)>,
     low: Vec<u8>,
-    /// The keys and small values of the leaf to come: its prefix is known only at its end.
-    staged: Vec<u8>,
+    /// What the leaf to come will hold: its prefix is known only at its end.
+    staged: Staging,
+    /// Of a piece: what its first leaf will hold, once that is known.
+    head: Option<Staging>,
+    is_piece: bool,
+}
+
+/// Keys and small values, one behind the other, and what they are.
+#[derive(Debug, Default)]
+struct Staging {
+    bytes: Vec<u8>,
     pairs: Vec<Staged>,
 }
 
@@ -139,50 +151,102 @@ enum StagedValue {
 }
 
 impl LeafBuilder {
+    /// A builder that will be joined to another.
+    pub(crate) fn for_piece() -> Self {
+        Self { is_piece: true, ..Self::default() }
+    }
+
     /// Adds a pair above all that were added.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
-        if self.pairs.len() >= LEAF_KEYS_BUILT || self.staged.len() > LEAF_HEAP_BYTES_MAX * 3 / 4 {
-            self.cut(Some(key));
+        self.push_new(key, NewValue::of(value));
+    }
+
+    fn push_new(&mut self, key: &[u8], value: NewValue<'_>) {
+        if self.staged.is_full() {
+            let high = separator(self.staged.last_key(), key).to_vec();
+            self.cut(Some(high));
         }
-        self.staged.extend_from_slice(key);
-        let value = if value.len() <= SMALL_VALUE_BYTES_MAX {
-            self.staged.extend_from_slice(value);
-            StagedValue::Behind(value.len())
-        } else {
-            StagedValue::Large(value.into())
+        self.staged.push(key, value);
+    }
+
+    /// Adds the pairs of a piece, all of them above those that were added.
+    pub(crate) fn join(&mut self, mut piece: LeafBuilder) {
+        let Some(mut head) = piece.head.take() else {
+            return piece.staged.drain(|key, value| self.push_new(key, value));
         };
-        self.pairs.push(Staged { key_len: key.len(), value });
+        head.drain(|key, value| self.push_new(key, value));
+        // Where the piece's own leaves begin; above that it is as we would have made it.
+        let high = piece.done.first().map_or(&piece.low, |(low, _)| low).clone();
+        self.cut(Some(high));
+        self.done.append(&mut piece.done);
+        self.low = piece.low;
+        self.staged = piece.staged;
     }
 
     /// The leaves, each with the lower end of its range; at least one.
     pub(crate) fn finish(mut self) -> Vec<(Vec<u8>, Leaf)> {
+        debug_assert!(!self.is_piece, "a piece is joined to what comes before it");
         self.cut(None);
         self.done
     }
 
-    /// Ends the leaf; the next one begins with the key `next`.
-    fn cut(&mut self, next: Option<&[u8]>) {
-        let high = next.map(|next| separator(self.last_key(), next).to_vec());
-        let prefix = shared_prefix(&self.low, high.as_deref());
-        let mut leaf = Leaf::with_prefix(prefix, self.pairs.len(), self.staged.len());
-        let mut rest = self.staged.as_slice();
+    /// Ends the leaf; the next one begins at `high`.
+    fn cut(&mut self, high: Option<Vec<u8>>) {
+        if self.is_piece && self.head.is_none() {
+            self.head = Some(mem::take(&mut self.staged));
+        } else {
+            let leaf = self.staged.build(shared_prefix(&self.low, high.as_deref()));
+            self.done.push((mem::take(&mut self.low), leaf));
+        }
+        self.low = high.unwrap_or_default();
+    }
+}
+
+impl Staging {
+    fn is_full(&self) -> bool {
+        self.pairs.len() >= LEAF_KEYS_BUILT || self.bytes.len() > LEAF_HEAP_BYTES_MAX * 3 / 4
+    }
+
+    fn push(&mut self, key: &[u8], value: NewValue<'_>) {
+        self.bytes.extend_from_slice(key);
+        let value = match value {
+            NewValue::Small(value) => {
+                self.bytes.extend_from_slice(value);
+                StagedValue::Behind(value.len())
+            }
+            NewValue::Large(value) => StagedValue::Large(value),
+        };
+        self.pairs.push(Staged { key_len: key.len(), value });
+    }
+
+    /// Takes all pairs out, in order; the memory stays.
+    fn drain(&mut self, mut each: impl FnMut(&[u8], NewValue<'_>)) {
+        let mut rest = self.bytes.as_slice();
         for Staged { key_len, value } in self.pairs.drain(..) {
             let (key, behind) = rest.split_at(key_len);
-            let (value, behind) = match value {
+            rest = match value {
                 StagedValue::Behind(len) => {
                     let (value, behind) = behind.split_at(len);
-                    (NewValue::Small(value), behind)
+                    each(key, NewValue::Small(value));
+                    behind
                 }
-                StagedValue::Large(value) => (NewValue::Large(value), behind),
+                StagedValue::Large(value) => {
+                    each(key, NewValue::Large(value));
+                    behind
+                }
             };
-            leaf.insert(leaf.len(), key, Some(value), 0);
-            rest = behind;
         }
-        leaf.heap.shrink_to_fit();
+        self.bytes.clear();
+    }
+
+    /// Takes all pairs out, into a leaf whose keys begin with `prefix`.
+    fn build(&mut self, prefix: &[u8]) -> Leaf {
+        let in_heads = |pair: &Staged| pair.key_len.min(prefix.len() + HEAD_BYTES);
+        let heap_bytes = self.bytes.len() - self.pairs.iter().map(in_heads).sum::<usize>();
+        let mut leaf = Leaf::with_prefix(prefix, self.pairs.len(), heap_bytes);
+        self.drain(|key, value| leaf.insert(leaf.len(), key, Some(value), 0));
         leaf.appended = 0;
-        self.staged.clear();
-        let low = mem::replace(&mut self.low, high.unwrap_or_default());
-        self.done.push((low, leaf));
+        leaf
     }
 
     fn last_key(&self) -> &[u8] {
@@ -191,7 +255,7 @@ impl LeafBuilder {
             StagedValue::Behind(len) => len,
             StagedValue::Large(_) => 0,
         };
-        let end = self.staged.len() - value_len;
-        &self.staged[end - last.key_len..end]
+        let end = self.bytes.len() - value_len;
+        &self.bytes[end - last.key_len..end]
     }
 }
