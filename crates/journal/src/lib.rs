@@ -17,7 +17,7 @@
 //!   that prefix holds at least everything acknowledged at `Synced`.
 //! - I2. Sequence numbers strictly increase along the journal. They may have gaps.
 //! - I3. Every frame's checksum covers the checksum before it, its segment and its offset.
-//! - I4. A segment is never written by two lives of the journal: opening starts a new one, whose
+//! - I4. A segment is never written by two lives of the journal: opening starts a new file, whose
 //!   header says where the one before ended. So nothing can lie behind a new tail.
 //! - I5. A segment's name appears only once its header is durable, and nothing more is written to
 //!   it before its name is durable and the segment before it is synced whole.

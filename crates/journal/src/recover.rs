@@ -6,10 +6,14 @@
 //! 4. Begin a new segment, under an unfinished name. It says that the newest one ends at the
 //!    highest watermark that was read in it, and it begins with the whole records found beyond
 //!    that: they are *carried over*. Sync it, rename it, sync the directory.
+//!
+//!    Where the newest holds nothing but its header and marks, the new one takes its place and says
+//!    what it said of the one before it, or each opening would leave a file behind.
 //! 5. Replay.
 //!
 //! Nothing that was found is ever written to, so a crash at any point leaves what step 1 can start
-//! from again: the same as before, or the same with the new segment, whole.
+//! from again: the same as before, or the same with the new segment, whole. A segment whose place
+//! was taken is found either as it was or as the new one; both say the same.
 //!
 //! # Why records are carried over
 //! What lies beyond the watermark can be read, but that does not make it durable: it may be in the
@@ -71,9 +75,20 @@ pub(crate) fn recover(
     };
     files::remove_unfinished(device, dir)?;
 
-    let index = newest.map_or(1, |(newest, _)| newest.header.index + 1);
-    // A stream for each index: a simulated environment gives the same numbers every time.
-    let mut random = environment.random(&format!("journal segment {index}"));
+    // A tail that was cut is kept, for whoever wants to know what it was.
+    let replaced = newest.filter(|(_, scanned)| scanned.records == 0 && recovery.cut.is_none());
+    let index = match (newest, replaced) {
+        (_, Some((empty, _))) => empty.header.index,
+        (Some((newest, _)), None) => newest.header.index + 1,
+        (None, None) => 1,
+    };
+    // A stream for each segment: a simulated environment gives the same numbers every time.
+    let stream = match replaced {
+        // Not the one that the salt of the file in whose place it comes was taken from.
+        Some((empty, _)) => format!("journal segment {index} after {:x}", empty.header.salt),
+        None => format!("journal segment {index}"),
+    };
+    let mut random = environment.random(&stream);
     let (file, active) = match newest {
         Some((newest, scanned)) if planted::is(Bug::Unchained) => {
             let active = Group::new(newest.header.seed(), scanned.end, scanned.chain, Vec::new());
@@ -82,7 +97,11 @@ pub(crate) fn recover(
             (file, active)
         }
         _ => {
+            let replaces = replaced.is_some();
             let (segment, file, active) = begin(device, dir, newest, index, &mut random)?;
+            if replaces {
+                segments.pop();
+            }
             segments.push(segment);
             (file, active)
         }
@@ -153,6 +172,12 @@ fn begin(
     };
     let active = match newest {
         None => {
+            let segment = NewSegment::new(header, unfinished.alignment());
+            unfinished.begin(&segment)?;
+            segment.first_group(Vec::new())
+        }
+        Some((empty, _)) if empty.header.index == index => {
+            let header = SegmentHeader { salt: header.salt, ..empty.header };
             let segment = NewSegment::new(header, unfinished.alignment());
             unfinished.begin(&segment)?;
             segment.first_group(Vec::new())

@@ -91,3 +91,33 @@ fn what_nobody_waited_for_may_be_lost_and_what_was_flushed_is_not() {
     assert_eq!(records, expected(1..=3));
     assert_eq!(recovery.cut, None::<Cut>);
 }
+
+#[test]
+fn openings_that_append_nothing_leave_one_segment() {
+    let device = device::memory();
+    let files = || device.list("db/journal").unwrap().len();
+    let (journal, ..) = open(&device, &small(), 0).unwrap();
+    append(&journal, 1);
+    journal.close().unwrap();
+    for round in 0..20 {
+        let (journal, recovery, records) = open(&device, &small(), 0).unwrap();
+        assert_eq!((recovery.last, records), (SeqNo::new(1), expected(1..=1)));
+        assert_eq!(files(), 2, "round {round}");
+        // In order or not: nothing was written.
+        if round % 2 == 0 {
+            journal.close().unwrap();
+        }
+    }
+    let (journal, ..) = open(&device, &small(), 0).unwrap();
+    append(&journal, 2);
+    journal.close().unwrap();
+    let (journal, _, records) = open(&device, &small(), 0).unwrap();
+    assert_eq!(records, expected(1..=2));
+    assert_eq!(files(), 3, "a segment with a record in it is kept");
+    journal.trim(SeqNo::new(2)).unwrap();
+    drop(journal);
+    let (journal, ..) = open(&device, &small(), 2).unwrap();
+    assert_eq!((files(), journal.last()), (1, SeqNo::new(2)));
+    drop(journal);
+    assert!(thermocline_journal::check(&*device, "db/journal").unwrap().damage.is_empty());
+}
