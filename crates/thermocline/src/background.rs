@@ -15,6 +15,11 @@ use crate::slot::Generation;
 /// How often the journal is looked at for trimming.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Segments of less than [`SMALL_SEGMENT_BYTES`], on average, that a close leaves.
+const SMALL_SEGMENTS_MAX: u64 = 32;
+/// A segment with less in it costs more to open than to read.
+const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
+
 /// The pool that runs this database's background work, its engines' included.
 #[derive(Debug)]
 pub(crate) struct Background {
@@ -82,27 +87,56 @@ impl Inner {
         if self.check_writable().is_err() {
             return;
         }
-        if let Some(generation) = self.flush_candidate()
-            && let Err(error) = generation.engine.flush()
-        {
-            self.fail(error.into());
-            return;
-        }
-        if let Err(error) = self.trim_journal() {
+        if let Err(error) = self.flush_what_holds_back().and_then(|()| self.trim_journal()) {
             self.fail(error);
         }
     }
 
-    /// The keyspace that holds back most of the journal, if that is more than it may.
-    fn flush_candidate(&self) -> Option<Arc<Generation>> {
+    /// Flushes the keyspaces that hold back most of the journal, if that is more than it may be: up
+    /// to the first one that has to write its data for it, and that one only if it is worth it.
+    fn flush_what_holds_back(&self) -> Result<()> {
         let journal_bytes = self.journal.bytes();
         if journal_bytes <= self.options.journal_bytes {
-            return None;
+            return Ok(());
         }
-        let all = self.journaled_generations();
-        let oldest = all.into_iter().min_by_key(|one| one.engine.persisted())?;
-        // An engine that rewrites all its data to flush does so only once as much was journaled.
-        (journal_bytes > oldest.engine.stats().disk_bytes).then_some(oldest)
+        let mut generations = self.journaled_generations();
+        generations.sort_by_key(|generation| generation.engine.persisted());
+        for generation in generations {
+            let idle = generation.is_idle();
+            // An engine that rewrites all its data to flush does so only once as much was journaled.
+            if !idle && journal_bytes <= generation.engine.stats().disk_bytes {
+                return Ok(());
+            }
+            generation.engine.flush()?;
+            if !idle {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back the part of the journal that only idle keyspaces hold back. Costs a sync for each
+    /// of them that is behind.
+    pub(crate) fn release_journal(&self) -> Result<()> {
+        for generation in self.journaled_generations() {
+            if generation.is_idle() {
+                generation.engine.flush()?;
+            }
+        }
+        self.trim_journal()
+    }
+
+    /// What a clean close does: trims, and where openings that wrote little have left many small
+    /// segments, flushes everything first, so that the next opening need not read them all.
+    pub(crate) fn tidy_journal(&self) -> Result<()> {
+        let stats = self.journal.stats();
+        let small = stats.bytes < stats.segments.saturating_mul(SMALL_SEGMENT_BYTES);
+        if stats.segments > SMALL_SEGMENTS_MAX && small {
+            for generation in self.journaled_generations() {
+                generation.engine.flush()?;
+            }
+        }
+        self.trim_journal()
     }
 
     fn journaled_generations(&self) -> Vec<Arc<Generation>> {

@@ -3,6 +3,9 @@
 //! The catalog file is the commit point of each. A new generation's directory is made and synced
 //! before the catalog names it; an old one is removed after the catalog no longer does, by the
 //! last snapshot or scan that shows it. What a crash leaves behind is swept at the next open.
+//!
+//! The journal's part of what is gone is given back before the call returns, unless a keyspace that
+//! was written to since its last flush holds it back.
 
 use std::sync::Arc;
 
@@ -114,6 +117,11 @@ impl Inner {
     }
 
     fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.end_keyspace(name)?;
+        self.release_journal().map_err(|error| self.fail(error))
+    }
+
+    fn end_keyspace(&self, name: &str) -> Result<()> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let missing = || Error::NoKeyspace { name: name.to_owned() };
@@ -130,6 +138,12 @@ impl Inner {
     }
 
     pub(crate) fn clear(&self, slot: &Slot) -> Result<()> {
+        self.begin_anew(slot)?;
+        self.release_journal().map_err(|error| self.fail(error))
+    }
+
+    /// Fills the slot with a new, empty engine.
+    fn begin_anew(&self, slot: &Slot) -> Result<()> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         slot.current()?;

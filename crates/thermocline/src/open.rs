@@ -277,6 +277,7 @@ fn replay_record(
         let Some(generation) = journaled.get(&run[0].0) else { continue };
         let ops: Vec<_> = run.iter().map(|(_, op)| *op).collect();
         generation.engine.apply(&ops, seqno)?;
+        generation.note_applied(seqno);
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
+use codec::SeqNo;
 use device::Device;
 use engine::Engine;
 
@@ -79,6 +80,8 @@ pub(crate) struct Generation {
     /// Its files, relative to the database's device.
     pub(crate) dir: String,
     device: Arc<dyn Device>,
+    /// The newest write that was applied to it, in this life or by replay.
+    newest: AtomicU64,
     /// Set once the catalog no longer names it: the last one to let go removes its files.
     doomed: AtomicBool,
 }
@@ -91,7 +94,22 @@ impl Generation {
         dir: String,
         device: Arc<dyn Device>,
     ) -> Self {
-        Self { id, journaled, engine, dir, device, doomed: AtomicBool::new(false) }
+        let (newest, doomed) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { id, journaled, engine, dir, device, newest, doomed }
+    }
+
+    /// Remembers that write `seqno` was applied.
+    #[inline]
+    pub(crate) fn note_applied(&self, seqno: SeqNo) {
+        if self.newest.load(Relaxed) < seqno.get() {
+            self.newest.fetch_max(seqno.get(), Relaxed);
+        }
+    }
+
+    /// Whether its own files hold everything that was applied to it, so that flushing it costs a
+    /// sync and not its data. What is being applied at the moment may not count yet.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.newest.load(Relaxed) <= self.engine.persisted().get()
     }
 
     /// Lets the last holder remove the files.

@@ -133,6 +133,7 @@ impl Inner {
         for part in parts {
             let applied = part.generation.engine.apply(part.ops, seqno);
             applied.map_err(|error| self.fail(error.into()))?;
+            part.generation.note_applied(seqno);
         }
         drop(ticket);
         Ok(seqno)

@@ -511,3 +511,85 @@ fn handles_are_shared_between_threads() {
     sent::<thermocline::Scan>();
     let _: Option<Arc<Db>> = None;
 }
+
+fn journal_files(path: &std::path::Path) -> usize {
+    std::fs::read_dir(path.join("journal")).unwrap().count()
+}
+
+#[test]
+fn short_openings_do_not_pile_up_journal() {
+    let dir = TempDir::new().unwrap();
+    let open = || Db::open(dir.path(), Options::default()).unwrap();
+    let db = open();
+    db.keyspace("a", KeyspaceOptions::default()).unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    drop(db);
+    for _ in 0..10 {
+        let db = open();
+        assert!(db.existing_keyspace("a").unwrap().get(b"k").unwrap().is_some());
+    }
+    assert_eq!(journal_files(dir.path()), 2);
+    for number in 0..100_u32 {
+        let db = open();
+        let space = db.existing_keyspace("a").unwrap();
+        assert_eq!(space.live_keys().unwrap(), Some(1 + u64::from(number)));
+        space.put(&number.to_be_bytes(), b"v").unwrap();
+        assert!(journal_files(dir.path()) <= 34, "after {number} puts");
+    }
+}
+
+#[test]
+fn clearing_and_dropping_give_the_journal_back_at_once() {
+    let dir = TempDir::new().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let made = |name: &str| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+    made("idle").put(b"k", b"v").unwrap();
+    db.flush().unwrap();
+    let large = 32 << 20;
+    for drop_it in [false, true] {
+        let space = made("large");
+        let value = vec![7; 1 << 20];
+        for number in 0..40_u32 {
+            space.put(&number.to_be_bytes(), &value).unwrap();
+        }
+        assert!(db.stats().disk_bytes() > large);
+        if drop_it {
+            db.drop_keyspace("large").unwrap()
+        } else {
+            space.clear().unwrap()
+        }
+        assert!(db.stats().disk_bytes() < 1 << 20, "{:?}", db.stats());
+    }
+    assert!(made("idle").get(b"k").unwrap().is_some());
+}
+
+#[test]
+fn a_large_idle_keyspace_does_not_hold_the_journal_back() {
+    let dir = TempDir::new().unwrap();
+    let options = Options { journal_bytes: 1 << 20, ..Options::default() };
+    let db = Db::open(dir.path(), options).unwrap();
+    let made = |name: &str| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+    let (idle, busy) = (made("idle"), made("busy"));
+    let value = vec![7; 1 << 20];
+    for number in 0..60_u32 {
+        idle.put(&number.to_be_bytes(), &value).unwrap();
+    }
+    db.flush().unwrap();
+    assert!(db.stats().journal.bytes < 1 << 20, "it begins empty");
+    // Much less than what is idle, and enough that a segment is worth ending.
+    for _ in 0..20 {
+        busy.put(b"k", &value).unwrap();
+    }
+    let snapshots = |name: &str| {
+        let stats = db.existing_keyspace(name).unwrap().stats().unwrap();
+        stats.detail.iter().find(|(name, _)| *name == "snapshots_written").unwrap().1
+    };
+    let written = snapshots("idle");
+    let clock = environment::Environment::real();
+    let deadline = clock.now() + std::time::Duration::from_secs(20);
+    while db.stats().journal.bytes > 1 << 20 {
+        assert!(clock.now() < deadline, "it was not trimmed: {:?}", db.stats());
+        clock.sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(snapshots("idle"), written, "its data were not written again");
+}
