@@ -45,6 +45,8 @@ pub(crate) struct Connection {
     drains: bool,
     /// Ticks that it has been closing without sending anything.
     closing_ticks: u32,
+    /// The client took output since the last tick, so it is not idle.
+    has_sent: bool,
     /// The peer has closed its end: read on until nothing is left, since no event will tell.
     pub(crate) is_ending: bool,
     /// It is among those that this turn serves.
@@ -76,6 +78,7 @@ impl Connection {
             is_gone: false,
             drains: false,
             closing_ticks: 0,
+            has_sent: false,
             is_ending: false,
             is_listed: false,
         }
@@ -143,6 +146,7 @@ impl Connection {
                 Ok(len) => {
                     tally.output_bytes += len as u64;
                     self.closing_ticks = 0;
+                    self.has_sent |= len > 0;
                 }
                 Err(_) => self.is_gone = true,
             }
@@ -169,7 +173,7 @@ impl Connection {
             shared.stats.evicted.add(1);
         }
         if self.session.closing || self.output.unsent_bytes() > KEPT_BYTES {
-            self.is_gone = true;
+            self.abandon(memory);
             return;
         }
         // It is what the client sent that takes the memory, so there is room to tell it.
@@ -178,14 +182,27 @@ impl Connection {
         self.charge(memory);
     }
 
+    /// Gives up a connection that holds too much, and gives its memory back at once, so that no
+    /// other has to go for it.
+    fn abandon(&mut self, memory: &ClientMemory) {
+        self.is_gone = true;
+        self.input = Vec::new();
+        self.output = Output::default();
+        self.session.queue = None;
+        self.charge(memory);
+    }
+
     /// Whether it is to be dropped now.
     pub(crate) fn is_over(&self) -> bool {
         self.is_gone || self.session.closing && self.output.is_sent() && !self.drains
     }
 
-    /// Counts a tick of the event loop; whether the connection has been closing for too many of
-    /// them because its peer neither reads nor closes.
-    pub(crate) fn tick_closing(&mut self) -> bool {
+    /// Counts a tick of the event loop, at `now`; whether the connection has been closing for too
+    /// many of them because its peer neither reads nor closes.
+    pub(crate) fn tick(&mut self, now: Monotonic) -> bool {
+        if std::mem::take(&mut self.has_sent) {
+            self.last_active = now;
+        }
         if self.session.closing {
             self.closing_ticks += 1;
         }

@@ -31,6 +31,7 @@ use crate::connection::{Connection, Worker};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
+pub(crate) use accept::KEEPALIVE;
 pub(crate) use mailbox::{Letter, Mailbox};
 
 const LISTENER: Token = Token(usize::MAX);
@@ -287,7 +288,7 @@ impl EventLoop {
                         // What waits was settled: every turn ends so.
                         connection.flush(shared, tally);
                     }
-                    let is_over = connection.is_over() || connection.tick_closing();
+                    let is_over = connection.is_over() || connection.tick(now);
                     let session = &connection.session;
                     session.client.last_active.store(connection.last_active.as_nanos(), Relaxed);
                     let is_idle =

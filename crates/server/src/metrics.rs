@@ -58,7 +58,6 @@ impl MetricsPage {
     fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(DEADLINE))?;
-        stream.set_write_timeout(Some(DEADLINE))?;
         let (status, body) = match self.read_request(&mut stream)? {
             Request::Metrics => {
                 let shared = &self.shared;
@@ -81,8 +80,26 @@ impl MetricsPage {
              Content-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()
         );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(body.as_bytes())
+        self.send(&mut stream, &[head.as_bytes(), body.as_bytes()].concat())
+    }
+
+    /// Sends `bytes`; a reader that takes them drop by drop gets no more than the deadline.
+    fn send(&self, stream: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+        let begun = self.shared.environment.now();
+        while !bytes.is_empty() {
+            let left = DEADLINE.saturating_sub(self.shared.environment.now() - begun);
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_write_timeout(Some(left))?;
+            match stream.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => bytes = bytes.get(len..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Reads a request's head; each read may take the deadline, all together twice that.

@@ -131,10 +131,14 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// What a queued command takes beside its arguments, at most: a place in a list that may have
+    /// doubled, and the heads of two allocations.
+    const OVERHEAD_BYTES: usize = 2 * size_of::<(usize, OwnedArgs)>() + 32;
+
     /// Queues a command.
     pub(crate) fn push(&mut self, index: usize, args: Args<'_>) {
         let args = OwnedArgs::copy(args);
-        self.memory_bytes += args.memory_bytes() + size_of::<(usize, OwnedArgs)>();
+        self.memory_bytes += args.memory_bytes() + Self::OVERHEAD_BYTES;
         self.commands.push((index, args));
     }
 }

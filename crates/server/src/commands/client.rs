@@ -12,7 +12,7 @@ use crate::protocol::number::parse_i64;
 use crate::session::ReplyMode;
 
 pub(crate) fn client(call: &mut Call<'_>) -> Outcome {
-    let word = String::from_utf8_lossy(call.args.at(1)).to_ascii_lowercase();
+    let word = call.args.word(1);
     let count = call.args.len();
     let (expected, handler): (bool, super::call::Handler) = match word.as_str() {
         "id" => (count == 2, id),
@@ -63,7 +63,7 @@ fn is_normal_type(call: &Call<'_>, index: usize) -> Result<bool, Failure> {
     if is_any(&["master", "replica", "slave", "pubsub"]) {
         return Ok(false);
     }
-    let word = call.args.at(index).escape_ascii();
+    let word = call.args.quoted(index);
     Err(Failure::Quoted(format!("ERR Unknown client type '{word}'")))
 }
 
@@ -134,7 +134,7 @@ fn setinfo(call: &mut Call<'_>) -> Outcome {
     } else if call.args.is(2, "LIB-VER") {
         names.library_version = checked_name(value, "lib-ver")?.to_vec();
     } else {
-        let word = call.args.at(2).escape_ascii();
+        let word = call.args.quoted(2);
         return Err(Failure::Quoted(format!("ERR Unrecognized option '{word}'")));
     }
     drop(names);
@@ -179,7 +179,7 @@ impl Filter {
                 () if call.args.is(at, "USER") => {
                     filter.no_user = call.args.at(value) != b"default";
                     if filter.no_user {
-                        let user = call.args.at(value).escape_ascii();
+                        let user = call.args.quoted(value);
                         return Err(Failure::Quoted(format!("ERR No such user '{user}'")));
                     }
                 }
@@ -261,8 +261,8 @@ fn reply(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// NO-EVICT and NO-TOUCH: no client is evicted and no key has an access time, so there is nothing
-/// to switch.
+/// NO-EVICT and NO-TOUCH: no key has an access time, and a client that could take itself out of
+/// the clients' memory would take it from the others, so there is nothing to switch.
 fn on_or_off(call: &mut Call<'_>) -> Outcome {
     if !call.args.is(2, "on") && !call.args.is(2, "off") {
         return Err(Failure::SYNTAX);

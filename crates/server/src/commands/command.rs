@@ -39,7 +39,7 @@ pub(crate) fn command(call: &mut Call<'_>) -> Outcome {
         COMMANDS.iter().for_each(|command| describe(command, &mut call.reply));
         return Ok(());
     }
-    let word = String::from_utf8_lossy(call.args.at(1)).to_ascii_lowercase();
+    let word = call.args.word(1);
     let expected = match word.as_str() {
         "count" | "help" => count == 2,
         "getkeys" => count >= 3,

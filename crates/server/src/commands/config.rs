@@ -3,14 +3,16 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Call, Failure, Outcome};
+use crate::event_loop::KEEPALIVE;
 use crate::glob;
+use crate::open_files;
 use crate::options::{Durability, Secret};
 use crate::protocol::number::parse_u64;
 use crate::shared::Shared;
 use crate::store::DB_COUNT;
 
 pub(crate) fn config(call: &mut Call<'_>) -> Outcome {
-    let word = String::from_utf8_lossy(call.args.at(1)).to_ascii_lowercase();
+    let word = call.args.word(1);
     let count = call.args.len();
     let (expected, handler): (bool, super::call::Handler) = match word.as_str() {
         "get" => (count >= 3, get),
@@ -48,6 +50,7 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
         ("proto-max-bulk-len", shared.value_bytes_max().to_string()),
         ("protected-mode", "yes".into()),
         ("save", String::new()),
+        ("tcp-keepalive", KEEPALIVE.as_secs().to_string()),
         ("timeout", settings.idle_timeout_s.load(Relaxed).to_string()),
     ]
 }
@@ -96,7 +99,7 @@ fn set(call: &mut Call<'_>) -> Outcome {
 
 /// What the pair at argument `at` asks for.
 fn checked(call: &Call<'_>, at: usize) -> Result<Setting, Failure> {
-    let name = String::from_utf8_lossy(call.args.at(at)).to_ascii_lowercase();
+    let name = call.args.word(at);
     let value = call.args.at(at + 1);
     let refused = |why: &str| {
         Failure::Quoted(format!(
@@ -110,7 +113,16 @@ fn checked(call: &Call<'_>, at: usize) -> Result<Setting, Failure> {
     };
     match name.as_str() {
         "timeout" => number(0, i32::MAX as u64).map(Setting::IdleTimeout),
-        "maxclients" => number(1, 1 << 20).map(|count| Setting::ClientsMax(count as usize)),
+        "maxclients" => {
+            let count = number(1, 1 << 20)? as usize;
+            let fitting = open_files::fit_clients(count);
+            if fitting < count {
+                return Err(refused(&format!(
+                    "the limit on open files has room for {fitting} clients"
+                )));
+            }
+            Ok(Setting::ClientsMax(count))
+        }
         "proto-max-bulk-len" => {
             let most = (512 << 20).min(call.shared.value_bytes_reachable() as u64);
             number(most.min(1 << 20), most).map(|bytes| Setting::ValueBytesMax(bytes as usize))

@@ -102,7 +102,7 @@ pub(crate) fn hello(call: &mut Call<'_>) -> Outcome {
             name = Some(super::client::checked_name(call.args.at(at + 1), "Client names")?);
             at += 2;
         } else {
-            let option = call.args.at(at).escape_ascii();
+            let option = call.args.quoted(at);
             return Err(Failure::Quoted(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }

@@ -45,7 +45,7 @@ impl Conditions {
                 () if call.args.is(index, "GT") => conditions.if_later = true,
                 () if call.args.is(index, "LT") => conditions.if_sooner = true,
                 () => {
-                    let option = String::from_utf8_lossy(call.args.at(index)).into_owned();
+                    let option = call.args.quoted(index);
                     return Err(Failure::Quoted(format!("ERR Unsupported option {option}")));
                 }
             }
@@ -137,7 +137,7 @@ fn answer_expiry(call: &mut Call<'_>, show: impl FnOnce(u64) -> u64) -> Outcome 
 
 pub(crate) fn ttl(call: &mut Call<'_>) -> Outcome {
     let now_ms = call.now_ms;
-    answer_expiry(call, |expiry_ms| (expiry_ms.saturating_sub(now_ms) + 500) / 1000)
+    answer_expiry(call, |expiry_ms| expiry_ms.saturating_sub(now_ms).saturating_add(500) / 1000)
 }
 
 pub(crate) fn pttl(call: &mut Call<'_>) -> Outcome {
@@ -146,7 +146,7 @@ pub(crate) fn pttl(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(crate) fn expiretime(call: &mut Call<'_>) -> Outcome {
-    answer_expiry(call, |expiry_ms| (expiry_ms + 500) / 1000)
+    answer_expiry(call, |expiry_ms| expiry_ms.saturating_add(500) / 1000)
 }
 
 pub(crate) fn pexpiretime(call: &mut Call<'_>) -> Outcome {

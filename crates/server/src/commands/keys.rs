@@ -105,7 +105,7 @@ pub(crate) fn object(call: &mut Call<'_>) -> Outcome {
         return Err(Failure::subcommand("OBJECT", call.args.at(1)));
     }
     if call.args.len() != 3 {
-        let word = String::from_utf8_lossy(call.args.at(1)).to_ascii_lowercase();
+        let word = call.args.word(1);
         return Err(Failure::arity(&format!("object|{word}")));
     }
     let encoding = |stored: Stored<'_>| match () {

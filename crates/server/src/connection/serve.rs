@@ -113,7 +113,7 @@ impl Connection {
                 self.charge(&shared.client_memory);
                 if self.output.unsent_bytes() > output_max {
                     shared.stats.output_limit_disconnects.add(1);
-                    self.is_gone = true;
+                    self.abandon(&shared.client_memory);
                 }
                 self.evict_if_too_large(shared);
             }
@@ -162,7 +162,7 @@ impl Connection {
         }
         if !goes_on {
             worker.shared.stats.output_limit_disconnects.add(1);
-            self.is_gone = true;
+            self.abandon(memory);
         }
     }
 }

@@ -2,10 +2,23 @@
 
 use std::io::{self, Write as _};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use mio::net::TcpStream;
+use socket2::{SockRef, TcpKeepalive};
 
 use super::{EventLoop, Letter};
+
+/// Silence after which the kernel asks whether a client's machine is still there, and then again
+/// each tenth of it. By Linux's default one that does not answer nine times is disconnected.
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(300);
+
+/// Lets the kernel find clients that vanished without a word, which would count for ever.
+fn keep_alive(stream: &TcpStream) {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 10);
+    // A socket that refuses it is served all the same.
+    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}
 
 impl EventLoop {
     /// Accepts everybody who waits.
@@ -42,6 +55,7 @@ impl EventLoop {
         }
         // Replies leave in one write per turn; waiting to join them would only add delay.
         let _ = stream.set_nodelay(true);
+        keep_alive(&stream);
         let target = self.next_loop;
         self.next_loop = (target + 1) % shared.mailboxes.len();
         if target == self.index {
@@ -57,3 +71,6 @@ impl EventLoop {
         let _ = stream.write(error.as_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -133,6 +133,60 @@ fn an_idle_client_is_disconnected() {
 }
 
 #[test]
+fn a_client_that_reads_slowly_is_not_idle() {
+    use std::io::Read as _;
+    const MIB: usize = 1 << 20;
+    let (server, _) = start(Options { idle_timeout_s: 1, ..options() });
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.call(&[b"SET", b"big", &vec![b'x'; MIB]]), "+OK");
+    client.send(&encode(&[b"GET", b"big"]).repeat(40));
+    let mut piece = vec![0; MIB];
+    for _ in 0..40 {
+        client.stream.read_exact(&mut piece).expect("the connection lasts");
+        Environment::real().sleep(Duration::from_millis(80));
+    }
+}
+
+#[test]
+fn a_number_of_clients_that_cannot_come_in_is_refused() {
+    let (server, _) = start(options());
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.run("CONFIG SET maxclients 100"), "+OK");
+    assert_eq!(client.run("CONFIG GET maxclients"), "[\"maxclients\", \"100\"]");
+    let fitting = crate::open_files::fit_clients(1 << 20);
+    let answer = client.run("CONFIG SET maxclients 1048576");
+    if fitting < 1 << 20 {
+        assert!(answer.contains(&format!("room for {fitting} clients")), "{answer}");
+        assert_eq!(client.run("CONFIG GET maxclients"), "[\"maxclients\", \"100\"]");
+    } else {
+        assert_eq!(answer, "+OK");
+    }
+}
+
+#[test]
+fn errors_quote_no_more_than_the_front_of_what_was_wrong() {
+    let (server, _) = start(options());
+    let mut client = Client::connect(server.addr());
+    let long = vec![0xff; 1 << 20];
+    for command in [
+        vec![&b"HELLO"[..], b"3", &long],
+        vec![b"EXPIRE", b"k", b"1", &long],
+        vec![b"CLIENT", &long],
+        vec![b"CLIENT", b"SETINFO", &long, b"v"],
+        vec![b"CLIENT", b"KILL", b"USER", &long],
+        vec![b"CLIENT", b"KILL", b"TYPE", &long],
+        vec![b"CONFIG", b"SET", &long, b"v"],
+        vec![b"COMMAND", &long],
+        vec![b"OBJECT", &long, b"k"],
+        vec![&long, &long],
+    ] {
+        let answer = client.call(&command);
+        assert!(answer.starts_with("-ERR "), "{answer}");
+        assert!(answer.len() < 2000, "{} bytes of error", answer.len());
+    }
+}
+
+#[test]
 fn who_does_not_read_is_disconnected() {
     let (server, _) = start(Options { output_bytes_max: 1 << 20, ..options() });
     let mut client = Client::connect(server.addr());
