@@ -103,6 +103,11 @@ impl Watched {
         is_new
     }
 
+    /// Bytes of memory that they take, wherever they are kept.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.places.len()

@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     Store(StoreError),
     /// The reply is more than the client may leave unread; its connection ends.
     OutputLimit,
-    /// The reply is more than the clients' memory of `limit` bytes has room for.
+    /// The reply, or what is watched, is more than the clients' memory of `limit` bytes has room for.
     NoRoom { limit: usize },
 }
 
@@ -71,7 +71,7 @@ impl Failure {
             // Nobody will see it.
             Self::OutputLimit => reply.error("ERR the reply is too large"),
             Self::NoRoom { limit } => reply.error(&format!(
-                "OOM reply refused: the clients' memory of {limit} bytes is used up"
+                "OOM command refused: the clients' memory of {limit} bytes is used up"
             )),
         }
     }

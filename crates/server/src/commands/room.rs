@@ -44,15 +44,25 @@ impl<'a> Room<'a> {
         if len > self.output_end {
             return Err(Failure::OutputLimit);
         }
-        if len > self.counted.get() + STEP_BYTES {
-            let mut charged = self.charged.get();
-            let more = charged + len - self.counted.get();
-            self.memory.recharge(&mut charged, more);
-            self.charged.set(charged);
-            self.counted.set(len);
-            if self.memory.is_exhausted() {
-                return Err(Failure::NoRoom { limit: self.memory.limit() });
-            }
+        if len <= self.counted.get() + STEP_BYTES {
+            return Ok(());
+        }
+        let more = len - self.counted.get();
+        self.counted.set(len);
+        self.hold(more)
+    }
+
+    /// Charges the connection for `bytes` more, which the command keeps beside the reply.
+    ///
+    /// # Errors
+    /// [`Failure::NoRoom`]; they are charged all the same, until the connection is charged anew.
+    pub(crate) fn hold(&self, bytes: usize) -> Outcome {
+        let mut charged = self.charged.get();
+        let more = charged + bytes;
+        self.memory.recharge(&mut charged, more);
+        self.charged.set(charged);
+        if self.memory.is_exhausted() {
+            return Err(Failure::NoRoom { limit: self.memory.limit() });
         }
         Ok(())
     }

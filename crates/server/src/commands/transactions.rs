@@ -97,11 +97,19 @@ pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {
     }
     let db = call.session.db;
     for key in call.args.from(1) {
-        if call.session.watched.insert(db, key) {
-            // A key that has ended already counts as absent, not as one that will change.
-            call.reap(key);
-            call.shared.watches.add(db, key, &call.session.changed);
+        let charged = call.session.watched.memory_bytes();
+        if !call.session.watched.insert(db, key) {
+            continue;
         }
+        if let Err(failure) = call.room.hold(call.session.watched.memory_bytes() - charged) {
+            // Nothing is watched any more, so no EXEC may take place as if it were.
+            forget_watches(call.shared, call.session);
+            call.session.changed.store(true, Relaxed);
+            return Err(failure);
+        }
+        // A key that has ended already counts as absent, not as one that will change.
+        call.reap(key);
+        call.shared.watches.add(db, key, &call.session.changed);
     }
     call.reply.ok();
     Ok(())

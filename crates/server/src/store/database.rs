@@ -181,9 +181,10 @@ impl Durable for Database {
     }
 
     fn write_room(&self) -> u64 {
+        // While it is committed a write is there as a batch, as a record and in the engine.
         let (used, limit) = self.memory();
-        let free = limit.saturating_sub(used).max(WRITE_ROOM_LEAST_BYTES);
-        free.min(journal::Options::RECORD_BYTES_MAX as u64)
+        let room = (limit.saturating_sub(used) / 3).max(WRITE_ROOM_LEAST_BYTES);
+        room.min(journal::Options::RECORD_BYTES_MAX as u64)
     }
 
     fn wait(&self, seqno: SeqNo) -> Result<(), StoreError> {

@@ -69,7 +69,7 @@ fn a_reply_of_many_values_stops_at_the_output_limit() {
 fn a_reply_of_many_is_refused_when_the_clients_memory_is_used_up() {
     let (server, _) = start(with_budget(4 * MIB));
     let mut client = put_big(&server, MIB);
-    let refused = "-OOM reply refused: the clients' memory of 4194304 bytes is used up";
+    let refused = "-OOM command refused: the clients' memory of 4194304 bytes is used up";
     let mut many = vec![&b"big"[..]; 30];
     many[0] = b"MGET";
     assert_eq!(client.call(&many), refused);
@@ -230,6 +230,23 @@ fn watching_is_bounded_and_charged() {
     assert!(charged(&mut client) < 100_000);
     client.send(&watch(0..16_385));
     assert_eq!(client.reply(), "-ERR too many watched keys: at most 16384 are allowed");
+    client.run("MULTI");
+    assert_eq!(client.run("EXEC"), "[]");
+}
+
+#[test]
+fn watching_takes_no_more_than_there_is() {
+    let (server, _) = start(with_budget(4 * MIB));
+    let mut client = Client::connect(server.addr());
+    let long = vec![b'k'; 60_000];
+    let keys: Vec<Vec<u8>> = (0..50_u8).map(|index| [&long[..], &[index]].concat()).collect();
+    let mut args = vec![&b"WATCH"[..]];
+    args.extend(keys.iter().map(Vec::as_slice));
+    let refused = "-OOM command refused: the clients' memory of 4194304 bytes is used up";
+    assert_eq!(client.call(&args), refused);
+    assert!(figure(&mut client, "client_memory_bytes") < MIB as u64);
+    client.run("MULTI");
+    assert_eq!(client.run("EXEC"), "nil", "it goes on as if the keys were watched");
     client.run("MULTI");
     assert_eq!(client.run("EXEC"), "[]");
 }
