@@ -64,7 +64,8 @@ fn run(options: Options, durability: impl Fn(u64) -> Durability + Send + Copy + 
     let stats = journal.stats();
     assert_eq!(stats.records, THREADS * RECORDS);
     assert_eq!(stats.synced_records, stats.records);
-    assert!(stats.syncs <= stats.records + 1, "{stats:?}");
+    // A close syncs twice.
+    assert!(stats.syncs <= stats.records + 2, "{stats:?}");
 }
 
 #[test]
