@@ -29,7 +29,7 @@ pub(crate) struct Background {
 
 impl Background {
     pub(crate) fn new(options: &Options, telemetry: &Registry) -> Result<Self> {
-        let threads = options.background_threads.max(1);
+        let threads = options.background_threads.clamp(1, Options::BACKGROUND_THREADS_MAX);
         let pool = Pool::start(&options.environment, threads, telemetry)
             .map_err(|error| Error::Thread(error.to_string()))?;
         let group = pool.group("database");

@@ -53,7 +53,8 @@ impl Db {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         memory_limit::check_setting(&options)?;
         let path = path.as_ref();
-        if !options.create_if_missing && !path.is_dir() {
+        let is_something_else = path.exists() && !path.is_dir();
+        if is_something_else || (!options.create_if_missing && !path.is_dir()) {
             return Err(Error::NotADatabase { path: path.display().to_string(), found: None });
         }
         let device =

@@ -26,7 +26,7 @@ pub struct Options {
     pub create_if_missing: bool,
     /// How files are read and written. Default: the page cache.
     pub io: device::Io,
-    /// Threads for background work. Default 2.
+    /// Threads for background work. Default 2, between 1 and [`Options::BACKGROUND_THREADS_MAX`].
     pub background_threads: usize,
     /// A keyspace that holds back more journal than this, or than its own data if that is more,
     /// is flushed in the background so that the journal can be trimmed. Default 256 MiB.
@@ -39,6 +39,9 @@ impl Options {
     /// The least memory that a database is opened with: the journal's two buffers of 4 MiB, one
     /// that is filled while the other is written.
     pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
+    /// The most threads for background work. More than cores and devices can use only cost their
+    /// stacks, and a system that has no room for one of them ends the process.
+    pub const BACKGROUND_THREADS_MAX: usize = 256;
 }
 
 impl Default for Options {

@@ -491,6 +491,25 @@ fn data_far_above_a_lowered_memory_setting_are_not_opened() {
 }
 
 #[test]
+fn a_file_is_no_database() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    #[expect(clippy::disallowed_methods, reason = "writes what the test is about")]
+    std::fs::write(&path, "text").unwrap();
+    let refused = Db::open(&path, Options::default()).unwrap_err();
+    assert!(matches!(refused, Error::NotADatabase { .. }), "{refused}");
+}
+
+#[test]
+fn threads_beyond_reason_are_not_started() {
+    let dir = TempDir::new().unwrap();
+    let options = Options { background_threads: usize::MAX, ..Options::default() };
+    let db = Db::open(dir.path(), options).unwrap();
+    db.keyspace("a", KeyspaceOptions::default()).unwrap().put(b"k", b"v").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
 fn memory_that_no_database_could_do_with_is_refused_and_nothing_made() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("db");

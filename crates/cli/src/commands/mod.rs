@@ -98,10 +98,11 @@ impl Command {
     }
 }
 
-/// The environment; a variable that is not UTF-8 is none of ours.
+/// The environment. A variable whose name is not UTF-8 is none of ours; a value that is not has
+/// signs that no setting allows, so that the setting's own message tells what it wants.
 fn variables() -> impl Iterator<Item = (String, String)> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
+        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     };
     std::env::vars_os().filter_map(text)
 }

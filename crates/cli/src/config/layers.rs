@@ -9,6 +9,7 @@
 //! not matter today would tomorrow.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use super::nearest::nearest;
 use super::settings::{SETTINGS, Scope, Setting, find};
@@ -126,7 +127,7 @@ impl Effective {
             sync_interval: values::duration_or_off(self.text("sync-interval"))?,
             io: values::io(self.text("io"))?,
             journal_bytes: values::bytes(self.text("journal-max"))?,
-            background_threads: values::count(self.text("background-threads"))?,
+            background_threads: values::background_threads(self.text("background-threads"))?,
             ..thermocline::Options::default()
         })
     }
@@ -174,20 +175,24 @@ impl Effective {
     fn server(&self, client_memory: u64) -> Result<server::Options, String> {
         let threads = server::Options::default().threads;
         let listen = (values::address(self.text("listen"))?, values::port(self.text("port"))?);
+        let listen = SocketAddr::from(listen);
+        let metrics = values::endpoint_or_off(self.text("metrics"))?;
+        if metrics == Some(listen) && listen.port() != 0 {
+            return Err(format!("clients and metrics cannot both have {listen}"));
+        }
         let fits = |key: &str, bytes: u64| {
             usize::try_from(bytes).map_err(|_| format!("{key}: {bytes} bytes are too many here"))
         };
         let size = |key| fits(key, values::bytes(self.text(key))?);
-        let idle = values::duration_or_off(self.text("idle-timeout"))?;
         let password = values::file_or_none(self.text("password-file"))?;
         Ok(server::Options {
-            listen: listen.into(),
-            metrics: values::endpoint_or_off(self.text("metrics"))?,
+            listen,
+            metrics,
             password: password.map(|path| read_password(&path)).transpose()?,
             durability: values::durability(self.text("durability"))?,
             threads: values::count_or_auto(self.text("threads"))?.unwrap_or(threads),
             clients_max: values::count(self.text("clients-max"))?,
-            idle_timeout_s: idle.map_or(0, |time| time.as_secs().max(1)),
+            idle_timeout_s: values::seconds_or_off(self.text("idle-timeout"))?.unwrap_or(0),
             auth_deadline: values::duration(self.text("auth-deadline"))?,
             value_bytes_max: size("value-max")?,
             output_bytes_max: size("output-max")?,

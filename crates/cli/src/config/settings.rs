@@ -95,9 +95,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "background-threads",
         default: "2",
         placeholder: "COUNT",
-        help: "Threads for background work",
+        help: "Threads for background work, at most 256",
         scope: Scope::Store,
-        check: |text| values::count(text).map(drop),
+        check: |text| values::background_threads(text).map(drop),
     },
     Setting {
         key: "listen",
@@ -151,9 +151,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "idle-timeout",
         default: "off",
         placeholder: "TIME",
-        help: "After which a silent client is disconnected, or off",
+        help: "After which a silent client is disconnected, in whole seconds, or off",
         scope: Scope::Server,
-        check: |text| values::duration_or_off(text).map(drop),
+        check: |text| values::seconds_or_off(text).map(drop),
     },
     Setting {
         key: "auth-deadline",

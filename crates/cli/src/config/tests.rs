@@ -96,6 +96,16 @@ fn what_clients_may_take_comes_out_of_the_memory() {
 }
 
 #[test]
+fn clients_and_metrics_do_not_share_a_port() {
+    let serving = |metrics: &str| {
+        let flags = vec![("port", "7000".to_owned()), ("metrics", metrics.to_owned())];
+        Effective::gather(None, variables(&[]), &flags).unwrap().serving().map(drop)
+    };
+    assert!(serving("127.0.0.1:7000").unwrap_err().contains("127.0.0.1:7000"));
+    assert_eq!(serving("127.0.0.1:7001"), Ok(()));
+}
+
+#[test]
 fn refused_values() {
     let refused = [
         ("memory", &["", "0", "1", "7mb", "8388607", "1.5gb", "-1", "1xb", "20000000tb", "gb"][..]),
@@ -108,6 +118,8 @@ fn refused_values() {
         ("metrics", &["9121", "on"]),
         ("threads", &["0", "-1", "many"]),
         ("clients-max", &["0", "auto"]),
+        ("background-threads", &["0", "257", "1000000"]),
+        ("idle-timeout", &["500ms", "1500ms", "0s"]),
         ("auth-deadline", &["off"]),
         ("password-file", &[""]),
     ];

@@ -38,7 +38,7 @@ pub(super) fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The same, or `auto`.
+/// A size, or `auto`.
 pub(super) fn bytes_or_auto(text: &str) -> Result<Option<u64>, String> {
     if text == "auto" { Ok(None) } else { bytes(text).map(Some).map_err(|why| why + ", or auto") }
 }
@@ -63,6 +63,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 /// The same, or `off`.
 pub(super) fn duration_or_off(text: &str) -> Result<Option<Duration>, String> {
     if text == "off" { Ok(None) } else { duration(text).map(Some).map_err(|why| why + ", or off") }
+}
+
+/// A time of whole seconds, or `off`.
+pub(super) fn seconds_or_off(text: &str) -> Result<Option<u64>, String> {
+    match duration_or_off(text)? {
+        None => Ok(None),
+        Some(time) if time.subsec_nanos() == 0 => Ok(Some(time.as_secs())),
+        Some(_) => Err(format!("{text:?} is no whole number of seconds")),
+    }
 }
 
 fn split_unit(text: &str) -> (&str, &str) {
@@ -104,7 +113,16 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
     parsed.ok_or_else(|| format!("{text:?} is no count: a whole number above 0"))
 }
 
-/// The same, or `auto`.
+/// A number of threads for background work.
+pub(super) fn background_threads(text: &str) -> Result<usize, String> {
+    let most = thermocline::Options::BACKGROUND_THREADS_MAX;
+    match count(text)? {
+        threads if threads > most => Err(format!("{text:?} are too many threads: at most {most}")),
+        threads => Ok(threads),
+    }
+}
+
+/// A count, or `auto`.
 pub(super) fn count_or_auto(text: &str) -> Result<Option<usize>, String> {
     if text == "auto" { Ok(None) } else { count(text).map(Some).map_err(|why| why + ", or auto") }
 }

@@ -58,6 +58,13 @@ fn unknown_settings_are_errors_everywhere() {
     let said = finish(&mut from_variable, b"");
     assert_eq!((said.code, said.err.contains("THERMOCLINE_PORT")), (2, true), "{said:?}");
 
+    use std::os::unix::ffi::OsStrExt;
+    let mut no_text = command();
+    let bytes = std::ffi::OsStr::from_bytes(b"9mb\xff");
+    no_text.args(["serve", "--print-config"]).env("THERMOCLINE_MEMORY", bytes);
+    let said = finish(&mut no_text, b"");
+    assert_eq!((said.code, said.err.contains("THERMOCLINE_MEMORY")), (2, true), "{said:?}");
+
     let said = run(["serve", "--print-config", "--prot", "1"]);
     assert_eq!((said.code, said.err.contains("--port")), (2, true), "{said:?}");
 }

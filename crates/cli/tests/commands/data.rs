@@ -117,12 +117,13 @@ fn damage_is_found_and_placed() {
     assert_eq!((whole.code, whole.out.ends_with("everything is whole\n")), (0, true), "{whole:?}");
     let json = on("check", &db, &["--json"]).json();
     assert_eq!((&json["whole"], &json["catalog"]["keyspaces"]), (&true.into(), &1.into()));
-    assert_eq!(json["journal"]["records"], 50);
-    let bytes = json["journal"]["bytes"].as_u64().unwrap();
-    assert!(bytes > 50 * 20, "{json}");
-    assert_eq!(json["keyspaces"][0]["name"], "default");
-    assert_eq!(json["keyspaces"][0]["engine"], "memory");
-    assert_eq!(json["keyspaces"][0]["pairs"], 0, "all of them are in the journal: {json}");
+    let count = |value: &serde_json::Value| value.as_u64().unwrap();
+    let (journal, keyspace) = (&json["journal"], &json["keyspaces"][0]);
+    // Some close has flushed the first of them, lest the journal's files pile up.
+    assert_eq!(count(&journal["records"]) + count(&keyspace["pairs"]), 50, "{json}");
+    assert!(count(&journal["bytes"]) > 20 * count(&journal["records"]), "{json}");
+    assert_eq!((&keyspace["name"], &keyspace["engine"]), (&"default".into(), &"memory".into()));
+    assert_eq!(keyspace["persisted_seqno"], keyspace["pairs"]);
 
     let catalog = db.join("THERMOCLINE");
     #[expect(clippy::disallowed_methods, reason = "damages what the test is about")]
