@@ -1,6 +1,6 @@
 //! `thermocline dump`: all pairs, as they were at one moment, to one portable stream.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use serde_json::json;
@@ -16,6 +16,11 @@ use crate::output::{self, Progress};
 const PROGRESS_PAIRS: u64 = 4096;
 
 pub(super) fn run(context: &Context, arguments: &Dump) -> Outcome {
+    if arguments.output.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::usage(
+            "a dump is no text for a terminal: give --output FILE, or a pipe",
+        ));
+    }
     let written = context.with_database(&arguments.database.dir, false, |db| {
         let keyspaces = chosen(db, &arguments.keyspace)?;
         match &arguments.output {

@@ -24,13 +24,17 @@ const BATCH_BYTES: usize = 1 << 20;
 pub(super) fn run(context: &Context, arguments: &Load) -> Outcome {
     let target = &arguments.database.dir;
     let loading = beside(target)?;
-    for taken in [target, &loading] {
-        if taken.exists() {
-            return Err(Failure::usage(format_args!(
-                "{} exists already; load makes a new database",
-                taken.display()
-            )));
-        }
+    if target.exists() {
+        return Err(Failure::usage(format_args!(
+            "{} exists already; load makes a new database",
+            target.display()
+        )));
+    }
+    if loading.exists() {
+        return Err(Failure::usage(format_args!(
+            "{} exists: what an interrupted load left, unless one is running; remove it first",
+            loading.display()
+        )));
     }
     let failed = |path: &Path, error: io::Error| Failure::io(path.display(), &error);
     let input: Box<dyn Read> = match &arguments.input {

@@ -7,7 +7,7 @@
 //! 4. SIGINT and SIGTERM ask it to stop; it finishes what it was told, syncs and closes.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use environment::Environment;
 use serde_json::json;
@@ -30,6 +30,7 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::io("signals", &error))?;
     let asked = options.listen.port();
+    let has_password = options.password.is_some();
     let bound = bind(options, arguments.next_free_port)?;
     let db = Db::open(&arguments.dir, database).map_err(|error| match error {
         Error::MemoryTooSmall { needed, .. } => {
@@ -39,7 +40,7 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
         other => other.into(),
     })?;
     let server = bound.serve(&db, environment.clone()).map_err(Failure::server)?;
-    tell(context, arguments, &server, asked)?;
+    tell(context, arguments, &server, asked, has_password)?;
 
     let stopper = server.stopper();
     let listening = signals.handle();
@@ -95,7 +96,13 @@ fn advance(addr: &mut SocketAddr) {
 }
 
 /// Says where it listens; a program that started it waits for this.
-fn tell(context: &Context, arguments: &Serve, server: &Server, asked: u16) -> Outcome {
+fn tell(
+    context: &Context,
+    arguments: &Serve,
+    server: &Server,
+    asked: u16,
+    has_password: bool,
+) -> Outcome {
     let addr = server.addr();
     if context.shared.json {
         return output::json_line(&json!({
@@ -111,23 +118,39 @@ fn tell(context: &Context, arguments: &Serve, server: &Server, asked: u16) -> Ou
         output::line(&format!("metrics at http://{metrics}/metrics"))?;
     }
     if arguments.hints {
-        output::line(&hints(addr))?;
+        output::line(&hints(addr, has_password))?;
     }
     Ok(())
 }
 
-fn hints(addr: SocketAddr) -> String {
-    let (host, port) = (addr.ip(), addr.port());
+fn hints(addr: SocketAddr, has_password: bool) -> String {
+    let port = addr.port();
+    // An address for everybody is one that this machine's own clients reach by their default.
+    let host = match addr.ip() {
+        ip if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
+        ip => ip,
+    };
+    let mut client = String::new();
+    if host != IpAddr::from(Ipv4Addr::LOCALHOST) {
+        client = format!(" -h {host}");
+    }
+    client = format!("{client} -p {port}");
+    let (ask, auth) = if has_password { (" --askpass", "AUTH password\\r\\n") } else { ("", "") };
+    let lines = if has_password { 4 } else { 3 };
+    let benchmark = if has_password { " -a password" } else { "" };
     format!(
         "
 Connect with any Redis client, and try:
-  redis-cli -p {port} set greeting hello
-  redis-cli -p {port} get greeting
-  redis-benchmark -p {port} -t set,get,incr -P 32 -c 50 -q
+  redis-cli{client}{ask} set greeting hello
+  redis-cli{client}{ask} get greeting
+  redis-benchmark{client}{benchmark} -t set,get,incr -P 32 -c 50 -q
 Without one installed, in bash:
-  exec 3<>/dev/tcp/{host}/{port}; printf 'SET greeting hello\\r\\nGET greeting\\r\\n' >&3; \
-head -n 3 <&3
+  exec 3<>/dev/tcp/{host}/{port}; printf '{auth}SET greeting hello\\r\\nGET greeting\\r\\n' >&3; \
+head -n {lines} <&3
 Ctrl-C stops it; everything acknowledged is made durable first.
 "
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,5 +83,10 @@ fn load_does_not_touch_what_is_there() {
     filled(&db);
     let said = load(&db, &dump(&db));
     assert_eq!((said.code, said.err.contains("exists already")), (2, true), "{said:?}");
+    let copy = dir.path().join("copy");
+    std::fs::create_dir(dir.path().join("copy.loading")).unwrap();
+    let said = load(&copy, &dump(&db));
+    assert_eq!((said.code, copy.exists()), (2, false), "{said:?}");
+    assert!(said.err.contains("copy.loading exists: what an interrupted load left"), "{said:?}");
     assert_eq!(on("get", &db, &["ada", "-k", "users"]).out, "analyst\n");
 }
