@@ -23,8 +23,10 @@ use output::Output;
 
 /// Memory that a connection keeps for its next request, in bytes; more is given back.
 const KEPT_BYTES: usize = 16 << 10;
-/// Ticks of the event loop that a closing connection may go without progress: five seconds.
+/// Ticks of the event loop that a closing connection may go without progress (five seconds), and
+/// that a paused one may.
 const CLOSING_TICKS_MAX: u32 = 10;
+const PAUSED_TICKS_MAX: u32 = 20;
 
 /// A connection. It belongs to one event loop.
 #[derive(Debug)]
@@ -43,8 +45,10 @@ pub(crate) struct Connection {
     /// It was refused, and what its client still sends is read and thrown away: closing a socket
     /// with unread bytes would take the error back that the client has not seen yet.
     drains: bool,
-    /// Ticks that it has been closing without sending anything.
-    closing_ticks: u32,
+    /// So much is unsent that its commands wait, read ones and unread ones, until its client reads.
+    is_paused: bool,
+    /// Ticks that it has been closing or paused without sending anything.
+    stuck_ticks: u32,
     /// The client took output since the last tick, so it is not idle.
     has_sent: bool,
     /// The peer has closed its end: read on until nothing is left, since no event will tell.
@@ -77,7 +81,8 @@ impl Connection {
             last_active: now,
             is_gone: false,
             drains: false,
-            closing_ticks: 0,
+            is_paused: false,
+            stuck_ticks: 0,
             has_sent: false,
             is_ending: false,
             is_listed: false,
@@ -95,9 +100,22 @@ impl Connection {
         if self.session.closing && !self.drains || self.is_gone {
             return false;
         }
+        if self.is_paused {
+            if !self.may_resume() {
+                return false;
+            }
+            self.is_paused = false;
+            self.execute_kept(worker);
+            self.charge(&worker.shared.client_memory);
+            self.evict_if_too_large(worker.shared);
+            // What came meanwhile has had its event.
+            return !self.is_paused;
+        }
         let len = match self.stream.read(worker.piece) {
             Ok(0) => {
-                self.is_gone = true;
+                // It may have closed one direction alone and still read: it gets its replies.
+                self.session.closing = true;
+                self.is_gone = self.drains || !self.has_output();
                 return false;
             }
             Ok(len) => len,
@@ -116,7 +134,13 @@ impl Connection {
         self.execute(len, worker);
         self.charge(&worker.shared.client_memory);
         self.evict_if_too_large(worker.shared);
-        len == worker.piece.len() || self.is_ending
+        (len == worker.piece.len() || self.is_ending) && !self.is_paused
+    }
+
+    /// Whether it was paused and may go on: the kernel has taken all output, and still has enough of
+    /// it to keep the client busy meanwhile.
+    pub(crate) fn may_resume(&self) -> bool {
+        self.is_paused && !self.is_gone && self.output.is_sent()
     }
 
     /// Whether replies wait to be sent.
@@ -145,8 +169,9 @@ impl Connection {
             match self.output.send(&mut self.stream) {
                 Ok(len) => {
                     tally.output_bytes += len as u64;
-                    self.closing_ticks = 0;
-                    self.has_sent |= len > 0;
+                    if len > 0 {
+                        (self.has_sent, self.stuck_ticks) = (true, 0);
+                    }
                 }
                 Err(_) => self.is_gone = true,
             }
@@ -197,16 +222,19 @@ impl Connection {
         self.is_gone || self.session.closing && self.output.is_sent() && !self.drains
     }
 
-    /// Counts a tick of the event loop, at `now`; whether the connection has been closing for too
-    /// many of them because its peer neither reads nor closes.
+    /// Counts a tick of the event loop, at `now`; whether the connection has been closing or paused
+    /// for too many of them because its peer neither reads nor closes.
     pub(crate) fn tick(&mut self, now: Monotonic) -> bool {
         if std::mem::take(&mut self.has_sent) {
             self.last_active = now;
         }
-        if self.session.closing {
-            self.closing_ticks += 1;
+        if !self.session.closing && !self.is_paused {
+            self.stuck_ticks = 0;
+            return false;
         }
-        self.closing_ticks > CLOSING_TICKS_MAX
+        self.stuck_ticks += 1;
+        let most = if self.session.closing { CLOSING_TICKS_MAX } else { PAUSED_TICKS_MAX };
+        self.stuck_ticks > most
     }
 
     /// Charges the clients' memory for what the connection holds now.

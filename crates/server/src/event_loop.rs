@@ -112,7 +112,7 @@ impl EventLoop {
             self.sort(&events, &mut listed);
             self.serve(&listed, &mut more);
             self.settle(&listed);
-            self.send(&listed);
+            self.send(&listed, &mut more);
             listed.clear();
             self.tick();
             self.shared.stats.add(&mut self.tally);
@@ -197,14 +197,17 @@ impl EventLoop {
         }
     }
 
-    /// Step 4.
-    fn send(&mut self, listed: &[usize]) {
+    /// Step 4. A connection that has paused and may go on goes to `more`.
+    fn send(&mut self, listed: &[usize], more: &mut Vec<usize>) {
         for &token in listed {
             let Some(slot) = self.connections.get_mut(token) else { continue };
             let Some(connection) = slot else { continue };
             connection.flush(&self.shared, &mut self.tally);
             if connection.is_over() {
                 self.drop_connection(token);
+            } else if connection.may_resume() && !connection.is_listed {
+                connection.is_listed = true;
+                more.push(token);
             }
         }
     }
@@ -288,7 +291,11 @@ impl EventLoop {
                         // What waits was settled: every turn ends so.
                         connection.flush(shared, tally);
                     }
-                    let is_over = connection.is_over() || connection.tick(now);
+                    let is_stuck = connection.tick(now);
+                    if is_stuck && !connection.session.closing {
+                        shared.stats.output_limit_disconnects.add(1);
+                    }
+                    let is_over = connection.is_over() || is_stuck;
                     let session = &connection.session;
                     session.client.last_active.store(connection.last_active.as_nanos(), Relaxed);
                     let is_idle =

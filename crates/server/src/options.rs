@@ -31,7 +31,9 @@ pub struct Options {
     /// Largest argument, and so the largest value, in bytes. Default 64 MiB; three quarters of
     /// [`Options::client_memory_bytes`] where that is less.
     pub value_bytes_max: usize,
-    /// Output that one client may leave unread, in bytes, before it is disconnected. Default
+    /// Output that one client may leave unread, in bytes: a reply that would pass it ends the
+    /// connection. From half of it on (or a quarter of [`Options::client_memory_bytes`]) a client's commands
+    /// wait until it reads, and it is disconnected if it does not within ten seconds. Default
     /// 256 MiB.
     pub output_bytes_max: usize,
     /// Memory that all clients together may take for what they send and have not read, in bytes.

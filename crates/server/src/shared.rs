@@ -99,6 +99,13 @@ impl Stop {
 }
 
 impl Shared {
+    /// Bytes of unsent output from which on a connection pauses: half of what its client may leave
+    /// unread, or a quarter of the clients' memory, since a buffer that grows may be twice as large.
+    pub(crate) fn pause_bytes(&self) -> usize {
+        let output_max = self.settings.output_bytes_max.load(Relaxed);
+        (output_max / 2).min(self.client_memory.limit() / 4)
+    }
+
     /// Bytes that one request may take: all but an eighth of the clients' memory, which its buffer
     /// may have grown beyond it.
     pub(crate) fn request_bytes_max(&self) -> usize {

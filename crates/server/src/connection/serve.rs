@@ -3,6 +3,8 @@
 //! 1. A piece of input is parsed where it was received; only the part of a command that is not
 //!    whole yet is kept, in the connection's own buffer.
 //! 2. If something is kept already, the piece is put behind it, and parsing goes on there.
+//! 3. When much output is unsent the connection pauses: the commands that are read already are kept,
+//!    and no more is read, until its client has read.
 //!
 //! # Invariants
 //! I1. An idle connection between commands keeps at most [`super::KEPT_BYTES`] of buffers.
@@ -33,19 +35,24 @@ impl Connection {
             self.keep(received.get(used..).unwrap_or_default(), worker);
         } else {
             self.keep(received, worker);
-            let mut kept = std::mem::take(&mut self.input);
-            let used = self.execute_whole(&kept, worker);
-            kept.drain(..used);
-            if kept.is_empty() && kept.capacity() > KEPT_BYTES {
-                kept = Vec::new();
-            }
-            self.input = kept;
+            self.execute_kept(worker);
         }
         worker.piece = piece;
         if self.input.is_empty() {
             self.parser.shrink();
         }
         self.session.publish();
+    }
+
+    /// Executes what is whole of the bytes that are kept.
+    pub(super) fn execute_kept(&mut self, worker: &mut Worker<'_>) {
+        let mut kept = std::mem::take(&mut self.input);
+        let used = self.execute_whole(&kept, worker);
+        kept.drain(..used);
+        if kept.is_empty() && kept.capacity() > KEPT_BYTES {
+            kept = Vec::new();
+        }
+        self.input = kept;
     }
 
     /// Puts `bytes` behind what is kept.
@@ -92,7 +99,7 @@ impl Connection {
             unauthenticated: false,
         };
         let (mut used, mut charged_at) = (0, self.output.bytes.len());
-        while !self.session.closing && !self.is_gone {
+        while !self.session.closing && !self.is_gone && !self.is_paused {
             let rest = bytes.get(used..).unwrap_or_default();
             let bounds =
                 if self.session.authenticated { authenticated } else { Bounds::UNAUTHENTICATED };
@@ -111,10 +118,7 @@ impl Connection {
             if self.output.bytes.len() > charged_at + CHARGE_STEP_BYTES {
                 charged_at = self.output.bytes.len();
                 self.charge(&shared.client_memory);
-                if self.output.unsent_bytes() > output_max {
-                    shared.stats.output_limit_disconnects.add(1);
-                    self.abandon(&shared.client_memory);
-                }
+                self.is_paused = self.output.unsent_bytes() > shared.pause_bytes();
                 self.evict_if_too_large(shared);
             }
         }

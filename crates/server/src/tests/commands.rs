@@ -412,6 +412,17 @@ fn replies_keep_their_order_whatever_fails_among_them() {
 }
 
 #[test]
+fn a_client_that_has_said_all_gets_all_replies() {
+    const MIB: usize = 1 << 20;
+    let (_server, mut client) = serve();
+    assert_eq!(client.call(&[b"SET", b"big", &vec![b'x'; MIB]]), "+OK");
+    client.send(&b"GET big\r\n".repeat(40));
+    client.stream.get_mut().shutdown(std::net::Shutdown::Write).expect("closes one direction");
+    (0..40).for_each(|_| assert_eq!(client.reply().len(), MIB + 2));
+    assert!(client.is_closed());
+}
+
+#[test]
 fn client_reply_can_be_switched_off() {
     let (_server, mut client) = serve();
     client.send(b"CLIENT REPLY OFF\r\nSET a 1\r\nNOPE\r\nCLIENT REPLY ON\r\n");

@@ -194,7 +194,7 @@ fn who_does_not_read_is_disconnected() {
     let request = encode(&[b"GET", b"big"]).repeat(200);
     client.send(&request);
     let mut other = Client::connect(server.addr());
-    let gone = (0..100).any(|_| {
+    let gone = (0..1000).any(|_| {
         Environment::real().sleep(Duration::from_millis(20));
         other.run("INFO stats").contains("client_output_buffer_limit_disconnections:1")
     });

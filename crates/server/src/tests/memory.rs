@@ -31,6 +31,14 @@ fn becomes(client: &mut Client, name: &str, want: u64) -> bool {
     })
 }
 
+/// Asks for the figure until it is above `old`.
+fn grows(client: &mut Client, name: &str, old: u64) -> bool {
+    (0..500).any(|_| {
+        Environment::real().sleep(Duration::from_millis(20));
+        figure(client, name) > old
+    })
+}
+
 /// Sends without minding that the server no longer listens.
 fn push(client: &mut Client, bytes: &[u8]) {
     use std::io::Write as _;
@@ -164,28 +172,44 @@ fn what_a_transaction_changes_is_bounded() {
 fn who_holds_more_than_its_part_of_a_used_up_budget_goes() {
     let (server, _) = start(with_budget(4 * MIB));
     let mut witness = put_big(&server, MIB);
-    let mut hoarder = Client::connect(server.addr());
-    // The sockets' own buffers take some megabytes first.
-    for _ in 0..40 {
-        push(&mut hoarder, &encode(&[b"GET", b"big"]));
-        Environment::real().sleep(Duration::from_millis(5));
-    }
-    assert!(becomes(&mut witness, "evicted_clients", 1));
+    // Each pauses with about 2 MiB that it does not read, the sockets' own buffers not counted.
+    // Small commands are never refused; they must not be a way around.
+    let hoarders: Vec<Client> = [&b"GET big\r\n"[..], b"COMMAND\r\n", b"GET big\r\n"]
+        .into_iter()
+        .map(|request| {
+            let mut hoarder = Client::connect(server.addr());
+            push(&mut hoarder, &request.repeat(if request.len() > 9 { 4000 } else { 40 }));
+            hoarder
+        })
+        .collect();
+    assert!(grows(&mut witness, "evicted_clients", 0));
     assert_eq!(witness.run("GET other"), "nil", "there is room again");
     assert_eq!(Client::connect(server.addr()).run("PING"), "+PONG");
-    // Small commands are never refused; they must not be a way around.
-    let mut chatterer = Client::connect(server.addr());
-    let flood = b"COMMAND\r\n".repeat(4000);
-    push(&mut chatterer, &flood);
-    assert!(becomes(&mut witness, "evicted_clients", 2));
-    assert_eq!(witness.run("GET other"), "nil");
+    drop(hoarders);
+    assert!(becomes(&mut witness, "connected_clients", 1));
+    let evicted = figure(&mut witness, "evicted_clients");
     // Nor are queued commands.
     let mut queuer = Client::connect(server.addr());
     push(&mut queuer, b"MULTI\r\n");
     let ping = encode(&[b"PING", &[b'x'; 30_000]]);
     (0..200).for_each(|_| push(&mut queuer, &ping));
-    assert!(becomes(&mut witness, "evicted_clients", 3));
+    assert!(grows(&mut witness, "evicted_clients", evicted));
     assert_eq!(witness.run("GET other"), "nil");
+}
+
+#[test]
+fn a_client_that_reads_gets_more_than_there_is_room_for() {
+    let (server, _) = start(Options { output_bytes_max: 8 * MIB, ..with_budget(4 * MIB) });
+    let mut client = put_big(&server, MIB);
+    // Its replies are 60 times the clients' memory. It sends all requests first, and reads then.
+    client.send(&b"GET big\r\nINCR n\r\n".repeat(240));
+    for round in 1..=240 {
+        assert_eq!(client.reply().len(), MIB + 2);
+        assert_eq!(client.reply(), format!(":{round}"));
+    }
+    assert_eq!(client.run("PING"), "+PONG");
+    assert_eq!(figure(&mut client, "evicted_clients"), 0);
+    assert_eq!(figure(&mut client, "client_output_buffer_limit_disconnections"), 0);
 }
 
 #[test]
