@@ -15,6 +15,8 @@ use crate::slot::Generation;
 /// How often the journal is looked at for trimming.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Syncs do not come more often than this, or nothing else would run.
+const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// Segments of less than [`SMALL_SEGMENT_BYTES`], on average, that a close leaves.
 const SMALL_SEGMENTS_MAX: u64 = 32;
 /// A segment with less in it costs more to open than to read.
@@ -55,6 +57,7 @@ impl Inner {
     /// Starts the periodic tasks. They hold the database weakly, so that they do not keep it open.
     pub(crate) fn start_background(self: &Arc<Self>) -> Result<()> {
         if let Some(interval) = self.options.sync_interval {
+            let interval = interval.max(SYNC_INTERVAL_MIN);
             self.every(Class::Flush, "journal sync", interval, Inner::sync_journal)?;
         }
         self.every(Class::Collect, "journal trim", TRIM_INTERVAL, Inner::maintain_journal)

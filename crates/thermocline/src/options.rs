@@ -20,7 +20,8 @@ pub struct Options {
     /// What a write waits for when nothing else is said. Default [`Durability::Flushed`]: a
     /// killed process loses nothing, a power cut at most [`Options::sync_interval`].
     pub durability: Durability,
-    /// How often the journal is synced in the background; `None` never does. Default 1 s.
+    /// How often the journal is synced in the background; `None` never does. Default 1 s, at least
+    /// 1 ms.
     pub sync_interval: Option<Duration>,
     /// Whether a directory that holds no database becomes one. Default true.
     pub create_if_missing: bool,
