@@ -165,6 +165,17 @@ fn text(reader: &mut Reader<'_>) -> std::result::Result<String, Corruption> {
     }
 }
 
+/// Refuses an entry that has no files. Every engine's were durable before the catalog named it, so
+/// an empty directory is no new keyspace but a lost one.
+pub(crate) fn check_present(device: &dyn Device, entry: &Entry) -> Result<()> {
+    let dir = entry.dir();
+    if device.exists(&dir)? && !device.list(&dir)?.is_empty() {
+        return Ok(());
+    }
+    let what = format!("the files of keyspace {} are missing", entry.name);
+    Err(Corruption::new(what, 0).at(&dir, 0).into())
+}
+
 /// Accepts a keyspace's name.
 pub(crate) fn check_keyspace_name(name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use codec::{Corruption, SeqNo};
 use device::Device;
 
-use crate::catalog::{Catalog, Entry};
+use crate::catalog::{self, Catalog, Entry};
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, LOCK_FILE};
 use crate::options::EngineKind;
@@ -134,6 +134,11 @@ fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
 }
 
 fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) -> Result<()> {
+    if let Err(error) = catalog::check_present(&**device, entry) {
+        let damage = error.corruption().cloned();
+        report.damage.push(damage.ok_or(error)?);
+        return Ok(());
+    }
     let dir = entry.dir();
     let found = match entry.options.engine {
         EngineKind::Memory => memory::check(&*device.subdevice(&dir)?)?,

@@ -74,6 +74,7 @@ impl Db {
             other => other.into(),
         })?;
         let catalog = load_or_create(&*device, &options)?;
+        catalog.keyspaces.iter().try_for_each(|entry| catalog::check_present(&*device, entry))?;
         memory_limit::check_snapshots(&*device, &catalog, options.memory_bytes)?;
         let durability = options.durability;
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));

@@ -491,6 +491,29 @@ fn data_far_above_a_lowered_memory_setting_are_not_opened() {
 }
 
 #[test]
+fn a_keyspace_whose_files_are_lost_is_damage_and_not_empty() {
+    for empty in [false, true] {
+        let dir = TempDir::new().unwrap();
+        let options = KeyspaceOptions { journaled: false, ..KeyspaceOptions::default() };
+        let db = Db::open(dir.path(), Options::default()).unwrap();
+        db.keyspace("a", options).unwrap().put(b"k", b"v").unwrap();
+        db.close().unwrap();
+        drop(db);
+        let lost = dir.path().join("keyspaces/a/1");
+        std::fs::remove_dir_all(&lost).unwrap();
+        if empty {
+            std::fs::create_dir(&lost).unwrap();
+        }
+        let report = thermocline::check(dir.path()).unwrap();
+        assert_eq!((report.damage.len(), lost.exists()), (1, empty), "{report:?}");
+        assert_eq!(report.damage[0].file, "keyspaces/a/1");
+        let refused = Db::open(dir.path(), Options::default()).unwrap_err();
+        assert_eq!(refused.corruption(), Some(&report.damage[0]));
+        assert_eq!(lost.exists(), empty, "nothing was made in its place");
+    }
+}
+
+#[test]
 fn a_file_is_no_database() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("file");
