@@ -1,6 +1,6 @@
 //! Prints how fast a large store is filled, flushed and opened, and what memory each takes.
 //!
-//! `cargo run --release -p thermocline-memory --example rates -- [KEYS] [DIR] [ROUNDS]`
+//! `cargo run --release -p thermocline-memory --example capacity -- [KEYS] [DIR] [ROUNDS]`
 //!
 //! Keys of 8 bytes, scattered, with values of 100; ten million unless said otherwise, three flushes
 //! and three openings. Memory is what the kernel counts as resident, less what there was before.
@@ -31,7 +31,7 @@ fn main() -> Outcome<()> {
     let keys: u64 = arguments.next().map_or(Ok(10_000_000), |keys| keys.parse())?;
     let parent = arguments.next().unwrap_or_else(|| ".".to_owned());
     let rounds: u32 = arguments.next().map_or(Ok(3), |rounds| rounds.parse())?;
-    let dir = tempfile::Builder::new().prefix("memory-rates").tempdir_in(parent)?;
+    let dir = tempfile::Builder::new().prefix("memory-capacity").tempdir_in(parent)?;
     let device = device::open(dir.path(), device::Options::default())?;
     let environment = Environment::real();
 
