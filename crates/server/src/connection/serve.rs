@@ -49,7 +49,8 @@ impl Connection {
         let mut kept = std::mem::take(&mut self.input);
         let used = self.execute_whole(&kept, worker);
         kept.drain(..used);
-        if kept.is_empty() && kept.capacity() > KEPT_BYTES {
+        let is_over = self.session.closing || self.is_gone;
+        if is_over || kept.is_empty() && kept.capacity() > KEPT_BYTES {
             kept = Vec::new();
         }
         self.input = kept;
