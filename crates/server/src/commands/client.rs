@@ -240,6 +240,8 @@ fn kill(call: &mut Call<'_>) -> Outcome {
 }
 
 fn disconnect(call: &Call<'_>, client: &Arc<Client>) {
+    // Whoever has the reply no longer finds it, whenever its loop reads the letter.
+    call.shared.clients.remove(client.id);
     if let Some(mailbox) = call.shared.mailboxes.get(client.loop_index) {
         mailbox.send(Letter::Disconnect { token: client.token, id: client.id });
     }

@@ -445,6 +445,24 @@ fn a_client_can_be_listed_and_killed() {
 }
 
 #[test]
+fn who_was_killed_is_in_no_list_when_the_reply_comes() {
+    let (server, mut client) = serve();
+    for round in 0..200 {
+        let mut other = Client::connect(server.addr());
+        let id = other.run("CLIENT ID");
+        let id = id.trim_start_matches(':');
+        client.send(format!("CLIENT KILL ID {id}\r\nCLIENT LIST ID {id}\r\n").as_bytes());
+        assert_eq!(
+            (client.reply(), client.reply()),
+            (":1".to_owned(), "\"\"".to_owned()),
+            "{round}"
+        );
+        assert!(other.is_closed());
+    }
+    assert_eq!(client.run("CLIENT LIST").matches("addr=").count(), 2, "addr= and laddr=");
+}
+
+#[test]
 fn shutdown_stops_the_server() {
     let (server, mut client) = serve();
     client.send(b"SHUTDOWN\r\n");
