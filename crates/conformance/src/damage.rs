@@ -38,7 +38,12 @@ fn fill(fixture: &dyn Fixture, seed: u64) -> Result<Whole, String> {
     let device: Arc<dyn Device> = disk.clone();
     let mut model = Model::default();
     let database = Database::open(fixture, &device, seed).map_err(|error| error.to_string())?;
-    let profile = Profile { ordered: false, value_bytes_max: 900, reopens: false };
+    let profile = Profile {
+        ordered: false,
+        key_bytes_max: fixture.key_bytes_max(),
+        value_bytes_max: 900,
+        reopens: false,
+    };
     let mut generator = Generator::new(seed, profile);
     for number in 1..=WRITES {
         let steps = generator.write();

@@ -78,7 +78,12 @@ impl Run {
                 return Ok(());
             }
         };
-        let profile = Profile { ordered: false, value_bytes_max: 500, reopens: false };
+        let profile = Profile {
+            ordered: false,
+            key_bytes_max: fixture.key_bytes_max(),
+            value_bytes_max: 500,
+            reopens: false,
+        };
         let mut generator = Generator::new(seed, profile);
         let mut draw = Draw::new(seed, "errors");
         for number in 1..=WRITES {

@@ -10,6 +10,12 @@ pub trait Fixture: Send + Sync {
     /// The engine's name, for messages.
     fn name(&self) -> &'static str;
 
+    /// The longest key that runs draw: less than [`engine::KEY_BYTES_MAX`] only where the engine's
+    /// parts are made so small for the tests that it would not fit.
+    fn key_bytes_max(&self) -> usize {
+        engine::KEY_BYTES_MAX
+    }
+
     /// Opens the engine in the directory of `host.device`, which may be empty.
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>>;
 

@@ -37,8 +37,8 @@ impl Memory {
 }
 
 /// The random run of `seed`.
-pub(crate) fn operations(seed: u64, ordered: bool) -> Vec<Operation> {
-    Generator::new(seed, Profile::all(ordered)).take(RUN_OPERATIONS).collect()
+pub(crate) fn operations(seed: u64, profile: Profile) -> Vec<Operation> {
+    Generator::new(seed, profile).take(RUN_OPERATIONS).collect()
 }
 
 /// Runs `operations` on a fresh store. Answers a trace that is the same for the same operations.

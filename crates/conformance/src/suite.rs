@@ -9,6 +9,7 @@ use crate::crash::{crowd, voyage};
 use crate::damage::damage;
 use crate::errors::errors;
 use crate::failure::{Failure, catch};
+use crate::operation::Profile;
 use crate::sequential::{Memory, operations, run, shrink};
 use crate::{Fixture, concurrent, host};
 
@@ -167,8 +168,13 @@ impl<'a> Suite<'a> {
         })
     }
 
+    fn profile(&self) -> Result<Profile, String> {
+        let key_bytes_max = self.fixture.key_bytes_max();
+        Ok(Profile { key_bytes_max, ..Profile::all(self.is_ordered()?) })
+    }
+
     fn model(&self, seed: u64, memory: Memory) -> Result<(), Finding> {
-        let long = operations(seed, self.is_ordered()?);
+        let long = operations(seed, self.profile()?);
         let Err(_) = run(self.fixture, &long, memory) else { return Ok(()) };
         let fails_at = |run_of: &[_]| run(self.fixture, run_of, memory).err().map(|found| found.at);
         let story = shrink(long, fails_at);
@@ -180,7 +186,7 @@ impl<'a> Suite<'a> {
     }
 
     fn determinism(&self, seed: u64) -> Result<(), Finding> {
-        let operations = operations(seed, self.is_ordered()?);
+        let operations = operations(seed, self.profile()?);
         let once = || {
             let run = run(self.fixture, &operations, Memory::Ample);
             let run = run.map_err(|violation| violation.what)?.hash();

@@ -1,5 +1,6 @@
 //! The trait that `Db`, the server, the benchmark and the conformance suite know an engine by.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use codec::SeqNo;
@@ -65,6 +66,24 @@ pub trait View: Send + Sync {
     fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
 }
 
+/// A walk over the pairs of a snapshot, for ordered engines: what [`Engine::walk`] asks for.
+///
+/// # Errors
+/// The snapshot's.
+pub fn walk_in_order(view: &dyn View, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+    let range = from.map_or_else(KeyRange::all, |key| KeyRange::of(key.to_vec()..));
+    let mut cursor = view.scan(range, Direction::Forward)?;
+    while let Some((key, value)) = cursor.next()? {
+        if visit(key, value) == ControlFlow::Break(()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What a walk is told about each pair: the key and its value.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
 /// A storage engine, opened. All calls may come from any number of threads at once, within law L6.
 pub trait Engine: Send + Sync {
     /// What it is and can do.
@@ -106,6 +125,13 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`crate::Error::Unordered`] from an engine that keeps no order.
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>>;
+
+    /// Visits pairs in an order of the engine's own, which for an ordered engine is that of the keys,
+    /// until `visit` breaks: from the beginning, or from where `from` lies in that order, the pair
+    /// itself included. A pair that is there all the while is visited exactly once; a walk that is
+    /// broken off may be begun again at any key without missing one. A pair that is written
+    /// meanwhile is visited with one of its values, or not at all if it comes or goes.
+    fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()>;
 
     /// Makes everything applied before the call durable in the engine's own files. If nothing was
     /// applied since the last flush this only moves [`Engine::persisted`], at the cost of a sync.

@@ -25,6 +25,19 @@ pub enum Error {
         /// Its length.
         bytes: usize,
     },
+    /// Key and value together are longer than this store takes, given its memory.
+    #[error(
+        "engine {engine} takes records of at most {limit} bytes here, this one has {bytes}: give \
+             the store more memory or larger pages, or use another engine for long values"
+    )]
+    RecordTooLong {
+        /// The engine.
+        engine: &'static str,
+        /// Length of the record.
+        bytes: usize,
+        /// The longest record.
+        limit: usize,
+    },
     /// The engine keeps no order, so it cannot scan or show a snapshot.
     #[error("engine {engine} keeps no order: scans and snapshots want one of {ordered}")]
     Unordered {

@@ -41,7 +41,7 @@ mod tests;
 pub use barrier::{Barrier, NoJournal};
 pub use batch::Op;
 pub use budget::MemoryBudget;
-pub use contract::{Capabilities, Change, Cursor, Engine, Operator, View};
+pub use contract::{Capabilities, Change, Cursor, Engine, Operator, View, Visit, walk_in_order};
 pub use error::{Error, Result};
 pub use host::Host;
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, check_key, check_value};

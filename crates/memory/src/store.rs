@@ -6,7 +6,10 @@ use std::sync::atomic::{
 };
 
 use device::Device;
-use engine::{Capabilities, Engine, Error, Host, Op, Operator, Pin, Result, SeqNo, Stats, View};
+use engine::{
+    Capabilities, Engine, Error, Host, Op, Operator, Pin, Result, SeqNo, Stats, View, Visit,
+    walk_in_order,
+};
 use parking_lot::{Mutex, RwLock};
 use workers::Group;
 
@@ -109,6 +112,11 @@ impl Engine for Store {
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
         self.shared.state.check_open()?;
         Ok(Box::new(Snapshot::new(Arc::clone(&self.shared), pin)))
+    }
+
+    fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+        let view = self.view(self.shared.host.sequence.pin())?;
+        walk_in_order(&*view, from, visit)
     }
 
     fn flush(&self) -> Result<()> {

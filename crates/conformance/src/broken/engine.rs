@@ -1,6 +1,7 @@
 //! The reference engine with a bug in what it answers or does.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -241,6 +242,16 @@ impl Engine for Broken {
         let inner = self.inner.view(before.filter(|_| self.every(3)).unwrap_or(pin))?;
         let (engine, sequence) = (Arc::clone(&self.inner), Arc::clone(&self.host.sequence));
         Ok(Box::new(BrokenView { inner, flaw: self.flaw, engine, sequence }))
+    }
+
+    fn walk(&self, from: Option<&[u8]>, visit: &mut engine::Visit<'_>) -> Result<()> {
+        // Behind the place of `from`, not at it.
+        let skipped = from.filter(|_| self.flaw == Flaw::WalkGoesOnTooFar);
+        let mut is_first = true;
+        self.inner.walk(from, &mut |key, value| {
+            let is_skipped = std::mem::take(&mut is_first) && skipped.is_some();
+            if is_skipped { ControlFlow::Continue(()) } else { visit(key, value) }
+        })
     }
 
     fn flush(&self) -> Result<()> {

@@ -35,6 +35,8 @@ macro_rules! flaws {
 flaws! {
     LosesAWrite, "loses-a-write", "Every 40th write is acknowledged and dropped.",
         [Model, Crashes];
+    WalkGoesOnTooFar, "walk-goes-on-too-far", "A walk that is begun again leaves one pair out.",
+        [Model];
     ServesStaleReads, "stale-reads", "A cache of reads is not always told of writes.",
         [Model, Registers];
     LosesUpdates, "lost-update",

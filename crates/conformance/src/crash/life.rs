@@ -40,7 +40,12 @@ impl Life {
         seed: u64,
     ) -> Result<Self, String> {
         let mut draw = Draw::new(seed, "life");
-        let profile = Profile { ordered: false, value_bytes_max: 700, reopens: false };
+        let profile = Profile {
+            ordered: false,
+            key_bytes_max: fixture.key_bytes_max(),
+            value_bytes_max: 700,
+            reopens: false,
+        };
         let mut generator = Generator::new(seed, profile);
         let mut life =
             Self { settlements: vec![(0, settled)], story: Vec::new(), writes: 0, simulated_ms: 0 };

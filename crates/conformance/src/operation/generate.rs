@@ -15,6 +15,8 @@ const SLOTS: usize = 3;
 pub struct Profile {
     /// Whether the engine keeps order.
     pub ordered: bool,
+    /// The longest key, drawn now and then.
+    pub key_bytes_max: usize,
     /// Values up to this many bytes, most of them much shorter.
     pub value_bytes_max: usize,
     /// Whether a journal can be lost, and the engine closed and opened.
@@ -24,7 +26,7 @@ pub struct Profile {
 impl Profile {
     /// Everything, for an engine of this kind.
     pub fn all(ordered: bool) -> Self {
-        Self { ordered, value_bytes_max: 6000, reopens: true }
+        Self { ordered, key_bytes_max: KEY_BYTES_MAX, value_bytes_max: 6000, reopens: true }
     }
 }
 
@@ -41,7 +43,7 @@ impl Generator {
     /// The run of `seed`.
     pub fn new(seed: u64, profile: Profile) -> Self {
         let mut draw = Draw::new(seed, "operations");
-        let keys = keys(&mut draw);
+        let keys = keys(&mut draw, profile.key_bytes_max);
         Self { draw, profile, keys, serial: 0 }
     }
 
@@ -185,7 +187,7 @@ impl Iterator for Generator {
 
 /// A run's keys: few, so that operations meet; always the empty one and neighbours in byte order;
 /// sometimes very long ones.
-fn keys(draw: &mut Draw) -> Vec<Vec<u8>> {
+fn keys(draw: &mut Draw, key_bytes_max: usize) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = [&b""[..], b"\0", b"\0\0", b"a", b"a\0", b"a\xff", b"ab", b"b"]
         .into_iter()
         .chain([&b"\xff"[..], b"\xff\xff"])
@@ -199,7 +201,7 @@ fn keys(draw: &mut Draw) -> Vec<Vec<u8>> {
         keys.push([&stem[..], b"n"].concat());
     }
     if draw.once_in(10) {
-        keys.push(vec![b'z'; KEY_BYTES_MAX]);
+        keys.push(vec![b'z'; key_bytes_max]);
     }
     keys
 }

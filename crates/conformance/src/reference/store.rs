@@ -161,6 +161,11 @@ impl Engine for Reference {
         Ok(Box::new(Snapshot { versions: Arc::clone(&self.versions), pin }))
     }
 
+    fn walk(&self, from: Option<&[u8]>, visit: &mut engine::Visit<'_>) -> Result<()> {
+        let view = self.view(self.host.sequence.pin())?;
+        engine::walk_in_order(&*view, from, visit)
+    }
+
     fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let mut committed = self.committed.lock();

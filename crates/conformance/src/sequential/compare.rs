@@ -1,5 +1,6 @@
 //! Comparing an engine's whole state with the model's.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use engine::{Cursor, Direction, Engine, Error, KeyRange, Sequence};
@@ -42,8 +43,25 @@ pub(crate) fn compare_pairs(seen: &[Pair], expected: &[Pair]) -> Result<(), Stri
     }
 }
 
-/// Compares every key by `get`, and everything by a scan each way where there is order, with the
-/// model right after write `upto`.
+/// Walks over everything, in pieces of `piece` pairs, each begun at the last key of the one before.
+fn walk(engine: &dyn Engine, piece: usize) -> Result<Vec<Pair>, Error> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    loop {
+        let from = pairs.pop().map(|(key, _)| key);
+        let mut left = piece;
+        engine.walk(from.as_deref(), &mut |key, value| {
+            pairs.push((key.to_vec(), value.to_vec()));
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if left > 0 {
+            return Ok(pairs);
+        }
+    }
+}
+
+/// Compares every key by `get`, everything by walks, whole and in pieces, and by a scan each way
+/// where there is order, with the model right after write `upto`.
 pub(crate) fn compare_everything(
     engine: &dyn Engine,
     sequence: &Arc<Sequence>,
@@ -60,6 +78,15 @@ pub(crate) fn compare_everything(
             let (seen, expected) = (describe(seen), describe(expected));
             return Err(format!("get {} gave {seen}, expected {expected}", Quoted(key)));
         }
+    }
+    let everything = model.scan_at(&KeyRange::all(), Direction::Forward, upto);
+    for piece in [usize::MAX, 3] {
+        let mut pairs = walk(engine, piece).map_err(|error| failed("a walk", error))?;
+        if !engine.capabilities().ordered {
+            pairs.sort_unstable();
+        }
+        compare_pairs(&pairs, &everything)
+            .map_err(|what| format!("a walk in pieces of {piece}: {what}"))?;
     }
     if !engine.capabilities().ordered {
         return Ok(());
