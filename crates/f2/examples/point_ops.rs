@@ -1,0 +1,140 @@
+//! Reads, upserts and read-modify-writes of the store alone, without a facade around it.
+//!
+//! ```text
+//! cargo run --release -p thermocline-f2 --example point_ops -- KEYS THREADS SECONDS [LOG_MIB [DIR]]
+//! ```
+//!
+//! Keys of 8 bytes drawn by Zipf's law (0.99), values of 100. Prints operations per second.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use engine::{Change, Engine, Host, MemoryBudget, NoJournal, Op, Operator, SeqNo, Sequence};
+use environment::Environment;
+use rand::{Rng, RngExt};
+use telemetry::Registry;
+use thermocline_f2::{Options, Store};
+use workers::Pool;
+
+/// Draws of one thread, made before the clock runs.
+const DRAWS: usize = 1 << 20;
+
+struct Count;
+
+impl Operator for Count {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        if let Some(first) = value.first_mut() {
+            *first = first.wrapping_add(1);
+        }
+        true
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        Change::Put(value.map_or_else(|| vec![0; 100], <[u8]>::to_vec))
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number =
+        |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse::<u64>());
+    let (keys, threads, seconds) = (number(0, 1_000_000)?, number(1, 1)?, number(2, 3)?);
+    let log_bytes = number(3, 4096)? << 20;
+    let environment = Environment::real();
+    let telemetry = Registry::default();
+    let device = match arguments.get(4) {
+        Some(dir) => device::open(dir, device::Options::default())?,
+        None => device::memory(),
+    };
+    let store = Store::open(
+        Host {
+            device,
+            workers: Pool::start(&environment, 2, &telemetry)?,
+            telemetry,
+            environment: environment.clone(),
+            sequence: Arc::new(Sequence::new()),
+            barrier: Arc::new(NoJournal),
+            memory: Arc::new(MemoryBudget::new(u64::MAX)),
+        },
+        Options { log_memory_bytes: Some(log_bytes), ..Options::default() },
+    )?;
+    let began = environment.now();
+    let value = [7; 100];
+    for key in 0..keys {
+        store.apply(&[Op::Put { key: &key.to_le_bytes(), value: &value }], SeqNo::new(1))?;
+    }
+    let took = environment.now() - began;
+    println!("load: {:.0} k/s", keys as f64 / took.as_secs_f64() / 1e3);
+    let draws: Vec<Vec<u32>> =
+        (0..threads).map(|thread| zipf(&environment, keys, thread)).collect();
+    for (name, reads, rmws) in [
+        ("C (reads)", 100, 0),
+        ("A (half upserts)", 50, 0),
+        ("W (95% upserts)", 5, 0),
+        ("F (half rmw)", 50, 50),
+    ] {
+        let (stop, total) = (AtomicBool::new(false), AtomicU64::new(0));
+        let began = environment.now();
+        std::thread::scope(|scope| {
+            for draws in &draws {
+                let (store, stop, total) = (&store, &stop, &total);
+                scope.spawn(move || {
+                    let mut into = Vec::new();
+                    let mut done = 0;
+                    for (at, key) in draws.iter().cycle().enumerate() {
+                        let key = u64::from(*key).to_le_bytes();
+                        let result = match at % 100 {
+                            dice if dice < reads => store.get(&key, &mut into).map(drop),
+                            _ if rmws > 0 => store.rmw(&key, &mut Count, SeqNo::new(1)),
+                            _ => {
+                                let put = Op::Put { key: &key, value: &value };
+                                store.apply(&[put], SeqNo::new(1))
+                            }
+                        };
+                        assert!(result.is_ok(), "{result:?}");
+                        done += 1;
+                        if at % 256 == 0 && stop.load(Relaxed) {
+                            break;
+                        }
+                    }
+                    total.fetch_add(done, Relaxed);
+                });
+            }
+            environment.sleep(Duration::from_secs(seconds));
+            stop.store(true, Relaxed);
+        });
+        let took = (environment.now() - began).as_secs_f64();
+        println!("{name}: {:.0} k/s", total.load(Relaxed) as f64 / took / 1e3);
+    }
+    for (name, figure) in store.stats().detail {
+        println!("{name} {figure}");
+    }
+    Ok(store.close()?)
+}
+
+/// Keys by Zipf's law, scattered over the key space.
+fn zipf(environment: &Environment, keys: u64, thread: u64) -> Vec<u32> {
+    let mut random = environment.random("draws");
+    for _ in 0..thread {
+        random.next_u64();
+    }
+    let theta = 0.99;
+    let zeta = |count: u64| (1..=count).map(|rank| (rank as f64).powf(-theta)).sum::<f64>();
+    let (zeta_all, zeta_two) = (zeta(keys), zeta(2));
+    let alpha = 1.0 / (1.0 - theta);
+    let eta = (1.0 - (2.0 / keys as f64).powf(1.0 - theta)) / (1.0 - zeta_two / zeta_all);
+    let mut draw = || {
+        let uniform: f64 = random.random();
+        let scaled = uniform * zeta_all;
+        let rank = if scaled < 1.0 {
+            0
+        } else if scaled < 1.0 + 0.5_f64.powf(theta) {
+            1
+        } else {
+            (keys as f64 * (eta * uniform - eta + 1.0).powf(alpha)) as u64
+        };
+        (rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % keys) as u32
+    };
+    (0..DRAWS).map(|_| draw()).collect()
+}

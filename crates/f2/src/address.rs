@@ -1,0 +1,38 @@
+//! Where a record begins in a log: one number for memory and disk alike.
+
+use std::fmt;
+
+/// A byte offset into a log that only grows; 48 bits, of which the highest is kept for records of
+/// the read cache. [`LogAddress::NONE`] is where nothing ever lies.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LogAddress(u64);
+
+impl LogAddress {
+    /// Bits of an address.
+    pub(crate) const BITS: u32 = 48;
+    /// The end of a chain.
+    pub(crate) const NONE: Self = Self(0);
+
+    const MASK: u64 = (1 << Self::BITS) - 1;
+
+    /// The address `raw`; bits above the 48th are dropped.
+    pub(crate) const fn new(raw: u64) -> Self {
+        Self(raw & Self::MASK)
+    }
+
+    /// As a number.
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// `bytes` further on.
+    pub(crate) const fn plus(self, bytes: u64) -> Self {
+        Self::new(self.0 + bytes)
+    }
+}
+
+impl fmt::Debug for LogAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.0)
+    }
+}

@@ -1,0 +1,151 @@
+//! Copying what lives to the tail.
+
+use engine::Result;
+use workers::StopToken;
+
+use crate::address::LogAddress;
+use crate::hybrid_log::{PageFull, Place, stretches};
+use crate::key_hash::KeyHash;
+use crate::record::{Shape, Stored};
+use crate::store::Shared;
+
+/// What a round has found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Copied {
+    pub(crate) records: u64,
+    pub(crate) records_live: u64,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_live: u64,
+}
+
+/// What the chain says of a record.
+enum Verdict {
+    /// It is the newest of its key, or was copied by now: nothing is left to do.
+    Copied,
+    /// There is a newer one, or the record was never linked.
+    Dead,
+    /// The part of the chain above it that is new goes on here, on disk.
+    OnDisk { head: LogAddress, from: LogAddress },
+    /// Another record of the chain was linked; look again.
+    Lost { head: LogAddress },
+}
+
+impl Shared {
+    /// Copies what lives between `from` and `until`, which are on disk. `None`: it was stopped.
+    /// Memory: one page. Reads of the device: the part itself, and for each record whose chain has
+    /// records on disk above it, those.
+    pub(super) fn copy_live(
+        &self,
+        from: LogAddress,
+        until: LogAddress,
+        stop: &StopToken,
+    ) -> Result<Option<Copied>> {
+        let mut copied = Copied::default();
+        let mut stopped = false;
+        stretches(&self.log.segments, &self.log.geometry, from, until, &mut |stretch| {
+            stopped |= stop.is_stopping();
+            if stopped {
+                return Ok(());
+            }
+            copied.bytes += stretch.len() as u64;
+            stretch.records(&mut |address, stored| {
+                copied.records += 1;
+                if self.copy_if_live(address, stored)? {
+                    copied.records_live += 1;
+                    copied.bytes_live += stored.bytes as u64;
+                }
+                Ok(())
+            })
+        })?;
+        Ok((!stopped).then_some(copied))
+    }
+
+    /// Copies one record unless it is dead; says whether it did.
+    fn copy_if_live(&self, at: LogAddress, stored: &Stored<'_>) -> Result<bool> {
+        // [C2]
+        let Some(value) = stored.value.filter(|_| !stored.header.is_invalid()) else {
+            return Ok(false);
+        };
+        let hash = self.hash(stored.key);
+        // What lies above `at` and at or below this was searched, and has no record of the key.
+        let mut searched = at;
+        loop {
+            let verdict =
+                self.with_room(|| self.try_copy(hash, stored.key, value, at, searched))?;
+            match verdict {
+                Verdict::Copied => return Ok(true),
+                Verdict::Dead => return Ok(false),
+                Verdict::Lost { head } => searched = head,
+                Verdict::OnDisk { head, from } => {
+                    if !self.is_newest(stored.key, from, searched, at)? {
+                        return Ok(false);
+                    }
+                    searched = head;
+                }
+            }
+        }
+    }
+
+    /// Appends a copy of the record at `at`, if the chain above `searched` is in memory and has no
+    /// record of the key. The caller is protected.
+    fn try_copy(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        at: LogAddress,
+        searched: LogAddress,
+    ) -> std::result::Result<Verdict, PageFull> {
+        let Some(slot) = self.index.find(hash) else { return Ok(Verdict::Dead) };
+        let head = slot.address();
+        let mut next = head;
+        while next > searched {
+            match self.log.place(next) {
+                Place::Memory(record) if record.is_of(key) => return Ok(Verdict::Dead),
+                Place::Memory(record) => next = record.header().previous(),
+                Place::Disk => return Ok(Verdict::OnDisk { head, from: next }),
+                Place::Truncated => return Ok(Verdict::Dead),
+            }
+        }
+        // Where the walk ends tells whether the record is on the chain at all: one that lost the
+        // race to be linked is not, and must not come to life.
+        if next < searched {
+            return Ok(Verdict::Dead);
+        }
+        let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
+        let copy = self.log.try_allocate(shape.bytes() as u64)?;
+        self.log.live(copy).write(head, key, Some(value));
+        debug_assert!(copy > at, "a copy lies behind its original");
+        if slot.compare_exchange(copy).is_ok() {
+            return Ok(Verdict::Copied);
+        }
+        self.log.live(copy).invalidate();
+        Ok(Verdict::Lost { head })
+    }
+
+    /// Whether the chain that goes on at `from` on disk leads down to `searched` without another
+    /// record of `key`. The caller is not protected.
+    fn is_newest(
+        &self,
+        key: &[u8],
+        from: LogAddress,
+        searched: LogAddress,
+        at: LogAddress,
+    ) -> Result<bool> {
+        let mut next = from;
+        while next > searched {
+            let step = self.log.read_stored(next, |stored| {
+                (stored.key != key).then_some(stored.header.previous())
+            })?;
+            match step {
+                Some(Some(previous)) => next = previous,
+                Some(None) => return Ok(false),
+                None => {
+                    debug_assert!(false, "the chain above {at:?} was truncated by another");
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(next == searched)
+    }
+}

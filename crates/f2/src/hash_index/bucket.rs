@@ -1,0 +1,104 @@
+//! A bucket: one cache line of entries and a control word.
+//!
+//! # Format of the control word
+//! ```text
+//!  63      41  40   39     32 31                             0
+//! +----------+-----+---------+--------------------------------+
+//! |    -     |split| level   | overflow bucket, 0 for none    |
+//! +----------+-----+---------+--------------------------------+
+//! ```
+//! The level and the split lock are those of a bucket of the table; overflow buckets have neither.
+
+use sync::atomic::{AtomicU64, Ordering};
+
+use super::planted::{Planted, relaxed_if};
+
+/// Entries of a bucket. Fewer under the checkers, or nothing would ever overflow there.
+pub(super) const ENTRIES: usize = if cfg!(any(loom, shuttle)) { 2 } else { 7 };
+
+/// A cache line.
+#[repr(align(64))]
+pub(super) struct Bucket {
+    pub(super) entries: [AtomicU64; ENTRIES],
+    control: AtomicU64,
+}
+
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<Bucket>() == 64, "a bucket is one cache line");
+
+/// A control word as it was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Control(u64);
+
+const OVERFLOW: u64 = u32::MAX as u64;
+const LEVEL_SHIFT: u32 = 32;
+const LEVEL: u64 = 0xff << LEVEL_SHIFT;
+const SPLIT: u64 = 1 << 40;
+
+impl Control {
+    /// Of a bucket at `level` that overflows into `overflow` (0: it does not).
+    pub(super) const fn new(level: u32, overflow: u32) -> Self {
+        Self((level as u64) << LEVEL_SHIFT | overflow as u64)
+    }
+
+    /// The number of the overflow bucket, 0 for none.
+    #[inline]
+    pub(super) const fn overflow(self) -> u32 {
+        (self.0 & OVERFLOW) as u32
+    }
+
+    /// How often the bucket was split, its origin counted. A bucket that no split has made yet is
+    /// at 0, which is less than any operation asks of it.
+    #[inline]
+    pub(super) const fn level(self) -> u32 {
+        ((self.0 & LEVEL) >> LEVEL_SHIFT) as u32
+    }
+
+    /// Somebody is splitting the bucket.
+    pub(super) const fn is_splitting(self) -> bool {
+        self.0 & SPLIT != 0
+    }
+
+    /// The same with the split lock taken.
+    pub(super) const fn splitting(self) -> Self {
+        Self(self.0 | SPLIT)
+    }
+
+    /// The same with another overflow bucket.
+    pub(super) const fn with_overflow(self, overflow: u32) -> Self {
+        Self(self.0 & !OVERFLOW | overflow as u64)
+    }
+}
+
+impl Bucket {
+    /// A bucket without entries.
+    pub(super) fn new(control: Control) -> Self {
+        Self {
+            entries: std::array::from_fn(|_| AtomicU64::new(0)),
+            control: AtomicU64::new(control.0),
+        }
+    }
+
+    /// Acquire: pairs with [`Self::publish`] and with the link to an overflow bucket.
+    #[inline]
+    pub(super) fn control(&self) -> Control {
+        Control(self.control.load(Ordering::Acquire))
+    }
+
+    /// Sets the control word of a bucket that nobody else may change now. Release: whoever reads
+    /// it sees the entries that were written before.
+    pub(super) fn publish(&self, control: Control) {
+        self.control.store(control.0, Ordering::Release);
+    }
+
+    /// The same for a bucket that a split has filled.
+    pub(super) fn publish_first(&self, control: Control) {
+        // [P2]
+        self.control.store(control.0, relaxed_if(Planted::RelaxedBirth, Ordering::Release));
+    }
+
+    /// Changes the control word if it is still `old`.
+    pub(super) fn change(&self, old: Control, new: Control) -> bool {
+        self.control.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}

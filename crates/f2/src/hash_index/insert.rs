@@ -1,0 +1,155 @@
+//! Two-phase insert: a tag never gets two entries.
+
+use std::ptr;
+
+use sync::atomic::{AtomicU64, Ordering, fence};
+
+use super::bucket::{Bucket, Control};
+use super::chain::Chain;
+use super::entry::Entry;
+use super::patience::Patience;
+use super::planted::{Planted, is_planted};
+use super::slot::Slot;
+use super::{HashIndex, LogAddress};
+
+/// What a look through a bucket's lines found.
+enum Look<'a> {
+    /// The chain's entry.
+    Found(Slot<'a>),
+    /// The chain's entry is being moved, or somebody is about to make one.
+    Busy,
+    /// Neither; and this slot is free.
+    Free(&'a AtomicU64),
+    /// Neither, and no slot is free; the last line.
+    Full(&'a Bucket),
+}
+
+/// An inserter has put its tentative entry and looked around.
+enum Verdict {
+    /// It has the tag for itself.
+    Alone,
+    /// Another one has the tag, or wants it and comes first; or the bucket is split meanwhile.
+    GiveWay,
+}
+
+impl HashIndex {
+    /// The entry of `chain`, made if there is none.
+    pub(super) fn find_or_create_chain(&self, chain: Chain) -> Slot<'_> {
+        let mut patience = Patience::new();
+        loop {
+            let (level, number) = self.settled(chain);
+            let bucket = self.table.bucket(number);
+            let control = bucket.control();
+            if control.level() != level {
+                continue;
+            }
+            match self.look_for_room(bucket, control, chain.tag) {
+                Look::Found(slot) => return slot,
+                Look::Busy => patience.wait(),
+                // I5: nothing new in a bucket that is being split.
+                _ if control.is_splitting() => patience.wait(),
+                Look::Free(slot) => {
+                    if let Some(slot) = self.insert(bucket, control, chain.tag, slot) {
+                        self.entries.add(number, 1);
+                        return slot;
+                    }
+                    patience.wait();
+                }
+                Look::Full(last) => self.append_line(last),
+            }
+        }
+    }
+
+    fn look_for_room<'a>(&'a self, bucket: &'a Bucket, control: Control, tag: u16) -> Look<'a> {
+        let mut free = None;
+        let mut last = bucket;
+        for line in self.lines(bucket, control) {
+            last = line;
+            for place in &line.entries {
+                let entry = Entry::load(place);
+                if entry == Entry::FREE {
+                    free = free.or(Some(place));
+                } else if entry.is_for(tag) {
+                    return if entry.is_occupied() {
+                        Look::Found(Slot::new(place, entry))
+                    } else {
+                        Look::Busy
+                    };
+                }
+            }
+        }
+        free.map_or(Look::Full(last), Look::Free)
+    }
+
+    /// Takes the free slot `own` for `tag`, in two phases. Nothing if it was taken by another, or
+    /// the caller has to give way: it starts anew.
+    fn insert<'a>(
+        &'a self,
+        bucket: &'a Bucket,
+        seen: Control,
+        tag: u16,
+        own: &'a AtomicU64,
+    ) -> Option<Slot<'a>> {
+        let made = Entry::occupied(tag, LogAddress::NONE);
+        if is_planted(Planted::SinglePhase) {
+            return Entry::FREE.replace(made, own).then(|| Slot::new(own, made));
+        }
+        if !Entry::FREE.replace(Entry::tentative(tag), own) {
+            return None;
+        }
+        // [F1]
+        if !is_planted(Planted::NoFenceInInsert) {
+            fence(Ordering::SeqCst);
+        }
+        match self.look_around(bucket, seen, tag, own) {
+            Verdict::Alone => {
+                made.store(own);
+                Some(Slot::new(own, made))
+            }
+            Verdict::GiveWay => {
+                Entry::FREE.store(own);
+                None
+            }
+        }
+    }
+
+    fn look_around(&self, bucket: &Bucket, seen: Control, tag: u16, own: &AtomicU64) -> Verdict {
+        let control = bucket.control();
+        let split = control.level() != seen.level() || control.is_splitting();
+        if split && !is_planted(Planted::NoSecondLook) {
+            return Verdict::GiveWay;
+        }
+        let mut behind_own = false;
+        for place in self.lines(bucket, control).flat_map(|line| &line.entries) {
+            if ptr::eq(place, own) {
+                behind_own = true;
+                continue;
+            }
+            let mut patience = Patience::new();
+            loop {
+                let entry = Entry::load(place);
+                if !entry.is_for(tag) {
+                    break;
+                }
+                if !(behind_own && entry.is_tentative()) {
+                    return Verdict::GiveWay;
+                }
+                // Two at once: the one further back gives way, unless it came too early to see us.
+                patience.wait();
+            }
+        }
+        Verdict::Alone
+    }
+
+    /// Links an overflow bucket behind the last line, unless somebody else does or a split begins.
+    fn append_line(&self, last: &Bucket) {
+        let control = last.control();
+        if control.overflow() != 0 || control.is_splitting() {
+            return;
+        }
+        let (number, _) = self.overflow.take();
+        if !last.change(control, control.with_overflow(number)) {
+            self.overflow.give_back(number);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Models of the index, each a few threads and a few steps, for both checkers.
+//!
+//! The address of a chain is a number that only [`count_up`] changes, by one, so that a lost entry,
+//! a second one, or a lost change shows in the sum. All chains are of one base bucket, with two
+//! entries a line; the lowest bit of the tag says which half goes to bucket 1 when it is split.
+//!
+//! Every model runs in both [`Order`]s, because loom takes the first thread as far as it goes and
+//! then looks which steps of the others could have come earlier. For that it remembers a place's
+//! last access only: a load is forgotten once the thread that is going to store has loaded the
+//! place itself. What is missed in one order is seen in the other.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool as Unmodelled;
+
+use sync::atomic::{AtomicU64, Ordering};
+use sync::thread::{JoinHandle, spawn, yield_now};
+
+use super::entry::Entry;
+use super::overflow::OverflowPool;
+use super::{ChainId, HashIndex};
+use crate::address::LogAddress;
+use crate::key_hash::KeyHash;
+
+const STAYING: u16 = 2;
+const MOVING: u16 = 1;
+const ALSO_MOVING: u16 = 3;
+
+/// Which of two parts of a model is begun first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Written,
+    Reversed,
+}
+
+impl Order {
+    pub(super) const BOTH: [Self; 2] = [Self::Written, Self::Reversed];
+}
+
+fn chain(tag: u16) -> KeyHash {
+    KeyHash::from_parts(0, tag)
+}
+
+/// An index of one bucket with these chains, each at 1.
+fn index(tags: &[u16]) -> Arc<HashIndex> {
+    let index = HashIndex::new(0);
+    tags.iter().for_each(|&tag| count_up(&index, tag));
+    Arc::new(index)
+}
+
+fn run(index: &Arc<HashIndex>, work: impl FnOnce(&HashIndex) + Send + 'static) -> JoinHandle<()> {
+    let index = index.clone();
+    spawn(move || work(&index))
+}
+
+/// Runs both beside each other, until both have ended.
+fn together(
+    order: Order,
+    index: &Arc<HashIndex>,
+    first: impl FnOnce(&HashIndex) + Send + 'static,
+    second: impl FnOnce(&HashIndex) + Send + 'static,
+) {
+    let other = match order {
+        Order::Written => {
+            let other = run(index, second);
+            first(index);
+            other
+        }
+        Order::Reversed => {
+            let other = run(index, first);
+            second(index);
+            other
+        }
+    };
+    other.join().expect("ends");
+}
+
+fn count_up(index: &HashIndex, tag: u16) {
+    loop {
+        let slot = index.find_or_create(chain(tag));
+        if slot.compare_exchange(slot.address().plus(1)).is_ok() {
+            return;
+        }
+    }
+}
+
+fn must_be_there(index: &HashIndex, tag: u16) -> u64 {
+    index.find(chain(tag)).expect("the chain was there all the while").address().get()
+}
+
+fn double(index: &HashIndex) {
+    assert!(index.grow(), "no other growth");
+    split_all(index);
+}
+
+fn split_all(index: &HashIndex) {
+    while index.split_some(1) {
+        yield_now();
+    }
+}
+
+/// When all threads have ended: every tag has one entry with this sum, and nothing else is left.
+fn must_hold(index: &HashIndex, sums: &[(u16, u64)]) {
+    let mut found = Vec::new();
+    for number in 0..index.buckets() {
+        let bucket = index.table.bucket(number);
+        for place in index.lines(bucket, bucket.control()).flat_map(|line| &line.entries) {
+            let entry = Entry::load(place);
+            if entry != Entry::FREE {
+                assert!(entry.is_occupied(), "an entry is still tentative or moved");
+                found.push((entry.tag(), entry.address().get()));
+            }
+        }
+    }
+    found.sort_unstable();
+    let mut sums = sums.to_vec();
+    sums.sort_unstable();
+    assert_eq!(found, sums, "the entries are not those that were made");
+    for (tag, sum) in sums {
+        assert_eq!(must_be_there(index, tag), sum);
+    }
+    assert_eq!(index.figures().entries, found.len() as u64);
+}
+
+/// Two inserters of one tag.
+pub(super) fn twins(order: Order) {
+    let index = index(&[]);
+    let insert = |index: &HashIndex| count_up(index, MOVING);
+    together(order, &index, insert, insert);
+    must_hold(&index, &[(MOVING, 2)]);
+}
+
+/// Two inserters of one tag, while a slot before theirs is freed: they may take different slots.
+pub(super) fn twins_in_different_slots(order: Order) {
+    let index = index(&[STAYING]);
+    let third = run(&index, |index| {
+        let slot = index.find(chain(STAYING)).expect("made");
+        assert!(index.retire(chain(STAYING), slot, LogAddress::new(2)));
+    });
+    let insert = |index: &HashIndex| count_up(index, MOVING);
+    together(order, &index, insert, insert);
+    third.join().expect("ends");
+    must_hold(&index, &[(MOVING, 2)]);
+}
+
+/// Two inserters in a full bucket: both append an overflow bucket, one gets it linked.
+pub(super) fn twins_that_overflow(order: Order) {
+    let index = index(&[STAYING, ALSO_MOVING]);
+    let insert = |index: &HashIndex| count_up(index, MOVING);
+    together(order, &index, insert, insert);
+    must_hold(&index, &[(STAYING, 1), (ALSO_MOVING, 1), (MOVING, 2)]);
+    assert_eq!(index.figures().overflow_buckets, 1);
+}
+
+/// An inserter beside a split that moves its half.
+pub(super) fn insert_beside_split(order: Order) {
+    let index = index(&[]);
+    together(order, &index, double, |index| count_up(index, MOVING));
+    must_hold(&index, &[(MOVING, 1)]);
+}
+
+/// Two inserters of one tag beside a split; they may see different levels.
+pub(super) fn twins_beside_split(order: Order) {
+    let index = index(&[]);
+    let third = run(&index, |index| count_up(index, MOVING));
+    together(order, &index, double, |index| count_up(index, MOVING));
+    third.join().expect("ends");
+    must_hold(&index, &[(MOVING, 2)]);
+}
+
+/// A finder of an entry that moves, and one of an entry that stays.
+pub(super) fn find_beside_split(order: Order) {
+    let index = index(&[STAYING, MOVING]);
+    together(order, &index, double, |index| {
+        assert_eq!(must_be_there(index, MOVING), 1);
+        assert_eq!(must_be_there(index, STAYING), 1);
+    });
+    must_hold(&index, &[(STAYING, 1), (MOVING, 1)]);
+}
+
+/// A finder beside two doublings, one after the other.
+pub(super) fn find_beside_two_splits(order: Order) {
+    let index = index(&[ALSO_MOVING]);
+    let twice = |index: &HashIndex| {
+        double(index);
+        double(index);
+    };
+    together(order, &index, twice, |index| assert_eq!(must_be_there(index, ALSO_MOVING), 1));
+    must_hold(&index, &[(ALSO_MOVING, 1)]);
+}
+
+/// One changes an entry that moves, and finds what it wrote.
+pub(super) fn compare_exchange_beside_split(order: Order) {
+    let index = index(&[MOVING]);
+    together(order, &index, double, |index| {
+        count_up(index, MOVING);
+        assert_eq!(must_be_there(index, MOVING), 2);
+    });
+    must_hold(&index, &[(MOVING, 2)]);
+}
+
+/// One changes an entry that moves; another, who looks twice, never sees it go back.
+pub(super) fn no_step_back_beside_split(order: Order) {
+    let index = index(&[MOVING]);
+    let third = run(&index, |index| count_up(index, MOVING));
+    together(order, &index, double, |index| {
+        let first = must_be_there(index, MOVING);
+        assert!(must_be_there(index, MOVING) >= first, "an older record came back");
+    });
+    third.join().expect("ends");
+    must_hold(&index, &[(MOVING, 2)]);
+}
+
+/// An entry is retired beside a split: it is gone, or still there, in one place.
+pub(super) fn retire_beside_split(order: Order) {
+    let index = index(&[MOVING]);
+    let retired = Arc::new(Unmodelled::new(false));
+    let retires = retired.clone();
+    together(order, &index, double, move |index| {
+        let slot = index.find(chain(MOVING)).expect("made");
+        let done = index.retire(chain(MOVING), slot, LogAddress::new(2));
+        retires.store(done, std::sync::atomic::Ordering::Relaxed);
+    });
+    if retired.load(std::sync::atomic::Ordering::Relaxed) {
+        must_hold(&index, &[]);
+        count_up(&index, MOVING);
+    }
+    must_hold(&index, &[(MOVING, 1)]);
+}
+
+/// Scrubbing beside a split finds the entry wherever it is.
+pub(super) fn scrub_beside_split(order: Order) {
+    let index = index(&[MOVING, STAYING]);
+    together(order, &index, double, |index| {
+        let mut from = Some(0);
+        while let Some(bucket) = from {
+            from = index.scrub(LogAddress::new(2), bucket, 1);
+        }
+    });
+    must_hold(&index, &[]);
+}
+
+fn link_a_record(index: &HashIndex, record: &AtomicU64) {
+    // After the entry is made: making it is a release of its own.
+    let mut slot = index.find_or_create(chain(MOVING));
+    record.store(7, Ordering::Relaxed);
+    while slot.compare_exchange(LogAddress::new(1)).is_err() {
+        slot = index.find_or_create(chain(MOVING));
+    }
+}
+
+fn look_at_the_record(index: &HashIndex, record: &AtomicU64) {
+    let found = index.find(chain(MOVING));
+    if found.is_some_and(|slot| slot.address() != LogAddress::NONE) {
+        assert_eq!(record.load(Ordering::Relaxed), 7, "the record is not whole");
+    }
+}
+
+/// Who finds a record sees what was written to it before it was linked.
+pub(super) fn record_behind_entry(order: Order) {
+    let index = index(&[]);
+    let record = Arc::new(AtomicU64::new(0));
+    let written = record.clone();
+    let write = move |index: &HashIndex| link_a_record(index, &written);
+    together(order, &index, write, move |index| look_at_the_record(index, &record));
+    must_hold(&index, &[(MOVING, 1)]);
+}
+
+/// The same where a split carries the entry on.
+pub(super) fn record_behind_moved_entry(order: Order) {
+    let index = index(&[]);
+    let record = Arc::new(AtomicU64::new(0));
+    let written = record.clone();
+    let write = move |index: &HashIndex| link_a_record(index, &written);
+    together(order, &index, write, move |index| {
+        double(index);
+        look_at_the_record(index, &record);
+    });
+    must_hold(&index, &[(MOVING, 1)]);
+}
+
+/// A walk beside a split meets all chains that were there, in order, once.
+pub(super) fn walk_beside_split(order: Order) {
+    let index = index(&[STAYING, MOVING]);
+    together(order, &index, double, |index| {
+        let mut met: Vec<ChainId> = Vec::new();
+        while let Some((id, _)) = index.next_chain(met.last().copied()) {
+            met.push(id);
+        }
+        assert!(met.is_sorted_by(|a, b| a < b), "not in order");
+        for tag in [STAYING, MOVING] {
+            let met = met.iter().filter(|id| id.chain().tag == tag).count();
+            assert_eq!(met, 1, "a chain was met {met} times");
+        }
+    });
+    must_hold(&index, &[(STAYING, 1), (MOVING, 1)]);
+}
+
+/// Two threads take overflow buckets and give them back; what they hold in the end is not shared.
+pub(super) fn pool(_: Order) {
+    let pool = Arc::new(OverflowPool::new());
+    let juggle = |pool: &OverflowPool| {
+        let (first, second) = (pool.take().0, pool.take().0);
+        pool.give_back(first);
+        pool.give_back(second);
+        [pool.take().0, pool.take().0]
+    };
+    let other = {
+        let pool = pool.clone();
+        spawn(move || juggle(&pool))
+    };
+    let mut held = juggle(&pool).to_vec();
+    held.extend(other.join().expect("ends"));
+    held.sort_unstable();
+    held.dedup();
+    assert_eq!(held.len(), 4, "two hold the same overflow bucket");
+    assert_eq!(pool.used(), 4);
+}
+
+/// Too large for loom: two threads split while a bucket is so full that both halves overflow or
+/// nearly so.
+#[cfg(shuttle)]
+pub(super) fn two_splitters(order: Order) {
+    let index = index(&[MOVING, ALSO_MOVING, 5, STAYING]);
+    let helper = run(&index, split_all);
+    together(order, &index, double, |index| count_up(index, 5));
+    helper.join().expect("ends");
+    must_hold(&index, &[(MOVING, 1), (ALSO_MOVING, 1), (5, 2), (STAYING, 1)]);
+}
+
+/// Too large for loom: three writers over six chains, a finder and a walker, beside two doublings.
+#[cfg(shuttle)]
+pub(super) fn crowd(order: Order) {
+    const TAGS: [u16; 6] = [0, 1, 2, 3, 5, 7];
+    let index = index(&TAGS[..4]);
+    let write = |index: &HashIndex| TAGS.iter().for_each(|&tag| count_up(index, tag));
+    let finder = run(&index, |index| {
+        for tag in TAGS[..4].iter().chain(&TAGS[..4]) {
+            must_be_there(index, *tag);
+        }
+    });
+    let walker = run(&index, |index| {
+        let mut met = Vec::new();
+        while let Some((id, _)) = index.next_chain(met.last().copied()) {
+            met.push(id);
+        }
+        let old = met.iter().filter(|id| TAGS[..4].contains(&id.chain().tag)).count();
+        assert_eq!(old, 4, "a walk has not met every chain once");
+    });
+    let grower = run(&index, |index| {
+        double(index);
+        double(index);
+    });
+    let writer = run(&index, write);
+    together(order, &index, write, write);
+    for thread in [finder, walker, grower, writer] {
+        thread.join().expect("ends");
+    }
+    must_hold(&index, &TAGS.map(|tag| (tag, if tag < 4 { 4 } else { 3 })));
+}

@@ -1,0 +1,25 @@
+//! Waiting for another thread that is in the middle of a few instructions.
+
+use sync::thread::{spin_loop, yield_now};
+
+/// After so many looks the other thread has probably lost its processor.
+const SPINS_MAX: u32 = 64;
+
+/// How long one wait has lasted.
+pub(super) struct Patience(u32);
+
+impl Patience {
+    pub(super) const fn new() -> Self {
+        Self(0)
+    }
+
+    /// Lets some time pass.
+    pub(super) fn wait(&mut self) {
+        if self.0 < SPINS_MAX {
+            self.0 += 1;
+            spin_loop();
+        } else {
+            yield_now();
+        }
+    }
+}

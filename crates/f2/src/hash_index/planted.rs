@@ -1,0 +1,78 @@
+//! Bugs that the models plant to show that they would be found; nothing outside the checkers.
+
+use sync::atomic::Ordering;
+
+/// A way to break the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Planted {
+    /// An inserter does not look for a twin.
+    SinglePhase,
+    /// [F1] is left out where an inserter looks for twins and splits.
+    NoFenceInInsert,
+    /// [F2] is left out: a splitter may miss an inserter that misses the splitter.
+    NoFenceInSplit,
+    /// An inserter does not look whether a split has begun.
+    NoSecondLook,
+    /// A splitter does not wait for tentative entries.
+    NoWaitForTentative,
+    /// A splitter copies entries that can still change.
+    NoFreeze,
+    /// What was not found is believed absent without another look at the level.
+    AbsenceUnchecked,
+    /// A new bucket's level is published before its entries.
+    PublishedEarly,
+    /// [P1] is relaxed: who finds a record may not see what it says.
+    RelaxedLink,
+    /// [P2] is relaxed: who works on a new bucket may not see its entries.
+    RelaxedBirth,
+    /// [P3] is relaxed: who finds a moved entry freed may believe that its chain is absent.
+    RelaxedFree,
+    /// [P4] is relaxed: who knows of a level may not know of its buckets.
+    RelaxedLevel,
+    /// [P5] is relaxed: who could not change an entry may not know why.
+    RelaxedFailure,
+}
+
+#[cfg(all(test, any(loom, shuttle)))]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Planted;
+
+    // Both checkers run all threads of a model on one thread of the operating system.
+    thread_local! {
+        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+    }
+
+    /// Runs `model` with one bug planted.
+    pub(in super::super) fn with_planted<R>(bug: Planted, model: impl FnOnce() -> R) -> R {
+        struct Uproot;
+        impl Drop for Uproot {
+            fn drop(&mut self) {
+                PLANTED.set(None);
+            }
+        }
+        let _uproot = Uproot;
+        PLANTED.set(Some(bug));
+        model()
+    }
+
+    pub(in super::super) fn is_planted(bug: Planted) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(all(test, any(loom, shuttle)))]
+pub(super) use switch::{is_planted, with_planted};
+
+/// `order`, unless the bug is planted that leaves it out.
+#[inline]
+pub(super) fn relaxed_if(bug: Planted, order: Ordering) -> Ordering {
+    if is_planted(bug) { Ordering::Relaxed } else { order }
+}
+
+#[cfg(not(all(test, any(loom, shuttle))))]
+#[inline]
+pub(super) const fn is_planted(_bug: Planted) -> bool {
+    false
+}

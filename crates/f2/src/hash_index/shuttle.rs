@@ -1,0 +1,160 @@
+//! The models under shuttle: very many random schedules, and the planted bugs that need no weak
+//! memory found.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --release --lib --target-dir target/shuttle hash_index
+//! ```
+//!
+//! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's
+//! name replays it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner};
+
+use super::models::{self, Order};
+use super::planted::{Planted, with_planted};
+
+const SCHEDULES: usize = 10_000;
+/// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
+const PCT_DEPTH: usize = 3;
+
+fn check(name: &str, model: fn(Order)) {
+    let seed = RandomState::new().hash_one(name);
+    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
+    let config = || {
+        let mut config = Config::new();
+        config.silence_warnings = true;
+        config
+    };
+    for order in Order::BOTH {
+        let random = RandomScheduler::new_from_seed(seed, SCHEDULES);
+        Runner::new(random, config()).run(move || model(order));
+        let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES);
+        Runner::new(pct, config()).run(move || model(order));
+    }
+}
+
+fn must_be_found(bug: Planted, model: fn(Order)) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        with_planted(bug, || check(&format!("{bug:?}"), model));
+    }));
+    assert!(outcome.is_err(), "{bug:?} was not found");
+}
+
+#[test]
+fn twins() {
+    check("twins", models::twins);
+}
+
+#[test]
+fn twins_in_different_slots() {
+    check("twins_in_different_slots", models::twins_in_different_slots);
+}
+
+#[test]
+fn twins_that_overflow() {
+    check("twins_that_overflow", models::twins_that_overflow);
+}
+
+#[test]
+fn insert_beside_split() {
+    check("insert_beside_split", models::insert_beside_split);
+}
+
+#[test]
+fn twins_beside_split() {
+    check("twins_beside_split", models::twins_beside_split);
+}
+
+#[test]
+fn find_beside_split() {
+    check("find_beside_split", models::find_beside_split);
+}
+
+#[test]
+fn find_beside_two_splits() {
+    check("find_beside_two_splits", models::find_beside_two_splits);
+}
+
+#[test]
+fn compare_exchange_beside_split() {
+    check("compare_exchange_beside_split", models::compare_exchange_beside_split);
+}
+
+#[test]
+fn no_step_back_beside_split() {
+    check("no_step_back_beside_split", models::no_step_back_beside_split);
+}
+
+#[test]
+fn two_splitters() {
+    check("two_splitters", models::two_splitters);
+}
+
+#[test]
+fn retire_beside_split() {
+    check("retire_beside_split", models::retire_beside_split);
+}
+
+#[test]
+fn scrub_beside_split() {
+    check("scrub_beside_split", models::scrub_beside_split);
+}
+
+#[test]
+fn record_behind_entry() {
+    check("record_behind_entry", models::record_behind_entry);
+}
+
+#[test]
+fn record_behind_moved_entry() {
+    check("record_behind_moved_entry", models::record_behind_moved_entry);
+}
+
+#[test]
+fn walk_beside_split() {
+    check("walk_beside_split", models::walk_beside_split);
+}
+
+#[test]
+fn crowd() {
+    check("crowd", models::crowd);
+}
+
+#[test]
+fn pool() {
+    check("pool", models::pool);
+}
+
+#[test]
+fn with_one_phase() {
+    must_be_found(Planted::SinglePhase, models::twins_in_different_slots);
+}
+
+#[test]
+fn without_the_second_look() {
+    must_be_found(Planted::NoSecondLook, models::insert_beside_split);
+}
+
+#[test]
+fn without_the_wait_for_tentative() {
+    must_be_found(Planted::NoWaitForTentative, models::insert_beside_split);
+}
+
+#[test]
+fn without_the_freeze() {
+    must_be_found(Planted::NoFreeze, models::compare_exchange_beside_split);
+}
+
+#[test]
+fn with_absence_unchecked() {
+    must_be_found(Planted::AbsenceUnchecked, models::find_beside_split);
+}
+
+#[test]
+fn with_a_level_published_early() {
+    must_be_found(Planted::PublishedEarly, models::find_beside_split);
+}

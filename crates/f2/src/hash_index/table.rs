@@ -1,0 +1,59 @@
+//! The buckets themselves, in segments that stay where they are while the table doubles.
+//!
+//! Segment 0 has the base buckets; segment `i` has as many as all before it together, and holds
+//! the buckets that the `i`th doubling makes.
+
+use std::sync::OnceLock;
+
+use super::LEVEL_MAX;
+use super::bucket::{Bucket, Control};
+
+pub(super) struct Table {
+    base_bits: u32,
+    segments: [OnceLock<Box<[Bucket]>>; LEVEL_MAX as usize + 1],
+}
+
+impl Table {
+    /// A table of `1 << base_bits` buckets, doubled `level` times.
+    pub(super) fn new(base_bits: u32, level: u32) -> Self {
+        let table =
+            Self { base_bits, segments: [const { OnceLock::new() }; LEVEL_MAX as usize + 1] };
+        for segment in 0..=level {
+            table.add_segment(segment, Control::new(level, 0));
+        }
+        table
+    }
+
+    pub(super) fn base_bits(&self) -> u32 {
+        self.base_bits
+    }
+
+    /// How many buckets there are at `level`.
+    #[inline]
+    pub(super) fn buckets(&self, level: u32) -> usize {
+        1 << (self.base_bits + level)
+    }
+
+    /// Makes the segment of the doubling to `level`, unless it is there.
+    pub(super) fn add_segment(&self, level: u32, control: Control) {
+        let buckets = self.buckets(level.saturating_sub(1));
+        self.segments[level as usize]
+            .get_or_init(|| (0..buckets).map(|_| Bucket::new(control)).collect());
+    }
+
+    /// The bucket of this number. Its segment must be there: the caller has acquired a level at
+    /// which there are so many.
+    #[inline]
+    pub(super) fn bucket(&self, number: usize) -> &Bucket {
+        let segment = usize::BITS - (number >> self.base_bits).leading_zeros();
+        let first = if segment == 0 { 0 } else { self.buckets(segment - 1) };
+        let buckets = self.segments[segment as usize].get();
+        &buckets.expect("a level is published after its segment")[number - first]
+    }
+
+    /// Bytes of all segments.
+    pub(super) fn bytes(&self) -> u64 {
+        let buckets = self.segments.iter().filter_map(OnceLock::get).map(|segment| segment.len());
+        (buckets.sum::<usize>() * size_of::<Bucket>()) as u64
+    }
+}

@@ -1,0 +1,73 @@
+//! Entries that are no longer needed, and entries that come back: scrubbing and recovery.
+
+use std::ops::Range;
+
+use super::chain::ChainId;
+use super::entry::Entry;
+use super::slot::Slot;
+use super::{HashIndex, KeyHash, LogAddress};
+
+impl HashIndex {
+    /// Frees the entry of a chain whose newest record lies below `begin`, or that has none; says
+    /// whether it did. Not if the entry has changed since it was found.
+    ///
+    /// An address of the read cache is above every `begin`.
+    #[cfg(test)]
+    pub(crate) fn retire(&self, hash: KeyHash, slot: Slot<'_>, begin: LogAddress) -> bool {
+        let freed = slot.address() < begin && slot.free().is_ok();
+        if freed {
+            self.entries.add(self.chain(hash).base, -1);
+        }
+        freed
+    }
+
+    /// Retires all entries of `count` buckets from `from` on, as [`Self::retire`] does. Returns
+    /// where to go on, or nothing after the last bucket.
+    ///
+    /// Every entry that is below `begin` when the first slice begins is gone after the last one, if
+    /// no such address is linked meanwhile; also if the table doubles, because entries only move
+    /// to buckets further on.
+    pub(crate) fn scrub(&self, begin: LogAddress, from: usize, count: usize) -> Option<usize> {
+        let to = from.saturating_add(count);
+        for number in self.present(from..to) {
+            self.scrub_bucket(number, begin);
+        }
+        (to < self.buckets()).then_some(to)
+    }
+
+    fn present(&self, buckets: Range<usize>) -> Range<usize> {
+        buckets.start..buckets.end.min(self.buckets())
+    }
+
+    fn scrub_bucket(&self, number: usize, begin: LogAddress) {
+        // A bucket that a doubling has not made yet gets its entries first.
+        self.catch_up(number, self.level());
+        let bucket = self.table.bucket(number);
+        for place in self.lines(bucket, bucket.control()).flat_map(|line| &line.entries) {
+            let entry = Entry::load(place);
+            if entry.is_occupied()
+                && entry.address() < begin
+                && Slot::new(place, entry).free().is_ok()
+            {
+                self.entries.add(number, -1);
+            }
+        }
+    }
+
+    /// Links `address` unless the chain has a newer record: for recovery, which meets records in
+    /// any order.
+    pub(crate) fn restore(&self, hash: KeyHash, address: LogAddress) {
+        self.restore_chain(self.chain(hash).id(), address);
+    }
+
+    /// The same by the chain's name, for a snapshot of the index. It must have had as many base
+    /// buckets as this index.
+    pub(crate) fn restore_chain(&self, id: ChainId, address: LogAddress) {
+        loop {
+            let slot = self.find_or_create_chain(id.chain());
+            if slot.address() >= address || slot.compare_exchange(address).is_ok() {
+                return;
+            }
+        }
+    }
+}

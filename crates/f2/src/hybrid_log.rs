@@ -1,0 +1,207 @@
+//! The hybrid log: one address space over memory and disk, whose newest part is changed in place.
+//!
+//! ```text
+//!      BEGIN            HEAD      SAFE_READ_ONLY   READ_ONLY              TAIL
+//!        |   on disk      |   read-only   |  fuzzy     |     mutable        |
+//!  ------+----------------+---------------+------------+--------------------+---->
+//!        |    segments    |       frames of a ring, one page each           |
+//! ```
+//!
+//! A record is appended at the tail (`allocate`), changed in place while it is in the mutable
+//! region, written to its segment once it is read-only (`flush`), and then found only there when
+//! its page's frame is given to a new page (`advance`).
+//!
+//! # Invariants
+//! - H1. `BEGIN <= HEAD <= flushed <= SAFE_READ_ONLY <= READ_ONLY <= TAIL`, but for `BEGIN`, which a
+//!   truncation may move further. Each only grows.
+//! - H2. A thread that is protected and read `READ_ONLY` at or below an address may change the
+//!   record there in place: the address is flushed only when `SAFE_READ_ONLY` has passed it, which
+//!   waits for every thread that may have read the older `READ_ONLY`.
+//! - H3. A thread that is protected and read `HEAD` at or below an address may read the record
+//!   there: its frame is given away only behind `SAFE_HEAD`, which waits in the same way.
+//! - H4. Nobody waits or touches the disk while protected. So the waiting of H2 and H3 is short.
+//! - H5. Whatever was allocated holds a record or a filler with its length before its allocator is
+//!   no longer protected. So a page that may be flushed has no holes.
+//! - H6. A block of the disk is written once. What is flushed ends at a multiple of
+//!   [`BLOCK_BYTES`], and after a restart the log goes on in a new segment.
+//! - H7. Along a chain addresses fall: a record that lost the race to be linked is given up and
+//!   written anew at the tail, never linked behind one with a higher address.
+//!
+//! # Concurrency
+//! Allocation is one fetch-and-add. Flushing is done by one thread at a time, under `flusher`; it
+//! is a background task, and whoever waits for room helps.
+
+mod advance;
+mod allocate;
+mod flush;
+mod geometry;
+mod read;
+mod scan;
+mod segments;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, OnceLock};
+
+use engine::MemoryBudget;
+use parking_lot::Mutex;
+use sync::CachePadded;
+use sync::atomic::{AtomicU64, Ordering};
+use sync::epoch::Epochs;
+use workers::Group;
+
+use crate::address::LogAddress;
+use crate::health::Health;
+use crate::record::Live;
+
+pub(crate) use allocate::PageFull;
+pub(crate) use geometry::{BLOCK_BYTES, Geometry};
+pub(crate) use scan::stretches;
+pub(crate) use segments::{SegmentHeader, Segments};
+
+/// One page in memory, made when it is first needed.
+type Frame = OnceLock<Box<[AtomicU64]>>;
+
+/// The log. See the module's documentation.
+pub(crate) struct HybridLog {
+    pub(crate) geometry: Geometry,
+    frames: Box<[Frame]>,
+    tail: CachePadded<AtomicU64>,
+    regions: CachePadded<Regions>,
+    flusher: Mutex<flush::Flusher>,
+    is_flush_queued: AtomicBool,
+    /// Bytes that a record takes on average, as a guess how much to read for one.
+    record_bytes_guess: AtomicUsize,
+    pub(crate) segments: Segments,
+    pub(crate) epochs: Epochs,
+    health: Arc<Health>,
+    memory: Arc<MemoryBudget>,
+    workers: Arc<Group>,
+}
+
+/// The log's borders, as addresses. [H1]
+struct Regions {
+    begin: AtomicU64,
+    head: AtomicU64,
+    safe_head: AtomicU64,
+    flushed: AtomicU64,
+    safe_read_only: AtomicU64,
+    read_only: AtomicU64,
+}
+
+/// Where a record lies.
+pub(crate) enum Place<'a> {
+    Memory(Live<'a>),
+    Disk,
+    Truncated,
+}
+
+impl HybridLog {
+    /// A log whose records from `begin` on lie in `segments`, and which goes on at `tail`, the
+    /// beginning of a page.
+    #[expect(clippy::too_many_arguments, reason = "called once, where all of them are at hand")]
+    pub(crate) fn new(
+        geometry: Geometry,
+        segments: Segments,
+        begin: LogAddress,
+        tail: LogAddress,
+        epochs: Epochs,
+        health: Arc<Health>,
+        memory: Arc<MemoryBudget>,
+        workers: Arc<Group>,
+    ) -> Arc<Self> {
+        assert_eq!(geometry.offset(tail), 0, "a log goes on at the beginning of a page");
+        let at = || AtomicU64::new(tail.get());
+        let log = Arc::new(Self {
+            frames: (0..geometry.frames).map(|_| OnceLock::new()).collect(),
+            tail: CachePadded::new(AtomicU64::new(allocate::tail_word(geometry.page(tail), 0))),
+            regions: CachePadded::new(Regions {
+                begin: AtomicU64::new(begin.get()),
+                head: at(),
+                safe_head: at(),
+                flushed: at(),
+                safe_read_only: at(),
+                read_only: at(),
+            }),
+            flusher: Mutex::default(),
+            is_flush_queued: AtomicBool::new(false),
+            record_bytes_guess: AtomicUsize::new(256),
+            geometry,
+            segments,
+            epochs,
+            health,
+            memory,
+            workers,
+        });
+        log.make_frame(log.geometry.page(tail));
+        log.reserve_none();
+        log
+    }
+
+    /// The address 0 is no record's: a log that begins there begins with a filler.
+    fn reserve_none(&self) {
+        if self.tail() == LogAddress::NONE {
+            let bytes = Self::FIRST.get();
+            let at = self.try_allocate(bytes).unwrap_or_default();
+            self.live(at).write_filler(bytes);
+        }
+    }
+
+    /// Where the first record of a new log lies.
+    const FIRST: LogAddress = LogAddress::new(geometry::FIRST_BYTES);
+
+    /// Where a record that may lie anywhere is. The caller is protected, and stays so while it
+    /// uses the answer. [H3]
+    pub(crate) fn place(&self, address: LogAddress) -> Place<'_> {
+        if address >= self.head() {
+            Place::Memory(self.live(address))
+        } else if address >= self.begin() {
+            Place::Disk
+        } else {
+            Place::Truncated
+        }
+    }
+
+    /// The record at an address in memory.
+    pub(crate) fn live(&self, address: LogAddress) -> Live<'_> {
+        let frame = self.frames[self.geometry.frame(address)].get();
+        let words = frame.expect("a page in memory has a frame");
+        Live::new(&words[self.geometry.offset(address) as usize / 8..])
+    }
+
+    /// Where the log begins; what lies below is gone.
+    pub(crate) fn begin(&self) -> LogAddress {
+        LogAddress::new(self.regions.begin.load(Ordering::Acquire))
+    }
+
+    /// What lies below is on disk alone.
+    pub(crate) fn head(&self) -> LogAddress {
+        LogAddress::new(self.regions.head.load(Ordering::Acquire))
+    }
+
+    /// What lies at or above may be changed in place.
+    pub(crate) fn read_only(&self) -> LogAddress {
+        LogAddress::new(self.regions.read_only.load(Ordering::Acquire))
+    }
+
+    /// What lies below never changes again.
+    pub(crate) fn safe_read_only(&self) -> LogAddress {
+        LogAddress::new(self.regions.safe_read_only.load(Ordering::Acquire))
+    }
+
+    /// What lies below is in its segment, though perhaps not synced.
+    pub(crate) fn flushed(&self) -> LogAddress {
+        LogAddress::new(self.regions.flushed.load(Ordering::Acquire))
+    }
+
+    /// Whether all that was appended is flushed, and nothing can be changed in place.
+    pub(crate) fn is_untouched(&self) -> bool {
+        let tail = self.tail();
+        tail == self.flushed() || tail == Self::FIRST
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let made = self.frames.iter().filter(|frame| frame.get().is_some()).count();
+        made as u64 * self.geometry.page_bytes()
+    }
+}

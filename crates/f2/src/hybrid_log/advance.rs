@@ -1,0 +1,86 @@
+//! How the borders move: each step waits for all who may rely on the border's old place.
+//!
+//! ```text
+//! READ_ONLY moves -> epoch -> SAFE_READ_ONLY -> flush -> HEAD -> epoch -> SAFE_HEAD -> frame free
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Release;
+
+use engine::Result;
+use sync::atomic::Ordering;
+use workers::Class;
+
+use super::HybridLog;
+use crate::address::LogAddress;
+
+impl HybridLog {
+    /// What lies below is in no frame any more.
+    pub(super) fn safe_head(&self) -> LogAddress {
+        LogAddress::new(self.regions.safe_head.load(Ordering::Acquire))
+    }
+
+    pub(super) fn check_writable(&self) -> Result<()> {
+        self.health.check_writable()
+    }
+
+    /// The tail has entered `page`: older pages become read-only, the oldest go.
+    pub(super) fn after_turn(self: &Arc<Self>, page: u64) {
+        let mutable_from = (page + 1).saturating_sub(self.geometry.mutable_pages);
+        self.shift_read_only(self.geometry.page_begin(mutable_from));
+        self.advance_head();
+    }
+
+    /// Makes everything below `to` read-only: at once for who comes, for all in a moment.
+    pub(crate) fn shift_read_only(self: &Arc<Self>, to: LogAddress) {
+        let before = self.regions.read_only.fetch_max(to.get(), Ordering::AcqRel);
+        if before >= to.get() {
+            return;
+        }
+        let log = Arc::clone(self);
+        // [H2]
+        self.epochs.bump_with(move || {
+            log.regions.safe_read_only.fetch_max(to.get(), Ordering::AcqRel);
+            log.queue_flush();
+        });
+    }
+
+    /// Has the background flush what may be. If the pool is stopping, whoever waits flushes.
+    fn queue_flush(self: &Arc<Self>) {
+        if self.is_flush_queued.swap(true, std::sync::atomic::Ordering::AcqRel) {
+            return;
+        }
+        let log = Arc::downgrade(self);
+        let queued = self.workers.submit(Class::Flush, "flush log", move |_stop| {
+            let Some(log) = log.upgrade() else { return };
+            log.is_flush_queued.store(false, Release);
+            // A failure is remembered, and told to whoever writes next.
+            while let Ok(true) = log.flush_some() {}
+        });
+        if queued.is_err() {
+            self.is_flush_queued.store(false, Release);
+        }
+    }
+
+    /// Lets go of the oldest pages in memory, so that one frame is free ahead of the tail.
+    pub(super) fn advance_head(self: &Arc<Self>) {
+        let tail_page = self.geometry.page(self.tail());
+        let wanted = (tail_page + 2).saturating_sub(self.geometry.frames as u64);
+        let flushed = self.geometry.page(self.flushed());
+        let to = self.geometry.page_begin(wanted.min(flushed)).get();
+        let before = self.regions.head.fetch_max(to, Ordering::AcqRel);
+        if before >= to {
+            return;
+        }
+        let log = Arc::clone(self);
+        // [H3]
+        self.epochs.bump_with(move || {
+            log.regions.safe_head.fetch_max(to, Ordering::AcqRel);
+        });
+    }
+
+    /// Gives up everything below `to`. The files stay until [`super::Segments::remove_outside`].
+    pub(crate) fn shift_begin(&self, to: LogAddress) {
+        self.regions.begin.fetch_max(to.get(), Ordering::AcqRel);
+    }
+}

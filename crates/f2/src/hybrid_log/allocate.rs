@@ -1,0 +1,147 @@
+//! The tail: room for a record, and the turn to the next page.
+//!
+//! The tail word holds a page and an offset in it. Allocating adds to the offset; whoever is the
+//! first to pass the page's end makes what is left of the page a filler, and all who passed it turn
+//! to the next page, which one of them does by a compare-and-swap.
+//!
+//! The offset has far more bits than a page, because everybody who comes too late adds to it once.
+
+use engine::Result;
+use sync::atomic::Ordering;
+use sync::thread::yield_now;
+
+use super::{BLOCK_BYTES, Frame, HybridLog};
+use crate::address::LogAddress;
+use crate::record::WORD_BYTES;
+use sync::atomic::AtomicU64;
+
+/// Bits of the tail's offset: two thousand threads may each be late by the longest record.
+const OFFSET_BITS: u32 = 36;
+const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
+
+/// The page at the tail has no room left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageFull(u64);
+
+/// The tail word of an offset in a page.
+pub(super) const fn tail_word(page: u64, offset: u64) -> u64 {
+    page << OFFSET_BITS | offset
+}
+
+const fn parts(word: u64) -> (u64, u64) {
+    (word >> OFFSET_BITS, word & OFFSET_MASK)
+}
+
+impl HybridLog {
+    /// Where the next record will lie, or the beginning of the next page if this one is full.
+    pub(crate) fn tail(&self) -> LogAddress {
+        let (page, offset) = parts(self.tail.load(Ordering::Acquire));
+        self.geometry.page_begin(page).plus(offset.min(self.geometry.page_bytes()))
+    }
+
+    /// Room for a record of `bytes`. The caller is protected, and writes a record or a filler there
+    /// before it no longer is [H5].
+    pub(crate) fn try_allocate(&self, bytes: u64) -> std::result::Result<LogAddress, PageFull> {
+        let page_bytes = self.geometry.page_bytes();
+        let (page, offset) = parts(self.tail.load(Ordering::Relaxed));
+        if offset > page_bytes {
+            return Err(PageFull(page));
+        }
+        // Relaxed: records are published by the index, and a page's turn is published below.
+        let (page, offset) = parts(self.tail.fetch_add(bytes, Ordering::AcqRel));
+        let at = self.geometry.page_begin(page).plus(offset);
+        if offset + bytes <= page_bytes {
+            return Ok(at);
+        }
+        if offset < page_bytes {
+            self.live(at).write_filler(page_bytes - offset);
+        }
+        Err(PageFull(page))
+    }
+
+    /// Turns from a full page to the next, if nobody has and there is a frame for it. The caller
+    /// is protected. `false`: there is none yet, see [`HybridLog::wait_for_room`].
+    pub(crate) fn turn(self: &std::sync::Arc<Self>, PageFull(page): PageFull) -> bool {
+        if !self.has_room_after(page) {
+            return false;
+        }
+        let next = page + 1;
+        self.make_frame(next);
+        loop {
+            let word = self.tail.load(Ordering::Relaxed);
+            if parts(word).0 != page {
+                return true;
+            }
+            let turned = tail_word(next, 0);
+            // Release: who allocates in the new page finds its frame free.
+            let exchanged =
+                self.tail.compare_exchange(word, turned, Ordering::AcqRel, Ordering::Relaxed);
+            if exchanged.is_ok() {
+                self.after_turn(next);
+                return true;
+            }
+        }
+    }
+
+    /// Whether the page behind `page` has a frame that nobody reads any more.
+    fn has_room_after(&self, page: u64) -> bool {
+        let evicted = (page + 2).saturating_sub(self.geometry.frames as u64);
+        self.safe_head() >= self.geometry.page_begin(evicted)
+    }
+
+    /// Blocks until the page behind a full one has a frame, and helps to make one free. The caller
+    /// is not protected [H4].
+    ///
+    /// # Errors
+    /// The store is closed, or a flush failed.
+    pub(crate) fn wait_for_room(
+        self: &std::sync::Arc<Self>,
+        PageFull(page): PageFull,
+    ) -> Result<()> {
+        loop {
+            self.check_writable()?;
+            if parts(self.tail.load(Ordering::Acquire)).0 != page || self.has_room_after(page) {
+                return Ok(());
+            }
+            if !self.flush_some()? {
+                // What is left to wait for is threads that are protected.
+                self.advance_head();
+                yield_now();
+            }
+        }
+    }
+
+    /// Ends the tail's block with a filler, so that what was allocated before can be flushed, and
+    /// answers where it ends. The caller is protected.
+    pub(crate) fn end_block(&self) -> LogAddress {
+        loop {
+            let word = self.tail.load(Ordering::Acquire);
+            let (page, offset) = parts(word);
+            if offset >= self.geometry.page_bytes() {
+                return self.geometry.page_begin(page + 1);
+            }
+            let at = self.geometry.page_begin(page).plus(offset);
+            let missing = offset.next_multiple_of(BLOCK_BYTES) - offset;
+            if missing == 0 {
+                return at;
+            }
+            let padded = word + missing;
+            let exchanged =
+                self.tail.compare_exchange(word, padded, Ordering::AcqRel, Ordering::Relaxed);
+            if exchanged.is_ok() {
+                self.live(at).write_filler(missing);
+                return at.plus(missing);
+            }
+        }
+    }
+
+    pub(super) fn make_frame(&self, page: u64) -> &Frame {
+        let frame = &self.frames[(page % self.geometry.frames as u64) as usize];
+        frame.get_or_init(|| {
+            let page_bytes = self.geometry.page_bytes();
+            self.memory.charge_anyway(page_bytes);
+            (0..page_bytes as usize / WORD_BYTES).map(|_| AtomicU64::new(0)).collect()
+        });
+        frame
+    }
+}

@@ -1,0 +1,84 @@
+//! Read-only pages go to their segments.
+//!
+//! What lies below `SAFE_READ_ONLY` never changes, so it is copied without a lock, each record
+//! stamped with its checksum, and written in one piece for each page. A write that fails stops the
+//! store: the page stays in memory, but nothing new is taken.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use device::Buffer;
+use engine::Result;
+use sync::atomic::Ordering;
+
+use super::{BLOCK_BYTES, HybridLog};
+use crate::address::LogAddress;
+use crate::record::{WORD_BYTES, stamp};
+
+/// What one flush keeps for the next.
+#[derive(Debug, Default)]
+pub(super) struct Flusher {
+    /// Reused for every page.
+    buffer: Option<Buffer>,
+}
+
+impl HybridLog {
+    /// Flushes one page or a part of it, whatever may be. `false`: there is nothing to flush.
+    ///
+    /// # Errors
+    /// The storage's; the store takes no more writes then.
+    pub(crate) fn flush_some(self: &Arc<Self>) -> Result<bool> {
+        let mut flusher = self.flusher.lock();
+        self.check_writable()?;
+        let (from, to) = (self.flushed(), self.safe_read_only());
+        if from >= to {
+            return Ok(false);
+        }
+        let page_end = self.geometry.page_begin(self.geometry.page(from) + 1);
+        let to = to.min(page_end);
+        debug_assert!(from.get() % BLOCK_BYTES == 0 && to.get() % BLOCK_BYTES == 0, "H6");
+        let written = self.write_out(&mut flusher, from, to);
+        if let Err(error) = &written {
+            self.health.fail(error);
+        }
+        written?;
+        self.regions.flushed.store(to.get(), Ordering::Release);
+        drop(flusher);
+        self.advance_head();
+        Ok(true)
+    }
+
+    /// Flushes everything below `to`, which is safely read-only.
+    pub(crate) fn flush_until(self: &Arc<Self>, to: LogAddress) -> Result<()> {
+        while self.flushed() < to {
+            self.flush_some()?;
+        }
+        Ok(())
+    }
+
+    fn write_out(&self, flusher: &mut Flusher, from: LogAddress, to: LogAddress) -> Result<()> {
+        let len = (to.get() - from.get()) as usize;
+        let page_bytes = self.geometry.page_bytes() as usize;
+        let buffer = flusher.buffer.take().filter(|buffer| buffer.len() == len);
+        let mut buffer = buffer.unwrap_or_else(|| Buffer::zeroed(len));
+        let frame = self.make_frame(self.geometry.page(from)).get();
+        let words = frame.expect("a page that is not flushed has a frame");
+        let first = self.geometry.offset(from) as usize / WORD_BYTES;
+        let (chunks, _) = buffer.as_chunks_mut::<WORD_BYTES>();
+        for (chunk, word) in chunks.iter_mut().zip(&words[first..]) {
+            // Acquire of `SAFE_READ_ONLY` ordered this after the last change.
+            *chunk = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        let segment = self.segments.of_write(self.geometry.segment(from))?;
+        let (mut at, mut records) = (0, 0);
+        while at < len {
+            at += stamp(&mut buffer[at..], segment.salt(), from.plus(at as u64));
+            records += 1;
+        }
+        assert_eq!(at, len, "records end where what is flushed ends");
+        self.record_bytes_guess.store(len / records, Relaxed);
+        segment.write(from, &buffer)?;
+        flusher.buffer = (len == page_bytes).then_some(buffer);
+        Ok(())
+    }
+}

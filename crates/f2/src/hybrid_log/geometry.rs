@@ -1,0 +1,84 @@
+//! How the log's addresses fall into pages, frames and segments.
+
+use crate::address::LogAddress;
+use crate::record::{HEAD_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+
+/// The unit in which the log is written and read.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+
+/// What the first page begins with, so that no record has the address 0.
+pub(crate) const FIRST_BYTES: u64 = 64;
+
+/// Sizes of a log's parts, all powers of two but the counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    page_shift: u32,
+    segment_shift: u32,
+    /// Pages in memory.
+    pub(crate) frames: usize,
+    /// Pages, counted from the tail's, that are changed in place.
+    pub(crate) mutable_pages: u64,
+}
+
+impl Geometry {
+    /// Fewest pages in memory: one being filled, one to come, one read-only, one between.
+    pub(crate) const FRAMES_MIN: usize = 4;
+
+    /// A log of `frames` pages in memory, of which the share `mutable` is changed in place.
+    pub(crate) fn new(page_bytes: u64, segment_bytes: u64, frames: usize, mutable: f64) -> Self {
+        assert!(page_bytes.is_power_of_two() && page_bytes >= BLOCK_BYTES);
+        assert!(segment_bytes.is_power_of_two() && segment_bytes >= page_bytes);
+        assert!(frames >= Self::FRAMES_MIN);
+        let mutable = (frames as f64 * mutable) as u64;
+        Self {
+            page_shift: page_bytes.trailing_zeros(),
+            segment_shift: segment_bytes.trailing_zeros(),
+            frames,
+            mutable_pages: mutable.clamp(1, frames as u64 - 2),
+        }
+    }
+
+    pub(crate) const fn page_bytes(&self) -> u64 {
+        1 << self.page_shift
+    }
+
+    pub(crate) const fn segment_bytes(&self) -> u64 {
+        1 << self.segment_shift
+    }
+
+    /// The page in which an address lies.
+    pub(crate) const fn page(&self, address: LogAddress) -> u64 {
+        address.get() >> self.page_shift
+    }
+
+    /// Where in its page an address lies.
+    pub(crate) const fn offset(&self, address: LogAddress) -> u64 {
+        address.get() & (self.page_bytes() - 1)
+    }
+
+    /// Where a page begins.
+    pub(crate) const fn page_begin(&self, page: u64) -> LogAddress {
+        LogAddress::new(page << self.page_shift)
+    }
+
+    /// The frame that an address's page is in while it is in memory.
+    pub(crate) const fn frame(&self, address: LogAddress) -> usize {
+        (self.page(address) % self.frames as u64) as usize
+    }
+
+    /// The segment in which an address lies.
+    pub(crate) const fn segment(&self, address: LogAddress) -> u64 {
+        address.get() >> self.segment_shift
+    }
+
+    /// Where a segment begins.
+    pub(crate) const fn segment_begin(&self, segment: u64) -> LogAddress {
+        LogAddress::new(segment << self.segment_shift)
+    }
+
+    /// The longest record: it lies in one page, and fits the first too, behind its filler.
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        let fields = HEAD_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX;
+        fields.min((self.page_bytes() - FIRST_BYTES) as usize)
+    }
+}

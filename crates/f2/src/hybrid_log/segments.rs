@@ -1,0 +1,325 @@
+//! The files that a log lies in, each a fixed stretch of its addresses behind one block of header.
+//!
+//! Segment `n` holds the addresses from `n * segment_bytes` on. It is made when the first page of it
+//! is flushed, and never again: after a restart the log goes on in a segment of its own, whose header
+//! tells where the log had ended before. So no block of a segment is written twice, and what a
+//! crash left behind the end is never taken for the log.
+//!
+//! # Format
+//! `docs/formats/f2-log.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+
+use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
+use device::{Buffer, Device, File, Mode, SyncKind};
+use engine::Result;
+use environment::Random;
+use parking_lot::{Mutex, RwLock};
+use rand::Rng;
+
+use super::{BLOCK_BYTES, Geometry};
+use crate::address::LogAddress;
+use crate::record::Damage;
+
+/// The header of a segment.
+const FORMAT: Format = Format::new(*b"TCF2LOGS", 1, 0);
+/// Header, number, salt, where the log ended before, checksum.
+const FIELDS_BYTES: usize = FileHeader::LEN + 8 + 8 + 8;
+
+/// Bytes that are copied at once.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// All segments of one log.
+pub(crate) struct Segments {
+    device: Arc<dyn Device>,
+    prefix: &'static str,
+    geometry: Geometry,
+    open: RwLock<BTreeMap<u64, Arc<Segment>>>,
+    unsynced: Mutex<Unsynced>,
+    /// Where the log of the life before ended, until a segment of this life says so.
+    previous_end: Mutex<Option<LogAddress>>,
+    salts: Mutex<Random>,
+}
+
+/// What has to be synced before a checkpoint may refer to it.
+#[derive(Default)]
+struct Unsynced {
+    segments: BTreeSet<u64>,
+    names: bool,
+}
+
+/// One file.
+pub(crate) struct Segment {
+    header: SegmentHeader,
+    begin: LogAddress,
+    file: Arc<dyn File>,
+    name: String,
+    /// Bytes of the file that were written.
+    written: AtomicU64,
+}
+
+/// What a segment says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) number: u64,
+    /// Goes into the checksum of each record.
+    pub(crate) salt: u64,
+    /// Where the log ended before it went on here: the segment's own beginning, but for the first
+    /// one of a life.
+    pub(crate) previous_end: LogAddress,
+}
+
+impl SegmentHeader {
+    fn encode(self) -> Buffer {
+        let mut fields = Vec::with_capacity(FIELDS_BYTES + 4);
+        fields.extend_from_slice(&FORMAT.header(0).encode());
+        let mut out = Writer::new(&mut fields);
+        out.put_u64(self.number);
+        out.put_u64(self.salt);
+        out.put_u64(self.previous_end.get());
+        let checksum = self.place().crc32c(&fields);
+        Writer::new(&mut fields).put_u32(checksum);
+        let mut block = Buffer::zeroed(BLOCK_BYTES as usize);
+        block[..fields.len()].copy_from_slice(&fields);
+        block
+    }
+
+    fn place(self) -> Place {
+        Place { file: self.number, offset: 0, generation: 0 }
+    }
+
+    /// Reads a segment's first block.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn decode(block: &[u8]) -> std::result::Result<Self, Corruption> {
+        FORMAT.decode(block).map_err(|error| Corruption::new(error.to_string(), 0))?;
+        let mut fields = Reader::new(block);
+        fields.take_bytes(FileHeader::LEN)?;
+        let header = Self {
+            number: fields.take_u64()?,
+            salt: fields.take_u64()?,
+            previous_end: LogAddress::new(fields.take_u64()?),
+        };
+        let covered = header.place().crc32c(fields.taken());
+        if fields.take_u32()? != covered || fields.rest().iter().any(|byte| *byte != 0) {
+            return Err(Corruption::new("a segment's header does not match its checksum", 0));
+        }
+        Ok(header)
+    }
+}
+
+impl Segments {
+    /// Opens the segments of the log `prefix` that hold anything between `begin` and `end`.
+    ///
+    /// # Errors
+    /// A missing or damaged one, with its place.
+    pub(crate) fn open(
+        device: Arc<dyn Device>,
+        prefix: &'static str,
+        geometry: Geometry,
+        begin: LogAddress,
+        end: LogAddress,
+        salts: Random,
+    ) -> Result<Self> {
+        let segments = Self {
+            device,
+            prefix,
+            geometry,
+            open: RwLock::default(),
+            unsynced: Mutex::default(),
+            previous_end: Mutex::new(Some(end)),
+            salts: Mutex::new(salts),
+        };
+        let (first, last) = segments.numbers(begin, end);
+        for number in first..last {
+            let segment = segments.open_one(number)?;
+            segments.open.write().insert(number, Arc::new(segment));
+        }
+        Ok(segments)
+    }
+
+    /// The numbers of the segments that hold something between two addresses.
+    fn numbers(&self, begin: LogAddress, end: LogAddress) -> (u64, u64) {
+        let first = self.geometry.segment(begin);
+        if begin == end {
+            return (first, first);
+        }
+        (first, end.get().div_ceil(self.geometry.segment_bytes()))
+    }
+
+    /// The name of segment `number`.
+    pub(crate) fn file_name(&self, number: u64) -> String {
+        format!("{}-{number:016}", self.prefix)
+    }
+
+    /// The numbers of all files that are named as segments of this log are.
+    pub(crate) fn files(&self) -> Result<Vec<u64>> {
+        let entries = self.device.list("")?;
+        let number = |name: &str| {
+            let number = name.strip_prefix(self.prefix)?.strip_prefix('-')?.parse().ok()?;
+            (self.file_name(number) == name).then_some(number)
+        };
+        Ok(entries.iter().filter_map(|entry| number(&entry.name)).collect())
+    }
+
+    fn open_one(&self, number: u64) -> Result<Segment> {
+        let name = self.file_name(number);
+        let file = self.device.open(&name, Mode::Write)?;
+        let mut block = Buffer::zeroed(BLOCK_BYTES as usize);
+        let damaged = |damage: Corruption| damage.at(&name, 0);
+        if file.len()? < BLOCK_BYTES {
+            return Err(damaged(Corruption::new("a segment is cut short", 0)).into());
+        }
+        file.read_at(0, &mut block)?;
+        let header = SegmentHeader::decode(&block).map_err(damaged)?;
+        if header.number != number {
+            let what = format!("this is segment {} under another name", header.number);
+            return Err(damaged(Corruption::new(what, 0)).into());
+        }
+        let begin = self.geometry.segment_begin(number);
+        let before = begin.get().saturating_sub(self.geometry.segment_bytes());
+        if !(before..=begin.get()).contains(&header.previous_end.get()) {
+            let what = "a segment says that the log before it ended elsewhere";
+            return Err(damaged(Corruption::new(what, 0)).into());
+        }
+        let written = AtomicU64::new(file.len()?);
+        Ok(Segment { header, begin, file, name, written })
+    }
+
+    /// The segment, if it is there.
+    pub(crate) fn get(&self, number: u64) -> Option<Arc<Segment>> {
+        self.open.read().get(&number).cloned()
+    }
+
+    /// The segment to write to, made if it is not there.
+    pub(super) fn of_write(&self, number: u64) -> Result<Arc<Segment>> {
+        self.unsynced.lock().segments.insert(number);
+        if let Some(segment) = self.get(number) {
+            return Ok(segment);
+        }
+        let begin = self.geometry.segment_begin(number);
+        // The first segment of this life tells where the life before ended.
+        let mut previous_end = self.previous_end.lock();
+        let header_end = previous_end.take().unwrap_or(begin);
+        let header =
+            SegmentHeader { number, salt: self.salts.lock().next_u64(), previous_end: header_end };
+        let name = self.file_name(number);
+        if self.device.exists(&name)? {
+            self.device.remove(&name)?;
+        }
+        let file = self.device.open(&name, Mode::CreateNew)?;
+        file.write_at(0, &header.encode())?;
+        let segment =
+            Arc::new(Segment { header, begin, file, name, written: AtomicU64::new(BLOCK_BYTES) });
+        self.unsynced.lock().names = true;
+        self.open.write().insert(number, Arc::clone(&segment));
+        Ok(segment)
+    }
+
+    /// Makes everything that was written durable, and the names of new files.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let unsynced = std::mem::take(&mut *self.unsynced.lock());
+        for segment in unsynced.segments.iter().filter_map(|number| self.get(*number)) {
+            segment.file.sync(SyncKind::All)?;
+        }
+        if unsynced.names {
+            self.device.sync_dir("")?;
+        }
+        Ok(())
+    }
+
+    /// Removes every segment that lies wholly below `begin`, and those that opening did not want.
+    pub(crate) fn remove_outside(&self, begin: LogAddress, end: LogAddress) -> Result<()> {
+        let (first, last) = self.numbers(begin, end);
+        for number in self.files()? {
+            if number < first || number >= last {
+                self.open.write().remove(&number);
+                self.device.remove(&self.file_name(number))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the segments that hold the log from `begin` to `end` to `into`, durable on return.
+    pub(crate) fn copy(&self, into: &dyn Device, begin: LogAddress, end: LogAddress) -> Result<()> {
+        let (first, last) = self.numbers(begin, end);
+        for number in first..last {
+            let Some(segment) = self.get(number) else { continue };
+            let copy = into.open(&segment.name, Mode::CreateNew)?;
+            let len = segment.offset(end).min(BLOCK_BYTES + self.geometry.segment_bytes());
+            let len = len.min(segment.file.len()?);
+            let mut buffer = Buffer::zeroed(COPY_BYTES.min(len) as usize);
+            let mut at = 0;
+            while at < len {
+                let piece = (len - at).min(COPY_BYTES) as usize;
+                segment.file.read_at(at, &mut buffer[..piece])?;
+                copy.write_at(at, &buffer[..piece])?;
+                at += piece as u64;
+            }
+            copy.sync(SyncKind::All)?;
+        }
+        Ok(into.sync_dir("")?)
+    }
+
+    /// Bytes of the files that are there.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let open = self.open.read();
+        open.values().map(|segment| segment.written.load(Acquire)).sum()
+    }
+
+    /// Lets go of the files.
+    pub(crate) fn close(&self) {
+        self.open.write().clear();
+    }
+}
+
+impl Segment {
+    pub(crate) fn salt(&self) -> u64 {
+        self.header.salt
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the log ended before it went on here.
+    pub(crate) fn previous_end(&self) -> LogAddress {
+        self.header.previous_end
+    }
+
+    /// Where in the file an address lies.
+    pub(crate) fn offset(&self, address: LogAddress) -> u64 {
+        BLOCK_BYTES + (address.get() - self.begin.get())
+    }
+
+    /// Where what was written ends, as an address.
+    pub(super) fn end(&self) -> LogAddress {
+        self.begin.plus(self.written.load(Acquire).saturating_sub(BLOCK_BYTES))
+    }
+
+    pub(super) fn read(&self, from: LogAddress, into: &mut [u8]) -> Result<()> {
+        let offset = self.offset(from);
+        match self.file.read_at(offset, into) {
+            // A file that is shorter than it was is damaged, whatever took its end.
+            Err(device::Error::UnexpectedEnd { .. }) => {
+                Err(Corruption::new("a segment is cut short", offset).at(&self.name, 0).into())
+            }
+            other => Ok(other?),
+        }
+    }
+
+    pub(super) fn write(&self, from: LogAddress, bytes: &[u8]) -> Result<()> {
+        let offset = self.offset(from);
+        self.file.write_at(offset, bytes)?;
+        self.written.store(offset + bytes.len() as u64, Release);
+        Ok(())
+    }
+
+    /// What is wrong at `address`, with its place in the file.
+    pub(crate) fn damage(&self, address: LogAddress, damage: Damage) -> Corruption {
+        Corruption::new(damage.0, self.offset(address)).at(&self.name, 0)
+    }
+}

@@ -1,0 +1,41 @@
+//! The hash of a key, and what its bits are used for.
+//!
+//! ```text
+//!  63 62 61          48 47                                     0
+//! +-----+--------------+----------------------------------------+
+//! |  -  | tag, 14 bits | bucket: as many low bits as it needs   |
+//! +-----+--------------+----------------------------------------+
+//! ```
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Bits of a tag. The hash index lends the low ones to its bucket numbers as it grows.
+pub(crate) const TAG_BITS: u32 = 14;
+const TAG_SHIFT: u32 = 48;
+
+/// A key's hash under the store's secret seed, so that nobody can choose keys that collide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyHash(u64);
+
+impl KeyHash {
+    /// The hash of `key`.
+    pub(crate) fn of(key: &[u8], seed: u64) -> Self {
+        Self(xxh3_64_with_seed(key, seed))
+    }
+
+    /// The number of the base bucket among `1 << bits`.
+    pub(crate) const fn bucket(self, bits: u32) -> usize {
+        (self.0 & ((1 << bits) - 1)) as usize
+    }
+
+    /// What tells the chains of one base bucket apart.
+    pub(crate) const fn tag(self) -> u16 {
+        (self.0 >> TAG_SHIFT) as u16 & ((1 << TAG_BITS) - 1)
+    }
+
+    /// A hash with this bucket and tag, for tests of whatever goes by them.
+    #[cfg(test)]
+    pub(crate) const fn from_parts(bucket: u64, tag: u16) -> Self {
+        Self(bucket | (tag as u64) << TAG_SHIFT)
+    }
+}

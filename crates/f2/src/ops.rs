@@ -1,0 +1,103 @@
+//! The operations, latch-free: read, upsert, delete, read-modify-write.
+//!
+//! All of them go from the key's entry in the index along the chain: through memory while the
+//! thread is protected, then through the disk unprotected. An operation that must wait for a page
+//! lets go of everything and begins anew.
+//!
+//! # Invariants
+//! - O1. A new version is linked by a compare-and-swap of the entry from what was searched, so no
+//!   version of the key can have come in between unseen.
+//! - O2. A chain is searched from the newest record on, and the first record of the key decides.
+//! - O3. *False absence.* Absence that was found while the log's beginning moved means nothing:
+//!   the record may have been copied to the tail behind the search. `truncations` is read before
+//!   the entry, and compared on every way that ends in absence; only the new part of the chain is
+//!   searched then.
+
+mod read;
+mod rmw;
+mod upsert;
+mod walk;
+
+use engine::{Error, Op, Result, SeqNo};
+
+use crate::address::LogAddress;
+use crate::hybrid_log::{PageFull, Place};
+use crate::record::{Live, Shape};
+use crate::store::Shared;
+
+/// Where a walk through memory ended.
+pub(crate) enum Found<'a> {
+    /// At the newest record of the key, which may be a tombstone.
+    Here(Live<'a>, LogAddress),
+    /// The chain goes on here, on disk.
+    OnDisk(LogAddress),
+    /// At the end of the chain.
+    Nothing,
+}
+
+impl Shared {
+    /// Walks the chain from `from` through memory, down to `until` and not below. The caller is
+    /// protected. [O2]
+    pub(crate) fn walk(&self, from: LogAddress, until: LogAddress, key: &[u8]) -> Found<'_> {
+        let mut at = from;
+        while at >= until && at != LogAddress::NONE {
+            match self.log.place(at) {
+                Place::Memory(record) if record.is_of(key) => return Found::Here(record, at),
+                Place::Memory(record) => at = record.header().previous(),
+                Place::Disk => return Found::OnDisk(at),
+                Place::Truncated => return Found::Nothing,
+            }
+        }
+        Found::Nothing
+    }
+
+    /// Whether a write of these lengths can be held.
+    pub(crate) fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        engine::check_key(key)?;
+        engine::check_value(value)?;
+        let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
+        let limit = self.log.geometry.record_bytes_max();
+        match shape.bytes() > limit {
+            true => Err(Error::RecordTooLong { engine: "f2", bytes: shape.bytes(), limit }),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        self.health.check_writable()?;
+        ops.iter().try_for_each(|op| self.check_record(op.key(), op.value().unwrap_or_default()))
+    }
+
+    pub(crate) fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.admit(ops)?;
+        if seqno <= self.persisted() {
+            return Ok(());
+        }
+        for op in ops {
+            match op {
+                Op::Put { key, value } => self.upsert(key, value)?,
+                Op::Delete { key } => self.delete(key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `attempt`, protected, until the log has room for what it appends.
+    pub(crate) fn with_room<T>(
+        &self,
+        mut attempt: impl FnMut() -> std::result::Result<T, PageFull>,
+    ) -> Result<T> {
+        loop {
+            let guard = self.epochs.protect();
+            let full = match attempt() {
+                Ok(done) => return Ok(done),
+                Err(full) => full,
+            };
+            let turned = self.log.turn(full);
+            drop(guard);
+            if !turned {
+                self.log.wait_for_room(full)?;
+            }
+        }
+    }
+}

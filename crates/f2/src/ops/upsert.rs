@@ -1,0 +1,79 @@
+//! Blind writes: a value or a tombstone, whatever the key had before.
+
+use engine::Result;
+
+use crate::address::LogAddress;
+use crate::hash_index::Slot;
+use crate::hybrid_log::PageFull;
+use crate::key_hash::KeyHash;
+use crate::ops::Found;
+use crate::record::{InPlace, Shape};
+use crate::store::Shared;
+
+impl Shared {
+    /// Gives `key` the value. In place if its record is in the mutable region and the value takes
+    /// as many words; otherwise by a new record at the tail. Reads nothing from disk.
+    pub(crate) fn upsert(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let hash = self.hash(key);
+        self.with_room(|| {
+            let slot = self.index.find_or_create(hash);
+            self.replace(slot, hash, key, Some(value))
+        })
+    }
+
+    /// Removes `key`. A record elsewhere on its chain may be its, so there is a tombstone unless
+    /// there is no chain.
+    pub(crate) fn delete(&self, key: &[u8]) -> Result<()> {
+        let hash = self.hash(key);
+        self.with_room(|| match self.index.find(hash) {
+            Some(slot) if slot.address() != LogAddress::NONE => self.replace(slot, hash, key, None),
+            _ => Ok(()),
+        })
+    }
+
+    fn replace<'a>(
+        &'a self,
+        mut slot: Slot<'a>,
+        hash: KeyHash,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> std::result::Result<(), PageFull> {
+        // Only what is mutable can be changed in place [H2 of the log].
+        let mutable = self.log.read_only();
+        if let Found::Here(record, _) = self.walk(slot.address(), mutable, key)
+            && record.put_in_place(value) == InPlace::Done
+        {
+            return Ok(());
+        }
+        let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
+        loop {
+            let at = self.log.try_allocate(shape.bytes() as u64)?;
+            self.log.live(at).write(slot.address(), key, value);
+            if self.link(slot, hash, at, |_| true).is_ok() {
+                return Ok(());
+            }
+            self.log.live(at).invalidate();
+            slot = self.index.find_or_create(hash);
+        }
+    }
+
+    /// Links the record at `at` as the newest of its chain. Whenever another comes first, `may`
+    /// is asked about the chain's new head. `Err`: it may not, or its head has a higher address
+    /// than ours [H7 of the log].
+    pub(crate) fn link<'a>(
+        &'a self,
+        mut slot: Slot<'a>,
+        hash: KeyHash,
+        at: LogAddress,
+        may: impl Fn(LogAddress) -> bool,
+    ) -> std::result::Result<(), ()> {
+        while slot.compare_exchange(at).is_err() {
+            slot = self.index.find_or_create(hash);
+            if slot.address() > at || !may(slot.address()) {
+                return Err(());
+            }
+            self.log.live(at).relink(slot.address());
+        }
+        Ok(())
+    }
+}

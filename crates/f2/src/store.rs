@@ -1,0 +1,124 @@
+//! The handle: its parts, and the engine contract, each call handed to its file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire};
+
+use device::Device;
+use engine::{
+    Capabilities, Engine, Error, Host, Op, Operator, Pin, Result, SeqNo, Stats, View, Visit,
+};
+use parking_lot::Mutex;
+use sync::epoch::Epochs;
+use workers::Group;
+
+use crate::checkpoint::Checkpointer;
+use crate::compaction::CompactionFigures;
+use crate::hash_index::HashIndex;
+use crate::health::Health;
+use crate::hybrid_log::HybridLog;
+use crate::key_hash::KeyHash;
+
+/// A hash store over a hybrid log. Open it with [`Store::open`], use it through [`Engine`].
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) group: Arc<Group>,
+}
+
+/// What operations and background work hold on to.
+pub(crate) struct Shared {
+    pub(crate) host: Host,
+    pub(crate) health: Arc<Health>,
+    pub(crate) epochs: Epochs,
+    pub(crate) index: HashIndex,
+    pub(crate) log: Arc<HybridLog>,
+    pub(crate) hash_seed: u64,
+    /// How often the log's beginning has moved; counted before it moves.
+    pub(crate) truncations: AtomicU64,
+    /// Everything up to this is in the checkpoint that the superblock names.
+    pub(crate) persisted: AtomicU64,
+    /// One compaction at a time.
+    pub(crate) compacting: Mutex<()>,
+    pub(crate) compaction_figures: CompactionFigures,
+    /// What the log may take on disk, if there is a limit.
+    pub(crate) disk_bytes_max: Option<u64>,
+    pub(crate) workers: Arc<Group>,
+    /// One checkpoint at a time.
+    pub(crate) checkpointer: Mutex<Checkpointer>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("tail", &self.log.tail()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+        KeyHash::of(key, self.hash_seed)
+    }
+
+    pub(crate) fn persisted(&self) -> SeqNo {
+        SeqNo::new(self.persisted.load(Acquire))
+    }
+}
+
+impl Engine for Store {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "f2", ordered: false }
+    }
+
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.shared.get(key, into)
+    }
+
+    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        self.shared.admit(ops)
+    }
+
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.shared.apply(ops, seqno)
+    }
+
+    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
+        self.shared.rmw(key, operator, seqno)
+    }
+
+    fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        self.shared.health.check_open()?;
+        Err(Error::Unordered { engine: "f2", ordered: "memory, lsm, hashkv, flexdb" })
+    }
+
+    fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+        self.shared.walk_pairs(from, visit)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.flush()
+    }
+
+    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+        self.shared.checkpoint(into)
+    }
+
+    fn persisted(&self) -> SeqNo {
+        self.shared.persisted()
+    }
+
+    fn live_keys(&self) -> Option<u64> {
+        None
+    }
+
+    fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.shared.health.close();
+        let panics = self.group.stop();
+        debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
+        self.shared.checkpointer.lock().close();
+        self.shared.log.segments.close();
+        Ok(())
+    }
+}

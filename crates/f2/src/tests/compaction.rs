@@ -1,0 +1,90 @@
+//! Compaction gives space back, loses nothing and brings nothing back.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use engine::Engine;
+
+use super::stores::{Bench, key, tiny, value};
+use crate::Options;
+
+const KEYS: u64 = 400;
+
+fn small_disk() -> Options {
+    Options { disk_bytes_max: Some(256 << 10), ..tiny() }
+}
+
+#[test]
+fn the_log_keeps_within_its_budget_and_what_is_read_is_right() {
+    let bench = Bench::open(small_disk());
+    for version in 0..60 {
+        for number in 0..KEYS {
+            bench.put(&key(number), &value(number, version, 8));
+        }
+        for number in 0..KEYS {
+            assert_eq!(bench.get(&key(number)), Some(value(number, version, 8)), "{number}");
+        }
+    }
+    let rounds = bench.figure("compactions");
+    assert!(rounds > 0, "60 versions of {KEYS} keys want compaction");
+    bench.store.flush().expect("flushes");
+    let log = bench.figure("log_tail") - bench.figure("log_begin");
+    println!("{rounds} compactions, the log has {log} bytes");
+    let bench = bench.reopen(small_disk());
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 59, 8)), "{number}");
+    }
+}
+
+#[test]
+fn deleted_keys_stay_deleted() {
+    let bench = Bench::open(small_disk());
+    for version in 0..40 {
+        for number in 0..KEYS {
+            bench.put(&key(number), &value(number, version, 8));
+        }
+        for number in (version % 3..KEYS).step_by(3) {
+            bench.delete(&key(number));
+        }
+        for number in 0..KEYS {
+            let there = number % 3 != version % 3;
+            let wanted = there.then(|| value(number, version, 8));
+            assert_eq!(bench.get(&key(number)), wanted, "key {number} in round {version}");
+        }
+    }
+    assert!(bench.figure("compactions") > 0);
+    let bench = bench.reopen(small_disk());
+    for number in 0..KEYS {
+        let wanted = (number % 3 != 39 % 3).then(|| value(number, 39, 8));
+        assert_eq!(bench.get(&key(number)), wanted, "key {number} after opening again");
+    }
+}
+
+/// Keys that are never written again are copied forward again and again; readers must find them
+/// at every moment.
+#[test]
+fn a_key_that_is_there_is_never_absent() {
+    let bench = Bench::open(small_disk());
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    for number in 0..KEYS {
+                        assert!(bench.get(&key(number)).is_some(), "key {number} was there");
+                    }
+                }
+            });
+        }
+        let mut version = 0;
+        while bench.figure("compactions") < 5 {
+            version += 1;
+            for number in (0..KEYS).filter(|number| number % 4 != 0) {
+                bench.put(&key(number), &value(number, version, 8));
+            }
+        }
+        done.store(true, Relaxed);
+    });
+}

@@ -1,0 +1,61 @@
+//! What operations cost, in what repeats exactly: bytes appended, reads of the device.
+
+use engine::Engine;
+
+use super::stores::{Add, Bench, key, tiny, value};
+use crate::Options;
+
+fn roomy() -> Options {
+    Options { log_memory_bytes: Some(64 * 4096), ..tiny() }
+}
+
+#[test]
+fn updates_in_place_append_nothing() {
+    let bench = Bench::open(roomy());
+    for number in 0..100 {
+        bench.put(&key(number), &value(number, 0, 8));
+        bench.put(&key(1000 + number), &number.to_le_bytes());
+    }
+    let tail = bench.figure("log_tail");
+    for version in 0..50 {
+        for number in 0..100 {
+            bench.put(&key(number), &value(number, version, 8));
+            bench.rmw(&key(1000 + number), &mut Add);
+        }
+    }
+    for number in 0..100 {
+        bench.delete(&key(number));
+        bench.put(&key(number), &value(number, 99, 8));
+        assert_eq!(bench.get(&key(number)), Some(value(number, 99, 8)));
+    }
+    assert_eq!(bench.figure("log_tail"), tail);
+    assert_eq!(bench.device.accounting().counts().write_bytes % 4096, 0);
+}
+
+#[test]
+fn a_record_of_a_hundred_bytes_takes_128() {
+    let bench = Bench::open(roomy());
+    bench.put(b"8 bytes.", &[7; 100]);
+    let tail = bench.figure("log_tail");
+    bench.put(b"8 bytes!", &[7; 100]);
+    assert_eq!(bench.figure("log_tail") - tail, 128);
+}
+
+#[test]
+fn a_cold_read_takes_one_read_of_the_device() {
+    const KEYS: u64 = 2_000;
+    // An index so large that hardly any chain has two keys.
+    let bench = Bench::open(Options { index_bits: Some(12), ..tiny() });
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    bench.store.flush().expect("flushes");
+    let before = bench.device.accounting().counts().read_ops;
+    let cold = 1_000;
+    for number in 0..cold {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)));
+    }
+    let reads = bench.device.accounting().counts().read_ops - before;
+    // Records that cross a block's end, and pairs of keys on one chain, take another.
+    assert!((cold..cold + cold / 20).contains(&reads), "{reads} reads for {cold} cold keys");
+}

@@ -1,0 +1,118 @@
+//! Stores with very little memory, and what is said about them.
+
+use std::sync::Arc;
+
+use device::Device;
+use engine::{Change, Engine, Host, MemoryBudget, NoJournal, Op, Operator, Sequence};
+use environment::Environment;
+use telemetry::Registry;
+use workers::Pool;
+
+use crate::{Options, Store};
+
+/// An open store on memory, with threads in the background.
+pub(super) struct Bench {
+    pub(super) store: Store,
+    pub(super) sequence: Arc<Sequence>,
+    pub(super) device: Arc<dyn Device>,
+    _pool: Pool,
+}
+
+/// Eight pages of 4 KiB in memory, segments of 16 KiB, an index of two buckets.
+pub(super) fn tiny() -> Options {
+    Options {
+        log_memory_bytes: Some(8 * 4096),
+        page_bytes: Some(4096),
+        segment_bytes: 16_384,
+        index_bits: Some(1),
+        ..Options::default()
+    }
+}
+
+impl Bench {
+    pub(super) fn open(options: Options) -> Self {
+        Self::open_on(device::memory(), options)
+    }
+
+    pub(super) fn open_on(device: Arc<dyn Device>, options: Options) -> Self {
+        let environment = Environment::seeded(7);
+        let telemetry = Registry::default();
+        let pool = Pool::start(&environment, 2, &telemetry).expect("threads start");
+        let sequence = Arc::new(Sequence::new());
+        let host = Host {
+            device: Arc::clone(&device),
+            workers: pool.clone(),
+            environment,
+            telemetry,
+            sequence: Arc::clone(&sequence),
+            barrier: Arc::new(NoJournal),
+            memory: Arc::new(MemoryBudget::new(u64::MAX)),
+        };
+        let store = Store::open(host, options).expect("the store opens");
+        sequence.recover_to(store.persisted());
+        Self { store, sequence, device, _pool: pool }
+    }
+
+    /// Flushes, closes and opens again.
+    pub(super) fn reopen(self, options: Options) -> Self {
+        self.store.flush().expect("flushes");
+        self.store.close().expect("closes");
+        Self::open_on(Arc::clone(&self.device), options)
+    }
+
+    pub(super) fn put(&self, key: &[u8], value: &[u8]) {
+        let ticket = self.sequence.begin();
+        self.store.apply(&[Op::Put { key, value }], ticket.seqno()).expect("the put is taken");
+    }
+
+    pub(super) fn delete(&self, key: &[u8]) {
+        let ticket = self.sequence.begin();
+        self.store.apply(&[Op::Delete { key }], ticket.seqno()).expect("the delete is taken");
+    }
+
+    pub(super) fn rmw(&self, key: &[u8], operator: &mut dyn Operator) {
+        let ticket = self.sequence.begin();
+        self.store.rmw(key, operator, ticket.seqno()).expect("the rmw is taken");
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut value = Vec::new();
+        self.store.get(key, &mut value).expect("the get is answered").then_some(value)
+    }
+
+    pub(super) fn figure(&self, name: &str) -> u64 {
+        let stats = self.store.stats();
+        let found = stats.detail.iter().find(|(known, _)| *known == name);
+        found.expect("a figure of that name").1
+    }
+}
+
+pub(super) fn key(number: u64) -> Vec<u8> {
+    format!("key-{number:06}").into_bytes()
+}
+
+/// A value as long as `words` words that says which key and version it is.
+pub(super) fn value(number: u64, version: u64, words: usize) -> Vec<u8> {
+    let pair = [number.to_le_bytes(), version.to_le_bytes()].concat();
+    pair.into_iter().cycle().take(words * 8).collect()
+}
+
+/// Counts in place where it may.
+pub(super) struct Add;
+
+impl Operator for Add {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        let count = u64::from_le_bytes(value.try_into().expect("8 bytes"));
+        value.copy_from_slice(&(count + 1).to_le_bytes());
+        true
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        let count = value.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")));
+        Change::Put((count + 1).to_le_bytes().to_vec())
+    }
+}
+
+pub(super) fn count(value: Option<Vec<u8>>) -> u64 {
+    value.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")))
+}

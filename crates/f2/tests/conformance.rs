@@ -1,0 +1,42 @@
+//! The conformance suite, held against the engine `f2`.
+
+use std::sync::Arc;
+
+use device::Device;
+use engine::{Engine, Error, Host, Result};
+use thermocline_f2::{Options, Store, check};
+
+struct F2;
+
+impl conformance::Fixture for F2 {
+    fn name(&self) -> &'static str {
+        "f2"
+    }
+
+    fn key_bytes_max(&self) -> usize {
+        4000
+    }
+
+    fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
+        // A log of four small pages, so that what little the suite writes goes through all regions,
+        // and an index of two buckets.
+        let options = Options {
+            log_memory_bytes: Some(4 * 16384),
+            page_bytes: Some(16384),
+            segment_bytes: 32768,
+            index_bits: Some(1),
+            disk_bytes_max: Some(131_072),
+            ..Options::default()
+        };
+        Ok(Arc::new(Store::open(host, options)?))
+    }
+
+    fn check(&self, device: &Arc<dyn Device>) -> Result<()> {
+        match check(device)?.damage.into_iter().next() {
+            Some(damage) => Err(Error::Corruption(damage)),
+            None => Ok(()),
+        }
+    }
+}
+
+conformance::suite!(F2);
