@@ -44,9 +44,9 @@ pub enum Checked {
         name: String,
         /// What stores it.
         engine: EngineKind,
-        /// Pairs.
+        /// Pairs; of `f2`, records of its log, old versions and tombstones included.
         pairs: u64,
-        /// Bytes of their keys and values.
+        /// Bytes of their keys and values; of `f2`, of its log.
         pair_bytes: u64,
         /// Every write to it up to here is in these files.
         persisted: SeqNo,
@@ -140,20 +140,27 @@ fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) 
         return Ok(());
     }
     let dir = entry.dir();
-    let found = match entry.options.engine {
-        EngineKind::Memory => memory::check(&*device.subdevice(&dir)?)?,
+    let device = device.subdevice(&dir)?;
+    let (pairs, pair_bytes, persisted, damage) = match entry.options.engine {
+        EngineKind::Memory => {
+            let found = memory::check(&*device)?;
+            (found.pairs, found.pair_bytes, found.persisted, found.damage)
+        }
+        EngineKind::F2 => {
+            let found = f2::check(&device)?;
+            (found.records, found.bytes, found.persisted, found.damage)
+        }
         engine => return Err(Error::NotBuilt { engine }),
     };
     report.checked.push(Checked::Keyspace {
         name: entry.name.clone(),
         engine: entry.options.engine,
-        pairs: found.pairs,
-        pair_bytes: found.pair_bytes,
-        persisted: found.persisted,
+        pairs,
+        pair_bytes,
+        persisted,
     });
     report.damage.extend(
-        found
-            .damage
+        damage
             .into_iter()
             .map(|damage| Corruption { file: format!("{dir}/{}", damage.file), ..damage }),
     );

@@ -183,6 +183,7 @@ impl Nursery {
         };
         let engine: Box<dyn Engine> = match entry.options.engine {
             EngineKind::Memory => Box::new(memory::Store::open(host, memory::Options::default())?),
+            EngineKind::F2 => Box::new(f2::Store::open(host, f2::Options::default())?),
             engine => return Err(Error::NotBuilt { engine }),
         };
         let journaled = entry.options.journaled;

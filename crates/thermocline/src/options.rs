@@ -81,7 +81,7 @@ impl Default for KeyspaceOptions {
 pub enum EngineKind {
     /// An ordered map in memory, journaled and snapshotted. For data that fits.
     Memory,
-    /// The F2 store: point work over data larger than memory. Not built yet.
+    /// A hash store over a hybrid log: point work over data larger than memory. No scans.
     F2,
     /// The LSM-tree with dynamic ranges. Not built yet.
     Lsm,
@@ -112,7 +112,7 @@ impl EngineKind {
 
     /// Whether this version can open a keyspace stored by it.
     pub const fn is_built(self) -> bool {
-        matches!(self, Self::Memory)
+        matches!(self, Self::Memory | Self::F2)
     }
 }
 
