@@ -18,6 +18,7 @@ use crate::client_memory::ClientMemory;
 use crate::commands::{self, Call, Room};
 use crate::options::ARGS_MAX;
 use crate::protocol::{Bounds, Reply, Step};
+use crate::shared::Shared;
 
 /// Kept input above this grows by an eighth at a time.
 const GROWN_GENTLY_BYTES: usize = 1 << 20;
@@ -119,11 +120,17 @@ impl Connection {
             if self.output.bytes.len() > charged_at + CHARGE_STEP_BYTES {
                 charged_at = self.output.bytes.len();
                 self.charge(&shared.client_memory);
-                self.is_paused = self.output.unsent_bytes() > shared.pause_bytes();
+                self.pause_if_unread(shared);
                 self.evict_if_too_large(shared);
             }
         }
+        // Replies that come in small pieces add up as well.
+        self.pause_if_unread(shared);
         used
+    }
+
+    fn pause_if_unread(&mut self, shared: &Shared) {
+        self.is_paused = self.output.unsent_bytes() > shared.pause_bytes();
     }
 
     /// Executes the command that the parser has just found at the front of `bytes`.

@@ -198,6 +198,39 @@ fn who_holds_more_than_its_part_of_a_used_up_budget_goes() {
 }
 
 #[test]
+fn small_replies_that_nobody_reads_are_not_made_for_ever() {
+    let (server, _) = start(Options { output_bytes_max: 2 * MIB, ..options() });
+    let mut witness = Client::connect(server.addr());
+    assert_eq!(witness.call(&[b"SET", b"small", &vec![b'x'; 32 << 10]]), "+OK");
+    let mut lazy = Client::connect(server.addr());
+    // Each request comes once the one before was executed, so that each turn adds one small reply.
+    let mut sent = 0;
+    let is_served = |witness: &mut Client, hits| {
+        (0..200).any(|_| {
+            let served = figure(witness, "keyspace_hits") >= hits;
+            if !served {
+                Environment::real().sleep(Duration::from_millis(1));
+            }
+            served
+        })
+    };
+    while sent < 1500 {
+        push(&mut lazy, b"GET small\r\n");
+        sent += 1;
+        if !is_served(&mut witness, sent) {
+            break;
+        }
+    }
+    let kept = figure(&mut witness, "client_memory_bytes");
+    assert!(kept < 4 * MIB as u64, "{kept} bytes wait for a client that does not read");
+    assert!(sent < 1500, "all replies were made");
+    // It gets them all the same, once it does.
+    for _ in 0..sent {
+        assert_eq!(lazy.reply().len(), (32 << 10) + 2);
+    }
+}
+
+#[test]
 fn a_client_that_reads_gets_more_than_there_is_room_for() {
     let (server, _) = start(Options { output_bytes_max: 8 * MIB, ..with_budget(4 * MIB) });
     let mut client = put_big(&server, MIB);
