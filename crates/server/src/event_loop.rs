@@ -6,8 +6,9 @@
 //! 3. Leave the gate, and wait *once* until the last write is as durable as asked. If that fails,
 //!    every reply of this turn that promised a write becomes an error.
 //! 4. Send the replies.
-//! 5. Now and then, disconnect who is idle, does not authenticate, does not take the last replies
-//!    before the end, or holds too much of the clients' memory.
+//! 5. Now and then, send what slow readers have made room for, and disconnect who is idle, does not
+//!    authenticate, does not take the last replies before the end, or holds too much of the clients'
+//!    memory.
 //!
 //! # Invariants
 //! I1. No reply leaves before step 3: neither the acknowledgement of a write, nor a value that
@@ -114,7 +115,7 @@ impl EventLoop {
             self.settle(&listed);
             self.send(&listed, &mut more);
             listed.clear();
-            self.tick();
+            self.tick(&mut more);
             self.shared.stats.add(&mut self.tally);
             self.scratch.clear();
             self.scratch.shrink_to(SCRATCH_BYTES_KEPT);
@@ -268,8 +269,8 @@ impl EventLoop {
         }
     }
 
-    /// Step 5.
-    fn tick(&mut self) {
+    /// Step 5. A connection that has paused and may go on goes to `more`.
+    fn tick(&mut self, more: &mut Vec<usize>) {
         let now = self.shared.environment.now();
         if now - self.last_tick < TICK {
             return;
@@ -287,9 +288,14 @@ impl EventLoop {
         let overdue: Vec<usize> = (0..self.connections.len())
             .filter(|&token| {
                 self.connections[token].as_mut().is_some_and(|connection| {
-                    if shared.client_memory.is_exhausted() {
-                        // What waits was settled: every turn ends so.
+                    if shared.client_memory.is_exhausted() || connection.has_output() {
+                        // What waits was settled: every turn ends so. The kernel tells of room only
+                        // when there is much, which takes a slow reader longer than it may be stuck.
                         connection.flush(shared, tally);
+                    }
+                    if connection.may_resume() && !connection.is_listed {
+                        connection.is_listed = true;
+                        more.push(token);
                     }
                     let is_stuck = connection.tick(now);
                     if is_stuck && !connection.session.closing {

@@ -246,6 +246,23 @@ fn a_client_that_reads_gets_more_than_there_is_room_for() {
 }
 
 #[test]
+fn a_client_that_reads_slowly_is_not_cut_off() {
+    use std::io::Read as _;
+    let (server, _) = start(Options { output_bytes_max: 8 * MIB, ..options() });
+    let mut witness = put_big(&server, MIB);
+    let mut slow = Client::connect(server.addr());
+    slow.send(&b"GET big\r\n".repeat(100));
+    // Longer than one that does not read at all may stay, and too little for the kernel to tell the
+    // server that there is room again.
+    let mut piece = vec![0; 50_000];
+    for _ in 0..28 {
+        slow.stream.read_exact(&mut piece).expect("the connection lasts");
+        Environment::real().sleep(Duration::from_millis(500));
+    }
+    assert_eq!(figure(&mut witness, "client_output_buffer_limit_disconnections"), 0);
+}
+
+#[test]
 fn a_client_that_closes_without_reading_does_not_stay() {
     let (server, _) = start(options());
     let mut witness = put_big(&server, MIB);
