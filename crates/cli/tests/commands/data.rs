@@ -98,7 +98,7 @@ fn a_directory_that_is_no_database_is_refused_and_left_alone() {
 fn engines_that_are_not_built_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
-    for engine in ["f2", "lsm", "hashkv", "flexdb", "nova"] {
+    for engine in ["lsm", "hashkv", "flexdb", "nova"] {
         let said = on("put", &db, &["k", "v", "--engine", engine]);
         assert_eq!(said.code, 2, "{said:?}");
         assert!(said.err.contains(&format!("engine {engine} is not built yet")), "{said:?}");
