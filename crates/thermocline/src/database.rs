@@ -163,6 +163,9 @@ impl Inner {
         if self.failure.get().is_none() {
             outcome = outcome.and(self.tidy_journal());
         }
+        // To the end: whoever would trim the journal now finds no keyspace that needs it, and must
+        // find it closed.
+        let _trimming = self.trimming.lock();
         let slots = std::mem::take(&mut *self.slots.write());
         for slot in slots.values() {
             let generation = slot.last_generation();

@@ -635,3 +635,40 @@ fn a_large_idle_keyspace_does_not_hold_the_journal_back() {
     }
     assert_eq!(snapshots("idle"), written, "its data were not written again");
 }
+
+#[test]
+fn a_clearing_beside_a_close_leaves_the_journal_of_others() {
+    for _ in 0..3 {
+        let dir = TempDir::new().unwrap();
+        let open = || Db::open(dir.path(), Options::default()).unwrap();
+        let journaled = KeyspaceOptions::default();
+        // Several segments of journal, so that older ones can be removed.
+        for number in 0..3_u32 {
+            let db = open();
+            db.keyspace("a", journaled).unwrap().put(&number.to_be_bytes(), b"v").unwrap();
+            db.close().unwrap();
+        }
+        let db = open();
+        // Closing takes a while, since the first that it comes to has to be written.
+        let unjournaled = KeyspaceOptions { journaled: false, ..journaled };
+        let slow = db.keyspace("0", unjournaled).unwrap();
+        for key in 0..100_000_u32 {
+            slow.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
+        }
+        // Giving the journal back takes a while, since all of these are idle.
+        (0..30).for_each(|name| drop(db.keyspace(&format!("idle-{name}"), journaled).unwrap()));
+        let cleared = db.keyspace("b", journaled).unwrap();
+        db.keyspace("a", journaled).unwrap().put(b"last", b"v").unwrap();
+        std::thread::scope(|scope| {
+            // It may come too late, or be cut short.
+            let clearing = scope.spawn(|| cleared.clear());
+            std::thread::yield_now();
+            while !clearing.is_finished() && db.close().is_err() {}
+            let _ = clearing.join().unwrap();
+        });
+        db.close().unwrap();
+        drop((db, slow, cleared));
+        let found = open().existing_keyspace("a").unwrap().live_keys().unwrap();
+        assert_eq!(found, Some(4));
+    }
+}
