@@ -67,7 +67,9 @@ impl From<thermocline::Error> for Failure {
             return Self::memory(&error, needed);
         }
         let kind = match &error {
-            Db::NotADatabase { .. } | Db::NoKeyspace { .. } => Kind::NotFound,
+            Db::NotADatabase { .. } | Db::NotADirectory { .. } | Db::NoKeyspace { .. } => {
+                Kind::NotFound
+            }
             Db::InUse { .. } => Kind::InUse,
             Db::NewerVersion { .. } => Kind::Damaged,
             Db::UnknownEngine { .. }

@@ -9,7 +9,7 @@ use device::Device;
 
 use crate::catalog::{self, Catalog, Entry};
 use crate::error::{Error, Result};
-use crate::open::{JOURNAL_DIR, LOCK_FILE};
+use crate::open::{JOURNAL_DIR, LOCK_FILE, check_place};
 use crate::options::EngineKind;
 
 /// What a check found.
@@ -80,15 +80,12 @@ impl Report {
 /// database must not be open.
 ///
 /// # Errors
-/// [`Error::NotADatabase`], [`Error::InUse`], [`Error::NewerVersion`], device errors. Damage is no
-/// error here but what the report is about.
+/// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`], [`Error::NewerVersion`],
+/// device errors. Damage is no error here but what the report is about.
 pub fn check(path: impl AsRef<Path>) -> Result<Report> {
     let path = path.as_ref();
-    let place = path.display().to_string();
-    if !path.is_dir() {
-        return Err(Error::NotADatabase { path: place, found: None });
-    }
-    check_on(device::open(path, device::Options::default())?, &place)
+    check_place(path, false)?;
+    check_on(device::open(path, device::Options::default())?, &path.display().to_string())
 }
 
 /// The same on any device; `place` is what messages call it.

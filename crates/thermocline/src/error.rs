@@ -23,6 +23,12 @@ pub enum Error {
         /// Something else that was found in it.
         found: Option<String>,
     },
+    /// What stands in the database's place is no directory.
+    #[error("{path} is not a directory; a database is one")]
+    NotADirectory {
+        /// What stands there.
+        path: String,
+    },
     /// Another process, or another handle in this one, has the database open.
     #[error("{path} is open in another process; a database has one opener at a time")]
     InUse {

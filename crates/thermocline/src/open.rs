@@ -48,15 +48,13 @@ impl Db {
     /// with the journal ([`Options::journal_bytes`]).
     ///
     /// # Errors
-    /// [`Error::NotADatabase`], [`Error::InUse`], [`Error::NewerVersion`], [`Error::NotBuilt`],
-    /// [`Error::MemoryTooSmall`], damage with its place; none of them loses anything.
+    /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`],
+    /// [`Error::NewerVersion`], [`Error::NotBuilt`], [`Error::MemoryTooSmall`], damage with its
+    /// place; none of them loses anything.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         memory_limit::check_setting(&options)?;
         let path = path.as_ref();
-        let is_something_else = path.exists() && !path.is_dir();
-        if is_something_else || (!options.create_if_missing && !path.is_dir()) {
-            return Err(Error::NotADatabase { path: path.display().to_string(), found: None });
-        }
+        check_place(path, options.create_if_missing)?;
         let device =
             device::open(path, device::Options { io: options.io, ..device::Options::default() })?;
         Self::open_on(device, &path.display().to_string(), options)
@@ -114,6 +112,16 @@ impl Db {
         inner.sweep_leftovers()?;
         inner.0.start_background()?;
         Ok(Self { inner, durability })
+    }
+}
+
+/// What stands at `path` must be a directory, or nothing where one may be made.
+pub(crate) fn check_place(path: &Path, create: bool) -> Result<()> {
+    let place = || path.display().to_string();
+    match (path.is_dir(), path.exists()) {
+        (false, true) => Err(Error::NotADirectory { path: place() }),
+        (false, false) if !create => Err(Error::NotADatabase { path: place(), found: None }),
+        _ => Ok(()),
     }
 }
 

@@ -519,8 +519,13 @@ fn a_file_is_no_database() {
     let path = dir.path().join("file");
     #[expect(clippy::disallowed_methods, reason = "writes what the test is about")]
     std::fs::write(&path, "text").unwrap();
-    let refused = Db::open(&path, Options::default()).unwrap_err();
-    assert!(matches!(refused, Error::NotADatabase { .. }), "{refused}");
+    for refused in [
+        Db::open(&path, Options::default()).unwrap_err(),
+        Db::open(&path, Options { create_if_missing: false, ..Options::default() }).unwrap_err(),
+        thermocline::check(&path).unwrap_err(),
+    ] {
+        assert!(matches!(refused, Error::NotADirectory { .. }), "{refused}");
+    }
 }
 
 #[test]

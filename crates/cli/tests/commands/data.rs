@@ -92,6 +92,11 @@ fn a_directory_that_is_no_database_is_refused_and_left_alone() {
     let said = on("put", dir.path(), &["k", "v"]);
     assert_eq!(said.code, 4, "{said:?}");
     assert!(said.err.contains("letter.txt"), "{said:?}");
+    for name in ["scan", "stats", "check", "dump"] {
+        let said = on(name, &dir.path().join("letter.txt"), &[]);
+        let why = "letter.txt is not a directory";
+        assert_eq!((said.code, said.err.contains(why)), (4, true), "{name}: {said:?}");
+    }
 }
 
 #[test]
