@@ -1,6 +1,7 @@
 //! What a command may end with, by exit code.
 
 use std::fmt::Display;
+use std::path::Path;
 
 /// The exit codes, as `--help` lists them. 0 is success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,19 @@ impl Failure {
     /// An operating-system error on something that is no database: a dump, standard output.
     pub(crate) fn io(what: impl Display, error: &std::io::Error) -> Self {
         Self::new(Kind::Error, format_args!("{what}: {error}"))
+    }
+
+    /// The database in `dir` could not be opened. What the system refused is named by its place in
+    /// the database, so this says which database.
+    pub(crate) fn opening(dir: &Path, error: thermocline::Error) -> Self {
+        let failure = Self::from(error);
+        match failure.kind {
+            Kind::Error => Self::new(
+                Kind::Error,
+                format_args!("database {}: {}", dir.display(), failure.message),
+            ),
+            _ => failure,
+        }
     }
 
     /// A database that does not fit its memory; `whole` bytes would do.

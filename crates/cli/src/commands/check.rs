@@ -9,7 +9,8 @@ use crate::failure::{Failure, Kind, Outcome};
 use crate::output;
 
 pub(super) fn run(context: &Context, arguments: &Check) -> Outcome {
-    let report = thermocline::check(&arguments.dir)?;
+    let report = thermocline::check(&arguments.dir)
+        .map_err(|error| Failure::opening(&arguments.dir, error))?;
     if context.shared.json {
         output::json_line(&as_json(&report))?;
     } else {

@@ -120,7 +120,7 @@ impl Context {
     fn open(&self, dir: &Path, create: bool) -> Result<Db, Failure> {
         let mut options = self.settings.database().map_err(Failure::usage)?;
         options.create_if_missing = create;
-        Ok(Db::open(dir, options)?)
+        Db::open(dir, options).map_err(|error| Failure::opening(dir, error))
     }
 
     /// Runs `work` on the database and closes it; the first failure counts.

@@ -37,7 +37,7 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
             let whole = context.settings.memory_to_serve(needed).unwrap_or(needed);
             Failure::memory(&error, whole)
         }
-        other => other.into(),
+        other => Failure::opening(&arguments.dir, other),
     })?;
     let server = bound.serve(&db, environment.clone()).map_err(Failure::server)?;
     tell(context, arguments, &server, asked, has_password)?;

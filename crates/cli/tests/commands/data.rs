@@ -100,6 +100,22 @@ fn a_directory_that_is_no_database_is_refused_and_left_alone() {
 }
 
 #[test]
+fn what_the_system_refuses_names_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    assert_eq!(on("put", &db, &["k", "v"]).code, 0);
+    #[expect(clippy::disallowed_methods, reason = "makes what the system refuses to open")]
+    std::fs::remove_file(db.join("LOCK")).unwrap();
+    std::fs::create_dir(db.join("LOCK")).unwrap();
+    let place = format!("database {}: ", db.display());
+    for (name, rest) in [("get", &["k"][..]), ("check", &[]), ("dump", &[])] {
+        let said = on(name, &db, rest);
+        assert_eq!((said.code, said.err.contains(&place)), (1, true), "{name}: {said:?}");
+        assert!(said.err.contains("LOCK"), "{said:?}");
+    }
+}
+
+#[test]
 fn engines_that_are_not_built_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
