@@ -41,7 +41,11 @@ pub(super) fn run(context: &Context, arguments: &Load) -> Outcome {
         Some(path) => Box::new(std::fs::File::open(path).map_err(|error| failed(path, error))?),
         None => Box::new(io::stdin().lock()),
     };
-    let loaded = context.with_database(&loading, true, |db| load(context, db, input));
+    let name = match &arguments.input {
+        Some(path) => path.display().to_string(),
+        None => "standard input".to_owned(),
+    };
+    let loaded = context.with_database(&loading, true, |db| load(context, db, input, &name));
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(failure) => {
@@ -86,7 +90,9 @@ struct Loaded {
     pairs: u64,
 }
 
-fn load(context: &Context, db: &Db, input: impl Read) -> Result<Loaded, Failure> {
+/// Loads the dump that `input` holds; `name` is what failures call it.
+fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Loaded, Failure> {
+    let refused = |error| refused(name, error);
     let progress = Progress::of_pairs("loading", context.shared.quiet || context.shared.json);
     // Nothing of it counts before the close makes all of it durable.
     let db = db.durability(Durability::Buffered);
@@ -103,7 +109,10 @@ fn load(context: &Context, db: &Db, input: impl Read) -> Result<Loaded, Failure>
             }
             Frame::Pairs(pairs) => {
                 let keyspace = keyspace.as_ref().ok_or_else(no_keyspace)?;
-                write_pairs(&db, keyspace, &pairs, &mut batch, &mut loaded)?;
+                let pairs = pairs
+                    .iter()
+                    .map(|pair| pair.map_err(|damage| refused(dump::Error::Damaged(damage))));
+                write_pairs(&db, keyspace, pairs, &mut batch, &mut loaded)?;
                 progress.at(loaded.pairs);
             }
             Frame::End { .. } => {}
@@ -113,16 +122,16 @@ fn load(context: &Context, db: &Db, input: impl Read) -> Result<Loaded, Failure>
     Ok(loaded)
 }
 
-fn write_pairs(
+fn write_pairs<'a>(
     db: &Db,
     keyspace: &Keyspace,
-    pairs: &dump::Pairs<'_>,
+    pairs: impl Iterator<Item = Result<(&'a [u8], &'a [u8]), Failure>>,
     batch: &mut Batch,
     loaded: &mut Loaded,
 ) -> Outcome {
     let mut batched = 0;
-    for pair in pairs.iter() {
-        let (key, value) = pair.map_err(|damage| refused(dump::Error::Damaged(damage)))?;
+    for pair in pairs {
+        let (key, value) = pair?;
         batch.put(keyspace, key, value);
         loaded.pairs += 1;
         batched += key.len() + value.len();
@@ -137,12 +146,12 @@ fn write_pairs(
     Ok(())
 }
 
-fn refused(error: dump::Error) -> Failure {
+fn refused(name: &str, error: dump::Error) -> Failure {
     let kind = match error {
         dump::Error::Io(_) => Kind::Error,
         dump::Error::Header(_) | dump::Error::Damaged(_) => Kind::Damaged,
     };
-    Failure::new(kind, error)
+    Failure::new(kind, format_args!("{name}: {error}"))
 }
 
 fn no_keyspace() -> Failure {

@@ -72,6 +72,14 @@ fn a_damaged_or_cut_dump_leaves_no_database() {
         let said = load(&copy, damaged);
         assert_eq!(said.code, 3, "{said:?}");
     }
+    assert!(load(&copy, b"").err.contains("standard input: "));
+    let apart = tempfile::tempdir().unwrap();
+    let file = apart.path().join("cut.dump");
+    #[expect(clippy::disallowed_methods, reason = "makes what the test is about")]
+    std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
+    let said = on("load", &copy, &[file.to_str().unwrap()]);
+    let named = said.err.contains(&format!("{}: damaged dump: ", file.display()));
+    assert_eq!((said.code, named), (3, true), "{said:?}");
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "only the first database: {left:?}");
 }
