@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use environment::Environment;
 
+use crate::run::RunError;
 use crate::stores::Catalog;
 
 /// What a benchmark program does.
@@ -36,13 +37,22 @@ pub enum BenchCommand {
 pub enum BenchError {
     /// The run itself.
     #[error(transparent)]
-    Run(#[from] crate::run::RunError),
+    Run(RunError),
     /// A report cannot be written, or a socket cannot be opened.
     #[error("{0}: {1}")]
     Io(String, std::io::Error),
     /// Options that do not fit together.
     #[error("{0}")]
     Usage(String),
+}
+
+impl From<RunError> for BenchError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Config(impossible) => Self::Usage(impossible.to_string()),
+            other => Self::Run(other),
+        }
+    }
 }
 
 /// Exit code of a benchmark that ran to its end and got wrong answers, or in which a run failed.

@@ -116,6 +116,15 @@ fn what_the_system_refuses_names_the_database() {
 }
 
 #[test]
+fn a_run_that_is_impossible_is_a_wrong_command_line() {
+    for wrong in [["--threads", "0"], ["--seconds", "0"]] {
+        let run_it = ["bench", "run", "--engine", "memory", "--workload", "ycsb-c", "--keys", "1k"];
+        let said = run(run_it.iter().chain(&wrong));
+        assert_eq!(said.code, 2, "{said:?}");
+    }
+}
+
+#[test]
 fn engines_that_are_not_built_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
