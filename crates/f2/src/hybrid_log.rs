@@ -36,6 +36,7 @@ mod allocate;
 mod flush;
 mod geometry;
 mod read;
+mod reserve;
 mod scan;
 mod segments;
 
@@ -55,6 +56,8 @@ use crate::record::Live;
 
 pub(crate) use allocate::PageFull;
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
+pub(crate) use read::{Fetched, RecordRead};
+pub(crate) use reserve::Reservation;
 pub(crate) use scan::stretches;
 pub(crate) use segments::{SegmentHeader, Segments};
 
@@ -67,6 +70,8 @@ pub(crate) struct HybridLog {
     frames: Box<[Frame]>,
     tail: CachePadded<AtomicU64>,
     regions: CachePadded<Regions>,
+    /// Pages that batches have set aside.
+    reserved_pages: AtomicU64,
     flusher: Mutex<flush::Flusher>,
     is_flush_queued: AtomicBool,
     /// Bytes that a record takes on average, as a guess how much to read for one.
@@ -122,6 +127,7 @@ impl HybridLog {
                 safe_read_only: at(),
                 read_only: at(),
             }),
+            reserved_pages: AtomicU64::new(0),
             flusher: Mutex::default(),
             is_flush_queued: AtomicBool::new(false),
             record_bytes_guess: AtomicUsize::new(256),

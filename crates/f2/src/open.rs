@@ -73,6 +73,7 @@ impl Store {
             log,
             hash_seed,
             truncations: AtomicU64::new(0),
+            fetchers: Mutex::default(),
             compacting: Mutex::default(),
             compaction_figures: CompactionFigures::default(),
             disk_bytes_max: options.disk_bytes_max,

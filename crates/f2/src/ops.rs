@@ -13,6 +13,7 @@
 //!   the entry, and compared on every way that ends in absence; only the new part of the chain is
 //!   searched then.
 
+pub(crate) mod multi_read;
 mod read;
 mod rmw;
 mod upsert;
@@ -21,7 +22,7 @@ mod walk;
 use engine::{Error, Op, Result, SeqNo};
 
 use crate::address::LogAddress;
-use crate::hybrid_log::{PageFull, Place};
+use crate::hybrid_log::{PageFull, Place, Reservation};
 use crate::record::{Live, Shape};
 use crate::store::Shared;
 
@@ -33,6 +34,12 @@ pub(crate) enum Found<'a> {
     OnDisk(LogAddress),
     /// At the end of the chain.
     Nothing,
+}
+
+/// What a step appends at most, if it is linked at the first attempt.
+fn record_bytes(op: &Op<'_>) -> u64 {
+    let value_bytes = op.value().map_or(0, <[u8]>::len);
+    Shape { key_bytes: op.key().len(), value_bytes }.bytes() as u64
 }
 
 impl Shared {
@@ -73,10 +80,15 @@ impl Shared {
         if seqno <= self.persisted() {
             return Ok(());
         }
+        // One step fails wholly or not at all; several must not fail in between.
+        let room = match ops {
+            [] | [_] => None,
+            several => self.log.reserve(several.iter().map(record_bytes).sum())?,
+        };
         for op in ops {
             match op {
-                Op::Put { key, value } => self.upsert(key, value)?,
-                Op::Delete { key } => self.delete(key)?,
+                Op::Put { key, value } => self.upsert(key, value, room.as_ref())?,
+                Op::Delete { key } => self.delete(key, room.as_ref())?,
             }
         }
         Ok(())
@@ -85,6 +97,7 @@ impl Shared {
     /// Runs `attempt`, protected, until the log has room for what it appends.
     pub(crate) fn with_room<T>(
         &self,
+        held: Option<&Reservation<'_>>,
         mut attempt: impl FnMut() -> std::result::Result<T, PageFull>,
     ) -> Result<T> {
         loop {
@@ -93,10 +106,10 @@ impl Shared {
                 Ok(done) => return Ok(done),
                 Err(full) => full,
             };
-            let turned = self.log.turn(full);
+            let turned = self.log.turn(full, held);
             drop(guard);
             if !turned {
-                self.log.wait_for_room(full)?;
+                self.log.wait_for_room(full, held)?;
             }
         }
     }

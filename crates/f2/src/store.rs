@@ -17,6 +17,7 @@ use crate::hash_index::HashIndex;
 use crate::health::Health;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
+use crate::ops::multi_read::Fetcher;
 
 /// A hash store over a hybrid log. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) truncations: AtomicU64,
     /// Everything up to this is in the checkpoint that the superblock names.
     pub(crate) persisted: AtomicU64,
+    /// Queues that no `multi_get` uses just now.
+    pub(crate) fetchers: Mutex<Vec<Fetcher>>,
     /// One compaction at a time.
     pub(crate) compacting: Mutex<()>,
     pub(crate) compaction_figures: CompactionFigures,
@@ -70,6 +73,10 @@ impl Engine for Store {
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         self.shared.get(key, into)
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.shared.multi_get(keys, found)
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -118,6 +125,7 @@ impl Engine for Store {
         let panics = self.group.stop();
         debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
         self.shared.checkpointer.lock().close();
+        self.shared.fetchers.lock().clear();
         self.shared.log.segments.close();
         Ok(())
     }

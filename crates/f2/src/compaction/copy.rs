@@ -71,7 +71,7 @@ impl Shared {
         let mut searched = at;
         loop {
             let verdict =
-                self.with_room(|| self.try_copy(hash, stored.key, value, at, searched))?;
+                self.with_room(None, || self.try_copy(hash, stored.key, value, at, searched))?;
             match verdict {
                 Verdict::Copied => return Ok(true),
                 Verdict::Dead => return Ok(false),

@@ -65,7 +65,11 @@ impl HybridLog {
     /// Lets go of the oldest pages in memory, so that one frame is free ahead of the tail.
     pub(super) fn advance_head(self: &Arc<Self>) {
         let tail_page = self.geometry.page(self.tail());
-        let wanted = (tail_page + 2).saturating_sub(self.geometry.frames as u64);
+        self.advance_head_to((tail_page + 2).saturating_sub(self.geometry.frames as u64));
+    }
+
+    /// Lets go of pages in memory below `wanted`, as far as they are flushed.
+    pub(super) fn advance_head_to(self: &Arc<Self>, wanted: u64) {
         let flushed = self.geometry.page(self.flushed());
         let to = self.geometry.page_begin(wanted.min(flushed)).get();
         let before = self.regions.head.fetch_max(to, Ordering::AcqRel);

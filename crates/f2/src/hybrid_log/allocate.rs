@@ -10,7 +10,7 @@ use engine::Result;
 use sync::atomic::Ordering;
 use sync::thread::yield_now;
 
-use super::{BLOCK_BYTES, Frame, HybridLog};
+use super::{BLOCK_BYTES, Frame, HybridLog, Reservation};
 use crate::address::LogAddress;
 use crate::record::WORD_BYTES;
 use sync::atomic::AtomicU64;
@@ -61,8 +61,13 @@ impl HybridLog {
 
     /// Turns from a full page to the next, if nobody has and there is a frame for it. The caller
     /// is protected. `false`: there is none yet, see [`HybridLog::wait_for_room`].
-    pub(crate) fn turn(self: &std::sync::Arc<Self>, PageFull(page): PageFull) -> bool {
-        if !self.has_room_after(page) {
+    /// Who holds no reservation leaves what is reserved to those who do.
+    pub(crate) fn turn(
+        self: &std::sync::Arc<Self>,
+        PageFull(page): PageFull,
+        held: Option<&Reservation<'_>>,
+    ) -> bool {
+        if !self.has_room_after(page + self.left_to_others(held)) {
             return false;
         }
         let next = page + 1;
@@ -83,8 +88,12 @@ impl HybridLog {
         }
     }
 
+    fn left_to_others(&self, held: Option<&Reservation<'_>>) -> u64 {
+        if held.is_some() { 0 } else { self.reserved_pages.load(Ordering::Acquire) }
+    }
+
     /// Whether the page behind `page` has a frame that nobody reads any more.
-    fn has_room_after(&self, page: u64) -> bool {
+    pub(super) fn has_room_after(&self, page: u64) -> bool {
         let evicted = (page + 2).saturating_sub(self.geometry.frames as u64);
         self.safe_head() >= self.geometry.page_begin(evicted)
     }
@@ -97,10 +106,12 @@ impl HybridLog {
     pub(crate) fn wait_for_room(
         self: &std::sync::Arc<Self>,
         PageFull(page): PageFull,
+        held: Option<&Reservation<'_>>,
     ) -> Result<()> {
         loop {
             self.check_writable()?;
-            if parts(self.tail.load(Ordering::Acquire)).0 != page || self.has_room_after(page) {
+            let has_turned = parts(self.tail.load(Ordering::Acquire)).0 != page;
+            if has_turned || self.has_room_after(page + self.left_to_others(held)) {
                 return Ok(());
             }
             if !self.flush_some()? {

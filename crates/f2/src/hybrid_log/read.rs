@@ -1,15 +1,45 @@
 //! One record from disk: one read if it fits what was guessed, the exact remainder otherwise.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use device::Buffer;
+use device::{Buffer, File};
 use engine::Result;
 
+use super::segments::Segment;
 use super::{BLOCK_BYTES, HybridLog};
 use crate::address::LogAddress;
-use crate::record::{HEAD_BYTES, Stored};
+use crate::record::{Damage, HEAD_BYTES, Stored};
+
+/// A read of one record: which bytes to fetch, and what they turn out to be. It keeps the segment's
+/// file open, so a truncation meanwhile does no harm.
+pub(crate) struct RecordRead {
+    segment: Arc<Segment>,
+    address: LogAddress,
+    /// Bytes that the record may have: to the end of its page, or of what was written.
+    room: usize,
+    /// Bytes from the record's beginning that are fetched.
+    bytes: usize,
+}
+
+/// What was fetched.
+pub(crate) enum Fetched<'a> {
+    Record(Stored<'a>),
+    /// The record is longer than was guessed; fetch anew.
+    Longer,
+}
 
 impl HybridLog {
+    /// A read of the record at `address`; nothing if the log was truncated beyond it.
+    pub(crate) fn record_read(&self, address: LogAddress) -> Option<RecordRead> {
+        let segment = self.segments.get(self.geometry.segment(address))?;
+        let page_end = self.geometry.page_begin(self.geometry.page(address) + 1);
+        let room = page_end.min(segment.end()).get().saturating_sub(address.get()) as usize;
+        let guess = self.record_bytes_guess.load(Relaxed);
+        let bytes = guess.min(room).max(HEAD_BYTES);
+        Some(RecordRead { segment, address, room, bytes })
+    }
+
     /// Reads and verifies the record at `address` and hands it to `with`. `None`: the log was
     /// truncated beyond it. One read of the device, mostly; blocks, so the caller is not
     /// protected.
@@ -21,31 +51,55 @@ impl HybridLog {
         address: LogAddress,
         with: impl FnOnce(&Stored<'_>) -> T,
     ) -> Result<Option<T>> {
-        let Some(segment) = self.segments.get(self.geometry.segment(address)) else {
-            return Ok(None);
-        };
-        let page_end = self.geometry.page_begin(self.geometry.page(address) + 1);
-        let room = page_end.min(segment.end()).get().saturating_sub(address.get());
-        let guess = (self.record_bytes_guess.load(Relaxed) as u64).max(HEAD_BYTES as u64);
-        let mut bytes = guess.min(room).max(HEAD_BYTES as u64);
+        let Some(mut read) = self.record_read(address) else { return Ok(None) };
         loop {
-            let first = address.get() / BLOCK_BYTES * BLOCK_BYTES;
-            let end = (address.get() + bytes).next_multiple_of(BLOCK_BYTES);
-            let mut buffer = Buffer::zeroed((end - first) as usize);
-            segment.read(LogAddress::new(first), &mut buffer)?;
-            let (_, record) = buffer.split_at((address.get() - first) as usize);
-            let damaged = |damage| segment.damage(address, damage);
-            let claimed = Stored::claimed_bytes(record, room as usize).map_err(damaged)?;
-            if claimed > record.len() {
-                bytes = claimed as u64;
-                continue;
+            let mut buffer = Buffer::zeroed(read.len());
+            read.segment.read(read.first(), &mut buffer)?;
+            if let Fetched::Record(stored) = read.judge(&buffer)? {
+                return Ok(Some(with(&stored)));
             }
-            let stored = Stored::decode(record, segment.salt(), address).map_err(damaged)?;
-            if stored.header.is_filler() || stored.header.is_invalid() {
-                let damage = crate::record::Damage("a chain leads to what is no record");
-                return Err(segment.damage(address, damage).into());
-            }
-            return Ok(Some(with(&stored)));
         }
+    }
+}
+
+impl RecordRead {
+    /// The file to read from.
+    pub(crate) fn file(&self) -> Arc<dyn File> {
+        self.segment.file()
+    }
+
+    /// Where in the file to begin.
+    pub(crate) fn offset(&self) -> u64 {
+        self.segment.offset(self.first())
+    }
+
+    /// How many bytes to read: whole blocks.
+    pub(crate) fn len(&self) -> usize {
+        let end = (self.address.get() + self.bytes as u64).next_multiple_of(BLOCK_BYTES);
+        (end - self.first().get()) as usize
+    }
+
+    fn first(&self) -> LogAddress {
+        LogAddress::new(self.address.get() / BLOCK_BYTES * BLOCK_BYTES)
+    }
+
+    /// Verifies what was read.
+    ///
+    /// # Errors
+    /// Damage with its place.
+    pub(crate) fn judge<'a>(&mut self, fetched: &'a [u8]) -> Result<Fetched<'a>> {
+        let skipped = (self.address.get() - self.first().get()) as usize;
+        let record = fetched.get(skipped..).unwrap_or_default();
+        let damaged = |damage| self.segment.damage(self.address, damage);
+        let claimed = Stored::claimed_bytes(record, self.room).map_err(damaged)?;
+        if claimed > record.len() {
+            self.bytes = claimed;
+            return Ok(Fetched::Longer);
+        }
+        let stored = Stored::decode(record, self.segment.salt(), self.address).map_err(damaged)?;
+        if stored.header.is_filler() || stored.header.is_invalid() {
+            return Err(damaged(Damage("a chain leads to what is no record")).into());
+        }
+        Ok(Fetched::Record(stored))
     }
 }

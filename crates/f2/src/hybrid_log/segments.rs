@@ -311,6 +311,11 @@ impl Segment {
         }
     }
 
+    /// The file, for reads on a queue.
+    pub(super) fn file(&self) -> Arc<dyn File> {
+        Arc::clone(&self.file)
+    }
+
     pub(super) fn write(&self, from: LogAddress, bytes: &[u8]) -> Result<()> {
         let offset = self.offset(from);
         self.file.write_at(offset, bytes)?;

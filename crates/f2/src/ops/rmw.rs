@@ -52,7 +52,8 @@ impl Shared {
         let mut value = Vec::new();
         loop {
             let truncations = self.truncations.load(Acquire);
-            let tried = self.with_room(|| self.rmw_in_memory(hash, key, operator, &mut value))?;
+            let tried =
+                self.with_room(None, || self.rmw_in_memory(hash, key, operator, &mut value))?;
             let (head, present) = match tried {
                 Attempt::Done => return Ok(()),
                 Attempt::Lost => continue,
@@ -68,8 +69,8 @@ impl Shared {
                 }
             };
             let change = operator.update(present.then_some(&value));
-            let tried =
-                self.with_room(|| self.insert_if_none(hash, key, head, truncations, &change))?;
+            let tried = self
+                .with_room(None, || self.insert_if_none(hash, key, head, truncations, &change))?;
             match tried {
                 Attempt::Done => return Ok(()),
                 Attempt::TooLong(error) => return Err(error),

@@ -4,7 +4,7 @@ use engine::Result;
 
 use crate::address::LogAddress;
 use crate::hash_index::Slot;
-use crate::hybrid_log::PageFull;
+use crate::hybrid_log::{PageFull, Reservation};
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
 use crate::record::{InPlace, Shape};
@@ -13,9 +13,14 @@ use crate::store::Shared;
 impl Shared {
     /// Gives `key` the value. In place if its record is in the mutable region and the value takes
     /// as many words; otherwise by a new record at the tail. Reads nothing from disk.
-    pub(crate) fn upsert(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(crate) fn upsert(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        held: Option<&Reservation<'_>>,
+    ) -> Result<()> {
         let hash = self.hash(key);
-        self.with_room(|| {
+        self.with_room(held, || {
             let slot = self.index.find_or_create(hash);
             self.replace(slot, hash, key, Some(value))
         })
@@ -23,9 +28,9 @@ impl Shared {
 
     /// Removes `key`. A record elsewhere on its chain may be its, so there is a tombstone unless
     /// there is no chain.
-    pub(crate) fn delete(&self, key: &[u8]) -> Result<()> {
+    pub(crate) fn delete(&self, key: &[u8], held: Option<&Reservation<'_>>) -> Result<()> {
         let hash = self.hash(key);
-        self.with_room(|| match self.index.find(hash) {
+        self.with_room(held, || match self.index.find(hash) {
             Some(slot) if slot.address() != LogAddress::NONE => self.replace(slot, hash, key, None),
             _ => Ok(()),
         })

@@ -42,6 +42,28 @@ fn a_record_of_a_hundred_bytes_takes_128() {
 }
 
 #[test]
+fn many_cold_reads_at_once_give_what_single_ones_give() {
+    const KEYS: u64 = 1_000;
+    let bench = Bench::open(tiny());
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, (number % 40) as usize));
+        if number % 3 == 0 {
+            bench.delete(&key(number / 2));
+        }
+    }
+    let keys: Vec<Vec<u8>> = (0..KEYS + 50).chain(0..20).map(key).collect();
+    let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let mut found: Vec<Vec<Option<Vec<u8>>>> = vec![Vec::new(); keys.len()];
+    let told = bench.store.multi_get(&borrowed, &mut |index, value| {
+        found[index].push(value.map(<[u8]>::to_vec));
+    });
+    told.expect("the reads are answered");
+    for (key, found) in keys.iter().zip(found) {
+        assert_eq!(found, [bench.get(key)], "{key:?}");
+    }
+}
+
+#[test]
 fn a_cold_read_takes_one_read_of_the_device() {
     const KEYS: u64 = 2_000;
     // An index so large that hardly any chain has two keys.

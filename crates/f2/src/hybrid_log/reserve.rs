@@ -1,0 +1,68 @@
+//! Room set aside for a batch, so that its steps cannot fail half way for want of a page.
+//!
+//! A page can be turned to without waiting if its frame is free. A reservation counts pages whose
+//! frames are free already; those who hold none leave that many to those who do.
+
+use std::sync::Arc;
+
+use engine::Result;
+use sync::atomic::Ordering;
+use sync::thread::yield_now;
+
+use super::HybridLog;
+
+/// Pages set aside; given back on drop.
+pub(crate) struct Reservation<'a> {
+    log: &'a HybridLog,
+    pages: u64,
+}
+
+impl HybridLog {
+    /// Sets aside room for records of `bytes` in all, twice as much as they take, since a record
+    /// that loses the race to be linked is written anew. Nothing if so much never fits in memory:
+    /// then a failure of the storage may leave a part of the batch visible until the store is
+    /// opened again. Blocks while there is not enough; the caller is not protected [H4].
+    ///
+    /// # Errors
+    /// The store is closed, or a flush failed.
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Option<Reservation<'_>>> {
+        let pages = (2 * bytes).div_ceil(self.geometry.page_bytes()) + 1;
+        if pages + 3 > self.geometry.frames as u64 {
+            return Ok(None);
+        }
+        loop {
+            self.check_writable()?;
+            let reserved = self.reserved_pages.load(Ordering::Acquire);
+            let tail_page = self.geometry.page(self.tail());
+            let order = (Ordering::AcqRel, Ordering::Relaxed);
+            if self.has_room_after(tail_page + reserved + pages)
+                && self
+                    .reserved_pages
+                    .compare_exchange(reserved, reserved + pages, order.0, order.1)
+                    .is_ok()
+            {
+                return Ok(Some(Reservation { log: self, pages }));
+            }
+            self.make_room(reserved + pages)?;
+        }
+    }
+
+    /// Does something so that `pages` behind the tail get free frames.
+    fn make_room(self: &Arc<Self>, pages: u64) -> Result<()> {
+        // Pages count as evictable only once they are read-only.
+        let tail_page = self.geometry.page(self.tail());
+        let evicted = (tail_page + pages + 2).saturating_sub(self.geometry.frames as u64);
+        self.shift_read_only(self.geometry.page_begin(evicted.min(tail_page)));
+        if !self.flush_some()? {
+            self.advance_head_to(evicted);
+            yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.log.reserved_pages.fetch_sub(self.pages, Ordering::AcqRel);
+    }
+}
