@@ -32,7 +32,7 @@ struct Figures {
     simulated_seconds: u64,
 }
 
-const HARNESSES: [Harness; 3] = [
+const HARNESSES: [Harness; 4] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
@@ -48,6 +48,16 @@ const HARNESSES: [Harness; 3] = [
         // Its own entry tells what its last line leaves out; it is read here and goes no further.
         run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
               -p thermocline-conformance --example crash_engine -- --engine memory \
+              --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
+              cat target/soak.jsonl; exit $ended",
+        figures: conformance_figures,
+    },
+    Harness {
+        name: "f2 on a simulated disk",
+        build: "cargo build -q --release --locked -p thermocline-conformance \
+                --example crash_engine",
+        run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
+              -p thermocline-conformance --example crash_engine -- --engine f2 \
               --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
               cat target/soak.jsonl; exit $ended",
         figures: conformance_figures,

@@ -19,6 +19,7 @@ use conformance::reference::ReferenceFixture;
 use environment::Environment;
 use thermocline_conformance as conformance;
 
+mod f2_fixture;
 mod memory_fixture;
 
 /// What the command line says.
@@ -74,8 +75,9 @@ fn run() -> Result<usize, String> {
     let arguments = Arguments::parse()?;
     let fixture: &dyn Fixture = match arguments.engine.as_str() {
         "memory" => &memory_fixture::MemoryFixture,
+        "f2" => &f2_fixture::F2Fixture,
         "reference" => &ReferenceFixture,
-        other => return Err(format!("no engine {other:?} here: memory or reference")),
+        other => return Err(format!("no engine {other:?} here: memory, f2 or reference")),
     };
     let environment = Environment::real();
     let began = environment.now();

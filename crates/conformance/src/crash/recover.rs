@@ -52,7 +52,14 @@ pub(super) fn recover(
         let device: Arc<dyn Device> = disk.clone();
         let opened = catch(|| Ok(Database::open(fixture, &device, at)))?;
         match opened {
-            Ok(database) => settled = compare(&database, expected, settled)?,
+            Ok(database) => match compare(&database, expected, settled) {
+                Ok(upto) => settled = upto,
+                // An engine that reads from disk may meet the cut only now.
+                Err(_) if disk.operations() >= at && database.recovered >= settled => {
+                    settled = database.recovered;
+                }
+                Err(error) => return Err(error),
+            },
             Err(_) if disk.operations() >= at => {}
             Err(error) => return Err(format!("recovery {number} failed: {error}")),
         }

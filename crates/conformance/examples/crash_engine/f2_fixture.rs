@@ -1,0 +1,41 @@
+//! The engine `f2`, as the suite needs it.
+
+use std::sync::Arc;
+
+use conformance::Fixture;
+use device::Device;
+use engine::{Engine, Error, Host, Result};
+use f2::{Options, Store, check};
+use thermocline_conformance as conformance;
+
+pub(crate) struct F2Fixture;
+
+impl Fixture for F2Fixture {
+    fn name(&self) -> &'static str {
+        "f2"
+    }
+
+    fn key_bytes_max(&self) -> usize {
+        4000
+    }
+
+    fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
+        // Four small pages in memory, and so little disk that it is compacted all the while.
+        let options = Options {
+            log_memory_bytes: Some(4 * 16_384),
+            page_bytes: Some(16_384),
+            segment_bytes: 32_768,
+            disk_bytes_max: Some(131_072),
+            index_bits: Some(1),
+            ..Options::default()
+        };
+        Ok(Arc::new(Store::open(host, options)?))
+    }
+
+    fn check(&self, device: &Arc<dyn Device>) -> Result<()> {
+        match check(device)?.damage.into_iter().next() {
+            Some(damage) => Err(Error::Corruption(damage)),
+            None => Ok(()),
+        }
+    }
+}
