@@ -58,10 +58,11 @@ impl Store {
         let numbers = snapshot_numbers(device)?;
         let superblock = open_superblock(device, !numbers.is_empty())?;
         let standing = decode_standing(&superblock)?;
+        let group = host.workers.group("memory");
         let mut builder = LeafBuilder::default();
         let tally = Tally::default();
         if let Some(summary) = &standing.snapshot {
-            builder = load(device, &host.environment, summary, standing.persisted)?;
+            builder = load(device, &group, summary, standing.persisted)?;
             let totals = &summary.totals;
             let loaded = Delta { keys: totals.pairs as i64, bytes: totals.pair_bytes as i64 };
             tally.add(0, loaded, standing.persisted.get());
@@ -77,7 +78,6 @@ impl Store {
             last_snapshot.bytes.store(summary.bytes, std::sync::atomic::Ordering::Relaxed);
             last_snapshot.pairs.store(summary.totals.pairs, std::sync::atomic::Ordering::Relaxed);
         }
-        let group = host.workers.group("memory");
         let shared = Arc::new(Shared {
             map: Map::new(builder, tally, Arc::clone(&host.memory)),
             options,

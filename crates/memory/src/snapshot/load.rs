@@ -1,26 +1,28 @@
-//! Reads a snapshot into leaves, on all cores.
+//! Reads a snapshot into leaves, with the help of the pool.
 //!
-//! 1. The caller's thread finds the blocks and gives them to workers, in turns.
-//! 2. A worker proves its block and builds a piece: the leaves of that block alone.
+//! 1. The caller's thread finds the blocks and makes a task of each.
+//! 2. A task proves its block and builds a piece: the leaves of that block alone.
 //! 3. The caller takes the pieces back in the order of the file, proves that each follows the one
 //!    before, and joins them. So the damage that is reported is the first in the file, and the
-//!    leaves do not depend on how many workers there were.
+//!    leaves do not depend on how many threads there were.
 //!
-//! Each worker has a few blocks at a time: that bounds the memory, however long the file is.
+//! Only a few blocks are given away at a time: that bounds the memory, however long the file is.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
 use device::Device;
-use engine::Result;
-use environment::{Environment, JoinHandle};
+use engine::{Error, Result};
+use parking_lot::Mutex;
+use workers::{Class, Group, StopToken, WaitError};
 
-use super::format::{BlockHeader, Identity, Summary};
+use super::format::{Identity, Summary};
 use super::reader::{Blocks, Content, Proof, RawBlock, read};
 use crate::map::LeafBuilder;
 
-/// Blocks that a worker has been given and not given back, at most.
-const BLOCKS_PER_WORKER: usize = 2;
+/// Blocks that are given away and not taken back, at most.
+const BLOCKS_GIVEN_MAX: usize = 8;
 
 /// Reads the snapshot that `summary` describes.
 ///
@@ -28,21 +30,20 @@ const BLOCKS_PER_WORKER: usize = 2;
 /// [`engine::Error::Corruption`] with the file and the offset of the first damage in it.
 pub(crate) fn load(
     device: &dyn Device,
-    environment: &Environment,
+    group: &Group,
     summary: &Summary,
     persisted: SeqNo,
 ) -> Result<LeafBuilder> {
     let mut builder = LeafBuilder::default();
-    let mut crew = Crew::hire(environment, summary);
-    if crew.workers.is_empty() {
+    if summary.totals.blocks < 2 {
         read(device, summary, persisted, &mut |key, value| builder.push(key, value))?;
         return Ok(builder);
     }
+    let mut crew = Crew::new(group, summary.identity);
     let mut blocks = Blocks::open(device, summary, persisted)?;
     let mut joined = Joined { summary, proof: Proof::new(summary), builder };
-    let result = joined.take_all(&mut blocks, &mut crew);
-    crew.dismiss();
-    result.map(|()| joined.builder)
+    joined.take_all(&mut blocks, &mut crew)?;
+    Ok(joined.builder)
 }
 
 /// What the pieces taken so far make.
@@ -53,13 +54,13 @@ struct Joined<'a> {
 }
 
 impl Joined<'_> {
-    fn take_all(&mut self, blocks: &mut Blocks<'_>, crew: &mut Crew) -> Result<()> {
+    fn take_all(&mut self, blocks: &mut Blocks<'_>, crew: &mut Crew<'_>) -> Result<()> {
         loop {
             if crew.is_busy() {
                 self.take_one(crew)?;
             }
             match blocks.next() {
-                Ok(block) if !block.header.says_totals() => crew.give(&block),
+                Ok(block) if !block.header.says_totals() => crew.give(&block)?,
                 // What was given lies before this, so its damage goes first.
                 last => {
                     let last = last.map(|block| {
@@ -77,8 +78,8 @@ impl Joined<'_> {
         }
     }
 
-    fn take_one(&mut self, crew: &mut Crew) -> Result<()> {
-        let Piece { offset, content, builder } = crew.take();
+    fn take_one(&mut self, crew: &mut Crew<'_>) -> Result<()> {
+        let Piece { offset, content, builder } = crew.take()?;
         let checked = content.and_then(|content| self.proof.check(content));
         checked.map_err(|damage| self.summary.damaged(damage, offset))?;
         self.builder.join(builder);
@@ -86,89 +87,61 @@ impl Joined<'_> {
     }
 }
 
-/// A block that was given away.
-struct Job {
-    header: BlockHeader,
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
-/// What became of it.
+/// What became of a block that was given away.
 struct Piece {
     offset: u64,
     content: std::result::Result<Content, Corruption>,
     builder: LeafBuilder,
 }
 
-struct Worker {
-    jobs: SyncSender<Job>,
-    pieces: Receiver<Piece>,
-    thread: JoinHandle<()>,
-}
-
-/// The workers. Block `n` is that of worker `n` modulo their number.
-struct Crew {
-    workers: Vec<Worker>,
+/// The blocks that were given away.
+struct Crew<'a> {
+    group: &'a Group,
+    identity: Identity,
     given: usize,
     taken: usize,
+    /// Pieces that nobody has taken yet, by the number of their block.
+    pieces: Arc<Mutex<BTreeMap<usize, Piece>>>,
 }
 
-impl Crew {
-    /// A worker for each core, if there is work for them and the system lets them be started.
-    fn hire(environment: &Environment, summary: &Summary) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let useful = usize::try_from(summary.totals.blocks).unwrap_or(usize::MAX);
-        let count = cores.min(useful / BLOCKS_PER_WORKER);
-        let hired = (0..count).map_while(|_| Worker::hire(environment, summary.identity));
-        let workers = if count > 1 { hired.collect() } else { Vec::new() };
-        Self { workers, given: 0, taken: 0 }
+impl<'a> Crew<'a> {
+    fn new(group: &'a Group, identity: Identity) -> Self {
+        Self { group, identity, given: 0, taken: 0, pieces: Arc::default() }
     }
 
     fn is_busy(&self) -> bool {
-        self.given - self.taken >= self.workers.len() * BLOCKS_PER_WORKER
+        self.given - self.taken >= BLOCKS_GIVEN_MAX
     }
 
-    fn give(&mut self, block: &RawBlock<'_>) {
+    fn give(&mut self, block: &RawBlock<'_>) -> Result<()> {
         let RawBlock { header, offset, bytes } = *block;
-        let job = Job { header, offset, bytes: bytes.to_vec() };
-        let worker = &self.workers[self.given % self.workers.len()];
-        worker.jobs.send(job).expect("a worker stays until it is dismissed");
+        let (bytes, identity, number) = (bytes.to_vec(), self.identity, self.given);
+        let pieces = Arc::clone(&self.pieces);
+        let task = move |_: &StopToken| {
+            let mut builder = LeafBuilder::for_piece();
+            let block = RawBlock { header, offset, bytes: &bytes };
+            let content = block.decode(identity, &mut |key, value| builder.push(key, value));
+            pieces.lock().insert(number, Piece { offset, content, builder });
+        };
+        self.group.submit(Class::Flush, "load snapshot", task).map_err(|_| Error::Closed)?;
         self.given += 1;
+        Ok(())
     }
 
     /// The piece of the oldest block that was given.
-    fn take(&mut self) -> Piece {
-        let worker = &self.workers[self.taken % self.workers.len()];
+    fn take(&mut self) -> Result<Piece> {
+        let number = self.taken;
+        let mut piece = None;
+        let awaited = self.group.wait_until(|| {
+            piece = self.pieces.lock().remove(&number);
+            piece.is_some()
+        });
         self.taken += 1;
-        worker.pieces.recv().expect("a worker answers every block")
-    }
-
-    fn dismiss(self) {
-        for Worker { jobs, pieces, thread } in self.workers {
-            drop((jobs, pieces));
-            thread.join().expect("a worker does not panic");
-        }
-    }
-}
-
-impl Worker {
-    fn hire(environment: &Environment, identity: Identity) -> Option<Self> {
-        let (jobs, given) = sync_channel(BLOCKS_PER_WORKER);
-        let (done, pieces) = sync_channel(BLOCKS_PER_WORKER);
-        let work = move || build(&given, &done, identity);
-        let thread = environment.spawn("memory load", work).ok()?;
-        Some(Self { jobs, pieces, thread })
-    }
-}
-
-/// Makes pieces of blocks until nobody gives or takes any more.
-fn build(given: &Receiver<Job>, done: &SyncSender<Piece>, identity: Identity) {
-    for Job { header, offset, bytes } in given {
-        let mut builder = LeafBuilder::for_piece();
-        let block = RawBlock { header, offset, bytes: &bytes };
-        let content = block.decode(identity, &mut |key, value| builder.push(key, value));
-        if done.send(Piece { offset, content, builder }).is_err() {
-            return;
-        }
+        // A task that panics is our own mistake, not the file's; it is told with its text.
+        awaited.map_err(|error| match error {
+            WaitError::Panicked(panic) => panic!("{panic}"),
+            WaitError::Stopped(_) => Error::Closed,
+        })?;
+        piece.ok_or(Error::Closed)
     }
 }

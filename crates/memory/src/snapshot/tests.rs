@@ -7,6 +7,7 @@ use codec::{Reader, SeqNo};
 use device::{Device, Mode};
 use engine::MemoryBudget;
 use environment::Environment;
+use workers::{Group, Pool};
 
 use super::format::{
     self, Block, BlockHeader, Head, Identity, Standing, Summary, Totals, file_name, file_number,
@@ -88,14 +89,22 @@ fn many_pairs() -> Vec<(Vec<u8>, Vec<u8>)> {
     (0..1200).map(pair).collect()
 }
 
+fn three_threads() -> (Pool, Group) {
+    let pool = Pool::start(&Environment::seeded(1), 3, &telemetry::Registry::default());
+    let pool = pool.expect("threads start");
+    let group = pool.group("load");
+    (pool, group)
+}
+
 #[test]
 fn what_workers_load_is_what_one_thread_loads() {
     let pairs = many_pairs();
+    let (_pool, group) = three_threads();
     let borrowed: Vec<_> = pairs.iter().map(|(key, value)| (&**key, &**value)).collect();
     for block_bytes in [1, 500, 9000, 100_000, 1 << 24] {
         let device = device::memory();
         let summary = write(&*device, &borrowed, block_bytes);
-        let loaded = load(&*device, &Environment::seeded(1), &summary, PERSISTED);
+        let loaded = load(&*device, &group, &summary, PERSISTED);
         let leaves = loaded.expect("the file is whole").finish();
         assert_eq!(leaves[0].0, b"", "the first leaf begins where keys begin");
         let mut found = Vec::new();
@@ -121,6 +130,7 @@ fn what_workers_load_is_what_one_thread_loads() {
 #[test]
 fn of_several_damages_the_first_in_the_file_is_told() {
     let pairs = many_pairs();
+    let (_pool, group) = three_threads();
     let borrowed: Vec<_> = pairs.iter().map(|(key, value)| (&**key, &**value)).collect();
     let device = device::memory();
     let summary = write(&*device, &borrowed, 4096);
@@ -140,7 +150,7 @@ fn of_several_damages_the_first_in_the_file_is_told() {
             other => panic!("{other}"),
         };
         let alone = reader::read(&*device, &summary, PERSISTED, &mut |_, _| {});
-        let together = load(&*device, &Environment::seeded(1), &summary, PERSISTED);
+        let together = load(&*device, &group, &summary, PERSISTED);
         let (alone, together) =
             (place(alone.expect_err("damaged")), place(together.expect_err("damaged")));
         assert_eq!(alone, together);
