@@ -18,6 +18,10 @@ pub struct Capabilities {
     pub name: &'static str,
     /// Whether it keeps keys in order, hence scans and shows snapshots.
     pub ordered: bool,
+    /// Whether it puts writes to one key in an order of its own where they come at once, so that
+    /// [`Engine::apply`] of one step and [`Engine::rmw`] need not be kept apart by the host (law
+    /// L6) where no journal must agree with it.
+    pub orders_writes: bool,
 }
 
 /// What a read-modify-write decides.
@@ -132,6 +136,13 @@ pub trait Engine: Send + Sync {
     /// broken off may be begun again at any key without missing one. A pair that is written
     /// meanwhile is visited with one of its values, or not at all if it comes or goes.
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()>;
+
+    /// Where a key lies in the order of [`Engine::walk`], which visits pairs by ascending position,
+    /// and by key where the positions are equal: always, for an ordered engine. It stays for the
+    /// store's life, whether the key is there or not.
+    fn position(&self, _key: &[u8]) -> u64 {
+        0
+    }
 
     /// Makes everything applied before the call durable in the engine's own files. If nothing was
     /// applied since the last flush this only moves [`Engine::persisted`], at the cost of a sync.

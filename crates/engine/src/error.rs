@@ -39,7 +39,10 @@ pub enum Error {
         limit: usize,
     },
     /// The engine keeps no order, so it cannot scan or show a snapshot.
-    #[error("engine {engine} keeps no order: scans and snapshots want one of {ordered}")]
+    #[error(
+        "engine {engine} keeps no order: walk over its pairs instead, in an order of its own \
+             (`Keyspace::walk`); scans and snapshots want one of {ordered}"
+    )]
     Unordered {
         /// The engine that was asked.
         engine: &'static str,
@@ -76,6 +79,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it refuses one write for what that write is, before anything was changed; the next
+    /// one may well be taken.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::KeyTooLong { .. }
+                | Self::ValueTooLong { .. }
+                | Self::RecordTooLong { .. }
+                | Self::OutOfMemory { .. }
+        )
+    }
+
     /// The error that later writes get once this one stopped the store.
     #[must_use]
     pub fn poisoning(&self) -> Self {

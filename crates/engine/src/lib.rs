@@ -20,8 +20,9 @@
 //! - L5 *Errors are values.* A write that failed is never acknowledged; after a failed write or
 //!   sync the engine refuses writes ([`Error::ReadOnly`]) until it is opened again.
 //! - L6 *Same key, one at a time.* The host never calls `apply` for one key from two threads at
-//!   once with numbers that are out of order: per key, calls come in sequence-number order. (An
-//!   engine used alone, without a host that locks keys, may be given more freedom by its own API.)
+//!   once with numbers that are out of order: per key, calls come in sequence-number order. An
+//!   engine that orders such writes itself ([`Capabilities::orders_writes`]) and whose writes no
+//!   journal numbers may be called from many at once.
 
 mod barrier;
 mod batch;

@@ -41,5 +41,6 @@ mod tests;
 mod upkeep;
 
 pub use check::{Report, check, check_heads, check_records};
+pub use open::memory_bytes_min;
 pub use options::Options;
 pub use store::Store;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use codec::Corruption;
+use device::Device;
 use engine::{Host, Result, Superblock};
 use parking_lot::Mutex;
 use rand::Rng;
@@ -87,6 +88,17 @@ impl Store {
         let _: std::result::Result<(), Stopped> = store.start_upkeep();
         Ok(store)
     }
+}
+
+/// The least memory, in bytes of a host's budget, that the store in this directory is opened with:
+/// four of its pages are within the log's share of it. Costs one small read.
+///
+/// # Errors
+/// [`engine::Error::Corruption`] if its superblock is damaged; device errors.
+pub fn memory_bytes_min(device: &dyn Device) -> Result<u64> {
+    let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
+    let page_bytes = decode_standing(&superblock)?.identity.page_bytes;
+    Ok(Options::limit_for_log(page_bytes.saturating_mul(Geometry::FRAMES_MIN as u64)))
 }
 
 fn open_superblock(host: &Host, options: &Options) -> Result<Superblock> {

@@ -1,5 +1,7 @@
 //! What may be chosen about a store.
 
+use crate::hybrid_log::Geometry;
+
 /// Options of a [`crate::Store`]. What a store was made with (page, segment and index) stays as it
 /// is when it is opened again; the rest may change.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +55,11 @@ const BUCKET_BYTES: u64 = 64;
 const INDEX_BITS: u32 = 14;
 
 impl Options {
+    /// The least memory, in bytes of the host's budget, that a new store is made with; less is
+    /// exceeded.
+    pub const MEMORY_BYTES_MIN: u64 =
+        Self::limit_for_log(PAGE_BYTES_MIN * Geometry::FRAMES_MIN as u64);
+
     /// Base bits of the index of a new store.
     pub(crate) fn index_bits(&self, limit: u64) -> u32 {
         self.index_bits.unwrap_or_else(|| {
@@ -69,6 +76,12 @@ impl Options {
     pub(crate) fn log_memory(&self, limit: u64) -> u64 {
         let share = if limit == u64::MAX { LOG_MEMORY_BYTES } else { limit / 4 * 3 };
         self.log_memory_bytes.unwrap_or(share)
+    }
+
+    /// The budget's limit under which the log takes `log_bytes`: the opposite of
+    /// [`Options::log_memory`].
+    pub(crate) const fn limit_for_log(log_bytes: u64) -> u64 {
+        log_bytes.div_ceil(3).saturating_mul(4)
     }
 
     /// Bytes of a page of a new store.

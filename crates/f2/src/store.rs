@@ -68,7 +68,7 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "f2", ordered: false }
+        Capabilities { name: "f2", ordered: false, orders_writes: true }
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
@@ -98,6 +98,10 @@ impl Engine for Store {
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         self.shared.walk_pairs(from, visit)
+    }
+
+    fn position(&self, key: &[u8]) -> u64 {
+        self.shared.position(key)
     }
 
     fn flush(&self) -> Result<()> {

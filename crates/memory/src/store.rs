@@ -90,7 +90,7 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "memory", ordered: true }
+        Capabilities { name: "memory", ordered: true, orders_writes: false }
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {

@@ -102,7 +102,7 @@ impl Reference {
 
 impl Engine for Reference {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "reference", ordered: true }
+        Capabilities { name: "reference", ordered: true, orders_writes: false }
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {

@@ -60,6 +60,11 @@ impl Shared {
         }
     }
 
+    /// The number of the key's chain, by which a walk goes.
+    pub(crate) fn position(&self, key: &[u8]) -> u64 {
+        self.index.chain_id(self.hash(key)).get()
+    }
+
     /// Collects the part of a chain that is in memory, and answers where it goes on on disk. The
     /// caller is protected.
     fn versions_in_memory(&self, head: LogAddress, versions: &mut Versions) -> LogAddress {
