@@ -57,6 +57,19 @@ pub enum Error {
         /// What would do.
         needed: u64,
     },
+    /// No memory is left for a keyspace that is to be made.
+    #[error(
+        "{left} bytes of memory are left, a keyspace of engine {engine} wants {needed}: open the \
+             database again, which shares memory out anew, with more of it if need be"
+    )]
+    NoMemoryLeft {
+        /// What was to store it.
+        engine: EngineKind,
+        /// What is left of the setting.
+        left: u64,
+        /// The least that it is made with.
+        needed: u64,
+    },
     /// No engine of that name.
     #[error(
         "there is no engine {name:?}; the engines are memory, f2, lsm, hashkv, flexdb and nova"
@@ -66,7 +79,7 @@ pub enum Error {
         name: String,
     },
     /// An engine that this version does not have.
-    #[error("engine {engine} is not built yet; this version has: memory")]
+    #[error("engine {engine} is not built yet; this version has: memory and f2")]
     NotBuilt {
         /// The engine.
         engine: EngineKind,

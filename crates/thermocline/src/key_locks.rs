@@ -4,32 +4,37 @@
 //! numbers, journal and engine agree on the order (law L6 of the engine contract), and a
 //! read-modify-write sees the value that its own will follow.
 //!
+//! Where no journal must agree, and the engine orders the writes of a key itself, single writes
+//! hold the lock *shared*: they go on side by side, and only what reads and then writes keys
+//! ([`crate::Db::atomically`]), batches, and what ends or replaces an engine keeps them out.
+//!
 //! # Concurrency
 //! Lock order: ascending stripe, all of a write's stripes before its number. Nothing else is
 //! locked before a stripe by a thread that then waits for one.
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Stripes; a power of two, well above the number of threads that write at once.
 const STRIPES: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct KeyLocks {
-    stripes: Box<[CachePadded<Mutex<()>>]>,
+    stripes: Box<[CachePadded<RwLock<()>>]>,
     seed: u64,
 }
 
 /// The locks of one write, held.
 #[derive(Debug)]
 pub(crate) enum Held<'a> {
-    One { _guard: MutexGuard<'a, ()> },
-    Many { _guards: Vec<MutexGuard<'a, ()>> },
+    One { _guard: RwLockWriteGuard<'a, ()> },
+    Shared { _guard: RwLockReadGuard<'a, ()> },
+    Many { _guards: Vec<RwLockWriteGuard<'a, ()>> },
 }
 
 impl KeyLocks {
     pub(crate) fn new(seed: u64) -> Self {
-        let stripes = (0..STRIPES).map(|_| CachePadded::new(Mutex::new(()))).collect();
+        let stripes = (0..STRIPES).map(|_| CachePadded::new(RwLock::new(()))).collect();
         Self { stripes, seed }
     }
 
@@ -40,7 +45,12 @@ impl KeyLocks {
 
     /// Locks one key.
     pub(crate) fn one(&self, keyspace: u32, key: &[u8]) -> Held<'_> {
-        Held::One { _guard: self.stripes[self.stripe(keyspace, key)].lock() }
+        Held::One { _guard: self.stripes[self.stripe(keyspace, key)].write() }
+    }
+
+    /// Locks one key, together with others that lock it so.
+    pub(crate) fn shared(&self, keyspace: u32, key: &[u8]) -> Held<'_> {
+        Held::Shared { _guard: self.stripes[self.stripe(keyspace, key)].read() }
     }
 
     /// Locks many keys.
@@ -48,11 +58,11 @@ impl KeyLocks {
         let mut wanted: Vec<usize> = keys.map(|(id, key)| self.stripe(id, key)).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        Held::Many { _guards: wanted.into_iter().map(|at| self.stripes[at].lock()).collect() }
+        Held::Many { _guards: wanted.into_iter().map(|at| self.stripes[at].write()).collect() }
     }
 
     /// Locks every key of every keyspace.
     pub(crate) fn all(&self) -> Held<'_> {
-        Held::Many { _guards: self.stripes.iter().map(|stripe| stripe.lock()).collect() }
+        Held::Many { _guards: self.stripes.iter().map(|stripe| stripe.write()).collect() }
     }
 }

@@ -1,9 +1,10 @@
 //! A handle to one keyspace.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Direction, KeyRange, Op, Operator};
+use engine::{Change, Direction, KeyRange, Op, Operator, Visit};
 use journal::Durability;
 
 use crate::database::Opened;
@@ -81,7 +82,8 @@ impl Keyspace {
     }
 
     /// Atomically replaces the key's value by what `update` makes of the present one. Returns the
-    /// write's number, or `None` if nothing changed.
+    /// write's number, or `None` if nothing changed. `update` may be asked several times; the last
+    /// answer counts. It must not write to the database itself.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -127,7 +129,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`engine::Error::Unordered`] from an engine that keeps no order.
+    /// [`engine::Error::Unordered`] from an engine that keeps no order: [`Keyspace::walk`] visits
+    /// its pairs.
     pub fn scan(&self, range: KeyRange) -> Result<Scan> {
         self.scan_in(range, Direction::Forward)
     }
@@ -144,6 +147,73 @@ impl Keyspace {
         let view = generation.engine.view(self.inner.sequence.pin())?;
         let cursor = view.scan(range, direction)?;
         Ok(Scan::new(cursor, generation))
+    }
+
+    /// Whether it keeps its keys in order, so that it can be scanned; any keyspace can be walked.
+    pub fn is_ordered(&self) -> bool {
+        self.slot.options.engine.is_ordered()
+    }
+
+    /// Visits pairs in the engine's own order, which is that of the keys where there is one, until
+    /// `visit` breaks: from the beginning, or from where the key `from` lies, itself included. The
+    /// key need not be there (any more), and the order stays until the keyspace is cleared, so a
+    /// walk that is broken off can be begun again at the key that it had come to.
+    ///
+    /// A pair that is there all the while is visited exactly once. One that is written meanwhile is
+    /// visited with one of its values, or not at all if it comes or goes. Over an ordered engine it
+    /// is a scan, of one moment. Of `f2` it costs one read of the device for each record on disk, one
+    /// after the other.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use std::ops::ControlFlow::{Break, Continue};
+    /// use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let options = KeyspaceOptions { engine: EngineKind::F2, ..Default::default() };
+    /// let hits = db.keyspace("hits", options)?;
+    /// for page in [b"a", b"b", b"c"] {
+    ///     hits.put(page, b"1")?;
+    /// }
+    /// let (mut pages, mut rest) = (Vec::new(), None);
+    /// hits.walk(None, |page, _| {
+    ///     if pages.len() == 2 {
+    ///         rest = Some(page.to_vec());
+    ///         return Break(());
+    ///     }
+    ///     pages.push(page.to_vec());
+    ///     Continue(())
+    /// })?;
+    /// hits.walk(rest.as_deref(), |page, _| {
+    ///     pages.push(page.to_vec());
+    ///     Continue(())
+    /// })?;
+    /// pages.sort();
+    /// assert_eq!(pages, [b"a", b"b", b"c"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Damage or a failure of the device; what was visited before stands.
+    pub fn walk(
+        &self,
+        from: Option<&[u8]>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.walk_with(from, &mut visit)
+    }
+
+    /// The same with a visitor that is not generic.
+    pub fn walk_with(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+        self.inner.check_open()?;
+        // To keep: a long walk does not hold up who clears the keyspace.
+        Ok(self.slot.generation()?.engine.walk(from, visit)?)
+    }
+
+    /// Where `key` lies in the order of [`Keyspace::walk`]: pairs come by ascending position, and
+    /// by key where positions are equal (all are, in an ordered keyspace). It stays until the
+    /// keyspace is cleared, whether the key is there or not. Costs a hash of the key.
+    pub fn position(&self, key: &[u8]) -> Result<u64> {
+        Ok(self.slot.current()?.engine.position(key))
     }
 
     /// Makes everything written so far durable in the engine's own files.

@@ -24,7 +24,7 @@ impl Db {
     /// syncs; it is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], and [`Error::KeyspaceExists`] if it was
+    /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`], and [`Error::KeyspaceExists`] if it was
     /// made with other options.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.inner.check_open()?;
@@ -78,9 +78,10 @@ impl Inner {
         if let Some(slot) = self.slot(name) {
             return Ok(slot);
         }
+        let share = self.nursery.shares.share_of_new(options.engine)?;
         let _trimming = self.trimming.lock();
         let entry = self.prepare(&catalog, name, options)?;
-        let slot = self.nursery.open_slot(&entry)?;
+        let slot = self.nursery.open_slot(&entry, share)?;
         self.begin_persisted(&*slot.generation()?)?;
         let mut next = catalog.clone();
         next.next_keyspace = entry.id + 1;
@@ -146,10 +147,10 @@ impl Inner {
     fn begin_anew(&self, slot: &Slot) -> Result<()> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
-        slot.current()?;
+        let share = slot.current()?.share.clone();
         let entry = self.prepare(&catalog, &slot.name, slot.options)?;
         let _trimming = self.trimming.lock();
-        let generation = self.nursery.open(&entry)?;
+        let generation = self.nursery.open(&entry, share)?;
         self.begin_persisted(&generation)?;
         let _held = self.locks.all();
         self.settle_everything()?;

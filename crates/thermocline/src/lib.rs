@@ -21,6 +21,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Engines
+//! [`EngineKind::Memory`] keeps its keys in order and all of its data in memory. [`EngineKind::F2`]
+//! keeps what does not fit on disk, and no order: its keyspaces take puts, gets, deletes,
+//! read-modify-writes and their part in batches and checkpoints, and are walked over
+//! ([`Keyspace::walk`]); scans and snapshots of them are refused.
+//!
 //! # Durability
 //! Every write waits for a [`Durability`]: `Buffered` (in the process), `Flushed` (in the kernel:
 //! survives a killed process) or `Synced` (on the device: survives a power cut). A handle carries
@@ -43,6 +49,7 @@ mod key_locks;
 mod keyspace;
 mod keyspaces;
 mod memory_limit;
+mod memory_shares;
 mod open;
 mod options;
 mod record;
@@ -67,6 +74,6 @@ pub use stats::{KeyspaceStats, Stats};
 
 pub use codec::{Corruption, SeqNo};
 pub use device::Io;
-pub use engine::{Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, VALUE_BYTES_MAX};
+pub use engine::{Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, VALUE_BYTES_MAX, Visit};
 pub use environment::Environment;
 pub use journal::Durability;

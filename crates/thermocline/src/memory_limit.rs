@@ -7,14 +7,17 @@
 //!
 //! 1. The snapshots' sizes are summed up before any is loaded ([`check_snapshots`]).
 //! 2. While the journal is replayed the sum in use is looked at after each record ([`check_used`]).
+//!
+//! Engines with a share of their own ([`crate::memory_shares`]) stay within it, whatever they hold;
+//! only the least that they are opened with counts.
 
 use device::{Device, Mode};
-use engine::MemoryBudget;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::memory_shares::MemoryShares;
 use crate::open::JOURNAL_DIR;
-use crate::options::{EngineKind, Options};
+use crate::options::{EngineKind, KeyspaceOptions, Options};
 
 /// Refuses a setting that no database could be opened with.
 pub(crate) fn check_setting(options: &Options) -> Result<()> {
@@ -22,8 +25,9 @@ pub(crate) fn check_setting(options: &Options) -> Result<()> {
     if limit < needed { Err(Error::MemoryTooSmall { limit, needed }) } else { Ok(()) }
 }
 
-/// Refuses snapshots that do not fit `limit`. Costs one small read a keyspace.
-pub(crate) fn check_snapshots(device: &dyn Device, catalog: &Catalog, limit: u64) -> Result<()> {
+/// Refuses snapshots that do not fit `limit`, and answers what they take. Costs one small read a
+/// keyspace.
+pub(crate) fn check_snapshots(device: &dyn Device, catalog: &Catalog, limit: u64) -> Result<u64> {
     let mut needed: u64 = 0;
     for entry in &catalog.keyspaces {
         if entry.options.engine == EngineKind::Memory {
@@ -31,17 +35,27 @@ pub(crate) fn check_snapshots(device: &dyn Device, catalog: &Catalog, limit: u64
             needed = needed.saturating_add(memory::footprint(&*device)?);
         }
     }
-    if needed <= opened_at_most(limit) {
-        return Ok(());
-    }
-    Err(too_small(device, limit, needed))
+    check_known(device, limit, needed)?;
+    Ok(needed)
+}
+
+/// Refuses data of which `known` bytes are needed already.
+pub(crate) fn check_known(device: &dyn Device, limit: u64, known: u64) -> Result<()> {
+    if known <= opened_at_most(limit) { Ok(()) } else { Err(too_small(device, limit, known)) }
+}
+
+/// Bytes of the journal, if any of it may have to be replayed into memory.
+pub(crate) fn replayed_into_memory(device: &dyn Device, catalog: &Catalog) -> Result<u64> {
+    let is_kept =
+        |options: KeyspaceOptions| options.engine == EngineKind::Memory && options.journaled;
+    let any = catalog.keyspaces.iter().any(|entry| is_kept(entry.options));
+    if any { journal_bytes(device) } else { Ok(0) }
 }
 
 /// Refuses to go on with a replay that does not fit.
 #[inline]
-pub(crate) fn check_used(device: &dyn Device, memory: &MemoryBudget) -> Result<()> {
-    let (limit, used) = (memory.limit(), memory.used());
-    if used <= opened_at_most(limit) { Ok(()) } else { Err(too_small(device, limit, used)) }
+pub(crate) fn check_used(device: &dyn Device, limit: u64, shares: &MemoryShares) -> Result<()> {
+    check_known(device, limit, shares.used_by_others())
 }
 
 fn opened_at_most(limit: u64) -> u64 {

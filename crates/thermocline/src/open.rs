@@ -30,6 +30,7 @@ use crate::database::{Db, Inner, Opened};
 use crate::error::{Error, Result};
 use crate::key_locks::KeyLocks;
 use crate::memory_limit;
+use crate::memory_shares::{MemoryShare, MemoryShares};
 use crate::options::{EngineKind, Options};
 use crate::record;
 use crate::slot::{Generation, Slot};
@@ -73,7 +74,7 @@ impl Db {
         })?;
         let catalog = load_or_create(&*device, &options)?;
         catalog.keyspaces.iter().try_for_each(|entry| catalog::check_present(&*device, entry))?;
-        memory_limit::check_snapshots(&*device, &catalog, options.memory_bytes)?;
+        let needed = memory_limit::check_snapshots(&*device, &catalog, options.memory_bytes)?;
         let durability = options.durability;
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
         let telemetry = Registry::default();
@@ -83,11 +84,12 @@ impl Db {
             environment: options.environment.clone(),
             sequence: Arc::new(Sequence::new()),
             barrier: Arc::new(JournalBarrier::default()),
+            shares: MemoryShares::new(Arc::clone(&memory)),
             memory: Arc::clone(&memory),
             telemetry: telemetry.clone(),
             workers: background.pool().clone(),
         };
-        let slots = nursery.open_all(&catalog)?;
+        let slots = nursery.open_all(&catalog, needed)?;
         let journal = Arc::new(recover(&nursery, &slots, catalog.newest, &options)?);
         let inner = Arc::new(Inner {
             place: place.to_owned(),
@@ -172,14 +174,21 @@ pub(crate) struct Nursery {
     sequence: Arc<Sequence>,
     barrier: Arc<JournalBarrier>,
     memory: Arc<MemoryBudget>,
+    pub(crate) shares: Arc<MemoryShares>,
     telemetry: Registry,
     workers: Pool,
 }
 
 impl Nursery {
-    /// Opens the engine of one catalog entry, whose directory exists.
-    pub(crate) fn open(&self, entry: &catalog::Entry) -> Result<Generation> {
+    /// Opens the engine of one catalog entry, whose directory exists, with a share of the memory
+    /// or on all of it.
+    pub(crate) fn open(
+        &self,
+        entry: &catalog::Entry,
+        share: Option<Arc<MemoryShare>>,
+    ) -> Result<Generation> {
         let dir = entry.dir();
+        let memory = share.as_ref().map_or(&self.memory, |share| &share.budget);
         let host = Host {
             device: self.device.subdevice(&dir)?,
             environment: self.environment.clone(),
@@ -187,7 +196,7 @@ impl Nursery {
             telemetry: self.telemetry.with_labels(&[("keyspace", &entry.name)]),
             sequence: Arc::clone(&self.sequence),
             barrier: self.barrier_for(entry.options.journaled),
-            memory: Arc::clone(&self.memory),
+            memory: Arc::clone(memory),
         };
         let engine: Box<dyn Engine> = match entry.options.engine {
             EngineKind::Memory => Box::new(memory::Store::open(host, memory::Options::default())?),
@@ -195,7 +204,7 @@ impl Nursery {
             engine => return Err(Error::NotBuilt { engine }),
         };
         let journaled = entry.options.journaled;
-        Ok(Generation::new(entry.id, journaled, engine, dir, Arc::clone(&self.device)))
+        Ok(Generation::new(entry.id, journaled, engine, dir, Arc::clone(&self.device), share))
     }
 
     fn barrier_for(&self, journaled: bool) -> Arc<dyn Barrier> {
@@ -207,13 +216,21 @@ impl Nursery {
     }
 
     /// Opens one catalog entry as a slot.
-    pub(crate) fn open_slot(&self, entry: &catalog::Entry) -> Result<Arc<Slot>> {
-        let generation = self.open(entry)?;
+    pub(crate) fn open_slot(
+        &self,
+        entry: &catalog::Entry,
+        share: Option<Arc<MemoryShare>>,
+    ) -> Result<Arc<Slot>> {
+        let generation = self.open(entry, share)?;
         Ok(Arc::new(Slot::new(&entry.name, entry.options, generation)))
     }
 
-    fn open_all(&self, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Slot>>> {
-        let open = |entry: &catalog::Entry| Ok((entry.name.clone(), self.open_slot(entry)?));
+    /// Opens every keyspace; `needed` bytes are known to be taken by those in memory.
+    fn open_all(&self, catalog: &Catalog, needed: u64) -> Result<BTreeMap<String, Arc<Slot>>> {
+        let mut shares = self.shares.deal(&*self.device, catalog, needed)?;
+        let open = |entry: &catalog::Entry| {
+            Ok((entry.name.clone(), self.open_slot(entry, shares.remove(&entry.id))?))
+        };
         catalog.keyspaces.iter().map(open).collect()
     }
 }
@@ -259,9 +276,10 @@ fn recover(
     let newest = persisted.max().unwrap_or(SeqNo::ZERO).max(cataloged);
     let oldest = journaled.values().map(|generation| generation.engine.persisted()).min();
     let sequence = &nursery.sequence;
+    let limit = options.memory_bytes;
     let mut replay = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
         replay_record(&journaled, seqno, payload)?;
-        memory_limit::check_used(&*nursery.device, &nursery.memory)?;
+        memory_limit::check_used(&*nursery.device, limit, &nursery.shares)?;
         sequence.recover_to(seqno);
         Ok(())
     };

@@ -16,6 +16,10 @@ pub struct Options {
     /// [`Options::MEMORY_BYTES_MIN`]. An engine that must hold all its data in memory refuses
     /// writes beyond it. Whatever was taken under one setting opens again under it; data that are
     /// more than a quarter above a lower one are not opened ([`Error::MemoryTooSmall`]).
+    ///
+    /// Each keyspace of [`EngineKind::F2`] has a share of it, all of which its log and index may take:
+    /// at opening, three quarters of what keyspaces in memory leave, in equal parts; made later,
+    /// three quarters of what is left, or where there is such a keyspace already a quarter of it.
     pub memory_bytes: u64,
     /// What a write waits for when nothing else is said. Default [`Durability::Flushed`]: a
     /// killed process loses nothing, a power cut at most [`Options::sync_interval`].
@@ -81,7 +85,9 @@ impl Default for KeyspaceOptions {
 pub enum EngineKind {
     /// An ordered map in memory, journaled and snapshotted. For data that fits.
     Memory,
-    /// A hash store over a hybrid log: point work over data larger than memory. No scans.
+    /// A hash store over a hybrid log: reads, writes and read-modify-writes of single keys, over
+    /// data larger than memory. It keeps no order: no scans, no snapshots, no count of keys; pairs
+    /// are walked over in an order of its own.
     F2,
     /// The LSM-tree with dynamic ranges. Not built yet.
     Lsm,
@@ -108,6 +114,13 @@ impl EngineKind {
             Self::FlexDb => "flexdb",
             Self::Nova => "nova",
         }
+    }
+
+    /// Whether it keeps keys in order. Only then can a keyspace be scanned
+    /// ([`crate::Keyspace::scan`]) and is part of snapshots ([`crate::Db::snapshot`]); any can be
+    /// walked over ([`crate::Keyspace::walk`]).
+    pub const fn is_ordered(self) -> bool {
+        !matches!(self, Self::F2)
     }
 
     /// Whether this version can open a keyspace stored by it.

@@ -10,6 +10,7 @@ use device::Device;
 use engine::Engine;
 
 use crate::error::{Error, Result};
+use crate::memory_shares::MemoryShare;
 use crate::options::KeyspaceOptions;
 
 /// A keyspace that is open. It lives as long as a handle to it does.
@@ -19,6 +20,9 @@ pub(crate) struct Slot {
     pub(crate) options: KeyspaceOptions,
     /// What its keys are locked under; stays the same when it is cleared.
     pub(crate) lock_id: u32,
+    /// Whether single writes leave the order of a key's writes to the engine: it keeps one, and no
+    /// journal must agree with it.
+    pub(crate) orders_writes: bool,
     /// Swapped when the keyspace is cleared, under all key locks.
     current: ArcSwap<Generation>,
     /// Set when it is dropped, under all key locks; its handles are dead from then on.
@@ -31,6 +35,7 @@ impl Slot {
             name: name.to_owned(),
             options,
             lock_id: generation.id,
+            orders_writes: !options.journaled && generation.engine.capabilities().orders_writes,
             current: ArcSwap::from_pointee(generation),
             dropped: AtomicBool::new(false),
         }
@@ -77,6 +82,8 @@ pub(crate) struct Generation {
     pub(crate) id: u32,
     pub(crate) journaled: bool,
     pub(crate) engine: Box<dyn Engine>,
+    /// The engine's share of the memory, if it has one; after the engine, so that it is dropped later.
+    pub(crate) share: Option<Arc<MemoryShare>>,
     /// Its files, relative to the database's device.
     pub(crate) dir: String,
     device: Arc<dyn Device>,
@@ -93,9 +100,10 @@ impl Generation {
         engine: Box<dyn Engine>,
         dir: String,
         device: Arc<dyn Device>,
+        share: Option<Arc<MemoryShare>>,
     ) -> Self {
         let (newest, doomed) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { id, journaled, engine, dir, device, newest, doomed }
+        Self { id, journaled, engine, share, dir, device, newest, doomed }
     }
 
     /// Remembers that write `seqno` was applied.

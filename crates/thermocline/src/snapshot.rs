@@ -8,6 +8,7 @@ use engine::{Direction, KeyRange, Pin};
 use crate::database::{Db, Opened};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
+use crate::options::EngineKind;
 use crate::scan::Scan;
 use crate::slot::Generation;
 
@@ -22,7 +23,8 @@ pub struct Snapshot {
 }
 
 impl Db {
-    /// Takes a snapshot of every ordered keyspace. Waits for the writes that are being applied.
+    /// Takes a snapshot of every ordered keyspace; those that keep no order are not in it, and
+    /// reading them by it is refused. Waits for the writes that are being applied.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -39,12 +41,18 @@ impl Db {
         self.inner.check_open()?;
         // Under the lock that a clearing takes to switch, so that all are of one moment.
         let slots = self.inner.slots.read();
-        let generations =
-            slots.values().map(|slot| (slot.lock_id, slot.last_generation())).collect();
+        let ordered = slots.values().filter(|slot| slot.options.engine.is_ordered());
+        let generations = ordered.map(|slot| (slot.lock_id, slot.last_generation())).collect();
         let pin = self.inner.sequence.pin();
         drop(slots);
         Ok(Snapshot { inner: Arc::clone(&self.inner), pin, generations })
     }
+}
+
+/// The engines' own refusal.
+fn unordered(engine: EngineKind) -> Error {
+    let (engine, ordered) = (engine.name(), "memory, lsm, hashkv, flexdb");
+    engine::Error::Unordered { engine, ordered }.into()
 }
 
 impl Snapshot {
@@ -60,13 +68,18 @@ impl Snapshot {
         if !Arc::ptr_eq(&keyspace.inner, &self.inner) {
             return Err(missing());
         }
-        found.map(|(_, generation)| generation).ok_or_else(missing)
+        match found {
+            Some((_, generation)) => Ok(generation),
+            None if keyspace.is_ordered() => Err(missing()),
+            None => Err(unordered(keyspace.options().engine)),
+        }
     }
 
     /// The key's value at that moment.
     ///
     /// # Errors
-    /// [`Error::NoKeyspace`] if the keyspace was made later; [`engine::Error::Unordered`].
+    /// [`Error::NoKeyspace`] if the keyspace was made later; [`engine::Error::Unordered`] if it keeps
+    /// no order.
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         let view = self.generation(keyspace)?.engine.view(Arc::clone(&self.pin))?;

@@ -21,7 +21,7 @@ pub struct Stats {
     pub oldest_snapshot: Option<SeqNo>,
     /// The memory budget in bytes.
     pub memory_limit_bytes: u64,
-    /// What the engines count as used of it.
+    /// What engines count as used of it, and the whole share of each that has one (`f2`).
     pub memory_used_bytes: u64,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
@@ -54,7 +54,7 @@ impl Db {
         self.inner.stats()
     }
 
-    /// Bytes that the engines count as used of the memory budget, and the budget. Two loads.
+    /// Bytes of the memory budget that are used or in an engine's share, and the budget. Two loads.
     pub fn memory_bytes(&self) -> (u64, u64) {
         (self.inner.memory.used(), self.inner.memory.limit())
     }

@@ -1,0 +1,116 @@
+//! What each keyspace of engine `f2` may take of the database's memory.
+//!
+//! Such an engine is told once, when it is opened, how much it has, and takes all of it as its log
+//! grows. So each has a share that is counted as used from the beginning, and all of them together
+//! stay within the database's budget:
+//!
+//! 1. When the database is opened, what keyspaces in memory are known to need is left to them: their
+//!    snapshots, and the journal, where one of them is journaled. Of the rest, three quarters are
+//!    dealt out in equal parts, each beside the least that the keyspace is opened with.
+//! 2. A keyspace that is made later gets, as the first one, three quarters of what is left;
+//!    otherwise a quarter of it, so that others can still be made; and never less than a new engine
+//!    wants. The next opening deals anew.
+//! 3. One that is cleared keeps its share. That of a dropped one is free once its engine is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use device::Device;
+use engine::MemoryBudget;
+
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::memory_limit;
+use crate::options::EngineKind;
+
+/// The database's budget, and what is dealt out of it.
+#[derive(Debug)]
+pub(crate) struct MemoryShares {
+    whole: Arc<MemoryBudget>,
+    dealt: AtomicU64,
+}
+
+/// One engine's share, counted as used until it is dropped.
+#[derive(Debug)]
+pub(crate) struct MemoryShare {
+    shares: Arc<MemoryShares>,
+    /// What the engine is opened with.
+    pub(crate) budget: Arc<MemoryBudget>,
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        let bytes = self.budget.limit();
+        self.shares.whole.release(bytes);
+        self.shares.dealt.fetch_sub(bytes, Relaxed);
+    }
+}
+
+impl MemoryShares {
+    pub(crate) fn new(whole: Arc<MemoryBudget>) -> Arc<Self> {
+        Arc::new(Self { whole, dealt: AtomicU64::new(0) })
+    }
+
+    /// What engines use that have no share: the data of keyspaces in memory.
+    pub(crate) fn used_by_others(&self) -> u64 {
+        self.whole.used().saturating_sub(self.dealt.load(Relaxed))
+    }
+
+    /// Step 1: the shares by keyspace id. `needed` bytes are known to be taken by others. Costs one
+    /// small read a keyspace.
+    ///
+    /// # Errors
+    /// [`Error::MemoryTooSmall`] if not even the least of each fits.
+    pub(crate) fn deal(
+        self: &Arc<Self>,
+        device: &dyn Device,
+        catalog: &Catalog,
+        needed: u64,
+    ) -> Result<BTreeMap<u32, Arc<MemoryShare>>> {
+        let mut least = BTreeMap::new();
+        for entry in catalog.keyspaces.iter().filter(|entry| has_share(entry.options.engine)) {
+            let device = device.subdevice(&entry.dir())?;
+            least.insert(entry.id, f2::memory_bytes_min(&*device)?);
+        }
+        let limit = self.whole.limit();
+        let all_least: u64 = least.values().sum();
+        memory_limit::check_known(device, limit, needed.saturating_add(all_least))?;
+        let journal = memory_limit::replayed_into_memory(device, catalog)?;
+        let left = limit.saturating_sub(needed.saturating_add(journal));
+        let beside = (left / 4 * 3).saturating_sub(all_least) / (least.len() as u64).max(1);
+        Ok(least.into_iter().map(|(id, least)| (id, self.take(least + beside))).collect())
+    }
+
+    /// Step 2: the share of a keyspace that is being made, if its engine has one.
+    ///
+    /// # Errors
+    /// [`Error::NoMemoryLeft`].
+    pub(crate) fn share_of_new(
+        self: &Arc<Self>,
+        engine: EngineKind,
+    ) -> Result<Option<Arc<MemoryShare>>> {
+        if !has_share(engine) {
+            return Ok(None);
+        }
+        let left = self.whole.limit().saturating_sub(self.whole.used());
+        let needed = f2::Options::MEMORY_BYTES_MIN;
+        if left < needed {
+            return Err(Error::NoMemoryLeft { engine, left, needed });
+        }
+        let is_first = self.dealt.load(Relaxed) == 0;
+        let wanted = if is_first { left / 4 * 3 } else { left / 4 };
+        Ok(Some(self.take(wanted.max(needed))))
+    }
+
+    fn take(self: &Arc<Self>, bytes: u64) -> Arc<MemoryShare> {
+        self.whole.charge_anyway(bytes);
+        self.dealt.fetch_add(bytes, Relaxed);
+        let budget = Arc::new(MemoryBudget::new(bytes));
+        Arc::new(MemoryShare { shares: Arc::clone(self), budget })
+    }
+}
+
+fn has_share(engine: EngineKind) -> bool {
+    engine == EngineKind::F2
+}
