@@ -54,7 +54,7 @@ impl Bound {
     /// # Errors
     /// The operating system refused a thread or a poll.
     pub fn serve(self, db: &Db, environment: Environment) -> Result<Server, Error> {
-        let store = Arc::new(Database::new(db, self.options.durability));
+        let store = Arc::new(Database::new(db, self.options.durability, self.options.engine));
         self.serve_on(store, environment, db.telemetry().clone())
     }
 

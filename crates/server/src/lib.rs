@@ -49,7 +49,7 @@ mod tests;
 
 pub use bound::Bound;
 pub use glob::glob_matches;
-pub use options::{Durability, Options, Secret};
+pub use options::{Durability, EngineKind, Options, Secret};
 pub use protocol::parser::{count_commands, parse_in_pieces};
 pub use server::{Error, Server, Stopper};
 pub use store::database::is_database_name;

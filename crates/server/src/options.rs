@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-pub use thermocline::Durability;
+pub use thermocline::{Durability, EngineKind};
 
 /// How a server serves. Plain values; [`crate::Server::start`] checks them.
 #[derive(Clone, Debug)]
@@ -19,6 +19,9 @@ pub struct Options {
     pub password: Option<Secret>,
     /// How durable a write is before its reply goes out. Default `Flushed`: in the kernel.
     pub durability: Durability,
+    /// What stores the numbered databases that are made. Default [`EngineKind::Memory`]; those that
+    /// exist keep their own.
+    pub engine: EngineKind,
     /// Threads that serve clients. Default: one per core, at most 4.
     pub threads: usize,
     /// Clients at once. Default 10,000. The limit on open files is raised for them; where it cannot
@@ -50,6 +53,7 @@ impl Default for Options {
             metrics: None,
             password: None,
             durability: Durability::Flushed,
+            engine: EngineKind::Memory,
             threads: cores.min(4),
             clients_max: 10_000,
             idle_timeout_s: 0,

@@ -1,7 +1,7 @@
 //! SCAN cursors: numbers that stand for the key at which a scan goes on.
 //!
-//! The store is ordered, so a scan that goes on at a key misses nothing that was there all the
-//! time. A cursor is a hash of database and key, kept in a bounded table: the same position has
+//! The store's order, whichever it is, stays, so a scan that goes on at a key misses nothing that was
+//! there all the time. A cursor is a hash of database and key, kept in a bounded table: the same position has
 //! the same number whoever asks, so scans that are given up do not pile up entries. When the table
 //! is full the entry that was longest unused goes; a scan that comes back to it is told so.
 

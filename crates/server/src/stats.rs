@@ -141,6 +141,8 @@ pub(crate) struct Stats {
     /// Keys with an expiry, per database, and the milliseconds that they have left on average, as
     /// the sweeper's last pass found them.
     pub(crate) expiring_keys: [AtomicU64; DB_COUNT as usize],
+    /// Keys of each database that the sweeper's last pass saw, for stores that do not count them.
+    pub(crate) seen_keys: [AtomicU64; DB_COUNT as usize],
     pub(crate) expiring_in_ms: [AtomicU64; DB_COUNT as usize],
 }
 
@@ -172,6 +174,7 @@ impl Stats {
             client_memory: registry
                 .gauge("server_client_memory_bytes", "Memory of clients' buffers, in bytes."),
             expiring_keys: Default::default(),
+            seen_keys: Default::default(),
             expiring_in_ms: Default::default(),
             registry,
         }

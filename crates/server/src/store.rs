@@ -41,7 +41,7 @@ pub(crate) struct Step {
     pub(crate) value: Option<Vec<u8>>,
 }
 
-/// What a scan is told about each pair: the key and its stored value.
+/// What a walk is told about each pair: the key and its stored value.
 pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// A store of numbered databases. Values are *stored* values ([`value`]).
@@ -64,11 +64,39 @@ pub(crate) trait Store {
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<SeqNo, StoreError>;
 
-    /// Visits pairs in key order, from the first key at or above `from`, until `visit` breaks.
-    fn scan(&self, db: DbIndex, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
+    /// Visits pairs by ascending position, and by key where positions are equal, until `visit`
+    /// breaks: from the beginning, or from where `from` lies, itself included if it is there. A pair
+    /// that is there all the while is met once, also by a walk that is begun again.
+    fn walk(
+        &self,
+        db: DbIndex,
+        from: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError>;
 
-    /// Keys present, expired ones that nobody has swept yet included.
-    fn key_count(&self, db: DbIndex) -> Result<u64, StoreError>;
+    /// Whether all positions are equal, so that a walk goes by key.
+    fn is_ordered(&self, db: DbIndex) -> bool;
+
+    /// Where a key lies, whether it is there or not. It stays until the database is cleared, once
+    /// there is one ([`Durable::make`]).
+    fn position(&self, db: DbIndex, key: &[u8]) -> Result<u64, StoreError>;
+
+    /// Keys present, expired ones that nobody has swept yet included; `None` where the store does
+    /// not count them.
+    fn counted_keys(&self, db: DbIndex) -> Result<Option<u64>, StoreError>;
+
+    /// The same, by a walk over all of them where the store does not count.
+    fn key_count(&self, db: DbIndex) -> Result<u64, StoreError> {
+        if let Some(count) = self.counted_keys(db)? {
+            return Ok(count);
+        }
+        let mut count = 0;
+        self.walk(db, None, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
 
     /// Removes every key of `db`.
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError>;
@@ -78,6 +106,9 @@ pub(crate) trait Store {
 pub(crate) trait Durable: Store + Send + Sync {
     /// Applies all steps as one write, whole or not at all across a crash.
     fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError>;
+
+    /// Makes database `db` if there is none, so that its keys have positions.
+    fn make(&self, db: DbIndex) -> Result<(), StoreError>;
 
     /// Bytes of keys and values that one [`Durable::write`] may bring now.
     fn write_room(&self) -> u64;

@@ -2,14 +2,14 @@
 //! have one.
 //!
 //! 1. Ten times a second it takes a turn: it looks at the keys of each database whose pass is due,
-//!    in order, slice by slice, and removes the expired ones, one atomic update each.
+//!    in the store's order, slice by slice, and removes the expired ones, one atomic update each.
 //! 2. A turn goes on until every pass is over or its time is: a quarter of a core while more than a
 //!    quarter of a slice had expired, a tenth while the server has little else to do, otherwise a
 //!    fiftieth.
 //! 3. When a pass has come to the last key, its counts are shown (INFO keyspace). The next one is
 //!    due when the first key ends that it has seen or that was written since, and in any case,
 //!    since counts grow old, after ten times as many ticks as it took; where there was no key with
-//!    an expiry, after a minute.
+//!    an expiry, after a minute at least.
 //!
 //! # Concurrency
 //! It enters the gate by its own slot, and leaves it between slices.
@@ -51,11 +51,13 @@ pub(crate) struct Sweeper {
 /// A pass over a database, and when the next one is due.
 #[derive(Clone, Debug, Default)]
 struct Place {
-    /// Where the pass goes on; empty between passes.
-    from: Vec<u8>,
+    /// Where the pass goes on; nowhere between passes.
+    from: Option<Vec<u8>>,
     /// The tick in which it began.
     begun: u64,
     found: Found,
+    /// Keys that it has seen and that had not expired.
+    seen: u64,
     /// The tick from which on the next pass is due whatever the last one found.
     rest_until: u64,
 }
@@ -87,6 +89,10 @@ struct Slice {
 }
 
 impl Slice {
+    fn live(&self) -> usize {
+        self.seen - self.expired.len()
+    }
+
     /// Whether it pays to look further at once.
     fn is_dense(&self) -> bool {
         self.expired.len() * 4 > self.seen
@@ -139,7 +145,7 @@ impl Sweeper {
     fn is_due(&self, db: DbIndex, now_ms: u64) -> bool {
         let place = &self.places[usize::from(db)];
         let written_ms = self.shared.soonest_written_ms[usize::from(db)].load(Relaxed);
-        !place.from.is_empty()
+        place.from.is_some()
             || self.tick >= place.rest_until
             || now_ms >= place.found.soonest_ms.min(written_ms)
     }
@@ -149,15 +155,15 @@ impl Sweeper {
         let shared = Arc::clone(&self.shared);
         let pass = shared.gate.enter(shared.options.threads);
         let place = &mut self.places[usize::from(db)];
-        if place.from.is_empty() {
+        if place.from.is_none() {
             // What is written from now on may lie where the pass has been already.
             shared.soonest_written_ms[usize::from(db)].store(u64::MAX, Relaxed);
-            (place.begun, place.found) = (self.tick, Found::default());
+            (place.begun, place.found, place.seen) = (self.tick, Found::default(), 0);
         }
         let Ok(slice) = self.look(db) else {
             // A store that cannot be read is reported to those who use it.
             let place = &mut self.places[usize::from(db)];
-            place.from.clear();
+            place.from = None;
             place.rest_until = self.tick + REST_FACTOR;
             return (false, false);
         };
@@ -175,8 +181,8 @@ impl Sweeper {
     fn look(&self, db: DbIndex) -> Result<Slice, StoreError> {
         let now_ms = self.shared.environment.wall_ms();
         let mut slice = Slice::default();
-        let from = &self.places[usize::from(db)].from;
-        self.shared.store.scan(db, from, &mut |key, value| {
+        let from = self.places[usize::from(db)].from.as_deref();
+        self.shared.store.walk(db, from, &mut |key, value| {
             if slice.seen == SLICE_KEYS || slice.bytes > SLICE_BYTES {
                 slice.next = Some(key.to_vec());
                 return Break(());
@@ -212,19 +218,21 @@ impl Sweeper {
     fn advance(&mut self, db: DbIndex, slice: Slice) -> bool {
         let place = &mut self.places[usize::from(db)];
         place.found.merge(slice.found);
-        if let Some(next) = slice.next {
-            place.from = next;
+        place.seen += slice.live() as u64;
+        place.from = slice.next;
+        if place.from.is_some() {
             return true;
         }
-        place.from.clear();
         let Found { keys, left_ms, .. } = place.found;
         let stats = &self.shared.stats;
+        stats.seen_keys[usize::from(db)].store(place.seen, Relaxed);
         stats.expiring_keys[usize::from(db)].store(keys, Relaxed);
         stats.expiring_in_ms[usize::from(db)].store(left_ms / keys.max(1), Relaxed);
         let has_none =
             keys == 0 && self.shared.soonest_written_ms[usize::from(db)].load(Relaxed) == u64::MAX;
         let ticks = self.tick - place.begun + 1;
-        place.rest_until = self.tick + if has_none { REST_TICKS } else { ticks * REST_FACTOR };
+        let rest = ticks * REST_FACTOR;
+        place.rest_until = self.tick + if has_none { rest.max(REST_TICKS) } else { rest };
         false
     }
 }

@@ -11,6 +11,7 @@ mod memory;
 mod model;
 mod poisoned;
 mod transactions;
+mod unordered;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

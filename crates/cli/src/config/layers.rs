@@ -190,6 +190,7 @@ impl Effective {
             metrics,
             password: password.map(|path| read_password(&path)).transpose()?,
             durability: values::durability(self.text("durability"))?,
+            engine: values::engine(self.text("engine"))?,
             threads: values::count_or_auto(self.text("threads"))?.unwrap_or(threads),
             clients_max: values::count(self.text("clients-max"))?,
             idle_timeout_s: values::seconds_or_off(self.text("idle-timeout"))?.unwrap_or(0),

@@ -54,15 +54,15 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
     let wanted = Wanted::parse(call)?;
     let (db, now_ms) = (call.session.db, call.now_ms);
     let from = match cursor {
-        0 => Vec::new(),
-        _ => call.shared.cursors.position(db, cursor).ok_or(Failure::Text(
+        0 => None,
+        _ => Some(call.shared.cursors.position(db, cursor).ok_or(Failure::Text(
             "ERR invalid cursor: this scan is not known any more, begin again with 0",
-        ))?,
+        ))?),
     };
     let (mark, mut count) = (call.reply.mark(), 0);
     let (mut next, mut seen, mut expired) = (None, 0, 0);
     let reply = &mut call.reply;
-    call.store.scan(db, &from, &mut |key, value| {
+    call.store.walk(db, from.as_deref(), &mut |key, value| {
         let is_long = reply.mark() - mark > BYTES_PER_CALL;
         if seen >= wanted.count || expired >= EXPIRED_PER_CALL || is_long {
             next = Some(key.to_vec());
@@ -90,12 +90,13 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
 
 pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
     let pattern = call.args.at(1);
-    let prefix = glob::literal_prefix(pattern);
     let (db, now_ms) = (call.session.db, call.now_ms);
+    // Keys with one beginning lie together where there is an order.
+    let prefix = call.store.is_ordered(db).then(|| glob::literal_prefix(pattern));
     let (mark, mut count, mut room) = (call.reply.mark(), 0, Ok(()));
     let reply = &mut call.reply;
-    call.store.scan(db, prefix, &mut |key, value| {
-        if !key.starts_with(prefix) {
+    call.store.walk(db, prefix, &mut |key, value| {
+        if prefix.is_some_and(|prefix| !key.starts_with(prefix)) {
             return Break(());
         }
         if is_live(value, now_ms) && glob::matches(pattern, key, false) {
@@ -116,18 +117,22 @@ fn is_live(value: &[u8], now_ms: u64) -> bool {
 }
 
 pub(crate) fn randomkey(call: &mut Call<'_>) -> Outcome {
-    let target = random_position(call)?;
-    let mut found = first_live(call, &target)?;
+    let target = match call.store.is_ordered(call.session.db) {
+        true => random_key_prefix(call)?,
+        // Without an order, a key of random bytes lies anywhere.
+        false => (0..16).filter_map(|_| u8::try_from(call.session.pick(256)).ok()).collect(),
+    };
+    let mut found = first_live(call, Some(&target))?;
     if found.is_none() {
-        found = first_live(call, &[])?;
+        found = first_live(call, None)?;
     }
     super::strings::answer_copy(found, &mut call.reply);
     Ok(())
 }
 
-fn first_live(call: &Call<'_>, from: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+fn first_live(call: &Call<'_>, from: Option<&[u8]>) -> Result<Option<Vec<u8>>, StoreError> {
     let mut found = None;
-    call.store.scan(call.session.db, from, &mut |key, value| {
+    call.store.walk(call.session.db, from, &mut |key, value| {
         if is_live(value, call.now_ms) {
             found = Some(key.to_vec());
             return Break(());
@@ -137,9 +142,9 @@ fn first_live(call: &Call<'_>, from: &[u8]) -> Result<Option<Vec<u8>>, StoreErro
     Ok(found)
 }
 
-/// A random place among the keys: a walk down the alphabet that the keys really use, one byte at a
+/// A random place among the keys of an ordered store: a walk down the alphabet that the keys really use, one byte at a
 /// time, so that common prefixes do not make it always the first or the last.
-fn random_position(call: &mut Call<'_>) -> Result<Vec<u8>, StoreError> {
+fn random_key_prefix(call: &mut Call<'_>) -> Result<Vec<u8>, StoreError> {
     const DEPTH_MAX: usize = 32;
     const CHILDREN_MAX: usize = 256;
     let mut prefix = Vec::new();
@@ -157,7 +162,7 @@ fn children(call: &Call<'_>, prefix: &[u8], max: usize) -> Result<Vec<u8>, Store
     let mut from = prefix.to_vec();
     while bytes.len() < max {
         let mut next = None;
-        call.store.scan(call.session.db, &from, &mut |key, _| -> ControlFlow<()> {
+        call.store.walk(call.session.db, Some(&from), &mut |key, _| -> ControlFlow<()> {
             if key == prefix {
                 // The prefix itself is a key; its children lie behind it.
                 return Continue(());

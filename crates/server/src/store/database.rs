@@ -2,12 +2,11 @@
 //!
 //! Database `n` is the keyspace `redis-n`. It is made when something is first written to it.
 
-use std::ops::{Bound, ControlFlow};
 use std::sync::OnceLock;
 
 use codec::SeqNo;
 use parking_lot::Mutex;
-use thermocline::{Batch, Db, Durability, Error, KeyRange, Keyspace, KeyspaceOptions};
+use thermocline::{Batch, Db, Durability, EngineKind, Error, Keyspace, KeyspaceOptions};
 
 use super::figures::Figures;
 use super::{Change, DB_COUNT, DbIndex, Durable, Step, Store, StoreError, Visit};
@@ -21,6 +20,8 @@ pub(crate) struct Database {
     /// Its writes wait for nothing; [`Durable::wait`] does, once per turn.
     db: Db,
     durability: Durability,
+    /// What stores the databases that are made.
+    engine: EngineKind,
     keyspaces: [OnceLock<Keyspace>; DB_COUNT as usize],
     /// Held while a keyspace is made.
     making: Mutex<()>,
@@ -42,11 +43,13 @@ impl From<Error> for StoreError {
 }
 
 impl Database {
-    /// The numbered databases of `db`, those that exist already opened.
-    pub(crate) fn new(db: &Db, durability: Durability) -> Self {
+    /// The numbered databases of `db`, those that exist already opened, whatever stores them; others
+    /// are made with `engine`.
+    pub(crate) fn new(db: &Db, durability: Durability, engine: EngineKind) -> Self {
         let store = Self {
             db: db.durability(Durability::Buffered),
             durability,
+            engine,
             keyspaces: Default::default(),
             making: Mutex::default(),
             figures: Figures::new(db.telemetry()),
@@ -72,17 +75,18 @@ impl Database {
     fn keyspace(&self, index: DbIndex) -> Result<&Keyspace, StoreError> {
         match self.existing(index) {
             Some(keyspace) => Ok(keyspace),
-            None => self.make(index),
+            None => self.make_keyspace(index),
         }
     }
 
     #[cold]
-    fn make(&self, index: DbIndex) -> Result<&Keyspace, StoreError> {
+    fn make_keyspace(&self, index: DbIndex) -> Result<&Keyspace, StoreError> {
         let _making = self.making.lock();
         let cell = self.keyspaces.get(usize::from(index));
         let cell = cell.ok_or_else(|| StoreError::Refused("no such database".to_owned()))?;
         if cell.get().is_none() {
-            let keyspace = self.db.keyspace(&name(index), KeyspaceOptions::default())?;
+            let options = KeyspaceOptions { engine: self.engine, journaled: true };
+            let keyspace = self.db.keyspace(&name(index), options)?;
             // The cell is empty: it is filled under `making` alone.
             let _ = cell.set(keyspace);
         }
@@ -134,29 +138,34 @@ impl Store for Database {
         Ok(written.unwrap_or(SeqNo::ZERO))
     }
 
-    fn scan(&self, db: DbIndex, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        let Some(keyspace) = self.existing(db) else { return Ok(()) };
-        let range = KeyRange { start: Bound::Included(from.to_vec()), end: Bound::Unbounded };
-        let mut pairs = keyspace.scan(range)?;
-        while let Some((key, value)) = pairs.next_ref()? {
-            if let ControlFlow::Break(()) = visit(key, value) {
-                break;
-            }
+    fn walk(
+        &self,
+        db: DbIndex,
+        from: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
+        match self.existing(db) {
+            Some(keyspace) => Ok(keyspace.walk_with(from, visit)?),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    fn key_count(&self, db: DbIndex) -> Result<u64, StoreError> {
-        let Some(keyspace) = self.existing(db) else { return Ok(0) };
-        if let Some(count) = keyspace.live_keys()? {
-            return Ok(count);
+    fn is_ordered(&self, db: DbIndex) -> bool {
+        self.existing(db).map_or(self.engine.is_ordered(), Keyspace::is_ordered)
+    }
+
+    fn position(&self, db: DbIndex, key: &[u8]) -> Result<u64, StoreError> {
+        match self.existing(db) {
+            Some(keyspace) => Ok(keyspace.position(key)?),
+            None => Ok(0),
         }
-        let mut count = 0;
-        self.scan(db, &[], &mut |_, _| {
-            count += 1;
-            ControlFlow::Continue(())
-        })?;
-        Ok(count)
+    }
+
+    fn counted_keys(&self, db: DbIndex) -> Result<Option<u64>, StoreError> {
+        match self.existing(db) {
+            Some(keyspace) => Ok(keyspace.live_keys()?),
+            None => Ok(Some(0)),
+        }
     }
 
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {
@@ -178,6 +187,10 @@ impl Durable for Database {
             };
         }
         self.db.write(&batch).map_err(|error| self.failed(error))
+    }
+
+    fn make(&self, db: DbIndex) -> Result<(), StoreError> {
+        self.keyspace(db).map(drop)
     }
 
     fn write_room(&self) -> u64 {

@@ -2,7 +2,8 @@
 //!
 //! 1. Commands run against the overlay, which answers from its own changes first, and from the
 //!    store below for everything else.
-//! 2. [`Transaction::commit`] writes all changes as one atomic batch.
+//! 2. A walk merges the two by the store's own order: by position, then by key.
+//! 3. [`Transaction::commit`] writes all changes as one atomic batch.
 //!
 //! # Invariants
 //! I1. The changes take no more than [`Durable::write_room`] allowed when the transaction began; a
@@ -20,8 +21,9 @@ use codec::SeqNo;
 
 use super::{Change, DbIndex, Durable, Step, Store, StoreError, Visit};
 
-/// New stored values by database and key; `None` is a deletion.
-type Changes = BTreeMap<(DbIndex, Vec<u8>), Option<Vec<u8>>>;
+/// New stored values by database, position and key, which is the order of the store's own walks;
+/// `None` is a deletion.
+type Changes = BTreeMap<(DbIndex, u64, Vec<u8>), Option<Vec<u8>>>;
 
 /// Changes that are not written yet, over a store.
 pub(crate) struct Transaction<'a> {
@@ -57,7 +59,7 @@ impl<'a> Transaction<'a> {
             return Ok(None);
         }
         // Each is freed once the batch has taken it.
-        let mut steps = changes.into_iter().map(|((db, key), value)| Step { db, key, value });
+        let mut steps = changes.into_iter().map(|((db, _, key), value)| Step { db, key, value });
         self.below.write(&mut steps).map(Some)
     }
 
@@ -69,16 +71,33 @@ impl<'a> Transaction<'a> {
                 "command not allowed: the transaction changes more than {room} bytes"
             )));
         }
-        let old = self.changes.borrow_mut().insert((db, key.to_vec()), value);
+        // What is not there yet would give its keys other positions once it is.
+        self.below.make(db)?;
+        let place = self.place(db, key)?;
+        let old = self.changes.borrow_mut().insert(place, value);
         self.bytes.set(bytes - old.map_or(0, |old| change_bytes(key, old.as_deref())));
         Ok(SeqNo::ZERO)
+    }
+
+    fn place(&self, db: DbIndex, key: &[u8]) -> Result<(DbIndex, u64, Vec<u8>), StoreError> {
+        Ok((db, self.below.position(db, key)?, key.to_vec()))
+    }
+
+    /// How many keys there are if the store has `count`.
+    fn changed(&self, db: DbIndex, mut count: u64) -> Result<u64, StoreError> {
+        let mut below = Vec::new();
+        for ((_, _, key), value) in self.changes.borrow().range((lower_end(db), upper_end(db))) {
+            count += u64::from(value.is_some());
+            count -= u64::from(self.below.get(db, key, &mut below)?);
+        }
+        Ok(count)
     }
 }
 
 impl Store for Transaction<'_> {
     fn get(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError> {
         let changes = self.changes.borrow();
-        let Some(value) = changes.get(&(db, key.to_vec())) else {
+        let Some(value) = changes.get(&self.place(db, key)?) else {
             return self.below.get(db, key, into);
         };
         into.clear();
@@ -105,30 +124,51 @@ impl Store for Transaction<'_> {
         }
     }
 
-    fn scan(&self, db: DbIndex, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+    fn walk(
+        &self,
+        db: DbIndex,
+        from: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
         let changes = self.changes.borrow();
-        let range = (Bound::Included((db, from.to_vec())), upper_end(db));
-        let mut ours = changes.range(range).peekable();
-        let mut stopped = false;
-        self.below.scan(db, from, &mut |key, value| {
-            while let Some(((_, our_key), our_value)) =
-                ours.next_if(|((_, our_key), _)| our_key.as_slice() <= key)
-            {
-                if let Some(our_value) = our_value
-                    && visit(our_key, our_value).is_break()
+        let begin = match from {
+            Some(key) => Bound::Included(self.place(db, key)?),
+            None => lower_end(db),
+        };
+        let mut ours = changes.range((begin, upper_end(db))).peekable();
+        let (mut stopped, mut failed) = (false, None);
+        self.below.walk(db, from, &mut |key, value| {
+            if ours.peek().is_some() {
+                let position = match self.below.position(db, key) {
+                    Ok(position) => position,
+                    Err(error) => {
+                        failed = Some(error);
+                        return Break(());
+                    }
+                };
+                let is_due = |at: u64, ours: &[u8]| (at, ours) <= (position, key);
+                while let Some(((_, _, our_key), our_value)) =
+                    ours.next_if(|((_, at, ours), _)| is_due(*at, ours))
                 {
-                    stopped = true;
-                    return Break(());
-                }
-                if our_key == key {
-                    return Continue(());
+                    if let Some(our_value) = our_value
+                        && visit(our_key, our_value).is_break()
+                    {
+                        stopped = true;
+                        return Break(());
+                    }
+                    if our_key == key {
+                        return Continue(());
+                    }
                 }
             }
             let flow = visit(key, value);
             stopped = flow.is_break();
             flow
         })?;
-        for ((_, key), value) in ours {
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        for ((_, _, key), value) in ours {
             if stopped {
                 break;
             }
@@ -139,41 +179,51 @@ impl Store for Transaction<'_> {
         Ok(())
     }
 
-    fn key_count(&self, db: DbIndex) -> Result<u64, StoreError> {
-        let mut count = self.below.key_count(db)?;
-        let mut below = Vec::new();
-        for ((_, key), value) in self.changes.borrow().range((lower_end(db), upper_end(db))) {
-            count += u64::from(value.is_some());
-            count -= u64::from(self.below.get(db, key, &mut below)?);
-        }
-        Ok(count)
+    fn is_ordered(&self, db: DbIndex) -> bool {
+        self.below.is_ordered(db)
+    }
+
+    fn position(&self, db: DbIndex, key: &[u8]) -> Result<u64, StoreError> {
+        self.below.position(db, key)
+    }
+
+    fn counted_keys(&self, db: DbIndex) -> Result<Option<u64>, StoreError> {
+        let below = self.below.counted_keys(db)?;
+        below.map(|count| self.changed(db, count)).transpose()
     }
 
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {
         // A slice at a time, so that the keys wait in little memory.
         const SLICE_KEYS: usize = 1000;
-        let (mut from, mut keys) = (Vec::new(), Vec::new());
+        let (mut from, mut keys) = (None, Vec::new());
         loop {
-            self.scan(db, &from, &mut |key, _| {
+            let mut next = None;
+            self.walk(db, from.as_deref(), &mut |key, _| {
+                if keys.len() == SLICE_KEYS {
+                    next = Some(key.to_vec());
+                    return Break(());
+                }
                 keys.push(key.to_vec());
-                if keys.len() < SLICE_KEYS { Continue(()) } else { Break(()) }
+                Continue(())
             })?;
-            let Some(last) = keys.last() else { return Ok(SeqNo::ZERO) };
-            from = [last.as_slice(), &[0]].concat();
             for key in keys.drain(..) {
                 self.change(db, &key, None)?;
             }
+            if next.is_none() {
+                return Ok(SeqNo::ZERO);
+            }
+            from = next;
         }
     }
 }
 
-fn lower_end(db: DbIndex) -> Bound<(DbIndex, Vec<u8>)> {
-    Bound::Included((db, Vec::new()))
+fn lower_end(db: DbIndex) -> Bound<(DbIndex, u64, Vec<u8>)> {
+    Bound::Included((db, 0, Vec::new()))
 }
 
 /// The end of the changes of one database.
-fn upper_end(db: DbIndex) -> Bound<(DbIndex, Vec<u8>)> {
-    Bound::Excluded((db + 1, Vec::new()))
+fn upper_end(db: DbIndex) -> Bound<(DbIndex, u64, Vec<u8>)> {
+    Bound::Excluded((db + 1, 0, Vec::new()))
 }
 
 #[cfg(test)]

@@ -21,11 +21,21 @@ pub(crate) struct MapStore {
     /// From now on no write becomes durable, and once that was noticed none is taken.
     pub(super) broken: AtomicBool,
     read_only: AtomicBool,
+    is_hashed: AtomicBool,
     /// What one write may bring, in bytes; 0 is without limit.
     pub(super) write_room: AtomicU64,
 }
 
 impl MapStore {
+    /// A map that walks by the hashes of its keys, of which some are equal, and does not count.
+    pub(crate) fn hashed() -> Self {
+        Self { is_hashed: AtomicBool::new(true), ..Self::default() }
+    }
+
+    fn place(&self, key: &[u8]) -> u64 {
+        if self.is_hashed.load(SeqCst) { codec::hash64(7, key) % 16 } else { 0 }
+    }
+
     fn next(&self) -> Result<SeqNo, StoreError> {
         if self.read_only.load(SeqCst) {
             return Err(StoreError::ReadOnly("the store is read-only: no space".to_owned()));
@@ -73,19 +83,48 @@ impl Store for MapStore {
         }
     }
 
-    fn scan(&self, db: DbIndex, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+    fn walk(
+        &self,
+        db: DbIndex,
+        from: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
         let map = self.map.lock();
-        for ((_, key), value) in map.range((db, from.to_vec())..(db + 1, Vec::new())) {
-            if let ControlFlow::Break(()) = visit(key, value) {
+        if self.is_ordered(db) {
+            let begin = (db, from.unwrap_or_default().to_vec());
+            for ((_, key), value) in map.range(begin..(db + 1, Vec::new())) {
+                if visit(key, value) == ControlFlow::Break(()) {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let pairs = map.range((db, Vec::new())..(db + 1, Vec::new()));
+        let mut pairs: Vec<_> =
+            pairs.map(|((_, key), value)| (self.place(key), key, value)).collect();
+        pairs.sort_unstable();
+        let begin = from.map(|key| (self.place(key), key));
+        for (at, key, value) in pairs {
+            let is_before = begin.is_some_and(|begin| (at, key.as_slice()) < begin);
+            if !is_before && visit(key, value) == ControlFlow::Break(()) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn key_count(&self, db: DbIndex) -> Result<u64, StoreError> {
+    fn is_ordered(&self, _db: DbIndex) -> bool {
+        !self.is_hashed.load(SeqCst)
+    }
+
+    fn position(&self, _db: DbIndex, key: &[u8]) -> Result<u64, StoreError> {
+        Ok(self.place(key))
+    }
+
+    fn counted_keys(&self, db: DbIndex) -> Result<Option<u64>, StoreError> {
         let map = self.map.lock();
-        Ok(map.range((db, Vec::new())..(db + 1, Vec::new())).count() as u64)
+        let count = map.range((db, Vec::new())..(db + 1, Vec::new())).count() as u64;
+        Ok(self.is_ordered(db).then_some(count))
     }
 
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {
@@ -108,6 +147,10 @@ impl Durable for MapStore {
             };
         }
         Ok(seqno)
+    }
+
+    fn make(&self, _db: DbIndex) -> Result<(), StoreError> {
+        Ok(())
     }
 
     fn write_room(&self) -> u64 {
