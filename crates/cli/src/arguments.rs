@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Put(With<Put>),
     /// Delete keys
     Del(With<Del>),
-    /// Print pairs in key order
+    /// Print pairs in key order; those of engine f2 in its own
     Scan(With<Scan>),
     /// Print figures of a database and its keyspaces
     Stats(With<Stats>),

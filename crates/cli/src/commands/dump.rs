@@ -1,12 +1,16 @@
 //! `thermocline dump`: all pairs, as they were at one moment, to one portable stream.
+//!
+//! A keyspace that keeps no order is in no snapshot; it is walked over. It is of the same moment, since
+//! a database that a dump has open is written by nobody.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::ops::ControlFlow::Continue;
 use std::path::Path;
 
 use serde_json::json;
 use thermocline::{Db, KeyRange, Keyspace, Snapshot};
 
-use super::{Context, existing};
+use super::{Context, existing, walk};
 use crate::arguments::Dump;
 use crate::dump::Writer;
 use crate::failure::{Failure, Outcome};
@@ -115,12 +119,19 @@ fn write_keyspace(
     let failed = |error: io::Error| Failure::io("writing the dump", &error);
     let options = keyspace.options();
     writer.keyspace(keyspace.name(), options.engine.name(), options.journaled).map_err(failed)?;
-    let mut scan = snapshot.scan(keyspace, KeyRange::all())?;
-    while let Some((key, value)) = scan.next_ref()? {
+    let mut write = |key: &[u8], value: &[u8]| {
         writer.pair(key, value).map_err(failed)?;
         if writer.pairs().is_multiple_of(PROGRESS_PAIRS) {
             progress.at(writer.pairs());
         }
+        Ok(())
+    };
+    if !keyspace.is_ordered() {
+        return walk(keyspace, |key, value| write(key, value).map(|()| Continue(())));
+    }
+    let mut scan = snapshot.scan(keyspace, KeyRange::all())?;
+    while let Some((key, value)) = scan.next_ref()? {
+        write(key, value)?;
     }
     Ok(())
 }

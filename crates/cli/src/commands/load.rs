@@ -1,5 +1,7 @@
 //! `thermocline load`: a new database from a dump.
 //!
+//! Keyspaces get the engine that the dump names, or all of them the one that `--engine` does.
+//!
 //! 1. The dump is loaded into `DIR.loading`, a sibling of the new database.
 //! 2. Once the whole dump was read and verified, everything is made durable and closed.
 //! 3. A rename gives the directory its name. So `DIR` holds a whole copy or does not exist; what
@@ -93,6 +95,7 @@ struct Loaded {
 /// Loads the dump that `input` holds; `name` is what failures call it.
 fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Loaded, Failure> {
     let refused = |error| refused(name, error);
+    let asked = context.settings.engine_flag().map_err(Failure::usage)?;
     let progress = Progress::of_pairs("loading", context.shared.quiet || context.shared.json);
     // Nothing of it counts before the close makes all of it durable.
     let db = db.durability(Durability::Buffered);
@@ -104,7 +107,10 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
         match frame {
             Frame::Keyspace { name, engine, journaled } => {
                 loaded.keyspaces += 1;
-                let engine = engine.parse()?;
+                let engine = match asked {
+                    Some(asked) => asked,
+                    None => engine.parse()?,
+                };
                 keyspace = Some(db.keyspace(name, KeyspaceOptions { engine, journaled })?);
             }
             Frame::Pairs(pairs) => {

@@ -13,6 +13,7 @@ mod scan;
 mod serve;
 mod stats;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,7 +22,7 @@ use thermocline::{Db, Keyspace};
 
 use crate::arguments::{Arguments, Command, Place, Shared};
 use crate::config::{Effective, Flags, Scope};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::value_form::ValueForm;
 
 /// What a command runs with.
@@ -153,6 +154,21 @@ fn existing(db: &Db, name: &str) -> Result<Keyspace, Failure> {
         };
         Failure::new(Kind::NotFound, format_args!("{}; {there}", failure.message))
     })
+}
+
+/// Walks over a keyspace in its engine's own order, until `visit` breaks or fails.
+fn walk(
+    keyspace: &Keyspace,
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Failure>,
+) -> Outcome {
+    let mut failure = None;
+    keyspace.walk(None, |key, value| {
+        visit(key, value).unwrap_or_else(|why| {
+            failure = Some(why);
+            ControlFlow::Break(())
+        })
+    })?;
+    failure.map_or(Ok(()), Err)
 }
 
 impl Place {

@@ -5,6 +5,7 @@
 use std::io::Read;
 
 use serde_json::json;
+use thermocline::Error;
 
 use super::Context;
 use crate::arguments::Put;
@@ -22,8 +23,17 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
         Failure::usage(format_args!("VALUE is none that the server could read: {why}"))
     })?;
     let options = context.settings.keyspace().map_err(Failure::usage)?;
+    let asked = context.settings.engine_flag().map_err(Failure::usage)?;
     let seqno = context.with_database(&arguments.database.dir, true, |db| {
-        Ok(db.keyspace(&place.keyspace, options)?.put(&key, &value)?)
+        let keyspace = match db.existing_keyspace(&place.keyspace) {
+            // It keeps the engine that it was made with; to ask for another is a mistake.
+            Ok(existing) if asked.is_none_or(|asked| asked == existing.options().engine) => {
+                existing
+            }
+            Ok(_) | Err(Error::NoKeyspace { .. }) => db.keyspace(&place.keyspace, options)?,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(keyspace.put(&key, &value)?)
     })?;
     if context.shared.json {
         return output::json_line(&json!({ "written": 1, "seqno": seqno.get() }));

@@ -1,11 +1,15 @@
 //! `thermocline scan`: pairs in key order, one a line: key, tab, value.
+//!
+//! A keyspace that keeps no order is walked over in the order of its engine: all of it, also for
+//! those keys that begin with a prefix. A range or a direction of it make no sense and are refused.
 
 use std::ops::Bound;
+use std::ops::ControlFlow::{self, Break, Continue};
 
 use serde_json::json;
-use thermocline::{Direction, KeyRange};
+use thermocline::{Direction, KeyRange, Keyspace};
 
-use super::Context;
+use super::{Context, walk};
 use crate::arguments::Scan;
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -18,16 +22,30 @@ pub(super) fn run(context: &Context, arguments: &Scan) -> Outcome {
     let mut lines = Lines::default();
     let scanned = context.with_database(&arguments.database.dir, false, |db| {
         let keyspace = arguments.place.existing(db)?;
-        let mut scan = keyspace.scan_in(range, direction)?;
         let form = arguments.place.form();
         let mut printed = 0;
-        while printed < limit
-            && let Some((key, stored)) = scan.next_ref()?
-        {
+        let mut print = |key: &[u8], stored: &[u8]| -> Result<ControlFlow<()>, Failure> {
             let shown = form.show(stored).map_err(|why| arguments.place.unreadable(key, &why))?;
             if let Some(value) = shown {
                 printed += 1;
                 lines.push(line(context, arguments, key, value))?;
+            }
+            Ok(if printed < limit { Continue(()) } else { Break(()) })
+        };
+        if limit == 0 {
+            return Ok(());
+        }
+        if !keyspace.is_ordered() {
+            let prefix = prefix_alone(arguments, &keyspace)?;
+            return walk(&keyspace, |key, stored| match key.starts_with(&prefix) {
+                true => print(key, stored),
+                false => Ok(Continue(())),
+            });
+        }
+        let mut scan = keyspace.scan_in(range, direction)?;
+        while let Some((key, stored)) = scan.next_ref()? {
+            if print(key, stored)? == Break(()) {
+                break;
             }
         }
         Ok(())
@@ -35,6 +53,22 @@ pub(super) fn run(context: &Context, arguments: &Scan) -> Outcome {
     // What was found before a failure is shown before it.
     lines.finish()?;
     scanned
+}
+
+/// What the keys of a keyspace without order are chosen by.
+fn prefix_alone(arguments: &Scan, keyspace: &Keyspace) -> Result<Vec<u8>, Failure> {
+    if arguments.start.is_some() || arguments.end.is_some() || arguments.reverse {
+        return Err(Failure::usage(format_args!(
+            "keyspace {:?} is stored by engine {}, which keeps no order: --start, --end and \
+             --reverse have no meaning there; --prefix and --limit do",
+            arguments.place.keyspace,
+            keyspace.options().engine
+        )));
+    }
+    match &arguments.prefix {
+        Some(prefix) => arguments.place.bytes("--prefix", prefix),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// One pair as a line.

@@ -201,6 +201,15 @@ impl Effective {
         })
     }
 
+    /// The engine that was asked for on the command line itself.
+    pub(crate) fn engine_flag(&self) -> Result<Option<thermocline::EngineKind>, String> {
+        let entry = self.entries.iter().find(|(setting, ..)| setting.key == "engine");
+        match entry {
+            Some((_, text, Origin::Flag)) => values::engine(text).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// How keyspaces are made.
     pub(crate) fn keyspace(&self) -> Result<thermocline::KeyspaceOptions, String> {
         let engine = values::engine(self.text("engine"))?;

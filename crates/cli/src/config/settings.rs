@@ -71,7 +71,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "engine",
         default: "memory",
         placeholder: "NAME",
-        help: "Engine of keyspaces that are made: memory (others are not built yet)",
+        help: "Engine of keyspaces that are made: memory, or f2 for data larger than memory, \
+               without scans",
         scope: Scope::Store,
         check: |text| values::engine(text).map(drop),
     },

@@ -7,3 +7,4 @@ mod dumps;
 mod help;
 mod program;
 mod serving;
+mod unordered;

@@ -197,3 +197,21 @@ fn values_that_the_server_could_not_read_are_refused_and_can_be_mended() {
     assert_eq!(spot("put", &["z", "mended"]).code, 0);
     assert_eq!(spot("get", &["z"]).out, "mended\n");
 }
+
+#[test]
+fn databases_of_an_engine_without_order_are_served_and_read_from_the_shell() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["--port", "0", "--json", "--engine", "f2", "--memory", "64mb"];
+    let mut served = Served::start(dir.path(), &options);
+    let told: serde_json::Value = serde_json::from_str(&served.line()).unwrap();
+    let addr = told["listening"].as_str().unwrap();
+    let said = ask(addr, "SET a 1\r\nSET b 2\r\nSELECT 5\r\nINCR c\r\nSELECT 0\r\nDBSIZE\r\n");
+    assert_eq!(said, "+OK\r\n+OK\r\n+OK\r\n:1\r\n+OK\r\n:2\r\n");
+    assert_eq!(served.interrupt().0, Some(0));
+    let scanned = on("scan", dir.path(), &["-k", "redis-0"]);
+    let mut lines: Vec<&str> = scanned.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["a\t1", "b\t2"], "{scanned:?}");
+    assert_eq!(on("get", dir.path(), &["c", "-k", "redis-5"]).out, "1\n");
+    assert!(on("stats", dir.path(), &[]).out.contains("f2"));
+}
