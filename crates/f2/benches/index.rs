@@ -12,6 +12,10 @@ mod address;
 mod hash_index;
 #[path = "../src/key_hash.rs"]
 mod key_hash;
+#[path = "../src/patience.rs"]
+mod patience;
+#[path = "../src/planted.rs"]
+mod planted;
 
 use std::hint::black_box;
 

@@ -24,6 +24,8 @@
 
 mod address;
 mod check;
+#[cfg(all(test, any(loom, shuttle)))]
+mod checkers;
 mod checkpoint;
 mod compaction;
 mod hash_index;
@@ -33,10 +35,12 @@ mod key_hash;
 mod open;
 mod ops;
 mod options;
+mod patience;
+mod planted;
 mod record;
 mod stats;
 mod store;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod upkeep;
 

@@ -11,7 +11,7 @@
 
 use sync::atomic::{AtomicU64, Ordering};
 
-use super::planted::{Planted, relaxed_if};
+use crate::planted::{Planted, relaxed_if};
 
 /// Entries of a bucket. Fewer under the checkers, or nothing would ever overflow there.
 pub(super) const ENTRIES: usize = if cfg!(any(loom, shuttle)) { 2 } else { 7 };

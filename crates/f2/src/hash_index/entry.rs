@@ -19,7 +19,7 @@ use sync::atomic::{AtomicU64, Ordering};
 use crate::address::LogAddress;
 use crate::key_hash::TAG_BITS;
 
-use super::planted::{Planted, relaxed_if};
+use crate::planted::{Planted, relaxed_if};
 
 /// The word of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]

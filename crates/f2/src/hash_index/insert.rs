@@ -7,10 +7,10 @@ use sync::atomic::{AtomicU64, Ordering, fence};
 use super::bucket::{Bucket, Control};
 use super::chain::Chain;
 use super::entry::Entry;
-use super::patience::Patience;
-use super::planted::{Planted, is_planted};
 use super::slot::Slot;
 use super::{HashIndex, LogAddress};
+use crate::patience::Patience;
+use crate::planted::{Planted, is_planted};
 
 /// What a look through a bucket's lines found.
 enum Look<'a> {

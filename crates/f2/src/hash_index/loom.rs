@@ -9,33 +9,20 @@
 //! `LOOM_CHECKPOINT_FILE=loom.json` (twice: to record, and to run only the failing execution) and
 //! `LOOM_LOG=trace`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::models::{self, Order};
-use super::planted::{Planted, with_planted};
+use crate::checkers;
+use crate::planted::Planted;
 
 /// Explores `model` with at most `interruptions` switches away from a thread that could go on.
 fn check(interruptions: usize, model: fn(Order)) {
     for order in Order::BOTH {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(interruptions);
-        builder.max_branches = 20_000;
-        builder.check(move || model(order));
+        checkers::explore(interruptions, move || model(order));
     }
 }
 
 /// The model fails in the expected way with the bug planted.
 fn must_be_found(bug: Planted, how: &str, interruptions: usize, model: fn(Order)) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        with_planted(bug, || check(interruptions, model));
-    }));
-    let Err(panic) = outcome else { panic!("{bug:?} was not found") };
-    let said = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or_default();
-    assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+    checkers::must_be_found(bug, how, || check(interruptions, model));
 }
 
 /// How a model says that entries were lost, doubled or changed wrongly.

@@ -74,8 +74,6 @@ mod loom;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod overflow;
-mod patience;
-mod planted;
 #[cfg(all(test, shuttle, not(loom)))]
 mod shuttle;
 mod slot;
@@ -93,12 +91,12 @@ use sync::{CachePadded, Mutex};
 
 use crate::address::LogAddress;
 use crate::key_hash::{KeyHash, TAG_BITS};
+use crate::planted::{Planted, is_planted};
 use bucket::{Bucket, Control};
 use chain::Chain;
 use entry::Entry;
 use figures::EntryCount;
 use overflow::OverflowPool;
-use planted::{Planted, is_planted};
 use table::Table;
 
 pub(crate) use chain::ChainId;

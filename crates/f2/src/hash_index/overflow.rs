@@ -13,7 +13,7 @@ use sync::SetOnce;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::bucket::{Bucket, Control};
-use super::patience::Patience;
+use crate::patience::Patience;
 
 /// Buckets of the first segment: 4 KiB.
 const FIRST_BITS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 6 };

@@ -8,40 +8,18 @@
 //! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's
 //! name replays it.
 
-use std::hash::{BuildHasher, RandomState};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, Runner};
-
 use super::models::{self, Order};
-use super::planted::{Planted, with_planted};
-
-const SCHEDULES: usize = 10_000;
-/// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
-const PCT_DEPTH: usize = 3;
+use crate::checkers;
+use crate::planted::Planted;
 
 fn check(name: &str, model: fn(Order)) {
-    let seed = RandomState::new().hash_one(name);
-    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
-    let config = || {
-        let mut config = Config::new();
-        config.silence_warnings = true;
-        config
-    };
     for order in Order::BOTH {
-        let random = RandomScheduler::new_from_seed(seed, SCHEDULES);
-        Runner::new(random, config()).run(move || model(order));
-        let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES);
-        Runner::new(pct, config()).run(move || model(order));
+        checkers::explore(name, move || model(order));
     }
 }
 
 fn must_be_found(bug: Planted, model: fn(Order)) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        with_planted(bug, || check(&format!("{bug:?}"), model));
-    }));
-    assert!(outcome.is_err(), "{bug:?} was not found");
+    checkers::must_be_found(bug, "", || check(&format!("{bug:?}"), model));
 }
 
 #[test]

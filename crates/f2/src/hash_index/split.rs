@@ -17,9 +17,9 @@ use sync::atomic::{AtomicU64, Ordering, fence};
 use super::bucket::{Bucket, Control, ENTRIES};
 use super::entry::Entry;
 use super::overflow::OverflowPool;
-use super::patience::Patience;
-use super::planted::{Planted, is_planted, relaxed_if};
 use super::{HashIndex, LEVEL_MAX};
+use crate::patience::Patience;
+use crate::planted::{Planted, is_planted, relaxed_if};
 
 /// Entries a bucket may have on average before the table should double: of seven, so that about
 /// one bucket in eight overflows by then.

@@ -16,13 +16,11 @@
 
 use engine::{Change, Operator};
 use sync::atomic::{AtomicU64, Ordering, fence};
-use sync::thread::{spin_loop, yield_now};
 
 use super::layout::{Header, Shape, State, WORD_BYTES};
 use crate::address::LogAddress;
-
-/// Looks at a locked state before the processor is given to somebody else.
-const SPINS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 100 };
+use crate::patience::Patience;
+use crate::planted::{Planted, is_planted, relaxed_if};
 
 /// Words from the beginning of a record on; more of the page may follow.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +98,7 @@ impl<'a> Live<'a> {
 
     /// The value replaces what is in `into`, unless the record is a tombstone.
     pub(crate) fn read(self, into: &mut Vec<u8>) -> Read {
-        let mut spins = 0;
+        let mut patience = Patience::new();
         loop {
             // [V1]
             let state = State(self.0[1].load(Ordering::Acquire));
@@ -109,18 +107,22 @@ impl<'a> Live<'a> {
                 if !state.is_tombstone() {
                     load_bytes(&self.0[shape.value_at()..], shape.value_bytes, into);
                 }
-                fence(Ordering::Acquire);
-                if self.0[1].load(Ordering::Relaxed) == state.0 {
+                if !is_planted(Planted::NoFenceInRead) {
+                    fence(Ordering::Acquire);
+                }
+                if self.0[1].load(Ordering::Relaxed) == state.0
+                    || is_planted(Planted::NoSecondLookAtState)
+                {
                     return if state.is_tombstone() { Read::Tombstone } else { Read::Value };
                 }
             }
-            pause(&mut spins);
+            patience.wait();
         }
     }
 
     /// Takes the record's lock, or gives up if it is sealed.
     fn lock(self) -> Option<Locked<'a>> {
-        let mut spins = 0;
+        let mut patience = Patience::new();
         loop {
             let state = self.state();
             if state.is_sealed() {
@@ -128,22 +130,27 @@ impl<'a> Live<'a> {
             }
             if !state.is_locked() && self.exchange(state, state.locked()) {
                 // [V1]
-                fence(Ordering::Release);
+                if !is_planted(Planted::NoFenceInLock) {
+                    fence(Ordering::Release);
+                }
                 return Some(Locked { record: self, was: state });
             }
-            pause(&mut spins);
+            patience.wait();
         }
     }
 
     /// Declares that the record never changes again, and waits for a change under way. [V3]
     pub(crate) fn seal(self) {
-        let mut spins = 0;
+        if is_planted(Planted::NoSeal) {
+            return;
+        }
+        let mut patience = Patience::new();
         loop {
             let state = self.state();
             if state.is_sealed() || !state.is_locked() && self.exchange(state, state.sealed()) {
                 return;
             }
-            pause(&mut spins);
+            patience.wait();
         }
     }
 
@@ -219,6 +226,9 @@ impl Locked<'_> {
     }
 
     fn seal(self) -> InPlace {
+        if is_planted(Planted::NoSeal) {
+            return InPlace::Declined;
+        }
         let sealed = self.was.sealed();
         self.unlock(sealed);
         InPlace::Declined
@@ -226,7 +236,8 @@ impl Locked<'_> {
 
     fn unlock(self, to: State) {
         // [V1]
-        self.record.0[1].store(to.0, Ordering::Release);
+        let order = relaxed_if(Planted::RelaxedUnlock, Ordering::Release);
+        self.record.0[1].store(to.0, order);
         std::mem::forget(self);
     }
 }
@@ -241,15 +252,6 @@ impl Drop for Locked<'_> {
 fn fits(shape: Shape, value: &[u8]) -> bool {
     let wanted = Shape { value_bytes: value.len(), ..shape };
     wanted.value_words() == shape.value_words()
-}
-
-fn pause(spins: &mut u32) {
-    if *spins < SPINS {
-        spin_loop()
-    } else {
-        yield_now()
-    }
-    *spins += 1;
 }
 
 /// A word of up to eight bytes, padded with zeros.

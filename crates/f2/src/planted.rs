@@ -2,9 +2,9 @@
 
 use sync::atomic::Ordering;
 
-/// A way to break the index.
+/// A way to break the index, or a record in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Planted {
+pub(crate) enum Planted {
     /// An inserter does not look for a twin.
     SinglePhase,
     /// [F1] is left out where an inserter looks for twins and splits.
@@ -31,6 +31,16 @@ pub(super) enum Planted {
     RelaxedLevel,
     /// [P5] is relaxed: who could not change an entry may not know why.
     RelaxedFailure,
+    /// A reader of a record does not look at its state again.
+    NoSecondLookAtState,
+    /// The fence behind a record's lock is left out: a reader may see a part of a change.
+    NoFenceInLock,
+    /// The fence before a reader's second look is left out.
+    NoFenceInRead,
+    /// A record is unlocked without release: a reader may see the new state and the old value.
+    RelaxedUnlock,
+    /// A read-modify-write appends what it computes without sealing what it computed it from.
+    NoSeal,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]
@@ -45,7 +55,7 @@ mod switch {
     }
 
     /// Runs `model` with one bug planted.
-    pub(in super::super) fn with_planted<R>(bug: Planted, model: impl FnOnce() -> R) -> R {
+    pub(crate) fn with_planted<R>(bug: Planted, model: impl FnOnce() -> R) -> R {
         struct Uproot;
         impl Drop for Uproot {
             fn drop(&mut self) {
@@ -57,22 +67,22 @@ mod switch {
         model()
     }
 
-    pub(in super::super) fn is_planted(bug: Planted) -> bool {
+    pub(crate) fn is_planted(bug: Planted) -> bool {
         PLANTED.get() == Some(bug)
     }
 }
 
 #[cfg(all(test, any(loom, shuttle)))]
-pub(super) use switch::{is_planted, with_planted};
+pub(crate) use switch::{is_planted, with_planted};
 
 /// `order`, unless the bug is planted that leaves it out.
 #[inline]
-pub(super) fn relaxed_if(bug: Planted, order: Ordering) -> Ordering {
+pub(crate) fn relaxed_if(bug: Planted, order: Ordering) -> Ordering {
     if is_planted(bug) { Ordering::Relaxed } else { order }
 }
 
 #[cfg(not(all(test, any(loom, shuttle))))]
 #[inline]
-pub(super) const fn is_planted(_bug: Planted) -> bool {
+pub(crate) const fn is_planted(_bug: Planted) -> bool {
     false
 }

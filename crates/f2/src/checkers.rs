@@ -1,0 +1,54 @@
+//! How models are run: under loom every execution that the memory model allows, within a bound on how
+//! often a thread is interrupted; under shuttle very many random schedules.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::planted::{Planted, with_planted};
+
+/// Explores `model` with at most `interruptions` switches away from a thread that could go on.
+#[cfg(loom)]
+pub(crate) fn explore(interruptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(interruptions);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+/// Runs `model` under random schedules, and under those that find bugs of few ordering constraints.
+#[cfg(all(shuttle, not(loom)))]
+pub(crate) fn explore(name: &str, model: impl Fn() + Send + Sync + 'static) {
+    use std::hash::{BuildHasher, RandomState};
+    use std::sync::Arc;
+
+    use shuttle::scheduler::{PctScheduler, RandomScheduler};
+    use shuttle::{Config, Runner};
+
+    const SCHEDULES: usize = 10_000;
+    /// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
+    const PCT_DEPTH: usize = 3;
+
+    let seed = RandomState::new().hash_one(name);
+    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
+    let config = || {
+        let mut config = Config::new();
+        config.silence_warnings = true;
+        config
+    };
+    let model = Arc::new(model);
+    let again = Arc::clone(&model);
+    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(move || model());
+    let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES);
+    Runner::new(pct, config()).run(move || again());
+}
+
+/// What `explored` explores fails with the bug planted, and says `how`.
+pub(crate) fn must_be_found(bug: Planted, how: &str, explored: impl FnOnce()) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| with_planted(bug, explored)));
+    let Err(panic) = outcome else { panic!("{bug:?} was not found") };
+    let said = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or_default();
+    assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+}
