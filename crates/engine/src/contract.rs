@@ -37,6 +37,8 @@ pub enum Change {
 
 /// The function of a read-modify-write. An engine may call it several times for one `rmw` (when
 /// it loses a race and starts anew); only the last call counts, so it keeps no sums of its own.
+/// It may be called under the lock of the record that it changes: it is short, and must not call
+/// the engine.
 pub trait Operator {
     /// Changes the value where it lies, without changing its length. `false` declines, and
     /// [`Operator::update`] is called instead.

@@ -30,11 +30,13 @@ pub(crate) struct Checkpointer {
     /// `None` once the store is closed.
     superblock: Option<Superblock>,
     standing: Standing,
+    /// Where the log ended when all of it was durable: at the last commit, or when it was opened.
+    durable_tail: LogAddress,
 }
 
 impl Checkpointer {
-    pub(crate) fn new(superblock: Superblock, standing: Standing) -> Self {
-        Self { superblock: Some(superblock), standing }
+    pub(crate) fn new(superblock: Superblock, standing: Standing, tail: LogAddress) -> Self {
+        Self { superblock: Some(superblock), standing, durable_tail: tail }
     }
 
     /// Lets go of the file.
@@ -61,12 +63,13 @@ impl Shared {
     }
 
     fn fold_over(&self, checkpointer: &mut Checkpointer) -> Result<()> {
-        let pin = self.host.sequence.pin();
+        // The number is enough: what a pin holds back is of no use here.
+        let pinned = self.host.sequence.pin().seqno();
         let begin = self.log.begin();
-        let end = self.make_durable(checkpointer.standing.end)?;
+        let end = self.make_durable(checkpointer)?;
         let last = self.host.sequence.last();
         let reached = self.host.barrier.reach(last)?;
-        let persisted = pin.seqno().min(reached).max(self.persisted());
+        let persisted = pinned.min(reached).max(self.persisted());
         let standing = Standing { begin, end, persisted, ..checkpointer.standing };
         if standing == checkpointer.standing {
             return Ok(());
@@ -74,15 +77,17 @@ impl Shared {
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
         superblock.commit(&standing.encode())?;
         checkpointer.standing = standing;
+        checkpointer.durable_tail = checkpointer.durable_tail.max(end);
         self.persisted.store(persisted.get(), Release);
-        self.log.segments.remove_outside(begin, self.log.tail().max(end))
+        self.log.segments.remove_below(begin)
     }
 
-    /// Flushes and syncs the log, if anything was appended since it was durable up to `durable`,
-    /// and answers where that ends.
-    fn make_durable(&self, durable: LogAddress) -> Result<LogAddress> {
-        if self.log.is_untouched() {
-            return Ok(durable);
+    /// Flushes and syncs the log, and answers where it ends. Nothing is done if nothing was appended
+    /// since the last commit: then nothing was changed in place either, because a commit leaves
+    /// everything read-only. That a page is flushed says nothing: it may not be synced or named.
+    fn make_durable(&self, checkpointer: &Checkpointer) -> Result<LogAddress> {
+        if self.log.is_at(checkpointer.durable_tail) {
+            return Ok(checkpointer.standing.end);
         }
         let guard = self.epochs.protect();
         let end = self.log.end_block();

@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use engine::Result;
 use workers::StopToken;
 
+use crate::address::LogAddress;
 use crate::store::Shared;
 
 pub(crate) use copy::Copied;
@@ -36,17 +37,28 @@ impl Shared {
     pub(crate) fn compact_if_due(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
         let Some(_one_at_a_time) = self.compacting.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
+        let (flushed, tail) = (self.log.flushed(), self.log.tail());
+        let unflushed = tail.get().saturating_sub(flushed.get());
         let figures = Figures {
             begin: self.log.begin(),
-            flushed: self.log.flushed(),
-            tail: self.log.tail(),
+            flushed,
+            bytes: self.log.segments.disk_bytes() + unflushed,
+            appended: self.compaction_figures.appended_since(tail),
             live_share: self.compaction_figures.live_share(),
         };
         let Some(until) = plan::plan(&figures, self.disk_bytes_max, &self.log.geometry) else {
             return Ok(false);
         };
-        let Some(copied) = self.copy_live(figures.begin, until, stop)? else { return Ok(false) };
-        self.compaction_figures.note(&copied);
+        let copied = match self.copy_live(figures.begin, until, stop) {
+            Ok(Some(copied)) => copied,
+            Ok(None) => return Ok(false),
+            Err(error) => {
+                // What cannot be read now is tried again when more was appended, not at once.
+                self.compaction_figures.note_failure(self.log.tail());
+                return Err(error);
+            }
+        };
+        self.compaction_figures.note(&copied, self.log.tail());
         self.truncate(until);
         self.flush()?;
         Ok(true)
@@ -61,22 +73,45 @@ pub(crate) struct CompactionFigures {
     pub(crate) records_live: std::sync::atomic::AtomicU64,
     pub(crate) bytes: std::sync::atomic::AtomicU64,
     pub(crate) bytes_live: std::sync::atomic::AtomicU64,
-    /// Of the bytes of the last round, how many in a thousand lived; 1000 before the first.
-    dead_permille: std::sync::atomic::AtomicU64,
+    pub(crate) failures: std::sync::atomic::AtomicU64,
+    /// Of the bytes of the last round, how many in a thousand lived; 0 before the first.
+    live_permille: std::sync::atomic::AtomicU64,
+    /// What users had appended when the last round ended, or when the store was opened.
+    appended: std::sync::atomic::AtomicU64,
 }
 
 impl CompactionFigures {
-    fn note(&self, copied: &Copied) {
+    /// Figures of a log that ends at `tail` when it is opened.
+    pub(crate) fn new(tail: LogAddress) -> Self {
+        Self { appended: tail.get().into(), ..Self::default() }
+    }
+
+    /// What users have ever appended: what was appended less what was copied.
+    fn appended_in_all(&self, tail: LogAddress) -> u64 {
+        tail.get().saturating_sub(self.bytes_live.load(Relaxed))
+    }
+
+    fn appended_since(&self, tail: LogAddress) -> u64 {
+        self.appended_in_all(tail).saturating_sub(self.appended.load(Relaxed))
+    }
+
+    fn note_failure(&self, tail: LogAddress) {
+        self.failures.fetch_add(1, Relaxed);
+        self.live_permille.store(1000, Relaxed);
+        self.appended.store(self.appended_in_all(tail), Relaxed);
+    }
+
+    fn note(&self, copied: &Copied, tail: LogAddress) {
         self.rounds.fetch_add(1, Relaxed);
         self.records.fetch_add(copied.records, Relaxed);
         self.records_live.fetch_add(copied.records_live, Relaxed);
         self.bytes.fetch_add(copied.bytes, Relaxed);
         self.bytes_live.fetch_add(copied.bytes_live, Relaxed);
-        let dead = copied.bytes.saturating_sub(copied.bytes_live);
-        self.dead_permille.store(dead * 1000 / copied.bytes.max(1), Relaxed);
+        self.live_permille.store(copied.bytes_live * 1000 / copied.bytes.max(1), Relaxed);
+        self.appended.store(self.appended_in_all(tail), Relaxed);
     }
 
     fn live_share(&self) -> f64 {
-        1.0 - self.dead_permille.load(Relaxed) as f64 / 1000.0
+        self.live_permille.load(Relaxed) as f64 / 1000.0
     }
 }

@@ -93,6 +93,12 @@ struct Regions {
     read_only: AtomicU64,
 }
 
+impl Drop for HybridLog {
+    fn drop(&mut self) {
+        self.memory.release(self.memory_bytes());
+    }
+}
+
 /// Where a record lies.
 pub(crate) enum Place<'a> {
     Memory(Live<'a>),
@@ -199,10 +205,10 @@ impl HybridLog {
         LogAddress::new(self.regions.flushed.load(Ordering::Acquire))
     }
 
-    /// Whether all that was appended is flushed, and nothing can be changed in place.
-    pub(crate) fn is_untouched(&self) -> bool {
-        let tail = self.tail();
-        tail == self.flushed() || tail == Self::FIRST
+    /// Whether nothing was appended since the tail was there.
+    pub(crate) fn is_at(&self, tail: LogAddress) -> bool {
+        let now = self.tail();
+        now == tail || (tail == LogAddress::NONE && now == Self::FIRST)
     }
 
     /// Bytes of memory in use.

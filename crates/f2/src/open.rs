@@ -37,6 +37,10 @@ impl Store {
     ///
     /// # Errors
     /// [`engine::Error::Corruption`] if anything is not what was written; then no file is changed.
+    ///
+    /// # Panics
+    /// If the options' sizes of a page and a segment are no powers of two, or a page has less than
+    /// 4 KiB.
     pub fn open(host: Host, options: Options) -> Result<Self> {
         let device = &*host.device;
         let limit = host.memory.limit();
@@ -76,11 +80,11 @@ impl Store {
             truncations: AtomicU64::new(0),
             fetchers: Mutex::default(),
             compacting: Mutex::default(),
-            compaction_figures: CompactionFigures::default(),
+            compaction_figures: CompactionFigures::new(tail),
             disk_bytes_max: options.disk_bytes_max,
             workers: Arc::clone(&group),
             persisted: AtomicU64::new(standing.persisted.get()),
-            checkpointer: Mutex::new(Checkpointer::new(superblock, standing)),
+            checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tail)),
             host,
         });
         let store = Self { shared, group };
@@ -112,11 +116,14 @@ fn open_superblock(host: &Host, options: &Options) -> Result<Superblock> {
         return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
     }
     let page_bytes = options.page(host.memory.limit());
+    // Options that make no sense end here, before there is a file that says so.
+    let segment_bytes = options.segment_bytes.max(page_bytes);
+    let _: Geometry = Geometry::new(page_bytes, segment_bytes, Geometry::FRAMES_MIN, 0.5);
     let identity = Identity {
         hash_seed: host.environment.random("f2 hash").next_u64(),
         page_bytes,
-        segment_bytes: options.segment_bytes.max(page_bytes),
-        index_bits: options.index_bits(host.memory.limit()).min(BASE_BITS_MAX),
+        segment_bytes,
+        index_bits: options.index_bits(host.memory.limit()).clamp(1, BASE_BITS_MAX),
     };
     let nothing = Standing {
         identity,

@@ -23,7 +23,7 @@ use engine::{Error, Op, Result, SeqNo};
 
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, Reservation};
-use crate::record::{Live, Shape};
+use crate::record::{Live, Shape, VALUE_BYTES_MAX};
 use crate::store::Shared;
 
 /// Where a walk through memory ended.
@@ -64,7 +64,7 @@ impl Shared {
         engine::check_value(value)?;
         let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
         let limit = self.log.geometry.record_bytes_max();
-        match shape.bytes() > limit {
+        match shape.bytes() > limit || value.len() > VALUE_BYTES_MAX {
             true => Err(Error::RecordTooLong { engine: "f2", bytes: shape.bytes(), limit }),
             false => Ok(()),
         }

@@ -13,7 +13,7 @@ pub struct Options {
     /// on their way to disk. Default: 0.9.
     pub mutable_share: f64,
     /// Bytes of a page, the unit that is written to disk and given up in memory: a power of two.
-    /// The longest record takes half a page. Default: a 64th of the log's memory, between 256 KiB
+    /// The longest record takes a page. Default: a 64th of the log's memory, between 256 KiB
     /// and 32 MiB.
     pub page_bytes: Option<u64>,
     /// Bytes of a segment, the unit in which disk space is given back: a power of two, at least a
@@ -21,7 +21,7 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Bytes of disk that the log should keep within: at four fifths of it the oldest tenth is
     /// compacted. More is taken rather than a write refused. Default: none; the log is compacted
-    /// when about a third of it is dead.
+    /// as it grows, so that about two fifths of its oldest part are dead.
     pub disk_bytes_max: Option<u64>,
     /// The index of a new store begins with 2 to this power buckets of 64 bytes, seven chains each,
     /// and doubles as it fills, ten times at most. Default: so many that five doublings take a

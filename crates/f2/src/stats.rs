@@ -24,6 +24,7 @@ impl Shared {
                 ("index_chains", index.entries),
                 ("log_memory_bytes", log_bytes),
                 ("compactions", compaction.rounds.load(Relaxed)),
+                ("compaction_failures", compaction.failures.load(Relaxed)),
                 ("compacted_bytes", compaction.bytes.load(Relaxed)),
                 ("compacted_live_bytes", compaction.bytes_live.load(Relaxed)),
                 ("compacted_records", compaction.records.load(Relaxed)),

@@ -3,4 +3,5 @@
 mod compaction;
 mod costs;
 mod counters;
+mod durability;
 mod stores;

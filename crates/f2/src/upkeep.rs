@@ -24,8 +24,9 @@ impl Store {
         let shared = Arc::downgrade(&self.shared);
         self.group.every(Class::Compact, "compact log", INTERVAL, move |stop| {
             let Some(shared) = shared.upgrade() else { return };
-            // A failure is remembered, and told to whoever writes next.
-            while !stop.is_stopping() && matches!(shared.compact_if_due(stop), Ok(true)) {}
+            // One round, so that other work of the pool has its turn. A failed write is remembered and
+            // told to whoever writes next; what cannot be read is counted.
+            let _: engine::Result<bool> = shared.compact_if_due(stop);
         })
     }
 }

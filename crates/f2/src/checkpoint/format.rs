@@ -7,6 +7,10 @@ use codec::{Corruption, Reader, SeqNo, Writer};
 
 use crate::address::LogAddress;
 use crate::hash_index::BASE_BITS_MAX;
+use crate::hybrid_log::BLOCK_BYTES;
+
+/// No log is longer: 128 TiB.
+const END_MAX: u64 = 1 << 47;
 
 /// Whose superblock it is.
 pub(crate) const SUPERBLOCK_KIND: [u8; 8] = *b"f2\0\0\0\0\0\0";
@@ -69,10 +73,12 @@ impl Standing {
         let Identity { page_bytes, segment_bytes, index_bits, .. } = identity;
         let sizes_are_sound = page_bytes.is_power_of_two()
             && segment_bytes.is_power_of_two()
-            && (4096..=1 << 32).contains(&page_bytes)
+            && (BLOCK_BYTES..=1 << 30).contains(&page_bytes)
             && (page_bytes..=1 << 40).contains(&segment_bytes)
             && (1..=BASE_BITS_MAX).contains(&index_bits);
-        if sizes_are_sound && standing.begin <= standing.end {
+        let end = standing.end.get();
+        let end_is_sound = end.is_multiple_of(BLOCK_BYTES) && end < END_MAX;
+        if sizes_are_sound && end_is_sound && standing.begin <= standing.end {
             Ok(standing)
         } else {
             Err(Corruption::new("a checkpoint's fields make no sense together", 0))

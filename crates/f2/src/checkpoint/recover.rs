@@ -28,6 +28,11 @@ pub(crate) fn rebuild(
                 index.restore(KeyHash::of(stored.key, hash_seed), address);
             }
             Ok(())
-        })
+        })?;
+        while index.should_grow() || index.is_growing() {
+            index.grow();
+            index.split_some(usize::MAX);
+        }
+        Ok(())
     })
 }

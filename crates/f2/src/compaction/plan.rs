@@ -1,8 +1,11 @@
 //! Whether the log is to be compacted, and how far.
 //!
-//! With a budget of disk space, compaction begins at four fifths of it and takes the oldest tenth
-//! (section 5.2 of the paper). Without one, the log may grow by half over what is estimated to live:
-//! the share that the last round found alive stands for the whole.
+//! A round takes the oldest tenth. With a budget of disk space it is due at four fifths of that
+//! (section 5.2 of the paper). Without one, what users append pays for it: for each byte of theirs
+//! [`BYTES_PER_BYTE`] are compacted, which in the long run leaves that part of the log dead.
+//!
+//! Where nearly everything lives a round gains nothing: then the next one waits until users have
+//! appended a share of the log anew, so that compaction never runs for its own sake.
 
 use crate::address::LogAddress;
 use crate::hybrid_log::Geometry;
@@ -12,8 +15,11 @@ use crate::hybrid_log::Geometry;
 pub(crate) struct Figures {
     pub(crate) begin: LogAddress,
     pub(crate) flushed: LogAddress,
-    pub(crate) tail: LogAddress,
-    /// Of what the last round read, the share that was alive.
+    /// What the log takes on disk, and will once it is flushed.
+    pub(crate) bytes: u64,
+    /// What users have appended since the last round, or since the store was opened.
+    pub(crate) appended: u64,
+    /// Of what the last round read, the share that was alive; 0 before the first.
     pub(crate) live_share: f64,
 }
 
@@ -21,8 +27,15 @@ pub(crate) struct Figures {
 const TRIGGER_SHARE: f64 = 0.8;
 /// Share of the log that one round takes.
 const ROUND_SHARE: f64 = 0.1;
-/// What the log may be of what lives, where there is no budget.
-const GROWTH: f64 = 1.5;
+/// Bytes compacted for each that users append, where there is no budget: two fifths of what a round
+/// reads is dead then, and the log is about half as large again as what lives.
+const BYTES_PER_BYTE: f64 = 2.5;
+/// A round that finds more than this alive was not worth it.
+const LIVE_SHARE_MAX: f64 = 0.9;
+/// What users append, as a share of the log, before another round is tried after such a one.
+const PATIENCE_SHARE: f64 = 0.5;
+/// The same where the budget is nearly used up.
+const PATIENCE_SHARE_AT_BUDGET: f64 = 0.02;
 /// Without a budget the log is left alone below so many segments.
 const SEGMENTS_MIN: u64 = 4;
 
@@ -32,22 +45,29 @@ pub(crate) fn plan(
     disk_bytes_max: Option<u64>,
     geometry: &Geometry,
 ) -> Option<LogAddress> {
-    let bytes = figures.tail.get().saturating_sub(figures.begin.get());
-    let is_due = match disk_bytes_max {
-        Some(max) => bytes as f64 >= max as f64 * TRIGGER_SHARE,
+    let bytes = figures.bytes as f64;
+    let was_worth_it = figures.live_share <= LIVE_SHARE_MAX;
+    let (is_large, patience) = match disk_bytes_max {
+        Some(max) => {
+            let patience = if was_worth_it { 0.0 } else { PATIENCE_SHARE_AT_BUDGET };
+            (bytes >= max as f64 * TRIGGER_SHARE, patience)
+        }
         None => {
-            // Until a round was made nobody knows; a log of some segments is worth a look.
-            let live = bytes as f64 * figures.live_share;
-            bytes > SEGMENTS_MIN * geometry.segment_bytes() && bytes as f64 > live * GROWTH
+            let pace = ROUND_SHARE / BYTES_PER_BYTE;
+            let patience = if was_worth_it { pace } else { PATIENCE_SHARE };
+            (figures.bytes > SEGMENTS_MIN * geometry.segment_bytes(), patience)
         }
     };
-    if !is_due {
+    if !is_large || (figures.appended as f64) < bytes * patience {
         return None;
     }
-    let round = (bytes as f64 * ROUND_SHARE) as u64;
+    let round = (bytes * ROUND_SHARE) as u64;
     let last = geometry.segment(figures.begin.plus(round.max(1) - 1));
     let until = geometry.segment_begin(last + 1);
     let on_disk = geometry.segment_begin(geometry.segment(figures.flushed));
     let until = until.min(on_disk);
     (until > figures.begin).then_some(until)
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

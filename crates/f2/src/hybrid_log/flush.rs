@@ -78,6 +78,7 @@ impl HybridLog {
         assert_eq!(at, len, "records end where what is flushed ends");
         self.record_bytes_guess.store(len / records, Relaxed);
         segment.write(from, &buffer)?;
+        self.segments.note_written(self.geometry.segment(from));
         flusher.buffer = (len == page_bytes).then_some(buffer);
         Ok(())
     }

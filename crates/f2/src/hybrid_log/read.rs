@@ -31,13 +31,20 @@ pub(crate) enum Fetched<'a> {
 
 impl HybridLog {
     /// A read of the record at `address`; nothing if the log was truncated beyond it.
-    pub(crate) fn record_read(&self, address: LogAddress) -> Option<RecordRead> {
-        let segment = self.segments.get(self.geometry.segment(address))?;
+    ///
+    /// # Errors
+    /// The store was closed, which takes the segments away too.
+    pub(crate) fn record_read(&self, address: LogAddress) -> Result<Option<RecordRead>> {
+        let Some(segment) = self.segments.get(self.geometry.segment(address)) else {
+            self.health.check_open()?;
+            return Ok(None);
+        };
         let page_end = self.geometry.page_begin(self.geometry.page(address) + 1);
         let room = page_end.min(segment.end()).get().saturating_sub(address.get()) as usize;
-        let guess = self.record_bytes_guess.load(Relaxed);
+        // More than a block is not worth a guess: a long record's length is known after one read.
+        let guess = self.record_bytes_guess.load(Relaxed).min(BLOCK_BYTES as usize);
         let bytes = guess.min(room).max(HEAD_BYTES);
-        Some(RecordRead { segment, address, room, bytes })
+        Ok(Some(RecordRead { segment, address, room, bytes }))
     }
 
     /// Reads and verifies the record at `address` and hands it to `with`. `None`: the log was
@@ -51,7 +58,7 @@ impl HybridLog {
         address: LogAddress,
         with: impl FnOnce(&Stored<'_>) -> T,
     ) -> Result<Option<T>> {
-        let Some(mut read) = self.record_read(address) else { return Ok(None) };
+        let Some(mut read) = self.record_read(address)? else { return Ok(None) };
         loop {
             let mut buffer = Buffer::zeroed(read.len());
             read.segment.read(read.first(), &mut buffer)?;

@@ -1,7 +1,10 @@
-//! Room set aside for a batch, so that its steps cannot fail half way for want of a page.
+//! Room set aside for a batch, so that its steps hardly ever fail half way for want of a page.
 //!
 //! A page can be turned to without waiting if its frame is free. A reservation counts pages whose
-//! frames are free already; those who hold none leave that many to those who do.
+//! frames are free already; those who hold none leave that many to those who do. They may still fill
+//! what a holder turned to: a flush that fails just while a batch is applied beside a storm of
+//! other writes can leave a part of it visible, until the store is opened again and the journal
+//! makes it whole.
 
 use std::sync::Arc;
 

@@ -38,7 +38,10 @@ pub(crate) fn stretches(
         };
         let next = geometry.segment_begin(number + 1);
         // Where the life that wrote this segment ended, the next begins with another.
-        let left = segments.get(number + 1).map_or(next, |next| next.previous_end());
+        let left = match segments.get(number + 1) {
+            Some(next) => next.previous_end(),
+            None => segments.pending_end(number).unwrap_or(next),
+        };
         let end = to.min(next).min(left);
         while at < end {
             let page_end = geometry.page_begin(geometry.page(at) + 1).min(end);

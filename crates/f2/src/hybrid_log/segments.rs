@@ -196,7 +196,6 @@ impl Segments {
 
     /// The segment to write to, made if it is not there.
     pub(super) fn of_write(&self, number: u64) -> Result<Arc<Segment>> {
-        self.unsynced.lock().segments.insert(number);
         if let Some(segment) = self.get(number) {
             return Ok(segment);
         }
@@ -219,6 +218,21 @@ impl Segments {
         Ok(segment)
     }
 
+    /// Notes that a page of the segment was written: the next sync covers it. Called before anybody
+    /// may take the page for flushed, and not before it is written, since a sync that runs beside
+    /// would forget it.
+    pub(super) fn note_written(&self, number: u64) {
+        self.unsynced.lock().segments.insert(number);
+    }
+
+    /// Where the log of the life before ended, if it ended in segment `number` and no later segment
+    /// says so yet.
+    pub(super) fn pending_end(&self, number: u64) -> Option<LogAddress> {
+        let end = (*self.previous_end.lock())?;
+        (end != LogAddress::NONE && self.numbers(LogAddress::NONE, end).1 == number + 1)
+            .then_some(end)
+    }
+
     /// Makes everything that was written durable, and the names of new files.
     pub(crate) fn sync(&self) -> Result<()> {
         let unsynced = std::mem::take(&mut *self.unsynced.lock());
@@ -231,7 +245,18 @@ impl Segments {
         Ok(())
     }
 
-    /// Removes every segment that lies wholly below `begin`, and those that opening did not want.
+    /// Removes every segment that lies wholly below `begin`.
+    pub(crate) fn remove_below(&self, begin: LogAddress) -> Result<()> {
+        let first = self.geometry.segment(begin);
+        let gone: Vec<u64> = self.open.read().range(..first).map(|(number, _)| *number).collect();
+        for number in gone {
+            self.open.write().remove(&number);
+            self.device.remove(&self.file_name(number))?;
+        }
+        Ok(())
+    }
+
+    /// Opening: removes every segment that holds nothing between `begin` and `end`.
     pub(crate) fn remove_outside(&self, begin: LogAddress, end: LogAddress) -> Result<()> {
         let (first, last) = self.numbers(begin, end);
         for number in self.files()? {

@@ -18,6 +18,8 @@ use crate::store::Shared;
 
 /// Reads in flight at once.
 const DEPTH: usize = 64;
+/// Longer buffers are not kept.
+const SPARE_BYTES_MAX: usize = 16 << 10;
 /// Keys looked for in memory before the epoch is refreshed.
 const KEYS_AT_ONCE: usize = 64;
 
@@ -51,15 +53,19 @@ impl Shared {
         let mut wanted: Vec<Wanted> = Vec::new();
         let mut value = Vec::new();
         for first in (0..keys.len()).step_by(KEYS_AT_ONCE) {
+            // Told once nobody is protected any more: `tell` may do what it likes.
+            let mut answers = Vec::new();
             let guard = self.epochs.protect();
             for (index, key) in keys.iter().enumerate().skip(first).take(KEYS_AT_ONCE) {
                 let nothing_searched = LogAddress::NONE;
                 match self.look_in_memory(index, key, nothing_searched, &mut value) {
-                    Ok(has_value) => tell(index, has_value.then_some(&value)),
+                    Ok(true) => answers.push((index, Some(std::mem::take(&mut value)))),
+                    Ok(false) => answers.push((index, None)),
                     Err(not_yet) => wanted.push(not_yet),
                 }
             }
             drop(guard);
+            answers.iter().for_each(|(index, answer)| tell(*index, answer.as_deref()));
         }
         if wanted.is_empty() {
             return Ok(());
@@ -112,7 +118,7 @@ impl Shared {
             while let Some(tag) = free.last().copied()
                 && let Some(next) = wanted.pop()
             {
-                match self.read_of(&next) {
+                match self.read_of(&next)? {
                     Some(read) => {
                         free.pop();
                         fetcher.submit(tag, &read);
@@ -149,17 +155,19 @@ impl Shared {
                         flying[tag] = Some((key, read));
                     }
                 }
-                fetcher.spare.push(buffer);
+                if buffer.len() <= SPARE_BYTES_MAX {
+                    fetcher.spare.push(buffer);
+                }
             }
             fetcher.completions = completions;
         }
     }
 
     /// The read that a key needs next; nothing if its chain has ended.
-    fn read_of(&self, key: &Wanted) -> Option<RecordRead> {
+    fn read_of(&self, key: &Wanted) -> Result<Option<RecordRead>> {
         let goes_on =
             key.at != LogAddress::NONE && key.at > key.searched && key.at >= self.log.begin();
-        goes_on.then(|| self.log.record_read(key.at)).flatten()
+        if goes_on { self.log.record_read(key.at) } else { Ok(None) }
     }
 
     /// Tells that a key is absent, unless the log was truncated meanwhile: then what is new of its
@@ -175,9 +183,11 @@ impl Shared {
             tell(key.index, None);
             return None;
         }
-        let _guard = self.epochs.protect();
         let searched = key.searched.max(key.head);
-        match self.look_in_memory(key.index, keys[key.index], searched, value) {
+        let guard = self.epochs.protect();
+        let looked = self.look_in_memory(key.index, keys[key.index], searched, value);
+        drop(guard);
+        match looked {
             Ok(has_value) => {
                 tell(key.index, has_value.then_some(value));
                 None

@@ -112,6 +112,9 @@ impl<'a> Stored<'a> {
         if header.is_filler() {
             return Ok(Self { header, key: &[], value: None, bytes: len });
         }
+        if header.previous() >= at {
+            return Err(Damage("a chain leads up the log"));
+        }
         let Shape { key_bytes, value_bytes } = state.shape();
         let value_at = (state.shape().value_at() - 2) * WORD_BYTES;
         let parts = rest.get(..key_bytes).zip(rest.get(value_at..value_at + value_bytes));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Change, Engine, Host, MemoryBudget, NoJournal, Op, Operator, Sequence};
+use engine::{Barrier, Change, Engine, Host, MemoryBudget, NoJournal, Op, Operator, Sequence};
 use environment::Environment;
 use telemetry::Registry;
 use workers::Pool;
@@ -35,6 +35,14 @@ impl Bench {
     }
 
     pub(super) fn open_on(device: Arc<dyn Device>, options: Options) -> Self {
+        Self::open_with(device, options, Arc::new(NoJournal))
+    }
+
+    pub(super) fn open_with(
+        device: Arc<dyn Device>,
+        options: Options,
+        barrier: Arc<dyn Barrier>,
+    ) -> Self {
         let environment = Environment::seeded(7);
         let telemetry = Registry::default();
         let pool = Pool::start(&environment, 2, &telemetry).expect("threads start");
@@ -45,7 +53,7 @@ impl Bench {
             environment,
             telemetry,
             sequence: Arc::clone(&sequence),
-            barrier: Arc::new(NoJournal),
+            barrier,
             memory: Arc::new(MemoryBudget::new(u64::MAX)),
         };
         let store = Store::open(host, options).expect("the store opens");

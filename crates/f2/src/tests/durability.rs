@@ -1,0 +1,74 @@
+//! What a flush promises, also after one that failed half way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use engine::{Barrier, Engine, Error, Result, SeqNo};
+
+use super::stores::{Bench, key, tiny, value};
+
+/// A journal that cannot be reached once it is told so.
+#[derive(Default)]
+struct Refusing(AtomicBool);
+
+impl Barrier for Refusing {
+    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
+        match self.0.load(Relaxed) {
+            true => Err(Error::Journal("it is away".to_owned())),
+            false => Ok(seqno),
+        }
+    }
+}
+
+#[test]
+fn a_flush_after_one_that_the_journal_refused_makes_everything_durable() {
+    let barrier = Arc::new(Refusing::default());
+    let bench = Bench::open_with(device::memory(), tiny(), Arc::clone(&barrier) as _);
+    bench.put(&key(1), &value(1, 1, 4));
+    bench.store.flush().expect("flushes");
+    bench.put(&key(2), &value(2, 1, 4));
+    barrier.0.store(true, Relaxed);
+    assert!(matches!(bench.store.flush(), Err(Error::Journal(_))));
+    barrier.0.store(false, Relaxed);
+    // Nothing is appended in between: the log is written, but nothing names its new end yet.
+    let bench = bench.reopen(tiny());
+    assert_eq!(bench.get(&key(1)), Some(value(1, 1, 4)));
+    assert_eq!(bench.get(&key(2)), Some(value(2, 1, 4)));
+}
+
+#[test]
+fn a_store_that_nothing_was_written_to_writes_nothing_when_flushed() {
+    let bench = Bench::open(tiny());
+    bench.put(&key(1), &value(1, 1, 4));
+    let bench = bench.reopen(tiny()).reopen(tiny());
+    let before = bench.figure("log_tail");
+    bench.store.flush().expect("flushes");
+    let bench = bench.reopen(tiny());
+    assert_eq!(bench.figure("log_tail"), before);
+    assert_eq!(bench.get(&key(1)), Some(value(1, 1, 4)));
+}
+
+#[test]
+fn an_index_that_is_rebuilt_grows() {
+    const KEYS: u64 = 2_000;
+    let bench = Bench::open(tiny());
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 2));
+    }
+    let bench = bench.reopen(tiny());
+    assert!(bench.figure("index_buckets") * 7 >= KEYS / 4, "{}", bench.figure("index_buckets"));
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 2)));
+    }
+}
+
+#[test]
+fn a_record_that_is_too_long_is_refused_by_name() {
+    let bench = Bench::open(tiny());
+    let put = engine::Op::Put { key: b"long", value: &[1; 5000] };
+    let refused = bench.store.apply(&[put], SeqNo::new(1));
+    assert!(matches!(refused, Err(Error::RecordTooLong { engine: "f2", .. })), "{refused:?}");
+    let put = engine::Op::Put { key: b"long", value: &[1; 4000] };
+    bench.store.apply(&[put], SeqNo::new(2)).expect("as long as a page allows");
+    assert_eq!(bench.get(b"long"), Some(vec![1; 4000]));
+}
