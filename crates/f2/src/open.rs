@@ -8,7 +8,7 @@
 //! 4. The log goes on in a new segment. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use codec::Corruption;
 use device::Device;
@@ -77,6 +77,7 @@ impl Store {
             index,
             log,
             hash_seed,
+            is_index_full: AtomicBool::new(false),
             truncations: AtomicU64::new(0),
             fetchers: Mutex::default(),
             compacting: Mutex::default(),

@@ -19,6 +19,8 @@ mod rmw;
 mod upsert;
 mod walk;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use engine::{Error, Op, Result, SeqNo};
 
 use crate::address::LogAddress;
@@ -70,13 +72,23 @@ impl Shared {
         }
     }
 
+    /// Every key takes some 17 bytes of index, wherever its record is; so many as the budget has
+    /// room for are taken.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        let puts = || ops.iter().any(|op| op.value().is_some());
+        if self.is_index_full.load(Relaxed) && puts() {
+            return Err(Error::OutOfMemory { limit: self.host.memory.limit() });
+        }
+        self.check_ops(ops)
+    }
+
+    fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {
         self.health.check_writable()?;
         ops.iter().try_for_each(|op| self.check_record(op.key(), op.value().unwrap_or_default()))
     }
 
     pub(crate) fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
-        self.admit(ops)?;
+        self.check_ops(ops)?;
         if seqno <= self.persisted() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The handle: its parts, and the engine contract, each call handed to its file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) index: HashIndex,
     pub(crate) log: Arc<HybridLog>,
     pub(crate) hash_seed: u64,
+    /// Whether the index has used up its share of the budget.
+    pub(crate) is_index_full: AtomicBool,
     /// How often the log's beginning has moved; counted before it moves.
     pub(crate) truncations: AtomicU64,
     /// Everything up to this is in the checkpoint that the superblock names.

@@ -1,6 +1,7 @@
 //! What is done every now and then in the background: the index grows, the log is compacted.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use workers::{Class, StopToken, Stopped};
@@ -32,8 +33,19 @@ impl Store {
 }
 
 impl Shared {
+    /// Bytes that the index may take: a quarter of the budget, as the log takes three.
+    fn index_bytes_max(&self) -> u64 {
+        let limit = self.host.memory.limit();
+        if limit == u64::MAX { u64::MAX } else { limit / 4 }
+    }
+
+    /// Doubles the index while it is crowded and the budget allows it, and says when even what
+    /// crowding takes has used the budget up: then no new values are taken.
     fn grow_index(&self, stop: &StopToken) {
-        while self.index.should_grow() || self.index.is_growing() {
+        let max = self.index_bytes_max();
+        self.is_index_full.store(self.index.figures().bytes > max, Relaxed);
+        let has_room = || self.index.figures().bytes <= max / 2;
+        while self.index.is_growing() || (self.index.should_grow() && has_room()) {
             self.index.grow();
             while self.index.split_some(BUCKETS_AT_ONCE) {
                 if stop.is_stopping() {

@@ -72,3 +72,28 @@ fn a_record_that_is_too_long_is_refused_by_name() {
     bench.store.apply(&[put], SeqNo::new(2)).expect("as long as a page allows");
     assert_eq!(bench.get(b"long"), Some(vec![1; 4000]));
 }
+
+#[test]
+fn keys_beyond_what_the_index_may_take_are_refused() {
+    let limit = 256 << 10;
+    let bench = Bench::open_within(limit, tiny());
+    let mut refused = None;
+    for number in 0..100_000 {
+        let put = engine::Op::Put { key: &key(number), value: b"v" };
+        let admitted = bench.store.admit(&[put]);
+        if let Err(error) = admitted {
+            refused = Some((number, error));
+            break;
+        }
+        bench.put(&key(number), b"v");
+        if number % 500 == 0 {
+            environment::Environment::real().sleep(std::time::Duration::from_millis(25));
+        }
+    }
+    let (number, error) = refused.expect("a quarter of the budget is soon used up");
+    assert_eq!(error, Error::OutOfMemory { limit });
+    assert!(number > 1000, "only {number} keys were taken");
+    let delete = engine::Op::Delete { key: &key(0) };
+    bench.store.admit(&[delete]).expect("deleting is always allowed");
+    assert_eq!(bench.get(&key(1)), Some(b"v".to_vec()));
+}

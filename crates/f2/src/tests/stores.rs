@@ -15,6 +15,7 @@ pub(super) struct Bench {
     pub(super) store: Store,
     pub(super) sequence: Arc<Sequence>,
     pub(super) device: Arc<dyn Device>,
+    memory: Arc<MemoryBudget>,
     _pool: Pool,
 }
 
@@ -38,6 +39,13 @@ impl Bench {
         Self::open_with(device, options, Arc::new(NoJournal))
     }
 
+    /// On memory, with a budget.
+    pub(super) fn open_within(limit: u64, options: Options) -> Self {
+        let bench = Self::open(options);
+        bench.memory.set_limit(limit);
+        bench
+    }
+
     pub(super) fn open_with(
         device: Arc<dyn Device>,
         options: Options,
@@ -47,6 +55,7 @@ impl Bench {
         let telemetry = Registry::default();
         let pool = Pool::start(&environment, 2, &telemetry).expect("threads start");
         let sequence = Arc::new(Sequence::new());
+        let memory = Arc::new(MemoryBudget::new(u64::MAX));
         let host = Host {
             device: Arc::clone(&device),
             workers: pool.clone(),
@@ -54,11 +63,11 @@ impl Bench {
             telemetry,
             sequence: Arc::clone(&sequence),
             barrier,
-            memory: Arc::new(MemoryBudget::new(u64::MAX)),
+            memory: Arc::clone(&memory),
         };
         let store = Store::open(host, options).expect("the store opens");
         sequence.recover_to(store.persisted());
-        Self { store, sequence, device, _pool: pool }
+        Self { store, sequence, device, memory, _pool: pool }
     }
 
     /// Flushes, closes and opens again.
