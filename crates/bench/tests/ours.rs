@@ -57,7 +57,8 @@ fn a_journal_writes_at_least_what_the_user_wrote_and_none_writes_nothing() {
 
 #[test]
 fn an_engine_that_is_not_built_is_refused_by_name() {
-    for engine in Ours.names().iter().filter(|name| **name != "memory") {
+    let is_built = |name: &&&str| ["memory", "f2"].contains(*name);
+    for engine in Ours.names().iter().filter(|name| !is_built(name)) {
         let error = run(engine, "ycsb-a", Durability::Buffered).unwrap_err().to_string();
         assert!(error.contains(engine), "{error}");
     }
