@@ -22,6 +22,9 @@ pub struct Capabilities {
     /// [`Engine::apply`] of one step and [`Engine::rmw`] need not be kept apart by the host (law
     /// L6) where no journal must agree with it.
     pub orders_writes: bool,
+    /// Whether a flush writes all data anew. Whoever flushes so that a journal can be trimmed then
+    /// waits until as much was journaled; where a flush writes only what is new, nothing is gained.
+    pub flush_rewrites_all: bool,
 }
 
 /// What a read-modify-write decides.

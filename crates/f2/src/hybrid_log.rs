@@ -43,7 +43,7 @@ mod segments;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
-use engine::MemoryBudget;
+use engine::{Health, MemoryBudget};
 use parking_lot::Mutex;
 use sync::CachePadded;
 use sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +51,6 @@ use sync::epoch::Epochs;
 use workers::Group;
 
 use crate::address::LogAddress;
-use crate::health::Health;
 use crate::record::Live;
 
 pub(crate) use allocate::PageFull;

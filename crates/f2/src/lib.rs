@@ -29,7 +29,6 @@ mod checkers;
 mod checkpoint;
 mod compaction;
 mod hash_index;
-mod health;
 mod hybrid_log;
 mod key_hash;
 mod open;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use codec::Corruption;
 use device::Device;
-use engine::{Host, Result, Superblock};
+use engine::{Health, Host, Result, Superblock};
 use parking_lot::Mutex;
 use rand::Rng;
 use sync::epoch::Epochs;
@@ -23,7 +23,6 @@ use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{Checkpointer, Identity, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
 use crate::compaction::CompactionFigures;
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
-use crate::health::Health;
 use crate::hybrid_log::{Geometry, HybridLog, Segments};
 use crate::options::Options;
 use crate::store::{Shared, Store};
@@ -83,12 +82,12 @@ impl Store {
             compacting: Mutex::default(),
             compaction_figures: CompactionFigures::new(tail),
             disk_bytes_max: options.disk_bytes_max,
-            workers: Arc::clone(&group),
+            workers: group,
             persisted: AtomicU64::new(standing.persisted.get()),
             checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tail)),
             host,
         });
-        let store = Self { shared, group };
+        let store = Self { shared };
         // A pool that is stopping does no upkeep; nothing depends on it but time and space.
         let _: std::result::Result<(), Stopped> = store.start_upkeep();
         Ok(store)

@@ -75,11 +75,18 @@ impl Shared {
     /// Every key takes some 17 bytes of index, wherever its record is; so many as the budget has
     /// room for are taken.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
-        let puts = || ops.iter().any(|op| op.value().is_some());
-        if self.is_index_full.load(Relaxed) && puts() {
-            return Err(Error::OutOfMemory { limit: self.host.memory.limit() });
+        if ops.iter().any(|op| op.value().is_some()) {
+            self.check_index_room()?;
         }
         self.check_ops(ops)
+    }
+
+    /// Refuses new keys once the index has used up its share of the budget.
+    pub(crate) fn check_index_room(&self) -> Result<()> {
+        match self.is_index_full.load(Relaxed) {
+            true => Err(Error::OutOfMemory { limit: self.host.memory.limit() }),
+            false => Ok(()),
+        }
     }
 
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {

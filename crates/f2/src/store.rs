@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Host, Op, Operator, Pin, Result, SeqNo, Stats, View, Visit,
+    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, SeqNo, Stats, View, Visit,
 };
 use parking_lot::Mutex;
 use sync::epoch::Epochs;
@@ -14,7 +14,6 @@ use workers::Group;
 use crate::checkpoint::Checkpointer;
 use crate::compaction::CompactionFigures;
 use crate::hash_index::HashIndex;
-use crate::health::Health;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::ops::multi_read::Fetcher;
@@ -23,7 +22,6 @@ use crate::ops::multi_read::Fetcher;
 #[derive(Debug)]
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) group: Arc<Group>,
 }
 
 /// What operations and background work hold on to.
@@ -70,7 +68,7 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "f2", ordered: false, orders_writes: true }
+        Capabilities { name: "f2", ordered: false, orders_writes: true, flush_rewrites_all: false }
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
@@ -128,7 +126,7 @@ impl Engine for Store {
 
     fn close(&self) -> Result<()> {
         self.shared.health.close();
-        let panics = self.group.stop();
+        let panics = self.shared.workers.stop();
         debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
         self.shared.checkpointer.lock().close();
         self.shared.fetchers.lock().clear();

@@ -17,13 +17,13 @@ impl Store {
     /// Begins upkeep; it ends with the group.
     pub(crate) fn start_upkeep(&self) -> Result<(), Stopped> {
         let shared = Arc::downgrade(&self.shared);
-        self.group.every(Class::Compact, "grow index", INTERVAL, move |stop| {
+        self.shared.workers.every(Class::Compact, "grow index", INTERVAL, move |stop| {
             if let Some(shared) = shared.upgrade() {
                 shared.grow_index(stop);
             }
         })?;
         let shared = Arc::downgrade(&self.shared);
-        self.group.every(Class::Compact, "compact log", INTERVAL, move |stop| {
+        self.shared.workers.every(Class::Compact, "compact log", INTERVAL, move |stop| {
             let Some(shared) = shared.upgrade() else { return };
             // One round, so that other work of the pool has its turn. A failed write is remembered and
             // told to whoever writes next; what cannot be read is counted.

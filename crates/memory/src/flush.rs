@@ -63,9 +63,9 @@ impl Flusher {
 impl Shared {
     /// Writes a snapshot of everything applied so far, unless the last one holds it already.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.state.check_writable()?;
+        self.health.check_writable()?;
         let mut flusher = self.flusher.lock();
-        self.state.check_writable()?;
+        self.health.check_writable()?;
         let pin = self.host.sequence.pin();
         let began = self.host.environment.now();
         let result = self.write_and_commit(&mut flusher, &pin);
@@ -80,7 +80,7 @@ impl Shared {
             // The journal's failure and a close are none of these files; a later flush may try.
             Err(error @ (Error::Journal(_) | Error::Closed)) => Err(error),
             Err(error) => {
-                self.state.fail(&error);
+                self.health.fail(&error);
                 Err(error)
             }
         }
@@ -146,7 +146,7 @@ impl Shared {
         let mut run = Run::default();
         let mut charge = Charge::new(budget);
         while !position.is_done() {
-            self.state.check_open()?;
+            self.health.check_open()?;
             self.map.next_run(&mut position, pin.seqno().get(), &mut run);
             charge.set(run.memory());
             for index in 0..run.len() {
@@ -172,7 +172,7 @@ impl Shared {
 
     /// Writes a whole, openable copy to `into`, which must not hold a store yet.
     pub(crate) fn checkpoint(&self, into: &dyn Device) -> Result<()> {
-        self.state.check_open()?;
+        self.health.check_open()?;
         if into.exists(SUPERBLOCK)? {
             return Err(device::Error::AlreadyExists { name: SUPERBLOCK.to_owned() }.into());
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use codec::Corruption;
 use device::Device;
-use engine::{Host, Result, Superblock};
+use engine::{Health, Host, Result, Superblock};
 use workers::{Class, Stopped};
 
 use crate::flush::{Flusher, LastSnapshot};
@@ -20,7 +20,7 @@ use crate::map::{Delta, LeafBuilder, Map, Tally};
 use crate::options::Options;
 use crate::snapshot::format::{self, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
 use crate::snapshot::load::load;
-use crate::store::{Shared, State, Store};
+use crate::store::{Shared, Store};
 
 /// How often what snapshots have left behind is pruned while nobody writes.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
@@ -81,7 +81,7 @@ impl Store {
         let shared = Arc::new(Shared {
             map: Map::new(builder, tally, Arc::clone(&host.memory)),
             options,
-            state: State::default(),
+            health: Health::default(),
             persisted: standing.persisted.get().into(),
             flusher: Flusher::new(superblock, standing.snapshot, next_number).into(),
             last_snapshot,

@@ -18,7 +18,7 @@ enum Taken {
 impl Shared {
     /// The newest value of `key`.
     pub(crate) fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.state.check_open()?;
+        self.health.check_open()?;
         let taken = self.map.read(key, |leaf| match leaf.find(key) {
             Ok(index) => take(leaf.newest(index), into),
             Err(_) => Taken::Nothing,
@@ -28,7 +28,7 @@ impl Shared {
 
     /// The value of `key` as of `pin`.
     pub(crate) fn get_at(&self, key: &[u8], pin: u64, into: &mut Vec<u8>) -> Result<bool> {
-        self.state.check_open()?;
+        self.health.check_open()?;
         let taken = self.map.read(key, |leaf| match leaf.find(key) {
             Ok(index) => take(leaf.at_pin(index, pin), into),
             Err(_) => Taken::Nothing,

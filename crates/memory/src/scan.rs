@@ -25,7 +25,7 @@ impl View for Snapshot {
     }
 
     fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
-        self.shared.state.check_open()?;
+        self.shared.health.check_open()?;
         Ok(Box::new(Walk {
             shared: Arc::clone(&self.shared),
             pin: Arc::clone(&self.pin),
@@ -49,7 +49,7 @@ struct Walk {
 impl Cursor for Walk {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         while self.next == self.run.len() && !self.position.is_done() {
-            self.shared.state.check_open()?;
+            self.shared.health.check_open()?;
             let pin = self.pin.seqno().get();
             self.shared.map.next_run(&mut self.position, pin, &mut self.run);
             self.next = 0;

@@ -1,16 +1,14 @@
 //! The handle: its parts, its state, and the engine contract, each call handed to its file.
 
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Host, Op, Operator, Pin, Result, SeqNo, Stats, View, Visit,
+    Capabilities, Engine, Health, Host, Op, Operator, Pin, Result, SeqNo, Stats, View, Visit,
     walk_in_order,
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use workers::Group;
 
 use crate::flush::{Flusher, LastSnapshot};
@@ -32,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) map: Map,
     pub(crate) host: Host,
     pub(crate) options: Options,
-    pub(crate) state: State,
+    pub(crate) health: Health,
     /// Everything up to this is in the snapshot that the superblock names.
     pub(crate) persisted: AtomicU64,
     /// One flush at a time; what it needs from the last one.
@@ -46,42 +44,6 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Open, read-only since a write failed, or closed.
-#[derive(Debug, Default)]
-pub(crate) struct State {
-    closed: AtomicBool,
-    failed: AtomicBool,
-    failure: RwLock<Option<Error>>,
-}
-
-impl State {
-    /// Refuses once the store is closed.
-    pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
-    }
-
-    /// Refuses once the store is closed or a write to its files failed.
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        self.check_open()?;
-        if self.failed.load(Acquire)
-            && let Some(error) = &*self.failure.read()
-        {
-            return Err(error.clone());
-        }
-        Ok(())
-    }
-
-    /// Stops all later writes (law L5). The first cause is the one that is told.
-    pub(crate) fn fail(&self, error: &Error) {
-        self.failure.write().get_or_insert_with(|| error.poisoning());
-        self.failed.store(true, Release);
-    }
-
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Relaxed);
-    }
-}
-
 impl Shared {
     pub(crate) fn persisted(&self) -> SeqNo {
         SeqNo::new(self.persisted.load(Acquire))
@@ -90,7 +52,12 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "memory", ordered: true, orders_writes: false }
+        Capabilities {
+            name: "memory",
+            ordered: true,
+            orders_writes: false,
+            flush_rewrites_all: true,
+        }
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
@@ -110,7 +77,7 @@ impl Engine for Store {
     }
 
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        self.shared.state.check_open()?;
+        self.shared.health.check_open()?;
         Ok(Box::new(Snapshot::new(Arc::clone(&self.shared), pin)))
     }
 
@@ -140,7 +107,7 @@ impl Engine for Store {
     }
 
     fn close(&self) -> Result<()> {
-        self.shared.state.close();
+        self.shared.health.close();
         let panics = self.group.stop();
         debug_assert!(panics.is_empty(), "background pruning panicked: {panics:?}");
         // A flush that runs sees the state between two blocks and gives up; files are closed then.

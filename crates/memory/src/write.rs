@@ -33,7 +33,7 @@ type Place = std::result::Result<usize, usize>;
 impl Shared {
     /// Whether the budget has room for `ops`. Deletes are always admitted.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
-        self.state.check_writable()?;
+        self.health.check_writable()?;
         let wanted: u64 = ops.iter().map(growth_at_most).sum();
         if wanted == 0 {
             return Ok(());
@@ -64,7 +64,7 @@ impl Shared {
 
     /// Applies the steps of one write.
     pub(crate) fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
-        self.state.check_writable()?;
+        self.health.check_writable()?;
         for op in ops {
             check_key(op.key())?;
             op.value().map_or(Ok(()), check_value)?;
@@ -94,7 +94,7 @@ impl Shared {
     /// Replaces the value of `key` by what `operator` makes of it, under the leaf's lock: the
     /// operator must not come back to this store.
     pub(crate) fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.state.check_writable()?;
+        self.health.check_writable()?;
         check_key(key)?;
         if seqno <= self.persisted() {
             return Ok(());

@@ -107,7 +107,10 @@ impl Inner {
         for generation in generations {
             let idle = generation.is_idle();
             // An engine that rewrites all its data to flush does so only once as much was journaled.
-            if !idle && journal_bytes <= generation.engine.stats().disk_bytes {
+            if !idle
+                && generation.engine.capabilities().flush_rewrites_all
+                && journal_bytes <= generation.engine.stats().disk_bytes
+            {
                 return Ok(());
             }
             generation.engine.flush()?;

@@ -102,7 +102,12 @@ impl Reference {
 
 impl Engine for Reference {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "reference", ordered: true, orders_writes: false }
+        Capabilities {
+            name: "reference",
+            ordered: true,
+            orders_writes: false,
+            flush_rewrites_all: true,
+        }
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {

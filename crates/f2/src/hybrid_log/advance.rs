@@ -83,7 +83,7 @@ impl HybridLog {
         });
     }
 
-    /// Gives up everything below `to`. The files stay until [`super::Segments::remove_outside`].
+    /// Gives up everything below `to`. The files stay until [`super::Segments::remove_below`].
     pub(crate) fn shift_begin(&self, to: LogAddress) {
         self.regions.begin.fetch_max(to.get(), Ordering::AcqRel);
     }

@@ -47,7 +47,7 @@ impl HybridLog {
         if offset > page_bytes {
             return Err(PageFull(page));
         }
-        // Relaxed: records are published by the index, and a page's turn is published below.
+        // Acquire: who allocates in a page that another turned to finds its frame free.
         let (page, offset) = parts(self.tail.fetch_add(bytes, Ordering::AcqRel));
         let at = self.geometry.page_begin(page).plus(offset);
         if offset + bytes <= page_bytes {
@@ -78,7 +78,7 @@ impl HybridLog {
                 return true;
             }
             let turned = tail_word(next, 0);
-            // Release: who allocates in the new page finds its frame free.
+            // Release, for those who allocate in the new page.
             let exchanged =
                 self.tail.compare_exchange(word, turned, Ordering::AcqRel, Ordering::Relaxed);
             if exchanged.is_ok() {

@@ -69,6 +69,9 @@ impl Shared {
                 }
             };
             let change = operator.update(present.then_some(&value));
+            if !present && matches!(change, Change::Put(_)) {
+                self.check_index_room()?;
+            }
             let tried = self
                 .with_room(None, || self.insert_if_none(hash, key, head, truncations, &change))?;
             match tried {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use engine::{Barrier, Engine, Error, Result, SeqNo};
 
-use super::stores::{Bench, key, tiny, value};
+use super::stores::{Add, Bench, key, tiny, value};
 
 /// A journal that cannot be reached once it is told so.
 #[derive(Default)]
@@ -95,5 +95,7 @@ fn keys_beyond_what_the_index_may_take_are_refused() {
     assert!(number > 1000, "only {number} keys were taken");
     let delete = engine::Op::Delete { key: &key(0) };
     bench.store.admit(&[delete]).expect("deleting is always allowed");
+    let count = |rmw_of: u64| bench.store.rmw(&key(rmw_of), &mut Add, SeqNo::new(1 << 40));
+    assert_eq!(count(number + 1), Err(Error::OutOfMemory { limit }), "a key that would be new");
     assert_eq!(bench.get(&key(1)), Some(b"v".to_vec()));
 }
