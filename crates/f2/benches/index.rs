@@ -16,6 +16,8 @@ mod key_hash;
 mod patience;
 #[path = "../src/planted.rs"]
 mod planted;
+#[path = "../src/position.rs"]
+mod position;
 
 use std::hint::black_box;
 

@@ -33,6 +33,11 @@ impl KeyHash {
         (self.0 >> TAG_SHIFT) as u16 & ((1 << TAG_BITS) - 1)
     }
 
+    /// The bits between those of the base bucket and those of the tag: `48 - bits` of them.
+    pub(crate) const fn above_bucket(self, bits: u32) -> u64 {
+        (self.0 & ((1 << TAG_SHIFT) - 1)) >> bits
+    }
+
     /// A hash with this bucket and tag, for tests of whatever goes by them.
     #[cfg(test)]
     pub(crate) const fn from_parts(bucket: u64, tag: u16) -> Self {

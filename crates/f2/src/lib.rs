@@ -36,6 +36,7 @@ mod ops;
 mod options;
 mod patience;
 mod planted;
+mod position;
 mod record;
 mod stats;
 mod store;

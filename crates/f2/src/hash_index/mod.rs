@@ -92,6 +92,7 @@ use sync::{CachePadded, Mutex};
 use crate::address::LogAddress;
 use crate::key_hash::{KeyHash, TAG_BITS};
 use crate::planted::{Planted, is_planted};
+use crate::position::Position;
 use bucket::{Bucket, Control};
 use chain::Chain;
 use entry::Entry;
@@ -185,6 +186,11 @@ impl HashIndex {
     /// The chain that a key belongs to.
     pub(crate) fn chain_id(&self, hash: KeyHash) -> ChainId {
         self.chain(hash).id()
+    }
+
+    /// Where a key lies in the order of walks, which is that of the chains.
+    pub(crate) fn position(&self, hash: KeyHash) -> Position {
+        Position::new(self.chain_id(hash), hash, self.table.base_bits())
     }
 
     /// How often the table was doubled; with the base bits, its size.

@@ -1,4 +1,4 @@
-//! A walk over all live pairs, in the order of the index's chains, and of the keys within a chain.
+//! A walk over all live pairs, in the order of their positions, which is that of the index's chains.
 //!
 //! That order depends neither on what is written meanwhile nor on the index's growth: a pair that is
 //! there all the while is met exactly once, also by a walk that is begun again at some key.
@@ -46,9 +46,11 @@ impl Shared {
                 // What was copied to the tail meanwhile may be missing: the same chain again.
                 continue;
             }
-            versions.0.sort_unstable();
+            let place = |key: &[u8]| self.index.position(self.hash(key));
+            versions.0.sort_by_cached_key(|(key, _)| (place(key), key.clone()));
+            let from = from.map(|from| (place(from), from));
             for (key, value) in &versions.0 {
-                let is_before = first == Some(chain) && from.is_some_and(|from| **key < *from);
+                let is_before = from.is_some_and(|from| (place(key), key.as_slice()) < from);
                 if let Some(value) = value
                     && !is_before
                     && visit(key, value) == ControlFlow::Break(())
@@ -60,9 +62,9 @@ impl Shared {
         }
     }
 
-    /// The number of the key's chain, by which a walk goes.
+    /// Where the key lies in the order of a walk.
     pub(crate) fn position(&self, key: &[u8]) -> u64 {
-        self.index.chain_id(self.hash(key)).get()
+        self.index.position(self.hash(key)).get()
     }
 
     /// Collects the part of a chain that is in memory, and answers where it goes on on disk. The

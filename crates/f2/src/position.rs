@@ -1,0 +1,32 @@
+//! Where a key lies in the order in which everything of a store is walked: 64 bits of its hash.
+//!
+//! ```text
+//!  63                                                          0
+//! +---------------+----------------+----------------------------+
+//! | base bucket   | tag, reversed  | further bits of the hash   |
+//! +---------------+----------------+----------------------------+
+//! ```
+//!
+//! The upper bits are the number of the key's chain in the hot index, so that chains lie in this
+//! order too. The cold index takes its chunks by the upper bits as well, as many as it needs.
+
+use crate::hash_index::ChainId;
+use crate::key_hash::{KeyHash, TAG_BITS};
+
+/// A key's place in the order of walks. Keys may share one, but hardly ever do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Position(u64);
+
+impl Position {
+    /// The position of a key whose chain is `chain` in an index of `1 << base_bits` base buckets.
+    pub(crate) const fn new(chain: ChainId, hash: KeyHash, base_bits: u32) -> Self {
+        let below = u64::BITS - base_bits - TAG_BITS;
+        // Two bits of a hash mean nothing, so two of a position are always zero: the lowest.
+        Self(chain.get() << below | hash.above_bucket(base_bits) << 2)
+    }
+
+    /// As a number.
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+}
