@@ -28,6 +28,7 @@ pub mod cell;
 pub mod epoch;
 mod mutex;
 mod planted;
+mod rwlock;
 mod set_once;
 pub mod thread;
 
@@ -36,4 +37,5 @@ pub use mutex::{Condvar, Mutex, MutexGuard};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub use planted::{Planted, with_planted};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use set_once::SetOnce;
