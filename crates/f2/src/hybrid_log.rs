@@ -33,6 +33,7 @@
 
 mod advance;
 mod allocate;
+mod fetch;
 mod flush;
 mod geometry;
 mod read;
@@ -54,6 +55,7 @@ use crate::address::LogAddress;
 use crate::record::Live;
 
 pub(crate) use allocate::PageFull;
+pub(crate) use fetch::{CopiedFrom, RecordCopy, Wanted};
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use read::{Fetched, RecordRead};
 pub(crate) use reserve::Reservation;

@@ -27,6 +27,11 @@ mod check;
 #[cfg(all(test, any(loom, shuttle)))]
 mod checkers;
 mod checkpoint;
+#[cfg_attr(
+    any(not(test), loom, shuttle),
+    expect(dead_code, unused_imports, reason = "compactions into the cold log come next")
+)]
+mod cold_index;
 mod compaction;
 mod hash_index;
 mod hybrid_log;

@@ -117,19 +117,8 @@ impl Shared {
     pub(crate) fn with_room<T>(
         &self,
         held: Option<&Reservation<'_>>,
-        mut attempt: impl FnMut() -> std::result::Result<T, PageFull>,
+        attempt: impl FnMut() -> std::result::Result<T, PageFull>,
     ) -> Result<T> {
-        loop {
-            let guard = self.epochs.protect();
-            let full = match attempt() {
-                Ok(done) => return Ok(done),
-                Err(full) => full,
-            };
-            let turned = self.log.turn(full, held);
-            drop(guard);
-            if !turned {
-                self.log.wait_for_room(full, held)?;
-            }
-        }
+        self.log.with_room(held, attempt)
     }
 }

@@ -2,7 +2,7 @@
 
 use sync::atomic::Ordering;
 
-/// A way to break the index, or a record in memory.
+/// A way to break an index, or a record in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
     /// An inserter does not look for a twin.
@@ -41,6 +41,16 @@ pub(crate) enum Planted {
     RelaxedUnlock,
     /// A read-modify-write appends what it computes without sealing what it computed it from.
     NoSeal,
+    /// A reader of the directory does not look at its level again.
+    NoSecondLookAtLevel,
+    /// Who changes the directory does not look whether it was doubled.
+    NoLookAtLevelToChange,
+    /// A word of the directory is changed from whatever it is.
+    ChangeWithoutCompare,
+    /// W1 of the directory is relaxed: who finds a chunk may not see what it says.
+    RelaxedChange,
+    /// W2 of the directory is relaxed: who knows of a level may not know of its words.
+    RelaxedDoubling,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]

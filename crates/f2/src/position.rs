@@ -25,6 +25,11 @@ impl Position {
         Self(chain.get() << below | hash.above_bucket(base_bits) << 2)
     }
 
+    /// The position of this number.
+    pub(crate) const fn of_number(number: u64) -> Self {
+        Self(number)
+    }
+
     /// As a number.
     pub(crate) const fn get(self) -> u64 {
         self.0

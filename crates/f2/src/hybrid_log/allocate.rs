@@ -98,6 +98,30 @@ impl HybridLog {
         self.safe_head() >= self.geometry.page_begin(evicted)
     }
 
+    /// Runs `attempt`, protected, until the log has room for what it appends. The caller is not
+    /// protected [H4].
+    ///
+    /// # Errors
+    /// The store is closed, or a flush failed.
+    pub(crate) fn with_room<T>(
+        self: &std::sync::Arc<Self>,
+        held: Option<&Reservation<'_>>,
+        mut attempt: impl FnMut() -> std::result::Result<T, PageFull>,
+    ) -> Result<T> {
+        loop {
+            let guard = self.epochs.protect();
+            let full = match attempt() {
+                Ok(done) => return Ok(done),
+                Err(full) => full,
+            };
+            let turned = self.turn(full, held);
+            drop(guard);
+            if !turned {
+                self.wait_for_room(full, held)?;
+            }
+        }
+    }
+
     /// Blocks until the page behind a full one has a frame, and helps to make one free. The caller
     /// is not protected [H4].
     ///

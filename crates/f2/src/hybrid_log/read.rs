@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use codec::Corruption;
 use device::{Buffer, File};
 use engine::Result;
 
@@ -35,6 +36,18 @@ impl HybridLog {
     /// # Errors
     /// The store was closed, which takes the segments away too.
     pub(crate) fn record_read(&self, address: LogAddress) -> Result<Option<RecordRead>> {
+        self.record_read_of(address, None)
+    }
+
+    /// The same for a record whose length may be known.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn record_read_of(
+        &self,
+        address: LogAddress,
+        known_bytes: Option<usize>,
+    ) -> Result<Option<RecordRead>> {
         let Some(segment) = self.segments.get(self.geometry.segment(address)) else {
             self.health.check_open()?;
             return Ok(None);
@@ -42,8 +55,8 @@ impl HybridLog {
         let page_end = self.geometry.page_begin(self.geometry.page(address) + 1);
         let room = page_end.min(segment.end()).get().saturating_sub(address.get()) as usize;
         // More than a block is not worth a guess: a long record's length is known after one read.
-        let guess = self.record_bytes_guess.load(Relaxed).min(BLOCK_BYTES as usize);
-        let bytes = guess.min(room).max(HEAD_BYTES);
+        let guess = || self.record_bytes_guess.load(Relaxed).min(BLOCK_BYTES as usize);
+        let bytes = known_bytes.unwrap_or_else(guess).min(room).max(HEAD_BYTES);
         Ok(Some(RecordRead { segment, address, room, bytes }))
     }
 
@@ -58,18 +71,31 @@ impl HybridLog {
         address: LogAddress,
         with: impl FnOnce(&Stored<'_>) -> T,
     ) -> Result<Option<T>> {
-        let Some(mut read) = self.record_read(address)? else { return Ok(None) };
-        loop {
-            let mut buffer = Buffer::zeroed(read.len());
-            read.segment.read(read.first(), &mut buffer)?;
-            if let Fetched::Record(stored) = read.judge(&buffer)? {
-                return Ok(Some(with(&stored)));
-            }
+        let Some(read) = self.record_read(address)? else { return Ok(None) };
+        Ok(Some(read.run(with)?))
+    }
+
+    /// What is wrong at `address`, with its place.
+    pub(crate) fn damage(&self, address: LogAddress, damage: Damage) -> Corruption {
+        let number = self.geometry.segment(address);
+        match self.segments.get(number) {
+            Some(segment) => segment.damage(address, damage),
+            None => Corruption::new(damage.0, 0).at(&self.segments.file_name(number), 0),
         }
     }
 }
 
 impl RecordRead {
+    /// Where the record begins.
+    pub(crate) fn address(&self) -> LogAddress {
+        self.address
+    }
+
+    /// Whether another record is in the same segment.
+    pub(super) fn shares_segment(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.segment, &other.segment)
+    }
+
     /// The file to read from.
     pub(crate) fn file(&self) -> Arc<dyn File> {
         self.segment.file()
@@ -86,7 +112,23 @@ impl RecordRead {
         (end - self.first().get()) as usize
     }
 
-    fn first(&self) -> LogAddress {
+    /// Reads and verifies the record, and hands it to `with`. One read of the device, two if the
+    /// record is longer than was guessed; blocks, so the caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's.
+    pub(crate) fn run<T>(mut self, with: impl FnOnce(&Stored<'_>) -> T) -> Result<T> {
+        loop {
+            let mut buffer = Buffer::zeroed(self.len());
+            self.segment.read(self.first(), &mut buffer)?;
+            if let Fetched::Record(stored) = self.judge(&buffer)? {
+                return Ok(with(&stored));
+            }
+        }
+    }
+
+    /// The block in which the record begins.
+    pub(super) fn first(&self) -> LogAddress {
         LogAddress::new(self.address.get() / BLOCK_BYTES * BLOCK_BYTES)
     }
 

@@ -6,7 +6,7 @@ use engine::Result;
 
 use super::{Geometry, Segments};
 use crate::address::LogAddress;
-use crate::record::Stored;
+use crate::record::{Damage, Stored};
 
 /// A piece of one page on disk, verified while it is walked.
 pub(crate) struct Stretch {
@@ -71,6 +71,12 @@ impl Stretch {
         self.bytes.len()
     }
 
+    /// What is wrong at `address`, with its place.
+    pub(crate) fn damage(&self, address: LogAddress, damage: Damage) -> Corruption {
+        let skipped = address.get() - self.from.get();
+        Corruption::new(damage.0, self.file_offset + skipped).at(&self.name, 0)
+    }
+
     /// Hands every record, with its address, to `with`; fillers are left out.
     ///
     /// # Errors
@@ -82,10 +88,8 @@ impl Stretch {
         let mut at = 0;
         while at < self.bytes.len() {
             let address = self.from.plus(at as u64);
-            let stored =
-                Stored::decode(&self.bytes[at..], self.salt, address).map_err(|damage| {
-                    Corruption::new(damage.0, self.file_offset + at as u64).at(&self.name, 0)
-                })?;
+            let stored = Stored::decode(&self.bytes[at..], self.salt, address)
+                .map_err(|damage| self.damage(address, damage))?;
             at += stored.bytes;
             if !stored.header.is_filler() {
                 with(address, &stored)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
-use device::{Buffer, Device, File, Mode, SyncKind};
+use device::{Buffer, Device, File, Mode, Queue, SyncKind};
 use engine::Result;
 use environment::Random;
 use parking_lot::{Mutex, RwLock};
@@ -287,6 +287,11 @@ impl Segments {
             copy.sync(SyncKind::All)?;
         }
         Ok(into.sync_dir("")?)
+    }
+
+    /// A queue for `depth` reads of the segments at once.
+    pub(super) fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
+        Ok(self.device.queue(depth)?)
     }
 
     /// Bytes of the files that are there.

@@ -1,0 +1,187 @@
+//! Changes of the index, many at once.
+//!
+//! 1. The directory doubles until it has room for what is put.
+//! 2. The changes are grouped by chunk, and the present version of each chunk is fetched.
+//! 3. What the changes make of it is appended to the chunk log, protected, and installed by a
+//!    compare-and-swap of the directory's word from the version that was read. Who loses marks its
+//!    record invalid and begins anew with the version that won [N2]. A chunk that the changes leave
+//!    as it is is not written.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use engine::{Error, Result};
+use workers::StopToken;
+
+use super::ColdIndex;
+use super::chunk::{Chunk, Entry, Name, Prefix, encode, record_bytes};
+use super::directory::Word;
+use super::fetch::Outcome;
+use crate::address::LogAddress;
+use crate::position::Position;
+
+/// A change of the entries at one position.
+///
+/// Without `old`, `new` is put in front of the entries of its tag; without `new`, `old` is taken out;
+/// with both, `new` stands where `old` was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) position: Position,
+    pub(crate) old: LogAddress,
+    pub(crate) new: LogAddress,
+}
+
+/// What became of many changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Applied {
+    /// Entries that were put.
+    pub(crate) put: u64,
+    /// Entries that were taken out.
+    pub(crate) taken: u64,
+    /// Entries that were replaced.
+    pub(crate) replaced: u64,
+    /// Chunks that were written.
+    pub(crate) chunks_written: u64,
+    /// Changes whose `old` was not there, and which changed nothing.
+    pub(crate) missed: Vec<Change>,
+    /// Not all was done: the same changes may be applied again, since a put that is there already
+    /// changes nothing.
+    pub(crate) stopped: bool,
+}
+
+/// What the changes of one chunk have made of its entries.
+#[derive(Debug, Default)]
+struct Edit {
+    entries: Vec<Entry>,
+    put: u64,
+    taken: u64,
+    replaced: u64,
+    missed: Vec<Change>,
+}
+
+impl ColdIndex {
+    /// Applies `changes`, those of one position in their order, and leaves them sorted by position.
+    /// Each chunk is read once and written once, unless others change it meanwhile. Blocks; the
+    /// caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's; a chunk too long for a page. Some changes may have been
+    /// applied then.
+    pub(crate) fn apply(&self, changes: &mut [Change], stop: &StopToken) -> Result<Applied> {
+        // Further bits of a position say nothing here, and the order of changes does.
+        changes.sort_by_key(|change| Prefix::of(change.position));
+        let changes = &*changes;
+        let puts = changes.iter().filter(|change| change.old == LogAddress::NONE).count();
+        self.grow_for(puts as u64);
+        let mut applied = Applied::default();
+        let mut value = Vec::new();
+        let prefix_of = |index: usize| changes.get(index).map(|change| Prefix::of(change.position));
+        let is_whole =
+            self.with_chunks(0..changes.len(), &prefix_of, stop, &mut |group, chunk| {
+                let edit = Edit::of(chunk, group.name, &changes[group.first..group.end]);
+                if edit.changes_something() {
+                    let outcome =
+                        self.install(group.name, group.word, &edit.entries, &mut value)?;
+                    if outcome == Outcome::Again {
+                        return Ok(Outcome::Again);
+                    }
+                    self.entries.fetch_add(edit.put as i64 - edit.taken as i64, Relaxed);
+                    applied.chunks_written += 1;
+                }
+                applied.put += edit.put;
+                applied.taken += edit.taken;
+                applied.replaced += edit.replaced;
+                applied.missed.extend(edit.missed);
+                Ok(Outcome::Done)
+            })?;
+        applied.stopped = !is_whole;
+        Ok(applied)
+    }
+
+    /// Doubles the directory until it has room for `more` entries.
+    fn grow_for(&self, more: u64) {
+        loop {
+            let figures = self.figures();
+            let has_room = figures.entries + more <= self.entries_target * figures.chunks;
+            if has_room
+                || !self.directory.double(figures.level) && figures.level == super::LEVEL_MAX
+            {
+                return;
+            }
+        }
+    }
+
+    /// Appends a version of a chunk and makes it the present one, if `seen` still is.
+    pub(super) fn install(
+        &self,
+        name: Name,
+        seen: Word,
+        entries: &[Entry],
+        value: &mut Vec<u8>,
+    ) -> Result<Outcome> {
+        if entries.len() > self.entries_max {
+            let (bytes, limit) =
+                (record_bytes(entries.len()), self.log.geometry.record_bytes_max());
+            return Err(Error::RecordTooLong { engine: "f2", bytes, limit });
+        }
+        encode(entries, value);
+        let bytes = record_bytes(entries.len()) as u64;
+        let key = name.word().to_le_bytes();
+        let changer = self.directory.changer();
+        self.log.with_room(None, || {
+            // Not appended for nothing, if that can be known.
+            if !changer.has_level(name) || self.directory.load_at(name) != Some(seen) {
+                return Ok(Outcome::Again);
+            }
+            let at = self.log.try_allocate(bytes)?;
+            self.log.live(at).write(LogAddress::NONE, &key, Some(value));
+            if changer.replace(name, seen, Word::new(at, entries.len())) {
+                return Ok(Outcome::Done);
+            }
+            self.log.live(at).invalidate();
+            Ok(Outcome::Again)
+        })
+    }
+}
+
+impl Edit {
+    /// What `changes` make of the part of `chunk` that belongs to `name`.
+    fn of(chunk: Option<Chunk<'_>>, name: Name, changes: &[Change]) -> Self {
+        let entries = chunk.map_or_else(Vec::new, |chunk| chunk.part(name));
+        let mut edit = Self { entries, ..Self::default() };
+        changes.iter().for_each(|change| edit.apply(*change));
+        edit
+    }
+
+    fn apply(&mut self, change: Change) {
+        let tag = Prefix::of(change.position).tag();
+        let first = self.entries.partition_point(|entry| entry.tag() < tag);
+        let place = |address| {
+            let wanted = Entry::new(tag, address);
+            let mut same = self.entries[first..].iter().take_while(|entry| entry.tag() == tag);
+            same.position(|entry| *entry == wanted).map(|place| first + place)
+        };
+        if change.old == LogAddress::NONE {
+            if place(change.new).is_none() {
+                // [K1]
+                self.entries.insert(first, Entry::new(tag, change.new));
+                self.put += 1;
+            }
+            return;
+        }
+        match place(change.old) {
+            None => self.missed.push(change),
+            Some(place) if change.new == LogAddress::NONE => {
+                self.entries.remove(place);
+                self.taken += 1;
+            }
+            Some(place) => {
+                self.entries[place] = Entry::new(tag, change.new);
+                self.replaced += 1;
+            }
+        }
+    }
+
+    fn changes_something(&self) -> bool {
+        self.put + self.taken + self.replaced > 0
+    }
+}

@@ -1,0 +1,104 @@
+//! Giving disk space of the chunk log back: chunks that the directory still names are appended anew,
+//! then the log begins behind them.
+//!
+//! 1. The directory is searched for words that lead below the new beginning, a slice of the log at
+//!    a time, and their chunks are fetched in the order of their addresses.
+//! 2. Each is appended as the directory's present level has it: of a chunk that a doubling has
+//!    split in two, two are made [N2]. One without entries is forgotten instead: whatever older
+//!    versions say is below the beginning too [N4].
+//! 3. When no word leads below the new beginning, the log begins there [N3]. New versions are
+//!    appended above it, so none comes.
+//!
+//! The segments are removed by the checkpoint that no longer needs them.
+
+use engine::Result;
+use workers::StopToken;
+
+use super::ColdIndex;
+use super::chunk::{Name, Prefix};
+use super::directory::Word;
+use super::fetch::Outcome;
+use super::plan::plan;
+use crate::address::LogAddress;
+
+/// Addresses that are compacted at once: what is kept in memory of them are their chunks' names.
+const SLICE_BYTES: u64 = 16 << 20;
+
+impl ColdIndex {
+    /// Up to where the chunk log is to be compacted now, if at all.
+    pub(crate) fn compaction_due(&self) -> Option<LogAddress> {
+        let (begin, flushed) = (self.log.begin(), self.log.flushed());
+        plan(&self.figures(), begin, flushed, &self.log.geometry)
+    }
+
+    /// Copies what the directory names below `until`, which is on disk, to the tail of the chunk log,
+    /// which begins at `until` then. `false`: it was stopped, and the beginning is where it was. One
+    /// compaction at a time; blocks, so the caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's.
+    pub(crate) fn compact(&self, until: LogAddress, stop: &StopToken) -> Result<bool> {
+        // Whatever may still be installed lies above what is safely read-only.
+        debug_assert!(until <= self.log.flushed(), "N3");
+        let mut value = Vec::new();
+        let mut slice_end = self.log.begin();
+        while slice_end < until {
+            slice_end = slice_end.plus(SLICE_BYTES).min(until);
+            loop {
+                let named = self.named_below(slice_end);
+                if named.is_empty() {
+                    break;
+                }
+                if !self.renew(&named, slice_end, stop, &mut value)? {
+                    return Ok(false);
+                }
+            }
+        }
+        // Readers that know of an older word look at the directory again [N3]. Those that read
+        // beside this hold on to the file.
+        self.log.shift_begin(until);
+        Ok(true)
+    }
+
+    /// What the directory names below `until`, in the order of positions.
+    fn named_below(&self, until: LogAddress) -> Vec<Prefix> {
+        let level = self.directory.level();
+        let names = (0..self.directory.chunks()).map(|number| Name { level, number });
+        let mut named: Vec<Prefix> = names
+            // Where the level has changed meanwhile, the search is made again.
+            .filter(|name| {
+                self.directory.load_at(*name).is_none_or(|word| leads_below(word, until))
+            })
+            .map(Name::first)
+            .collect();
+        named.sort_unstable();
+        named
+    }
+
+    fn renew(
+        &self,
+        named: &[Prefix],
+        until: LogAddress,
+        stop: &StopToken,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let prefix_of = |index: usize| named.get(index).copied();
+        self.with_chunks(0..named.len(), &prefix_of, stop, &mut |group, chunk| {
+            let Some(chunk) = chunk.filter(|_| leads_below(group.word, until)) else {
+                return Ok(Outcome::Done);
+            };
+            let entries = chunk.part(group.name);
+            if !entries.is_empty() {
+                return self.install(group.name, group.word, &entries, value);
+            }
+            let changer = self.directory.changer();
+            let is_forgotten = changer.has_level(group.name)
+                && changer.replace(group.name, group.word, Word::NONE);
+            Ok(if is_forgotten { Outcome::Done } else { Outcome::Again })
+        })
+    }
+}
+
+fn leads_below(word: Word, until: LogAddress) -> bool {
+    word != Word::NONE && word.address() < until
+}

@@ -1,0 +1,196 @@
+//! The directory: for each chunk a word of memory that says where its present version lies in the
+//! chunk log.
+//!
+//! ```text
+//!  63              48 47                                     0
+//! +------------------+----------------------------------------+
+//! | entries, or more | address in the chunk log; 0: no chunk  |
+//! +------------------+----------------------------------------+
+//! ```
+//!
+//! Words lie in segments that stay where they are. A doubling makes a segment, copies all words to
+//! it, and publishes the new level: then both halves of a chunk name the same version, until one of
+//! them is changed.
+//!
+//! # Invariants
+//! - R1. A word is changed by compare-and-swap only, from what the changer has read the chunk of.
+//! - R2. A doubling and a change never run beside each other: who changes a word shares the lock and
+//!   looks at the level again. So no change of a chunk of the old level is lost to one half.
+//! - R3. A word that was read between two loads of the same level covers what the chunk of this
+//!   number has at this level. Who read a word that is newer than the level sees the newer level.
+//!
+//! # Memory order, pair by pair
+//! - W1, release of the compare-and-swap with the acquire load of the word: who finds a chunk sees
+//!   what it says; and who finds one of a newer level sees that level.
+//! - W2, release store of the level with its acquire load: who knows a level finds its segment and
+//!   the words in it.
+
+use std::sync::OnceLock;
+
+use sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use sync::{RwLock, RwLockReadGuard};
+
+use super::chunk::{Name, Prefix};
+use super::{BASE_BITS, LEVEL_MAX};
+use crate::address::LogAddress;
+use crate::planted::{Planted, is_planted, relaxed_if};
+
+const COUNT_SHIFT: u32 = LogAddress::BITS;
+/// A chunk of so many entries, or more.
+const COUNT_MAX: u64 = u16::MAX as u64;
+
+/// What the directory says of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word(u64);
+
+impl Word {
+    /// No chunk was written yet, which is as good as one without entries.
+    pub(super) const NONE: Self = Self(0);
+
+    /// A chunk of so many entries at `address`.
+    pub(super) fn new(address: LogAddress, entries: usize) -> Self {
+        Self((entries as u64).min(COUNT_MAX) << COUNT_SHIFT | address.get())
+    }
+
+    pub(super) const fn address(self) -> LogAddress {
+        LogAddress::new(self.0)
+    }
+
+    /// How many entries the chunk has, if the word can say.
+    pub(super) fn entries(self) -> Option<usize> {
+        let count = self.0 >> COUNT_SHIFT;
+        (count < COUNT_MAX).then_some(count as usize)
+    }
+}
+
+/// Where all chunks are.
+pub(crate) struct Directory {
+    /// Every look-up reads it first and last; only a doubling writes it.
+    level: AtomicU32,
+    segments: [OnceLock<Box<[AtomicU64]>>; LEVEL_MAX as usize + 1],
+    /// Shared by who changes a word, exclusive for a doubling.
+    changes: RwLock<()>,
+}
+
+/// The right to change words; while it is held the level stays what it is.
+pub(super) struct Changer<'a> {
+    directory: &'a Directory,
+    _shared: RwLockReadGuard<'a, ()>,
+}
+
+impl Directory {
+    /// A directory without chunks.
+    pub(crate) fn new() -> Self {
+        let directory = Self {
+            level: AtomicU32::new(0),
+            segments: [const { OnceLock::new() }; LEVEL_MAX as usize + 1],
+            changes: RwLock::new(()),
+        };
+        directory.segments[0].get_or_init(|| (0..chunks(0)).map(|_| AtomicU64::new(0)).collect());
+        directory
+    }
+
+    /// How often it was doubled.
+    pub(super) fn level(&self) -> u32 {
+        // [W2]
+        self.level.load(Ordering::Acquire)
+    }
+
+    /// How many chunks there are, written or not.
+    pub(super) fn chunks(&self) -> usize {
+        chunks(self.level())
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> u64 {
+        let words = self.segments.iter().filter_map(OnceLock::get).map(|segment| segment.len());
+        (words.sum::<usize>() * size_of::<AtomicU64>() + size_of::<Self>()) as u64
+    }
+
+    /// The word of a number. The caller has acquired a level that has so many.
+    fn word(&self, number: usize) -> &AtomicU64 {
+        let segment = usize::BITS - (number >> BASE_BITS).leading_zeros();
+        let first = if segment == 0 { 0 } else { chunks(segment - 1) };
+        let words = self.segments[segment as usize].get();
+        &words.expect("a level is published after its segment")[number - first]
+    }
+
+    fn load(&self, number: usize) -> Word {
+        // [W1]
+        Word(self.word(number).load(Ordering::Acquire))
+    }
+
+    /// The chunk that a position belongs to, and where it is. [R3]
+    pub(super) fn find(&self, prefix: Prefix) -> (Name, Word) {
+        loop {
+            let level = self.level();
+            let name = prefix.name(level);
+            let word = self.load(name.number);
+            if self.level() == level || is_planted(Planted::NoSecondLookAtLevel) {
+                return (name, word);
+            }
+        }
+    }
+
+    /// The word of a chunk, if the directory still has the chunk's level. [R3]
+    pub(super) fn load_at(&self, name: Name) -> Option<Word> {
+        if self.level() != name.level {
+            return None;
+        }
+        let word = self.load(name.number);
+        (self.level() == name.level).then_some(word)
+    }
+
+    /// Keeps the level as it is, to change words. Waits for a doubling; the caller is not protected.
+    pub(super) fn changer(&self) -> Changer<'_> {
+        Changer { directory: self, _shared: self.changes.read() }
+    }
+
+    /// Doubles from `level`, if it still has that and may. Waits for those who change words, and
+    /// copies all of them; the caller is not protected.
+    pub(super) fn double(&self, level: u32) -> bool {
+        if level == LEVEL_MAX {
+            return false;
+        }
+        let _exclusive = self.changes.write();
+        if self.level() != level {
+            return false;
+        }
+        let copied = (0..chunks(level)).map(|number| AtomicU64::new(self.load(number).0));
+        self.segments[level as usize + 1].get_or_init(|| copied.collect());
+        // [W2]
+        self.level.store(level + 1, relaxed_if(Planted::RelaxedDoubling, Ordering::Release));
+        true
+    }
+
+    /// While nobody else uses the directory: a chunk was found in the chunk log.
+    pub(super) fn restore(&self, number: usize, word: Word) {
+        self.word(number).store(word.0, Ordering::Relaxed);
+    }
+}
+
+impl Changer<'_> {
+    /// Whether the chunk's level is that of the directory, and so stays. [R2]
+    pub(super) fn has_level(&self, name: Name) -> bool {
+        self.directory.level() == name.level || is_planted(Planted::NoLookAtLevelToChange)
+    }
+
+    /// Puts `new` where `seen` was, if it is still there. [R1]
+    pub(super) fn replace(&self, name: Name, seen: Word, new: Word) -> bool {
+        debug_assert!(self.has_level(name), "R2");
+        let word = self.directory.word(name.number);
+        let seen = if is_planted(Planted::ChangeWithoutCompare) {
+            word.load(Ordering::Acquire)
+        } else {
+            seen.0
+        };
+        // [W1]
+        let order = relaxed_if(Planted::RelaxedChange, Ordering::AcqRel);
+        word.compare_exchange(seen, new.0, order, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// How many chunks there are at a level.
+const fn chunks(level: u32) -> usize {
+    1 << (BASE_BITS + level)
+}

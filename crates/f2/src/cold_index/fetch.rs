@@ -1,0 +1,139 @@
+//! The present chunks of many positions, each read once, near ones together.
+//!
+//! 1. Items are sorted by their positions, so those of one chunk stand together: a *group*.
+//! 2. The groups whose chunk was never written are answered at once, the others' chunks are
+//!    fetched from the log.
+//! 3. Whose chunk was changed meanwhile, or split by a doubling, is grouped and asked for anew.
+
+use std::ops::Range;
+
+use engine::Result;
+use workers::StopToken;
+
+use super::ColdIndex;
+use super::chunk::{Chunk, Name, Prefix};
+use super::directory::Word;
+use super::read::bytes_of;
+use crate::address::LogAddress;
+use crate::hybrid_log::Wanted;
+use crate::position::Position;
+
+/// Items of one chunk, and where it was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) name: Name,
+    pub(super) word: Word,
+    /// The items, by their indices.
+    pub(super) first: usize,
+    pub(super) end: usize,
+}
+
+/// What became of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    /// Its chunk is another by now.
+    Again,
+}
+
+/// What a group's chunk is handed to; `None`: it was never written.
+pub(super) type WithChunk<'a> = dyn FnMut(Group, Option<Chunk<'_>>) -> Result<Outcome> + 'a;
+
+impl ColdIndex {
+    /// Asks for the chunks of many positions and hands the addresses of each to `with`, in any
+    /// order; the newest first. Each chunk is read once, and several reads are in flight at once.
+    /// `false`: it was stopped, and not all were told. Blocks; the caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's; `with`'s.
+    pub(crate) fn visit<T>(
+        &self,
+        items: &mut [(Position, T)],
+        stop: &StopToken,
+        with: &mut dyn FnMut(&T, &[LogAddress]) -> Result<()>,
+    ) -> Result<bool> {
+        items.sort_by_key(|(position, _)| *position);
+        let items = &*items;
+        let mut addresses = Vec::new();
+        let prefix_of = |index: usize| items.get(index).map(|item| Prefix::of(item.0));
+        self.with_chunks(0..items.len(), &prefix_of, stop, &mut |group, chunk| {
+            for (position, item) in &items[group.first..group.end] {
+                addresses.clear();
+                if let Some(chunk) = chunk {
+                    chunk.addresses(Prefix::of(*position).tag(), &mut addresses);
+                }
+                with(item, &addresses)?;
+            }
+            Ok(Outcome::Done)
+        })
+    }
+
+    /// Hands the present chunk of each group of `items` to `with` until it says that it is done with
+    /// all. `prefix_of` tells the prefix of an item; they rise. `false`: it was stopped.
+    pub(super) fn with_chunks(
+        &self,
+        items: Range<usize>,
+        prefix_of: &dyn Fn(usize) -> Option<Prefix>,
+        stop: &StopToken,
+        with: &mut WithChunk<'_>,
+    ) -> Result<bool> {
+        let mut pending = vec![items];
+        while !pending.is_empty() {
+            let mut again = Vec::new();
+            let mut wanted = Vec::new();
+            for group in self.groups(&pending, prefix_of) {
+                if stop.is_stopping() {
+                    return Ok(false);
+                }
+                if group.word != Word::NONE {
+                    let address = group.word.address();
+                    wanted.push(Wanted { address, bytes: bytes_of(group.word), payload: group });
+                } else if with(group, None)? == Outcome::Again {
+                    again.push(group.first..group.end);
+                }
+            }
+            let is_whole = self.log.fetch(wanted, stop, &mut |group: Group, stored| {
+                let outcome = match stored {
+                    Some(stored) => {
+                        let prefix = group.name.first();
+                        with(group, Some(self.decode(group.word.address(), prefix, stored)?))?
+                    }
+                    // [N3]
+                    None => Outcome::Again,
+                };
+                if outcome == Outcome::Again {
+                    again.push(group.first..group.end);
+                }
+                Ok(())
+            })?;
+            if !is_whole {
+                return Ok(false);
+            }
+            again.sort_by_key(|range| range.start);
+            pending = again;
+        }
+        Ok(true)
+    }
+
+    /// The groups of items at the directory's present level, with their words.
+    fn groups<'a>(
+        &'a self,
+        ranges: &'a [Range<usize>],
+        prefix_of: &'a dyn Fn(usize) -> Option<Prefix>,
+    ) -> impl Iterator<Item = Group> + 'a {
+        ranges.iter().flat_map(move |range| {
+            let mut first = range.start;
+            std::iter::from_fn(move || {
+                let prefix = prefix_of(first).filter(|_| first < range.end)?;
+                let (name, word) = self.directory.find(prefix);
+                let last = prefix.last_of_chunk(name.level);
+                let is_of = |index: &usize| prefix_of(*index).is_some_and(|other| other <= last);
+                let end =
+                    (first..range.end).take_while(is_of).last().map_or(first, |last| last + 1);
+                let group = Group { name, word, first, end };
+                first = end;
+                Some(group)
+            })
+        })
+    }
+}

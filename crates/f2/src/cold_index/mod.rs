@@ -1,0 +1,140 @@
+//! The cold index: which records of the cold log may be of a key (section 4 of the F2 paper,
+//! *two-level index*).
+//!
+//! ```text
+//!  position of a key:  | base chunk, 12 | lent | tag, 20 in all | further bits, for walks alone
+//!                             |            |          |
+//!  directory (memory):  word of the chunk <+          |
+//!                             |                       |
+//!  chunk log (disk):    chunk: entries of 8 bytes,    v
+//!                              tag and address of a record in the cold log
+//! ```
+//!
+//! A *chunk* has the entries of all positions that begin with the same bits, about 32 of them. It is
+//! never changed: a new version of it is appended to the chunk log, an ordinary hybrid log, and the
+//! *directory*, a word of memory for each chunk, is changed to it. Users' operations only read;
+//! compactions change the index, many entries at once. To follow a look-up, start at
+//! [`ColdIndex::find`]; a change, at `apply.rs`; the directory's growth, at `directory.rs`.
+//!
+//! # Invariants
+//! - N1. What a chunk says that the directory named at some moment is the truth of that moment, about
+//!   all positions that the chunk covers.
+//! - N2. Of valid records in the chunk log those of one number come in the order in which they were
+//!   installed, and levels only rise: a version is appended after the one before it was read, and
+//!   is marked invalid, still protected, if it is not installed. So the last one stands.
+//! - N3. The chunk log begins behind no chunk that the directory names. So who finds a chunk below
+//!   the beginning, or its segment gone, has read a word that was changed since, and reads it anew.
+//! - N4. A number without a word has no entries. What a chunk log that is read again says of it
+//!   is a chunk without entries too.
+//!
+//! # Concurrency
+//! Readers wait for nobody. Several threads may change the index at once: who loses the race for a
+//! chunk begins anew with the version that won. A doubling waits for changes under way, one chunk
+//! each.
+
+mod apply;
+mod chunk;
+mod compact;
+mod directory;
+mod fetch;
+mod plan;
+mod read;
+mod rebuild;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+mod walk;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use crate::hybrid_log::HybridLog;
+use directory::Directory;
+
+pub(crate) use apply::{Applied, Change};
+pub(crate) use read::Lookup;
+pub(crate) use rebuild::{Restored, rebuild};
+pub(crate) use walk::WalkedChunk;
+
+/// Bits of a position that number the chunks before the first doubling. None under the checkers.
+const BASE_BITS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
+/// How often the directory can double: each time takes a bit from the tags.
+const LEVEL_MAX: u32 = 14;
+/// What the files of the chunk log are named after.
+pub(crate) const CHUNKS: &str = "chunks";
+
+/// A chunk's least and greatest bytes of entries.
+const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 64..=4096;
+const ENTRY_BYTES: u64 = 8;
+/// A chunk may get so many times as long as it is meant to before its record is too long.
+const SLACK: usize = 4;
+
+/// The index. See the module's documentation.
+pub(crate) struct ColdIndex {
+    log: Arc<HybridLog>,
+    directory: Directory,
+    /// Entries that a chunk has on average before the directory doubles.
+    entries_target: u64,
+    /// Longest chunk.
+    entries_max: usize,
+    entries: AtomicI64,
+}
+
+/// What the index consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// How often the directory was doubled.
+    pub(crate) level: u32,
+    /// Chunks, written or not.
+    pub(crate) chunks: u64,
+    /// Entries; exact when nobody changes them, but for what [`rebuild`] had to guess.
+    pub(crate) entries: u64,
+    /// Memory of the directory.
+    pub(crate) directory_bytes: u64,
+    /// Memory of the chunk log.
+    pub(crate) log_memory_bytes: u64,
+    /// Addresses that the chunk log takes: what it has on disk and will have.
+    pub(crate) log_bytes: u64,
+    /// What the chunk log would take at most if it held present versions only.
+    pub(crate) live_bytes: u64,
+}
+
+impl ColdIndex {
+    /// An index without entries over an empty chunk log.
+    ///
+    /// `chunk_bytes`: what a chunk's entries take on average before the directory doubles, 64 to
+    /// 4096; less where the log's pages are small.
+    pub(crate) fn new(log: Arc<HybridLog>, chunk_bytes: u64) -> Self {
+        Self::restored(log, chunk_bytes, Restored::default())
+    }
+
+    /// The index that [`rebuild`] has read from the segments of this chunk log.
+    pub(crate) fn restored(log: Arc<HybridLog>, chunk_bytes: u64, restored: Restored) -> Self {
+        let chunk_bytes = chunk_bytes.clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end());
+        let room = log.geometry.record_bytes_max() - chunk::record_bytes(0);
+        let entries_max = room / ENTRY_BYTES as usize - 1;
+        Self {
+            log,
+            entries_target: (chunk_bytes / ENTRY_BYTES).min((entries_max / SLACK) as u64),
+            entries_max,
+            entries: AtomicI64::new(restored.entries as i64),
+            directory: restored.directory,
+        }
+    }
+
+    /// What the index consists of.
+    pub(crate) fn figures(&self) -> Figures {
+        let level = self.directory.level();
+        let chunks = self.directory.chunks() as u64;
+        let entries = self.entries.load(Relaxed).max(0) as u64;
+        let names = chunks.min(entries) * chunk::record_bytes(1) as u64;
+        Figures {
+            level,
+            chunks,
+            entries,
+            directory_bytes: self.directory.bytes(),
+            log_memory_bytes: self.log.memory_bytes(),
+            log_bytes: self.log.tail().get().saturating_sub(self.log.begin().get()),
+            live_bytes: entries * ENTRY_BYTES + names,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Whether the chunk log is to be compacted, and how far.
+//!
+//! It is left alone while at least half of it lives. Then a round takes its oldest quarter, of which
+//! hardly more than half lives, so that each byte that is copied gives at least another one back.
+
+use super::Figures;
+use crate::address::LogAddress;
+use crate::hybrid_log::Geometry;
+
+/// The log is compacted when it is so many times as long as what lives.
+const BYTES_PER_LIVE_BYTE: u64 = 2;
+/// A round takes this part of the log.
+const ROUND_PART: u64 = 4;
+/// The log is left alone up to so many segments.
+const SEGMENTS_MIN: u64 = 4;
+
+/// Up to where to compact, if at all: a segment's end that is on disk.
+pub(super) fn plan(
+    figures: &Figures,
+    begin: LogAddress,
+    flushed: LogAddress,
+    geometry: &Geometry,
+) -> Option<LogAddress> {
+    let is_large = figures.log_bytes > SEGMENTS_MIN * geometry.segment_bytes();
+    if !is_large || figures.log_bytes <= BYTES_PER_LIVE_BYTE * figures.live_bytes {
+        return None;
+    }
+    let round = geometry.segment(begin.plus(figures.log_bytes / ROUND_PART));
+    let wanted = geometry.segment_begin(round.max(geometry.segment(begin) + 1));
+    let on_disk = geometry.segment_begin(geometry.segment(flushed));
+    let until = wanted.min(on_disk);
+    (until > begin).then_some(until)
+}

@@ -1,0 +1,106 @@
+//! A look-up: the word of the chunk, the chunk, the entries of the position's tag.
+
+use engine::Result;
+
+use super::ColdIndex;
+use super::chunk::{Chunk, Prefix, record_bytes};
+use super::directory::Word;
+use crate::address::LogAddress;
+use crate::hybrid_log::{CopiedFrom, RecordCopy, RecordRead};
+use crate::position::Position;
+use crate::record::Stored;
+
+/// How far a look-up comes without the disk.
+pub(crate) enum Lookup {
+    /// The entries are known.
+    Known,
+    /// This record has them; [`ColdIndex::judge`] tells. Its chunk was the present one during the
+    /// look-up, which is all that absence needs.
+    OnDisk(RecordRead),
+}
+
+impl ColdIndex {
+    /// The addresses of all records that may be of a key at `position` replace what is in `into`,
+    /// the newest first. At most one read of the device, two if the chunk is longer than its word
+    /// can say; blocks, so the caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's.
+    pub(crate) fn find(&self, position: Position, into: &mut Vec<LogAddress>) -> Result<()> {
+        match self.look(position, into)? {
+            Lookup::Known => Ok(()),
+            Lookup::OnDisk(read) => {
+                let address = read.address();
+                read.run(|stored| self.judge(position, address, stored, into))?
+            }
+        }
+    }
+
+    /// The same without a read of the device: it is handed to the caller if it is needed.
+    ///
+    /// # Errors
+    /// Damage with its place; the store was closed.
+    pub(crate) fn look(&self, position: Position, into: &mut Vec<LogAddress>) -> Result<Lookup> {
+        into.clear();
+        let prefix = Prefix::of(position);
+        let mut copy = RecordCopy::default();
+        loop {
+            let guard = self.log.epochs.protect();
+            let (_, word) = self.directory.find(prefix);
+            if word == Word::NONE {
+                return Ok(Lookup::Known);
+            }
+            let from = self.log.copy_record(word.address(), &mut copy);
+            drop(guard);
+            match from {
+                CopiedFrom::Memory => {
+                    self.judge(position, word.address(), &copy.stored(), into)?;
+                    return Ok(Lookup::Known);
+                }
+                CopiedFrom::Disk => {
+                    let read = self.log.record_read_of(word.address(), bytes_of(word))?;
+                    if let Some(read) = read {
+                        return Ok(Lookup::OnDisk(read));
+                    }
+                }
+                // [N3]
+                CopiedFrom::Truncated => {}
+            }
+        }
+    }
+
+    /// The addresses that a chunk, read at `address`, has for a position replace what is in `into`.
+    ///
+    /// # Errors
+    /// Damage with its place.
+    pub(crate) fn judge(
+        &self,
+        position: Position,
+        address: LogAddress,
+        stored: &Stored<'_>,
+        into: &mut Vec<LogAddress>,
+    ) -> Result<()> {
+        into.clear();
+        let prefix = Prefix::of(position);
+        self.decode(address, prefix, stored)?.addresses(prefix.tag(), into);
+        Ok(())
+    }
+
+    /// Reads the chunk at `address`, which is to cover a position.
+    pub(super) fn decode<'a>(
+        &self,
+        address: LogAddress,
+        prefix: Prefix,
+        stored: &Stored<'a>,
+    ) -> Result<Chunk<'a>> {
+        let damaged = |damage| self.log.damage(address, damage);
+        let chunk = Chunk::decode(stored.key, stored.value).map_err(damaged)?;
+        chunk.must_cover(prefix).map_err(damaged)?;
+        Ok(chunk)
+    }
+}
+
+/// What the record that a word leads to takes, if the word can say.
+pub(super) fn bytes_of(word: Word) -> Option<usize> {
+    word.entries().map(record_bytes)
+}

@@ -1,0 +1,145 @@
+//! The index over a chunk log of its own with very little memory.
+
+mod against_map;
+mod chunks;
+mod costs;
+mod threads;
+
+use std::sync::Arc;
+
+use device::Device;
+use engine::{Health, MemoryBudget};
+use environment::Environment;
+use sync::epoch::Epochs;
+use sync::thread::yield_now;
+use telemetry::Registry;
+use workers::{Pool, StopToken};
+
+use super::{CHUNKS, Change, ColdIndex, rebuild};
+use crate::address::LogAddress;
+use crate::hybrid_log::{Geometry, HybridLog, Segments};
+use crate::position::Position;
+
+/// Sizes of a chunk log.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    page_bytes: u64,
+    segment_bytes: u64,
+    chunk_bytes: u64,
+}
+
+/// Four pages of 4 KiB in memory, segments of 16 KiB, eight entries a chunk.
+const TINY: Sizes = Sizes { page_bytes: 4096, segment_bytes: 16_384, chunk_bytes: 64 };
+
+/// An index and what it needs.
+struct Bench {
+    index: ColdIndex,
+    log: Arc<HybridLog>,
+    device: Arc<dyn Device>,
+    sizes: Sizes,
+    /// Where the log went on, and where it had ended before.
+    opened: (LogAddress, LogAddress),
+    _pool: Pool,
+}
+
+impl Bench {
+    fn new(sizes: Sizes) -> Self {
+        Self::open(device::memory(), sizes, LogAddress::NONE, LogAddress::NONE)
+    }
+
+    /// The index that lies on a device.
+    fn open(device: Arc<dyn Device>, sizes: Sizes, begin: LogAddress, end: LogAddress) -> Self {
+        let environment = Environment::seeded(7);
+        let pool = Pool::start(&environment, 1, &Registry::default()).expect("threads start");
+        let frames = Geometry::FRAMES_MIN;
+        let geometry = Geometry::new(sizes.page_bytes, sizes.segment_bytes, frames, 0.5);
+        let salts = environment.random("segments");
+        let segments = Segments::open(Arc::clone(&device), CHUNKS, geometry, begin, end, salts)
+            .expect("opens");
+        let restored =
+            (begin < end).then(|| rebuild(&segments, &geometry, begin, end).expect("it is whole"));
+        segments.remove_outside(begin, end).expect("removes");
+        let tail = geometry.segment_begin(end.get().div_ceil(geometry.segment_bytes()));
+        let log = HybridLog::new(
+            geometry,
+            segments,
+            begin,
+            tail,
+            Epochs::new(),
+            Arc::new(Health::default()),
+            Arc::new(MemoryBudget::new(u64::MAX)),
+            Arc::new(pool.group("f2")),
+        );
+        let index = match restored {
+            None => ColdIndex::new(Arc::clone(&log), sizes.chunk_bytes),
+            Some(restored) => ColdIndex::restored(Arc::clone(&log), sizes.chunk_bytes, restored),
+        };
+        Self { index, log, device, sizes, opened: (tail, end), _pool: pool }
+    }
+
+    /// Makes everything durable, as a checkpoint does, and answers where the log ends.
+    fn flush(&self) -> LogAddress {
+        if self.log.is_at(self.opened.0) {
+            return self.opened.1;
+        }
+        let guard = self.log.epochs.protect();
+        let end = self.log.end_block();
+        self.log.shift_read_only(end);
+        drop(guard);
+        while self.log.safe_read_only() < end {
+            yield_now();
+        }
+        self.log.flush_until(end).expect("flushes");
+        self.log.segments.sync().expect("syncs");
+        self.log.segments.remove_below(self.log.begin()).expect("removes");
+        end
+    }
+
+    /// Closes the index and reads it again.
+    fn reopen(self) -> Self {
+        let (begin, end) = (self.log.begin(), self.flush());
+        self.log.segments.close();
+        Self::open(Arc::clone(&self.device), self.sizes, begin, end)
+    }
+
+    fn find(&self, position: Position) -> Vec<LogAddress> {
+        let mut found = Vec::new();
+        self.index.find(position, &mut found).expect("the look-up is answered");
+        found
+    }
+
+    fn apply(&self, mut changes: Vec<Change>) -> super::Applied {
+        self.index.apply(&mut changes, &go_on()).expect("the changes are taken")
+    }
+
+    /// Reads and writes of the device so far.
+    fn operations(&self) -> (u64, u64) {
+        let counts = self.device.accounting().counts();
+        (counts.read_ops, counts.write_ops)
+    }
+}
+
+fn go_on() -> StopToken {
+    StopToken::default()
+}
+
+fn at(number: u64) -> LogAddress {
+    LogAddress::new(number * 16)
+}
+
+/// Positions as hashes are: anywhere, always the same.
+fn position(number: u64) -> Position {
+    Position::of_number(codec::hash64(0, &number.to_le_bytes()) & !3)
+}
+
+fn put(number: u64, new: LogAddress) -> Change {
+    Change { position: position(number), old: LogAddress::NONE, new }
+}
+
+fn take(number: u64, old: LogAddress) -> Change {
+    Change { position: position(number), old, new: LogAddress::NONE }
+}
+
+fn replace(number: u64, old: LogAddress, new: LogAddress) -> Change {
+    Change { position: position(number), old, new }
+}
