@@ -4,4 +4,5 @@ mod compaction;
 mod costs;
 mod counters;
 mod durability;
+mod fetch;
 mod stores;

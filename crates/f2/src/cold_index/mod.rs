@@ -37,6 +37,8 @@ mod chunk;
 mod compact;
 mod directory;
 mod fetch;
+#[cfg(all(test, any(loom, shuttle)))]
+mod models;
 mod plan;
 mod read;
 mod rebuild;
@@ -53,7 +55,7 @@ use directory::Directory;
 pub(crate) use apply::{Applied, Change};
 pub(crate) use read::Lookup;
 pub(crate) use rebuild::{Restored, rebuild};
-pub(crate) use walk::WalkedChunk;
+pub(crate) use walk::Walked;
 
 /// Bits of a position that number the chunks before the first doubling. None under the checkers.
 const BASE_BITS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };

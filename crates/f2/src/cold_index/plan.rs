@@ -31,3 +31,6 @@ pub(super) fn plan(
     let until = wanted.min(on_disk);
     (until > begin).then_some(until)
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use super::{Bench, TINY, at, go_on};
 use crate::address::LogAddress;
-use crate::cold_index::{Change, WalkedChunk};
+use crate::cold_index::{Change, Walked};
 use crate::position::Position;
 
 /// The addresses of each prefix, the newest first.
@@ -87,20 +87,21 @@ fn compare(bench: &Bench, model: &Model) {
         let expected = model.get(&prefix(position)).cloned().unwrap_or_default();
         assert_eq!(bench.find(position), expected);
     }
-    assert_eq!(walk(bench), model.clone());
+    assert_eq!(walk(bench, 1), *model);
+    assert_eq!(walk(bench, 1_000), *model);
 }
 
-fn walk(bench: &Bench) -> Model {
+fn walk(bench: &Bench, chunks: usize) -> Model {
     let mut met = Model::new();
     let mut from = Some(Position::of_number(0));
-    while let Some(next) = from {
-        let WalkedChunk { entries, next: end } =
-            bench.index.next_chunk(next).expect("the chunk is read");
+    while let Some(first) = from {
+        let walked = bench.index.next_chunks(first, chunks).expect("the chunks are read");
+        let Walked { entries, next } = walked;
         for (position, address) in entries {
-            assert!(position >= next && end.is_none_or(|end| position < end));
+            assert!(position >= first && next.is_none_or(|next| position < next));
             met.entry(prefix(position)).or_default().push(address);
         }
-        from = end;
+        from = next;
     }
     met
 }
@@ -180,5 +181,5 @@ fn chunks_that_have_become_empty_are_forgotten() {
     assert!(bench.index.compact(end, &go_on()).expect("compacts"));
     assert!(bench.log.is_at(end), "nothing is left to copy");
     let bench = bench.reopen();
-    assert_eq!(walk(&bench), Model::new());
+    assert_eq!(walk(&bench, 64), Model::new());
 }

@@ -3,6 +3,7 @@
 mod against_map;
 mod chunks;
 mod costs;
+mod damage;
 mod threads;
 
 use std::sync::Arc;

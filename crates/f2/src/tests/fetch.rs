@@ -1,0 +1,116 @@
+//! Many records of a log at once, wherever they are.
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use workers::StopToken;
+
+use super::stores::{Bench, key, tiny, value};
+use crate::Options;
+use crate::address::LogAddress;
+use crate::hybrid_log::{Wanted, stretches};
+use crate::record::Stored;
+
+/// A record's address and its content.
+type Known = (LogAddress, Vec<u8>, Option<Vec<u8>>);
+
+/// Records of many lengths, the longest far longer than what is guessed; all are on disk, and
+/// the newest in memory too.
+fn filled() -> (Bench, Vec<Known>) {
+    let bench = Bench::open(Options {
+        log_memory_bytes: Some(8 * 65_536),
+        page_bytes: Some(65_536),
+        segment_bytes: 1 << 20,
+        disk_bytes_max: Some(u64::MAX),
+        ..tiny()
+    });
+    for number in 0..12_000 {
+        let words = if number % 500 == 0 { 4_000 } else { number % 40 };
+        bench.put(&key(number), &value(number, 0, words as usize));
+        if number % 7 == 0 {
+            bench.delete(&key(number));
+        }
+    }
+    engine::Engine::flush(&bench.store).expect("flushes");
+    let log = &bench.store.shared.log;
+    let mut known = Vec::new();
+    let scanned = stretches(&log.segments, &log.geometry, log.begin(), log.flushed(), &mut |it| {
+        it.records(&mut |address, stored| {
+            known.push((address, stored.key.to_vec(), stored.value.map(<[u8]>::to_vec)));
+            Ok(())
+        })
+    });
+    scanned.expect("it is whole");
+    assert!(known.first().is_some_and(|(address, ..)| *address < log.head()));
+    assert!(known.last().is_some_and(|(address, ..)| *address >= log.head()));
+    (bench, known)
+}
+
+fn fetch(bench: &Bench, known: &[Known], wanted: &[usize]) -> u64 {
+    let log = &bench.store.shared.log;
+    let wanted_of =
+        |payload: &usize| Wanted { address: known[*payload].0, bytes: None, payload: *payload };
+    let mut told = vec![0; known.len()];
+    let before = bench.device.accounting().counts().read_ops;
+    let mut with = |index: usize, stored: Option<&Stored<'_>>| {
+        told[index] += 1;
+        let stored = stored.expect("nothing is truncated");
+        assert_eq!(stored.key, known[index].1);
+        assert_eq!(stored.value, known[index].2.as_deref());
+        Ok(())
+    };
+    let wanted_all = wanted.iter().map(wanted_of).collect();
+    assert!(log.fetch(wanted_all, &StopToken::default(), &mut with).expect("all are read"));
+    assert_eq!(told.iter().sum::<usize>(), wanted.len());
+    assert!(wanted.iter().all(|index| told[*index] == 1));
+    bench.device.accounting().counts().read_ops - before
+}
+
+#[test]
+fn all_records_of_a_log_are_fetched_in_long_pieces() {
+    let (bench, known) = filled();
+    let mut wanted: Vec<usize> = (0..known.len()).collect();
+    wanted.shuffle(&mut SmallRng::seed_from_u64(3));
+    let reads = fetch(&bench, &known, &wanted);
+    let pages = bench.figure("log_tail") / 65_536;
+    // A page a read, and one more for each of the records that are longer than a block.
+    assert!(reads <= pages + pages / 4 + 24, "{reads} reads of {pages} pages");
+}
+
+#[test]
+fn records_that_lie_far_apart_take_a_read_each() {
+    let (bench, known) = filled();
+    let mut last = LogAddress::NONE;
+    let wanted: Vec<usize> = (0..known.len())
+        .filter(|index| {
+            let address = known[*index].0;
+            let is_far = address.get() - last.get() > 48 << 10;
+            last = if is_far { address } else { last };
+            is_far
+        })
+        .collect();
+    let reads = fetch(&bench, &known, &wanted);
+    assert!(reads as usize <= wanted.len() + 12, "{reads} reads of {} records", wanted.len());
+}
+
+#[test]
+fn what_was_truncated_is_told_so() {
+    let (bench, known) = filled();
+    let log = &bench.store.shared.log;
+    let gone = log.geometry.segment_begin(1);
+    log.segments.remove_below(gone).expect("removes");
+    let wanted = known.iter().map(|(address, ..)| Wanted {
+        address: *address,
+        bytes: None,
+        payload: *address,
+    });
+    let mut told = 0;
+    let mut with = |address: LogAddress, stored: Option<&Stored<'_>>| {
+        assert_eq!(stored.is_none(), address < gone);
+        told += 1;
+        Ok(())
+    };
+    let fetched = log.fetch(wanted.collect(), &StopToken::default(), &mut with);
+    assert!(fetched.expect("the others are read"));
+    assert_eq!(told, known.len());
+}
