@@ -41,6 +41,9 @@ impl Barrier for JournalBarrier {
         let reached = journal.wait(seqno, Durability::Synced);
         reached.map(|()| upto).map_err(|error| engine::Error::Journal(error.to_string()))
     }
+    fn is_journaled(&self) -> bool {
+        true
+    }
 }
 
 pub(crate) struct Database {

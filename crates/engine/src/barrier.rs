@@ -13,6 +13,12 @@ pub trait Barrier: Send + Sync {
     /// # Errors
     /// The journal failed; the engine must not make the write durable either.
     fn reach(&self, seqno: SeqNo) -> Result<SeqNo>;
+
+    /// Whether every write above what the engine has persisted is in the journal, and applied again
+    /// after a crash.
+    fn is_journaled(&self) -> bool {
+        false
+    }
 }
 
 /// The barrier of an engine that is used without a journal.
