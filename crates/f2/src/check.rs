@@ -8,9 +8,10 @@ use engine::{Error, Result, Superblock};
 use environment::Environment;
 
 use crate::address::LogAddress;
-use crate::checkpoint::{SUPERBLOCK, SUPERBLOCK_KIND, Standing};
-use crate::hybrid_log::{Geometry, SegmentHeader, Segments, stretches};
-use crate::open::{LOG, decode_standing};
+use crate::checkpoint::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use crate::cold_index::{self, CHUNKS};
+use crate::hybrid_log::{SegmentHeader, stretches};
+use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing};
 use crate::record::Stored;
 
 /// What a check found.
@@ -18,8 +19,10 @@ use crate::record::Stored;
 pub struct Report {
     /// Records that were verified, old versions and tombstones among them.
     pub records: u64,
-    /// Bytes of the log that were verified.
+    /// Bytes of the logs of records that were verified.
     pub bytes: u64,
+    /// Entries of the cold index.
+    pub entries: u64,
     /// Every write up to this number is in it.
     pub persisted: SeqNo,
     /// What is not what was written; the first damage ends the check.
@@ -75,13 +78,23 @@ fn verify(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
     let superblock = Superblock::open(&**device, SUPERBLOCK, SUPERBLOCK_KIND)?;
     let standing = decode_standing(&superblock)?;
     report.persisted = standing.persisted;
-    let identity = standing.identity;
-    let geometry =
-        Geometry::new(identity.page_bytes, identity.segment_bytes, Geometry::FRAMES_MIN, 0.5);
-    let salts = Environment::real().random("nothing is written");
-    let (begin, end) = (standing.begin, standing.end);
-    let segments = Segments::open(Arc::clone(device), LOG, geometry, begin, end, salts)?;
-    stretches(&segments, &geometry, begin, end, &mut |stretch| {
+    let Identity { hot, cold, chunks, .. } = standing.identity;
+    let nothing_is_written = Environment::real();
+    let open = |name, span, units: LogUnits| {
+        StoredLog::open(device, &nothing_is_written, name, span, units.background_geometry())
+    };
+    verify_records(&open(HOT_LOG, standing.hot, hot)?, report)?;
+    if standing.identity.has_cold_log() {
+        verify_records(&open(COLD_LOG, standing.cold, cold)?, report)?;
+        let StoredLog { segments, geometry, span } = open(CHUNKS, standing.chunks, chunks)?;
+        let restored = cold_index::rebuild(&segments, &geometry, span.begin, span.end)?;
+        report.entries = restored.entries;
+    }
+    Ok(())
+}
+
+fn verify_records(log: &StoredLog, report: &mut Report) -> Result<()> {
+    stretches(&log.segments, &log.geometry, log.span.begin, log.span.end, &mut |stretch| {
         report.bytes += stretch.len() as u64;
         stretch.records(&mut |_, _| {
             report.records += 1;

@@ -1,117 +1,162 @@
-//! Giving disk space back: the oldest part of the log is read, what still lives is copied to the
-//! tail, and the log begins behind it (section 5.2 of the F2 paper, *lookup-based*).
+//! Giving space back in the logs (section 5 of the F2 paper, *lookup-based*).
+//!
+//! | compaction | of the oldest part, what lives | file |
+//! |---|---|---|
+//! | hot to cold | is appended to the cold log and named by the cold index | `hot_cold` |
+//! | cold to cold | is appended to the cold log anew | `cold_cold` |
+//! | chunks | is appended to the chunk log anew | `crate::cold_index` |
+//! | of a single log | is appended to it anew | `copy` |
+//!
+//! Each is a task of its own in the background, one round at a time, beside the others and beside
+//! user operations, which never take part:
 //!
 //! 1. [`plan`] decides how far: nothing but figures go in, an address comes out.
-//! 2. [`copy`] reads the part page by page. A record lives if the chain of its key has no newer
-//!    record of the key: then it is appended, by the same rule as a conditional insert, so that a
-//!    newer one that comes meanwhile is never overwritten.
-//! 3. [`truncate`] moves the log's beginning and clears entries that lead below it.
-//! 4. A checkpoint makes the copies durable; only then the segments go.
+//! 2. The part is read page by page, and what lives is copied. Memory: what `work_bytes` says, a page
+//!    of each log, and the buffers of the reads.
+//! 3. [`truncate`] moves the log's beginning, and has entries of the hot index that lead below it
+//!    cleared.
+//! 4. A checkpoint names the beginning; only then the segments go.
 //!
 //! # Invariants
-//! - C1. A record below the new beginning is dead, or its copy is linked, before the beginning
+//! - C1. A record below the new beginning is dead, or its copy can be found, before the beginning
 //!   moves.
-//! - C2. A tombstone is not copied: whatever it hides is older, so it goes with it.
-//! - C3. An entry is freed only when nobody who was protected while the beginning moved still is.
-//!   So nobody takes an entry without an address for one that has had none all the while.
-//! - C4. Segments go after the checkpoint that does not need them (`checkpoint`, step 4).
+//! - C2. A tombstone is not copied. With a single log, whatever it hides is older, and goes with it.
+//!   With two, it has taken what it hides out of the cold index when the beginning moves.
+//! - C3. An entry of the hot index is freed only when nobody who was protected while the beginning
+//!   moved still is. So nobody takes an entry without an address for one that has had none all the
+//!   while.
+//! - C4. Segments go after the checkpoint that does not need them (`checkpoint`).
 
+mod cold_cold;
 mod copy;
+mod figures;
+mod hot_cold;
 mod plan;
 mod truncate;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use engine::Result;
 use workers::StopToken;
 
-use crate::address::LogAddress;
+use crate::cold::Cold;
+use crate::hybrid_log::HybridLog;
 use crate::store::Shared;
 
 pub(crate) use copy::Copied;
+pub(crate) use figures::CompactionFigures;
 pub(crate) use plan::Figures;
 
 impl Shared {
-    /// Compacts the oldest part of the log if the plan says so. `false`: there was nothing to do.
+    /// Compacts the oldest part of the hot log if the plan says so. `false`: there was nothing to
+    /// do.
     pub(crate) fn compact_if_due(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
         let Some(_one_at_a_time) = self.compacting.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
-        let (flushed, tail) = (self.log.flushed(), self.log.tail());
-        let unflushed = tail.get().saturating_sub(flushed.get());
-        let figures = Figures {
-            begin: self.log.begin(),
-            flushed,
-            bytes: self.log.segments.disk_bytes() + unflushed,
-            appended: self.compaction_figures.appended_since(tail),
-            live_share: self.compaction_figures.live_share(),
-        };
-        let Some(until) = plan::plan(&figures, self.disk_bytes_max, &self.log.geometry) else {
+        match &self.cold {
+            Some(cold) => self.compact_hot(cold, stop),
+            None => self.compact_single(stop),
+        }
+    }
+
+    fn compact_hot(self: &Arc<Self>, cold: &Cold, stop: &StopToken) -> Result<bool> {
+        let figures = figures_of(&self.log, &self.hot_figures);
+        let is_crowded = self.is_index_crowded();
+        let until = plan::plan_hot(&figures, self.disk_bytes_max, is_crowded, &self.log.geometry);
+        let Some(until) = until else { return Ok(false) };
+        if until > figures.flushed {
+            // The index is full before the log is: what is in memory only has to be on disk first.
+            self.log.shift_read_only(until);
+            return Ok(false);
+        }
+        let copied = self.move_to_cold(cold, figures.begin, until, stop);
+        if !self.note(&self.hot_figures, &self.log, copied)? {
+            return Ok(false);
+        }
+        self.truncate(until);
+        self.update_pressure();
+        self.give_back()?;
+        Ok(true)
+    }
+
+    /// Compacts the oldest part of the cold log, if there is one and the plan says so.
+    pub(crate) fn compact_cold_if_due(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
+        let Some(cold) = &self.cold else { return Ok(false) };
+        let Some(_one_at_a_time) = self.compacting_cold.try_lock() else { return Ok(false) };
+        self.health.check_writable()?;
+        let figures = figures_of(&cold.log, &self.cold_figures);
+        let geometry = &cold.log.geometry;
+        let Some(until) = plan::plan(&figures, self.cold_disk_bytes_max, geometry) else {
             return Ok(false);
         };
-        let copied = match self.copy_live(figures.begin, until, stop) {
-            Ok(Some(copied)) => copied,
-            Ok(None) => return Ok(false),
-            Err(error) => {
-                // What cannot be read now is tried again when more was appended, not at once.
-                self.compaction_figures.note_failure(self.log.tail());
-                return Err(error);
-            }
+        let copied = self.copy_cold(cold, figures.begin, until, stop);
+        if !self.note(&self.cold_figures, &cold.log, copied)? {
+            return Ok(false);
+        }
+        cold.log.shift_begin(until);
+        self.give_back()?;
+        Ok(true)
+    }
+
+    /// Compacts the oldest part of the chunk log, if there is one and that is worth it.
+    pub(crate) fn compact_chunks_if_due(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
+        let Some(cold) = &self.cold else { return Ok(false) };
+        let Some(_one_at_a_time) = self.compacting_chunks.try_lock() else { return Ok(false) };
+        self.health.check_writable()?;
+        let Some(until) = cold.index.compaction_due() else { return Ok(false) };
+        if !cold.index.compact(until, stop)? {
+            return Ok(false);
+        }
+        self.give_back()?;
+        Ok(true)
+    }
+
+    fn compact_single(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
+        let figures = figures_of(&self.log, &self.hot_figures);
+        let geometry = &self.log.geometry;
+        let Some(until) = plan::plan(&figures, self.disk_bytes_max, geometry) else {
+            return Ok(false);
         };
-        self.compaction_figures.note(&copied, self.log.tail());
+        let copied = self.copy_live(figures.begin, until, stop);
+        if !self.note(&self.hot_figures, &self.log, copied)? {
+            return Ok(false);
+        }
         self.truncate(until);
         self.flush()?;
         Ok(true)
     }
+
+    /// Notes how a round ended; `false` if it was stopped.
+    fn note(
+        &self,
+        figures: &CompactionFigures,
+        log: &HybridLog,
+        copied: Result<Option<Copied>>,
+    ) -> Result<bool> {
+        match copied {
+            Ok(Some(copied)) => {
+                figures.note(&copied, log.tail());
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) => {
+                // What cannot be read now is tried again when more was appended, not at once.
+                figures.note_failure(log.tail());
+                Err(error)
+            }
+        }
+    }
 }
 
-/// What compactions have done so far.
-#[derive(Debug, Default)]
-pub(crate) struct CompactionFigures {
-    pub(crate) rounds: std::sync::atomic::AtomicU64,
-    pub(crate) records: std::sync::atomic::AtomicU64,
-    pub(crate) records_live: std::sync::atomic::AtomicU64,
-    pub(crate) bytes: std::sync::atomic::AtomicU64,
-    pub(crate) bytes_live: std::sync::atomic::AtomicU64,
-    pub(crate) failures: std::sync::atomic::AtomicU64,
-    /// Of the bytes of the last round, how many in a thousand lived; 0 before the first.
-    live_permille: std::sync::atomic::AtomicU64,
-    /// What users had appended when the last round ended, or when the store was opened.
-    appended: std::sync::atomic::AtomicU64,
-}
-
-impl CompactionFigures {
-    /// Figures of a log that ends at `tail` when it is opened.
-    pub(crate) fn new(tail: LogAddress) -> Self {
-        Self { appended: tail.get().into(), ..Self::default() }
-    }
-
-    /// What users have ever appended: what was appended less what was copied.
-    fn appended_in_all(&self, tail: LogAddress) -> u64 {
-        tail.get().saturating_sub(self.bytes_live.load(Relaxed))
-    }
-
-    fn appended_since(&self, tail: LogAddress) -> u64 {
-        self.appended_in_all(tail).saturating_sub(self.appended.load(Relaxed))
-    }
-
-    fn note_failure(&self, tail: LogAddress) {
-        self.failures.fetch_add(1, Relaxed);
-        self.live_permille.store(1000, Relaxed);
-        self.appended.store(self.appended_in_all(tail), Relaxed);
-    }
-
-    fn note(&self, copied: &Copied, tail: LogAddress) {
-        self.rounds.fetch_add(1, Relaxed);
-        self.records.fetch_add(copied.records, Relaxed);
-        self.records_live.fetch_add(copied.records_live, Relaxed);
-        self.bytes.fetch_add(copied.bytes, Relaxed);
-        self.bytes_live.fetch_add(copied.bytes_live, Relaxed);
-        self.live_permille.store(copied.bytes_live * 1000 / copied.bytes.max(1), Relaxed);
-        self.appended.store(self.appended_in_all(tail), Relaxed);
-    }
-
-    fn live_share(&self) -> f64 {
-        self.live_permille.load(Relaxed) as f64 / 1000.0
+fn figures_of(log: &HybridLog, compacted: &CompactionFigures) -> Figures {
+    let (flushed, tail) = (log.flushed(), log.tail());
+    let unflushed = tail.get().saturating_sub(flushed.get());
+    Figures {
+        begin: log.begin(),
+        flushed,
+        tail,
+        bytes: log.segments.disk_bytes() + unflushed,
+        appended: compacted.appended_since(tail),
+        live_share: compacted.live_share(),
     }
 }

@@ -59,7 +59,7 @@ pub(crate) use fetch::{CopiedFrom, RecordCopy, Wanted};
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use read::{Fetched, RecordRead};
 pub(crate) use reserve::Reservation;
-pub(crate) use scan::stretches;
+pub(crate) use scan::{Stretch, stretches};
 pub(crate) use segments::{SegmentHeader, Segments};
 
 /// One page in memory, made when it is first needed.
@@ -82,6 +82,15 @@ pub(crate) struct HybridLog {
     health: Arc<Health>,
     memory: Arc<MemoryBudget>,
     workers: Arc<Group>,
+}
+
+/// What all logs of a store share.
+#[derive(Clone)]
+pub(crate) struct StoreParts {
+    pub(crate) epochs: Epochs,
+    pub(crate) health: Arc<Health>,
+    pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) workers: Arc<Group>,
 }
 
 /// The log's borders, as addresses. [H1]
@@ -110,17 +119,14 @@ pub(crate) enum Place<'a> {
 impl HybridLog {
     /// A log whose records from `begin` on lie in `segments`, and which goes on at `tail`, the
     /// beginning of a page.
-    #[expect(clippy::too_many_arguments, reason = "called once, where all of them are at hand")]
     pub(crate) fn new(
         geometry: Geometry,
         segments: Segments,
         begin: LogAddress,
         tail: LogAddress,
-        epochs: Epochs,
-        health: Arc<Health>,
-        memory: Arc<MemoryBudget>,
-        workers: Arc<Group>,
+        store: &StoreParts,
     ) -> Arc<Self> {
+        let StoreParts { epochs, health, memory, workers } = store.clone();
         assert_eq!(geometry.offset(tail), 0, "a log goes on at the beginning of a page");
         let at = || AtomicU64::new(tail.get());
         let log = Arc::new(Self {

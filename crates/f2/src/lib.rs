@@ -1,36 +1,42 @@
 //! Engine `f2`: a latch-free hash store over a hybrid log, for skewed data larger than memory.
 //!
 //! ```text
-//!  get · upsert · rmw · delete                     flush · checkpoint · open
-//!         |                                              |
-//!    hash index: a chain per tag          checkpoint: log to a block's end, superblock
+//!  get · upsert · rmw · delete                          flush · checkpoint · open
+//!         |                                                   |
+//!    hot index: a chain per tag             checkpoint: logs to a block's end, superblock
 //!         |
-//!    hybrid log: disk | read-only | fuzzy | mutable -> tail
+//!    hot log:  disk | read-only | fuzzy | mutable -> tail
+//!         |  hot-to-cold compaction
+//!    cold index: directory in memory, chunks in the chunk log
+//!         |
+//!    cold log: disk | a few pages -> tail
 //! ```
 //!
-//! It is FASTER's core, on which F2 is built (sections 3.1 and 5 of the F2 paper). Keys have no
-//! order, so there are no scans and no snapshots.
+//! What is written is in the hot log first, and moves to the cold log when the hot one has taken up its
+//! disk space or its index its memory (F2 paper, sections 3 to 5). Keys have no order, so there are
+//! no scans and no snapshots. With [`Options::single_log`] there is the hot half alone, which is
+//! FASTER.
 //!
 //! # Invariants
-//! - The log's are in `hybrid_log`, the index's in `hash_index`, a record's in `record`, those of
-//!   chains in `ops`.
+//! - A hybrid log's are in `hybrid_log`, the hot index's in `hash_index`, the cold index's in
+//!   `cold_index`, a record's in `record`, those of chains in `ops`, of compactions in `compaction`.
 //! - Nobody waits or touches the disk while protected by the epochs.
+//! - User operations never compact; where compaction is behind they wait a moment (`pressure`).
 //!
 //! # To follow
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
-//! - a get: `ops/read.rs`, then `record/live.rs`, or `hybrid_log/read.rs` for what is on disk;
+//! - a get: `ops/read.rs`, then `record/live.rs`, or `hybrid_log/read.rs` for what is on disk, then
+//!   `cold.rs` and `cold_index/read.rs`;
 //! - a page on its way to disk: `hybrid_log/advance.rs`, then `hybrid_log/flush.rs`;
-//! - recovery: `open.rs`, then `checkpoint/recover.rs`.
+//! - a record on its way to the cold log: `compaction/hot_cold.rs`, then `cold_index/apply.rs`;
+//! - recovery: `open.rs`, then `checkpoint/recover.rs` and `cold_index/rebuild.rs`.
 
 mod address;
 mod check;
 #[cfg(all(test, any(loom, shuttle)))]
 mod checkers;
 mod checkpoint;
-#[cfg_attr(
-    any(not(test), loom, shuttle),
-    expect(dead_code, unused_imports, reason = "compactions into the cold log come next")
-)]
+mod cold;
 mod cold_index;
 mod compaction;
 mod hash_index;
@@ -42,6 +48,7 @@ mod options;
 mod patience;
 mod planted;
 mod position;
+mod pressure;
 mod record;
 mod stats;
 mod store;

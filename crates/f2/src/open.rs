@@ -1,18 +1,21 @@
 //! Opening: prove what is on the device, rebuild the index, begin.
 //!
-//! 1. An empty directory gets a superblock that names an empty log.
-//! 2. The superblock is read, and the log that it names, whole: every checksum is verified, and the
-//!    index is rebuilt. Nothing was changed so far, and nothing is if any of it is damaged.
-//! 3. The superblock is settled: it may be in the page cache alone. Segments outside the log that
+//! 1. An empty directory gets a superblock that names empty logs.
+//! 2. The superblock is read, and the hot log that it names, whole: every checksum is verified, and
+//!    the hot index is rebuilt. So is the chunk log, and the directory of the cold index. Of the cold
+//!    log the segments' heads are read. Nothing was changed so far, and nothing is if any of it is
+//!    damaged.
+//! 3. The superblock is settled: it may be in the page cache alone. Segments outside the parts that
 //!    it names are what a crash left; they go.
-//! 4. The log goes on in a new segment. The host replays its journal above `persisted`.
+//! 4. Each log goes on in a new segment. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 use codec::Corruption;
 use device::Device;
 use engine::{Health, Host, Result, Superblock};
+use environment::Environment;
 use parking_lot::Mutex;
 use rand::Rng;
 use sync::epoch::Epochs;
@@ -20,71 +23,161 @@ use workers::Stopped;
 
 use crate::address::LogAddress;
 use crate::checkpoint::recover::rebuild;
-use crate::checkpoint::{Checkpointer, Identity, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use crate::checkpoint::{
+    Checkpointer, DurableTails, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
+};
+use crate::cold::Cold;
+use crate::cold_index::{self, CHUNK_BYTES, CHUNKS, ColdIndex};
 use crate::compaction::CompactionFigures;
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
-use crate::hybrid_log::{Geometry, HybridLog, Segments};
-use crate::options::Options;
+use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
+use crate::options::{BACKGROUND_PAGES, Options};
+use crate::pressure::Pressure;
 use crate::store::{Shared, Store};
 
-/// What the files of the log are named after.
-pub(crate) const LOG: &str = "log";
+/// What the files of each log are named after.
+pub(crate) const HOT_LOG: &str = "log";
+pub(crate) const COLD_LOG: &str = "cold";
+
+/// Share of its memory that a log keeps mutable where nothing is changed in place.
+const MUTABLE_SHARE_IN_BACKGROUND: f64 = 0.25;
+
+/// A log as it lies on the device.
+pub(crate) struct StoredLog {
+    pub(crate) geometry: Geometry,
+    pub(crate) segments: Segments,
+    pub(crate) span: Span,
+}
+
+impl StoredLog {
+    /// Opens the segments of the log `name`. Reads the head of each.
+    ///
+    /// # Errors
+    /// A missing or damaged segment, with its place.
+    pub(crate) fn open(
+        device: &Arc<dyn Device>,
+        environment: &Environment,
+        name: &'static str,
+        span: Span,
+        geometry: Geometry,
+    ) -> Result<Self> {
+        let salts = environment.random(name);
+        let (begin, end) = (span.begin, span.end);
+        let segments = Segments::open(Arc::clone(device), name, geometry, begin, end, salts)?;
+        Ok(Self { geometry, segments, span })
+    }
+
+    /// Where it goes on: in a segment of its own.
+    fn tail(&self) -> LogAddress {
+        let next = self.span.end.get().div_ceil(self.geometry.segment_bytes());
+        self.geometry.segment_begin(next)
+    }
+
+    /// Removes what a crash left.
+    fn remove_outside(&self) -> Result<()> {
+        self.segments.remove_outside(self.span.begin, self.span.end)
+    }
+
+    fn go_on(self, parts: &StoreParts) -> Arc<HybridLog> {
+        let tail = self.tail();
+        // The segment of a part without anything in it is gone.
+        let is_empty = self.span.begin == self.span.end;
+        let begin = if is_empty { tail } else { self.span.begin };
+        HybridLog::new(self.geometry, self.segments, begin, tail, parts)
+    }
+}
+
+impl LogUnits {
+    /// How a log with these units lies in `memory_bytes`, or in the fewest pages that it needs.
+    pub(crate) fn geometry(self, memory_bytes: u64, mutable_share: f64) -> Geometry {
+        let frames = ((memory_bytes / self.page_bytes) as usize).max(Geometry::FRAMES_MIN);
+        Geometry::new(self.page_bytes, self.segment_bytes, frames, mutable_share)
+    }
+
+    /// The same of a log that only compaction writes.
+    pub(crate) fn background_geometry(self) -> Geometry {
+        self.geometry(BACKGROUND_PAGES * self.page_bytes, MUTABLE_SHARE_IN_BACKGROUND)
+    }
+}
 
 impl Store {
-    /// Opens the store in the host's directory, and makes it if there is none. Reads the log
-    /// whole; its time grows with the log.
+    /// Opens the store in the host's directory, and makes it if there is none. Reads the hot log
+    /// and the chunk log whole; its time grows with them, not with the cold log.
     ///
     /// # Errors
     /// [`engine::Error::Corruption`] if anything is not what was written; then no file is changed.
     ///
     /// # Panics
     /// If the options' sizes of a page and a segment are no powers of two, or a page has less than
-    /// 4 KiB.
+    /// 4 KiB, or a chunk's are not within their bounds.
     pub fn open(host: Host, options: Options) -> Result<Self> {
-        let device = &*host.device;
         let limit = host.memory.limit();
         let superblock = open_superblock(&host, &options)?;
         let standing = decode_standing(&superblock)?;
-        let Identity { page_bytes, segment_bytes, index_bits, hash_seed } = standing.identity;
-        let frames = options.log_memory(limit) / page_bytes;
-        let frames = (frames as usize).max(Geometry::FRAMES_MIN);
-        let geometry = Geometry::new(page_bytes, segment_bytes, frames, options.mutable_share);
-        let salts = host.environment.random("f2 segments");
-        let (begin, end) = (standing.begin, standing.end);
-        let segments = Segments::open(Arc::clone(&host.device), LOG, geometry, begin, end, salts)?;
-        let index = HashIndex::new(index_bits);
-        rebuild(&index, hash_seed, &segments, &geometry, begin, end)?;
-        let superblock = superblock.settle(device, SUPERBLOCK)?;
-        segments.remove_outside(begin, end)?;
-        let epochs = Epochs::new();
+        let identity = standing.identity;
+        let options = Options { single_log: !identity.has_cold_log(), ..options };
+        let hot_memory = options.hot_memory(limit, identity.cold, identity.chunks);
+        let hot = identity.hot.geometry(hot_memory, options.mutable_share);
+        let open = |name, span, geometry| {
+            StoredLog::open(&host.device, &host.environment, name, span, geometry)
+        };
+        let hot = open(HOT_LOG, standing.hot, hot)?;
+        let index = HashIndex::new(identity.index_bits);
+        rebuild(&index, identity.hash_seed, &hot)?;
+        let cold = identity.has_cold_log().then(|| -> Result<_> {
+            let cold = open(COLD_LOG, standing.cold, identity.cold.background_geometry())?;
+            let chunks = open(CHUNKS, standing.chunks, identity.chunks.background_geometry())?;
+            let StoredLog { segments, geometry, span } = &chunks;
+            let restored = cold_index::rebuild(segments, geometry, span.begin, span.end)?;
+            Ok((cold, chunks, restored))
+        });
+        let cold = cold.transpose()?;
+        let superblock = superblock.settle(&*host.device, SUPERBLOCK)?;
+        hot.remove_outside()?;
+        if let Some((cold, chunks, _)) = &cold {
+            cold.remove_outside()?;
+            chunks.remove_outside()?;
+        }
         let health = Arc::new(Health::default());
-        let group = Arc::new(host.workers.group("f2"));
-        let tail = geometry.segment_begin(standing.end.get().div_ceil(geometry.segment_bytes()));
-        let log = HybridLog::new(
-            geometry,
-            segments,
-            begin,
-            tail,
-            epochs.clone(),
-            Arc::clone(&health),
-            Arc::clone(&host.memory),
-            Arc::clone(&group),
-        );
+        let workers = Arc::new(host.workers.group("f2"));
+        let parts = StoreParts {
+            epochs: Epochs::new(),
+            health: Arc::clone(&health),
+            memory: Arc::clone(&host.memory),
+            workers: Arc::clone(&workers),
+        };
+        let tails = DurableTails {
+            hot: hot.tail(),
+            cold: cold.as_ref().map_or(LogAddress::NONE, |(cold, ..)| cold.tail()),
+            chunks: cold.as_ref().map_or(LogAddress::NONE, |(_, chunks, _)| chunks.tail()),
+        };
+        let cold = cold.map(|(cold, chunks, restored)| {
+            let chunk_log = chunks.go_on(&parts);
+            let chunk_bytes = u64::from(identity.chunk_bytes);
+            let index = ColdIndex::restored(Arc::clone(&chunk_log), chunk_bytes, restored);
+            Cold { log: cold.go_on(&parts), index, chunk_log }
+        });
         let shared = Arc::new(Shared {
             health,
-            epochs,
             index,
-            log,
-            hash_seed,
-            is_index_full: AtomicBool::new(false),
+            log: hot.go_on(&parts),
+            cold,
+            epochs: parts.epochs,
+            hash_seed: identity.hash_seed,
+            pressure: Pressure::default(),
             truncations: AtomicU64::new(0),
             fetchers: Mutex::default(),
             compacting: Mutex::default(),
-            compaction_figures: CompactionFigures::new(tail),
-            disk_bytes_max: options.disk_bytes_max,
-            workers: group,
+            compacting_cold: Mutex::default(),
+            compacting_chunks: Mutex::default(),
+            hot_figures: CompactionFigures::new(tails.hot),
+            cold_figures: CompactionFigures::new(tails.cold),
+            disk_bytes_max: options.hot_disk(hot_memory),
+            cold_disk_bytes_max: options.cold_disk_bytes_max,
+            work_bytes: options.work_memory(limit),
+            workers,
             persisted: AtomicU64::new(standing.persisted.get()),
-            checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tail)),
+            checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tails)),
             host,
         });
         let store = Self { shared };
@@ -95,14 +188,14 @@ impl Store {
 }
 
 /// The least memory, in bytes of a host's budget, that the store in this directory is opened with:
-/// four of its pages are within the log's share of it. Costs one small read.
+/// four pages of each log are within the logs' share of it. Costs one small read.
 ///
 /// # Errors
 /// [`engine::Error::Corruption`] if its superblock is damaged; device errors.
 pub fn memory_bytes_min(device: &dyn Device) -> Result<u64> {
     let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-    let page_bytes = decode_standing(&superblock)?.identity.page_bytes;
-    Ok(Options::limit_for_log(page_bytes.saturating_mul(Geometry::FRAMES_MIN as u64)))
+    let identity = decode_standing(&superblock)?.identity;
+    Ok(Options::limit_for(identity.hot, identity.chunks))
 }
 
 fn open_superblock(host: &Host, options: &Options) -> Result<Superblock> {
@@ -110,27 +203,28 @@ fn open_superblock(host: &Host, options: &Options) -> Result<Superblock> {
     if device.exists(SUPERBLOCK)? {
         return Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND);
     }
-    let is_segment = |name: &str| name.starts_with(LOG);
+    let is_segment =
+        |name: &str| [HOT_LOG, COLD_LOG, CHUNKS].iter().any(|log| name.starts_with(log));
     if device.list("")?.iter().any(|entry| is_segment(&entry.name)) {
         let what = "the superblock is missing beside segments of a log";
         return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
     }
-    let page_bytes = options.page(host.memory.limit());
+    let limit = host.memory.limit();
+    let [hot, cold, chunks] = options.units(limit);
+    assert!(CHUNK_BYTES.contains(&u64::from(options.chunk_bytes)), "a chunk has 64 to 4096 bytes");
     // Options that make no sense end here, before there is a file that says so.
-    let segment_bytes = options.segment_bytes.max(page_bytes);
-    let _: Geometry = Geometry::new(page_bytes, segment_bytes, Geometry::FRAMES_MIN, 0.5);
+    for units in [hot, cold, chunks] {
+        let _: Geometry = units.background_geometry();
+    }
     let identity = Identity {
         hash_seed: host.environment.random("f2 hash").next_u64(),
-        page_bytes,
-        segment_bytes,
-        index_bits: options.index_bits(host.memory.limit()).clamp(1, BASE_BITS_MAX),
+        index_bits: options.index_bits(limit).clamp(1, BASE_BITS_MAX),
+        chunk_bytes: if options.single_log { 0 } else { options.chunk_bytes },
+        hot,
+        cold,
+        chunks,
     };
-    let nothing = Standing {
-        identity,
-        begin: LogAddress::NONE,
-        end: LogAddress::NONE,
-        persisted: codec::SeqNo::new(0),
-    };
+    let nothing = Standing::empty(identity);
     Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, &nothing.encode())
 }
 

@@ -8,18 +8,24 @@
 //! - O1. A new version is linked by a compare-and-swap of the entry from what was searched, so no
 //!   version of the key can have come in between unseen.
 //! - O2. A chain is searched from the newest record on, and the first record of the key decides.
-//! - O3. *False absence.* Absence that was found while the log's beginning moved means nothing:
-//!   the record may have been copied to the tail behind the search. `truncations` is read before
-//!   the entry, and compared on every way that ends in absence; only the new part of the chain is
-//!   searched then.
+//! - O3. *False absence.* With a single log, absence that was found while its beginning moved means
+//!   nothing: the record may have been copied to the tail behind the search. `truncations` is read
+//!   before the entry, and compared on every way that ends in absence; only the new part of the
+//!   chain is searched then. With two logs, what leaves the hot one was put into the cold one
+//!   before, or is not the newest: absence in the hot log leads to the cold one, which is asked
+//!   after it, and which has moments of its own (`cold`).
+//! - O4. An operation that read the cold log appends to the hot one only if no record of the key
+//!   came to the hot log since before it looked there: there is none above the chain's head of then,
+//!   and the hot log does not begin above its `SAFE_READ_ONLY` of then. What was not linked yet was
+//!   not below that, since whoever was to link it was protected.
 
+mod multi_cold;
 pub(crate) mod multi_read;
 mod read;
 mod rmw;
 mod upsert;
 mod walk;
-
-use std::sync::atomic::Ordering::Relaxed;
+mod walk_chunks;
 
 use engine::{Error, Op, Result, SeqNo};
 
@@ -72,21 +78,19 @@ impl Shared {
         }
     }
 
-    /// Every key takes some 17 bytes of index, wherever its record is; so many as the budget has
-    /// room for are taken.
+    /// Every key takes some 17 bytes of the hot index, and every new version room in the hot log:
+    /// where compaction is behind with giving them back, who writes waits a moment.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
-        if ops.iter().any(|op| op.value().is_some()) {
-            self.check_index_room()?;
+        self.check_ops(ops)?;
+        if ops.iter().any(|op| op.value().is_some()) || self.cold.is_some() {
+            self.wait_for_compaction()?;
         }
-        self.check_ops(ops)
+        Ok(())
     }
 
-    /// Refuses new keys once the index has used up its share of the budget.
-    pub(crate) fn check_index_room(&self) -> Result<()> {
-        match self.is_index_full.load(Relaxed) {
-            true => Err(Error::OutOfMemory { limit: self.host.memory.limit() }),
-            false => Ok(()),
-        }
+    /// Waits a moment if compaction is behind; refuses where the index has no room at all.
+    pub(crate) fn wait_for_compaction(&self) -> Result<()> {
+        self.pressure.wait(self.host.memory.limit())
     }
 
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -113,7 +117,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs `attempt`, protected, until the log has room for what it appends.
+    /// Runs `attempt`, protected, until the hot log has room for what it appends.
     pub(crate) fn with_room<T>(
         &self,
         held: Option<&Reservation<'_>>,

@@ -1,15 +1,19 @@
 //! What may be chosen about a store.
 
+use crate::checkpoint::LogUnits;
 use crate::hybrid_log::Geometry;
 
-/// Options of a [`crate::Store`]. What a store was made with (page, segment and index) stays as it
-/// is when it is opened again; the rest may change.
+/// Options of a [`crate::Store`]. What a store was made with (one log or two, pages, segments, chunks
+/// and the index) stays as it is when it is opened again; the rest may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Bytes of memory that the log takes; default: three quarters of what the host's budget has,
+    /// One log for everything, as FASTER has it, instead of a hot and a cold one: the baseline that
+    /// the F2 paper compares with. Every key takes index memory then. Default: no.
+    pub single_log: bool,
+    /// Bytes of memory that the hot log takes; default: what the budget has beside the other parts,
     /// and 256 MiB where it has no limit. What does not fit is read from disk.
     pub log_memory_bytes: Option<u64>,
-    /// Share of the log's memory that is updated in place; the rest is a second chance for records
+    /// Share of the hot log's memory that is updated in place; the rest is a second chance for records
     /// on their way to disk. Default: 0.9.
     pub mutable_share: f64,
     /// Bytes of a page, the unit that is written to disk and given up in memory: a power of two.
@@ -17,14 +21,20 @@ pub struct Options {
     /// and 32 MiB.
     pub page_bytes: Option<u64>,
     /// Bytes of a segment, the unit in which disk space is given back: a power of two, at least a
-    /// page. Default: 64 MiB.
+    /// page. The hot log's are smaller where it is small. Default: 64 MiB.
     pub segment_bytes: u64,
-    /// Bytes of disk that the log should keep within: at four fifths of it the oldest tenth is
-    /// compacted. More is taken rather than a write refused. Default: none; the log is compacted
-    /// as it grows, so that about two fifths of its oldest part are dead.
+    /// Bytes of disk that the hot log should keep within: at four fifths of it the oldest tenth moves
+    /// to the cold log. More is taken rather than a write refused. Default: four times the hot log's
+    /// memory. With a single log: of that log; default none, see `cold_disk_bytes_max`.
     pub disk_bytes_max: Option<u64>,
-    /// The index of a new store begins with 2 to this power buckets of 64 bytes, seven chains each,
-    /// and doubles as it fills, ten times at most. Default: so many that five doublings take a
+    /// The same for the cold log, whose oldest tenth is compacted into itself. Default: none; it is
+    /// compacted as it grows, so that about two fifths of its oldest part are dead.
+    pub cold_disk_bytes_max: Option<u64>,
+    /// Bytes of a chunk of the cold index, 64 to 4096: smaller ones cost less to change, and more
+    /// memory, 8 bytes each. Default: 256, half a byte of memory a key at most.
+    pub chunk_bytes: u32,
+    /// The hot index of a new store begins with 2 to this power buckets of 64 bytes, seven chains
+    /// each, and doubles as it fills, ten times at most. Default: so many that five doublings take a
     /// quarter of the budget; 14 (1 MiB) where it has no limit.
     pub index_bits: Option<u32>,
 }
@@ -32,33 +42,49 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            single_log: false,
             log_memory_bytes: None,
             mutable_share: 0.9,
             page_bytes: None,
             segment_bytes: 64 << 20,
             disk_bytes_max: None,
+            cold_disk_bytes_max: None,
+            chunk_bytes: 256,
             index_bits: None,
         }
     }
 }
 
-/// The log's memory where neither options nor budget say anything.
+/// The hot log's memory where neither options nor budget say anything.
 const LOG_MEMORY_BYTES: u64 = 256 << 20;
 const PAGE_BYTES_MIN: u64 = 256 << 10;
 const PAGE_BYTES_MAX: u64 = 32 << 20;
+/// The chunk log's pages are not larger: it needs few of them in memory.
+const CHUNK_PAGE_BYTES_MAX: u64 = 256 << 10;
 /// Pages in memory, about, where the size of a page is ours to choose.
 const PAGES: u64 = 64;
+/// Segments of the hot log, about, so that its disk space is given back in small pieces.
+const HOT_SEGMENTS: u64 = 16;
+/// The hot log on disk, as a multiple of its memory.
+const HOT_DISK_SHARE: u64 = 4;
+/// What compaction works with: this share of the memory of logs.
+const WORK_SHARE: u64 = 16;
 
 /// Doublings after which the index has its share of the budget.
 const DOUBLINGS: u32 = 5;
 const BUCKET_BYTES: u64 = 64;
 const INDEX_BITS: u32 = 14;
 
+/// Pages in memory of a log that only compaction writes.
+pub(crate) const BACKGROUND_PAGES: u64 = Geometry::FRAMES_MIN as u64;
+
 impl Options {
     /// The least memory, in bytes of the host's budget, that a new store is made with; less is
     /// exceeded.
-    pub const MEMORY_BYTES_MIN: u64 =
-        Self::limit_for_log(PAGE_BYTES_MIN * Geometry::FRAMES_MIN as u64);
+    pub const MEMORY_BYTES_MIN: u64 = Self::limit_for(
+        LogUnits { page_bytes: PAGE_BYTES_MIN, segment_bytes: 0 },
+        LogUnits { page_bytes: CHUNK_PAGE_BYTES_MAX, segment_bytes: 0 },
+    );
 
     /// Base bits of the index of a new store.
     pub(crate) fn index_bits(&self, limit: u64) -> u32 {
@@ -72,24 +98,57 @@ impl Options {
         })
     }
 
-    /// Bytes of memory for the log, given the budget's limit.
-    pub(crate) fn log_memory(&self, limit: u64) -> u64 {
-        let share = if limit == u64::MAX { LOG_MEMORY_BYTES } else { limit / 4 * 3 };
-        self.log_memory_bytes.unwrap_or(share)
+    /// Bytes of memory for all logs, given the budget's limit.
+    fn logs_memory(limit: u64) -> u64 {
+        if limit == u64::MAX { LOG_MEMORY_BYTES } else { limit / 4 * 3 }
     }
 
-    /// The budget's limit under which the log takes `log_bytes`: the opposite of
-    /// [`Options::log_memory`].
-    pub(crate) const fn limit_for_log(log_bytes: u64) -> u64 {
-        log_bytes.div_ceil(3).saturating_mul(4)
-    }
-
-    /// Bytes of a page of a new store.
-    pub(crate) fn page(&self, limit: u64) -> u64 {
-        self.page_bytes.unwrap_or_else(|| {
-            let wanted = (self.log_memory(limit) / PAGES).max(1);
-            let power = 1 << wanted.ilog2();
-            u64::clamp(power, PAGE_BYTES_MIN, PAGE_BYTES_MAX)
+    /// Bytes of memory for the hot log beside logs of these pages.
+    pub(crate) fn hot_memory(&self, limit: u64, cold: LogUnits, chunks: LogUnits) -> u64 {
+        self.log_memory_bytes.unwrap_or_else(|| {
+            let all = Self::logs_memory(limit);
+            let background = BACKGROUND_PAGES * (cold.page_bytes + chunks.page_bytes);
+            let others = if self.single_log { 0 } else { background + all / WORK_SHARE };
+            all.saturating_sub(others)
         })
+    }
+
+    /// Bytes that a compaction may work with.
+    pub(crate) fn work_memory(&self, limit: u64) -> u64 {
+        self.log_memory_bytes.unwrap_or(Self::logs_memory(limit)) / WORK_SHARE
+    }
+
+    /// Bytes of disk that the hot log, of this memory, should keep within.
+    pub(crate) fn hot_disk(&self, hot_memory: u64) -> Option<u64> {
+        match self.single_log {
+            true => self.disk_bytes_max,
+            false => self.disk_bytes_max.or(Some(HOT_DISK_SHARE * hot_memory)),
+        }
+    }
+
+    /// The budget's limit that has room for the fewest pages of logs with these: the opposite of
+    /// [`Options::hot_memory`].
+    pub(crate) const fn limit_for(hot: LogUnits, chunks: LogUnits) -> u64 {
+        let least = BACKGROUND_PAGES.saturating_mul(2 * hot.page_bytes + chunks.page_bytes);
+        (least + least.div_ceil(WORK_SHARE - 1)).div_ceil(3).saturating_mul(4)
+    }
+
+    /// Units of the hot, the cold and the chunk log of a new store.
+    pub(crate) fn units(&self, limit: u64) -> [LogUnits; 3] {
+        let memory = self.log_memory_bytes.unwrap_or(Self::logs_memory(limit));
+        let power = |bytes: u64| 1u64 << bytes.max(1).ilog2();
+        let page_bytes = self
+            .page_bytes
+            .unwrap_or_else(|| power(memory / PAGES).clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX));
+        let segment_bytes = self.segment_bytes.max(page_bytes);
+        let hot_segment = power(memory * HOT_DISK_SHARE / HOT_SEGMENTS);
+        let hot_segment = hot_segment.clamp(page_bytes, segment_bytes);
+        let chunk_page = page_bytes.min(CHUNK_PAGE_BYTES_MAX);
+        let hot_segment = if self.single_log { segment_bytes } else { hot_segment };
+        [
+            LogUnits { page_bytes, segment_bytes: hot_segment },
+            LogUnits { page_bytes, segment_bytes },
+            LogUnits { page_bytes: chunk_page, segment_bytes: hot_segment.max(chunk_page) },
+        ]
     }
 }

@@ -18,6 +18,9 @@ use crate::key_hash::{KeyHash, TAG_BITS};
 pub(crate) struct Position(u64);
 
 impl Position {
+    /// Where a walk begins.
+    pub(crate) const FIRST: Self = Self(0);
+
     /// The position of a key whose chain is `chain` in an index of `1 << base_bits` base buckets.
     pub(crate) const fn new(chain: ChainId, hash: KeyHash, base_bits: u32) -> Self {
         let below = u64::BITS - base_bits - TAG_BITS;
@@ -28,6 +31,11 @@ impl Position {
     /// The position of this number.
     pub(crate) const fn of_number(number: u64) -> Self {
         Self(number)
+    }
+
+    /// The chain of the keys here.
+    pub(crate) const fn chain(self, base_bits: u32) -> ChainId {
+        ChainId::new(self.0 >> (u64::BITS - base_bits - TAG_BITS))
     }
 
     /// As a number.

@@ -1,7 +1,7 @@
 //! The handle: its parts, and the engine contract, each call handed to its file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
@@ -12,11 +12,13 @@ use sync::epoch::Epochs;
 use workers::Group;
 
 use crate::checkpoint::Checkpointer;
+use crate::cold::Cold;
 use crate::compaction::CompactionFigures;
 use crate::hash_index::HashIndex;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::ops::multi_read::Fetcher;
+use crate::pressure::Pressure;
 
 /// A hash store over a hybrid log. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -29,22 +31,29 @@ pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) health: Arc<Health>,
     pub(crate) epochs: Epochs,
+    /// The hot index and the hot log; in a store of one log, the only ones.
     pub(crate) index: HashIndex,
     pub(crate) log: Arc<HybridLog>,
+    pub(crate) cold: Option<Cold>,
     pub(crate) hash_seed: u64,
-    /// Whether the index has used up its share of the budget.
-    pub(crate) is_index_full: AtomicBool,
+    pub(crate) pressure: Pressure,
     /// How often the log's beginning has moved; counted before it moves.
     pub(crate) truncations: AtomicU64,
     /// Everything up to this is in the checkpoint that the superblock names.
     pub(crate) persisted: AtomicU64,
     /// Queues that no `multi_get` uses just now.
     pub(crate) fetchers: Mutex<Vec<Fetcher>>,
-    /// One compaction at a time.
+    /// One compaction of each log at a time.
     pub(crate) compacting: Mutex<()>,
-    pub(crate) compaction_figures: CompactionFigures,
-    /// What the log may take on disk, if there is a limit.
+    pub(crate) compacting_cold: Mutex<()>,
+    pub(crate) compacting_chunks: Mutex<()>,
+    pub(crate) hot_figures: CompactionFigures,
+    pub(crate) cold_figures: CompactionFigures,
+    /// What the hot and the cold log may take on disk, if there is a limit.
     pub(crate) disk_bytes_max: Option<u64>,
+    pub(crate) cold_disk_bytes_max: Option<u64>,
+    /// Bytes that a compaction may work with.
+    pub(crate) work_bytes: u64,
     pub(crate) workers: Arc<Group>,
     /// One checkpoint at a time.
     pub(crate) checkpointer: Mutex<Checkpointer>,
@@ -63,6 +72,12 @@ impl Shared {
 
     pub(crate) fn persisted(&self) -> SeqNo {
         SeqNo::new(self.persisted.load(Acquire))
+    }
+
+    /// The hot, the cold and the chunk log.
+    pub(crate) fn logs(&self) -> [Option<&Arc<HybridLog>>; 3] {
+        let cold = self.cold.as_ref();
+        [Some(&self.log), cold.map(|cold| &cold.log), cold.map(|cold| &cold.chunk_log)]
     }
 }
 
@@ -130,7 +145,7 @@ impl Engine for Store {
         debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
         self.shared.checkpointer.lock().close();
         self.shared.fetchers.lock().clear();
-        self.shared.log.segments.close();
+        self.shared.logs().into_iter().flatten().for_each(|log| log.segments.close());
         Ok(())
     }
 }

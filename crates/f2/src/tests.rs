@@ -6,3 +6,4 @@ mod counters;
 mod durability;
 mod fetch;
 mod stores;
+mod two_logs;

@@ -1,17 +1,21 @@
 //! What is done every now and then in the background: the index grows, the log is compacted.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use workers::{Class, StopToken, Stopped};
 
+use crate::pressure::Level;
 use crate::store::{Shared, Store};
 
 /// How often upkeep looks whether something is to be done.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Buckets that are split before the task looks whether it should stop.
 const BUCKETS_AT_ONCE: usize = 1024;
+/// What a chain takes of the hot index, about, as full as it gets.
+const BYTES_PER_CHAIN: u64 = 17;
+/// Share of the chains that there is room for, from which on records leave the hot log.
+const CROWDED: f64 = 0.8;
 
 impl Store {
     /// Begins upkeep; it ends with the group.
@@ -22,15 +26,27 @@ impl Store {
                 shared.grow_index(stop);
             }
         })?;
+        self.compact_every("compact log", Shared::compact_if_due)?;
+        if self.shared.cold.is_some() {
+            self.compact_every("compact cold log", Shared::compact_cold_if_due)?;
+            self.compact_every("compact chunk log", Shared::compact_chunks_if_due)?;
+        }
+        Ok(())
+    }
+
+    fn compact_every(&self, name: &'static str, compact: Compact) -> Result<(), Stopped> {
         let shared = Arc::downgrade(&self.shared);
-        self.shared.workers.every(Class::Compact, "compact log", INTERVAL, move |stop| {
+        self.shared.workers.every(Class::Compact, name, INTERVAL, move |stop| {
             let Some(shared) = shared.upgrade() else { return };
             // One round, so that other work of the pool has its turn. A failed write is remembered and
             // told to whoever writes next; what cannot be read is counted.
-            let _: engine::Result<bool> = shared.compact_if_due(stop);
+            let _: engine::Result<bool> = compact(&shared, stop);
         })
     }
 }
+
+/// A round of one compaction.
+type Compact = fn(&Arc<Shared>, &StopToken) -> engine::Result<bool>;
 
 impl Shared {
     /// Bytes that the index may take: a quarter of the budget, as the log takes three.
@@ -39,12 +55,37 @@ impl Shared {
         if limit == u64::MAX { u64::MAX } else { limit / 4 }
     }
 
-    /// Doubles the index while it is crowded and the budget allows it, and says when even what
-    /// crowding takes has used the budget up: then no new values are taken.
+    /// The chains that the hot index holds, as a share of those that its share of the budget has room
+    /// for.
+    fn index_use(&self) -> f64 {
+        let bytes = self.index.figures().entries * BYTES_PER_CHAIN;
+        bytes as f64 / self.index_bytes_max() as f64
+    }
+
+    /// Whether the hot index wants room: then the oldest records leave the hot log.
+    pub(crate) fn is_index_crowded(&self) -> bool {
+        self.index_use() > CROWDED
+    }
+
+    /// Tells writers how far compaction is behind.
+    pub(crate) fn update_pressure(&self) {
+        let level = if self.cold.is_some() {
+            let bytes = self.log.tail().get() - self.log.begin().get();
+            let disk = self.disk_bytes_max.map_or(0.0, |max| bytes as f64 / max as f64);
+            Level::of(self.index_use(), disk)
+        } else if self.index.figures().bytes > self.index_bytes_max() {
+            // With a single log every key stays in the index.
+            Level::OutOfMemory
+        } else {
+            Level::None
+        };
+        self.pressure.set(level);
+    }
+
+    /// Doubles the index while it is crowded and the budget allows it.
     fn grow_index(&self, stop: &StopToken) {
-        let max = self.index_bytes_max();
-        self.is_index_full.store(self.index.figures().bytes > max, Relaxed);
-        let has_room = || self.index.figures().bytes <= max / 2;
+        self.update_pressure();
+        let has_room = || self.index.figures().bytes <= self.index_bytes_max() / 2;
         while self.index.is_growing() || (self.index.should_grow() && has_room()) {
             self.index.grow();
             while self.index.split_some(BUCKETS_AT_ONCE) {

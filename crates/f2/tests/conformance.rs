@@ -18,14 +18,16 @@ impl conformance::Fixture for F2 {
     }
 
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
-        // A log of four small pages, so that what little the suite writes goes through all regions,
-        // and an index of two buckets.
+        // Logs of four small pages, so that what little the suite writes goes through all regions and
+        // soon to the cold log, and an index of two buckets.
         let options = Options {
             log_memory_bytes: Some(4 * 16384),
             page_bytes: Some(16384),
             segment_bytes: 32768,
             index_bits: Some(1),
-            disk_bytes_max: Some(131_072),
+            disk_bytes_max: Some(65_536),
+            cold_disk_bytes_max: Some(131_072),
+            chunk_bytes: 64,
             ..Options::default()
         };
         Ok(Arc::new(Store::open(host, options)?))

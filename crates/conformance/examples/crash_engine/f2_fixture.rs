@@ -20,12 +20,15 @@ impl Fixture for F2Fixture {
     }
 
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
-        // Four small pages in memory, and so little disk that it is compacted all the while.
+        // Four small pages of each log in memory, and so little disk that all of them are compacted
+        // all the while.
         let options = Options {
             log_memory_bytes: Some(4 * 16_384),
             page_bytes: Some(16_384),
             segment_bytes: 32_768,
-            disk_bytes_max: Some(131_072),
+            disk_bytes_max: Some(65_536),
+            cold_disk_bytes_max: Some(131_072),
+            chunk_bytes: 64,
             index_bits: Some(1),
             ..Options::default()
         };

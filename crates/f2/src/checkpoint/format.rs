@@ -6,6 +6,7 @@
 use codec::{Corruption, Reader, SeqNo, Writer};
 
 use crate::address::LogAddress;
+use crate::cold_index::CHUNK_BYTES;
 use crate::hash_index::BASE_BITS_MAX;
 use crate::hybrid_log::BLOCK_BYTES;
 
@@ -17,36 +18,102 @@ pub(crate) const SUPERBLOCK_KIND: [u8; 8] = *b"f2\0\0\0\0\0\0";
 /// The superblock's file.
 pub(crate) const SUPERBLOCK: &str = "superblock";
 
+/// Units of a log's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogUnits {
+    pub(crate) page_bytes: u64,
+    pub(crate) segment_bytes: u64,
+}
+
 /// What a store is made with and keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Goes into the hash of each key.
     pub(crate) hash_seed: u64,
-    pub(crate) page_bytes: u64,
-    pub(crate) segment_bytes: u64,
+    /// Base bits of the hot index.
     pub(crate) index_bits: u32,
+    /// Bytes of a chunk of the cold index; 0 in a store of one log.
+    pub(crate) chunk_bytes: u32,
+    pub(crate) hot: LogUnits,
+    pub(crate) cold: LogUnits,
+    pub(crate) chunks: LogUnits,
 }
 
-/// A whole checkpoint: the log from `begin` to `end`.
+/// A part of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) begin: LogAddress,
+    pub(crate) end: LogAddress,
+}
+
+/// A whole checkpoint: the part of each log that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) identity: Identity,
-    pub(crate) begin: LogAddress,
-    pub(crate) end: LogAddress,
+    pub(crate) hot: Span,
+    pub(crate) cold: Span,
+    pub(crate) chunks: Span,
     /// Every write up to this number is in it.
     pub(crate) persisted: SeqNo,
 }
 
+impl Identity {
+    /// Whether the store has a cold log.
+    pub(crate) const fn has_cold_log(&self) -> bool {
+        self.chunk_bytes != 0
+    }
+
+    fn is_sound(&self) -> bool {
+        let units = [self.hot, self.cold, self.chunks];
+        (1..=BASE_BITS_MAX).contains(&self.index_bits)
+            && (self.chunk_bytes == 0 || CHUNK_BYTES.contains(&u64::from(self.chunk_bytes)))
+            && units.iter().all(LogUnits::is_sound)
+    }
+}
+
+impl LogUnits {
+    fn is_sound(&self) -> bool {
+        self.page_bytes.is_power_of_two()
+            && self.segment_bytes.is_power_of_two()
+            && (BLOCK_BYTES..=1 << 30).contains(&self.page_bytes)
+            && (self.page_bytes..=1 << 40).contains(&self.segment_bytes)
+    }
+}
+
+impl Span {
+    /// The part of it from `begin` on, which may be nothing.
+    pub(crate) fn from(self, begin: LogAddress) -> Self {
+        Self { begin, end: self.end.max(begin) }
+    }
+
+    fn is_sound(&self) -> bool {
+        let end = self.end.get();
+        end.is_multiple_of(BLOCK_BYTES) && end < END_MAX && self.begin <= self.end
+    }
+}
+
 impl Standing {
+    /// An empty store.
+    pub(crate) fn empty(identity: Identity) -> Self {
+        let [hot, cold, chunks] = [Span::default(); 3];
+        Self { identity, hot, cold, chunks, persisted: SeqNo::new(0) }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut out = Writer::new(&mut bytes);
-        out.put_u64(self.identity.hash_seed);
-        out.put_u64(self.identity.page_bytes);
-        out.put_u64(self.identity.segment_bytes);
-        out.put_u32(self.identity.index_bits);
-        out.put_u64(self.begin.get());
-        out.put_u64(self.end.get());
+        let Identity { hash_seed, index_bits, chunk_bytes, hot, cold, chunks } = self.identity;
+        out.put_u64(hash_seed);
+        out.put_u32(index_bits);
+        out.put_u32(chunk_bytes);
+        for units in [hot, cold, chunks] {
+            out.put_u64(units.page_bytes);
+            out.put_u64(units.segment_bytes);
+        }
+        for span in [self.hot, self.cold, self.chunks] {
+            out.put_u64(span.begin.get());
+            out.put_u64(span.end.get());
+        }
         out.put_u64(self.persisted.get());
         bytes
     }
@@ -57,31 +124,32 @@ impl Standing {
     /// Fields that make no sense together.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
         let mut fields = Reader::new(bytes);
-        let identity = Identity {
-            hash_seed: fields.take_u64()?,
-            page_bytes: fields.take_u64()?,
-            segment_bytes: fields.take_u64()?,
-            index_bits: fields.take_u32()?,
-        };
-        let standing = Self {
-            identity,
-            begin: LogAddress::new(fields.take_u64()?),
-            end: LogAddress::new(fields.take_u64()?),
-            persisted: SeqNo::new(fields.take_u64()?),
-        };
+        let hash_seed = fields.take_u64()?;
+        let index_bits = fields.take_u32()?;
+        let chunk_bytes = fields.take_u32()?;
+        let [hot, cold, chunks] = take_three(&mut fields, |fields| {
+            Ok(LogUnits { page_bytes: fields.take_u64()?, segment_bytes: fields.take_u64()? })
+        })?;
+        let identity = Identity { hash_seed, index_bits, chunk_bytes, hot, cold, chunks };
+        let [hot, cold, chunks] = take_three(&mut fields, |fields| {
+            let begin = LogAddress::new(fields.take_u64()?);
+            Ok(Span { begin, end: LogAddress::new(fields.take_u64()?) })
+        })?;
+        let persisted = SeqNo::new(fields.take_u64()?);
         fields.finish()?;
-        let Identity { page_bytes, segment_bytes, index_bits, .. } = identity;
-        let sizes_are_sound = page_bytes.is_power_of_two()
-            && segment_bytes.is_power_of_two()
-            && (BLOCK_BYTES..=1 << 30).contains(&page_bytes)
-            && (page_bytes..=1 << 40).contains(&segment_bytes)
-            && (1..=BASE_BITS_MAX).contains(&index_bits);
-        let end = standing.end.get();
-        let end_is_sound = end.is_multiple_of(BLOCK_BYTES) && end < END_MAX;
-        if sizes_are_sound && end_is_sound && standing.begin <= standing.end {
+        let standing = Self { identity, hot, cold, chunks, persisted };
+        let spans_are_sound = [hot, cold, chunks].iter().all(Span::is_sound);
+        if identity.is_sound() && spans_are_sound {
             Ok(standing)
         } else {
             Err(Corruption::new("a checkpoint's fields make no sense together", 0))
         }
     }
+}
+
+fn take_three<T>(
+    fields: &mut Reader<'_>,
+    mut take: impl FnMut(&mut Reader<'_>) -> Result<T, Corruption>,
+) -> Result<[T; 3], Corruption> {
+    Ok([take(fields)?, take(fields)?, take(fields)?])
 }

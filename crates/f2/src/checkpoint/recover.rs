@@ -5,24 +5,18 @@
 
 use engine::Result;
 
-use crate::address::LogAddress;
 use crate::hash_index::HashIndex;
-use crate::hybrid_log::{Geometry, Segments, stretches};
+use crate::hybrid_log::stretches;
 use crate::key_hash::KeyHash;
+use crate::open::StoredLog;
 
-/// Reads and verifies the log from `begin` to `end` and enters every record into `index`.
+/// Reads and verifies the log and enters every record into `index`.
 ///
 /// # Errors
 /// Damage with its place; the storage's.
-pub(crate) fn rebuild(
-    index: &HashIndex,
-    hash_seed: u64,
-    segments: &Segments,
-    geometry: &Geometry,
-    begin: LogAddress,
-    end: LogAddress,
-) -> Result<()> {
-    stretches(segments, geometry, begin, end, &mut |stretch| {
+pub(crate) fn rebuild(index: &HashIndex, hash_seed: u64, log: &StoredLog) -> Result<()> {
+    let (begin, end) = (log.span.begin, log.span.end);
+    stretches(&log.segments, &log.geometry, begin, end, &mut |stretch| {
         stretch.records(&mut |address, stored| {
             if !stored.header.is_invalid() {
                 index.restore(KeyHash::of(stored.key, hash_seed), address);

@@ -52,10 +52,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use crate::hybrid_log::HybridLog;
 use directory::Directory;
 
-pub(crate) use apply::{Applied, Change};
-pub(crate) use read::Lookup;
+pub(crate) use apply::Change;
 pub(crate) use rebuild::{Restored, rebuild};
-pub(crate) use walk::Walked;
 
 /// Bits of a position that number the chunks before the first doubling. None under the checkers.
 const BASE_BITS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
@@ -65,7 +63,7 @@ const LEVEL_MAX: u32 = 14;
 pub(crate) const CHUNKS: &str = "chunks";
 
 /// A chunk's least and greatest bytes of entries.
-const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 64..=4096;
+pub(crate) const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 64..=4096;
 const ENTRY_BYTES: u64 = 8;
 /// A chunk may get so many times as long as it is meant to before its record is too long.
 const SLACK: usize = 4;
@@ -101,15 +99,10 @@ pub(crate) struct Figures {
 }
 
 impl ColdIndex {
-    /// An index without entries over an empty chunk log.
+    /// The index that [`rebuild`] has read from the segments of this chunk log.
     ///
     /// `chunk_bytes`: what a chunk's entries take on average before the directory doubles, 64 to
     /// 4096; less where the log's pages are small.
-    pub(crate) fn new(log: Arc<HybridLog>, chunk_bytes: u64) -> Self {
-        Self::restored(log, chunk_bytes, Restored::default())
-    }
-
-    /// The index that [`rebuild`] has read from the segments of this chunk log.
     pub(crate) fn restored(log: Arc<HybridLog>, chunk_bytes: u64, restored: Restored) -> Self {
         let chunk_bytes = chunk_bytes.clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end());
         let room = log.geometry.record_bytes_max() - chunk::record_bytes(0);

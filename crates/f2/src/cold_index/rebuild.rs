@@ -13,7 +13,7 @@ pub(crate) struct Restored {
     pub(super) directory: Directory,
     /// Entries of all chunks. Of a chunk that a doubling has split and nobody has written since,
     /// each half is taken to have half of them.
-    pub(super) entries: u64,
+    pub(crate) entries: u64,
 }
 
 impl Default for Restored {

@@ -22,6 +22,14 @@ pub(crate) struct Walked {
 }
 
 impl ColdIndex {
+    /// Where [`ColdIndex::next_chunks`] would go on now.
+    pub(crate) fn end_of_chunks(&self, from: Position, chunks: usize) -> Option<Position> {
+        let level = self.directory.level();
+        let behind = |first: &Prefix| first.last_of_chunk(level).next();
+        let first = Prefix::of(from).name(level).first();
+        successors(Some(first), behind).nth(chunks.max(1)).map(Prefix::position)
+    }
+
     /// All entries of the chunk that `from` belongs to, also those before it, and of those behind it,
     /// `chunks` in all: no other chunk has positions between `from` and where the walk goes on. At
     /// most one read of the device a chunk, several in flight; blocks, so the caller is not

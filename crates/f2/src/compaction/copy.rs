@@ -125,7 +125,7 @@ impl Shared {
 
     /// Whether the chain that goes on at `from` on disk leads down to `searched` without another
     /// record of `key`. The caller is not protected.
-    fn is_newest(
+    pub(super) fn is_newest(
         &self,
         key: &[u8],
         from: LogAddress,

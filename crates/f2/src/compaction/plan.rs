@@ -4,6 +4,9 @@
 //! (section 5.2 of the paper). Without one, what users append pays for it: for each byte of theirs
 //! [`BYTES_PER_BYTE`] are compacted, which in the long run leaves that part of the log dead.
 //!
+//! The hot log is different: whatever lives leaves it, so a round always helps. And it is due, too,
+//! when the hot index is crowded, with records that may all be in memory still.
+//!
 //! Where nearly everything lives a round gains nothing: then the next one waits until users have
 //! appended a share of the log anew, so that compaction never runs for its own sake.
 
@@ -15,6 +18,7 @@ use crate::hybrid_log::Geometry;
 pub(crate) struct Figures {
     pub(crate) begin: LogAddress,
     pub(crate) flushed: LogAddress,
+    pub(crate) tail: LogAddress,
     /// What the log takes on disk, and will once it is flushed.
     pub(crate) bytes: u64,
     /// What users have appended since the last round, or since the store was opened.
@@ -67,6 +71,31 @@ pub(crate) fn plan(
     let on_disk = geometry.segment_begin(geometry.segment(figures.flushed));
     let until = until.min(on_disk);
     (until > figures.begin).then_some(until)
+}
+
+/// Up to where to move what lives in the hot log to the cold one, if at all: a page's end, which may
+/// not be on disk yet where the index is crowded.
+pub(crate) fn plan_hot(
+    figures: &Figures,
+    disk_bytes_max: Option<u64>,
+    is_index_crowded: bool,
+    geometry: &Geometry,
+) -> Option<LogAddress> {
+    let bytes = figures.tail.get() - figures.begin.get();
+    let is_over = disk_bytes_max.is_some_and(|max| bytes as f64 >= max as f64 * TRIGGER_SHARE);
+    if !is_over && !is_index_crowded {
+        return None;
+    }
+    let round = ((bytes as f64 * ROUND_SHARE) as u64).max(1);
+    let until = geometry.page_begin(geometry.page(figures.begin.plus(round - 1)) + 1);
+    let on_disk = geometry.page_begin(geometry.page(figures.flushed));
+    if on_disk > figures.begin {
+        return Some(until.min(on_disk));
+    }
+    // The page at the tail is being written.
+    let tail_page = geometry.page_begin(geometry.page(figures.tail));
+    let until = until.min(tail_page);
+    (is_index_crowded && until > figures.begin).then_some(until)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

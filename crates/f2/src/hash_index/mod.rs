@@ -193,6 +193,11 @@ impl HashIndex {
         Position::new(self.chain_id(hash), hash, self.table.base_bits())
     }
 
+    /// The chain in which keys of this position are.
+    pub(crate) fn chain_at(&self, position: Position) -> ChainId {
+        position.chain(self.table.base_bits())
+    }
+
     /// How often the table was doubled; with the base bits, its size.
     pub(crate) fn level(&self) -> u32 {
         // [P4]

@@ -6,6 +6,8 @@
 //!
 //! The offset has far more bits than a page, because everybody who comes too late adds to it once.
 
+use std::sync::Arc;
+
 use engine::Result;
 use sync::atomic::Ordering;
 use sync::thread::yield_now;
@@ -63,7 +65,7 @@ impl HybridLog {
     /// is protected. `false`: there is none yet, see [`HybridLog::wait_for_room`].
     /// Who holds no reservation leaves what is reserved to those who do.
     pub(crate) fn turn(
-        self: &std::sync::Arc<Self>,
+        self: &Arc<Self>,
         PageFull(page): PageFull,
         held: Option<&Reservation<'_>>,
     ) -> bool {
@@ -128,7 +130,7 @@ impl HybridLog {
     /// # Errors
     /// The store is closed, or a flush failed.
     pub(crate) fn wait_for_room(
-        self: &std::sync::Arc<Self>,
+        self: &Arc<Self>,
         PageFull(page): PageFull,
         held: Option<&Reservation<'_>>,
     ) -> Result<()> {

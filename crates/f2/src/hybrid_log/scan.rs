@@ -81,9 +81,9 @@ impl Stretch {
     ///
     /// # Errors
     /// Damage with its place; `with`'s.
-    pub(crate) fn records(
-        &self,
-        with: &mut dyn FnMut(LogAddress, &Stored<'_>) -> Result<()>,
+    pub(crate) fn records<'a>(
+        &'a self,
+        with: &mut dyn FnMut(LogAddress, &Stored<'a>) -> Result<()>,
     ) -> Result<()> {
         let mut at = 0;
         while at < self.bytes.len() {

@@ -3,7 +3,8 @@
 //! 1. Every key is looked for in memory; what is found there is answered at once.
 //! 2. The others' reads go to a queue of the device, as many as it takes; each completion either
 //!    answers its key, or asks for the next record of its chain.
-//! 3. A key that seems absent is looked for anew if the log was truncated meanwhile [O3].
+//! 3. With a single log, a key that seems absent is looked for anew if the log was truncated
+//!    meanwhile; with two, all that seem absent are looked for in the cold one [O3].
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -78,9 +79,13 @@ impl Shared {
                 completions: Vec::new(),
             },
         };
-        self.fetch(&mut fetcher, keys, wanted, &mut value, tell)?;
+        let absent = self.fetch(&mut fetcher, keys, wanted, &mut value, tell)?;
         // After an error there may be reads in flight; such a queue is not kept.
         self.fetchers.lock().push(fetcher);
+        match &self.cold {
+            Some(cold) => self.multi_get_cold(cold, keys, absent, tell)?,
+            None => absent.into_iter().for_each(|index| tell(index, None)),
+        }
         Ok(())
     }
 
@@ -104,6 +109,7 @@ impl Shared {
         Err(Wanted { index, at, head, searched, truncations })
     }
 
+    /// Reads what is on disk, and answers which keys the log has nothing of.
     fn fetch(
         &self,
         fetcher: &mut Fetcher,
@@ -111,7 +117,8 @@ impl Shared {
         mut wanted: Vec<Wanted>,
         value: &mut Vec<u8>,
         tell: &mut Tell<'_>,
-    ) -> Result<()> {
+    ) -> Result<Vec<usize>> {
+        let mut absent = Vec::new();
         let mut flying: Vec<Option<(Wanted, RecordRead)>> = (0..DEPTH).map(|_| None).collect();
         let mut free: Vec<usize> = (0..DEPTH).collect();
         loop {
@@ -125,12 +132,12 @@ impl Shared {
                         flying[tag] = Some((next, read));
                     }
                     None => {
-                        wanted.extend(self.confirm_absence(next, keys, value, tell));
+                        wanted.extend(self.confirm_absence(next, keys, value, tell, &mut absent));
                     }
                 }
             }
             if free.len() == DEPTH {
-                return Ok(());
+                return Ok(absent);
             }
             let mut completions = std::mem::take(&mut fetcher.completions);
             fetcher.queue.wait(1, &mut completions)?;
@@ -170,17 +177,18 @@ impl Shared {
         if goes_on { self.log.record_read(key.at) } else { Ok(None) }
     }
 
-    /// Tells that a key is absent, unless the log was truncated meanwhile: then what is new of its
-    /// chain is to be searched.
+    /// Notes that a key is absent. With a single log, not if it was truncated meanwhile: then what
+    /// is new of its chain is to be searched.
     fn confirm_absence(
         &self,
         key: Wanted,
         keys: &[&[u8]],
         value: &mut Vec<u8>,
         tell: &mut Tell<'_>,
+        absent: &mut Vec<usize>,
     ) -> Option<Wanted> {
-        if self.truncations.load(Acquire) == key.truncations {
-            tell(key.index, None);
+        if self.cold.is_some() || self.truncations.load(Acquire) == key.truncations {
+            absent.push(key.index);
             return None;
         }
         let searched = key.searched.max(key.head);

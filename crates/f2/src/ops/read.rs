@@ -1,20 +1,34 @@
-//! A read: through memory protected, then along the disk unprotected.
+//! A read: through memory protected, then along the disk unprotected; the hot log, then the cold.
 
 use std::sync::atomic::Ordering::Acquire;
 
 use engine::Result;
 
 use crate::address::LogAddress;
+use crate::key_hash::KeyHash;
 use crate::ops::Found;
 use crate::record::Read;
 use crate::store::Shared;
 
 impl Shared {
     /// The key's value replaces what is in `into`; `false` if it has none. One read of the device
-    /// for each record of its chain that is on disk.
+    /// for each record of its chain that is on disk; two for a key of the cold log.
     pub(crate) fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         self.health.check_open()?;
         let hash = self.hash(key);
+        // Hot first: a record moves from there to the cold log, never back [O3].
+        if let Some(has_value) = self.get_hot(hash, key, into)? {
+            return Ok(has_value);
+        }
+        match &self.cold {
+            Some(cold) => cold.get(self.index.position(hash), key, into),
+            None => Ok(false),
+        }
+    }
+
+    /// What the hot log says of the key: it has a value, which is in `into`; it was deleted; or
+    /// nothing.
+    fn get_hot(&self, hash: KeyHash, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
         let mut searched = LogAddress::NONE;
         loop {
             // [O3]
@@ -22,7 +36,7 @@ impl Shared {
             let guard = self.epochs.protect();
             let head = self.index.find(hash).map_or(LogAddress::NONE, |slot| slot.address());
             let on_disk = match self.walk(head, searched.plus(1), key) {
-                Found::Here(record, _) => return Ok(record.read(into) == Read::Value),
+                Found::Here(record, _) => return Ok(Some(record.read(into) == Read::Value)),
                 Found::OnDisk(at) => at,
                 Found::Nothing => LogAddress::NONE,
             };
@@ -34,11 +48,9 @@ impl Shared {
                     true
                 })
             })?;
-            if let Some(has_value) = stored {
-                return Ok(has_value);
-            }
-            if self.truncations.load(Acquire) == truncations {
-                return Ok(false);
+            let is_certain = self.cold.is_some() || self.truncations.load(Acquire) == truncations;
+            if stored.is_some() || is_certain {
+                return Ok(stored);
             }
             searched = searched.max(head);
         }

@@ -3,12 +3,11 @@
 //! 1. If the key's newest record is mutable, the operator changes it in place.
 //! 2. Otherwise the record is sealed (where somebody might still change it), the operator makes a
 //!    new value of the old one, and a new record is linked, if no other was meanwhile.
-//! 3. If the old value is on disk it is read unprotected; then the record is appended only if the
-//!    part of the chain that is new since has no record of the key (*conditional insert*).
+//! 3. If the old value is on disk it is read unprotected, and if the hot log has no record of the
+//!    key, from the cold log (Algorithm 1 of the F2 paper); then the record is appended only if the
+//!    part of the chain that is new since has no record of the key (*conditional insert*, [O4]).
 //!
 //! Whatever fails begins anew, so the operator may be asked several times.
-
-use std::sync::atomic::Ordering::Acquire;
 
 use engine::{Change, Operator, Result, SeqNo};
 
@@ -51,29 +50,33 @@ impl Shared {
         let hash = self.hash(key);
         let mut value = Vec::new();
         loop {
-            let truncations = self.truncations.load(Acquire);
+            let start = self.log.safe_read_only();
             let tried =
                 self.with_room(None, || self.rmw_in_memory(hash, key, operator, &mut value))?;
-            let (head, present) = match tried {
+            let (head, on_disk) = match tried {
                 Attempt::Done => return Ok(()),
                 Attempt::Lost => continue,
                 Attempt::TooLong(error) => return Err(error),
-                Attempt::Nothing { head } => (head, false),
-                Attempt::OnDisk { head, from } => {
-                    let found = self.search_disk(from, LogAddress::NONE, key, |stored| {
-                        value.clear();
-                        value.extend_from_slice(stored.unwrap_or_default());
-                        stored.is_some()
-                    })?;
-                    (head, found.unwrap_or(false))
-                }
+                Attempt::Nothing { head } => (head, LogAddress::NONE),
+                Attempt::OnDisk { head, from } => (head, from),
+            };
+            let stored = self.search_disk(on_disk, LogAddress::NONE, key, |stored| {
+                value.clear();
+                value.extend_from_slice(stored.unwrap_or_default());
+                stored.is_some()
+            })?;
+            let present = match (stored, &self.cold) {
+                // A tombstone says that there is none, whatever the cold log has.
+                (Some(present), _) => present,
+                (None, Some(cold)) => cold.get(self.index.position(hash), key, &mut value)?,
+                (None, None) => false,
             };
             let change = operator.update(present.then_some(&value));
             if !present && matches!(change, Change::Put(_)) {
-                self.check_index_room()?;
+                self.wait_for_compaction()?;
             }
-            let tried = self
-                .with_room(None, || self.insert_if_none(hash, key, head, truncations, &change))?;
+            let tried =
+                self.with_room(None, || self.insert_if_none(hash, key, head, start, &change))?;
             match tried {
                 Attempt::Done => return Ok(()),
                 Attempt::TooLong(error) => return Err(error),
@@ -120,20 +123,20 @@ impl Shared {
     }
 
     /// *Conditional insert*: appends what `change` says, unless a record of the key was linked
-    /// since the chain's newest was `since` and the log had been truncated `truncations` times.
+    /// since the chain's newest was `since` and `SAFE_READ_ONLY` was at `start`.
     fn insert_if_none(
         &self,
         hash: KeyHash,
         key: &[u8],
         since: LogAddress,
-        truncations: u64,
+        start: LogAddress,
         change: &Change,
     ) -> Tried {
         let slot = self.index.find_or_create(hash);
         let found = self.walk(slot.address(), since.plus(1), key);
-        // [O3]: a record that came meanwhile may also have gone; and what was found may be older
-        // than a copy of it that was changed.
-        if self.truncations.load(Acquire) != truncations {
+        // [O4]: a record that came since may have gone again. One that goes from now on stays on its
+        // chain while we are protected, so the link fails.
+        if self.log.begin() > start {
             return Ok(Attempt::Lost);
         }
         match found {

@@ -26,10 +26,16 @@ impl Shared {
         })
     }
 
-    /// Removes `key`. A record elsewhere on its chain may be its, so there is a tombstone unless
-    /// there is no chain.
+    /// Removes `key`. The cold log, or a record elsewhere on its chain, may hold it, so there is a
+    /// tombstone, unless there is no chain and no cold log.
     pub(crate) fn delete(&self, key: &[u8], held: Option<&Reservation<'_>>) -> Result<()> {
         let hash = self.hash(key);
+        if self.cold.is_some() {
+            return self.with_room(held, || {
+                let slot = self.index.find_or_create(hash);
+                self.replace(slot, hash, key, None)
+            });
+        }
         self.with_room(held, || match self.index.find(hash) {
             Some(slot) if slot.address() != LogAddress::NONE => self.replace(slot, hash, key, None),
             _ => Ok(()),

@@ -10,17 +10,21 @@ use engine::{Result, Visit};
 
 use crate::address::LogAddress;
 use crate::hash_index::ChainId;
-use crate::hybrid_log::Place;
+use crate::hybrid_log::Place as Found;
+use crate::position::Position;
 use crate::record::Read;
 use crate::store::Shared;
 
-/// What one chain holds: the newest record of each key, tombstones included.
+/// Where a walk begins: a position, and a key there.
+pub(super) type Place<'a> = (Position, &'a [u8]);
+
+/// What one chain or chunk holds: the newest record of each key, tombstones included.
 #[derive(Default)]
-struct Versions(Vec<(Vec<u8>, Option<Vec<u8>>)>);
+pub(super) struct Versions(pub(super) Vec<(Vec<u8>, Option<Vec<u8>>)>);
 
 impl Versions {
     /// Adds a record that is older than those before.
-    fn add(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+    pub(super) fn add(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
         if self.0.iter().all(|(known, _)| *known != key) {
             self.0.push((key, value));
         }
@@ -28,38 +32,69 @@ impl Versions {
 }
 
 impl Shared {
-    /// Visits every live pair, beginning with the chain that `from` belongs to. One read of the
-    /// device for each record on disk.
+    /// Visits every live pair, from where `from` lies on. One read of the device for each record on
+    /// disk; those of the cold log overlap.
     pub(crate) fn walk_pairs(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         self.health.check_open()?;
-        let first = from.map(|key| self.index.chain_id(self.hash(key)));
-        let mut after = first.and_then(ChainId::before);
+        let from = from.map(|key| (self.index.position(self.hash(key)), key));
+        match &self.cold {
+            Some(cold) => self.walk_chunks(cold, from, visit),
+            None => self.walk_chains(from, visit),
+        }
+    }
+
+    /// With a single log: chain by chain.
+    fn walk_chains(&self, from: Option<Place<'_>>, visit: &mut Visit<'_>) -> Result<()> {
+        let mut after = from.and_then(|(position, _)| self.index.chain_at(position).before());
         loop {
             let truncations = self.truncations.load(Acquire);
-            let guard = self.epochs.protect();
-            let Some((chain, head)) = self.index.next_chain(after) else { return Ok(()) };
             let mut versions = Versions::default();
-            let on_disk = self.versions_in_memory(head, &mut versions);
-            drop(guard);
-            self.versions_on_disk(on_disk, &mut versions)?;
+            let Some(chain) = self.next_chain_versions(after, &mut versions)? else {
+                return Ok(());
+            };
             if self.truncations.load(Acquire) != truncations {
                 // What was copied to the tail meanwhile may be missing: the same chain again.
                 continue;
             }
-            let place = |key: &[u8]| self.index.position(self.hash(key));
-            versions.0.sort_by_cached_key(|(key, _)| (place(key), key.clone()));
-            let from = from.map(|from| (place(from), from));
-            for (key, value) in &versions.0 {
-                let is_before = from.is_some_and(|from| (place(key), key.as_slice()) < from);
-                if let Some(value) = value
-                    && !is_before
-                    && visit(key, value) == ControlFlow::Break(())
-                {
-                    return Ok(());
-                }
+            if self.visit_versions(versions, from, visit) == ControlFlow::Break(()) {
+                return Ok(());
             }
             after = Some(chain);
         }
+    }
+
+    /// Collects what the next chain after `after` holds, memory and disk.
+    pub(super) fn next_chain_versions(
+        &self,
+        after: Option<ChainId>,
+        versions: &mut Versions,
+    ) -> Result<Option<ChainId>> {
+        let guard = self.epochs.protect();
+        let Some((chain, head)) = self.index.next_chain(after) else { return Ok(None) };
+        let on_disk = self.versions_in_memory(head, versions);
+        drop(guard);
+        self.versions_on_disk(on_disk, versions)?;
+        Ok(Some(chain))
+    }
+
+    /// Visits what was collected, in order, but for what lies before `from`.
+    pub(super) fn visit_versions(
+        &self,
+        mut versions: Versions,
+        from: Option<Place<'_>>,
+        visit: &mut Visit<'_>,
+    ) -> ControlFlow<()> {
+        let place = |key: &[u8]| self.index.position(self.hash(key));
+        versions.0.sort_by_cached_key(|(key, _)| (place(key), key.clone()));
+        for (key, value) in &versions.0 {
+            let is_before = from.is_some_and(|from| (place(key), key.as_slice()) < from);
+            if let Some(value) = value
+                && !is_before
+            {
+                visit(key, value)?;
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// Where the key lies in the order of a walk.
@@ -73,15 +108,15 @@ impl Shared {
         let mut at = head;
         while at != LogAddress::NONE {
             match self.log.place(at) {
-                Place::Memory(record) => {
+                Found::Memory(record) => {
                     let (mut key, mut value) = (Vec::new(), Vec::new());
                     record.read_key(&mut key);
                     let has_value = record.read(&mut value) == Read::Value;
                     versions.add(key, has_value.then_some(value));
                     at = record.header().previous();
                 }
-                Place::Disk => return at,
-                Place::Truncated => return LogAddress::NONE,
+                Found::Disk => return at,
+                Found::Truncated => return LogAddress::NONE,
             }
         }
         LogAddress::NONE

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use engine::{Barrier, Engine, Error, Result, SeqNo};
 
 use super::stores::{Add, Bench, key, tiny, value};
+use crate::Options;
 
 /// A journal that cannot be reached once it is told so.
 #[derive(Default)]
@@ -74,9 +75,9 @@ fn a_record_that_is_too_long_is_refused_by_name() {
 }
 
 #[test]
-fn keys_beyond_what_the_index_may_take_are_refused() {
+fn keys_beyond_what_the_index_of_a_single_log_may_take_are_refused() {
     let limit = 256 << 10;
-    let bench = Bench::open_within(limit, tiny());
+    let bench = Bench::open_within(limit, Options { single_log: true, ..tiny() });
     let mut refused = None;
     for number in 0..100_000 {
         let put = engine::Op::Put { key: &key(number), value: b"v" };
@@ -85,7 +86,9 @@ fn keys_beyond_what_the_index_may_take_are_refused() {
             refused = Some((number, error));
             break;
         }
-        bench.put(&key(number), b"v");
+        let ticket = bench.sequence.begin();
+        bench.store.apply(&[put], ticket.seqno()).expect("what was admitted is taken");
+        drop(ticket);
         if number % 500 == 0 {
             environment::Environment::real().sleep(std::time::Duration::from_millis(25));
         }

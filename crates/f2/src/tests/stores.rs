@@ -78,13 +78,18 @@ impl Bench {
     }
 
     pub(super) fn put(&self, key: &[u8], value: &[u8]) {
-        let ticket = self.sequence.begin();
-        self.store.apply(&[Op::Put { key, value }], ticket.seqno()).expect("the put is taken");
+        self.write(&[Op::Put { key, value }]);
     }
 
     pub(super) fn delete(&self, key: &[u8]) {
+        self.write(&[Op::Delete { key }]);
+    }
+
+    /// As the database does it.
+    fn write(&self, ops: &[Op<'_>]) {
+        self.store.admit(ops).expect("the write is admitted");
         let ticket = self.sequence.begin();
-        self.store.apply(&[Op::Delete { key }], ticket.seqno()).expect("the delete is taken");
+        self.store.apply(ops, ticket.seqno()).expect("the write is taken");
     }
 
     pub(super) fn rmw(&self, key: &[u8], operator: &mut dyn Operator) {

@@ -7,7 +7,8 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use super::{Bench, TINY, at, go_on};
 use crate::address::LogAddress;
-use crate::cold_index::{Change, Walked};
+use crate::cold_index::Change;
+use crate::cold_index::walk::Walked;
 use crate::position::Position;
 
 /// The addresses of each prefix, the newest first.

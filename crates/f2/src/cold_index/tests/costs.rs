@@ -4,7 +4,7 @@ use environment::Environment;
 use telemetry::Registry;
 use workers::Pool;
 
-use crate::cold_index::Lookup;
+use crate::cold_index::read::Lookup;
 
 use super::{Bench, Sizes, at, go_on, position, put, replace};
 

@@ -18,7 +18,7 @@ use workers::{Pool, StopToken};
 
 use super::{CHUNKS, Change, ColdIndex, rebuild};
 use crate::address::LogAddress;
-use crate::hybrid_log::{Geometry, HybridLog, Segments};
+use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
 use crate::position::Position;
 
 /// Sizes of a chunk log.
@@ -61,20 +61,15 @@ impl Bench {
             (begin < end).then(|| rebuild(&segments, &geometry, begin, end).expect("it is whole"));
         segments.remove_outside(begin, end).expect("removes");
         let tail = geometry.segment_begin(end.get().div_ceil(geometry.segment_bytes()));
-        let log = HybridLog::new(
-            geometry,
-            segments,
-            begin,
-            tail,
-            Epochs::new(),
-            Arc::new(Health::default()),
-            Arc::new(MemoryBudget::new(u64::MAX)),
-            Arc::new(pool.group("f2")),
-        );
-        let index = match restored {
-            None => ColdIndex::new(Arc::clone(&log), sizes.chunk_bytes),
-            Some(restored) => ColdIndex::restored(Arc::clone(&log), sizes.chunk_bytes, restored),
+        let parts = StoreParts {
+            epochs: Epochs::new(),
+            health: Arc::new(Health::default()),
+            memory: Arc::new(MemoryBudget::new(u64::MAX)),
+            workers: Arc::new(pool.group("f2")),
         };
+        let log = HybridLog::new(geometry, segments, begin, tail, &parts);
+        let restored = restored.unwrap_or_default();
+        let index = ColdIndex::restored(Arc::clone(&log), sizes.chunk_bytes, restored);
         Self { index, log, device, sizes, opened: (tail, end), _pool: pool }
     }
 
@@ -109,7 +104,7 @@ impl Bench {
         found
     }
 
-    fn apply(&self, mut changes: Vec<Change>) -> super::Applied {
+    fn apply(&self, mut changes: Vec<Change>) -> super::apply::Applied {
         self.index.apply(&mut changes, &go_on()).expect("the changes are taken")
     }
 

@@ -32,6 +32,7 @@ impl Log {
             let figures = Figures {
                 begin: LogAddress::new(self.begin),
                 flushed: LogAddress::new(self.tail),
+                tail: LogAddress::new(self.tail),
                 bytes: self.tail - self.begin,
                 appended: self.appended,
                 live_share: self.live_share,
@@ -84,6 +85,7 @@ fn only_what_is_on_disk_is_compacted() {
     let figures = Figures {
         begin: LogAddress::new(0),
         flushed: LogAddress::new(SEGMENT - 1),
+        tail: LogAddress::new(SEGMENT),
         bytes: 100 * SEGMENT,
         appended: 100 * SEGMENT,
         live_share: 0.0,

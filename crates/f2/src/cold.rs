@@ -1,0 +1,139 @@
+//! The cold half of a store: the cold log, and the index that says what of it lives.
+//!
+//! A record of the cold log lives if a chunk names it, and is dead otherwise. An address below the
+//! log's beginning means that the chunk which named it is no longer the present one: it is looked
+//! up anew. So absence is never concluded from a truncation (ADR 0009).
+
+use std::sync::Arc;
+
+use engine::Result;
+use workers::StopToken;
+
+use crate::address::LogAddress;
+use crate::cold_index::ColdIndex;
+use crate::hybrid_log::{HybridLog, PageFull, Place, Wanted};
+use crate::position::Position;
+use crate::record::{Read, Shape, Stored};
+
+/// The cold log and its index.
+pub(crate) struct Cold {
+    pub(crate) log: Arc<HybridLog>,
+    pub(crate) index: ColdIndex,
+    /// In which the index keeps its chunks.
+    pub(crate) chunk_log: Arc<HybridLog>,
+}
+
+/// What lies at an address that a chunk named.
+enum Named {
+    /// The key's record; its value was read.
+    Key,
+    /// Another key's, with the same bits of its hash.
+    OtherKey,
+    /// The log has been truncated beyond it: the chunk is out of date.
+    Gone,
+}
+
+/// What is told of each record that was asked for: what came with its address, the address, and the
+/// record.
+type WithRecord<'a, P> = dyn FnMut(P, LogAddress, Option<&Stored<'_>>) -> Result<()> + 'a;
+
+impl Cold {
+    /// The value of `key` replaces what is in `into`, if the cold log has one. Two reads of the
+    /// device, mostly; blocks, so the caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's.
+    pub(crate) fn get(&self, position: Position, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        let mut named = Vec::new();
+        'looked_up: loop {
+            self.index.find(position, &mut named)?;
+            for at in &named {
+                match self.read(*at, key, into)? {
+                    Named::Key => return Ok(true),
+                    Named::OtherKey => {}
+                    Named::Gone => continue 'looked_up,
+                }
+            }
+            return Ok(false);
+        }
+    }
+
+    fn read(&self, at: LogAddress, key: &[u8], into: &mut Vec<u8>) -> Result<Named> {
+        let guard = self.log.epochs.protect();
+        match self.log.place(at) {
+            Place::Truncated => return Ok(Named::Gone),
+            Place::Memory(record) if !record.is_of(key) => return Ok(Named::OtherKey),
+            Place::Memory(record) => {
+                let is_value = record.read(into) == Read::Value;
+                debug_assert!(is_value, "the cold log holds no tombstones");
+                return Ok(Named::Key);
+            }
+            Place::Disk => drop(guard),
+        }
+        let read = self.log.read_stored(at, |stored| {
+            let is_of_key = stored.key == key;
+            if is_of_key {
+                into.clear();
+                into.extend_from_slice(stored.value.unwrap_or_default());
+            }
+            is_of_key
+        })?;
+        Ok(match read {
+            Some(true) => Named::Key,
+            Some(false) => Named::OtherKey,
+            None => Named::Gone,
+        })
+    }
+
+    /// Looks many positions up in the index, each chunk once, and hands the number of each position
+    /// and what the index names for it to `with`, in any order. `false`: it was stopped. Blocks; the
+    /// caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's; `with`'s.
+    pub(crate) fn look_up(
+        &self,
+        positions: impl Iterator<Item = Position>,
+        stop: &StopToken,
+        with: &mut dyn FnMut(usize, &[LogAddress]) -> Result<()>,
+    ) -> Result<bool> {
+        let mut items: Vec<(Position, usize)> =
+            positions.enumerate().map(|(number, position)| (position, number)).collect();
+        self.index.visit(&mut items, stop, &mut |number, addresses| with(*number, addresses))
+    }
+
+    /// Reads the records at `addresses`, several at once, and hands each to `with`, in any order, with
+    /// what came with its address; `None`: the log was truncated beyond it. `false`: it was stopped.
+    /// Blocks; the caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's; `with`'s.
+    pub(crate) fn each_record<P: Copy>(
+        &self,
+        addresses: impl Iterator<Item = (LogAddress, P)>,
+        stop: &StopToken,
+        with: &mut WithRecord<'_, P>,
+    ) -> Result<bool> {
+        let wanted = addresses.map(|(address, payload)| Wanted {
+            address,
+            bytes: None,
+            payload: (payload, address),
+        });
+        self.log.fetch(wanted.collect(), stop, &mut |(payload, address), stored| {
+            with(payload, address, stored)
+        })
+    }
+
+    /// Appends a record, which lives once a chunk names it. Blocks while there is no room.
+    ///
+    /// # Errors
+    /// The store is closed, or a flush failed.
+    pub(crate) fn append(&self, key: &[u8], value: &[u8]) -> Result<LogAddress> {
+        let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
+        self.log.with_room(None, || -> std::result::Result<LogAddress, PageFull> {
+            let at = self.log.try_allocate(shape.bytes() as u64)?;
+            self.log.live(at).write(LogAddress::NONE, key, Some(value));
+            Ok(at)
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! What writers are asked to do for compaction: wait a moment, longer, or not write at all.
+//!
+//! Compaction gives back what writes take: entries of the hot index, and space of the hot log. Where
+//! it falls behind, writers wait for it, each a moment that has a bound; none ever compacts. So
+//! it always catches up, unless it fails: then memory ends before the patience does, and new values
+//! are refused.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::time::Duration;
+
+use engine::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+/// How far compaction is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    None,
+    /// Something is above what it should be.
+    Behind,
+    /// Far above.
+    FarBehind,
+    /// The index has used up twice its share of the memory.
+    OutOfMemory,
+}
+
+/// How long a write waits at most.
+const BEHIND_WAIT: Duration = Duration::from_micros(500);
+const FAR_BEHIND_WAIT: Duration = Duration::from_millis(10);
+/// As a share of what should be used.
+const BEHIND: f64 = 1.0;
+const FAR_BEHIND: f64 = 1.25;
+const OUT_OF_MEMORY: f64 = 2.0;
+
+/// The present level, and where writers wait.
+#[derive(Default)]
+pub(crate) struct Pressure {
+    level: AtomicU8,
+    waiting: Mutex<()>,
+    relieved: Condvar,
+}
+
+impl Level {
+    /// The level at which `index` and `disk` are used, each as a share of what should be.
+    pub(crate) fn of(index: f64, disk: f64) -> Self {
+        match (index.max(disk), index) {
+            (_, index) if index > OUT_OF_MEMORY => Self::OutOfMemory,
+            (most, _) if most > FAR_BEHIND => Self::FarBehind,
+            (most, _) if most > BEHIND => Self::Behind,
+            _ => Self::None,
+        }
+    }
+}
+
+impl Pressure {
+    /// Says what writers should do from now on, and wakes those who wait.
+    pub(crate) fn set(&self, level: Level) {
+        self.level.store(level as u8, Relaxed);
+        self.relieved.notify_all();
+    }
+
+    /// Waits a moment if compaction is behind. The caller is not protected.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] with the limit given.
+    pub(crate) fn wait(&self, limit: u64) -> Result<()> {
+        let level = self.level.load(Relaxed);
+        if level == Level::None as u8 {
+            return Ok(());
+        }
+        if level == Level::OutOfMemory as u8 {
+            return Err(Error::OutOfMemory { limit });
+        }
+        let patience = if level == Level::Behind as u8 { BEHIND_WAIT } else { FAR_BEHIND_WAIT };
+        self.relieved.wait_for(&mut self.waiting.lock(), patience);
+        Ok(())
+    }
+}

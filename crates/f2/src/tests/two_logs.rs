@@ -1,0 +1,284 @@
+//! Records move from the hot to the cold log and on, and are found, changed and deleted there.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use engine::Engine;
+
+use super::stores::{Add, Bench, count, key, tiny, value};
+use crate::Options;
+
+const KEYS: u64 = 1_000;
+
+/// A hot log of so little disk that most of what is written is soon cold.
+fn small_hot() -> Options {
+    Options { disk_bytes_max: Some(48 << 10), chunk_bytes: 64, ..tiny() }
+}
+
+/// The same, with a cold log that is compacted too.
+fn small_cold() -> Options {
+    Options { cold_disk_bytes_max: Some(192 << 10), ..small_hot() }
+}
+
+/// Writes keys that nothing else uses until everything older has left the hot log.
+fn push_out(bench: &Bench) {
+    let tail = bench.figure("log_tail");
+    for number in 0.. {
+        bench.put(format!("filler-{}", number % 3000).as_bytes(), &value(number, 0, 8));
+        if bench.figure("log_begin") >= tail {
+            return;
+        }
+    }
+}
+
+fn cold_store(options: Options) -> Bench {
+    let bench = Bench::open(options);
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    push_out(&bench);
+    bench
+}
+
+#[test]
+fn what_left_the_hot_log_is_found_in_the_cold_one() {
+    let bench = cold_store(small_hot());
+    assert!(bench.figure("cold_index_entries") >= KEYS);
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number}");
+    }
+    assert_eq!(bench.get(b"nobody"), None);
+    let bench = bench.reopen(small_hot());
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number} after reopening");
+    }
+}
+
+/// D1: in the reference the tombstone is lost, and the cold version comes back.
+#[test]
+fn d1_a_delete_does_not_uncover_the_cold_version() {
+    let bench = cold_store(small_hot());
+    bench.put(&key(1), &value(1, 1, 8));
+    for number in 0..KEYS {
+        bench.delete(&key(number));
+        assert_eq!(bench.get(&key(number)), None, "{number} at once");
+    }
+    push_out(&bench);
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), None, "{number} when its tombstone is gone");
+    }
+    let bench = bench.reopen(small_hot());
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), None, "{number} after reopening");
+    }
+}
+
+/// D2: in the reference the read-modify-write goes on from the deleted cold value.
+#[test]
+fn d2_a_tombstone_is_found_and_absent_for_a_read_modify_write() {
+    let bench = Bench::open(small_hot());
+    for number in 0..KEYS {
+        bench.rmw(&key(number), &mut Add);
+        bench.rmw(&key(number), &mut Add);
+    }
+    push_out(&bench);
+    for number in 0..KEYS {
+        bench.delete(&key(number));
+        // Some tombstones are in memory, some on disk by now.
+        if number % 2 == 0 {
+            bench.rmw(&key(number), &mut Add);
+        }
+    }
+    for number in (1..KEYS).step_by(2) {
+        bench.rmw(&key(number), &mut Add);
+    }
+    for number in 0..KEYS {
+        assert_eq!(count(bench.get(&key(number))), 1, "{number}");
+    }
+}
+
+/// D3: the reference ends when compaction meets a key whose entry in the index is gone.
+#[test]
+fn d3_compaction_meets_keys_that_were_put_and_deleted_at_once() {
+    let bench = Bench::open(small_hot());
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+        bench.delete(&key(number));
+    }
+    push_out(&bench);
+    assert_eq!(bench.figure("compaction_failures"), 0);
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), None, "{number}");
+    }
+}
+
+#[test]
+fn a_read_modify_write_of_a_cold_key_begins_with_its_cold_value() {
+    let bench = Bench::open(small_hot());
+    for round in 1..5 {
+        for number in 0..KEYS {
+            bench.rmw(&key(number), &mut Add);
+        }
+        push_out(&bench);
+        for number in 0..KEYS {
+            assert_eq!(count(bench.get(&key(number))), round, "{number}");
+        }
+    }
+}
+
+#[test]
+fn tombstones_leave_nothing_behind() {
+    let bench = cold_store(small_cold());
+    for number in 0..KEYS {
+        bench.delete(&key(number));
+    }
+    for number in 0..3000 {
+        bench.delete(format!("filler-{number}").as_bytes());
+    }
+    // What pushes these tombstones out is a handful of keys, again and again.
+    let tail = bench.figure("log_tail");
+    for number in 0_u64.. {
+        bench.put(&number.to_le_bytes()[..1], &value(number, 0, 8 + (number % 2) as usize));
+        if bench.figure("log_begin") >= tail {
+            break;
+        }
+    }
+    let entries = bench.figure("cold_index_entries");
+    assert!(entries <= 2 * 256, "{entries} entries are left for 256 keys");
+}
+
+#[test]
+fn the_cold_log_is_compacted_and_keeps_within_its_budget() {
+    let bench = Bench::open(small_cold());
+    for version in 0..40 {
+        for number in 0..KEYS {
+            bench.put(&key(number), &value(number, version, 8));
+        }
+        for number in (0..KEYS).step_by(7) {
+            assert_eq!(bench.get(&key(number)), Some(value(number, version, 8)), "{number}");
+        }
+    }
+    for _ in 0..3 {
+        push_out(&bench);
+    }
+    assert!(bench.figure("cold_compactions") > 3);
+    assert_eq!(bench.figure("cold_compaction_failures"), 0);
+    let bytes = bench.figure("cold_log_tail") - bench.figure("cold_log_begin");
+    // 4,000 keys of 96 bytes live.
+    assert!(bytes < 1 << 20, "the cold log has {bytes} bytes");
+    let bench = bench.reopen(small_cold());
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 39, 8)), "{number}");
+    }
+}
+
+#[test]
+fn a_walk_meets_hot_and_cold_pairs_once_and_in_one_order() {
+    let bench = cold_store(small_hot());
+    for number in (0..KEYS).step_by(5) {
+        bench.put(&key(number), &value(number, 1, 8));
+    }
+    for number in (1..KEYS).step_by(5) {
+        bench.delete(&key(number));
+    }
+    let walk = |from: Option<&[u8]>| {
+        let mut met = Vec::new();
+        let walked = bench.store.walk(from, &mut |key, value| {
+            met.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        });
+        walked.expect("the walk is made");
+        met
+    };
+    let all = walk(None);
+    let ours = || all.iter().filter(|(key, _)| key.starts_with(b"key-"));
+    assert_eq!(ours().count() as u64, KEYS / 5 * 4);
+    for number in (0..KEYS).filter(|number| number % 5 != 1) {
+        let version = u64::from(number % 5 == 0);
+        let pair = (key(number), value(number, version, 8));
+        assert_eq!(ours().filter(|met| **met == pair).count(), 1, "{number}");
+    }
+    let place = |key: &[u8]| (bench.store.position(key), key.to_vec());
+    assert!(all.is_sorted_by_key(|(key, _)| place(key)));
+    let middle = all.len() / 2;
+    assert_eq!(walk(Some(&all[middle].0)), all[middle..]);
+}
+
+#[test]
+fn many_reads_at_once_are_the_same_as_one_by_one() {
+    let bench = cold_store(small_cold());
+    for number in (0..KEYS).step_by(3) {
+        bench.put(&key(number), &value(number, 1, 8));
+    }
+    for number in (1..KEYS).step_by(3) {
+        bench.delete(&key(number));
+    }
+    let keys: Vec<Vec<u8>> = (0..KEYS + 50).chain(0..20).map(key).collect();
+    let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let mut found: Vec<Vec<Option<Vec<u8>>>> = vec![Vec::new(); keys.len()];
+    let told = bench.store.multi_get(&borrowed, &mut |index, value| {
+        found[index].push(value.map(<[u8]>::to_vec));
+    });
+    told.expect("the reads are answered");
+    for (key, found) in keys.iter().zip(found) {
+        assert_eq!(found, [bench.get(key)], "{key:?}");
+    }
+}
+
+/// D5: in the reference a key that is there can be absent while the cold log is compacted.
+#[test]
+fn d5_a_cold_key_that_is_there_is_never_absent() {
+    let bench = Bench::open(small_cold());
+    let stays = |number: u64| number.is_multiple_of(4);
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    for number in (0..KEYS).filter(|number| stays(*number)) {
+                        assert!(bench.get(&key(number)).is_some(), "key {number} was there");
+                    }
+                }
+            });
+        }
+        let mut version = 0;
+        while bench.figure("cold_compactions") < 10 {
+            version += 1;
+            for number in (0..KEYS).filter(|number| !stays(*number)) {
+                bench.put(&key(number), &value(number, version, 8));
+            }
+        }
+        done.store(true, Relaxed);
+    });
+}
+
+/// Counters that are hot and cold by turns, beside all compactions.
+#[test]
+fn no_count_is_lost_between_the_logs() {
+    const COUNTERS: u64 = 300;
+    const ROUNDS: u64 = 60;
+    let bench = Bench::open(small_cold());
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let bench = &bench;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    for number in 0..COUNTERS {
+                        bench.rmw(&key((number * 7 + thread * 100) % COUNTERS), &mut Add);
+                    }
+                    for number in 0..100 {
+                        let filler = format!("filler-{}", (round * 100 + number) % 3000);
+                        bench.put(filler.as_bytes(), &value(number, round, 8));
+                    }
+                }
+            });
+        }
+    });
+    assert!(bench.figure("compactions") > 5);
+    for number in 0..COUNTERS {
+        assert_eq!(count(bench.get(&key(number))), 3 * ROUNDS, "{number}");
+    }
+}
