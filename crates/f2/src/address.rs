@@ -13,6 +13,7 @@ impl LogAddress {
     /// The end of a chain.
     pub(crate) const NONE: Self = Self(0);
 
+    const CACHED: u64 = 1 << (Self::BITS - 1);
     const MASK: u64 = (1 << Self::BITS) - 1;
 
     /// The address `raw`; bits above the 48th are dropped.
@@ -23,6 +24,21 @@ impl LogAddress {
     /// As a number.
     pub(crate) const fn get(self) -> u64 {
         self.0
+    }
+
+    /// The address of what lies `at` bytes into the read cache: above every address of the log.
+    pub(crate) const fn cached(at: u64) -> Self {
+        Self::new(at | Self::CACHED)
+    }
+
+    /// Whether this is an address of the read cache.
+    pub(crate) const fn is_cached(self) -> bool {
+        self.0 & Self::CACHED != 0
+    }
+
+    /// Where in the read cache a cached address lies.
+    pub(crate) const fn in_cache(self) -> u64 {
+        self.0 & !Self::CACHED
     }
 
     /// `bytes` further on.

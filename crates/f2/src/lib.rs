@@ -49,6 +49,7 @@ mod patience;
 mod planted;
 mod position;
 mod pressure;
+mod read_cache;
 mod record;
 mod stats;
 mod store;

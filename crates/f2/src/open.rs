@@ -33,6 +33,7 @@ use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
 use crate::options::{BACKGROUND_PAGES, Options};
 use crate::pressure::Pressure;
+use crate::read_cache::ReadCache;
 use crate::store::{Shared, Store};
 
 /// What the files of each log are named after.
@@ -116,8 +117,8 @@ impl Store {
         let standing = decode_standing(&superblock)?;
         let identity = standing.identity;
         let options = Options { single_log: !identity.has_cold_log(), ..options };
-        let hot_memory = options.hot_memory(limit, identity.cold, identity.chunks);
-        let hot = identity.hot.geometry(hot_memory, options.mutable_share);
+        let logs = options.memory(limit, &identity);
+        let hot = identity.hot.geometry(logs.hot, options.mutable_share);
         let open = |name, span, geometry| {
             StoredLog::open(&host.device, &host.environment, name, span, geometry)
         };
@@ -162,6 +163,7 @@ impl Store {
             index,
             log: hot.go_on(&parts),
             cold,
+            cache: ReadCache::new(logs.read_cache, identity.hash_seed, &parts),
             epochs: parts.epochs,
             hash_seed: identity.hash_seed,
             pressure: Pressure::default(),
@@ -172,9 +174,9 @@ impl Store {
             compacting_chunks: Mutex::default(),
             hot_figures: CompactionFigures::new(tails.hot),
             cold_figures: CompactionFigures::new(tails.cold),
-            disk_bytes_max: options.hot_disk(hot_memory),
+            disk_bytes_max: options.hot_disk(logs.hot),
             cold_disk_bytes_max: options.cold_disk_bytes_max,
-            work_bytes: options.work_memory(limit),
+            work_bytes: logs.work,
             workers,
             persisted: AtomicU64::new(standing.persisted.get()),
             checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tails)),

@@ -27,10 +27,14 @@ mod upsert;
 mod walk;
 mod walk_chunks;
 
+use std::sync::atomic::Ordering::Acquire;
+
 use engine::{Error, Op, Result, SeqNo};
 
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, Reservation};
+use crate::key_hash::KeyHash;
+use crate::read_cache::Seen;
 use crate::record::{Live, Shape, VALUE_BYTES_MAX};
 use crate::store::Shared;
 
@@ -51,10 +55,10 @@ fn record_bytes(op: &Op<'_>) -> u64 {
 }
 
 impl Shared {
-    /// Walks the chain from `from` through memory, down to `until` and not below. The caller is
-    /// protected. [O2]
+    /// Walks the chain from `from` through memory, down to `until` and not below; a cached record
+    /// at its head is stepped over. The caller is protected. [O2]
     pub(crate) fn walk(&self, from: LogAddress, until: LogAddress, key: &[u8]) -> Found<'_> {
-        let mut at = from;
+        let mut at = self.cache.log_head(from);
         while at >= until && at != LogAddress::NONE {
             match self.log.place(at) {
                 Place::Memory(record) if record.is_of(key) => return Found::Here(record, at),
@@ -64,6 +68,15 @@ impl Shared {
             }
         }
         Found::Nothing
+    }
+
+    /// Caches a value that a look-up has found on disk, after it had found nothing in memory from
+    /// `seen` on. The caller is not protected.
+    pub(crate) fn cache_found(&self, seen: &Seen<'_>, hash: KeyHash, key: &[u8], value: &[u8]) {
+        let truncations = || self.truncations.load(Acquire);
+        let may_make = self.pressure.is_none();
+        let _guard = self.epochs.protect();
+        self.cache.insert(&self.index, seen, hash, key, value, truncations, may_make);
     }
 
     /// Whether a write of these lengths can be held.

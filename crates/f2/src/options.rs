@@ -1,6 +1,6 @@
 //! What may be chosen about a store.
 
-use crate::checkpoint::LogUnits;
+use crate::checkpoint::{Identity, LogUnits};
 use crate::hybrid_log::Geometry;
 
 /// Options of a [`crate::Store`]. What a store was made with (one log or two, pages, segments, chunks
@@ -10,9 +10,14 @@ pub struct Options {
     /// One log for everything, as FASTER has it, instead of a hot and a cold one: the baseline that
     /// the F2 paper compares with. Every key takes index memory then. Default: no.
     pub single_log: bool,
-    /// Bytes of memory that the hot log takes; default: what the budget has beside the other parts,
-    /// and 256 MiB where it has no limit. What does not fit is read from disk.
+    /// Bytes of memory that the hot log and the read cache take; default: what the budget has beside
+    /// the other parts, and 256 MiB where it has no limit. What does not fit is read from disk.
     pub log_memory_bytes: Option<u64>,
+    /// Bytes of memory for copies of records that were read from disk, taken out of the hot log's;
+    /// less than four pages of 4 KiB are none. Default: a quarter of the hot log's memory, and none
+    /// where that is less than 256 KiB or leaves the log fewer pages than it needs. More pays where
+    /// what is read often is written seldom.
+    pub read_cache_bytes: Option<u64>,
     /// Share of the hot log's memory that is updated in place; the rest is a second chance for records
     /// on their way to disk. Default: 0.9.
     pub mutable_share: f64,
@@ -44,6 +49,7 @@ impl Default for Options {
         Self {
             single_log: false,
             log_memory_bytes: None,
+            read_cache_bytes: None,
             mutable_share: 0.9,
             page_bytes: None,
             segment_bytes: 64 << 20,
@@ -57,6 +63,9 @@ impl Default for Options {
 
 /// The hot log's memory where neither options nor budget say anything.
 const LOG_MEMORY_BYTES: u64 = 256 << 20;
+/// The read cache's share of the hot log's memory, and the least for which it is worth having.
+const READ_CACHE_SHARE: u64 = 4;
+const READ_CACHE_BYTES_MIN: u64 = 4 * (64 << 10);
 const PAGE_BYTES_MIN: u64 = 256 << 10;
 const PAGE_BYTES_MAX: u64 = 32 << 20;
 /// The chunk log's pages are not larger: it needs few of them in memory.
@@ -69,6 +78,15 @@ const HOT_SEGMENTS: u64 = 16;
 const HOT_DISK_SHARE: u64 = 4;
 /// What compaction works with: this share of the memory of logs.
 const WORK_SHARE: u64 = 16;
+
+/// Bytes of memory of parts of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) hot: u64,
+    pub(crate) read_cache: u64,
+    /// What a compaction works with.
+    pub(crate) work: u64,
+}
 
 /// Doublings after which the index has its share of the budget.
 const DOUBLINGS: u32 = 5;
@@ -103,19 +121,20 @@ impl Options {
         if limit == u64::MAX { LOG_MEMORY_BYTES } else { limit / 4 * 3 }
     }
 
-    /// Bytes of memory for the hot log beside logs of these pages.
-    pub(crate) fn hot_memory(&self, limit: u64, cold: LogUnits, chunks: LogUnits) -> u64 {
-        self.log_memory_bytes.unwrap_or_else(|| {
-            let all = Self::logs_memory(limit);
-            let background = BACKGROUND_PAGES * (cold.page_bytes + chunks.page_bytes);
-            let others = if self.single_log { 0 } else { background + all / WORK_SHARE };
-            all.saturating_sub(others)
-        })
-    }
-
-    /// Bytes that a compaction may work with.
-    pub(crate) fn work_memory(&self, limit: u64) -> u64 {
-        self.log_memory_bytes.unwrap_or(Self::logs_memory(limit)) / WORK_SHARE
+    /// How a budget of `limit` bytes is split among the parts that take what they are given.
+    pub(crate) fn memory(&self, limit: u64, identity: &Identity) -> Memory {
+        let all = self.log_memory_bytes.unwrap_or(Self::logs_memory(limit));
+        let work = all / WORK_SHARE;
+        let background = BACKGROUND_PAGES * (identity.cold.page_bytes + identity.chunks.page_bytes);
+        let is_chosen = self.log_memory_bytes.is_some();
+        let others = if is_chosen || self.single_log { 0 } else { background + work };
+        let hot = all.saturating_sub(others);
+        let read_cache = self.read_cache_bytes.unwrap_or_else(|| {
+            let share = hot / READ_CACHE_SHARE;
+            let least = Geometry::FRAMES_MIN as u64 * identity.hot.page_bytes;
+            if share < READ_CACHE_BYTES_MIN || hot - share < least { 0 } else { share }
+        });
+        Memory { hot: hot.saturating_sub(read_cache), read_cache, work }
     }
 
     /// Bytes of disk that the hot log, of this memory, should keep within.
@@ -127,7 +146,7 @@ impl Options {
     }
 
     /// The budget's limit that has room for the fewest pages of logs with these: the opposite of
-    /// [`Options::hot_memory`].
+    /// [`Options::memory`].
     pub(crate) const fn limit_for(hot: LogUnits, chunks: LogUnits) -> u64 {
         let least = BACKGROUND_PAGES.saturating_mul(2 * hot.page_bytes + chunks.page_bytes);
         (least + least.div_ceil(WORK_SHARE - 1)).div_ceil(3).saturating_mul(4)

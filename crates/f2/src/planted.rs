@@ -2,7 +2,7 @@
 
 use sync::atomic::Ordering;
 
-/// A way to break an index, or a record in memory.
+/// A way to break an index, a record in memory, or the read cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
     /// An inserter does not look for a twin.
@@ -51,6 +51,12 @@ pub(crate) enum Planted {
     RelaxedChange,
     /// W2 of the directory is relaxed: who knows of a level may not know of its words.
     RelaxedDoubling,
+    /// A copy is cached over whatever the entry says by now, not over what was seen.
+    CachedUnseen,
+    /// An evicted record's entry is led back although it leads elsewhere by now.
+    EvictedBlindly,
+    /// An evicted page is filled anew although somebody may still read it.
+    FreedEarly,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]

@@ -58,6 +58,11 @@ impl Pressure {
         self.relieved.notify_all();
     }
 
+    /// Whether compaction keeps up.
+    pub(crate) fn is_none(&self) -> bool {
+        self.level.load(Relaxed) == Level::None as u8
+    }
+
     /// Waits a moment if compaction is behind. The caller is not protected.
     ///
     /// # Errors

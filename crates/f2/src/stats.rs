@@ -11,19 +11,26 @@ impl Shared {
     pub(crate) fn stats(&self) -> Stats {
         let index = self.index.figures();
         let log = &self.log;
+        let cache = self.cache.figures();
         let mut detail = vec![
             ("index_bytes", index.bytes),
             ("index_buckets", index.buckets),
             ("index_overflow_buckets", index.overflow_buckets),
             ("index_chains", index.entries),
             ("log_memory_bytes", log.memory_bytes()),
+            ("read_cache_bytes", cache.bytes),
+            ("read_cache_hits", cache.hits),
+            ("read_cache_misses", cache.misses),
+            ("read_cache_inserted", cache.inserted),
+            ("read_cache_second_chances", cache.second_chances),
+            ("read_cache_evicted", cache.evicted),
             ("log_begin", log.begin().get()),
             ("log_head", log.head().get()),
             ("log_read_only", log.read_only().get()),
             ("log_tail", log.tail().get()),
         ];
         self.hot_figures.tell(&HOT_NAMES, &mut detail);
-        let mut memory_bytes = index.bytes + log.memory_bytes();
+        let mut memory_bytes = index.bytes + log.memory_bytes() + cache.bytes;
         if let Some(cold) = &self.cold {
             let chunks = cold.index.figures();
             detail.extend([

@@ -19,6 +19,7 @@ use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::ops::multi_read::Fetcher;
 use crate::pressure::Pressure;
+use crate::read_cache::ReadCache;
 
 /// A hash store over a hybrid log. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) index: HashIndex,
     pub(crate) log: Arc<HybridLog>,
     pub(crate) cold: Option<Cold>,
+    pub(crate) cache: ReadCache,
     pub(crate) hash_seed: u64,
     pub(crate) pressure: Pressure,
     /// How often the log's beginning has moved; counted before it moves.

@@ -5,5 +5,6 @@ mod costs;
 mod counters;
 mod durability;
 mod fetch;
+mod read_cache;
 mod stores;
 mod two_logs;

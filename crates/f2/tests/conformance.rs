@@ -19,9 +19,10 @@ impl conformance::Fixture for F2 {
 
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
         // Logs of four small pages, so that what little the suite writes goes through all regions and
-        // soon to the cold log, and an index of two buckets.
+        // soon to the cold log, a read cache of four pages of 4 KiB, and an index of two buckets.
         let options = Options {
-            log_memory_bytes: Some(4 * 16384),
+            log_memory_bytes: Some(5 * 16384),
+            read_cache_bytes: Some(16384),
             page_bytes: Some(16384),
             segment_bytes: 32768,
             index_bits: Some(1),

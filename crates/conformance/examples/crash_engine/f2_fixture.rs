@@ -23,7 +23,8 @@ impl Fixture for F2Fixture {
         // Four small pages of each log in memory, and so little disk that all of them are compacted
         // all the while.
         let options = Options {
-            log_memory_bytes: Some(4 * 16_384),
+            log_memory_bytes: Some(5 * 16_384),
+            read_cache_bytes: Some(16_384),
             page_bytes: Some(16_384),
             segment_bytes: 32_768,
             disk_bytes_max: Some(65_536),

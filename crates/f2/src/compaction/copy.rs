@@ -97,7 +97,7 @@ impl Shared {
         searched: LogAddress,
     ) -> std::result::Result<Verdict, PageFull> {
         let Some(slot) = self.index.find(hash) else { return Ok(Verdict::Dead) };
-        let head = slot.address();
+        let head = self.cache.log_head(slot.address());
         let mut next = head;
         while next > searched {
             match self.log.place(next) {

@@ -132,7 +132,7 @@ impl Shared {
     /// Follows the chain of a record's key down to the record. The caller is protected.
     fn standing_of(&self, at: LogAddress, stored: &Stored<'_>) -> Standing {
         let Some(slot) = self.index.find(self.hash(stored.key)) else { return Standing::Dead };
-        let mut next = slot.address();
+        let mut next = self.cache.log_head(slot.address());
         while next > at {
             match self.log.place(next) {
                 Place::Memory(record) if record.is_of(stored.key) => return Standing::Dead,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::chain::ChainId;
 use super::entry::Entry;
-use super::slot::Slot;
+use super::slot::{Changed, Slot};
 use super::{HashIndex, KeyHash, LogAddress};
 
 impl HashIndex {
@@ -14,11 +14,14 @@ impl HashIndex {
     /// An address of the read cache is above every `begin`.
     #[cfg(test)]
     pub(crate) fn retire(&self, hash: KeyHash, slot: Slot<'_>, begin: LogAddress) -> bool {
-        let freed = slot.address() < begin && slot.free().is_ok();
-        if freed {
-            self.entries.add(self.chain(hash).base, -1);
-        }
-        freed
+        slot.address() < begin && self.release(hash, slot).is_ok()
+    }
+
+    /// Frees the entry of a chain that has no record, if it has not changed since it was found.
+    pub(crate) fn release(&self, hash: KeyHash, slot: Slot<'_>) -> Result<(), Changed> {
+        slot.free()?;
+        self.entries.add(self.chain(hash).base, -1);
+        Ok(())
     }
 
     /// Retires all entries of `count` buckets from `from` on, as [`Self::retire`] does. Returns

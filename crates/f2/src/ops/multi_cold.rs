@@ -8,15 +8,19 @@ use engine::Result;
 use workers::StopToken;
 
 use crate::cold::Cold;
+use crate::ops::multi_read::Absent;
 use crate::position::Position;
+use crate::read_cache::Seen;
 use crate::store::Shared;
 
 /// What is told of each key: its index, and its value if it has one.
 type Tell<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 
 /// A key that the hot log has nothing of.
-struct Wanted {
+struct Wanted<'a> {
     index: usize,
+    /// Its chain as it was looked up.
+    seen: Seen<'a>,
     position: Position,
     /// The newest record of the key so far: how many are in front of it, and its value.
     found: Option<(usize, Vec<u8>)>,
@@ -24,19 +28,19 @@ struct Wanted {
 }
 
 impl Shared {
-    /// Reads those of `keys` that `absent` gives the indexes of, none of which the hot log has.
+    /// Reads those of `keys` that `absent` names, none of which the hot log has.
     pub(super) fn multi_get_cold(
         &self,
         cold: &Cold,
         keys: &[&[u8]],
-        absent: Vec<usize>,
+        absent: Vec<Absent<'_>>,
         tell: &mut Tell<'_>,
     ) -> Result<()> {
-        let wanted = |index: usize| {
+        let absent = absent.into_iter().map(|(index, seen)| {
             let position = self.index.position(self.hash(keys[index]));
-            Wanted { index, position, found: None, has_moved: false }
-        };
-        let mut wanted: Vec<Wanted> = absent.into_iter().map(wanted).collect();
+            Wanted { index, seen, position, found: None, has_moved: false }
+        });
+        let mut wanted: Vec<Wanted<'_>> = absent.collect();
         while !wanted.is_empty() {
             self.read_cold(cold, keys, &mut wanted)?;
             wanted.retain_mut(|key| {
@@ -44,14 +48,19 @@ impl Shared {
                     (key.found, key.has_moved) = (None, false);
                     return true;
                 }
-                tell(key.index, key.found.as_ref().map(|(_, value)| value.as_slice()));
+                let value = key.found.as_ref().map(|(_, value)| value.as_slice());
+                if let Some(value) = value {
+                    let name = keys[key.index];
+                    self.cache_found(&key.seen, self.hash(name), name, value);
+                }
+                tell(key.index, value);
                 false
             });
         }
         Ok(())
     }
 
-    fn read_cold(&self, cold: &Cold, keys: &[&[u8]], wanted: &mut [Wanted]) -> Result<()> {
+    fn read_cold(&self, cold: &Cold, keys: &[&[u8]], wanted: &mut [Wanted<'_>]) -> Result<()> {
         let never = StopToken::default();
         let mut named = Vec::new();
         let positions = wanted.iter().map(|key| key.position);

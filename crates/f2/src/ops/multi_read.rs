@@ -14,6 +14,7 @@ use engine::Result;
 use crate::address::LogAddress;
 use crate::hybrid_log::{Fetched, RecordRead};
 use crate::ops::Found;
+use crate::read_cache::Seen;
 use crate::record::Read;
 use crate::store::Shared;
 
@@ -27,6 +28,9 @@ const KEYS_AT_ONCE: usize = 64;
 /// What is told of each key: its index, and its value if it has one.
 type Tell<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 
+/// The index of a key that the hot log has nothing of, and its chain as it was looked up.
+pub(super) type Absent<'a> = (usize, Seen<'a>);
+
 /// A queue of the device and buffers for it, kept from one call to the next.
 pub(crate) struct Fetcher {
     queue: Box<dyn Queue>,
@@ -36,12 +40,12 @@ pub(crate) struct Fetcher {
 
 /// A key that was not found in memory.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct Wanted<'a> {
     index: usize,
     /// Where its chain goes on, on disk.
     at: LogAddress,
-    /// The chain's newest record, for a search of what is new.
-    head: LogAddress,
+    /// The chain as it was looked up, for a search of what is new.
+    seen: Seen<'a>,
     /// What was searched before.
     searched: LogAddress,
     truncations: u64,
@@ -51,7 +55,7 @@ impl Shared {
     /// Reads `keys`; `tell` is called once for each, in any order.
     pub(crate) fn multi_get(&self, keys: &[&[u8]], tell: &mut Tell<'_>) -> Result<()> {
         self.health.check_open()?;
-        let mut wanted: Vec<Wanted> = Vec::new();
+        let mut wanted: Vec<Wanted<'_>> = Vec::new();
         let mut value = Vec::new();
         for first in (0..keys.len()).step_by(KEYS_AT_ONCE) {
             // Told once nobody is protected any more: `tell` may do what it likes.
@@ -84,7 +88,7 @@ impl Shared {
         self.fetchers.lock().push(fetcher);
         match &self.cold {
             Some(cold) => self.multi_get_cold(cold, keys, absent, tell)?,
-            None => absent.into_iter().for_each(|index| tell(index, None)),
+            None => absent.into_iter().for_each(|(index, _)| tell(index, None)),
         }
         Ok(())
     }
@@ -97,29 +101,32 @@ impl Shared {
         key: &[u8],
         searched: LogAddress,
         value: &mut Vec<u8>,
-    ) -> std::result::Result<bool, Wanted> {
+    ) -> std::result::Result<bool, Wanted<'_>> {
         let truncations = self.truncations.load(Acquire);
-        let slot = self.index.find(self.hash(key));
-        let head = slot.map_or(LogAddress::NONE, |slot| slot.address());
-        let at = match self.walk(head, searched.plus(1), key) {
+        let hash = self.hash(key);
+        let seen = self.cache.seen(self.index.find(hash), truncations);
+        if self.cache.read(&self.index, &seen, hash, key, value) {
+            return Ok(true);
+        }
+        let at = match self.walk(seen.log_head, searched.plus(1), key) {
             Found::Here(record, _) => return Ok(record.read(value) == Read::Value),
             Found::OnDisk(at) => at,
             Found::Nothing => LogAddress::NONE,
         };
-        Err(Wanted { index, at, head, searched, truncations })
+        Err(Wanted { index, at, seen, searched, truncations })
     }
 
     /// Reads what is on disk, and answers which keys the log has nothing of.
-    fn fetch(
-        &self,
+    fn fetch<'a>(
+        &'a self,
         fetcher: &mut Fetcher,
         keys: &[&[u8]],
-        mut wanted: Vec<Wanted>,
+        mut wanted: Vec<Wanted<'a>>,
         value: &mut Vec<u8>,
         tell: &mut Tell<'_>,
-    ) -> Result<Vec<usize>> {
+    ) -> Result<Vec<Absent<'a>>> {
         let mut absent = Vec::new();
-        let mut flying: Vec<Option<(Wanted, RecordRead)>> = (0..DEPTH).map(|_| None).collect();
+        let mut flying: Vec<Option<(Wanted<'_>, RecordRead)>> = (0..DEPTH).map(|_| None).collect();
         let mut free: Vec<usize> = (0..DEPTH).collect();
         loop {
             while let Some(tag) = free.last().copied()
@@ -150,6 +157,9 @@ impl Shared {
                 };
                 match read.judge(&buffer)? {
                     Fetched::Record(stored) if stored.key == keys[key.index] => {
+                        if let Some(value) = stored.value {
+                            self.cache_found(&key.seen, self.hash(stored.key), stored.key, value);
+                        }
                         tell(key.index, stored.value);
                         free.push(tag);
                     }
@@ -171,7 +181,7 @@ impl Shared {
     }
 
     /// The read that a key needs next; nothing if its chain has ended.
-    fn read_of(&self, key: &Wanted) -> Result<Option<RecordRead>> {
+    fn read_of(&self, key: &Wanted<'_>) -> Result<Option<RecordRead>> {
         let goes_on =
             key.at != LogAddress::NONE && key.at > key.searched && key.at >= self.log.begin();
         if goes_on { self.log.record_read(key.at) } else { Ok(None) }
@@ -179,19 +189,19 @@ impl Shared {
 
     /// Notes that a key is absent. With a single log, not if it was truncated meanwhile: then what
     /// is new of its chain is to be searched.
-    fn confirm_absence(
-        &self,
-        key: Wanted,
+    fn confirm_absence<'a>(
+        &'a self,
+        key: Wanted<'a>,
         keys: &[&[u8]],
         value: &mut Vec<u8>,
         tell: &mut Tell<'_>,
-        absent: &mut Vec<usize>,
-    ) -> Option<Wanted> {
+        absent: &mut Vec<Absent<'a>>,
+    ) -> Option<Wanted<'a>> {
         if self.cold.is_some() || self.truncations.load(Acquire) == key.truncations {
-            absent.push(key.index);
+            absent.push((key.index, key.seen));
             return None;
         }
-        let searched = key.searched.max(key.head);
+        let searched = key.searched.max(key.seen.log_head);
         let guard = self.epochs.protect();
         let looked = self.look_in_memory(key.index, keys[key.index], searched, value);
         drop(guard);

@@ -7,8 +7,18 @@ use engine::Result;
 use crate::address::LogAddress;
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
+use crate::read_cache::Seen;
 use crate::record::Read;
 use crate::store::Shared;
+
+/// What the hot log, and the cache in front of it, say of a key.
+enum Hot<'a> {
+    /// It has a value, which was read.
+    Value,
+    Tombstone,
+    /// There is nothing, in a chain that began like this.
+    Nothing(Seen<'a>),
+}
 
 impl Shared {
     /// The key's value replaces what is in `into`; `false` if it has none. One read of the device
@@ -17,26 +27,34 @@ impl Shared {
         self.health.check_open()?;
         let hash = self.hash(key);
         // Hot first: a record moves from there to the cold log, never back [O3].
-        if let Some(has_value) = self.get_hot(hash, key, into)? {
-            return Ok(has_value);
+        let seen = match self.get_hot(hash, key, into)? {
+            Hot::Value => return Ok(true),
+            Hot::Tombstone => return Ok(false),
+            Hot::Nothing(seen) => seen,
+        };
+        let Some(cold) = &self.cold else { return Ok(false) };
+        let has_value = cold.get(self.index.position(hash), key, into)?;
+        if has_value {
+            self.cache_found(&seen, hash, key, into);
         }
-        match &self.cold {
-            Some(cold) => cold.get(self.index.position(hash), key, into),
-            None => Ok(false),
-        }
+        Ok(has_value)
     }
 
-    /// What the hot log says of the key: it has a value, which is in `into`; it was deleted; or
-    /// nothing.
-    fn get_hot(&self, hash: KeyHash, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
+    fn get_hot(&self, hash: KeyHash, key: &[u8], into: &mut Vec<u8>) -> Result<Hot<'_>> {
         let mut searched = LogAddress::NONE;
         loop {
             // [O3]
             let truncations = self.truncations.load(Acquire);
             let guard = self.epochs.protect();
-            let head = self.index.find(hash).map_or(LogAddress::NONE, |slot| slot.address());
-            let on_disk = match self.walk(head, searched.plus(1), key) {
-                Found::Here(record, _) => return Ok(Some(record.read(into) == Read::Value)),
+            let seen = self.cache.seen(self.index.find(hash), truncations);
+            if self.cache.read(&self.index, &seen, hash, key, into) {
+                return Ok(Hot::Value);
+            }
+            let on_disk = match self.walk(seen.log_head, searched.plus(1), key) {
+                Found::Here(record, _) if record.read(into) == Read::Value => {
+                    return Ok(Hot::Value);
+                }
+                Found::Here(..) => return Ok(Hot::Tombstone),
                 Found::OnDisk(at) => at,
                 Found::Nothing => LogAddress::NONE,
             };
@@ -48,11 +66,18 @@ impl Shared {
                     true
                 })
             })?;
-            let is_certain = self.cold.is_some() || self.truncations.load(Acquire) == truncations;
-            if stored.is_some() || is_certain {
-                return Ok(stored);
+            match stored {
+                Some(true) => {
+                    self.cache_found(&seen, hash, key, into);
+                    return Ok(Hot::Value);
+                }
+                Some(false) => return Ok(Hot::Tombstone),
+                None => {}
             }
-            searched = searched.max(head);
+            if self.cold.is_some() || self.truncations.load(Acquire) == truncations {
+                return Ok(Hot::Nothing(seen));
+            }
+            searched = searched.max(seen.log_head);
         }
     }
 

@@ -1,6 +1,7 @@
 //! An atomic read-modify-write.
 //!
 //! 1. If the key's newest record is mutable, the operator changes it in place.
+//!    If it is cached, nobody can change it, and the operator makes a new value of it.
 //! 2. Otherwise the record is sealed (where somebody might still change it), the operator makes a
 //!    new value of the old one, and a new record is linked, if no other was meanwhile.
 //! 3. If the old value is on disk it is read unprotected, and if the hot log has no record of the
@@ -94,7 +95,11 @@ impl Shared {
     ) -> Tried {
         let (mutable, safe) = (self.log.read_only(), self.log.safe_read_only());
         let slot = self.index.find_or_create(hash);
-        let head = slot.address();
+        let head = self.cache.log_head(slot.address());
+        if let Some(record) = self.cache.find(slot.address(), key) {
+            let change = self.update_of(record, operator, value);
+            return self.append(slot, hash, key, &change, |now| now == head);
+        }
         let (record, at) = match self.walk(head, LogAddress::NONE, key) {
             Found::Here(record, at) => (record, at),
             Found::OnDisk(from) => return Ok(Attempt::OnDisk { head, from }),
@@ -164,7 +169,7 @@ impl Shared {
         }
         let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
         let at = self.log.try_allocate(shape.bytes() as u64)?;
-        self.log.live(at).write(slot.address(), key, value);
+        self.log.live(at).write(self.cache.log_head(slot.address()), key, value);
         match self.link(slot, hash, at, may) {
             Ok(()) => Ok(Attempt::Done),
             Err(()) => {

@@ -59,7 +59,7 @@ impl Shared {
         let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
         loop {
             let at = self.log.try_allocate(shape.bytes() as u64)?;
-            self.log.live(at).write(slot.address(), key, value);
+            self.log.live(at).write(self.cache.log_head(slot.address()), key, value);
             if self.link(slot, hash, at, |_| true).is_ok() {
                 return Ok(());
             }
@@ -70,7 +70,8 @@ impl Shared {
 
     /// Links the record at `at` as the newest of its chain. Whenever another comes first, `may`
     /// is asked about the chain's new head. `Err`: it may not, or its head has a higher address
-    /// than ours [H7 of the log].
+    /// than ours [H7 of the log]. Heads are those in the log: a cached record in front leaves the
+    /// chain by the same step [R1 of the read cache].
     pub(crate) fn link<'a>(
         &'a self,
         mut slot: Slot<'a>,
@@ -80,10 +81,11 @@ impl Shared {
     ) -> std::result::Result<(), ()> {
         while slot.compare_exchange(at).is_err() {
             slot = self.index.find_or_create(hash);
-            if slot.address() > at || !may(slot.address()) {
+            let previous = self.cache.log_head(slot.address());
+            if previous > at || !may(previous) {
                 return Err(());
             }
-            self.log.live(at).relink(slot.address());
+            self.log.live(at).relink(previous);
         }
         Ok(())
     }

@@ -105,7 +105,7 @@ impl Shared {
     /// Collects the part of a chain that is in memory, and answers where it goes on on disk. The
     /// caller is protected.
     fn versions_in_memory(&self, head: LogAddress, versions: &mut Versions) -> LogAddress {
-        let mut at = head;
+        let mut at = self.cache.log_head(head);
         while at != LogAddress::NONE {
             match self.log.place(at) {
                 Found::Memory(record) => {

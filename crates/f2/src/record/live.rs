@@ -85,6 +85,11 @@ impl<'a> Live<'a> {
         State(self.0[1].load(Ordering::Relaxed))
     }
 
+    /// The whole record's length in bytes.
+    pub(crate) fn bytes(self) -> usize {
+        self.state().shape().bytes()
+    }
+
     /// Whether this is a record of `key`. A record's key never changes.
     pub(crate) fn is_of(self, key: &[u8]) -> bool {
         let shape = self.state().shape();

@@ -1,0 +1,204 @@
+//! The read cache: copies, in memory, of records that were read from a device (section 7 of the
+//! F2 paper; why it is built like this: `docs/adr/0010-f2-read-cache.md`).
+//!
+//! ```text
+//!  entry -> cached record -> log head -> ... the chain in the log
+//! ```
+//!
+//! A *cached* address has the highest bit set. At most one cached record is on a chain, at its head;
+//! its previous address is the *log head*, the chain's newest record in the log.
+//!
+//! 1. [`ReadCache::seen`] notes the entry before a look-up.
+//! 2. [`ReadCache::read`] answers from the cache; a record in the older half of the ring is copied to
+//!    the tail (*second chance*).
+//! 3. [`ReadCache::insert`] puts a copy of what was found on a device at the chain's head, if the
+//!    entry still is what was seen.
+//! 4. `evict` leads entries back to the log, a few records at each insertion.
+//!
+//! # Invariants
+//! - R1. A cached record's previous address is a log address or none: the log head from before it
+//!   was linked until it is no longer the entry's. A write links its record behind the log head, so
+//!   the copy leaves the chain by the step that publishes the write.
+//! - R2. While a cached record is the entry's, its key has no record in memory in the log, and its
+//!   value is the newest of its key. Callers of [`ReadCache::insert`] have walked the chain through
+//!   memory in vain; nothing was linked since; and nothing comes back from disk to memory.
+//! - R3. A cached address is linked at most once, before its page is sealed.
+//! - R4. A frame is used again only after an epoch since the last entry was led away from its page.
+//!
+//! # Concurrency
+//! Nobody ever waits here: what finds no room, or another one at work, is not cached.
+
+mod evict;
+mod figures;
+mod ring;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+
+use crate::address::LogAddress;
+use crate::hash_index::{HashIndex, Slot};
+use crate::hybrid_log::StoreParts;
+use crate::key_hash::KeyHash;
+use crate::planted::{Planted, is_planted};
+use crate::record::{Live, Read, Shape};
+use figures::Counters;
+use ring::Ring;
+
+pub(crate) use figures::Figures;
+
+/// Records taken off the oldest page by one insertion: more than it adds, and some microseconds.
+const EVICTED_AT_ONCE: usize = 16;
+
+/// The cache, which may have no memory at all.
+pub(crate) struct ReadCache {
+    ring: Option<Ring>,
+    hash_seed: u64,
+    counters: Counters,
+}
+
+/// A chain's beginning before a look-up.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    slot: Option<Slot<'a>>,
+    /// The chain's newest record in the log.
+    pub(crate) log_head: LogAddress,
+    /// How often the log had been truncated, read before the entry.
+    truncations: u64,
+}
+
+impl ReadCache {
+    /// A cache of `bytes` of memory in all, charged to `memory` as they come to be used; none if
+    /// that is too little for a ring of pages.
+    pub(crate) fn new(bytes: u64, hash_seed: u64, store: &StoreParts) -> Self {
+        let StoreParts { epochs, memory, .. } = store.clone();
+        let pages = Ring::shape(bytes);
+        let ring = pages.map(|(page_bytes, pages)| Ring::new(page_bytes, pages, epochs, memory));
+        Self::with_ring(ring, hash_seed)
+    }
+
+    fn with_ring(ring: Option<Ring>, hash_seed: u64) -> Self {
+        Self { ring, hash_seed, counters: Counters::default() }
+    }
+
+    /// The cached record at `address`. The caller is protected since before it read the address
+    /// from an entry [R4].
+    fn live(&self, address: LogAddress) -> Live<'_> {
+        self.ring.as_ref().expect("only a ring has cached addresses").live(address)
+    }
+
+    /// The chain's newest record in the log, given its entry's address. The caller is protected
+    /// since before it read the entry. [R1]
+    #[inline]
+    pub(crate) fn log_head(&self, address: LogAddress) -> LogAddress {
+        if address.is_cached() { self.live(address).header().previous() } else { address }
+    }
+
+    /// Notes the entry of a chain before a look-up. `truncations` was read before the entry. The
+    /// caller is protected since before it read the entry.
+    pub(crate) fn seen<'a>(&self, slot: Option<Slot<'a>>, truncations: u64) -> Seen<'a> {
+        let log_head = slot.map_or(LogAddress::NONE, |slot| self.log_head(slot.address()));
+        Seen { slot, log_head, truncations }
+    }
+
+    /// The cached record of `key`, if the entry with this address leads to one. It never changes,
+    /// and is the key's newest value at the moment when the entry was read [R2]. The caller is
+    /// protected since before.
+    #[inline]
+    pub(crate) fn find(&self, address: LogAddress, key: &[u8]) -> Option<Live<'_>> {
+        let cached = address.is_cached().then(|| self.live(address));
+        cached.filter(|record| record.is_of(key))
+    }
+
+    /// The cached value of `key` replaces what is in `into`; `false` if there is none. The caller
+    /// is protected since before `seen`.
+    #[inline]
+    pub(crate) fn read(
+        &self,
+        index: &HashIndex,
+        seen: &Seen<'_>,
+        hash: KeyHash,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> bool {
+        let Some(slot) = seen.slot else { return false };
+        let Some(record) = self.find(slot.address(), key) else { return false };
+        let has_value = record.read(into) == Read::Value;
+        debug_assert!(has_value, "tombstones are not cached");
+        self.counters.hit(hash);
+        if self.ring.as_ref().is_some_and(|ring| ring.is_older(slot.address()))
+            && self.put(index, slot, seen.log_head, key, into)
+        {
+            self.counters.second_chance(hash);
+        }
+        has_value
+    }
+
+    /// Caches a value that was read from a device, best effort: if the entry is what it was before
+    /// the look-up, which has found no record of the key in memory in the log [R2]. `truncations`
+    /// tells how often the log was truncated by now, and `may_make` whether the index may grow by
+    /// an entry. The caller is protected.
+    #[expect(clippy::too_many_arguments, reason = "a look-up, what it found, and where to put it")]
+    pub(crate) fn insert(
+        &self,
+        index: &HashIndex,
+        seen: &Seen<'_>,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        truncations: impl FnOnce() -> u64,
+        may_make: bool,
+    ) -> bool {
+        self.counters.miss(hash);
+        if self.ring.is_none() {
+            return false;
+        }
+        let slot = match seen.slot {
+            Some(_) if is_planted(Planted::CachedUnseen) => index.find_or_create(hash),
+            Some(slot) if slot.address() != LogAddress::NONE => slot,
+            // An entry without an address may have come and gone. Records that were linked since
+            // lie above every truncation counted then; an entry below a later one is freed only
+            // when we are no longer protected.
+            None if !may_make => return false,
+            _ => {
+                let slot = index.find_or_create(hash);
+                let is_same = slot.address() == LogAddress::NONE;
+                if !is_same || truncations() != seen.truncations {
+                    return false;
+                }
+                slot
+            }
+        };
+        let inserted = self.put(index, slot, seen.log_head, key, value);
+        if inserted {
+            self.counters.inserted(hash);
+        }
+        inserted
+    }
+
+    /// Links a copy in front of the log head, if the entry still is what was seen.
+    fn put(
+        &self,
+        index: &HashIndex,
+        slot: Slot<'_>,
+        log_head: LogAddress,
+        key: &[u8],
+        value: &[u8],
+    ) -> bool {
+        let Some(ring) = &self.ring else { return false };
+        self.counters.evicted(ring.evict_some(index, self.hash_seed, EVICTED_AT_ONCE));
+        let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
+        let Some(at) = ring.allocate(shape.bytes() as u64) else { return false };
+        let record = ring.live(at);
+        record.write(log_head, key, Some(value));
+        // [R3]
+        let linked = slot.compare_exchange(at).is_ok();
+        if !linked {
+            record.invalidate();
+        }
+        linked
+    }
+
+    /// What the cache has done so far, and takes.
+    pub(crate) fn figures(&self) -> Figures {
+        self.counters.figures(self.ring.as_ref().map_or(0, Ring::memory_bytes))
+    }
+}

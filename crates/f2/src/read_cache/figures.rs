@@ -1,0 +1,79 @@
+//! What the cache does, counted; striped, since every hit counts.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sync::CachePadded;
+
+use crate::key_hash::KeyHash;
+
+const STRIPE_BITS: u32 = 4;
+
+/// What the cache has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Bytes of memory in use.
+    pub(crate) bytes: u64,
+    /// Reads that were answered from the cache.
+    pub(crate) hits: u64,
+    /// Values that were read from a device.
+    pub(crate) misses: u64,
+    /// Of those, how many were cached.
+    pub(crate) inserted: u64,
+    /// Hits that moved a record from the older half of the ring to its tail.
+    pub(crate) second_chances: u64,
+    /// Records that were cached when their page was given up.
+    pub(crate) evicted: u64,
+}
+
+#[derive(Default)]
+struct Stripe {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    inserted: AtomicU64,
+    second_chances: AtomicU64,
+    evicted: AtomicU64,
+}
+
+/// The checkers do not see it: it orders nothing.
+#[derive(Default)]
+pub(super) struct Counters([CachePadded<Stripe>; 1 << STRIPE_BITS]);
+
+impl Counters {
+    fn of(&self, hash: KeyHash) -> &Stripe {
+        &self.0[hash.bucket(STRIPE_BITS)]
+    }
+
+    pub(super) fn hit(&self, hash: KeyHash) {
+        self.of(hash).hits.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn miss(&self, hash: KeyHash) {
+        self.of(hash).misses.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn inserted(&self, hash: KeyHash) {
+        self.of(hash).inserted.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn second_chance(&self, hash: KeyHash) {
+        self.of(hash).second_chances.fetch_add(1, Relaxed);
+    }
+
+    /// One thread at a time evicts.
+    pub(super) fn evicted(&self, records: u64) {
+        if records > 0 {
+            self.0[0].evicted.fetch_add(records, Relaxed);
+        }
+    }
+
+    pub(super) fn figures(&self, bytes: u64) -> Figures {
+        self.0.iter().fold(Figures { bytes, ..Figures::default() }, |sum, stripe| Figures {
+            hits: sum.hits + stripe.hits.load(Relaxed),
+            misses: sum.misses + stripe.misses.load(Relaxed),
+            inserted: sum.inserted + stripe.inserted.load(Relaxed),
+            second_chances: sum.second_chances + stripe.second_chances.load(Relaxed),
+            evicted: sum.evicted + stripe.evicted.load(Relaxed),
+            ..sum
+        })
+    }
+}
