@@ -30,6 +30,8 @@
 
 mod evict;
 mod figures;
+#[cfg(all(test, any(loom, shuttle)))]
+mod models;
 mod ring;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
