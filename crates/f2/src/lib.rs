@@ -57,7 +57,7 @@ mod store;
 mod tests;
 mod upkeep;
 
-pub use check::{Report, check, check_heads, check_records};
+pub use check::{Report, check, check_chunk, check_heads, check_records};
 pub use open::memory_bytes_min;
 pub use options::Options;
 pub use store::Store;

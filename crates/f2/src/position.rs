@@ -21,11 +21,12 @@ impl Position {
     /// Where a walk begins.
     pub(crate) const FIRST: Self = Self(0);
 
-    /// The position of a key whose chain is `chain` in an index of `1 << base_bits` base buckets.
-    pub(crate) const fn new(chain: ChainId, hash: KeyHash, base_bits: u32) -> Self {
+    /// The position of keys with this hash beside an index of `1 << base_bits` base buckets.
+    pub(crate) const fn of(hash: KeyHash, base_bits: u32) -> Self {
         let below = u64::BITS - base_bits - TAG_BITS;
+        let chain = ChainId::of(hash, base_bits).get();
         // Two bits of a hash mean nothing, so two of a position are always zero: the lowest.
-        Self(chain.get() << below | hash.above_bucket(base_bits) << 2)
+        Self(chain << below | hash.above_bucket(base_bits) << 2)
     }
 
     /// The position of this number.

@@ -1,5 +1,6 @@
 //! The store as a whole, beyond what the conformance suite holds it to.
 
+mod checked;
 mod compaction;
 mod costs;
 mod counters;

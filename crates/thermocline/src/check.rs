@@ -44,9 +44,9 @@ pub enum Checked {
         name: String,
         /// What stores it.
         engine: EngineKind,
-        /// Pairs; of `f2`, records of its log, old versions and tombstones included.
+        /// Pairs; of `f2`, records of its logs, old versions and tombstones included.
         pairs: u64,
-        /// Bytes of their keys and values; of `f2`, of its log.
+        /// Bytes of their keys and values; of `f2`, of its logs of records.
         pair_bytes: u64,
         /// Every write to it up to here is in these files.
         persisted: SeqNo,

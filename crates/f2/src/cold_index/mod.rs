@@ -33,6 +33,7 @@
 //! each.
 
 mod apply;
+mod check;
 mod chunk;
 mod compact;
 mod directory;
@@ -53,6 +54,7 @@ use crate::hybrid_log::HybridLog;
 use directory::Directory;
 
 pub(crate) use apply::Change;
+pub(crate) use check::{NamedRecords, encoded_again};
 pub(crate) use rebuild::{Restored, rebuild};
 
 /// Bits of a position that number the chunks before the first doubling. None under the checkers.

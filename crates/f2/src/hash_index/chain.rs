@@ -36,6 +36,11 @@ impl Chain {
 }
 
 impl ChainId {
+    /// The chain of keys with this hash in an index of `1 << base_bits` base buckets.
+    pub(crate) const fn of(hash: KeyHash, base_bits: u32) -> Self {
+        Chain::of(hash, base_bits).id()
+    }
+
     /// As a number, for a cursor or a file. Smaller than `1 << (base_bits + TAG_BITS)`.
     pub(crate) const fn get(self) -> u64 {
         self.0

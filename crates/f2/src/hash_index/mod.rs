@@ -183,14 +183,9 @@ impl HashIndex {
         self.find_or_create_chain(self.chain(hash))
     }
 
-    /// The chain that a key belongs to.
-    pub(crate) fn chain_id(&self, hash: KeyHash) -> ChainId {
-        self.chain(hash).id()
-    }
-
     /// Where a key lies in the order of walks, which is that of the chains.
     pub(crate) fn position(&self, hash: KeyHash) -> Position {
-        Position::new(self.chain_id(hash), hash, self.table.base_bits())
+        Position::of(hash, self.table.base_bits())
     }
 
     /// The chain in which keys of this position are.

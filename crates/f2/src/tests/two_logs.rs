@@ -8,7 +8,7 @@ use engine::Engine;
 use super::stores::{Add, Bench, count, key, tiny, value};
 use crate::Options;
 
-const KEYS: u64 = 1_000;
+pub(super) const KEYS: u64 = 1_000;
 
 /// A hot log of so little disk that most of what is written is soon cold.
 fn small_hot() -> Options {
@@ -16,12 +16,12 @@ fn small_hot() -> Options {
 }
 
 /// The same, with a cold log that is compacted too.
-fn small_cold() -> Options {
+pub(super) fn small_cold() -> Options {
     Options { cold_disk_bytes_max: Some(192 << 10), ..small_hot() }
 }
 
 /// Writes keys that nothing else uses until everything older has left the hot log.
-fn push_out(bench: &Bench) {
+pub(super) fn push_out(bench: &Bench) {
     let tail = bench.figure("log_tail");
     for number in 0.. {
         bench.put(format!("filler-{}", number % 3000).as_bytes(), &value(number, 0, 8));
@@ -31,7 +31,7 @@ fn push_out(bench: &Bench) {
     }
 }
 
-fn cold_store(options: Options) -> Bench {
+pub(super) fn cold_store(options: Options) -> Bench {
     let bench = Bench::open(options);
     for number in 0..KEYS {
         bench.put(&key(number), &value(number, 0, 8));
