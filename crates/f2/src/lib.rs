@@ -1,4 +1,4 @@
-//! Engine `f2`: a latch-free hash store over a hybrid log, for skewed data larger than memory.
+//! Engine `f2`: a latch-free hash store over hybrid logs, for skewed data larger than memory.
 //!
 //! ```text
 //!  get · upsert · rmw · delete                          flush · checkpoint · open
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! What is written is in the hot log first, and moves to the cold log when the hot one has taken up its
-//! disk space or its index its memory (F2 paper, sections 3 to 5). Keys have no order, so there are
+//! disk space or its index its memory (F2 paper, sections 4 to 6). Keys have no order, so there are
 //! no scans and no snapshots. With [`Options::single_log`] there is the hot half alone, which is
 //! FASTER.
 //!

@@ -1,7 +1,7 @@
 //! What each keyspace of engine `f2` may take of the database's memory.
 //!
-//! Such an engine is told once, when it is opened, how much it has, and takes all of it as its log
-//! grows. So each has a share that is counted as used from the beginning, and all of them together
+//! Such an engine is told once, when it is opened, how much it has, and takes all of it as its logs
+//! grow. So each has a share that is counted as used from the beginning, and all of them together
 //! stay within the database's budget:
 //!
 //! 1. When the database is opened, what keyspaces in memory are known to need is left to them: their

@@ -17,7 +17,7 @@ pub struct Options {
     /// writes beyond it. Whatever was taken under one setting opens again under it; data that are
     /// more than a quarter above a lower one are not opened ([`Error::MemoryTooSmall`]).
     ///
-    /// Each keyspace of [`EngineKind::F2`] has a share of it, all of which its log and index may take:
+    /// Each keyspace of [`EngineKind::F2`] has a share of it, all of which its logs and index may take:
     /// at opening, three quarters of what keyspaces in memory leave, in equal parts; made later,
     /// three quarters of what is left, or where there is such a keyspace already a quarter of it.
     pub memory_bytes: u64,

@@ -1,4 +1,4 @@
-//! The cold index: which records of the cold log may be of a key (section 4 of the F2 paper,
+//! The cold index: which records of the cold log may be of a key (section 6 of the F2 paper,
 //! *two-level index*).
 //!
 //! ```text
