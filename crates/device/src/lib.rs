@@ -68,6 +68,16 @@ pub trait Device: Send + Sync + Debug {
     /// wants a new one, [`Error::BadName`], [`Error::NoSpace`], [`Error::Io`].
     fn open(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>>;
 
+    /// Opens a file that is read and written in whole blocks of 4 KiB alone, and that its user caches
+    /// as it needs: past the page cache where the device is made so, otherwise as
+    /// [`Device::open`] does.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    fn open_blocks(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>> {
+        self.open(name, mode)
+    }
+
     /// A queue on which up to `depth` requests are in flight at once. A queue belongs to one
     /// thread at a time; a thread that wants overlapped I/O keeps one.
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>>;

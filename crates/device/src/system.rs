@@ -41,6 +41,10 @@ pub enum Io {
     /// of [`File::alignment`]. Where the file system refuses it, the page cache is used after all,
     /// and [`Device::kind`] says so.
     Direct,
+    /// Past the page cache for files that were opened with [`Device::open_blocks`], through it for all
+    /// others: an engine with a cache of its own and files of whole blocks shares a device with
+    /// files that are small or end anywhere.
+    DirectBlocks,
 }
 
 /// How a device is opened.
@@ -80,18 +84,20 @@ pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Device>>
     let root = Root::open(path.as_ref())?;
     let alignment = match options.io {
         Io::Buffered => None,
-        Io::Direct => direct::alignment(&root)?,
+        Io::Direct | Io::DirectBlocks => direct::alignment(&root)?,
     };
     let uring = options.uring && uring::is_available();
-    Ok(Arc::new(SystemDevice { root, alignment, uring, accounting: Arc::default() }))
+    let io = options.io;
+    Ok(Arc::new(SystemDevice { root, alignment, io, uring, accounting: Arc::default() }))
 }
 
 /// A directory of the operating system.
 #[derive(Debug)]
 struct SystemDevice {
     root: Root,
-    /// The unit of direct I/O, if files are opened for that.
+    /// The unit of direct I/O, if any files are opened for that.
     alignment: Option<usize>,
+    io: Io,
     /// Whether queues are rings.
     uring: bool,
     accounting: Arc<Accounting>,
@@ -99,7 +105,12 @@ struct SystemDevice {
 
 impl Device for SystemDevice {
     fn open(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(self.open_file(name, mode)?))
+        let alignment = self.alignment.filter(|_| self.io == Io::Direct);
+        Ok(Arc::new(self.open_file(name, mode, alignment)?))
+    }
+
+    fn open_blocks(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>> {
+        Ok(Arc::new(self.open_file(name, mode, self.alignment)?))
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
@@ -154,7 +165,7 @@ impl Device for SystemDevice {
     }
 
     fn lock(&self, name: &str) -> Result<Arc<dyn File>> {
-        let file = self.open_file(name, Mode::Create)?;
+        let file = self.open_file(name, Mode::Create, None)?;
         match file.flock(FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Arc::new(file)),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { name: name.to_owned() }),
@@ -171,9 +182,11 @@ impl Device for SystemDevice {
     }
 
     fn kind(&self) -> &'static str {
-        match (self.uring, self.alignment) {
+        match (self.uring, self.alignment.map(|_| self.io)) {
+            (true, Some(Io::DirectBlocks)) => "io_uring direct for blocks",
             (true, Some(_)) => "io_uring direct",
             (true, None) => "io_uring buffered",
+            (false, Some(Io::DirectBlocks)) => "direct for blocks",
             (false, Some(_)) => "direct",
             (false, None) => "buffered",
         }
@@ -182,12 +195,14 @@ impl Device for SystemDevice {
     fn subdevice(&self, dir: &str) -> Result<Arc<dyn Device>> {
         self.create_dir(dir)?;
         let (root, accounting) = (self.root.below(dir)?, self.accounting.clone());
-        Ok(Arc::new(Self { root, alignment: self.alignment, uring: self.uring, accounting }))
+        let (alignment, io, uring) = (self.alignment, self.io, self.uring);
+        Ok(Arc::new(Self { root, alignment, io, uring, accounting }))
     }
 }
 
 impl SystemDevice {
-    fn open_file(&self, name: &str, mode: Mode) -> Result<SystemFile> {
+    /// `alignment`: the unit of direct I/O, if that is how the file is opened.
+    fn open_file(&self, name: &str, mode: Mode, alignment: Option<usize>) -> Result<SystemFile> {
         check_below_root(name)?;
         let flags = match mode {
             Mode::Read => OFlags::RDONLY,
@@ -195,9 +210,9 @@ impl SystemDevice {
             Mode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
             Mode::Create => OFlags::RDWR | OFlags::CREATE,
         };
-        let direct = if self.alignment.is_some() { OFlags::DIRECT } else { OFlags::empty() };
+        let direct = if alignment.is_some() { OFlags::DIRECT } else { OFlags::empty() };
         let fd = self.root.open_file(name, flags | direct)?;
-        let alignment = self.alignment.unwrap_or(1);
+        let alignment = alignment.unwrap_or(1);
         Ok(SystemFile::new(fd, name, alignment, self.accounting.clone()))
     }
 }

@@ -29,7 +29,10 @@ pub struct Options {
     pub sync_interval: Option<Duration>,
     /// Whether a directory that holds no database becomes one. Default true.
     pub create_if_missing: bool,
-    /// How files are read and written. Default: the page cache.
+    /// How files are read and written. Default [`device::Io::DirectBlocks`]: what engines larger than
+    /// memory keep on disk goes past the page cache, so that [`Options::memory_bytes`] is all the
+    /// memory that it takes; everything else goes through it. With [`device::Io::Buffered`] memory
+    /// that lies idle serves as a cache.
     pub io: device::Io,
     /// Threads for background work. Default 2, between 1 and [`Options::BACKGROUND_THREADS_MAX`].
     pub background_threads: usize,
@@ -56,7 +59,7 @@ impl Default for Options {
             durability: Durability::Flushed,
             sync_interval: Some(Duration::from_secs(1)),
             create_if_missing: true,
-            io: device::Io::Buffered,
+            io: device::Io::DirectBlocks,
             background_threads: 2,
             journal_bytes: 256 << 20,
             environment: Environment::real(),

@@ -41,7 +41,7 @@ impl Catalog for Ours {
             Durability::Synced => (true, Reached::Synced),
         };
         let io = match options.io {
-            Some(Io::Direct) => DeviceIo::Direct,
+            Some(Io::Direct) => DeviceIo::DirectBlocks,
             Some(Io::Buffered) => DeviceIo::Buffered,
             None => Options::default().io,
         };

@@ -78,9 +78,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "io",
-        default: "buffered",
+        default: "direct",
         placeholder: "KIND",
-        help: "buffered (through the page cache) or direct (past it)",
+        help: "Where f2 keeps its data: direct (past the page cache) or buffered (through it, so \
+               that idle memory serves as a cache)",
         scope: Scope::Store,
         check: |text| values::io(text).map(drop),
     },

@@ -102,7 +102,7 @@ pub(super) fn engine(text: &str) -> Result<EngineKind, String> {
 pub(super) fn io(text: &str) -> Result<Io, String> {
     match text {
         "buffered" => Ok(Io::Buffered),
-        "direct" => Ok(Io::Direct),
+        "direct" => Ok(Io::DirectBlocks),
         _ => Err(format!("{text:?} is no kind of I/O: one of buffered, direct")),
     }
 }

@@ -19,7 +19,16 @@ fn without_openat2() -> (Arc<dyn Device>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::open(dir.path()).unwrap().without_openat2();
     let accounting = Arc::default();
-    (Arc::new(SystemDevice { root, alignment: None, uring: false, accounting }), dir)
+    (
+        Arc::new(SystemDevice {
+            root,
+            alignment: None,
+            io: Io::Buffered,
+            uring: false,
+            accounting,
+        }),
+        dir,
+    )
 }
 
 crate::tests::suite!(positional_buffered, || super::device(crate::Io::Buffered, false));

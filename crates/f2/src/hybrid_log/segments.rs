@@ -167,7 +167,7 @@ impl Segments {
 
     fn open_one(&self, number: u64) -> Result<Segment> {
         let name = self.file_name(number);
-        let file = self.device.open(&name, Mode::Write)?;
+        let file = self.device.open_blocks(&name, Mode::Write)?;
         let mut block = Buffer::zeroed(BLOCK_BYTES as usize);
         let damaged = |damage: Corruption| damage.at(&name, 0);
         if file.len()? < BLOCK_BYTES {
@@ -209,7 +209,7 @@ impl Segments {
         if self.device.exists(&name)? {
             self.device.remove(&name)?;
         }
-        let file = self.device.open(&name, Mode::CreateNew)?;
+        let file = self.device.open_blocks(&name, Mode::CreateNew)?;
         file.write_at(0, &header.encode())?;
         let segment =
             Arc::new(Segment { header, begin, file, name, written: AtomicU64::new(BLOCK_BYTES) });
