@@ -58,14 +58,18 @@ impl Checkpointer {
 impl Shared {
     /// Makes everything applied so far durable.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.commit(|store, checkpointer| store.fold_over(checkpointer))
-    }
-
-    fn commit(&self, make: impl FnOnce(&Self, &mut Checkpointer) -> Result<()>) -> Result<()> {
         self.health.check_writable()?;
         let mut checkpointer = self.checkpointer.lock();
+        self.commit(&mut checkpointer, Self::fold_over)
+    }
+
+    fn commit(
+        &self,
+        checkpointer: &mut Checkpointer,
+        make: impl FnOnce(&Self, &mut Checkpointer) -> Result<()>,
+    ) -> Result<()> {
         self.health.check_writable()?;
-        match make(self, &mut checkpointer) {
+        match make(self, checkpointer) {
             Ok(()) => Ok(()),
             // The journal's failure and a close are none of these files; a later flush may try.
             Err(error @ (Error::Journal(_) | Error::Closed)) => Err(error),
@@ -96,17 +100,27 @@ impl Shared {
     /// that no checkpoint needs any more.
     ///
     /// The hot log stays as it is in memory: making it read-only would have all of it that is in use
-    /// appended anew. So the checkpoint still ends where it did. It may begin later only where the
-    /// journal is replayed on top of it: a record may be dead because of a newer one behind the
-    /// checkpoint's end. Without a journal the space waits for a whole checkpoint, which comes when
-    /// it is as much as the hot log should take.
+    /// appended anew. So the checkpoint still ends where it did, which is right only where the journal
+    /// is replayed on top of it: a record may be dead because of a newer one behind the checkpoint's
+    /// end. Without a journal the space waits for a whole checkpoint, which comes when it is as much
+    /// as the hot log should take.
     pub(crate) fn give_back(&self) -> Result<()> {
-        let named = self.checkpointer.lock().standing.hot;
-        let waiting = self.log.begin().get().saturating_sub(named.begin.get());
-        if !self.host.barrier.is_journaled() && waiting > self.disk_bytes_max.unwrap_or(0) {
-            return self.flush();
+        self.health.check_writable()?;
+        // Whoever writes a copy of the store holds it for long; the next round gives back more.
+        let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(()) };
+        if self.host.barrier.is_journaled() {
+            return self.commit(&mut checkpointer, Self::advance_begins);
         }
-        self.commit(|store, checkpointer| store.advance_begins(checkpointer))
+        let named = checkpointer.standing;
+        let named = [named.hot.begin, named.cold.begin, named.chunks.begin];
+        let waiting = |(log, named): (Option<&Arc<HybridLog>>, LogAddress)| {
+            log.map_or(0, |log| log.begin().get().saturating_sub(named.get()))
+        };
+        let waiting: u64 = self.logs().into_iter().zip(named).map(waiting).sum();
+        if waiting <= self.disk_bytes_max.unwrap_or(0) {
+            return Ok(());
+        }
+        self.commit(&mut checkpointer, Self::fold_over)
     }
 
     fn advance_begins(&self, checkpointer: &mut Checkpointer) -> Result<()> {
@@ -117,8 +131,7 @@ impl Shared {
         let chunks = self.make_durable(chunk_log, begins[2], named.chunks, &mut tails.chunks)?;
         let cold = self.make_durable(cold_log, begins[1], named.cold, &mut tails.cold)?;
         self.host.barrier.reach(self.host.sequence.last())?;
-        let begin = begins[0].filter(|_| self.host.barrier.is_journaled());
-        let hot = named.hot.from(begin.unwrap_or(named.hot.begin));
+        let hot = named.hot.from(begins[0].unwrap_or(named.hot.begin));
         self.name(checkpointer, Standing { hot, cold, chunks, ..named }, tails)
     }
 
@@ -174,8 +187,9 @@ impl Shared {
 
     /// Writes a whole, openable copy to `into`.
     pub(crate) fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
-        self.flush()?;
-        let checkpointer = self.checkpointer.lock();
+        self.health.check_writable()?;
+        let mut checkpointer = self.checkpointer.lock();
+        self.commit(&mut checkpointer, Self::fold_over)?;
         let standing = checkpointer.standing;
         let spans = [standing.hot, standing.cold, standing.chunks];
         for (log, span) in self.logs().into_iter().zip(spans) {

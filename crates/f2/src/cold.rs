@@ -5,7 +5,9 @@
 //! up anew. So absence is never concluded from a truncation (ADR 0009).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use codec::Corruption;
 use engine::Result;
 use workers::StopToken;
 
@@ -21,6 +23,58 @@ pub(crate) struct Cold {
     pub(crate) index: ColdIndex,
     /// In which the index keeps its chunks.
     pub(crate) chunk_log: Arc<HybridLog>,
+    /// From here on there may be records that live, although no chunk names them yet.
+    pub(crate) unnamed_from: Unnamed,
+}
+
+/// Where the records begin that hot-to-cold compaction has appended and not named yet.
+pub(crate) struct Unnamed(AtomicU64);
+
+impl Default for Unnamed {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl Unnamed {
+    /// Before the first of them is appended; the log's tail is still at `tail`.
+    pub(crate) fn begin(&self, tail: LogAddress) {
+        self.0.store(tail.get(), SeqCst);
+    }
+
+    /// All are named, or given up.
+    pub(crate) fn end(&self) {
+        self.0.store(u64::MAX, SeqCst);
+    }
+
+    /// The part below `until`, which was on disk before this is called, without what may not be
+    /// judged by the index yet.
+    pub(crate) fn clip(&self, until: LogAddress) -> LogAddress {
+        until.min(LogAddress::new(self.0.load(SeqCst).min(until.get())))
+    }
+}
+
+/// A record may be gone so often when it is looked up anew: each time a whole compaction has come
+/// between. More than that is an index that names what is not there.
+const GONE_MAX: u32 = 1000;
+
+/// How often records were gone, in one operation.
+#[derive(Default)]
+pub(crate) struct Gone(u32);
+
+impl Gone {
+    /// Notes that a record was gone once more.
+    ///
+    /// # Errors
+    /// [`engine::Error::Corruption`] if that cannot be.
+    pub(crate) fn again(&mut self) -> Result<()> {
+        self.0 += 1;
+        if self.0 < GONE_MAX {
+            return Ok(());
+        }
+        let what = "the cold index names records below the cold log's beginning";
+        Err(Corruption::new(what, 0).at("cold", 0).into())
+    }
 }
 
 /// What lies at an address that a chunk named.
@@ -45,13 +99,17 @@ impl Cold {
     /// Damage with its place; the storage's.
     pub(crate) fn get(&self, position: Position, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         let mut named = Vec::new();
+        let mut gone = Gone::default();
         'looked_up: loop {
             self.index.find(position, &mut named)?;
             for at in &named {
                 match self.read(*at, key, into)? {
                     Named::Key => return Ok(true),
                     Named::OtherKey => {}
-                    Named::Gone => continue 'looked_up,
+                    Named::Gone => {
+                        gone.again()?;
+                        continue 'looked_up;
+                    }
                 }
             }
             return Ok(false);

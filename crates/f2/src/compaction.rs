@@ -35,6 +35,7 @@ mod plan;
 mod truncate;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
 
 use engine::Result;
 use workers::StopToken;
@@ -61,7 +62,8 @@ impl Shared {
 
     fn compact_hot(self: &Arc<Self>, cold: &Cold, stop: &StopToken) -> Result<bool> {
         let figures = figures_of(&self.log, &self.hot_figures);
-        let is_crowded = self.is_index_crowded();
+        // Entries of the last round are to be gone before another one is made for their sake.
+        let is_crowded = self.scrubs.load(Acquire) == 0 && self.is_index_crowded();
         let until = plan::plan_hot(&figures, self.disk_bytes_max, is_crowded, &self.log.geometry);
         let Some(until) = until else { return Ok(false) };
         if until > figures.flushed {
@@ -70,6 +72,7 @@ impl Shared {
             return Ok(false);
         }
         let copied = self.move_to_cold(cold, figures.begin, until, stop);
+        cold.unnamed_from.end();
         if !self.note(&self.hot_figures, &self.log, copied)? {
             return Ok(false);
         }
@@ -89,6 +92,10 @@ impl Shared {
         let Some(until) = plan::plan(&figures, self.cold_disk_bytes_max, geometry) else {
             return Ok(false);
         };
+        let until = geometry.segment_begin(geometry.segment(cold.unnamed_from.clip(until)));
+        if until <= figures.begin {
+            return Ok(false);
+        }
         let copied = self.copy_cold(cold, figures.begin, until, stop);
         if !self.note(&self.cold_figures, &cold.log, copied)? {
             return Ok(false);
@@ -104,7 +111,13 @@ impl Shared {
         let Some(_one_at_a_time) = self.compacting_chunks.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
         let Some(until) = cold.index.compaction_due() else { return Ok(false) };
-        if !cold.index.compact(until, stop)? {
+        let figures = figures_of(&cold.chunk_log, &self.chunk_figures);
+        if figures.waits_after_failure() {
+            return Ok(false);
+        }
+        let compacted = cold.index.compact(until, stop);
+        let copied = compacted.map(|is_whole| is_whole.then(Copied::default));
+        if !self.note(&self.chunk_figures, &cold.chunk_log, copied)? {
             return Ok(false);
         }
         self.give_back()?;
@@ -158,5 +171,6 @@ fn figures_of(log: &HybridLog, compacted: &CompactionFigures) -> Figures {
         bytes: log.segments.disk_bytes() + unflushed,
         appended: compacted.appended_since(tail),
         live_share: compacted.live_share(),
+        has_failed: compacted.has_failed(),
     }
 }

@@ -26,7 +26,7 @@ use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
     Checkpointer, DurableTails, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
 };
-use crate::cold::Cold;
+use crate::cold::{Cold, Unnamed};
 use crate::cold_index::{self, CHUNK_BYTES, CHUNKS, ColdIndex};
 use crate::compaction::CompactionFigures;
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
@@ -122,6 +122,7 @@ impl Store {
         let open = |name, span, geometry| {
             StoredLog::open(&host.device, &host.environment, name, span, geometry)
         };
+        let hot_frames_bytes = hot.frames as u64 * hot.page_bytes();
         let hot = open(HOT_LOG, standing.hot, hot)?;
         let index = HashIndex::new(identity.index_bits);
         rebuild(&index, identity.hash_seed, &hot)?;
@@ -156,7 +157,7 @@ impl Store {
             let chunk_log = chunks.go_on(&parts);
             let chunk_bytes = u64::from(identity.chunk_bytes);
             let index = ColdIndex::restored(Arc::clone(&chunk_log), chunk_bytes, restored);
-            Cold { log: cold.go_on(&parts), index, chunk_log }
+            Cold { log: cold.go_on(&parts), index, chunk_log, unnamed_from: Unnamed::default() }
         });
         let shared = Arc::new(Shared {
             health,
@@ -174,7 +175,9 @@ impl Store {
             compacting_chunks: Mutex::default(),
             hot_figures: CompactionFigures::new(tails.hot),
             cold_figures: CompactionFigures::new(tails.cold),
-            disk_bytes_max: options.hot_disk(logs.hot),
+            chunk_figures: CompactionFigures::new(tails.chunks),
+            scrubs: AtomicU64::new(0),
+            disk_bytes_max: options.hot_disk(hot_frames_bytes),
             cold_disk_bytes_max: options.cold_disk_bytes_max,
             work_bytes: logs.work,
             workers,

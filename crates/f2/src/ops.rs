@@ -103,6 +103,9 @@ impl Shared {
 
     /// Waits a moment if compaction is behind; refuses where the index has no room at all.
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
+        if self.pressure.is_new_page(self.log.geometry.page(self.log.tail())) {
+            self.update_pressure();
+        }
         self.pressure.wait(self.host.memory.limit())
     }
 

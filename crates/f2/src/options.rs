@@ -1,7 +1,7 @@
 //! What may be chosen about a store.
 
 use crate::checkpoint::{Identity, LogUnits};
-use crate::hybrid_log::Geometry;
+use crate::hybrid_log::{BLOCK_BYTES, Geometry};
 
 /// Options of a [`crate::Store`]. What a store was made with (one log or two, pages, segments, chunks
 /// and the index) stays as it is when it is opened again; the rest may change.
@@ -22,15 +22,15 @@ pub struct Options {
     /// on their way to disk. Default: 0.9.
     pub mutable_share: f64,
     /// Bytes of a page, the unit that is written to disk and given up in memory: a power of two.
-    /// The longest record takes a page. Default: a 64th of the log's memory, between 256 KiB
+    /// The longest record takes a page. Default: a 64th of the log's memory, between 128 KiB
     /// and 32 MiB.
     pub page_bytes: Option<u64>,
     /// Bytes of a segment, the unit in which disk space is given back: a power of two, at least a
     /// page. The hot log's are smaller where it is small. Default: 64 MiB.
     pub segment_bytes: u64,
-    /// Bytes of disk that the hot log should keep within: at four fifths of it the oldest tenth moves
-    /// to the cold log. More is taken rather than a write refused. Default: four times the hot log's
-    /// memory. With a single log: of that log; default none, see `cold_disk_bytes_max`.
+    /// Bytes of disk that the hot log should keep within, at least twice its memory: at four fifths of
+    /// it the oldest tenth moves to the cold log. More is taken rather than a write refused. Default:
+    /// four times the hot log's memory. With a single log: of that log; default none, see `cold_disk_bytes_max`.
     pub disk_bytes_max: Option<u64>,
     /// The same for the cold log, whose oldest tenth is compacted into itself. Default: none; it is
     /// compacted as it grows, so that about two fifths of its oldest part are dead.
@@ -66,7 +66,7 @@ const LOG_MEMORY_BYTES: u64 = 256 << 20;
 /// The read cache's share of the hot log's memory, and the least for which it is worth having.
 const READ_CACHE_SHARE: u64 = 4;
 const READ_CACHE_BYTES_MIN: u64 = 4 * (64 << 10);
-const PAGE_BYTES_MIN: u64 = 256 << 10;
+const PAGE_BYTES_MIN: u64 = 128 << 10;
 const PAGE_BYTES_MAX: u64 = 32 << 20;
 /// The chunk log's pages are not larger: it needs few of them in memory.
 const CHUNK_PAGE_BYTES_MAX: u64 = 256 << 10;
@@ -76,6 +76,7 @@ const PAGES: u64 = 64;
 const HOT_SEGMENTS: u64 = 16;
 /// The hot log on disk, as a multiple of its memory.
 const HOT_DISK_SHARE: u64 = 4;
+const HOT_DISK_SHARE_MIN: u64 = 2;
 /// What compaction works with: this share of the memory of logs.
 const WORK_SHARE: u64 = 16;
 
@@ -101,7 +102,7 @@ impl Options {
     /// exceeded.
     pub const MEMORY_BYTES_MIN: u64 = Self::limit_for(
         LogUnits { page_bytes: PAGE_BYTES_MIN, segment_bytes: 0 },
-        LogUnits { page_bytes: CHUNK_PAGE_BYTES_MAX, segment_bytes: 0 },
+        LogUnits { page_bytes: PAGE_BYTES_MIN / 2, segment_bytes: 0 },
     );
 
     /// Base bits of the index of a new store.
@@ -141,7 +142,11 @@ impl Options {
     pub(crate) fn hot_disk(&self, hot_memory: u64) -> Option<u64> {
         match self.single_log {
             true => self.disk_bytes_max,
-            false => self.disk_bytes_max.or(Some(HOT_DISK_SHARE * hot_memory)),
+            // Only what is on disk can move, so the log is longer than its memory in any case.
+            false => {
+                let wanted = self.disk_bytes_max.unwrap_or(HOT_DISK_SHARE * hot_memory);
+                Some(wanted.max(HOT_DISK_SHARE_MIN * hot_memory))
+            }
         }
     }
 
@@ -162,7 +167,7 @@ impl Options {
         let segment_bytes = self.segment_bytes.max(page_bytes);
         let hot_segment = power(memory * HOT_DISK_SHARE / HOT_SEGMENTS);
         let hot_segment = hot_segment.clamp(page_bytes, segment_bytes);
-        let chunk_page = page_bytes.min(CHUNK_PAGE_BYTES_MAX);
+        let chunk_page = (page_bytes / 2).clamp(BLOCK_BYTES, CHUNK_PAGE_BYTES_MAX);
         let hot_segment = if self.single_log { segment_bytes } else { hot_segment };
         [
             LogUnits { page_bytes, segment_bytes: hot_segment },

@@ -5,7 +5,7 @@
 //! it always catches up, unless it fails: then memory ends before the patience does, and new values
 //! are refused.
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use engine::{Error, Result};
@@ -35,6 +35,8 @@ const OUT_OF_MEMORY: f64 = 2.0;
 #[derive(Default)]
 pub(crate) struct Pressure {
     level: AtomicU8,
+    /// The page at which the level was found.
+    page: AtomicU64,
     waiting: Mutex<()>,
     relieved: Condvar,
 }
@@ -52,6 +54,11 @@ impl Level {
 }
 
 impl Pressure {
+    /// Whether the log has turned to another page since this was asked: then the level is old.
+    pub(crate) fn is_new_page(&self, page: u64) -> bool {
+        self.page.load(Relaxed) != page && self.page.swap(page, Relaxed) != page
+    }
+
     /// Says what writers should do from now on, and wakes those who wait.
     pub(crate) fn set(&self, level: Level) {
         self.level.store(level as u8, Relaxed);

@@ -51,6 +51,9 @@ pub(crate) struct Shared {
     pub(crate) compacting_chunks: Mutex<()>,
     pub(crate) hot_figures: CompactionFigures,
     pub(crate) cold_figures: CompactionFigures,
+    pub(crate) chunk_figures: CompactionFigures,
+    /// Scrubs of the hot index that have not ended.
+    pub(crate) scrubs: AtomicU64,
     /// What the hot and the cold log may take on disk, if there is a limit.
     pub(crate) disk_bytes_max: Option<u64>,
     pub(crate) cold_disk_bytes_max: Option<u64>,

@@ -238,14 +238,14 @@ fn keyspaces_share_the_memory_and_stay_within_it() {
     let spaces: Vec<_> =
         (0..4).map(|index| db.keyspace(&format!("s{index}"), hashed(true)).unwrap()).collect();
     let first: u64 = spaces.iter().map(|space| filled(&db, space)).sum();
-    assert!((16 * MIB..=24 * MIB).contains(&first), "{first}");
+    assert!((10 * MIB..=24 * MIB).contains(&first), "{first}");
     db.close().unwrap();
     drop((spaces, db));
     // All the same now, but for what their pages ask at least.
     let db = open(&dir, 32 * MIB);
     let shares: Vec<u64> = db.keyspaces().iter().map(|space| filled(&db, space)).collect();
     assert!(shares.iter().sum::<u64>() <= 24 * MIB, "{shares:?}");
-    assert!(shares.iter().all(|share| *share >= 3 * MIB), "{shares:?}");
+    assert!(shares.iter().all(|share| *share >= 2 * MIB), "{shares:?}");
     // Nothing of it is left to keyspaces in memory, but what was not dealt.
     let memory = db.keyspace("memory", KeyspaceOptions::default()).unwrap();
     let mut written = 0;

@@ -40,8 +40,9 @@ enum Verdict {
     Outdated,
 }
 
-/// What a piece takes in memory for each record: what is known of it, and a change.
-const BYTES_PER_RECORD: usize = size_of::<Seen>() + size_of::<Change>();
+/// What a piece takes in memory for each record, at most: what is known of it, a change, and what its
+/// look-up and the reads for one in doubt take, without its key.
+const BYTES_PER_RECORD: u64 = 256;
 
 impl Shared {
     /// Appends what lives between `from` and `until`, which are on disk, anew. `None`: it was
@@ -54,13 +55,12 @@ impl Shared {
         stop: &StopToken,
     ) -> Result<Option<Copied>> {
         let mut copied = Copied::default();
-        let records_max = (self.work_bytes as usize / BYTES_PER_RECORD).max(1);
         let mut at = from;
         while at < until {
             if stop.is_stopping() {
                 return Ok(None);
             }
-            let (mut seen, end) = self.collect(cold, at, until, records_max)?;
+            let (mut seen, end) = self.collect(cold, at, until)?;
             self.judge(cold, &mut seen, stop)?;
             if stop.is_stopping() {
                 // What was not looked at counts as unnamed.
@@ -78,17 +78,18 @@ impl Shared {
         cold: &Cold,
         from: LogAddress,
         until: LogAddress,
-        records_max: usize,
     ) -> Result<(Vec<Seen>, LogAddress)> {
         let mut seen = Vec::new();
+        let mut bytes = 0;
         let mut end = from;
         let geometry = &cold.log.geometry;
-        while end < until && seen.len() < records_max {
+        while end < until && bytes < self.work_bytes {
             let page_end = geometry.page_begin(geometry.page(end) + 1).min(until);
             stretches(&cold.log.segments, geometry, end, page_end, &mut |stretch| {
                 stretch.records(&mut |at, stored| {
                     if !stored.header.is_invalid() {
                         let position = self.index.position(self.hash(stored.key));
+                        bytes += BYTES_PER_RECORD + stored.key.len() as u64;
                         seen.push(Seen { at, position, verdict: Verdict::Unnamed });
                     }
                     Ok(())

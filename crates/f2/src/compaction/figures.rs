@@ -1,7 +1,7 @@
 //! What compactions of one log have done so far.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::address::LogAddress;
 use crate::compaction::Copied;
@@ -15,6 +15,8 @@ pub(crate) struct CompactionFigures {
     pub(crate) bytes: AtomicU64,
     pub(crate) bytes_live: AtomicU64,
     pub(crate) failures: AtomicU64,
+    /// Whether the last round did.
+    has_failed: AtomicBool,
     /// Of the bytes of the last round, how many in a thousand lived; 0 before the first.
     live_permille: AtomicU64,
     /// What users had appended when the last round ended, or when the store was opened.
@@ -36,13 +38,19 @@ impl CompactionFigures {
         self.appended_in_all(tail).saturating_sub(self.appended.load(Relaxed))
     }
 
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Relaxed)
+    }
+
     pub(super) fn note_failure(&self, tail: LogAddress) {
+        self.has_failed.store(true, Relaxed);
         self.failures.fetch_add(1, Relaxed);
         self.live_permille.store(1000, Relaxed);
         self.appended.store(self.appended_in_all(tail), Relaxed);
     }
 
     pub(super) fn note(&self, copied: &Copied, tail: LogAddress) {
+        self.has_failed.store(false, Relaxed);
         self.rounds.fetch_add(1, Relaxed);
         self.records.fetch_add(copied.records, Relaxed);
         self.records_live.fetch_add(copied.records_live, Relaxed);

@@ -5,6 +5,7 @@
 //!    noted.
 //! 2. Whenever so many notes have come together as there is memory for, they are applied to the cold
 //!    index, each chunk once: values get entries, and tombstones take those of their key out.
+//!    Until then cold-to-cold compaction leaves what was appended alone.
 //! 3. When all are applied the hot log begins behind the part ([X1] of ADR 0009).
 //!
 //! Superfluous copies do no harm: what the hot log has of a key comes first.
@@ -26,6 +27,9 @@ use crate::store::Shared;
 /// Records that are judged before the epoch is refreshed.
 const RECORDS_AT_ONCE: usize = 64;
 
+/// What a note takes in memory, and what applying it takes: its chunk's group, its read.
+const BYTES_PER_NOTE: u64 = 96;
+
 /// What is to be changed in the cold index.
 #[derive(Default)]
 struct Notes {
@@ -36,12 +40,12 @@ struct Notes {
 
 impl Notes {
     fn put(&mut self, position: Position, at: LogAddress) {
-        self.bytes += size_of::<Change>() as u64;
+        self.bytes += BYTES_PER_NOTE;
         self.changes.push(Change { position, old: LogAddress::NONE, new: at });
     }
 
     fn remove(&mut self, position: Position, key: &[u8]) {
-        self.bytes += (size_of::<(Position, Box<[u8]>)>() + size_of::<Change>() + key.len()) as u64;
+        self.bytes += 2 * BYTES_PER_NOTE + key.len() as u64;
         self.removals.push((position, key.into()));
     }
 }
@@ -67,6 +71,7 @@ impl Shared {
         let mut copied = Copied::default();
         let mut notes = Notes::default();
         let mut stopped = false;
+        cold.unnamed_from.begin(cold.log.tail());
         stretches(&self.log.segments, &self.log.geometry, from, until, &mut |stretch| {
             stopped |= stop.is_stopping();
             if stopped {
@@ -76,6 +81,7 @@ impl Shared {
             self.move_stretch(cold, stretch, &mut notes, &mut copied)?;
             if notes.bytes > self.work_bytes {
                 self.apply_notes(cold, std::mem::take(&mut notes))?;
+                cold.unnamed_from.begin(cold.log.tail());
             }
             Ok(())
         })?;

@@ -25,12 +25,24 @@ pub(crate) struct Figures {
     pub(crate) appended: u64,
     /// Of what the last round read, the share that was alive; 0 before the first.
     pub(crate) live_share: f64,
+    /// Whether the last round failed.
+    pub(crate) has_failed: bool,
+}
+
+impl Figures {
+    /// What could not be read is tried again when more was appended, not at once.
+    pub(crate) fn waits_after_failure(&self) -> bool {
+        let bytes = self.tail.get() - self.begin.get();
+        self.has_failed && (self.appended as f64) < bytes as f64 * PATIENCE_SHARE_AT_BUDGET
+    }
 }
 
 /// Share of the budget at which compaction begins.
 const TRIGGER_SHARE: f64 = 0.8;
 /// Share of the log that one round takes.
 const ROUND_SHARE: f64 = 0.1;
+/// No round is longer: other background work waits for its end.
+const ROUND_BYTES_MAX: u64 = 256 << 20;
 /// Bytes compacted for each that users append, where there is no budget: two fifths of what a round
 /// reads is dead then, and the log is about half as large again as what lives.
 const BYTES_PER_BYTE: f64 = 2.5;
@@ -65,7 +77,7 @@ pub(crate) fn plan(
     if !is_large || (figures.appended as f64) < bytes * patience {
         return None;
     }
-    let round = (bytes * ROUND_SHARE) as u64;
+    let round = ((bytes * ROUND_SHARE) as u64).min(ROUND_BYTES_MAX);
     let last = geometry.segment(figures.begin.plus(round.max(1) - 1));
     let until = geometry.segment_begin(last + 1);
     let on_disk = geometry.segment_begin(geometry.segment(figures.flushed));
@@ -83,10 +95,10 @@ pub(crate) fn plan_hot(
 ) -> Option<LogAddress> {
     let bytes = figures.tail.get() - figures.begin.get();
     let is_over = disk_bytes_max.is_some_and(|max| bytes as f64 >= max as f64 * TRIGGER_SHARE);
-    if !is_over && !is_index_crowded {
+    if !is_over && !is_index_crowded || figures.waits_after_failure() {
         return None;
     }
-    let round = ((bytes as f64 * ROUND_SHARE) as u64).max(1);
+    let round = ((bytes as f64 * ROUND_SHARE) as u64).clamp(1, ROUND_BYTES_MAX);
     let until = geometry.page_begin(geometry.page(figures.begin.plus(round - 1)) + 1);
     let on_disk = geometry.page_begin(geometry.page(figures.flushed));
     if on_disk > figures.begin {

@@ -17,6 +17,7 @@ impl Shared {
         // Counted before it moves: who sees the new beginning sees the new count [O3 of `ops`].
         self.truncations.fetch_add(1, Ordering::AcqRel);
         self.log.shift_begin(to);
+        self.scrubs.fetch_add(1, Ordering::AcqRel);
         let shared = Arc::clone(self);
         // [C3]
         self.epochs.bump_with(move || shared.queue_scrub(to));
@@ -25,12 +26,14 @@ impl Shared {
     fn queue_scrub(self: &Arc<Self>, begin: LogAddress) {
         let shared = Arc::downgrade(self);
         // A pool that is stopping scrubs no more; entries below the beginning are harmless.
-        let _ = self.workers.submit(Class::Collect, "scrub index", move |stop| {
+        let _ = self.workers.submit(Class::Compact, "scrub index", move |stop| {
             let Some(shared) = shared.upgrade() else { return };
             let mut from = Some(0);
             while let Some(bucket) = from.filter(|_| !stop.is_stopping()) {
                 from = shared.index.scrub(begin, bucket, BUCKETS_AT_ONCE);
             }
+            shared.scrubs.fetch_sub(1, Ordering::AcqRel);
+            shared.update_pressure();
         });
     }
 }

@@ -40,7 +40,11 @@ pub(crate) fn stretches(
         // Where the life that wrote this segment ended, the next begins with another.
         let left = match segments.get(number + 1) {
             Some(next) => next.previous_end(),
-            None => segments.pending_end(number).unwrap_or(next),
+            None => match segments.pending_end(number) {
+                Some(end) => end,
+                // The next one may have been made, and have taken it over, since.
+                None => segments.get(number + 1).map_or(next, |next| next.previous_end()),
+            },
         };
         let end = to.min(next).min(left);
         while at < end {

@@ -7,7 +7,7 @@
 use engine::Result;
 use workers::StopToken;
 
-use crate::cold::Cold;
+use crate::cold::{Cold, Gone};
 use crate::ops::multi_read::Absent;
 use crate::position::Position;
 use crate::read_cache::Seen;
@@ -41,7 +41,9 @@ impl Shared {
             Wanted { index, seen, position, found: None, has_moved: false }
         });
         let mut wanted: Vec<Wanted<'_>> = absent.collect();
+        let mut gone = Gone::default();
         while !wanted.is_empty() {
+            gone.again()?;
             self.read_cold(cold, keys, &mut wanted)?;
             wanted.retain_mut(|key| {
                 if key.has_moved {

@@ -73,6 +73,9 @@ impl Shared {
                 (None, None) => false,
             };
             let change = operator.update(present.then_some(&value));
+            if change == Change::Keep {
+                return Ok(());
+            }
             if !present && matches!(change, Change::Put(_)) {
                 self.wait_for_compaction()?;
             }
@@ -94,7 +97,10 @@ impl Shared {
         value: &mut Vec<u8>,
     ) -> Tried {
         let (mutable, safe) = (self.log.read_only(), self.log.safe_read_only());
-        let slot = self.index.find_or_create(hash);
+        // Not made yet: an operator that changes nothing leaves nothing behind.
+        let Some(slot) = self.index.find(hash) else {
+            return Ok(Attempt::Nothing { head: LogAddress::NONE });
+        };
         let head = self.cache.log_head(slot.address());
         if let Some(record) = self.cache.find(slot.address(), key) {
             let change = self.update_of(record, operator, value);

@@ -12,7 +12,7 @@ use workers::StopToken;
 
 use super::walk::{Place, Versions};
 use crate::address::LogAddress;
-use crate::cold::Cold;
+use crate::cold::{Cold, Gone};
 use crate::position::Position;
 use crate::store::Shared;
 
@@ -31,6 +31,7 @@ impl Shared {
     ) -> Result<()> {
         let mut next = Some(from.map_or(Position::FIRST, |(position, _)| position));
         let mut chunks = 1;
+        let mut gone = Gone::default();
         while let Some(begin) = next {
             // The hot log is read first, so where the stretch ends has to be known before.
             let end = cold.index.end_of_chunks(begin, chunks);
@@ -40,6 +41,7 @@ impl Shared {
             let end = [end, walked.next].into_iter().flatten().min();
             let named: Vec<LogAddress> = walked.entries.iter().map(|(_, at)| *at).collect();
             if !self.cold_versions(cold, &named, &mut versions)? {
+                gone.again()?;
                 continue;
             }
             let place = |key: &[u8]| self.index.position(self.hash(key));

@@ -53,7 +53,8 @@ impl Bench {
     ) -> Self {
         let environment = Environment::seeded(7);
         let telemetry = Registry::default();
-        let pool = Pool::start(&environment, 2, &telemetry).expect("threads start");
+        // So many that all compactions run beside each other.
+        let pool = Pool::start(&environment, 5, &telemetry).expect("threads start");
         let sequence = Arc::new(Sequence::new());
         let memory = Arc::new(MemoryBudget::new(u64::MAX));
         let host = Host {

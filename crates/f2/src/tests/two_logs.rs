@@ -3,21 +3,30 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use engine::Engine;
+use engine::{Change, Engine};
+use workers::StopToken;
 
 use super::stores::{Add, Bench, count, key, tiny, value};
 use crate::Options;
+use crate::address::LogAddress;
+use crate::cold_index::Change as Entry;
 
 pub(super) const KEYS: u64 = 1_000;
 
-/// A hot log of so little disk that most of what is written is soon cold.
+/// A hot log of so little disk that most of what is written is soon cold, with a read cache.
 fn small_hot() -> Options {
-    Options { disk_bytes_max: Some(48 << 10), chunk_bytes: 64, ..tiny() }
+    Options {
+        log_memory_bytes: Some(10 * 4096),
+        read_cache_bytes: Some(4 * 4096),
+        disk_bytes_max: Some(48 << 10),
+        chunk_bytes: 64,
+        ..tiny()
+    }
 }
 
 /// The same, with a cold log that is compacted too.
 pub(super) fn small_cold() -> Options {
-    Options { cold_disk_bytes_max: Some(192 << 10), ..small_hot() }
+    Options { cold_disk_bytes_max: Some(96 << 10), ..small_hot() }
 }
 
 /// Writes keys that nothing else uses until everything older has left the hot log.
@@ -127,6 +136,15 @@ fn a_read_modify_write_of_a_cold_key_begins_with_its_cold_value() {
 }
 
 #[test]
+fn a_read_modify_write_that_changes_nothing_leaves_nothing_behind() {
+    let bench = Bench::open(small_hot());
+    for number in 0..KEYS {
+        bench.rmw(&key(number), &mut |_: Option<&[u8]>| Change::Keep);
+    }
+    assert_eq!(bench.figure("index_chains"), 0);
+}
+
+#[test]
 fn tombstones_leave_nothing_behind() {
     let bench = cold_store(small_cold());
     for number in 0..KEYS {
@@ -222,6 +240,38 @@ fn many_reads_at_once_are_the_same_as_one_by_one() {
     told.expect("the reads are answered");
     for (key, found) in keys.iter().zip(found) {
         assert_eq!(found, [bench.get(key)], "{key:?}");
+    }
+}
+
+/// Records that hot-to-cold compaction has appended lie there unnamed for a while, and cold-to-cold
+/// compaction, which here takes every page as soon as it is on disk, must not take them for dead.
+#[test]
+fn what_is_not_named_yet_is_not_taken_for_dead() {
+    let eager = Options { segment_bytes: 4096, cold_disk_bytes_max: Some(1), ..small_hot() };
+    let bench = Bench::open(eager);
+    let shared = &bench.store.shared;
+    let cold = shared.cold.as_ref().expect("a store of two logs");
+    let go_on = StopToken::default();
+    cold.unnamed_from.begin(cold.log.tail());
+    let mut changes = Vec::new();
+    for number in 0..KEYS {
+        let at = cold.append(&key(number), &value(number, 0, 8)).expect("it is appended");
+        let position = shared.index.position(shared.hash(&key(number)));
+        changes.push(Entry { position, old: LogAddress::NONE, new: at });
+    }
+    bench.store.flush().expect("flushes");
+    for _ in 0..10 {
+        shared.compact_cold_if_due(&go_on).expect("compacts");
+    }
+    assert_eq!(cold.log.begin(), LogAddress::NONE, "nothing is judged yet");
+    cold.index.apply(&mut changes, &go_on).expect("they are named");
+    cold.unnamed_from.end();
+    for _ in 0..10 {
+        shared.compact_cold_if_due(&go_on).expect("compacts");
+    }
+    assert!(cold.log.begin() > LogAddress::NONE, "now it is");
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number}");
     }
 }
 

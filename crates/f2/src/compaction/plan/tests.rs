@@ -36,6 +36,7 @@ impl Log {
                 bytes: self.tail - self.begin,
                 appended: self.appended,
                 live_share: self.live_share,
+                has_failed: false,
             };
             let Some(until) = plan(&figures, disk_bytes_max, &geometry()) else { return };
             self.tail += ((until.get() - self.begin) as f64 * live) as u64;
@@ -89,6 +90,7 @@ fn only_what_is_on_disk_is_compacted() {
         bytes: 100 * SEGMENT,
         appended: 100 * SEGMENT,
         live_share: 0.0,
+        has_failed: false,
     };
     assert_eq!(plan(&figures, None, &geometry()), None);
 }
