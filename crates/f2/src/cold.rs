@@ -182,6 +182,15 @@ impl Cold {
         })
     }
 
+    /// The share of the cold log that is dead, going by the entries of the index and by the length of
+    /// the records that were appended last.
+    pub(crate) fn dead_share(&self) -> f64 {
+        let figures = self.index.figures();
+        let live = figures.entries.saturating_sub(figures.covered) * self.log.record_bytes();
+        let bytes = self.log.tail().get() - self.log.begin().get();
+        1.0 - (live as f64 / bytes.max(1) as f64).min(1.0)
+    }
+
     /// Appends a record, which lives once a chunk names it. Blocks while there is no room.
     ///
     /// # Errors

@@ -87,7 +87,8 @@ impl Shared {
         let Some(cold) = &self.cold else { return Ok(false) };
         let Some(_one_at_a_time) = self.compacting_cold.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
-        let figures = figures_of(&cold.log, &self.cold_figures);
+        let mut figures = figures_of(&cold.log, &self.cold_figures);
+        figures.dead_share = Some(cold.dead_share());
         let geometry = &cold.log.geometry;
         let Some(until) = plan::plan(&figures, self.cold_disk_bytes_max, geometry) else {
             return Ok(false);
@@ -171,6 +172,7 @@ fn figures_of(log: &HybridLog, compacted: &CompactionFigures) -> Figures {
         bytes: log.segments.disk_bytes() + unflushed,
         appended: compacted.appended_since(tail),
         live_share: compacted.live_share(),
+        dead_share: None,
         has_failed: compacted.has_failed(),
     }
 }

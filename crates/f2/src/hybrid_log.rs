@@ -218,6 +218,11 @@ impl HybridLog {
         now == tail || (tail == LogAddress::NONE && now == Self::FIRST)
     }
 
+    /// Bytes that a record takes on average, as of the page that was flushed last.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.record_bytes_guess.load(std::sync::atomic::Ordering::Relaxed) as u64
+    }
+
     /// Bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let made = self.frames.iter().filter(|frame| frame.get().is_some()).count();

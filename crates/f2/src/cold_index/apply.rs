@@ -13,7 +13,7 @@ use engine::{Error, Result};
 use workers::StopToken;
 
 use super::ColdIndex;
-use super::chunk::{Chunk, Entry, Name, Prefix, encode, record_bytes};
+use super::chunk::{Chunk, Entry, Name, Prefix, covered, encode, record_bytes};
 use super::directory::Word;
 use super::fetch::Outcome;
 use crate::address::LogAddress;
@@ -52,6 +52,8 @@ pub(crate) struct Applied {
 #[derive(Debug, Default)]
 struct Edit {
     entries: Vec<Entry>,
+    /// How many more entries stand behind others of their tag than before.
+    covered: i64,
     put: u64,
     taken: u64,
     replaced: u64,
@@ -85,6 +87,7 @@ impl ColdIndex {
                         return Ok(Outcome::Again);
                     }
                     self.entries.fetch_add(edit.put as i64 - edit.taken as i64, Relaxed);
+                    self.covered.fetch_add(edit.covered, Relaxed);
                     applied.chunks_written += 1;
                 }
                 applied.put += edit.put;
@@ -148,7 +151,9 @@ impl Edit {
     fn of(chunk: Option<Chunk<'_>>, name: Name, changes: &[Change]) -> Self {
         let entries = chunk.map_or_else(Vec::new, |chunk| chunk.part(name));
         let mut edit = Self { entries, ..Self::default() };
+        let before = covered(&edit.entries);
         changes.iter().for_each(|change| edit.apply(*change));
+        edit.covered = covered(&edit.entries) as i64 - before as i64;
         edit
     }
 

@@ -49,7 +49,7 @@ impl<'a> NamedRecords<'a> {
         begin: LogAddress,
         end: LogAddress,
     ) -> Result<Self> {
-        let Restored { directory, entries } = rebuild(segments, geometry, begin, end)?;
+        let Restored { directory, entries, .. } = rebuild(segments, geometry, begin, end)?;
         let mut records = Vec::with_capacity(entries as usize);
         stretches(segments, geometry, begin, end, &mut |stretch| {
             stretch.records(&mut |at, stored| {

@@ -217,6 +217,11 @@ impl<'a> Chunk<'a> {
     }
 }
 
+/// How many of a chunk's entries stand behind others of their tag. [K1]
+pub(super) fn covered(entries: &[Entry]) -> usize {
+    entries.windows(2).filter(|pair| pair[0].tag() == pair[1].tag()).count()
+}
+
 /// The value of a chunk of these entries.
 pub(super) fn encode(entries: &[Entry], into: &mut Vec<u8>) {
     into.clear();

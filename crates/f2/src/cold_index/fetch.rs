@@ -18,6 +18,9 @@ use crate::address::LogAddress;
 use crate::hybrid_log::Wanted;
 use crate::position::Position;
 
+/// Items of which the groups and their reads are in memory at once, some 150 bytes each.
+const ITEMS_AT_ONCE: usize = 16 << 10;
+
 /// Items of one chunk, and where it was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
@@ -71,6 +74,39 @@ impl ColdIndex {
     /// Hands the present chunk of each group of `items` to `with` until it says that it is done with
     /// all. `prefix_of` tells the prefix of an item; they rise. `false`: it was stopped.
     pub(super) fn with_chunks(
+        &self,
+        items: Range<usize>,
+        prefix_of: &dyn Fn(usize) -> Option<Prefix>,
+        stop: &StopToken,
+        with: &mut WithChunk<'_>,
+    ) -> Result<bool> {
+        let mut first = items.start;
+        while first < items.end {
+            let end = self.end_of_slice(first, items.end, prefix_of);
+            if !self.with_slice(first..end, prefix_of, stop, with)? {
+                return Ok(false);
+            }
+            first = end;
+        }
+        Ok(true)
+    }
+
+    /// Where to part items that are too many for the memory that their groups take: not within a
+    /// chunk.
+    fn end_of_slice(
+        &self,
+        first: usize,
+        end: usize,
+        prefix_of: &dyn Fn(usize) -> Option<Prefix>,
+    ) -> usize {
+        let wanted = first + ITEMS_AT_ONCE;
+        let level = self.directory.level();
+        let Some(last) = prefix_of(wanted - 1).filter(|_| wanted < end) else { return end };
+        let last = last.last_of_chunk(level);
+        (wanted..end).find(|item| prefix_of(*item).is_none_or(|it| it > last)).unwrap_or(end)
+    }
+
+    fn with_slice(
         &self,
         items: Range<usize>,
         prefix_of: &dyn Fn(usize) -> Option<Prefix>,

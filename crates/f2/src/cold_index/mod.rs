@@ -79,6 +79,8 @@ pub(crate) struct ColdIndex {
     /// Longest chunk.
     entries_max: usize,
     entries: AtomicI64,
+    /// Entries that stand behind others of their tag.
+    covered: AtomicI64,
 }
 
 /// What the index consists of.
@@ -90,6 +92,9 @@ pub(crate) struct Figures {
     pub(crate) chunks: u64,
     /// Entries; exact when nobody changes them, but for what [`rebuild`] had to guess.
     pub(crate) entries: u64,
+    /// Of these, how many stand behind others of the same tag, as exactly: older versions of a key,
+    /// but for one in thousands.
+    pub(crate) covered: u64,
     /// Memory of the directory.
     pub(crate) directory_bytes: u64,
     /// Memory of the chunk log.
@@ -114,6 +119,7 @@ impl ColdIndex {
             entries_target: (chunk_bytes / ENTRY_BYTES).min((entries_max / SLACK) as u64),
             entries_max,
             entries: AtomicI64::new(restored.entries as i64),
+            covered: AtomicI64::new(restored.covered as i64),
             directory: restored.directory,
         }
     }
@@ -128,6 +134,7 @@ impl ColdIndex {
             level,
             chunks,
             entries,
+            covered: self.covered.load(Relaxed).max(0) as u64,
             directory_bytes: self.directory.bytes(),
             log_memory_bytes: self.log.memory_bytes(),
             log_bytes: self.log.tail().get().saturating_sub(self.log.begin().get()),

@@ -13,6 +13,9 @@
 //!
 //! Then the cold log begins behind the part.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
 use engine::Result;
 use workers::StopToken;
 
@@ -24,11 +27,10 @@ use crate::hybrid_log::stretches;
 use crate::position::Position;
 use crate::store::Shared;
 
-/// A record of a piece.
+/// A record of a piece, beside its position.
 struct Seen {
     at: LogAddress,
-    position: Position,
-    verdict: Verdict,
+    verdict: Cell<Verdict>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,9 +42,10 @@ enum Verdict {
     Outdated,
 }
 
-/// What a piece takes in memory for each record, at most: what is known of it, a change, and what its
-/// look-up and the reads for one in doubt take, without its key.
-const BYTES_PER_RECORD: u64 = 256;
+/// Records in doubt whose keys are in memory at once, with those in front of them.
+const DOUBTS_AT_ONCE: usize = 1 << 10;
+/// What a piece takes in memory for each record: what is known of it, and a change.
+const BYTES_PER_RECORD: u64 = (size_of::<(Position, Seen)>() + size_of::<Change>()) as u64;
 
 impl Shared {
     /// Appends what lives between `from` and `until`, which are on disk, anew. `None`: it was
@@ -78,7 +81,7 @@ impl Shared {
         cold: &Cold,
         from: LogAddress,
         until: LogAddress,
-    ) -> Result<(Vec<Seen>, LogAddress)> {
+    ) -> Result<(Vec<(Position, Seen)>, LogAddress)> {
         let mut seen = Vec::new();
         let mut bytes = 0;
         let mut end = from;
@@ -89,8 +92,8 @@ impl Shared {
                 stretch.records(&mut |at, stored| {
                     if !stored.header.is_invalid() {
                         let position = self.index.position(self.hash(stored.key));
-                        bytes += BYTES_PER_RECORD + stored.key.len() as u64;
-                        seen.push(Seen { at, position, verdict: Verdict::Unnamed });
+                        bytes += BYTES_PER_RECORD;
+                        seen.push((position, Seen { at, verdict: Cell::new(Verdict::Unnamed) }));
                     }
                     Ok(())
                 })
@@ -100,35 +103,47 @@ impl Shared {
         Ok((seen, end))
     }
 
-    /// The rest of step 1, and step 2.
-    fn judge(&self, cold: &Cold, seen: &mut [Seen], stop: &StopToken) -> Result<()> {
-        // Whatever stands in front of a record in doubt, and the record itself: both are read.
-        let mut doubts: Vec<(LogAddress, usize)> = Vec::new();
-        let places: Vec<(LogAddress, Position)> =
-            seen.iter().map(|record| (record.at, record.position)).collect();
-        let positions = places.iter().map(|(_, position)| *position);
-        cold.look_up(positions, stop, &mut |number, addresses| {
-            if let Some(place) = addresses.iter().position(|at| *at == places[number].0) {
-                seen[number].verdict = Verdict::Lives;
-                doubts.extend(addresses[..place].iter().map(|newer| (*newer, number)));
+    /// The rest of step 1, and step 2. What is seen is in the order of addresses again afterwards.
+    fn judge(&self, cold: &Cold, seen: &mut [(Position, Seen)], stop: &StopToken) -> Result<()> {
+        // Each record in doubt, and those that stand in front of it.
+        let mut doubts: Vec<(LogAddress, LogAddress)> = Vec::new();
+        cold.index.visit(seen, stop, &mut |record, addresses| {
+            if let Some(place) = addresses.iter().position(|at| *at == record.at) {
+                record.verdict.set(Verdict::Lives);
+                doubts.extend(addresses[..place].iter().map(|newer| (record.at, *newer)));
             }
             Ok(())
         })?;
-        if doubts.is_empty() {
-            return Ok(());
+        seen.sort_unstable_by_key(|(_, record)| record.at);
+        doubts.sort_unstable();
+        for some in doubts.chunks(DOUBTS_AT_ONCE) {
+            self.settle(cold, seen, some, stop)?;
         }
-        let mut in_doubt: Vec<usize> = doubts.iter().map(|(_, number)| *number).collect();
-        in_doubt.dedup();
-        let mut keys: Vec<Option<Box<[u8]>>> = seen.iter().map(|_| None).collect();
-        let own: Vec<_> = in_doubt.iter().map(|number| (seen[*number].at, *number)).collect();
-        cold.each_record(own.into_iter(), stop, &mut |number, _, stored| {
-            keys[number] = stored.map(|stored| stored.key.into());
+        Ok(())
+    }
+
+    /// Compares the keys of some records in doubt with those of the records in front of them.
+    fn settle(
+        &self,
+        cold: &Cold,
+        seen: &[(Position, Seen)],
+        doubts: &[(LogAddress, LogAddress)],
+        stop: &StopToken,
+    ) -> Result<()> {
+        let mut keys: BTreeMap<LogAddress, Box<[u8]>> = BTreeMap::new();
+        let mut own: Vec<LogAddress> = doubts.iter().map(|(at, _)| *at).collect();
+        own.dedup();
+        cold.each_record(own.into_iter().map(|at| (at, ())), stop, &mut |(), at, stored| {
+            keys.extend(stored.map(|stored| (at, stored.key.into())));
             Ok(())
         })?;
-        cold.each_record(doubts.into_iter(), stop, &mut |number, _, stored| {
+        let newer = doubts.iter().map(|(at, newer)| (*newer, *at));
+        cold.each_record(newer, stop, &mut |at, _, stored| {
             // One that is gone was copied, or is outdated itself: undecided, so the record stays.
-            if stored.is_some_and(|stored| keys[number].as_deref() == Some(stored.key)) {
-                seen[number].verdict = Verdict::Outdated;
+            if stored.is_some_and(|stored| keys.get(&at).is_some_and(|key| **key == *stored.key))
+                && let Ok(number) = seen.binary_search_by_key(&at, |(_, record)| record.at)
+            {
+                seen[number].1.verdict.set(Verdict::Outdated);
             }
             Ok(())
         })?;
@@ -141,7 +156,7 @@ impl Shared {
         cold: &Cold,
         from: LogAddress,
         end: LogAddress,
-        seen: &[Seen],
+        seen: &[(Position, Seen)],
         copied: &mut Copied,
     ) -> Result<()> {
         let mut changes = Vec::new();
@@ -153,10 +168,10 @@ impl Shared {
                 if stored.header.is_invalid() {
                     return Ok(());
                 }
-                let Some(record) = next.next() else { return Ok(()) };
+                let Some((position, record)) = next.next() else { return Ok(()) };
                 debug_assert_eq!(record.at, at, "a piece reads the same twice");
-                let (position, old) = (record.position, at);
-                match record.verdict {
+                let (position, old) = (*position, at);
+                match record.verdict.get() {
                     Verdict::Unnamed => {}
                     Verdict::Outdated => {
                         changes.push(Change { position, old, new: LogAddress::NONE });

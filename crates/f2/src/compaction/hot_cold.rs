@@ -27,8 +27,8 @@ use crate::store::Shared;
 /// Records that are judged before the epoch is refreshed.
 const RECORDS_AT_ONCE: usize = 64;
 
-/// What a note takes in memory, and what applying it takes: its chunk's group, its read.
-const BYTES_PER_NOTE: u64 = 96;
+/// What a note takes in memory, and a little of what applying it takes.
+const BYTES_PER_NOTE: u64 = 32;
 
 /// What is to be changed in the cold index.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Notes {
     }
 
     fn remove(&mut self, position: Position, key: &[u8]) {
-        self.bytes += 2 * BYTES_PER_NOTE + key.len() as u64;
+        self.bytes += 6 * BYTES_PER_NOTE + key.len() as u64;
         self.removals.push((position, key.into()));
     }
 }

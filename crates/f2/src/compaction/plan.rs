@@ -25,6 +25,8 @@ pub(crate) struct Figures {
     pub(crate) appended: u64,
     /// Of what the last round read, the share that was alive; 0 before the first.
     pub(crate) live_share: f64,
+    /// What of the log is dead at least, as a share, where that is known.
+    pub(crate) dead_share: Option<f64>,
     /// Whether the last round failed.
     pub(crate) has_failed: bool,
 }
@@ -48,6 +50,8 @@ const ROUND_BYTES_MAX: u64 = 256 << 20;
 const BYTES_PER_BYTE: f64 = 2.5;
 /// A round that finds more than this alive was not worth it.
 const LIVE_SHARE_MAX: f64 = 0.9;
+/// A log of which less is dead is left alone, where that is known.
+const DEAD_SHARE_MIN: f64 = 0.15;
 /// What users append, as a share of the log, before another round is tried after such a one.
 const PATIENCE_SHARE: f64 = 0.5;
 /// The same where the budget is nearly used up.
@@ -74,6 +78,9 @@ pub(crate) fn plan(
             (figures.bytes > SEGMENTS_MIN * geometry.segment_bytes(), patience)
         }
     };
+    if figures.dead_share.is_some_and(|dead| dead < DEAD_SHARE_MIN) {
+        return None;
+    }
     if !is_large || (figures.appended as f64) < bytes * patience {
         return None;
     }

@@ -254,8 +254,8 @@ fn what_is_not_named_yet_is_not_taken_for_dead() {
     let go_on = StopToken::default();
     cold.unnamed_from.begin(cold.log.tail());
     let mut changes = Vec::new();
-    for number in 0..KEYS {
-        let at = cold.append(&key(number), &value(number, 0, 8)).expect("it is appended");
+    for (number, version) in (0..KEYS).flat_map(|number| [(number, 0), (number, 1)]) {
+        let at = cold.append(&key(number), &value(number, version, 8)).expect("it is appended");
         let position = shared.index.position(shared.hash(&key(number)));
         changes.push(Entry { position, old: LogAddress::NONE, new: at });
     }
@@ -271,7 +271,7 @@ fn what_is_not_named_yet_is_not_taken_for_dead() {
     }
     assert!(cold.log.begin() > LogAddress::NONE, "now it is");
     for number in 0..KEYS {
-        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number}");
+        assert_eq!(bench.get(&key(number)), Some(value(number, 1, 8)), "{number}");
     }
 }
 

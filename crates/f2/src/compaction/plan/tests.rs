@@ -36,6 +36,7 @@ impl Log {
                 bytes: self.tail - self.begin,
                 appended: self.appended,
                 live_share: self.live_share,
+                dead_share: None,
                 has_failed: false,
             };
             let Some(until) = plan(&figures, disk_bytes_max, &geometry()) else { return };
@@ -90,7 +91,24 @@ fn only_what_is_on_disk_is_compacted() {
         bytes: 100 * SEGMENT,
         appended: 100 * SEGMENT,
         live_share: 0.0,
+        dead_share: None,
         has_failed: false,
     };
     assert_eq!(plan(&figures, None, &geometry()), None);
+}
+
+#[test]
+fn a_log_that_is_known_to_live_is_left_alone() {
+    let figures = |dead_share| Figures {
+        begin: LogAddress::new(0),
+        flushed: LogAddress::new(100 * SEGMENT),
+        tail: LogAddress::new(100 * SEGMENT),
+        bytes: 100 * SEGMENT,
+        appended: 100 * SEGMENT,
+        live_share: 0.0,
+        dead_share,
+        has_failed: false,
+    };
+    assert_eq!(plan(&figures(Some(0.1)), None, &geometry()), None);
+    assert!(plan(&figures(Some(0.2)), None, &geometry()).is_some());
 }
