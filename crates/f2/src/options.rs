@@ -32,8 +32,9 @@ pub struct Options {
     /// it the oldest tenth moves to the cold log. More is taken rather than a write refused. Default:
     /// four times the hot log's memory. With a single log: of that log; default none, see `cold_disk_bytes_max`.
     pub disk_bytes_max: Option<u64>,
-    /// The same for the cold log, whose oldest tenth is compacted into itself. Default: none; it is
-    /// compacted as it grows, so that about two fifths of its oldest part are dead.
+    /// The same for the cold log, whose oldest tenth is compacted into itself while something of it is
+    /// dead. Default: none; it is compacted as it grows, so that about two fifths of its oldest part
+    /// are dead.
     pub cold_disk_bytes_max: Option<u64>,
     /// Bytes of a chunk of the cold index, 64 to 4096: smaller ones cost less to change, and more
     /// memory, 8 bytes each. Default: 256, half a byte of memory a key at most.

@@ -40,6 +40,7 @@ impl Shared {
                 ("cold_index_level", u64::from(chunks.level)),
                 ("cold_index_chunks", chunks.chunks),
                 ("cold_index_entries", chunks.entries),
+                ("cold_index_covered_entries", chunks.covered),
                 ("cold_index_directory_bytes", chunks.directory_bytes),
                 ("chunk_log_memory_bytes", chunks.log_memory_bytes),
                 ("chunk_log_bytes", chunks.log_bytes),

@@ -7,6 +7,8 @@
 //! The hot log is different: whatever lives leaves it, so a round always helps. And it is due, too,
 //! when the hot index is crowded, with records that may all be in memory still.
 //!
+//! Of the cold log the index tells about how much is dead; while that is little it is left alone.
+//!
 //! Where nearly everything lives a round gains nothing: then the next one waits until users have
 //! appended a share of the log anew, so that compaction never runs for its own sake.
 
