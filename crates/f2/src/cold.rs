@@ -50,7 +50,7 @@ impl Unnamed {
     /// The part below `until`, which was on disk before this is called, without what may not be
     /// judged by the index yet.
     pub(crate) fn clip(&self, until: LogAddress) -> LogAddress {
-        until.min(LogAddress::new(self.0.load(SeqCst).min(until.get())))
+        until.min(LogAddress::new(self.0.load(SeqCst)))
     }
 }
 
