@@ -13,9 +13,9 @@ use workers::StopToken;
 
 use crate::address::LogAddress;
 use crate::cold_index::ColdIndex;
-use crate::hybrid_log::{HybridLog, PageFull, Place, Wanted};
+use crate::hybrid_log::{HybridLog, PageFull, Wanted};
 use crate::position::Position;
-use crate::record::{Read, Shape, Stored};
+use crate::record::{Shape, Stored};
 
 /// The cold log and its index.
 pub(crate) struct Cold {
@@ -77,72 +77,11 @@ impl Gone {
     }
 }
 
-/// What lies at an address that a chunk named.
-enum Named {
-    /// The key's record; its value was read.
-    Key,
-    /// Another key's, with the same bits of its hash.
-    OtherKey,
-    /// The log has been truncated beyond it: the chunk is out of date.
-    Gone,
-}
-
 /// What is told of each record that was asked for: what came with its address, the address, and the
 /// record.
 type WithRecord<'a, P> = dyn FnMut(P, LogAddress, Option<&Stored<'_>>) -> Result<()> + 'a;
 
 impl Cold {
-    /// The value of `key` replaces what is in `into`, if the cold log has one. Two reads of the
-    /// device, mostly; blocks, so the caller is not protected.
-    ///
-    /// # Errors
-    /// Damage with its place; the storage's.
-    pub(crate) fn get(&self, position: Position, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        let mut named = Vec::new();
-        let mut gone = Gone::default();
-        'looked_up: loop {
-            self.index.find(position, &mut named)?;
-            for at in &named {
-                match self.read(*at, key, into)? {
-                    Named::Key => return Ok(true),
-                    Named::OtherKey => {}
-                    Named::Gone => {
-                        gone.again()?;
-                        continue 'looked_up;
-                    }
-                }
-            }
-            return Ok(false);
-        }
-    }
-
-    fn read(&self, at: LogAddress, key: &[u8], into: &mut Vec<u8>) -> Result<Named> {
-        let guard = self.log.epochs.protect();
-        match self.log.place(at) {
-            Place::Truncated => return Ok(Named::Gone),
-            Place::Memory(record) if !record.is_of(key) => return Ok(Named::OtherKey),
-            Place::Memory(record) => {
-                let is_value = record.read(into) == Read::Value;
-                debug_assert!(is_value, "the cold log holds no tombstones");
-                return Ok(Named::Key);
-            }
-            Place::Disk => drop(guard),
-        }
-        let read = self.log.read_stored(at, |stored| {
-            let is_of_key = stored.key == key;
-            if is_of_key {
-                into.clear();
-                into.extend_from_slice(stored.value.unwrap_or_default());
-            }
-            is_of_key
-        })?;
-        Ok(match read {
-            Some(true) => Named::Key,
-            Some(false) => Named::OtherKey,
-            None => Named::Gone,
-        })
-    }
-
     /// Looks many positions up in the index, each chunk once, and hands the number of each position
     /// and what the index names for it to `with`, in any order. `false`: it was stopped. Blocks; the
     /// caller is not protected.

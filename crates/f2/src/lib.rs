@@ -25,8 +25,8 @@
 //!
 //! # To follow
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
-//! - a get: `ops/read.rs`, then `record/live.rs`, or `hybrid_log/read.rs` for what is on disk, then
-//!   `cold.rs` and `cold_index/read.rs`;
+//! - a get: `ops/read.rs`, then `record/live.rs`, or `ops/look_up.rs` for what is on disk, then
+//!   `hybrid_log/read.rs` and `cold_index/read.rs`; many at once: `ops/look_up/flight.rs`;
 //! - a page on its way to disk: `hybrid_log/advance.rs`, then `hybrid_log/flush.rs`;
 //! - a record on its way to the cold log: `compaction/hot_cold.rs`, then `cold_index/apply.rs`;
 //! - recovery: `open.rs`, then `checkpoint/recover.rs` and `cold_index/rebuild.rs`.

@@ -1,8 +1,8 @@
 //! The operations, latch-free: read, upsert, delete, read-modify-write.
 //!
 //! All of them go from the key's entry in the index along the chain: through memory while the
-//! thread is protected, then through the disk unprotected. An operation that must wait for a page
-//! lets go of everything and begins anew.
+//! thread is protected, then through the disk unprotected (`look_up`). An operation that must wait for
+//! a page lets go of everything and begins anew.
 //!
 //! # Invariants
 //! - O1. A new version is linked by a compare-and-swap of the entry from what was searched, so no
@@ -19,10 +19,10 @@
 //!   and the hot log does not begin above its `SAFE_READ_ONLY` of then. What was not linked yet was
 //!   not below that, since whoever was to link it was protected.
 
-mod multi_cold;
-pub(crate) mod multi_read;
+pub(crate) mod look_up;
+mod multi_read;
 mod read;
-mod rmw;
+pub(crate) mod rmw;
 mod upsert;
 mod walk;
 mod walk_chunks;
@@ -34,7 +34,7 @@ use engine::{Error, Op, Result, SeqNo};
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, Reservation};
 use crate::key_hash::KeyHash;
-use crate::read_cache::Seen;
+use crate::read_cache::Noted;
 use crate::record::{Live, Shape, VALUE_BYTES_MAX};
 use crate::store::Shared;
 
@@ -71,12 +71,12 @@ impl Shared {
     }
 
     /// Caches a value that a look-up has found on disk, after it had found nothing in memory from
-    /// `seen` on. The caller is not protected.
-    pub(crate) fn cache_found(&self, seen: &Seen<'_>, hash: KeyHash, key: &[u8], value: &[u8]) {
+    /// `chain` on. The caller is not protected.
+    pub(crate) fn cache_found(&self, chain: &Noted, hash: KeyHash, key: &[u8], value: &[u8]) {
         let truncations = || self.truncations.load(Acquire);
         let may_make = self.pressure.is_none();
         let _guard = self.epochs.protect();
-        self.cache.insert(&self.index, seen, hash, key, value, truncations, may_make);
+        self.cache.insert_noted(&self.index, chain, hash, key, value, truncations, may_make);
     }
 
     /// Whether a write of these lengths can be held.

@@ -67,6 +67,25 @@ pub(crate) struct Seen<'a> {
     truncations: u64,
 }
 
+/// The same, to be kept without protection. An entry with an address is what it was while it has
+/// that address, wherever a split has moved it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noted {
+    address: LogAddress,
+    /// The chain's newest record in the log.
+    pub(crate) log_head: LogAddress,
+    /// How often the log had been truncated, read before the entry.
+    pub(crate) truncations: u64,
+}
+
+impl Seen<'_> {
+    /// What can be kept.
+    pub(crate) fn note(&self) -> Noted {
+        let address = self.slot.map_or(LogAddress::NONE, |slot| slot.address());
+        Noted { address, log_head: self.log_head, truncations: self.truncations }
+    }
+}
+
 impl ReadCache {
     /// A cache of `bytes` of memory in all, charged to `memory` as they come to be used; none if
     /// that is too little for a ring of pages.
@@ -174,6 +193,27 @@ impl ReadCache {
             self.counters.inserted(hash);
         }
         inserted
+    }
+
+    /// The same for a chain that was noted.
+    #[expect(clippy::too_many_arguments, reason = "a look-up, what it found, and where to put it")]
+    pub(crate) fn insert_noted(
+        &self,
+        index: &HashIndex,
+        noted: &Noted,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        truncations: impl FnOnce() -> u64,
+        may_make: bool,
+    ) -> bool {
+        let slot = index.find(hash);
+        let seen = Seen { slot, log_head: noted.log_head, truncations: noted.truncations };
+        if seen.note().address != noted.address {
+            self.counters.miss(hash);
+            return false;
+        }
+        self.insert(index, &seen, hash, key, value, truncations, may_make)
     }
 
     /// Links a copy in front of the log head, if the entry still is what was seen.

@@ -17,7 +17,7 @@ use crate::compaction::CompactionFigures;
 use crate::hash_index::HashIndex;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
-use crate::ops::multi_read::Fetcher;
+use crate::ops::look_up::flight::Fetcher;
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
 

@@ -55,6 +55,7 @@ use directory::Directory;
 
 pub(crate) use apply::Change;
 pub(crate) use check::{NamedRecords, encoded_again};
+pub(crate) use read::Lookup;
 pub(crate) use rebuild::{Restored, rebuild};
 
 /// Bits of a position that number the chunks before the first doubling. None under the checkers.

@@ -26,6 +26,7 @@ impl ColdIndex {
     ///
     /// # Errors
     /// Damage with its place; the storage's.
+    #[cfg(test)]
     pub(crate) fn find(&self, position: Position, into: &mut Vec<LogAddress>) -> Result<()> {
         match self.look(position, into)? {
             Lookup::Known => Ok(()),

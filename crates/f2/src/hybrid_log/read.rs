@@ -119,12 +119,21 @@ impl RecordRead {
     /// Damage with its place; the storage's.
     pub(crate) fn run<T>(mut self, with: impl FnOnce(&Stored<'_>) -> T) -> Result<T> {
         loop {
-            let mut buffer = Buffer::zeroed(self.len());
-            self.segment.read(self.first(), &mut buffer)?;
+            let buffer = self.fetch()?;
             if let Fetched::Record(stored) = self.judge(&buffer)? {
                 return Ok(with(&stored));
             }
         }
+    }
+
+    /// Reads what [`RecordRead::judge`] wants. Blocks, so the caller is not protected.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub(crate) fn fetch(&self) -> Result<Buffer> {
+        let mut buffer = Buffer::zeroed(self.len());
+        self.segment.read(self.first(), &mut buffer)?;
+        Ok(buffer)
     }
 
     /// The block in which the record begins.

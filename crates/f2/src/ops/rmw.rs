@@ -10,6 +10,8 @@
 //!
 //! Whatever fails begins anew, so the operator may be asked several times.
 
+use std::sync::atomic::Ordering::Acquire;
+
 use engine::{Change, Operator, Result, SeqNo};
 
 use crate::address::LogAddress;
@@ -17,6 +19,7 @@ use crate::hash_index::Slot;
 use crate::hybrid_log::PageFull;
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
+use crate::ops::look_up::{Beyond, LookUp};
 use crate::record::{InPlace, Live, Read, Shape};
 use crate::store::Shared;
 
@@ -25,71 +28,98 @@ enum Attempt {
     Done,
     /// Another write of the chain came first.
     Lost,
-    /// The old value, if any, is on disk, in a chain whose newest record is `head`.
-    OnDisk {
-        head: LogAddress,
-        from: LogAddress,
-    },
-    /// Nothing in memory, and the chain ends there, in a chain whose newest record is `head`.
-    Nothing {
-        head: LogAddress,
-    },
+    /// Memory does not know the old value.
+    Beyond(Beyond),
     /// The new value cannot be held.
     TooLong(engine::Error),
 }
 
 type Tried = std::result::Result<Attempt, PageFull>;
 
+/// An attempt that wants the old value from disk, and when it began.
+pub(crate) struct WantsOld {
+    beyond: Beyond,
+    /// Where `SAFE_READ_ONLY` was.
+    start: LogAddress,
+}
+
+impl WantsOld {
+    /// The look-up that finds it. A copy of it would be cut off at once.
+    pub(crate) fn look_up(&self, hash: KeyHash) -> LookUp {
+        LookUp::new(hash, self.beyond, false)
+    }
+}
+
 impl Shared {
     /// Replaces the key's value by what `operator` makes of it.
     pub(crate) fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.health.check_writable()?;
-        self.check_record(key, &[])?;
+        self.check_rmw(key)?;
         if seqno <= self.persisted() {
             return Ok(());
         }
         let hash = self.hash(key);
         let mut value = Vec::new();
+        while let Some(wanted) = self.rmw_in_memory(hash, key, operator, &mut value)? {
+            let present = wanted.look_up(hash).run(self, key, &mut value)?;
+            let old = present.then_some(value.as_slice());
+            if self.rmw_with_old(hash, key, operator, &wanted, old)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a read-modify-write of `key` may begin.
+    pub(crate) fn check_rmw(&self, key: &[u8]) -> Result<()> {
+        self.health.check_writable()?;
+        self.check_record(key, &[])
+    }
+
+    /// Does all of it if memory knows the old value. [O4]
+    pub(crate) fn rmw_in_memory(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<WantsOld>> {
         loop {
             let start = self.log.safe_read_only();
-            let tried =
-                self.with_room(None, || self.rmw_in_memory(hash, key, operator, &mut value))?;
-            let (head, on_disk) = match tried {
-                Attempt::Done => return Ok(()),
-                Attempt::Lost => continue,
+            let attempt = || self.try_rmw_in_memory(hash, key, operator, value);
+            match self.with_room(None, attempt)? {
+                Attempt::Done => return Ok(None),
+                Attempt::Lost => {}
+                Attempt::Beyond(beyond) => return Ok(Some(WantsOld { beyond, start })),
                 Attempt::TooLong(error) => return Err(error),
-                Attempt::Nothing { head } => (head, LogAddress::NONE),
-                Attempt::OnDisk { head, from } => (head, from),
-            };
-            let stored = self.search_disk(on_disk, LogAddress::NONE, key, |stored| {
-                value.clear();
-                value.extend_from_slice(stored.unwrap_or_default());
-                stored.is_some()
-            })?;
-            let present = match (stored, &self.cold) {
-                // A tombstone says that there is none, whatever the cold log has.
-                (Some(present), _) => present,
-                (None, Some(cold)) => cold.get(self.index.position(hash), key, &mut value)?,
-                (None, None) => false,
-            };
-            let change = operator.update(present.then_some(&value));
-            if change == Change::Keep {
-                return Ok(());
-            }
-            if !present && matches!(change, Change::Put(_)) {
-                self.wait_for_compaction()?;
-            }
-            let tried =
-                self.with_room(None, || self.insert_if_none(hash, key, head, start, &change))?;
-            match tried {
-                Attempt::Done => return Ok(()),
-                Attempt::TooLong(error) => return Err(error),
-                Attempt::Lost | Attempt::Nothing { .. } | Attempt::OnDisk { .. } => {}
             }
         }
     }
 
-    fn rmw_in_memory(
+    /// Goes on with the old value, if the key has one. `false`: another write came first, so that it
+    /// begins anew.
+    pub(crate) fn rmw_with_old(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        wanted: &WantsOld,
+        old: Option<&[u8]>,
+    ) -> Result<bool> {
+        let change = operator.update(old);
+        if change == Change::Keep {
+            return Ok(true);
+        }
+        if old.is_none() && matches!(change, Change::Put(_)) {
+            self.wait_for_compaction()?;
+        }
+        match self.with_room(None, || self.insert_if_none(hash, key, wanted, &change))? {
+            Attempt::Done => Ok(true),
+            Attempt::TooLong(error) => Err(error),
+            Attempt::Lost | Attempt::Beyond(_) => Ok(false),
+        }
+    }
+
+    fn try_rmw_in_memory(
         &self,
         hash: KeyHash,
         key: &[u8],
@@ -97,19 +127,21 @@ impl Shared {
         value: &mut Vec<u8>,
     ) -> Tried {
         let (mutable, safe) = (self.log.read_only(), self.log.safe_read_only());
+        let truncations = self.truncations.load(Acquire);
         // Not made yet: an operator that changes nothing leaves nothing behind.
-        let Some(slot) = self.index.find(hash) else {
-            return Ok(Attempt::Nothing { head: LogAddress::NONE });
-        };
-        let head = self.cache.log_head(slot.address());
+        let found = self.index.find(hash);
+        let seen = self.cache.seen(found, truncations);
+        let beyond = |on_disk| Ok(Attempt::Beyond(Beyond { chain: seen.note(), on_disk }));
+        let Some(slot) = found else { return beyond(LogAddress::NONE) };
+        let head = seen.log_head;
         if let Some(record) = self.cache.find(slot.address(), key) {
             let change = self.update_of(record, operator, value);
             return self.append(slot, hash, key, &change, |now| now == head);
         }
         let (record, at) = match self.walk(head, LogAddress::NONE, key) {
             Found::Here(record, at) => (record, at),
-            Found::OnDisk(from) => return Ok(Attempt::OnDisk { head, from }),
-            Found::Nothing => return Ok(Attempt::Nothing { head }),
+            Found::OnDisk(from) => return beyond(from),
+            Found::Nothing => return beyond(LogAddress::NONE),
         };
         if at >= mutable && record.rmw_in_place(operator, value) == InPlace::Done {
             return Ok(Attempt::Done);
@@ -134,20 +166,19 @@ impl Shared {
     }
 
     /// *Conditional insert*: appends what `change` says, unless a record of the key was linked
-    /// since the chain's newest was `since` and `SAFE_READ_ONLY` was at `start`.
+    /// since the attempt began that wanted the old value.
     fn insert_if_none(
         &self,
         hash: KeyHash,
         key: &[u8],
-        since: LogAddress,
-        start: LogAddress,
+        wanted: &WantsOld,
         change: &Change,
     ) -> Tried {
         let slot = self.index.find_or_create(hash);
-        let found = self.walk(slot.address(), since.plus(1), key);
+        let found = self.walk(slot.address(), wanted.beyond.chain.log_head.plus(1), key);
         // [O4]: a record that came since may have gone again. One that goes from now on stays on its
         // chain while we are protected, so the link fails.
-        if self.log.begin() > start {
+        if self.log.begin() > wanted.start {
             return Ok(Attempt::Lost);
         }
         match found {

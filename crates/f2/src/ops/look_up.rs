@@ -1,0 +1,342 @@
+//! Looking a key up: one state machine for every operation that reads.
+//!
+//! ```text
+//!  memory: the cache, then the hot log's chain -------------------> value, or none
+//!    | the chain goes on on disk
+//!    v
+//!  a record of the chain: of another key? the previous one -------> value, or a tombstone: none
+//!    | the chain's end
+//!    v
+//!  the chunk of the cold index: names no record? -----------------> none
+//!    |
+//!    v
+//!  a record of the cold log: of another key? the next one named --> value; after the last: none
+//!      gone? the chunk again
+//! ```
+//!
+//! 1. [`Shared::look_in_memory`], protected, answers what memory knows, and says where the chain goes
+//!    on otherwise.
+//! 2. A [`LookUp`] goes on from there: [`LookUp::start`], then [`LookUp::resume`] with the bytes of the
+//!    read that it asks for, until it knows.
+//! 3. Who drives it waits for the reads: one after the other (`run`), or many look-ups on one queue of
+//!    the device, each at a step of its own (`flight`).
+//!
+//! # Invariants
+//! - L1. Between two steps nothing is protected, and a look-up holds nothing that only protection keeps:
+//!   addresses, and files that its read keeps open. So it may wait for as long as it likes, may be
+//!   dropped at any step, and may be gone on with by another thread.
+//! - L2. It asks for one read at a time, and is resumed with the bytes of that read.
+//! - L3. The hot log is asked before the cold one, the chunk before the records that it names, these
+//!   in its order, and the first record of the key decides [O2]. Records move from the hot to the cold log,
+//!   never back.
+//! - L4. Absence is concluded at the end of a hot chain alone if there is no other log, and the log
+//!   was not truncated since before the chain was looked up: otherwise what is new of the chain is
+//!   searched [O3]. With two logs it is concluded from a chunk that was the present one at some
+//!   moment after the hot log had nothing.
+//! - L5. What was found below the hot log's memory is cached, under the entry that was noted before
+//!   memory was searched in vain [R2 of the read cache]; nothing else is.
+
+pub(crate) mod flight;
+
+use std::sync::atomic::Ordering::Acquire;
+
+use engine::Result;
+
+use crate::address::LogAddress;
+use crate::cold::{Cold, Gone};
+use crate::cold_index::Lookup;
+use crate::hybrid_log::{Fetched, Place, RecordRead};
+use crate::key_hash::KeyHash;
+use crate::ops::Found;
+use crate::read_cache::Noted;
+use crate::record::Read;
+use crate::store::Shared;
+
+/// What memory knows of a key.
+pub(crate) enum InMemory {
+    /// Its value, which was read.
+    Value,
+    /// That it has none.
+    Tombstone,
+    /// Nothing.
+    Beyond(Beyond),
+}
+
+/// Where a look-up goes on.
+#[derive(Clone, Copy)]
+pub(crate) struct Beyond {
+    /// The chain as it was looked up.
+    pub(crate) chain: Noted,
+    /// Where it goes on on disk; [`LogAddress::NONE`] if it ends in memory.
+    pub(crate) on_disk: LogAddress,
+}
+
+/// What a look-up knows after a step.
+#[derive(Debug)]
+pub(crate) enum Progress<'b> {
+    Value(&'b [u8]),
+    Absent,
+    /// Nothing yet: it wants [`LookUp::read`].
+    Read,
+}
+
+/// The same, before anything is borrowed.
+enum Step {
+    /// The value was read to the caller's scratch.
+    InScratch,
+    Absent,
+    Read,
+}
+
+/// What the read is of.
+#[derive(Clone, Copy)]
+enum At {
+    HotRecord,
+    Chunk,
+    ColdRecord,
+}
+
+/// A look-up that memory could not answer.
+pub(crate) struct LookUp {
+    hash: KeyHash,
+    beyond: Beyond,
+    /// What was searched of the hot chain before.
+    searched: LogAddress,
+    caches: bool,
+    at: At,
+    /// None before it has started.
+    read: Option<RecordRead>,
+    /// The cold records that may be of the key, the newest first, and how many of them are not.
+    named: Vec<LogAddress>,
+    others: usize,
+    gone: Gone,
+}
+
+impl Shared {
+    /// Looks for a key in memory, in the part of its chain above `searched`; its value replaces what
+    /// is in `into`. The caller is protected.
+    #[inline]
+    pub(crate) fn look_in_memory(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        searched: LogAddress,
+        into: &mut Vec<u8>,
+    ) -> InMemory {
+        // Before the entry is read [O3].
+        let truncations = self.truncations.load(Acquire);
+        let seen = self.cache.seen(self.index.find(hash), truncations);
+        if self.cache.read(&self.index, &seen, hash, key, into) {
+            return InMemory::Value;
+        }
+        let on_disk = match self.walk(seen.log_head, searched.plus(1), key) {
+            Found::Here(record, _) if record.read(into) == Read::Value => return InMemory::Value,
+            Found::Here(..) => return InMemory::Tombstone,
+            Found::OnDisk(at) => at,
+            Found::Nothing => LogAddress::NONE,
+        };
+        InMemory::Beyond(Beyond { chain: seen.note(), on_disk })
+    }
+
+    fn cold_log(&self) -> &Cold {
+        self.cold.as_ref().expect("only a cold log is asked for chunks")
+    }
+}
+
+impl LookUp {
+    /// A look-up that goes on where memory ended. `caches`: whether what it finds is worth a copy in
+    /// memory.
+    pub(crate) fn new(hash: KeyHash, beyond: Beyond, caches: bool) -> Self {
+        Self {
+            hash,
+            beyond,
+            searched: LogAddress::NONE,
+            caches,
+            at: At::HotRecord,
+            read: None,
+            named: Vec::new(),
+            others: 0,
+            gone: Gone::default(),
+        }
+    }
+
+    /// The read that it wants, after [`Progress::Read`].
+    pub(crate) fn read(&self) -> &RecordRead {
+        self.read.as_ref().expect("a look-up that was started wants a read")
+    }
+
+    /// Goes as far as it can without the device. A value may lie in `scratch`. The caller is not
+    /// protected, here and below.
+    ///
+    /// # Errors
+    /// Damage with its place; the store was closed.
+    pub(crate) fn start<'b>(
+        &mut self,
+        shared: &Shared,
+        key: &[u8],
+        scratch: &'b mut Vec<u8>,
+    ) -> Result<Progress<'b>> {
+        let step = self.search_hot(shared, key, self.beyond.on_disk, scratch)?;
+        Ok(progress(step, scratch))
+    }
+
+    /// Goes on with what was read. A value may lie in `fetched` or in `scratch`.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn resume<'b>(
+        &mut self,
+        shared: &Shared,
+        key: &[u8],
+        fetched: &'b [u8],
+        scratch: &'b mut Vec<u8>,
+    ) -> Result<Progress<'b>> {
+        let read = self.read.as_mut().expect("a look-up is resumed with its read");
+        let address = read.address();
+        let Fetched::Record(stored) = read.judge(fetched)? else { return Ok(Progress::Read) };
+        let step = match self.at {
+            At::HotRecord | At::ColdRecord if stored.key == key => {
+                let Some(value) = stored.value else { return Ok(Progress::Absent) };
+                self.cache(shared, key, value);
+                return Ok(Progress::Value(value));
+            }
+            At::HotRecord => self.search_hot(shared, key, stored.header.previous(), scratch)?,
+            At::ColdRecord => {
+                self.others += 1;
+                self.search_cold(shared, key, false, scratch)?
+            }
+            At::Chunk => {
+                let position = shared.index.position(self.hash);
+                let cold = shared.cold_log();
+                cold.index.judge(position, address, &stored, &mut self.named)?;
+                self.search_cold(shared, key, false, scratch)?
+            }
+        };
+        Ok(progress(step, scratch))
+    }
+
+    /// Does all its reads, one after the other; the value replaces what is in `into`. Blocks.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's; the store was closed.
+    pub(crate) fn run(mut self, shared: &Shared, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        match self.start(shared, key, into)? {
+            Progress::Value(_) => return Ok(true),
+            Progress::Absent => return Ok(false),
+            Progress::Read => {}
+        }
+        let mut scratch = Vec::new();
+        loop {
+            let fetched = self.read().fetch()?;
+            match self.resume(shared, key, &fetched, &mut scratch)? {
+                Progress::Value(value) => {
+                    into.clear();
+                    into.extend_from_slice(value);
+                    return Ok(true);
+                }
+                Progress::Absent => return Ok(false),
+                Progress::Read => {}
+            }
+        }
+    }
+
+    fn wants(&mut self, at: At, read: RecordRead) -> Step {
+        (self.at, self.read) = (at, Some(read));
+        Step::Read
+    }
+
+    fn cache(&self, shared: &Shared, key: &[u8], value: &[u8]) {
+        // [L5]
+        if self.caches {
+            shared.cache_found(&self.beyond.chain, self.hash, key, value);
+        }
+    }
+
+    /// The hot log's chain from `from` on, and what comes after its end.
+    fn search_hot(
+        &mut self,
+        shared: &Shared,
+        key: &[u8],
+        mut from: LogAddress,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Step> {
+        loop {
+            let goes_on = from > self.searched && from >= shared.log.begin();
+            if goes_on && let Some(read) = shared.log.record_read(from)? {
+                return Ok(self.wants(At::HotRecord, read));
+            }
+            if shared.cold.is_some() {
+                return self.search_cold(shared, key, true, scratch);
+            }
+            // [L4]
+            if shared.truncations.load(Acquire) == self.beyond.chain.truncations {
+                return Ok(Step::Absent);
+            }
+            self.searched = self.searched.max(self.beyond.chain.log_head);
+            let guard = shared.epochs.protect();
+            let looked = shared.look_in_memory(self.hash, key, self.searched, scratch);
+            drop(guard);
+            match looked {
+                InMemory::Value => return Ok(Step::InScratch),
+                InMemory::Tombstone => return Ok(Step::Absent),
+                InMemory::Beyond(beyond) => (self.beyond, from) = (beyond, beyond.on_disk),
+            }
+        }
+    }
+
+    /// The cold records that are named, or the chunk that names them.
+    fn search_cold(
+        &mut self,
+        shared: &Shared,
+        key: &[u8],
+        mut wants_chunk: bool,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Step> {
+        let cold = shared.cold_log();
+        loop {
+            if wants_chunk {
+                self.others = 0;
+                let position = shared.index.position(self.hash);
+                if let Lookup::OnDisk(read) = cold.index.look(position, &mut self.named)? {
+                    return Ok(self.wants(At::Chunk, read));
+                }
+            }
+            let Some(at) = self.named.get(self.others).copied() else { return Ok(Step::Absent) };
+            let guard = cold.log.epochs.protect();
+            match cold.log.place(at) {
+                Place::Memory(record) if record.is_of(key) => {
+                    let is_value = record.read(scratch) == Read::Value;
+                    debug_assert!(is_value, "the cold log holds no tombstones");
+                    drop(guard);
+                    self.cache(shared, key, scratch);
+                    return Ok(Step::InScratch);
+                }
+                Place::Memory(_) => {
+                    wants_chunk = false;
+                    self.others += 1;
+                    continue;
+                }
+                Place::Disk => drop(guard),
+                Place::Truncated => {
+                    drop(guard);
+                    self.gone.again()?;
+                    wants_chunk = true;
+                    continue;
+                }
+            }
+            if let Some(read) = cold.log.record_read(at)? {
+                return Ok(self.wants(At::ColdRecord, read));
+            }
+            self.gone.again()?;
+            wants_chunk = true;
+        }
+    }
+}
+
+fn progress(step: Step, scratch: &[u8]) -> Progress<'_> {
+    match step {
+        Step::InScratch => Progress::Value(scratch),
+        Step::Absent => Progress::Absent,
+        Step::Read => Progress::Read,
+    }
+}

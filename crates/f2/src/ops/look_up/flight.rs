@@ -1,0 +1,191 @@
+//! Many look-ups under way on one queue of the device, each at a step of its own.
+//!
+//! A completed read resumes its look-up at once, and the next read that it wants goes to the queue
+//! with the others': the device has something to do as long as there is a look-up.
+//!
+//! # Invariants
+//! - F1. A look-up in flight has exactly one read on the queue, whose tag is its place.
+//! - F2. Dropping a flight waits for the reads that are with the device, and gives up the look-ups:
+//!   none of them has changed anything.
+
+use device::{Buffer, Completion, Queue, Request, Work};
+use engine::Result;
+
+use super::{LookUp, Progress};
+use crate::store::Shared;
+
+/// Longer buffers are not kept.
+const SPARE_BYTES_MAX: usize = 16 << 10;
+/// Reads are held back, to be handed to the device together, until they are this share of those under
+/// way: a read that is alone does not wait, and where many are under way few calls are made.
+const HELD_BACK_SHARE: usize = 8;
+
+/// A queue of the device and buffers for it.
+pub(crate) struct Fetcher {
+    queue: Box<dyn Queue>,
+    depth: usize,
+    spare: Vec<Buffer>,
+    completions: Vec<Completion>,
+    /// Reads that the device may not have heard of.
+    held_back: usize,
+}
+
+/// Look-ups under way, each with what it is for.
+pub(crate) struct Flight<T> {
+    fetcher: Fetcher,
+    flying: Vec<Option<(LookUp, T)>>,
+    free: Vec<usize>,
+    scratch: Vec<u8>,
+}
+
+/// What a look-up is for.
+pub(crate) trait Purpose: Sized {
+    /// The key that is looked up.
+    fn key(&self) -> &[u8];
+}
+
+/// Told of each look-up that has ended; answers another one, which wants a read, if it goes on.
+pub(crate) type Ended<'a, T> = dyn FnMut(T, Result<Option<&[u8]>>) -> Option<(LookUp, T)> + 'a;
+
+impl Fetcher {
+    pub(crate) fn new(queue: Box<dyn Queue>, depth: usize) -> Self {
+        let (spare, completions) = Default::default();
+        Self { queue, depth, spare, completions, held_back: 0 }
+    }
+
+    fn submit(&mut self, tag: usize, look_up: &LookUp) {
+        let read = look_up.read();
+        let len = read.len();
+        let spare = self.spare.iter().rposition(|buffer| buffer.len() == len);
+        let buffer =
+            spare.map_or_else(|| Buffer::zeroed(len), |index| self.spare.swap_remove(index));
+        let work = Work::Read { offset: read.offset(), buffer };
+        let request = Request { tag: tag as u64, file: read.file(), work };
+        let submitted = self.queue.submit(request);
+        assert!(submitted.is_ok(), "no more is submitted than the queue has room for");
+        self.held_back += 1;
+    }
+
+    /// Hands what was held back to the device.
+    fn hand_over(&mut self) -> Result<()> {
+        self.queue.poll(&mut self.completions)?;
+        self.held_back = 0;
+        Ok(())
+    }
+
+    fn keep(&mut self, buffer: Buffer) {
+        if buffer.len() <= SPARE_BYTES_MAX && self.spare.len() < self.depth {
+            self.spare.push(buffer);
+        }
+    }
+}
+
+impl<T: Purpose> Flight<T> {
+    pub(crate) fn new(fetcher: Fetcher) -> Self {
+        Self { fetcher, flying: Vec::new(), free: Vec::new(), scratch: Vec::new() }
+    }
+
+    /// The queue, for another flight; none if it still has something to do.
+    pub(crate) fn into_fetcher(self) -> Option<Fetcher> {
+        (self.len() == 0).then_some(self.fetcher)
+    }
+
+    /// Look-ups under way.
+    pub(crate) fn len(&self) -> usize {
+        self.flying.len() - self.free.len()
+    }
+
+    /// Whether it takes no more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() == self.fetcher.depth
+    }
+
+    /// Takes a look-up that wants a read. There is room.
+    ///
+    /// # Errors
+    /// The queue's; the look-up is under way all the same.
+    pub(crate) fn begin(&mut self, look_up: LookUp, purpose: T) -> Result<()> {
+        assert!(!self.is_full(), "a flight has room for so many look-ups");
+        let tag = self.free.pop().unwrap_or_else(|| {
+            self.flying.push(None);
+            self.flying.len() - 1
+        });
+        self.fetcher.submit(tag, &look_up);
+        self.flying[tag] = Some((look_up, purpose));
+        if self.fetcher.held_back * HELD_BACK_SHARE >= self.len() {
+            self.fetcher.hand_over()?;
+        }
+        Ok(())
+    }
+
+    /// Resumes the look-ups whose reads are there, and tells `ended` of those that know their
+    /// answer. Where `waits`, until there is one, if any is under way. Answers how many there were.
+    ///
+    /// # Errors
+    /// The queue's. What goes wrong with a look-up is told of it alone.
+    pub(crate) fn complete(
+        &mut self,
+        shared: &Shared,
+        waits: bool,
+        ended: &mut Ended<'_, T>,
+    ) -> Result<usize> {
+        let mut count = 0;
+        loop {
+            let mut completions = std::mem::take(&mut self.fetcher.completions);
+            if waits && count == 0 && completions.is_empty() {
+                self.fetcher.queue.wait(1, &mut completions)?;
+            } else {
+                self.fetcher.queue.poll(&mut completions)?;
+            }
+            self.fetcher.held_back = 0;
+            for completion in completions.drain(..) {
+                count += usize::from(self.take_in(shared, completion, ended));
+            }
+            if self.fetcher.completions.is_empty() {
+                self.fetcher.completions = completions;
+            }
+            if !waits || count > 0 || self.len() == 0 {
+                break;
+            }
+        }
+        if self.fetcher.held_back > 0 {
+            self.fetcher.hand_over()?;
+        }
+        Ok(count)
+    }
+
+    /// Goes on with one look-up. Whether it has ended.
+    fn take_in(
+        &mut self,
+        shared: &Shared,
+        completion: Completion,
+        ended: &mut Ended<'_, T>,
+    ) -> bool {
+        let tag = completion.tag as usize;
+        let flying = self.flying.get_mut(tag).and_then(Option::take);
+        let (Some((mut look_up, purpose)), Some(buffer)) = (flying, completion.buffer) else {
+            unreachable!("a completion answers a read that was submitted")
+        };
+        let key = purpose.key();
+        let progress = match completion.result {
+            Ok(()) => look_up.resume(shared, key, &buffer, &mut self.scratch),
+            Err(error) => Err(error.into()),
+        };
+        let next = match progress {
+            Ok(Progress::Read) => Some((look_up, purpose)),
+            Ok(Progress::Value(value)) => ended(purpose, Ok(Some(value))),
+            Ok(Progress::Absent) => ended(purpose, Ok(None)),
+            Err(error) => ended(purpose, Err(error)),
+        };
+        self.fetcher.keep(buffer);
+        let has_ended = next.is_none();
+        match next {
+            Some((look_up, purpose)) => {
+                self.fetcher.submit(tag, &look_up);
+                self.flying[tag] = Some((look_up, purpose));
+            }
+            None => self.free.push(tag),
+        }
+        has_ended
+    }
+}
