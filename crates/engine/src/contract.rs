@@ -8,6 +8,7 @@ use codec::SeqNo;
 use crate::batch::Op;
 use crate::error::Result;
 use crate::range::{Direction, KeyRange};
+use crate::reads::Reads;
 use crate::sequence::Pin;
 use crate::stats::Stats;
 
@@ -110,6 +111,17 @@ pub trait Engine: Send + Sync {
             found(index, present.then_some(value.as_slice()));
         }
         Ok(())
+    }
+
+    /// [`Engine::get`] as far as it comes without waiting for a device: `None` if it would have to.
+    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
+        self.get(key, into).map(Some)
+    }
+
+    /// A seat for one thread that keeps up to `depth` reads under way; `None` from an engine that
+    /// answers every get at once. It does not keep the engine open.
+    fn reads(&self, _depth: usize) -> Result<Option<Box<dyn Reads>>> {
+        Ok(None)
     }
 
     /// Asked before a write is journaled: whether `apply` will take it. It may block for a while to

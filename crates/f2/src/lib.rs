@@ -27,6 +27,7 @@
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
 //! - a get: `ops/read.rs`, then `record/live.rs`, or `ops/look_up.rs` for what is on disk, then
 //!   `hybrid_log/read.rs` and `cold_index/read.rs`; many at once: `ops/look_up/flight.rs`;
+//! - an operation that is pending: `session.rs`;
 //! - a page on its way to disk: `hybrid_log/advance.rs`, then `hybrid_log/flush.rs`;
 //! - a record on its way to the cold log: `compaction/hot_cold.rs`, then `cold_index/apply.rs`;
 //! - recovery: `open.rs`, then `checkpoint/recover.rs` and `cold_index/rebuild.rs`.
@@ -51,6 +52,7 @@ mod position;
 mod pressure;
 mod read_cache;
 mod record;
+mod session;
 mod stats;
 mod store;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -60,4 +62,5 @@ mod upkeep;
 pub use check::{Report, check, check_chunk, check_heads, check_records};
 pub use open::memory_bytes_min;
 pub use options::Options;
+pub use session::{Completed, Get, Session, Ticket, Told, Update, Wait};
 pub use store::Store;

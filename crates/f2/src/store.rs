@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, SeqNo, Stats, View, Visit,
+    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Reads, Result, SeqNo, Stats,
+    View, Visit,
 };
 use parking_lot::Mutex;
 use sync::epoch::Epochs;
@@ -20,6 +21,7 @@ use crate::key_hash::KeyHash;
 use crate::ops::look_up::flight::Fetcher;
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
+use crate::session::SessionReads;
 
 /// A hash store over a hybrid log. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -97,6 +99,14 @@ impl Engine for Store {
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
         self.shared.multi_get(keys, found)
+    }
+
+    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
+        self.shared.get_at_once(key, into)
+    }
+
+    fn reads(&self, depth: usize) -> Result<Option<Box<dyn Reads>>> {
+        Ok(Some(Box::new(SessionReads::new(&self.shared, depth)?)))
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {

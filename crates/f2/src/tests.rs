@@ -7,5 +7,6 @@ mod counters;
 mod durability;
 mod fetch;
 mod read_cache;
+mod sessions;
 mod stores;
 mod two_logs;

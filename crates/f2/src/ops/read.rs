@@ -1,10 +1,11 @@
 //! A read of one key: through memory protected, and then, read by read, through what is on disk.
 
 use engine::Result;
+use sync::epoch::Guard;
 
 use crate::address::LogAddress;
 use crate::key_hash::KeyHash;
-use crate::ops::look_up::{Beyond, InMemory, LookUp};
+use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
 use crate::store::Shared;
 
 impl Shared {
@@ -21,6 +22,37 @@ impl Shared {
             InMemory::Tombstone => Ok(false),
             InMemory::Beyond(beyond) => self.get_beyond(hash, beyond, key, into),
         }
+    }
+
+    /// The same without the device: `None` if it has to be asked.
+    pub(crate) fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
+        let guard = self.epochs.protect();
+        Ok(self.begin_get(guard, key, into)?.ok())
+    }
+
+    /// Begins a read as far as it comes without the device; `Err` is a look-up that wants a read. The
+    /// caller is protected by `guard` alone.
+    pub(crate) fn begin_get(
+        &self,
+        guard: Guard<'_>,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<std::result::Result<bool, LookUp>> {
+        self.health.check_open()?;
+        let hash = self.hash(key);
+        let looked = self.look_in_memory(hash, key, LogAddress::NONE, into);
+        drop(guard);
+        let beyond = match looked {
+            InMemory::Value => return Ok(Ok(true)),
+            InMemory::Tombstone => return Ok(Ok(false)),
+            InMemory::Beyond(beyond) => beyond,
+        };
+        let mut look_up = LookUp::new(hash, beyond, true);
+        Ok(match look_up.start(self, key, into)? {
+            Progress::Value(_) => Ok(true),
+            Progress::Absent => Ok(false),
+            Progress::Read => Err(look_up),
+        })
     }
 
     #[cold]

@@ -1,0 +1,374 @@
+//! Sessions: a thread's seat, on which operations that need the disk are pending.
+//!
+//! 1. An operation that memory can answer is done at once. A put and a delete always are: they read
+//!    nothing from disk.
+//! 2. A get or a read-modify-write that needs the disk becomes a look-up in the session's flight, and
+//!    its caller has a [`Ticket`].
+//! 3. [`Session::complete_pending`] goes on with the look-ups whose reads are there, and tells of those
+//!    that are done. A read-modify-write then appends its record, if no other write of the key came
+//!    first; otherwise it begins anew, under the same ticket.
+//!
+//! # Invariants
+//! - S1. What is pending has changed nothing. So dropping a session gives it up cleanly, at any moment.
+//! - S2. A session that does nothing holds nobody up: it is protected only within a call, and takes a
+//!   number of the host's sequence only for an attempt to write.
+//! - S3. No more is pending than the session's depth, and nothing is kept of what was told.
+//!
+//! # Concurrency
+//! Any number of sessions, begun and ended at any time, beside each other and the store's other calls.
+//! A session is used by one thread at a time, and may move to another.
+
+mod reads;
+
+use std::fmt;
+use std::sync::Arc;
+
+use engine::{Op, Operator, Result};
+use sync::epoch::Participant;
+
+use crate::ops::look_up::flight::{Flight, Purpose};
+use crate::ops::look_up::{LookUp, Progress};
+use crate::ops::rmw::WantsOld;
+use crate::store::{Shared, Store};
+
+pub(crate) use reads::SessionReads;
+
+/// A thread's seat in a [`Store`] (sections 2.1 and 5.4 of the F2 paper): operations that need the
+/// disk are pending, many at once, so that one thread keeps the device busy.
+///
+/// Sessions are for those who use this crate alone, in a store without a journal: what they write is
+/// durable with the next [`engine::Engine::flush`] that begins after it was done, as everything else is. A
+/// database journals its writes and numbers them itself; its keyspaces read through
+/// [`engine::Engine::reads`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use engine::{Host, MemoryBudget, NoJournal, Sequence};
+/// # let environment = environment::Environment::real();
+/// # let telemetry = telemetry::Registry::default();
+/// # let host = Host {
+/// #     device: device::memory(),
+/// #     workers: workers::Pool::start(&environment, 1, &telemetry)?,
+/// #     telemetry,
+/// #     environment,
+/// #     sequence: Arc::new(Sequence::new()),
+/// #     barrier: Arc::new(NoJournal),
+/// #     memory: Arc::new(MemoryBudget::new(64 << 20)),
+/// # };
+/// use thermocline_f2::{Completed, Get, Options, Store, Wait};
+///
+/// let store = Store::open(host, Options::default())?;
+/// let mut session = store.session()?;
+/// session.put(b"ada", b"1815")?;
+/// let mut value = Vec::new();
+/// let mut told = Vec::new();
+/// for name in [b"ada", b"bob"] {
+///     match session.get(name, &mut value)? {
+///         Get::Found => told.push(value.clone()),
+///         Get::Absent => {}
+///         Get::Pending(_ticket) => {} // told of below
+///         Get::Full => unreachable!("two reads do not fill a session"),
+///     }
+/// }
+/// session.complete_pending(Wait::ForAll, &mut |_ticket, outcome| {
+///     if let Ok(Completed::Value(Some(value))) = outcome {
+///         told.push(value.to_vec());
+///     }
+/// })?;
+/// assert_eq!(told, [b"1815"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Session {
+    shared: Arc<Shared>,
+    seat: Participant,
+    flight: Flight<Pending>,
+    tickets: u64,
+    value: Vec<u8>,
+}
+
+/// A pending operation of one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u64);
+
+/// How a get began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Get {
+    /// The key has a value, which is there.
+    Found,
+    /// The key has none.
+    Absent,
+    /// The disk is asked.
+    Pending(Ticket),
+    /// As much is pending as may be, and this get needs the disk: nothing was begun.
+    Full,
+}
+
+/// How a read-modify-write began.
+pub enum Update {
+    /// It is done, and visible to all.
+    Done,
+    /// The disk is asked.
+    Pending(Ticket),
+    /// As much is pending as may be, and this one needs the disk: here is the operator back.
+    Full(Box<dyn Operator + Send>),
+}
+
+/// What a pending operation has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completed<'a> {
+    /// A get's: the key's value at some moment since the get began, if it had one.
+    Value(Option<&'a [u8]>),
+    /// A read-modify-write's: it is done, and visible to all.
+    Updated,
+}
+
+/// How long [`Session::complete_pending`] waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// Until one operation is done, if any is pending.
+    ForOne,
+    /// Until nothing is pending.
+    ForAll,
+}
+
+/// An operation that wants a read.
+struct Pending {
+    ticket: Ticket,
+    key: Box<[u8]>,
+    /// What a read-modify-write goes on with.
+    update: Option<(Box<dyn Operator + Send>, WantsOld)>,
+}
+
+impl Purpose for Pending {
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+/// Told of each pending operation that is done.
+pub type Told<'a> = dyn FnMut(Ticket, Result<Completed<'_>>) + 'a;
+
+impl Store {
+    /// A session that [`Session::DEPTH`] operations may be pending on. Costs a queue of the device.
+    ///
+    /// # Errors
+    /// The device has no queue left; the store is closed.
+    ///
+    /// # Panics
+    /// If the host keeps a journal, which a session's writes would pass by.
+    pub fn session(&self) -> Result<Session> {
+        self.session_of_depth(Session::DEPTH)
+    }
+
+    /// The same for `depth` operations, at least one.
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// # Panics
+    /// The same.
+    pub fn session_of_depth(&self, depth: usize) -> Result<Session> {
+        let journaled = self.shared.host.barrier.is_journaled();
+        assert!(!journaled, "the writes of a session would pass the journal by");
+        Session::new(&self.shared, depth)
+    }
+}
+
+impl Session {
+    /// How many operations may be pending, unless told otherwise: what keeps a fast device busy.
+    pub const DEPTH: usize = 128;
+
+    fn new(shared: &Arc<Shared>, depth: usize) -> Result<Self> {
+        shared.health.check_open()?;
+        let fetcher = shared.new_fetcher(depth.max(1))?;
+        Ok(Self {
+            seat: shared.epochs.join(),
+            flight: Flight::new(fetcher),
+            tickets: 0,
+            value: Vec::new(),
+            shared: Arc::clone(shared),
+        })
+    }
+
+    /// Operations that are pending.
+    pub fn pending(&self) -> usize {
+        self.flight.len()
+    }
+
+    /// Whether as many are pending as may be. What memory can answer is taken all the same.
+    pub fn is_full(&self) -> bool {
+        self.flight.is_full()
+    }
+
+    /// Reads `key`; the value replaces what is in `into` if it is known at once, as it is of what is
+    /// in memory. Never waits for the disk. A pending get reads what [`engine::Engine::get`] would.
+    ///
+    /// # Errors
+    /// [`engine::Error::Closed`]; [`engine::Error::Corruption`] if stored bytes are damaged. Nothing
+    /// is pending then.
+    pub fn get(&mut self, key: &[u8], into: &mut Vec<u8>) -> Result<Get> {
+        let ticket = self.next_ticket();
+        self.begin_get(ticket, key, into)
+    }
+
+    fn begin_get(&mut self, ticket: Ticket, key: &[u8], into: &mut Vec<u8>) -> Result<Get> {
+        match self.shared.begin_get(self.seat.protect(), key, into)? {
+            Ok(true) => Ok(Get::Found),
+            Ok(false) => Ok(Get::Absent),
+            Err(_) if self.flight.is_full() => Ok(Get::Full),
+            Err(look_up) => {
+                let pending = Pending { ticket, key: key.into(), update: None };
+                self.flight.begin(look_up, pending)?;
+                Ok(Get::Pending(ticket))
+            }
+        }
+    }
+
+    /// Gives `key` the value. Done, and visible to all, when this returns; reads nothing from disk,
+    /// and waits only where the hot log has no room in memory, or compaction is behind.
+    ///
+    /// # Errors
+    /// As [`engine::Engine::admit`] and [`engine::Engine::apply`].
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(&Op::Put { key, value })
+    }
+
+    /// Removes `key`. Otherwise like [`Session::put`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.write(&Op::Delete { key })
+    }
+
+    fn write(&self, op: &Op<'_>) -> Result<()> {
+        let ops = std::slice::from_ref(op);
+        self.shared.admit(ops)?;
+        let number = self.shared.host.sequence.begin();
+        self.shared.apply(ops, number.seqno())
+    }
+
+    /// Atomically replaces the key's value by what `operator` makes of it (Algorithm 1 of the F2
+    /// paper). At once where the old value is in memory; pending where it is on disk. May wait where
+    /// a put may.
+    ///
+    /// # Errors
+    /// As [`engine::Engine::rmw`]. The operator is gone then.
+    pub fn rmw(&mut self, key: &[u8], mut operator: Box<dyn Operator + Send>) -> Result<Update> {
+        self.shared.check_rmw(key)?;
+        match self.shared.advance_rmw(key, &mut *operator, &mut self.value)? {
+            None => Ok(Update::Done),
+            Some(_) if self.flight.is_full() => Ok(Update::Full(operator)),
+            Some((look_up, wanted)) => {
+                let ticket = self.next_ticket();
+                let update = Some((operator, wanted));
+                self.flight.begin(look_up, Pending { ticket, key: key.into(), update })?;
+                Ok(Update::Pending(ticket))
+            }
+        }
+    }
+
+    /// Goes on with what is pending, and tells `told` of each operation that is done: its ticket, and
+    /// what it came to, without a copy of the value. Nothing is told twice. Answers how many there were.
+    ///
+    /// # Errors
+    /// The device's queue failed: nothing more can come of this session. What goes wrong with one
+    /// operation is told of it alone; a read-modify-write has changed nothing then.
+    pub fn complete_pending(&mut self, wait: Wait, told: &mut Told<'_>) -> Result<usize> {
+        let mut count = 0;
+        loop {
+            count += self.complete_some(wait != Wait::No, told)?;
+            if wait != Wait::ForAll || self.pending() == 0 {
+                return Ok(count);
+            }
+        }
+    }
+
+    fn complete_some(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
+        let (shared, value) = (&*self.shared, &mut self.value);
+        self.flight.complete(shared, waits, &mut |pending, found| {
+            let Pending { ticket, key, update } = pending;
+            let Some((mut operator, wanted)) = update else {
+                told(ticket, found.map(Completed::Value));
+                return None;
+            };
+            let next = found.and_then(|old| {
+                let has_updated = shared.finish_rmw(&key, &mut *operator, &wanted, old)?;
+                if has_updated { Ok(None) } else { shared.advance_rmw(&key, &mut *operator, value) }
+            });
+            match next {
+                Ok(Some((look_up, wanted))) => {
+                    let update = Some((operator, wanted));
+                    return Some((look_up, Pending { ticket, key, update }));
+                }
+                Ok(None) => told(ticket, Ok(Completed::Updated)),
+                Err(error) => told(ticket, Err(error)),
+            }
+            None
+        })
+    }
+
+    fn next_ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+}
+
+impl Shared {
+    /// A read-modify-write up to its end, or to the look-up of the old value that wants a read.
+    fn advance_rmw(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<(LookUp, WantsOld)>> {
+        let hash = self.hash(key);
+        loop {
+            // [S2]
+            let number = self.host.sequence.begin();
+            let tried = self.rmw_in_memory(hash, key, operator, value)?;
+            drop(number);
+            let Some(wanted) = tried else { return Ok(None) };
+            let mut look_up = wanted.look_up(hash);
+            let old = match look_up.start(self, key, value)? {
+                Progress::Read => return Ok(Some((look_up, wanted))),
+                Progress::Value(old) => Some(old),
+                Progress::Absent => None,
+            };
+            if self.finish_rmw(key, operator, &wanted, old)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The attempt to write what the operator makes of the old value. `false`: it begins anew.
+    fn finish_rmw(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        wanted: &WantsOld,
+        old: Option<&[u8]>,
+    ) -> Result<bool> {
+        self.health.check_writable()?;
+        let _number = self.host.sequence.begin();
+        self.rmw_with_old(self.hash(key), key, operator, wanted, old)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("pending", &self.pending()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Update {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("Done"),
+            Self::Pending(ticket) => f.debug_tuple("Pending").field(ticket).finish(),
+            Self::Full(_) => f.write_str("Full"),
+        }
+    }
+}

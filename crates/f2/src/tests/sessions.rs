@@ -1,0 +1,270 @@
+//! Sessions: what is pending comes to what a blocking call would, and nothing is left behind.
+
+mod histories;
+mod threads;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
+use engine::{Change, Engine, Error, Operator};
+
+use super::stores::{Add, Bench, count, key, tiny, value};
+use super::two_logs::{KEYS, cold_store, push_out, small_cold};
+use crate::{Completed, Get, Session, Ticket, Update, Wait};
+
+/// No cache, so that every get of a cold key asks the device.
+fn uncached() -> crate::Options {
+    crate::Options { log_memory_bytes: Some(6 * 4096), read_cache_bytes: Some(0), ..small_cold() }
+}
+
+/// Begins the gets of all `numbers`, and hands each value to `found` once it is there.
+fn get_all(
+    session: &mut Session,
+    numbers: impl Iterator<Item = u64>,
+    found: &mut dyn FnMut(u64, Option<&[u8]>),
+) {
+    let mut pending: BTreeMap<Ticket, u64> = BTreeMap::new();
+    let mut into = Vec::new();
+    let mut numbers = numbers.peekable();
+    while let Some(number) = numbers.peek().copied() {
+        match session.get(&key(number), &mut into).expect("the get begins") {
+            Get::Found => found(number, Some(&into)),
+            Get::Absent => found(number, None),
+            Get::Pending(ticket) => assert_eq!(pending.insert(ticket, number), None),
+            Get::Full => {
+                complete(session, Wait::ForOne, &mut pending, found);
+                continue;
+            }
+        }
+        numbers.next();
+    }
+    complete(session, Wait::ForAll, &mut pending, found);
+    assert!(pending.is_empty(), "every ticket is told");
+}
+
+fn complete(
+    session: &mut Session,
+    wait: Wait,
+    pending: &mut BTreeMap<Ticket, u64>,
+    found: &mut dyn FnMut(u64, Option<&[u8]>),
+) {
+    let told = session.complete_pending(wait, &mut |ticket, outcome| {
+        let number = pending.remove(&ticket).expect("a ticket is told once");
+        match outcome {
+            Ok(Completed::Value(value)) => found(number, value),
+            other => panic!("{other:?} of a get"),
+        }
+    });
+    assert!(told.expect("the queue works") > 0 || wait != Wait::ForOne);
+}
+
+#[test]
+fn pending_gets_find_what_blocking_ones_find() {
+    let bench = cold_store(uncached());
+    for number in (0..KEYS).step_by(3) {
+        bench.put(&key(number), &value(number, 1, 8));
+        bench.delete(&key(number + 1));
+    }
+    let mut session = bench.store.session().expect("a session begins");
+    let mut told = 0;
+    get_all(&mut session, 0..KEYS + 50, &mut |number, found| {
+        let expected = match number % 3 {
+            0 if number < KEYS => Some(value(number, 1, 8)),
+            2 if number < KEYS => Some(value(number, 0, 8)),
+            _ => None,
+        };
+        assert_eq!(found, expected.as_deref(), "{number}");
+        told += 1;
+    });
+    assert_eq!((told, session.pending()), (KEYS + 50, 0));
+}
+
+#[test]
+fn a_cold_get_takes_two_reads_of_the_device_and_all_of_them_overlap() {
+    let bench = cold_store(uncached());
+    let mut session = bench.store.session_of_depth(100).expect("a session begins");
+    let before = bench.device.accounting().counts().read_ops;
+    let mut into = Vec::new();
+    // Cold keys, of which a few share the 20 bits of a hash with another at most.
+    let pending = (0..KEYS)
+        .take_while(|number| match session.get(&key(*number), &mut into) {
+            Ok(Get::Pending(_)) => true,
+            Ok(Get::Full) => false,
+            other => panic!("{other:?} of a cold key"),
+        })
+        .count();
+    assert_eq!((pending, session.pending(), session.is_full()), (100, 100, true));
+    let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
+        assert!(matches!(outcome, Ok(Completed::Value(Some(_)))), "{outcome:?}");
+    });
+    assert_eq!(told.expect("the queue works"), 100);
+    let reads = bench.device.accounting().counts().read_ops - before;
+    assert!((150..=230).contains(&reads), "{reads} reads of the device for 100 cold gets");
+}
+
+#[test]
+fn a_full_session_takes_what_memory_answers_and_hands_the_rest_back() {
+    let bench = cold_store(uncached());
+    let mut session = bench.store.session_of_depth(1).expect("a session begins");
+    let mut into = Vec::new();
+    assert!(matches!(session.get(&key(1), &mut into), Ok(Get::Pending(_))));
+    assert!(matches!(session.get(&key(2), &mut into), Ok(Get::Full)));
+    session.put(&key(3), b"hot").expect("a put is never pending");
+    assert!(matches!(session.get(&key(3), &mut into), Ok(Get::Found)));
+    session.delete(&key(3)).expect("nor is a delete");
+    assert!(matches!(session.get(&key(3), &mut into), Ok(Get::Absent)));
+    let set = |_: Option<&[u8]>| Change::Put(b"set".to_vec());
+    assert!(matches!(session.rmw(&key(3), Box::new(set)), Ok(Update::Done)));
+    let operator: Box<dyn Operator + Send> = Box::new(set);
+    let Ok(Update::Full(mut operator)) = session.rmw(&key(4), operator) else {
+        panic!("a read-modify-write of a cold key wants the disk");
+    };
+    assert_eq!(operator.update(None), Change::Put(b"set".to_vec()));
+    let told = session.complete_pending(Wait::ForOne, &mut |_, outcome| {
+        assert_eq!(outcome, Ok(Completed::Value(Some(&value(1, 0, 8)))));
+    });
+    assert_eq!(told.expect("the queue works"), 1);
+    assert_eq!(bench.get(&key(4)), Some(value(4, 0, 8)), "nothing was begun");
+}
+
+#[test]
+fn a_pending_rmw_begins_anew_behind_a_write_that_came_first() {
+    let bench = Bench::open(uncached());
+    for number in 0..KEYS {
+        bench.rmw(&key(number), &mut Add);
+    }
+    push_out(&bench);
+    let mut session = bench.store.session().expect("a session begins");
+    for number in 0..40 {
+        let began = session.rmw(&key(number), Box::new(Add)).expect("it begins");
+        assert!(matches!(began, Update::Pending(_)), "{began:?}");
+    }
+    for number in 0..40 {
+        match number % 4 {
+            0 => bench.put(&key(number), &10u64.to_le_bytes()),
+            1 => bench.delete(&key(number)),
+            2 => bench.rmw(&key(number), &mut Add),
+            _ => {}
+        }
+    }
+    let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
+        assert_eq!(outcome, Ok(Completed::Updated));
+    });
+    assert_eq!(told.expect("the queue works"), 40);
+    for number in 0..40 {
+        let expected = [11, 1, 3, 2][number as usize % 4];
+        assert_eq!(count(bench.get(&key(number))), expected, "{number}");
+    }
+}
+
+#[test]
+fn a_dropped_session_gives_up_what_is_pending() {
+    let bench = Bench::open(uncached());
+    for number in 0..KEYS {
+        bench.rmw(&key(number), &mut Add);
+    }
+    push_out(&bench);
+    let alive = Arc::new(());
+    let mut updated = 0;
+    for round in 0..10 {
+        let mut session = bench.store.session().expect("a session begins");
+        let mut into = Vec::new();
+        for number in 50 * round..50 * (round + 1) {
+            let held = Arc::clone(&alive);
+            let add = move |old: Option<&[u8]>| {
+                let _held = &held;
+                Add.update(old)
+            };
+            let began = session.rmw(&key(number), Box::new(add)).expect("it begins");
+            assert!(matches!(began, Update::Pending(_)), "{began:?}");
+            let got = session.get(&key(500 + number % 200), &mut into).expect("it begins");
+            assert!(matches!(got, Get::Pending(_)), "{got:?}");
+        }
+        let told = session.complete_pending(Wait::No, &mut |_, outcome| {
+            updated += u64::from(outcome == Ok(Completed::Updated));
+        });
+        assert!(told.is_ok() && session.pending() > 0, "some are still pending");
+        drop(session);
+        assert_eq!(Arc::strong_count(&alive), 1, "the operators are gone");
+    }
+    let sum: u64 = (0..KEYS).map(|number| count(bench.get(&key(number)))).sum();
+    assert_eq!(sum, KEYS + updated, "what was given up has changed nothing");
+    bench.store.flush().expect("flushes");
+    bench.store.close().expect("closes");
+}
+
+#[test]
+fn a_failed_read_is_told_of_its_ticket_alone() {
+    let device = FaultDevice::new(device::memory());
+    let bench = Bench::open_on(Arc::clone(&device) as Arc<dyn device::Device>, uncached());
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    push_out(&bench);
+    bench.store.flush().expect("flushes");
+    let mut failed = 0;
+    for nth in [1, 2, 7, 20, 50] {
+        let mut session = bench.store.session().expect("a session begins");
+        let mut into = Vec::new();
+        let reads = device.count(Some(OperationKind::Read));
+        device.fail(Fault {
+            kind: Some(OperationKind::Read),
+            nth: reads + nth,
+            failure: Failure::Io,
+            lasting: Lasting::Once,
+        });
+        let begun = (0..50)
+            .filter(|number| {
+                let got = session.get(&key(*number), &mut into).expect("the get begins");
+                matches!(got, Get::Pending(_))
+            })
+            .count();
+        let (mut errors, mut values) = (0, 0);
+        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match outcome {
+            Err(Error::Device(_)) => errors += 1,
+            Ok(Completed::Value(Some(_))) => values += 1,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(told.expect("the queue works"), begun);
+        assert_eq!(errors + values, begun);
+        assert!(errors <= 1, "a compaction may have met the failure instead");
+        failed += errors;
+        device.heal();
+    }
+    assert!(failed >= 3, "{failed} failures were told");
+    bench.put(&key(0), b"writes go on");
+}
+
+#[test]
+fn a_closed_store_tells_its_sessions_so() {
+    let bench = cold_store(uncached());
+    let mut session = bench.store.session().expect("a session begins");
+    let mut into = Vec::new();
+    assert!(matches!(session.get(&key(1), &mut into), Ok(Get::Pending(_))));
+    bench.store.close().expect("closes");
+    let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
+        assert_eq!(outcome, Err(Error::Closed), "its chunk was read, its record cannot be");
+    });
+    assert_eq!(told.expect("the queue works"), 1);
+    assert_eq!(session.get(&key(1), &mut into), Err(Error::Closed));
+    assert_eq!(session.put(&key(1), b""), Err(Error::Closed));
+    assert!(matches!(session.rmw(&key(1), Box::new(Add)), Err(Error::Closed)));
+    assert!(matches!(bench.store.session(), Err(Error::Closed)));
+}
+
+#[test]
+#[should_panic(expected = "pass the journal by")]
+fn a_journaled_store_has_no_sessions() {
+    struct Journaled;
+    impl engine::Barrier for Journaled {
+        fn reach(&self, seqno: engine::SeqNo) -> engine::Result<engine::SeqNo> {
+            Ok(seqno)
+        }
+        fn is_journaled(&self) -> bool {
+            true
+        }
+    }
+    let bench = Bench::open_with(device::memory(), tiny(), Arc::new(Journaled));
+    let _session = bench.store.session();
+}
