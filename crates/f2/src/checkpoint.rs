@@ -1,31 +1,63 @@
-//! Making what was applied durable: the log up to a block's end, then the superblock that says so.
+//! Making what was applied durable: the logs up to their cuts, then the superblock that says so.
 //!
 //! 1. Pin the present: every write up to the pin is applied. Read where the logs begin.
-//! 2. Of the hot log, end the tail's block, make everything below read-only (*fold-over*), wait
-//!    until nobody changes it any more, flush and sync it.
-//! 3. The same of the chunk log, and then of the cold log. So what had left the hot log in step 1
-//!    is in them, and every record that a chunk names is there.
+//! 2. *Cut* the logs, one after the other and without a pause: the hot log, the chunk log, the cold
+//!    log. What is above its cut is appended from now on, and what is below is read-only
+//!    (*fold-over*).
+//! 3. Wait until nobody changes it any more, flush and sync it.
 //! 4. Let the journal reach all that may be in it (law L3), and commit the superblock.
 //! 5. Remove segments that lie below the logs' beginnings.
 //!
-//! What was applied after the pin may be in the log too. It is in the journal, and replaying it
-//! gives what it gave: a put or a delete does not depend on what was there before.
+//! Nobody is stopped: step 2 is a few instructions, during which every write is appended. What the
+//! last checkpoint has is not written again.
+//!
+//! # Invariants
+//! - K1. *Prefix.* A checkpoint has, with any write, all that had ended before that one began; so it
+//!   has a prefix of what each thread has written. It follows from `hybrid_log/read_only.rs` for the
+//!   hot log. Chains are rebuilt in the order of addresses, which is the order of the writes of a
+//!   chain [H7 of the log].
+//! - K2. What had left the hot log in step 1 is in the chunk log and in the cold log: they are cut
+//!   later.
+//! - K3. The cold index has nothing of what lies above the hot log's cut (`frontier`). What was moved
+//!   to the cold log from below, after step 1, is in the checkpoint twice; the hot log comes first.
+//! - K4. Every record that a chunk names is there: the cold log is cut after the chunk log, and where
+//!   it begins was read before.
+//! - K5. Nothing that the superblock names is removed: segments go in step 5 alone, under the lock
+//!   under which it is committed.
+//!
+//! Where there is a journal, what was applied after the pin may be in the checkpoint and in the
+//! journal. Replaying it gives what it gave: a put or a delete does not depend on what was there
+//! before.
 
 mod format;
+mod frontier;
 pub(crate) mod recover;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 use device::Device;
-use engine::{Error, Result, Superblock};
+use engine::{Error, Result, SeqNo, Superblock};
 use sync::thread::yield_now;
 
 use crate::address::LogAddress;
 use crate::hybrid_log::HybridLog;
-use crate::store::Shared;
+use crate::store::{Shared, Store};
 
 pub(crate) use format::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing};
+pub(crate) use frontier::Frontier;
+
+/// A whole checkpoint, as a store tells of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Checkpoint {
+    /// Each has a higher one than those before it; an empty store's is 0.
+    pub number: u64,
+    /// Every write of the host's sequence up to this is in it.
+    pub persisted: SeqNo,
+}
+
+/// Of the hot, the cold and the chunk log, as [`Shared::logs`] has them.
+pub(crate) type OfEach<T> = [T; 3];
 
 /// What one checkpoint leaves for the next.
 #[derive(Debug)]
@@ -33,25 +65,38 @@ pub(crate) struct Checkpointer {
     /// `None` once the store is closed.
     superblock: Option<Superblock>,
     standing: Standing,
-    durable_tails: DurableTails,
-}
-
-/// Where each log ended when all of it was durable: at the last commit, or when it was opened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DurableTails {
-    pub(crate) hot: LogAddress,
-    pub(crate) cold: LogAddress,
-    pub(crate) chunks: LogAddress,
+    /// Where each log ended when all of it was durable: at the last commit, or when it was opened.
+    durable_tails: OfEach<LogAddress>,
 }
 
 impl Checkpointer {
-    pub(crate) fn new(superblock: Superblock, standing: Standing, tails: DurableTails) -> Self {
-        Self { superblock: Some(superblock), standing, durable_tails: tails }
+    pub(crate) fn new(
+        superblock: Superblock,
+        standing: Standing,
+        durable_tails: OfEach<LogAddress>,
+    ) -> Self {
+        Self { superblock: Some(superblock), standing, durable_tails }
     }
 
     /// Lets go of the file.
     pub(crate) fn close(&mut self) {
         self.superblock = None;
+    }
+}
+
+impl Store {
+    /// The checkpoint that this store was opened from. Of a store without a journal it is what was
+    /// not lost: with any write, all that had ended before that one began.
+    pub fn recovered(&self) -> Checkpoint {
+        self.shared.recovered
+    }
+
+    /// The newest checkpoint. What had ended before a [`Engine::flush`] began is in the one that is
+    /// the newest when it has returned.
+    ///
+    /// [`Engine::flush`]: engine::Engine::flush
+    pub fn newest_checkpoint(&self) -> Checkpoint {
+        *self.shared.newest_checkpoint.read()
     }
 }
 
@@ -83,17 +128,21 @@ impl Shared {
     fn fold_over(&self, checkpointer: &mut Checkpointer) -> Result<()> {
         // The number is enough: what a pin holds back is of no use here.
         let pinned = self.host.sequence.pin().seqno();
-        let named = checkpointer.standing;
-        let begins = self.logs().map(|log| log.map(|log| log.begin()));
-        let mut tails = checkpointer.durable_tails;
-        let hot = self.make_durable(Some(&self.log), begins[0], named.hot, &mut tails.hot)?;
-        let [_, cold_log, chunk_log] = self.logs();
-        let chunks = self.make_durable(chunk_log, begins[2], named.chunks, &mut tails.chunks)?;
-        let cold = self.make_durable(cold_log, begins[1], named.cold, &mut tails.cold)?;
+        let begins = self.begins();
+        let tails = checkpointer.durable_tails;
+        let cuts = {
+            let _held = self.frontier.hold(self.log.tail());
+            let hot = self.cut(Some(&self.log), tails[0]);
+            let [cold, chunks] = self.cut_cold(tails);
+            [hot, cold, chunks]
+        };
+        self.make_durable(cuts)?;
         let last = self.host.sequence.last();
         let reached = self.host.barrier.reach(last)?;
         let persisted = pinned.min(reached).max(self.persisted());
-        self.name(checkpointer, Standing { hot, cold, chunks, persisted, ..named }, tails)
+        let named = checkpointer.standing;
+        let spans = moved(named.spans(), begins, cuts);
+        self.name(checkpointer, Standing { persisted, ..named.with_spans(spans) }, cuts)
     }
 
     /// After a compaction: makes the cold and the chunk log durable, and gives the disk space back
@@ -111,12 +160,11 @@ impl Shared {
         if self.host.barrier.is_journaled() {
             return self.commit(&mut checkpointer, Self::advance_begins);
         }
-        let named = checkpointer.standing;
-        let named = [named.hot.begin, named.cold.begin, named.chunks.begin];
-        let waiting = |(log, named): (Option<&Arc<HybridLog>>, LogAddress)| {
-            log.map_or(0, |log| log.begin().get().saturating_sub(named.get()))
+        let waiting = |(begin, named): (Option<LogAddress>, Span)| {
+            begin.map_or(0, |begin| begin.get().saturating_sub(named.begin.get()))
         };
-        let waiting: u64 = self.logs().into_iter().zip(named).map(waiting).sum();
+        let named = checkpointer.standing.spans();
+        let waiting: u64 = self.begins().into_iter().zip(named).map(waiting).sum();
         if waiting <= self.disk_bytes_max.unwrap_or(0) {
             return Ok(());
         }
@@ -124,15 +172,14 @@ impl Shared {
     }
 
     fn advance_begins(&self, checkpointer: &mut Checkpointer) -> Result<()> {
-        let named = checkpointer.standing;
-        let begins = self.logs().map(|log| log.map(|log| log.begin()));
-        let mut tails = checkpointer.durable_tails;
-        let [_, cold_log, chunk_log] = self.logs();
-        let chunks = self.make_durable(chunk_log, begins[2], named.chunks, &mut tails.chunks)?;
-        let cold = self.make_durable(cold_log, begins[1], named.cold, &mut tails.cold)?;
+        let begins = self.begins();
+        let [cold, chunks] = self.cut_cold(checkpointer.durable_tails);
+        let cuts = [None, cold, chunks];
+        self.make_durable(cuts)?;
         self.host.barrier.reach(self.host.sequence.last())?;
-        let hot = named.hot.from(begins[0].unwrap_or(named.hot.begin));
-        self.name(checkpointer, Standing { hot, cold, chunks, ..named }, tails)
+        let named = checkpointer.standing;
+        let spans = moved(named.spans(), begins, cuts);
+        self.name(checkpointer, named.with_spans(spans), cuts)
     }
 
     /// Commits what stands now, and removes the segments that it does not need.
@@ -140,49 +187,57 @@ impl Shared {
         &self,
         checkpointer: &mut Checkpointer,
         standing: Standing,
-        tails: DurableTails,
+        cuts: OfEach<Option<LogAddress>>,
     ) -> Result<()> {
         if standing == checkpointer.standing {
             return Ok(());
         }
+        let standing = Standing { number: standing.number + 1, ..standing };
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
         superblock.commit(&standing.encode())?;
         checkpointer.standing = standing;
-        checkpointer.durable_tails = tails;
+        for (tail, cut) in checkpointer.durable_tails.iter_mut().zip(cuts) {
+            *tail = cut.unwrap_or_default().max(*tail);
+        }
         self.persisted.store(standing.persisted.get(), Release);
-        let spans = [standing.hot, standing.cold, standing.chunks];
-        for (log, span) in self.logs().into_iter().zip(spans) {
+        *self.newest_checkpoint.write() = standing.checkpoint();
+        for (log, span) in self.logs().into_iter().zip(standing.spans()) {
             log.map_or(Ok(()), |log| log.segments.remove_below(span.begin))?;
         }
         Ok(())
     }
 
-    /// Flushes and syncs a log, and answers which part of it stands now. Nothing is done if nothing
-    /// was appended since the last commit: then nothing was changed in place either, because a
-    /// commit leaves everything read-only. That a page is flushed says nothing: it may not be
-    /// synced or named.
-    fn make_durable(
-        &self,
-        log: Option<&Arc<HybridLog>>,
-        begin: Option<LogAddress>,
-        named: Span,
-        durable_tail: &mut LogAddress,
-    ) -> Result<Span> {
-        let Some((log, begin)) = log.zip(begin) else { return Ok(named) };
-        if log.is_at(*durable_tail) {
-            return Ok(named.from(begin));
+    fn begins(&self) -> OfEach<Option<LogAddress>> {
+        self.logs().map(|log| log.map(|log| log.begin()))
+    }
+
+    /// Cuts the cold log and the chunk log, in the order of [K4].
+    fn cut_cold(&self, tails: OfEach<LogAddress>) -> [Option<LogAddress>; 2] {
+        let [_, cold_log, chunk_log] = self.logs();
+        let chunks = self.cut(chunk_log, tails[2]);
+        [self.cut(cold_log, tails[1]), chunks]
+    }
+
+    /// Cuts a log. Nothing is done if nothing was appended since the last commit: then nothing was
+    /// changed in place either, because a commit leaves everything read-only. That a page is
+    /// flushed says nothing: it may not be synced or named.
+    fn cut(&self, log: Option<&Arc<HybridLog>>, durable_tail: LogAddress) -> Option<LogAddress> {
+        let log = log.filter(|log| !log.is_at(durable_tail))?;
+        let _guard = self.epochs.protect();
+        Some(log.cut())
+    }
+
+    /// Flushes and syncs what lies below the cuts.
+    fn make_durable(&self, cuts: OfEach<Option<LogAddress>>) -> Result<()> {
+        for (log, cut) in self.logs().into_iter().zip(cuts) {
+            let Some((log, cut)) = log.zip(cut) else { continue };
+            while log.safe_read_only() < cut {
+                yield_now();
+            }
+            log.flush_until(cut)?;
+            log.segments.sync()?;
         }
-        let guard = self.epochs.protect();
-        let end = log.end_block();
-        log.shift_read_only(end);
-        drop(guard);
-        while log.safe_read_only() < end {
-            yield_now();
-        }
-        log.flush_until(end)?;
-        log.segments.sync()?;
-        *durable_tail = end.max(*durable_tail);
-        Ok(Span { begin, end })
+        Ok(())
     }
 
     /// Writes a whole, openable copy to `into`.
@@ -191,11 +246,23 @@ impl Shared {
         let mut checkpointer = self.checkpointer.lock();
         self.commit(&mut checkpointer, Self::fold_over)?;
         let standing = checkpointer.standing;
-        let spans = [standing.hot, standing.cold, standing.chunks];
-        for (log, span) in self.logs().into_iter().zip(spans) {
+        for (log, span) in self.logs().into_iter().zip(standing.spans()) {
             log.map_or(Ok(()), |log| log.segments.copy(&*into, span.begin, span.end))?;
         }
         Superblock::create(&*into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
         Ok(())
     }
+}
+
+/// What is to be named of each log.
+fn moved(
+    named: OfEach<Span>,
+    begins: OfEach<Option<LogAddress>>,
+    cuts: OfEach<Option<LogAddress>>,
+) -> OfEach<Span> {
+    std::array::from_fn(|log| {
+        let begin = begins[log].unwrap_or(named[log].begin);
+        // What was not cut may begin behind where it ends.
+        Span { begin, end: cuts[log].unwrap_or(named[log].end).max(begin) }
+    })
 }

@@ -71,6 +71,10 @@ impl Shared {
             self.log.shift_read_only(until);
             return Ok(false);
         }
+        if !self.frontier.allows(until) {
+            // A checkpoint is being cut; that is soon over.
+            return Ok(false);
+        }
         let copied = self.move_to_cold(cold, figures.begin, until, stop);
         cold.unnamed_from.end();
         if !self.note(&self.hot_figures, &self.log, copied)? {

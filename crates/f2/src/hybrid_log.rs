@@ -26,6 +26,8 @@
 //!   [`BLOCK_BYTES`], and after a restart the log goes on in a new segment.
 //! - H7. Along a chain addresses fall: a record that lost the race to be linked is given up and
 //!   written anew at the tail, never linked behind one with a higher address.
+//! - H8. A checkpoint that ends at a *cut* has, with any write, all that had ended before that one
+//!   began: nothing is changed in place while the log is cut (`read_only`).
 //!
 //! # Concurrency
 //! Allocation is one fetch-and-add. Flushing is done by one thread at a time, under `flusher`; it
@@ -36,7 +38,10 @@ mod allocate;
 mod fetch;
 mod flush;
 mod geometry;
+#[cfg(all(test, any(loom, shuttle)))]
+mod models;
 mod read;
+mod read_only;
 mod reserve;
 mod scan;
 mod segments;
@@ -58,6 +63,7 @@ pub(crate) use allocate::PageFull;
 pub(crate) use fetch::{CopiedFrom, RecordCopy, Wanted};
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use read::{Fetched, RecordRead};
+use read_only::ReadOnly;
 pub(crate) use reserve::Reservation;
 pub(crate) use scan::{Stretch, stretches};
 pub(crate) use segments::{SegmentHeader, Segments};
@@ -100,7 +106,7 @@ struct Regions {
     safe_head: AtomicU64,
     flushed: AtomicU64,
     safe_read_only: AtomicU64,
-    read_only: AtomicU64,
+    read_only: ReadOnly,
 }
 
 impl Drop for HybridLog {
@@ -138,7 +144,7 @@ impl HybridLog {
                 safe_head: at(),
                 flushed: at(),
                 safe_read_only: at(),
-                read_only: at(),
+                read_only: ReadOnly::new(tail),
             }),
             reserved_pages: AtomicU64::new(0),
             flusher: Mutex::default(),
@@ -197,9 +203,15 @@ impl HybridLog {
         LogAddress::new(self.regions.head.load(Ordering::Acquire))
     }
 
-    /// What lies at or above may be changed in place.
+    /// What lies below is read-only, at once for who comes.
     pub(crate) fn read_only(&self) -> LogAddress {
-        LogAddress::new(self.regions.read_only.load(Ordering::Acquire))
+        self.regions.read_only.get()
+    }
+
+    /// What lies at or above may be changed in place: nothing, while the log is cut.
+    #[inline]
+    pub(crate) fn mutable_from(&self) -> LogAddress {
+        self.regions.read_only.mutable_from()
     }
 
     /// What lies below never changes again.

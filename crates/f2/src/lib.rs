@@ -60,6 +60,7 @@ mod tests;
 mod upkeep;
 
 pub use check::{Report, check, check_chunk, check_heads, check_records};
+pub use checkpoint::Checkpoint;
 pub use open::memory_bytes_min;
 pub use options::Options;
 pub use session::{Completed, Get, Session, Ticket, Told, Update, Wait};

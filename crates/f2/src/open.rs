@@ -16,7 +16,7 @@ use codec::Corruption;
 use device::Device;
 use engine::{Health, Host, Result, Superblock};
 use environment::Environment;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rand::Rng;
 use sync::epoch::Epochs;
 use workers::Stopped;
@@ -24,7 +24,7 @@ use workers::Stopped;
 use crate::address::LogAddress;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpointer, DurableTails, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
+    Checkpointer, Frontier, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
 };
 use crate::cold::{Cold, Unnamed};
 use crate::cold_index::{self, CHUNK_BYTES, CHUNKS, ColdIndex};
@@ -148,10 +148,9 @@ impl Store {
             memory: Arc::clone(&host.memory),
             workers: Arc::clone(&workers),
         };
-        let tails = DurableTails {
-            hot: hot.tail(),
-            cold: cold.as_ref().map_or(LogAddress::NONE, |(cold, ..)| cold.tail()),
-            chunks: cold.as_ref().map_or(LogAddress::NONE, |(_, chunks, _)| chunks.tail()),
+        let tails = match &cold {
+            Some((cold, chunks, _)) => [hot.tail(), cold.tail(), chunks.tail()],
+            None => [hot.tail(), LogAddress::NONE, LogAddress::NONE],
         };
         let cold = cold.map(|(cold, chunks, restored)| {
             let chunk_log = chunks.go_on(&parts);
@@ -173,15 +172,18 @@ impl Store {
             compacting: Mutex::default(),
             compacting_cold: Mutex::default(),
             compacting_chunks: Mutex::default(),
-            hot_figures: CompactionFigures::new(tails.hot),
-            cold_figures: CompactionFigures::new(tails.cold),
-            chunk_figures: CompactionFigures::new(tails.chunks),
+            hot_figures: CompactionFigures::new(tails[0]),
+            cold_figures: CompactionFigures::new(tails[1]),
+            chunk_figures: CompactionFigures::new(tails[2]),
             scrubs: AtomicU64::new(0),
             disk_bytes_max: options.hot_disk(hot_frames_bytes),
             cold_disk_bytes_max: options.cold_disk_bytes_max,
             work_bytes: logs.work,
             workers,
             persisted: AtomicU64::new(standing.persisted.get()),
+            frontier: Frontier::default(),
+            recovered: standing.checkpoint(),
+            newest_checkpoint: RwLock::new(standing.checkpoint()),
             checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tails)),
             host,
         });

@@ -57,6 +57,12 @@ pub(crate) enum Planted {
     EvictedBlindly,
     /// An evicted page is filled anew although somebody may still read it.
     FreedEarly,
+    /// Changes in place go on while the log is cut.
+    CutWithoutHold,
+    /// The tail is only looked at where it needs no filler to be cut.
+    CutByLooking,
+    /// What a cut has is written out although somebody may still change it.
+    CutWithoutEpoch,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]

@@ -13,6 +13,8 @@ impl Shared {
         let log = &self.log;
         let cache = self.cache.figures();
         let mut detail = vec![
+            ("checkpoint", self.newest_checkpoint.read().number),
+            ("recovered_checkpoint", self.recovered.number),
             ("index_bytes", index.bytes),
             ("index_buckets", index.buckets),
             ("index_overflow_buckets", index.overflow_buckets),

@@ -8,11 +8,11 @@ use engine::{
     Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Reads, Result, SeqNo, Stats,
     View, Visit,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
 use workers::Group;
 
-use crate::checkpoint::Checkpointer;
+use crate::checkpoint::{Checkpoint, Checkpointer, Frontier};
 use crate::cold::Cold;
 use crate::compaction::CompactionFigures;
 use crate::hash_index::HashIndex;
@@ -64,6 +64,10 @@ pub(crate) struct Shared {
     pub(crate) workers: Arc<Group>,
     /// One checkpoint at a time.
     pub(crate) checkpointer: Mutex<Checkpointer>,
+    pub(crate) frontier: Frontier,
+    /// What it was opened from, and what was committed last.
+    pub(crate) recovered: Checkpoint,
+    pub(crate) newest_checkpoint: RwLock<Checkpoint>,
 }
 
 impl std::fmt::Debug for Shared {

@@ -6,6 +6,7 @@ mod costs;
 mod counters;
 mod durability;
 mod fetch;
+mod prefix;
 mod read_cache;
 mod sessions;
 mod stores;

@@ -5,6 +5,7 @@
 
 use codec::{Corruption, Reader, SeqNo, Writer};
 
+use super::{Checkpoint, OfEach};
 use crate::address::LogAddress;
 use crate::cold_index::CHUNK_BYTES;
 use crate::hash_index::BASE_BITS_MAX;
@@ -55,6 +56,8 @@ pub(crate) struct Standing {
     pub(crate) chunks: Span,
     /// Every write up to this number is in it.
     pub(crate) persisted: SeqNo,
+    /// How many came before it.
+    pub(crate) number: u64,
 }
 
 impl Identity {
@@ -81,11 +84,6 @@ impl LogUnits {
 }
 
 impl Span {
-    /// The part of it from `begin` on, which may be nothing.
-    pub(crate) fn from(self, begin: LogAddress) -> Self {
-        Self { begin, end: self.end.max(begin) }
-    }
-
     fn is_sound(&self) -> bool {
         let end = self.end.get();
         end.is_multiple_of(BLOCK_BYTES) && end < END_MAX && self.begin <= self.end
@@ -96,7 +94,22 @@ impl Standing {
     /// An empty store.
     pub(crate) fn empty(identity: Identity) -> Self {
         let [hot, cold, chunks] = [Span::default(); 3];
-        Self { identity, hot, cold, chunks, persisted: SeqNo::new(0) }
+        Self { identity, hot, cold, chunks, persisted: SeqNo::new(0), number: 0 }
+    }
+
+    /// Its part of each log.
+    pub(crate) const fn spans(&self) -> OfEach<Span> {
+        [self.hot, self.cold, self.chunks]
+    }
+
+    /// The same with other parts of the logs.
+    pub(crate) const fn with_spans(self, [hot, cold, chunks]: OfEach<Span>) -> Self {
+        Self { hot, cold, chunks, ..self }
+    }
+
+    /// What is told of it.
+    pub(crate) const fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { number: self.number, persisted: self.persisted }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -110,11 +123,12 @@ impl Standing {
             out.put_u64(units.page_bytes);
             out.put_u64(units.segment_bytes);
         }
-        for span in [self.hot, self.cold, self.chunks] {
+        for span in self.spans() {
             out.put_u64(span.begin.get());
             out.put_u64(span.end.get());
         }
         out.put_u64(self.persisted.get());
+        out.put_u64(self.number);
         bytes
     }
 
@@ -136,9 +150,10 @@ impl Standing {
             Ok(Span { begin, end: LogAddress::new(fields.take_u64()?) })
         })?;
         let persisted = SeqNo::new(fields.take_u64()?);
+        let number = fields.take_u64()?;
         fields.finish()?;
-        let standing = Self { identity, hot, cold, chunks, persisted };
-        let spans_are_sound = [hot, cold, chunks].iter().all(Span::is_sound);
+        let standing = Self { identity, hot, cold, chunks, persisted, number };
+        let spans_are_sound = standing.spans().iter().all(Span::is_sound);
         if identity.is_sound() && spans_are_sound {
             Ok(standing)
         } else {

@@ -6,29 +6,17 @@
 //!
 //! The chunk log is an array of words that are written once: which chunk it is, and which of four
 //! entries it has. There is one base chunk; the uppermost bit of an entry's tag says which half it
-//! goes to. Every model runs in both orders, as those of the hash index do and for their reason.
+//! goes to. Every model runs in both [`Order`]s.
 
 use std::sync::Arc;
 
 use sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use sync::thread::{JoinHandle, spawn};
 
 use super::chunk::{Name, Prefix, TAG_BITS};
 use super::directory::{Directory, Word};
 use crate::address::LogAddress;
-use crate::checkers;
+use crate::checkers::{self, Order, together};
 use crate::planted::Planted;
-
-/// Which of two parts of a model is begun first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Written,
-    Reversed,
-}
-
-impl Order {
-    const BOTH: [Self; 2] = [Self::Written, Self::Reversed];
-}
 
 /// Versions of chunks that one model writes at most.
 const RECORDS: usize = 10;
@@ -114,33 +102,6 @@ impl Index {
     }
 }
 
-fn run(index: &Arc<Index>, work: impl FnOnce(&Index) + Send + 'static) -> JoinHandle<()> {
-    let index = Arc::clone(index);
-    spawn(move || work(&index))
-}
-
-/// Runs both beside each other, until both have ended.
-fn together(
-    order: Order,
-    index: &Arc<Index>,
-    first: impl FnOnce(&Index) + Send + 'static,
-    second: impl FnOnce(&Index) + Send + 'static,
-) {
-    let other = match order {
-        Order::Written => {
-            let other = run(index, second);
-            first(index);
-            other
-        }
-        Order::Reversed => {
-            let other = run(index, first);
-            second(index);
-            other
-        }
-    };
-    other.join().expect("ends");
-}
-
 /// A reader beside a doubling and a change of one half.
 fn reader_beside_a_doubling(order: Order) {
     let index = Index::new(&[0, 2]);
@@ -188,14 +149,7 @@ fn changer_beside_a_doubling(order: Order) {
 }
 
 fn check(name: &str, model: fn(Order)) {
-    for order in Order::BOTH {
-        let model = move || model(order);
-        #[cfg(loom)]
-        checkers::explore(8, model);
-        #[cfg(not(loom))]
-        checkers::explore(name, model);
-        println!("{name}, {order:?}: explored");
-    }
+    checkers::explore_orders(name, 8, model);
 }
 
 fn must_be_found(bug: Planted, how: &str, model: fn(Order)) {

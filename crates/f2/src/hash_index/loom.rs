@@ -9,15 +9,13 @@
 //! `LOOM_CHECKPOINT_FILE=loom.json` (twice: to record, and to run only the failing execution) and
 //! `LOOM_LOG=trace`.
 
-use super::models::{self, Order};
-use crate::checkers;
+use super::models;
+use crate::checkers::{self, Order};
 use crate::planted::Planted;
 
 /// Explores `model` with at most `interruptions` switches away from a thread that could go on.
 fn check(interruptions: usize, model: fn(Order)) {
-    for order in Order::BOTH {
-        checkers::explore(interruptions, move || model(order));
-    }
+    checkers::explore_orders("hash index", interruptions, model);
 }
 
 /// The model fails in the expected way with the bug planted.

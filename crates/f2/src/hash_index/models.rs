@@ -4,37 +4,24 @@
 //! a second one, or a lost change shows in the sum. All chains are of one base bucket, with two
 //! entries a line; the lowest bit of the tag says which half goes to bucket 1 when it is split.
 //!
-//! Every model runs in both [`Order`]s, because loom takes the first thread as far as it goes and
-//! then looks which steps of the others could have come earlier. For that it remembers a place's
-//! last access only: a load is forgotten once the thread that is going to store has loaded the
-//! place itself. What is missed in one order is seen in the other.
+//! Every model runs in both [`Order`]s.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool as Unmodelled;
 
 use sync::atomic::{AtomicU64, Ordering};
-use sync::thread::{JoinHandle, spawn, yield_now};
+use sync::thread::yield_now;
 
 use super::entry::Entry;
 use super::overflow::OverflowPool;
 use super::{ChainId, HashIndex};
 use crate::address::LogAddress;
+use crate::checkers::{Order, run, together};
 use crate::key_hash::KeyHash;
 
 const STAYING: u16 = 2;
 const MOVING: u16 = 1;
 const ALSO_MOVING: u16 = 3;
-
-/// Which of two parts of a model is begun first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Written,
-    Reversed,
-}
-
-impl Order {
-    pub(super) const BOTH: [Self; 2] = [Self::Written, Self::Reversed];
-}
 
 fn chain(tag: u16) -> KeyHash {
     KeyHash::from_parts(0, tag)
@@ -45,33 +32,6 @@ fn index(tags: &[u16]) -> Arc<HashIndex> {
     let index = HashIndex::new(0);
     tags.iter().for_each(|&tag| count_up(&index, tag));
     Arc::new(index)
-}
-
-fn run(index: &Arc<HashIndex>, work: impl FnOnce(&HashIndex) + Send + 'static) -> JoinHandle<()> {
-    let index = index.clone();
-    spawn(move || work(&index))
-}
-
-/// Runs both beside each other, until both have ended.
-fn together(
-    order: Order,
-    index: &Arc<HashIndex>,
-    first: impl FnOnce(&HashIndex) + Send + 'static,
-    second: impl FnOnce(&HashIndex) + Send + 'static,
-) {
-    let other = match order {
-        Order::Written => {
-            let other = run(index, second);
-            first(index);
-            other
-        }
-        Order::Reversed => {
-            let other = run(index, first);
-            second(index);
-            other
-        }
-    };
-    other.join().expect("ends");
 }
 
 fn count_up(index: &HashIndex, tag: u16) {
@@ -304,10 +264,7 @@ pub(super) fn pool(_: Order) {
         pool.give_back(second);
         [pool.take().0, pool.take().0]
     };
-    let other = {
-        let pool = pool.clone();
-        spawn(move || juggle(&pool))
-    };
+    let other = run(&pool, juggle);
     let mut held = juggle(&pool).to_vec();
     held.extend(other.join().expect("ends"));
     held.sort_unstable();

@@ -8,14 +8,12 @@
 //! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's
 //! name replays it.
 
-use super::models::{self, Order};
-use crate::checkers;
+use super::models;
+use crate::checkers::{self, Order};
 use crate::planted::Planted;
 
 fn check(name: &str, model: fn(Order)) {
-    for order in Order::BOTH {
-        checkers::explore(name, move || model(order));
-    }
+    checkers::explore_orders(name, 0, model);
 }
 
 fn must_be_found(bug: Planted, model: fn(Order)) {

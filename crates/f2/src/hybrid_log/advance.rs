@@ -12,6 +12,7 @@ use sync::atomic::Ordering;
 use workers::Class;
 
 use super::HybridLog;
+use super::read_only::{Cut, when_nobody_changes};
 use crate::address::LogAddress;
 
 impl HybridLog {
@@ -33,13 +34,29 @@ impl HybridLog {
 
     /// Makes everything below `to` read-only: at once for who comes, for all in a moment.
     pub(crate) fn shift_read_only(self: &Arc<Self>, to: LogAddress) {
-        let before = self.regions.read_only.fetch_max(to.get(), Ordering::AcqRel);
-        if before >= to.get() {
-            return;
+        if self.regions.read_only.advance(to) {
+            self.end_mutability(to);
         }
+    }
+
+    /// Ends the tail's block, makes everything below read-only, and answers where that is. Whatever
+    /// is appended from now on lies above, and who knows of it changes nothing below [H8]. The
+    /// caller is protected, and the only one that cuts.
+    pub(crate) fn cut(self: &Arc<Self>) -> LogAddress {
+        let Cut { tail, at, has_moved } =
+            self.regions.read_only.cut(&self.tail, |tail| self.end_of_block(tail));
+        self.fill_block(tail);
+        if has_moved {
+            self.end_mutability(at);
+        }
+        at
+    }
+
+    /// `READ_ONLY` has moved to `to`: nobody has changed anything below once all have left.
+    fn end_mutability(self: &Arc<Self>, to: LogAddress) {
         let log = Arc::clone(self);
         // [H2]
-        self.epochs.bump_with(move || {
+        when_nobody_changes(&self.epochs, move || {
             log.regions.safe_read_only.fetch_max(to.get(), Ordering::AcqRel);
             log.queue_flush();
         });

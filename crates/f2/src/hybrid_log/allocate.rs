@@ -148,27 +148,20 @@ impl HybridLog {
         }
     }
 
-    /// Ends the tail's block with a filler, so that what was allocated before can be flushed, and
-    /// answers where it ends. The caller is protected.
-    pub(crate) fn end_block(&self) -> LogAddress {
-        loop {
-            let word = self.tail.load(Ordering::Acquire);
-            let (page, offset) = parts(word);
-            if offset >= self.geometry.page_bytes() {
-                return self.geometry.page_begin(page + 1);
-            }
-            let at = self.geometry.page_begin(page).plus(offset);
-            let missing = offset.next_multiple_of(BLOCK_BYTES) - offset;
-            if missing == 0 {
-                return at;
-            }
-            let padded = word + missing;
-            let exchanged =
-                self.tail.compare_exchange(word, padded, Ordering::AcqRel, Ordering::Relaxed);
-            if exchanged.is_ok() {
-                self.live(at).write_filler(missing);
-                return at.plus(missing);
-            }
+    /// How a tail goes on when its block is ended, and where that is.
+    pub(super) fn end_of_block(&self, tail: u64) -> (u64, LogAddress) {
+        let (page, offset) = parts(tail);
+        let end = offset.min(self.geometry.page_bytes()).next_multiple_of(BLOCK_BYTES);
+        (tail + end.saturating_sub(offset), self.geometry.page_begin(page).plus(end))
+    }
+
+    /// Writes the filler at the end of a block that was ended when the tail was `tail`, so that what
+    /// was allocated before can be flushed. The caller is protected since before [H5].
+    pub(super) fn fill_block(&self, tail: u64) {
+        let (page, offset) = parts(tail);
+        let missing = self.end_of_block(tail).0 - tail;
+        if missing > 0 {
+            self.live(self.geometry.page_begin(page).plus(offset)).write_filler(missing);
         }
     }
 

@@ -126,7 +126,7 @@ impl Shared {
         operator: &mut dyn Operator,
         value: &mut Vec<u8>,
     ) -> Tried {
-        let (mutable, safe) = (self.log.read_only(), self.log.safe_read_only());
+        let (mutable, safe) = (self.log.mutable_from(), self.log.safe_read_only());
         let truncations = self.truncations.load(Acquire);
         // Not made yet: an operator that changes nothing leaves nothing behind.
         let found = self.index.find(hash);

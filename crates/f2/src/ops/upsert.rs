@@ -50,7 +50,7 @@ impl Shared {
         value: Option<&[u8]>,
     ) -> std::result::Result<(), PageFull> {
         // Only what is mutable can be changed in place [H2 of the log].
-        let mutable = self.log.read_only();
+        let mutable = self.log.mutable_from();
         if let Found::Here(record, _) = self.walk(slot.address(), mutable, key)
             && record.put_in_place(value) == InPlace::Done
         {

@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use engine::MemoryBudget;
 use sync::epoch::Epochs;
-use sync::thread::spawn;
 
 use super::{ReadCache, Ring};
 use crate::address::LogAddress;
-use crate::checkers;
+use crate::checkers::{self, run};
 use crate::hash_index::HashIndex;
 use crate::key_hash::KeyHash;
 use crate::planted::Planted;
@@ -88,14 +87,6 @@ impl Shared {
     }
 }
 
-fn run<T: Send + 'static>(
-    shared: &Arc<Shared>,
-    work: impl FnOnce(&Shared) -> T + Send + 'static,
-) -> sync::thread::JoinHandle<T> {
-    let shared = Arc::clone(shared);
-    spawn(move || work(&shared))
-}
-
 /// A reader caches what it has read, while the key is written.
 fn insert_beside_write() {
     let shared = Shared::new();
@@ -149,14 +140,8 @@ fn evict_beside_read() {
     shared.must_hold(1, OLD);
 }
 
-#[cfg(loom)]
-fn check(_name: &str, model: fn()) {
-    checkers::explore(2, model);
-}
-
-#[cfg(all(shuttle, not(loom)))]
 fn check(name: &str, model: fn()) {
-    checkers::explore(name, model);
+    checkers::explore(name, 2, model);
 }
 
 fn must_be_found(bug: Planted, how: &str, model: fn()) {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use engine::{Change, Operator};
 use sync::atomic::AtomicU64;
-use sync::thread::spawn;
 
 use super::{InPlace, Live, Read, Shape};
 use crate::address::LogAddress;
-use crate::checkers;
+use crate::checkers::{self, run};
 use crate::planted::Planted;
 
 /// A record whose value has two words, so that it can be torn.
@@ -60,8 +59,9 @@ impl Operator for Add {
 fn readers_beside(bytes: &[u8]) {
     let record = Shared::new(1);
     let write = |&byte: &u8| {
-        let record = Arc::clone(&record);
-        spawn(move || assert_eq!(record.live().put_in_place(Some(&[byte; 16])), InPlace::Done))
+        run(&record, move |record| {
+            assert_eq!(record.live().put_in_place(Some(&[byte; 16])), InPlace::Done);
+        })
     };
     let writers: Vec<_> = bytes.iter().map(write).collect();
     let seen = record.read();
@@ -82,13 +82,10 @@ fn readers_beside_writers() {
 /// A tombstone comes whole, and goes whole.
 fn readers_beside_a_tombstone() {
     let record = Shared::new(1);
-    let writer = {
-        let record = Arc::clone(&record);
-        spawn(move || {
-            assert_eq!(record.live().put_in_place(None), InPlace::Done);
-            assert_eq!(record.live().put_in_place(Some(&[2; 16])), InPlace::Done);
-        })
-    };
+    let writer = run(&record, |record| {
+        assert_eq!(record.live().put_in_place(None), InPlace::Done);
+        assert_eq!(record.live().put_in_place(Some(&[2; 16])), InPlace::Done);
+    });
     let seen = record.read();
     assert!(matches!(seen, None | Some(1 | 2)), "{seen:?}");
     writer.join().expect("ends");
@@ -98,13 +95,10 @@ fn readers_beside_a_tombstone() {
 /// Two count up; nothing is lost.
 fn counters() {
     let record = Shared::new(0);
-    let other = {
-        let record = Arc::clone(&record);
-        spawn(move || {
-            let mut add = Add { in_place: true };
-            assert_eq!(record.live().rmw_in_place(&mut add, &mut Vec::new()), InPlace::Done);
-        })
-    };
+    let other = run(&record, |record| {
+        let mut add = Add { in_place: true };
+        assert_eq!(record.live().rmw_in_place(&mut add, &mut Vec::new()), InPlace::Done);
+    });
     let mut add = Add { in_place: false };
     assert_eq!(record.live().rmw_in_place(&mut add, &mut Vec::new()), InPlace::Done);
     other.join().expect("ends");
@@ -115,10 +109,7 @@ fn counters() {
 /// came before and is in what was computed, or it was declined.
 fn seal_beside_change() {
     let record = Shared::new(1);
-    let changer = {
-        let record = Arc::clone(&record);
-        spawn(move || record.live().put_in_place(Some(&[2; 16])))
-    };
+    let changer = run(&record, |record| record.live().put_in_place(Some(&[2; 16])));
     record.live().seal();
     let computed_from = record.read();
     let changed = changer.join().expect("ends");
@@ -127,14 +118,8 @@ fn seal_beside_change() {
     assert_eq!(record.read(), computed_from, "it changed after it was sealed");
 }
 
-#[cfg(loom)]
-fn check(_name: &str, model: fn()) {
-    checkers::explore(3, model);
-}
-
-#[cfg(all(shuttle, not(loom)))]
 fn check(name: &str, model: fn()) {
-    checkers::explore(name, model);
+    checkers::explore(name, 3, model);
 }
 
 fn must_be_found(bug: Planted, how: &str, model: fn()) {

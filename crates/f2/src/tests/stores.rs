@@ -1,14 +1,18 @@
 //! Stores with very little memory, and what is said about them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use device::Device;
 use engine::{Barrier, Change, Engine, Host, MemoryBudget, NoJournal, Op, Operator, Sequence};
-use environment::Environment;
+use environment::{Environment, ManualClock};
 use telemetry::Registry;
-use workers::Pool;
+use workers::{HandCranked, Order, Pool};
 
 use crate::{Options, Store};
+
+/// Where a store runs.
+type Place = (Environment, Registry, Pool, Option<(HandCranked, Arc<ManualClock>)>);
 
 /// An open store on memory, with threads in the background.
 pub(super) struct Bench {
@@ -16,6 +20,8 @@ pub(super) struct Bench {
     pub(super) sequence: Arc<Sequence>,
     pub(super) device: Arc<dyn Device>,
     memory: Arc<MemoryBudget>,
+    /// What runs background work, and its clock, where nothing runs by itself.
+    hand: Option<(HandCranked, Arc<ManualClock>)>,
     _pool: Pool,
 }
 
@@ -55,6 +61,25 @@ impl Bench {
         let telemetry = Registry::default();
         // So many that all compactions run beside each other.
         let pool = Pool::start(&environment, 5, &telemetry).expect("threads start");
+        Self::open_in(device, options, barrier, (environment, telemetry, pool, None))
+    }
+
+    /// A store whose background work is done by [`Bench::advance`] alone: the same calls give the
+    /// same run.
+    pub(super) fn open_by_hand(device: Arc<dyn Device>, options: Options, seed: u64) -> Self {
+        let (environment, clock) = Environment::simulated(seed);
+        let telemetry = Registry::default();
+        let (pool, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
+        let place = (environment, telemetry, pool, Some((crank, clock)));
+        Self::open_in(device, options, Arc::new(NoJournal), place)
+    }
+
+    fn open_in(
+        device: Arc<dyn Device>,
+        options: Options,
+        barrier: Arc<dyn Barrier>,
+        (environment, telemetry, pool, hand): Place,
+    ) -> Self {
         let sequence = Arc::new(Sequence::new());
         let memory = Arc::new(MemoryBudget::new(u64::MAX));
         let host = Host {
@@ -68,7 +93,14 @@ impl Bench {
         };
         let store = Store::open(host, options).expect("the store opens");
         sequence.recover_to(store.persisted());
-        Self { store, sequence, device, memory, _pool: pool }
+        Self { store, sequence, device, memory, hand, _pool: pool }
+    }
+
+    /// Lets upkeep become due, and does all background work there is.
+    pub(super) fn advance(&self) {
+        let (crank, clock) = self.hand.as_ref().expect("opened by hand");
+        clock.advance(Duration::from_millis(20));
+        crank.run_all();
     }
 
     /// Flushes, closes and opens again.

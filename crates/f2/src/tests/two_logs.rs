@@ -14,7 +14,7 @@ use crate::cold_index::Change as Entry;
 pub(super) const KEYS: u64 = 1_000;
 
 /// A hot log of so little disk that most of what is written is soon cold, with a read cache.
-fn small_hot() -> Options {
+pub(super) fn small_hot() -> Options {
     Options {
         log_memory_bytes: Some(10 * 4096),
         read_cache_bytes: Some(4 * 4096),

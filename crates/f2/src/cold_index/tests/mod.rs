@@ -79,8 +79,7 @@ impl Bench {
             return self.opened.1;
         }
         let guard = self.log.epochs.protect();
-        let end = self.log.end_block();
-        self.log.shift_read_only(end);
+        let end = self.log.cut();
         drop(guard);
         while self.log.safe_read_only() < end {
             yield_now();
