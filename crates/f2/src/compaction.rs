@@ -29,8 +29,10 @@
 
 mod cold_cold;
 mod copy;
+mod crew;
 mod figures;
 mod hot_cold;
+mod judge;
 mod plan;
 mod truncate;
 

@@ -65,7 +65,7 @@ pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use reserve::Reservation;
-pub(crate) use scan::{Stretch, stretches};
+pub(crate) use scan::{Scan, Stretch, stretches};
 pub(crate) use segments::{SegmentHeader, Segments};
 
 /// One page in memory, made when it is first needed.

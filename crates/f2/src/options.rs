@@ -36,6 +36,9 @@ pub struct Options {
     /// dead. Default: none; it is compacted as it grows, so that about two fifths of its oldest part
     /// are dead.
     pub cold_disk_bytes_max: Option<u64>,
+    /// Threads of the host's pool that one compaction uses at most, as they are free; at least 1.
+    /// Default: 2.
+    pub compaction_threads: usize,
     /// Bytes of a chunk of the cold index, 64 to 4096: smaller ones cost less to change, and more
     /// memory, 8 bytes each. Default: 256, half a byte of memory a key at most.
     pub chunk_bytes: u32,
@@ -56,6 +59,7 @@ impl Default for Options {
             segment_bytes: 64 << 20,
             disk_bytes_max: None,
             cold_disk_bytes_max: None,
+            compaction_threads: 2,
             chunk_bytes: 256,
             index_bits: None,
         }

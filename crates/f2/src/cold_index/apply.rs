@@ -15,7 +15,7 @@ use workers::StopToken;
 use super::ColdIndex;
 use super::chunk::{Chunk, Entry, Name, Prefix, covered, encode, record_bytes};
 use super::directory::Word;
-use super::fetch::Outcome;
+use super::fetch::{Group, Outcome};
 use crate::address::LogAddress;
 use crate::position::Position;
 
@@ -79,29 +79,41 @@ impl ColdIndex {
         let prefix_of = |index: usize| changes.get(index).map(|change| Prefix::of(change.position));
         let is_whole =
             self.with_chunks(0..changes.len(), &prefix_of, stop, &mut |group, chunk| {
-                let edit = Edit::of(chunk, group.name, &changes[group.first..group.end]);
-                if edit.changes_something() {
-                    let outcome =
-                        self.install(group.name, group.word, &edit.entries, &mut value)?;
-                    if outcome == Outcome::Again {
-                        return Ok(Outcome::Again);
-                    }
-                    self.entries.fetch_add(edit.put as i64 - edit.taken as i64, Relaxed);
-                    self.covered.fetch_add(edit.covered, Relaxed);
-                    applied.chunks_written += 1;
-                }
-                applied.put += edit.put;
-                applied.taken += edit.taken;
-                applied.replaced += edit.replaced;
-                applied.missed.extend(edit.missed);
-                Ok(Outcome::Done)
+                let of_chunk = changes[group.first..group.end].iter().copied();
+                self.edit(group, chunk, of_chunk, &mut value, &mut applied)
             })?;
         applied.stopped = !is_whole;
         Ok(applied)
     }
 
+    /// Applies the changes of one chunk.
+    pub(super) fn edit(
+        &self,
+        group: Group,
+        chunk: Option<Chunk<'_>>,
+        changes: impl Iterator<Item = Change>,
+        value: &mut Vec<u8>,
+        applied: &mut Applied,
+    ) -> Result<Outcome> {
+        let edit = Edit::of(chunk, group.name, changes);
+        if edit.changes_something() {
+            let outcome = self.install(group.name, group.word, &edit.entries, value)?;
+            if outcome == Outcome::Again {
+                return Ok(Outcome::Again);
+            }
+            self.entries.fetch_add(edit.put as i64 - edit.taken as i64, Relaxed);
+            self.covered.fetch_add(edit.covered, Relaxed);
+            applied.chunks_written += 1;
+        }
+        applied.put += edit.put;
+        applied.taken += edit.taken;
+        applied.replaced += edit.replaced;
+        applied.missed.extend(edit.missed);
+        Ok(Outcome::Done)
+    }
+
     /// Doubles the directory until it has room for `more` entries.
-    fn grow_for(&self, more: u64) {
+    pub(super) fn grow_for(&self, more: u64) {
         loop {
             let figures = self.figures();
             let has_room = figures.entries + more <= self.entries_target * figures.chunks;
@@ -148,11 +160,11 @@ impl ColdIndex {
 
 impl Edit {
     /// What `changes` make of the part of `chunk` that belongs to `name`.
-    fn of(chunk: Option<Chunk<'_>>, name: Name, changes: &[Change]) -> Self {
+    fn of(chunk: Option<Chunk<'_>>, name: Name, changes: impl Iterator<Item = Change>) -> Self {
         let entries = chunk.map_or_else(Vec::new, |chunk| chunk.part(name));
         let mut edit = Self { entries, ..Self::default() };
         let before = covered(&edit.entries);
-        changes.iter().for_each(|change| edit.apply(*change));
+        changes.for_each(|change| edit.apply(change));
         edit.covered = covered(&edit.entries) as i64 - before as i64;
         edit
     }

@@ -23,7 +23,7 @@ use crate::record::{Damage, Shape, WORD_BYTES};
 /// Bits of a position that an entry has.
 pub(super) const TAG_BITS: u32 = 20;
 /// Records lie on multiples of this, so an entry leaves the lowest bits of their addresses out.
-const ADDRESS_UNIT: u64 = 16;
+pub(super) const ADDRESS_UNIT: u64 = 16;
 const ADDRESS_BITS: u32 = LogAddress::BITS - ADDRESS_UNIT.trailing_zeros();
 
 const _: () = assert!(ADDRESS_BITS + TAG_BITS == u64::BITS, "an entry is a tag and an address");

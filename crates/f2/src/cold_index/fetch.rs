@@ -82,7 +82,7 @@ impl ColdIndex {
     ) -> Result<bool> {
         let mut first = items.start;
         while first < items.end {
-            let end = self.end_of_slice(first, items.end, prefix_of);
+            let end = self.end_of_slice(first, items.end, ITEMS_AT_ONCE, prefix_of);
             if !self.with_slice(first..end, prefix_of, stop, with)? {
                 return Ok(false);
             }
@@ -91,15 +91,16 @@ impl ColdIndex {
         Ok(true)
     }
 
-    /// Where to part items that are too many for the memory that their groups take: not within a
-    /// chunk.
-    fn end_of_slice(
+    /// Where to part items that are more than `count`, for the memory that their groups take: not
+    /// within a chunk.
+    pub(super) fn end_of_slice(
         &self,
         first: usize,
         end: usize,
+        count: usize,
         prefix_of: &dyn Fn(usize) -> Option<Prefix>,
     ) -> usize {
-        let wanted = first + ITEMS_AT_ONCE;
+        let wanted = first + count;
         let level = self.directory.level();
         let Some(last) = prefix_of(wanted - 1).filter(|_| wanted < end) else { return end };
         let last = last.last_of_chunk(level);

@@ -41,6 +41,7 @@ mod fetch;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod plan;
+mod puts;
 mod read;
 mod rebuild;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -55,6 +56,7 @@ use directory::Directory;
 
 pub(crate) use apply::Change;
 pub(crate) use check::{NamedRecords, encoded_again};
+pub(crate) use puts::{Puts, SortedPuts};
 pub(crate) use read::Lookup;
 pub(crate) use rebuild::{Restored, rebuild};
 

@@ -64,7 +64,7 @@ impl Shared {
                 return Ok(None);
             }
             let (mut seen, end) = self.collect(cold, at, until)?;
-            self.judge(cold, &mut seen, stop)?;
+            self.judge_cold(cold, &mut seen, stop)?;
             if stop.is_stopping() {
                 // What was not looked at counts as unnamed.
                 return Ok(None);
@@ -104,7 +104,12 @@ impl Shared {
     }
 
     /// The rest of step 1, and step 2. What is seen is in the order of addresses again afterwards.
-    fn judge(&self, cold: &Cold, seen: &mut [(Position, Seen)], stop: &StopToken) -> Result<()> {
+    fn judge_cold(
+        &self,
+        cold: &Cold,
+        seen: &mut [(Position, Seen)],
+        stop: &StopToken,
+    ) -> Result<()> {
         // Each record in doubt, and those that stand in front of it.
         let mut doubts: Vec<(LogAddress, LogAddress)> = Vec::new();
         cold.index.visit(seen, stop, &mut |record, addresses| {

@@ -1,5 +1,7 @@
 //! Copying what lives to the tail.
 
+use std::ops::AddAssign;
+
 use engine::Result;
 use workers::StopToken;
 
@@ -16,6 +18,15 @@ pub(crate) struct Copied {
     pub(crate) records_live: u64,
     pub(crate) bytes: u64,
     pub(crate) bytes_live: u64,
+}
+
+impl AddAssign for Copied {
+    fn add_assign(&mut self, more: Self) {
+        self.records += more.records;
+        self.records_live += more.records_live;
+        self.bytes += more.bytes;
+        self.bytes_live += more.bytes_live;
+    }
 }
 
 /// What the chain says of a record.

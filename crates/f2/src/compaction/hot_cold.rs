@@ -1,170 +1,157 @@
 //! Hot to cold: what lives in the oldest part of the hot log moves to the cold log.
 //!
-//! 1. Each record of the part lives if the hot log has no newer one of its key. A value that lives
-//!    is appended to the cold log, and a change of the cold index noted; of a tombstone its key is
-//!    noted.
+//! 1. The part is read page by page, by several threads, each with a page of its own. A record lives
+//!    if the hot log has no newer one of its key (`judge`). A value that lives is appended to the
+//!    cold log, and an entry for the cold index noted; of a tombstone its key is noted.
 //! 2. Whenever so many notes have come together as there is memory for, they are applied to the cold
-//!    index, each chunk once: values get entries, and tombstones take those of their key out.
-//!    Until then cold-to-cold compaction leaves what was appended alone.
+//!    index, by the same threads, each chunk once: values get entries, and tombstones take those of
+//!    their key out. Until then cold-to-cold compaction leaves what was appended alone.
 //! 3. When all are applied the hot log begins behind the part ([X1] of ADR 0009).
 //!
-//! Superfluous copies do no harm: what the hot log has of a key comes first.
+//! A key has one note in a round at most, since of its records in the part only the newest lives. So
+//! the order in which threads come to them says nothing. Superfluous copies do no harm: what the
+//! hot log has of a key comes first.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use engine::Result;
+use parking_lot::Mutex;
 use workers::StopToken;
 
+use super::crew::together;
+use super::judge::Judged;
 use crate::address::LogAddress;
 use crate::cold::Cold;
-use crate::cold_index::Change;
+use crate::cold_index::{Change, Puts, SortedPuts};
 use crate::compaction::Copied;
-use crate::hybrid_log::{Place, Stretch, stretches};
+use crate::hybrid_log::{Scan, Stretch};
 use crate::position::Position;
-use crate::record::Stored;
 use crate::store::Shared;
 
-/// Records that are judged before the epoch is refreshed.
-const RECORDS_AT_ONCE: usize = 64;
+/// Records that are judged at once, and then moved.
+const RECORDS_AT_ONCE: usize = 1 << 10;
+/// What a noted removal takes in memory beside its key: itself, and the changes that it becomes.
+const REMOVAL_BYTES: u64 = 192;
+/// Notes are applied before the cold log's tail comes so near to what a note can reach.
+const FAR: u64 = 1 << 35;
 
-/// What a note takes in memory, and a little of what applying it takes.
-const BYTES_PER_NOTE: u64 = 32;
+/// Entries that a tombstone takes out: those of its key.
+type Removal = (Position, Box<[u8]>);
 
-/// What is to be changed in the cold index.
+/// What is to be changed in the cold index, and what was found so far.
 #[derive(Default)]
 struct Notes {
-    changes: Vec<Change>,
-    removals: Vec<(Position, Box<[u8]>)>,
-    bytes: u64,
+    puts: Puts,
+    removals: Vec<Removal>,
+    removals_bytes: u64,
+    copied: Copied,
 }
 
 impl Notes {
-    fn put(&mut self, position: Position, at: LogAddress) {
-        self.bytes += BYTES_PER_NOTE;
-        self.changes.push(Change { position, old: LogAddress::NONE, new: at });
+    fn remove(&mut self, position: Position, key: &[u8]) {
+        self.removals_bytes += REMOVAL_BYTES + key.len() as u64;
+        self.removals.push((position, key.into()));
     }
 
-    fn remove(&mut self, position: Position, key: &[u8]) {
-        self.bytes += 6 * BYTES_PER_NOTE + key.len() as u64;
-        self.removals.push((position, key.into()));
+    fn add(&mut self, mut more: Self) {
+        self.puts.extend(&mut more.puts);
+        self.removals.append(&mut more.removals);
+        self.removals_bytes += more.removals_bytes;
+        self.copied += more.copied;
+    }
+
+    fn bytes(&self) -> u64 {
+        self.puts.len() as u64 * Puts::BYTES + self.removals_bytes
     }
 }
 
-/// What the hot log says of a record.
-enum Standing {
-    Newest,
-    Dead,
-    /// The chain above it goes on here, on disk.
-    OnDisk(LogAddress),
+/// The first step of a round, which several threads take together.
+struct Move {
+    shared: Arc<Shared>,
+    scan: Mutex<Scan>,
+    notes: Mutex<Notes>,
+    error: Mutex<Option<engine::Error>>,
+    stop: StopToken,
+}
+
+/// The second step.
+struct Put {
+    shared: Arc<Shared>,
+    puts: SortedPuts,
+    error: Mutex<Option<engine::Error>>,
+    stop: StopToken,
 }
 
 impl Shared {
     /// Moves what lives between `from` and `until`, which are on disk, to the cold log. `None`: it
     /// was stopped; what was moved until then does no harm.
     pub(super) fn move_to_cold(
-        &self,
+        self: &Arc<Self>,
         cold: &Cold,
         from: LogAddress,
         until: LogAddress,
         stop: &StopToken,
     ) -> Result<Option<Copied>> {
         let mut copied = Copied::default();
-        let mut notes = Notes::default();
-        let mut stopped = false;
-        cold.unnamed_from.begin(cold.log.tail());
-        stretches(&self.log.segments, &self.log.geometry, from, until, &mut |stretch| {
-            stopped |= stop.is_stopping();
-            if stopped {
-                return Ok(());
+        let step = Arc::new(Move {
+            shared: Arc::clone(self),
+            scan: Mutex::new(Scan::new(&self.log.geometry, from, until)),
+            notes: Mutex::default(),
+            error: Mutex::default(),
+            stop: stop.clone(),
+        });
+        while !step.scan.lock().is_at_end() {
+            let base = cold.log.tail();
+            cold.unnamed_from.begin(base);
+            let count = (self.work_bytes / Puts::BYTES) as usize + RECORDS_AT_ONCE;
+            *step.notes.lock() = Notes { puts: Puts::new(base, count), ..Notes::default() };
+            let work = Arc::clone(&step);
+            self.in_company(move || work.run());
+            if let Some(error) = step.error.lock().take() {
+                return Err(error);
             }
-            copied.bytes += stretch.len() as u64;
-            self.move_stretch(cold, stretch, &mut notes, &mut copied)?;
-            if notes.bytes > self.work_bytes {
-                self.apply_notes(cold, std::mem::take(&mut notes))?;
-                cold.unnamed_from.begin(cold.log.tail());
+            let notes = std::mem::take(&mut *step.notes.lock());
+            copied += notes.copied;
+            self.apply_notes(cold, notes, stop)?;
+            if stop.is_stopping() {
+                return Ok(None);
             }
-            Ok(())
-        })?;
-        if stopped {
-            return Ok(None);
         }
-        self.apply_notes(cold, notes)?;
         Ok(Some(copied))
     }
 
-    fn move_stretch(
-        &self,
-        cold: &Cold,
-        stretch: &Stretch,
-        notes: &mut Notes,
-        copied: &mut Copied,
-    ) -> Result<()> {
-        let mut records = Vec::new();
-        stretch.records(&mut |address, stored| {
-            if !stored.header.is_invalid() {
-                records.push((address, *stored));
-            }
-            copied.records += 1;
-            Ok(())
-        })?;
-        for some in records.chunks(RECORDS_AT_ONCE) {
-            let guard = self.epochs.protect();
-            let standings = some.iter().map(|(at, stored)| self.standing_of(*at, stored));
-            let standings: Vec<Standing> = standings.collect();
-            drop(guard);
-            for ((at, stored), standing) in some.iter().zip(standings) {
-                let lives = match standing {
-                    Standing::Newest => true,
-                    Standing::Dead => false,
-                    Standing::OnDisk(next) => self.is_newest(stored.key, next, *at, *at)?,
-                };
-                if !lives {
-                    continue;
-                }
-                let position = self.index.position(self.hash(stored.key));
-                match stored.value {
-                    Some(value) => {
-                        notes.put(position, cold.append(stored.key, value)?);
-                        copied.records_live += 1;
-                        copied.bytes_live += stored.bytes as u64;
-                    }
-                    None => notes.remove(position, stored.key),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Follows the chain of a record's key down to the record. The caller is protected.
-    fn standing_of(&self, at: LogAddress, stored: &Stored<'_>) -> Standing {
-        let Some(slot) = self.index.find(self.hash(stored.key)) else { return Standing::Dead };
-        let mut next = self.cache.log_head(slot.address());
-        while next > at {
-            match self.log.place(next) {
-                Place::Memory(record) if record.is_of(stored.key) => return Standing::Dead,
-                Place::Memory(record) => next = record.header().previous(),
-                Place::Disk => return Standing::OnDisk(next),
-                Place::Truncated => return Standing::Dead,
-            }
-        }
-        // A record that lost the race to be linked is on no chain.
-        if next == at { Standing::Newest } else { Standing::Dead }
+    /// Does `work` on several threads.
+    fn in_company(&self, work: impl Fn() + Send + Sync + 'static) {
+        let work: Arc<dyn Fn() + Send + Sync> = Arc::new(work);
+        together(&self.workers, self.compaction_threads - 1, &work);
     }
 
     /// Step 2. What another compaction changes meanwhile is looked up again.
-    fn apply_notes(&self, cold: &Cold, notes: Notes) -> Result<()> {
-        let Notes { mut changes, mut removals, .. } = notes;
-        loop {
-            let again = self.note_removals(cold, &removals, &mut changes)?;
-            let missed = cold.index.apply(&mut changes, &StopToken::default())?.missed;
+    fn apply_notes(self: &Arc<Self>, cold: &Cold, notes: Notes, stop: &StopToken) -> Result<()> {
+        let Notes { puts, mut removals, .. } = notes;
+        self.put_all(cold, puts, stop)?;
+        let mut changes = Vec::new();
+        while !removals.is_empty() && !stop.is_stopping() {
+            let again = self.note_removals(cold, &removals, &mut changes, stop)?;
+            let missed = cold.index.apply(&mut changes, stop)?.missed;
             changes.clear();
             let mut again: HashSet<Position> = again.into_iter().collect();
             again.extend(missed.iter().map(|change| change.position));
             removals.retain(|(position, _)| again.contains(position));
-            if removals.is_empty() {
-                return Ok(());
-            }
         }
+        Ok(())
+    }
+
+    fn put_all(self: &Arc<Self>, cold: &Cold, puts: Puts, stop: &StopToken) -> Result<()> {
+        let puts = puts.sorted();
+        cold.index.make_room_for(&puts);
+        let (shared, error) = (Arc::clone(self), Mutex::default());
+        let step = Arc::new(Put { shared, puts, error, stop: stop.clone() });
+        let work = Arc::clone(&step);
+        self.in_company(move || work.run());
+        let error = step.error.lock().take();
+        error.map_or(Ok(()), Err)
     }
 
     /// Notes the entries that keys have in the cold index, to be taken out. Answers the positions of
@@ -172,18 +159,18 @@ impl Shared {
     fn note_removals(
         &self,
         cold: &Cold,
-        removals: &[(Position, Box<[u8]>)],
+        removals: &[Removal],
         changes: &mut Vec<Change>,
+        stop: &StopToken,
     ) -> Result<Vec<Position>> {
         let mut named = Vec::new();
         let positions = removals.iter().map(|(position, _)| *position);
-        let never = StopToken::default();
-        cold.look_up(positions, &never, &mut |number, addresses| {
+        cold.look_up(positions, stop, &mut |number, addresses| {
             named.extend(addresses.iter().map(|at| (*at, number)));
             Ok(())
         })?;
         let mut again = Vec::new();
-        cold.each_record(named.into_iter(), &never, &mut |number, at, record| {
+        cold.each_record(named.into_iter(), stop, &mut |number, at, record| {
             let (position, removed) = &removals[number];
             match record {
                 Some(stored) if stored.key == &**removed => {
@@ -195,5 +182,81 @@ impl Shared {
             Ok(())
         })?;
         Ok(again)
+    }
+}
+
+impl Move {
+    /// What each thread does.
+    fn run(&self) {
+        if let Err(error) = self.move_pages() {
+            self.error.lock().get_or_insert(error);
+        }
+    }
+
+    fn move_pages(&self) -> Result<()> {
+        let Some(cold) = &self.shared.cold else { return Ok(()) };
+        while self.has_room(cold) && !self.stop.is_stopping() && self.error.lock().is_none() {
+            let stretch = self.scan.lock().next(&self.shared.log.segments)?;
+            let Some(stretch) = stretch else { return Ok(()) };
+            self.move_stretch(cold, &stretch)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for the notes of another page.
+    fn has_room(&self, cold: &Cold) -> bool {
+        let notes = self.notes.lock();
+        notes.bytes() < self.shared.work_bytes && notes.puts.reaches(cold.log.tail().plus(FAR))
+    }
+
+    fn move_stretch(&self, cold: &Cold, stretch: &Stretch) -> Result<()> {
+        let bytes = stretch.len() as u64;
+        self.notes.lock().copied.bytes += bytes;
+        let mut some = Vec::with_capacity(RECORDS_AT_ONCE);
+        stretch.records(&mut |at, stored| {
+            some.push(Judged { at, stored: *stored, lives: false });
+            if some.len() == RECORDS_AT_ONCE {
+                self.move_records(cold, &mut some)?;
+                some.clear();
+            }
+            Ok(())
+        })?;
+        self.move_records(cold, &mut some)
+    }
+
+    fn move_records(&self, cold: &Cold, records: &mut [Judged<'_>]) -> Result<()> {
+        let shared = &self.shared;
+        shared.judge(records, &self.stop)?;
+        let base = self.notes.lock().puts.base();
+        let mut notes = Notes { puts: Puts::new(base, records.len()), ..Notes::default() };
+        notes.copied.records += records.len() as u64;
+        for Judged { stored, .. } in records.iter().filter(|record| record.lives) {
+            let position = shared.index.position(shared.hash(stored.key));
+            match stored.value {
+                Some(value) => {
+                    notes.puts.push(position, cold.append(stored.key, value)?);
+                    notes.copied.records_live += 1;
+                    notes.copied.bytes_live += stored.bytes as u64;
+                }
+                None => notes.remove(position, stored.key),
+            }
+        }
+        self.notes.lock().add(notes);
+        Ok(())
+    }
+}
+
+impl Put {
+    fn run(&self) {
+        let Some(cold) = &self.shared.cold else { return };
+        while self.error.lock().is_none() {
+            match cold.index.put_some(&self.puts, &self.stop) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    self.error.lock().get_or_insert(error);
+                }
+            }
+        }
     }
 }

@@ -311,8 +311,8 @@ impl Segment {
         self.header.salt
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    pub(super) fn number(&self) -> u64 {
+        self.header.number
     }
 
     /// Where the log ended before it went on here.
@@ -331,11 +331,16 @@ impl Segment {
     }
 
     pub(super) fn read(&self, from: LogAddress, into: &mut [u8]) -> Result<()> {
-        let offset = self.offset(from);
-        match self.file.read_at(offset, into) {
+        self.judge_read(from, self.file.read_at(self.offset(from), into))
+    }
+
+    /// What to make of how a read of what begins at `from` has ended.
+    pub(super) fn judge_read(&self, from: LogAddress, read: device::Result<()>) -> Result<()> {
+        match read {
             // A file that is shorter than it was is damaged, whatever took its end.
             Err(device::Error::UnexpectedEnd { .. }) => {
-                Err(Corruption::new("a segment is cut short", offset).at(&self.name, 0).into())
+                let what = "a segment is cut short";
+                Err(Corruption::new(what, self.offset(from)).at(&self.name, 0).into())
             }
             other => Ok(other?),
         }

@@ -46,7 +46,7 @@ fn change_entry(device: &Arc<dyn Device>, change: impl Fn(u64) -> u64) -> (Strin
     walked.expect("is whole");
     let (at, bytes) = newest.expect("there is a chunk");
     let segment = segments.get(geometry.segment(at)).expect("its segment is there");
-    let (name, offset) = (segment.name().to_owned(), segment.offset(at));
+    let (name, offset) = (segments.file_name(geometry.segment(at)), segment.offset(at));
     let file = device.open(&name, Mode::Write).expect("opens");
     let mut record = vec![0; bytes];
     file.read_at(offset, &mut record).expect("reads");

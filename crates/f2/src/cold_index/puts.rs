@@ -1,0 +1,130 @@
+//! New entries, many at once, in 8 bytes each: the more are put together, the fewer chunks are
+//! written for each.
+//!
+//! ```text
+//!  63                 32 31                                     0
+//! +---------------------+----------------------------------------+
+//! | prefix of position  | bytes / 16 from the base to the record |
+//! +---------------------+----------------------------------------+
+//! ```
+//!
+//! In the order of these words are the chunks, and of one tag the records as they were appended.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use engine::Result;
+use workers::StopToken;
+
+use super::ColdIndex;
+use super::apply::{Applied, Change};
+use super::chunk::{ADDRESS_UNIT, Prefix};
+use crate::address::LogAddress;
+use crate::position::Position;
+
+/// Puts of one slice: a slice is what a thread takes at once.
+const SLICE: usize = 4 << 10;
+
+/// Entries to be put, of records that lie within 64 GiB behind a base.
+#[derive(Debug, Default)]
+pub(crate) struct Puts {
+    base: LogAddress,
+    words: Vec<u64>,
+}
+
+/// The same in order, to be applied by many threads.
+#[derive(Debug, Default)]
+pub(crate) struct SortedPuts {
+    puts: Puts,
+    /// What lies in front was taken.
+    taken: AtomicUsize,
+}
+
+impl Puts {
+    /// What one takes in memory.
+    pub(crate) const BYTES: u64 = size_of::<u64>() as u64;
+
+    /// Of records at or behind `base`. As long as there are no more than `count` they take no more
+    /// memory than they need.
+    pub(crate) fn new(base: LogAddress, count: usize) -> Self {
+        Self { base, words: Vec::with_capacity(count) }
+    }
+
+    pub(crate) fn base(&self) -> LogAddress {
+        self.base
+    }
+
+    /// Whether a record at `at` is near enough to the base.
+    pub(crate) fn reaches(&self, at: LogAddress) -> bool {
+        at >= self.base && (at.get() - self.base.get()) / ADDRESS_UNIT <= u64::from(u32::MAX)
+    }
+
+    /// Adds the record at `at`, which has to be near enough.
+    pub(crate) fn push(&mut self, position: Position, at: LogAddress) {
+        debug_assert!(self.reaches(at), "{at:?} is too far from {:?}", self.base);
+        let units = (at.get() - self.base.get()) / ADDRESS_UNIT;
+        self.words.push(u64::from(Prefix::of(position).0) << u32::BITS | units);
+    }
+
+    /// Adds what `other` has, of the same base.
+    pub(crate) fn extend(&mut self, other: &mut Self) {
+        debug_assert_eq!(self.base, other.base);
+        self.words.append(&mut other.words);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// In the order in which they are applied.
+    pub(crate) fn sorted(mut self) -> SortedPuts {
+        self.words.sort_unstable();
+        SortedPuts { puts: self, taken: AtomicUsize::new(0) }
+    }
+
+    fn prefix(&self, index: usize) -> Option<Prefix> {
+        self.words.get(index).map(|word| Prefix((word >> u32::BITS) as u32))
+    }
+
+    fn change(&self, word: u64) -> Change {
+        let units = word & u64::from(u32::MAX);
+        let position = Prefix((word >> u32::BITS) as u32).position();
+        Change { position, old: LogAddress::NONE, new: self.base.plus(units * ADDRESS_UNIT) }
+    }
+}
+
+impl ColdIndex {
+    /// Makes the directory large enough for what [`ColdIndex::put_some`] is to put.
+    pub(crate) fn make_room_for(&self, puts: &SortedPuts) {
+        self.grow_for(puts.puts.len() as u64);
+    }
+
+    /// Puts a slice that nobody has taken yet; `false` if there is none, or if it was stopped. When
+    /// all threads have got that answer, all are put. Each chunk is read once and written once,
+    /// unless others change it meanwhile. Blocks; the caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's; a chunk too long for a page. Some may have been put
+    /// then.
+    pub(crate) fn put_some(&self, puts: &SortedPuts, stop: &StopToken) -> Result<bool> {
+        let SortedPuts { puts, taken } = puts;
+        let prefix_of = |index: usize| puts.prefix(index);
+        let mut first = taken.load(Relaxed);
+        let end = loop {
+            if first >= puts.len() {
+                return Ok(false);
+            }
+            let end = self.end_of_slice(first, puts.len(), SLICE, &prefix_of);
+            // The words were there before the threads were.
+            match taken.compare_exchange(first, end, Relaxed, Relaxed) {
+                Ok(_) => break end,
+                Err(now) => first = now,
+            }
+        };
+        let mut value = Vec::new();
+        let mut applied = Applied::default();
+        self.with_chunks(first..end, &prefix_of, stop, &mut |group, chunk| {
+            let changes = puts.words[group.first..group.end].iter().map(|word| puts.change(*word));
+            self.edit(group, chunk, changes, &mut value, &mut applied)
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! Which records of a piece of the hot log live: those with no newer one of their key in the log.
+//!
+//! 1. The chain of each is followed through memory, protected.
+//! 2. Where a chain goes on on disk, its records there are fetched, those of many chains at once,
+//!    until each has come to a record of the key, or to the one that is judged.
+
+use engine::Result;
+use workers::StopToken;
+
+use crate::address::LogAddress;
+use crate::hybrid_log::{Place, Wanted};
+use crate::record::Stored;
+use crate::store::Shared;
+
+/// Records that are judged before the epoch is refreshed.
+const RECORDS_AT_ONCE: usize = 64;
+
+/// A record, and whether it lives.
+pub(super) struct Judged<'a> {
+    pub(super) at: LogAddress,
+    pub(super) stored: Stored<'a>,
+    pub(super) lives: bool,
+}
+
+/// What the part of a chain that was searched says of a record.
+enum Standing {
+    Newest,
+    Dead,
+    /// The chain above it goes on here, on disk.
+    OnDisk(LogAddress),
+}
+
+impl Shared {
+    /// Judges `records`, which are on disk in the hot log. Blocks; the caller is not protected.
+    ///
+    /// # Errors
+    /// Damage with its place; the storage's.
+    pub(super) fn judge(&self, records: &mut [Judged<'_>], stop: &StopToken) -> Result<()> {
+        let mut open = Vec::new();
+        for (some, judged) in records.chunks_mut(RECORDS_AT_ONCE).enumerate() {
+            let _guard = self.epochs.protect();
+            for (number, record) in judged.iter_mut().enumerate() {
+                match self.standing_of(record) {
+                    Standing::Newest => record.lives = true,
+                    Standing::Dead => record.lives = false,
+                    Standing::OnDisk(next) => open.push((some * RECORDS_AT_ONCE + number, next)),
+                }
+            }
+        }
+        while !open.is_empty() && !stop.is_stopping() {
+            open = self.step_on_disk(records, open, stop)?;
+        }
+        Ok(())
+    }
+
+    /// Follows the chain of a record's key through memory. The caller is protected.
+    fn standing_of(&self, judged: &Judged<'_>) -> Standing {
+        let Judged { at, stored, .. } = judged;
+        let Some(slot) = self.index.find(self.hash(stored.key)) else { return Standing::Dead };
+        let mut next = self.cache.log_head(slot.address());
+        while next > *at {
+            match self.log.place(next) {
+                Place::Memory(record) if record.is_of(stored.key) => return Standing::Dead,
+                Place::Memory(record) => next = record.header().previous(),
+                Place::Disk => return Standing::OnDisk(next),
+                Place::Truncated => return Standing::Dead,
+            }
+        }
+        standing_at(next, *at)
+    }
+
+    /// Fetches the next record of each chain, and answers which chains go on.
+    fn step_on_disk(
+        &self,
+        records: &mut [Judged<'_>],
+        open: Vec<(usize, LogAddress)>,
+        stop: &StopToken,
+    ) -> Result<Vec<(usize, LogAddress)>> {
+        let wanted = open.iter().map(|(number, next)| Wanted {
+            address: *next,
+            bytes: None,
+            payload: *number,
+        });
+        let mut go_on = Vec::new();
+        self.log.fetch(wanted.collect(), stop, &mut |number, newer| {
+            let Judged { at, stored, lives } = &mut records[number];
+            debug_assert!(newer.is_some(), "the chain above {at:?} was truncated by another");
+            let standing = match newer {
+                Some(newer) if newer.key != stored.key => newer.header.previous(),
+                // Of the same key, or gone.
+                _ => LogAddress::NONE,
+            };
+            if standing > *at {
+                go_on.push((number, standing));
+            } else {
+                *lives = matches!(standing_at(standing, *at), Standing::Newest);
+            }
+            Ok(())
+        })?;
+        Ok(go_on)
+    }
+}
+
+/// What it says of the record at `at` that its chain has come down to `next`: a record that lost the
+/// race to be linked is on no chain.
+fn standing_at(next: LogAddress, at: LogAddress) -> Standing {
+    if next == at { Standing::Newest } else { Standing::Dead }
+}
