@@ -5,7 +5,7 @@
 //! | hot to cold | is appended to the cold log and named by the cold index | `hot_cold` |
 //! | cold to cold | is appended to the cold log anew | `cold_cold` |
 //! | chunks | is appended to the chunk log anew | `crate::cold_index` |
-//! | of a single log | is appended to it anew | `copy` |
+//! | of a single log | is appended to it anew | `copy`, or as a baseline `scan_based` |
 //!
 //! Each is a task of its own in the background, one round at a time, beside the others and beside
 //! user operations, which never take part:
@@ -34,6 +34,7 @@ mod figures;
 mod hot_cold;
 mod judge;
 mod plan;
+mod scan_based;
 mod truncate;
 
 use std::sync::Arc;
@@ -137,7 +138,10 @@ impl Shared {
         let Some(until) = plan::plan(&figures, self.disk_bytes_max, geometry) else {
             return Ok(false);
         };
-        let copied = self.copy_live(figures.begin, until, stop);
+        let copied = match self.scan_compaction {
+            false => self.copy_live(figures.begin, until, stop),
+            true => self.copy_by_scan(figures.begin, until, stop),
+        };
         if !self.note(&self.hot_figures, &self.log, copied)? {
             return Ok(false);
         }

@@ -179,6 +179,7 @@ impl Store {
             disk_bytes_max: options.hot_disk(hot_frames_bytes),
             cold_disk_bytes_max: options.cold_disk_bytes_max,
             work_bytes: logs.work,
+            scan_compaction: options.scan_compaction,
             compaction_threads: options.compaction_threads.max(1),
             workers,
             persisted: AtomicU64::new(standing.persisted.get()),

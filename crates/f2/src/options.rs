@@ -10,6 +10,10 @@ pub struct Options {
     /// One log for everything, as FASTER has it, instead of a hot and a cold one: the baseline that
     /// the F2 paper compares with. Every key takes index memory then. Default: no.
     pub single_log: bool,
+    /// With a single log: compaction reads the whole log instead of looking each record up, and holds
+    /// what it may have to copy in memory that is in no budget: the other baseline of the paper.
+    /// Default: no.
+    pub scan_compaction: bool,
     /// Bytes of memory that the hot log and the read cache take; default: what the budget has beside
     /// the other parts, and 256 MiB where it has no limit. What does not fit is read from disk.
     pub log_memory_bytes: Option<u64>,
@@ -29,7 +33,7 @@ pub struct Options {
     /// page. The hot log's are smaller where it is small. Default: 64 MiB.
     pub segment_bytes: u64,
     /// Bytes of disk that the hot log should keep within, at least twice its memory: at four fifths of
-    /// it the oldest tenth moves to the cold log. More is taken rather than a write refused. Default:
+    /// it the oldest three tenths move to the cold log. More is taken rather than a write refused. Default:
     /// four times the hot log's memory. With a single log: of that log; default none, see `cold_disk_bytes_max`.
     pub disk_bytes_max: Option<u64>,
     /// The same for the cold log, whose oldest tenth is compacted into itself while something of it is
@@ -52,6 +56,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             single_log: false,
+            scan_compaction: false,
             log_memory_bytes: None,
             read_cache_bytes: None,
             mutable_share: 0.9,

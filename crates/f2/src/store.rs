@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) cold_disk_bytes_max: Option<u64>,
     /// Bytes that a compaction may work with.
     pub(crate) work_bytes: u64,
+    /// Whether a single log is compacted by scans.
+    pub(crate) scan_compaction: bool,
     /// Threads that a compaction uses at most, the one that begins it included.
     pub(crate) compaction_threads: usize,
     pub(crate) workers: Arc<Group>,

@@ -72,6 +72,11 @@ pub use scan::Scan;
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 
+/// The options of the engine `f2`.
+pub mod f2 {
+    pub use ::f2::Options;
+}
+
 pub use codec::{Corruption, SeqNo};
 pub use device::Io;
 pub use engine::{Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, VALUE_BYTES_MAX, Visit};

@@ -88,6 +88,7 @@ impl Db {
             memory: Arc::clone(&memory),
             telemetry: telemetry.clone(),
             workers: background.pool().clone(),
+            f2: options.f2.clone(),
         };
         let slots = nursery.open_all(&catalog, needed)?;
         let journal = Arc::new(recover(&nursery, &slots, catalog.newest, &options)?);
@@ -177,6 +178,7 @@ pub(crate) struct Nursery {
     pub(crate) shares: Arc<MemoryShares>,
     telemetry: Registry,
     workers: Pool,
+    f2: f2::Options,
 }
 
 impl Nursery {
@@ -200,7 +202,7 @@ impl Nursery {
         };
         let engine: Box<dyn Engine> = match entry.options.engine {
             EngineKind::Memory => Box::new(memory::Store::open(host, memory::Options::default())?),
-            EngineKind::F2 => Box::new(f2::Store::open(host, f2::Options::default())?),
+            EngineKind::F2 => Box::new(f2::Store::open(host, self.f2.clone())?),
             engine => return Err(Error::NotBuilt { engine }),
         };
         let journaled = entry.options.journaled;

@@ -34,11 +34,14 @@ pub struct Options {
     /// memory that it takes; everything else goes through it. With [`device::Io::Buffered`] memory
     /// that lies idle serves as a cache.
     pub io: device::Io,
-    /// Threads for background work. Default 2, between 1 and [`Options::BACKGROUND_THREADS_MAX`].
+    /// Threads for background work, most of which wait for the disk. Default 4, between 1 and [`Options::BACKGROUND_THREADS_MAX`].
     pub background_threads: usize,
     /// A keyspace that holds back more journal than this, or than its own data if that is more,
     /// is flushed in the background so that the journal can be trimmed. Default 256 MiB.
     pub journal_bytes: u64,
+    /// How keyspaces of the engine `f2` are opened, and with what new ones are made. Default: what
+    /// their share of the memory suggests.
+    pub f2: f2::Options,
     /// Clock, randomness, threads. Default: the real ones.
     pub environment: Environment,
 }
@@ -60,8 +63,9 @@ impl Default for Options {
             sync_interval: Some(Duration::from_secs(1)),
             create_if_missing: true,
             io: device::Io::DirectBlocks,
-            background_threads: 2,
+            background_threads: 4,
             journal_bytes: 256 << 20,
+            f2: f2::Options::default(),
             environment: Environment::real(),
         }
     }

@@ -8,15 +8,16 @@ use clap::Args;
 use super::{BenchError, EXIT_WRONG, WorkArgs};
 use crate::compare::{ChildError, CompareConfig, Programs, Turn};
 use crate::report::{Report, comparison_table, write_json, write_page};
+use crate::stores::is_ours;
 use crate::workload::Workload;
 
 /// Ours beside theirs.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArgs {
-    /// Our engine
+    /// Our engine, and what of it is to be otherwise, as f2:read-cache=0
     #[arg(long, default_value = "memory")]
     pub engine: String,
-    /// Their stores, as rocksdb,fjall,lmdb,redb
+    /// Their stores, as rocksdb,fjall,lmdb,redb; or ours, as f2:single-log
     #[arg(long, value_delimiter = ',')]
     pub with: Vec<String>,
     /// A workload; give several, or part them by commas
@@ -50,7 +51,8 @@ pub(super) fn execute(args: &CompareArgs) -> Result<ExitCode, BenchError> {
     };
     let programs =
         Programs::find().map_err(|error| BenchError::Io("this program".to_owned(), error))?;
-    if let Some(missing) = programs.missing_peers().filter(|_| !args.with.is_empty()) {
+    let has_peers = args.with.iter().any(|store| !is_ours(store));
+    if let Some(missing) = programs.missing_peers().filter(|_| has_peers) {
         return Err(BenchError::Usage(missing));
     }
     let scratch = std::env::temp_dir().join(format!("thermocline-compare-{}", std::process::id()));

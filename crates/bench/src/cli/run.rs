@@ -15,7 +15,7 @@ use crate::workload::Workload;
 /// One run.
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
-    /// The store to run
+    /// The store to run, and what of it is to be otherwise, as f2:single-log:read-cache=0
     #[arg(long)]
     pub engine: String,
     /// ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix, hashkv-p0 to -p3, r100, rw50,

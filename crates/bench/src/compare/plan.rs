@@ -1,11 +1,13 @@
 //! Who runs when.
 
+use crate::stores::is_ours;
+
 /// A comparison, as asked for.
 #[derive(Clone, Debug)]
 pub struct CompareConfig {
     /// Our engine's name.
     pub engine: String,
-    /// Their stores' names.
+    /// Other stores' names: theirs, or variants of ours.
     pub with: Vec<String>,
     /// Workload names, in order.
     pub workloads: Vec<String>,
@@ -35,7 +37,7 @@ pub struct Turn {
 /// All runs, in order: within a workload the stores take turns.
 pub fn turns(config: &CompareConfig) -> Vec<Turn> {
     let stores: Vec<(&String, bool)> = std::iter::once((&config.engine, true))
-        .chain(config.with.iter().map(|store| (store, false)))
+        .chain(config.with.iter().map(|store| (store, is_ours(store))))
         .collect();
     let mut turns = Vec::new();
     for workload in &config.workloads {

@@ -5,8 +5,10 @@
 //! cannot do one of these natively is made to by its adapter, which says so.
 
 mod thermocline;
+mod variant;
 
 pub use thermocline::Ours;
+pub use variant::is_ours;
 
 use std::fmt;
 use std::path::PathBuf;

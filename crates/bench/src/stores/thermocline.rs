@@ -11,6 +11,7 @@ use thermocline::{
     KeyspaceOptions, Operator, Options,
 };
 
+use super::variant::Variant;
 use super::{
     Catalog, DeviceCounts, Durability, Io, OpenOptions, Pairs, Session, Store, StoreError,
 };
@@ -34,7 +35,7 @@ impl Catalog for Ours {
     }
 
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {
-        let engine: EngineKind = name.parse()?;
+        let Variant { engine, f2 } = name.parse()?;
         let (journaled, durability) = match options.durability {
             Durability::None => (false, Reached::Buffered),
             Durability::Buffered => (true, Reached::Flushed),
@@ -52,6 +53,7 @@ impl Catalog for Ours {
                 durability,
                 sync_interval: None,
                 io,
+                f2,
                 ..Options::default()
             },
         )?;

@@ -40,6 +40,7 @@ mod directory;
 mod fetch;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
+mod moves;
 mod plan;
 mod puts;
 mod read;
@@ -56,6 +57,7 @@ use directory::Directory;
 
 pub(crate) use apply::Change;
 pub(crate) use check::{NamedRecords, encoded_again};
+pub(crate) use moves::{Moves, Verdict};
 pub(crate) use puts::{Puts, SortedPuts};
 pub(crate) use read::Lookup;
 pub(crate) use rebuild::{Restored, rebuild};

@@ -13,7 +13,6 @@
 //!
 //! Then the cold log begins behind the part.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use engine::Result;
@@ -21,31 +20,17 @@ use workers::StopToken;
 
 use crate::address::LogAddress;
 use crate::cold::Cold;
-use crate::cold_index::Change;
+use crate::cold_index::{Moves, Verdict};
 use crate::compaction::Copied;
-use crate::hybrid_log::stretches;
-use crate::position::Position;
+use crate::hybrid_log::{Scan, Stretch, stretches};
 use crate::store::Shared;
 
-/// A record of a piece, beside its position.
-struct Seen {
-    at: LogAddress,
-    verdict: Cell<Verdict>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Lives,
-    /// No entry names it.
-    Unnamed,
-    /// There is a newer record of its key, so its entry goes with it.
-    Outdated,
-}
-
+/// A piece ends before addresses come so near to what can be told of a record.
+const FAR: u64 = 1 << 34;
 /// Records in doubt whose keys are in memory at once, with those in front of them.
 const DOUBTS_AT_ONCE: usize = 1 << 10;
-/// What a piece takes in memory for each record: what is known of it, and a change.
-const BYTES_PER_RECORD: u64 = (size_of::<(Position, Seen)>() + size_of::<Change>()) as u64;
+/// What a piece takes in memory for each record: what is known of it, and a doubt of every other one.
+const BYTES_PER_RECORD: u64 = Moves::BYTES + size_of::<(LogAddress, LogAddress)>() as u64 / 2;
 
 impl Shared {
     /// Appends what lives between `from` and `until`, which are on disk, anew. `None`: it was
@@ -60,16 +45,16 @@ impl Shared {
         let mut copied = Copied::default();
         let mut at = from;
         while at < until {
-            if stop.is_stopping() {
-                return Ok(None);
-            }
-            let (mut seen, end) = self.collect(cold, at, until)?;
-            self.judge_cold(cold, &mut seen, stop)?;
+            let (mut moves, end) = self.collect(cold, at, until, stop)?;
+            self.judge_cold(cold, &mut moves, stop)?;
             if stop.is_stopping() {
                 // What was not looked at counts as unnamed.
                 return Ok(None);
             }
-            self.copy_piece(cold, at, end, &seen, &mut copied)?;
+            self.copy_piece(cold, at, end, &mut moves, &mut copied, stop)?;
+            if stop.is_stopping() || !cold.index.apply_moves(&mut moves, stop)? {
+                return Ok(None);
+            }
             at = end;
         }
         Ok(Some(copied))
@@ -81,48 +66,35 @@ impl Shared {
         cold: &Cold,
         from: LogAddress,
         until: LogAddress,
-    ) -> Result<(Vec<(Position, Seen)>, LogAddress)> {
-        let mut seen = Vec::new();
-        let mut bytes = 0;
+        stop: &StopToken,
+    ) -> Result<(Moves, LogAddress)> {
+        let mut moves = Moves::new(from, cold.log.tail());
+        let mut scan = Scan::new(&cold.log.geometry, from, until);
         let mut end = from;
-        let geometry = &cold.log.geometry;
-        while end < until && bytes < self.work_bytes {
-            let page_end = geometry.page_begin(geometry.page(end) + 1).min(until);
-            stretches(&cold.log.segments, geometry, end, page_end, &mut |stretch| {
-                stretch.records(&mut |at, stored| {
-                    if !stored.header.is_invalid() {
-                        let position = self.index.position(self.hash(stored.key));
-                        bytes += BYTES_PER_RECORD;
-                        seen.push((position, Seen { at, verdict: Cell::new(Verdict::Unnamed) }));
-                    }
-                    Ok(())
-                })
+        while (moves.len() as u64) * BYTES_PER_RECORD < self.work_bytes
+            && moves.reaches(end.plus(FAR), cold.log.tail().plus(FAR))
+            && !stop.is_stopping()
+        {
+            let Some(stretch) = scan.next(&cold.log.segments)? else { return Ok((moves, until)) };
+            stretch.records(&mut |at, stored| {
+                if !stored.header.is_invalid() {
+                    moves.push(self.index.position(self.hash(stored.key)), at);
+                }
+                Ok(())
             })?;
-            end = page_end;
+            end = stretch.end();
         }
-        Ok((seen, end))
+        Ok((moves, end))
     }
 
-    /// The rest of step 1, and step 2. What is seen is in the order of addresses again afterwards.
-    fn judge_cold(
-        &self,
-        cold: &Cold,
-        seen: &mut [(Position, Seen)],
-        stop: &StopToken,
-    ) -> Result<()> {
+    /// The rest of step 1, and step 2.
+    fn judge_cold(&self, cold: &Cold, moves: &mut Moves, stop: &StopToken) -> Result<()> {
         // Each record in doubt, and those that stand in front of it.
         let mut doubts: Vec<(LogAddress, LogAddress)> = Vec::new();
-        cold.index.visit(seen, stop, &mut |record, addresses| {
-            if let Some(place) = addresses.iter().position(|at| *at == record.at) {
-                record.verdict.set(Verdict::Lives);
-                doubts.extend(addresses[..place].iter().map(|newer| (record.at, *newer)));
-            }
-            Ok(())
-        })?;
-        seen.sort_unstable_by_key(|(_, record)| record.at);
+        cold.index.judge_moves(moves, stop, &mut |at, newer| doubts.push((at, newer)))?;
         doubts.sort_unstable();
         for some in doubts.chunks(DOUBTS_AT_ONCE) {
-            self.settle(cold, seen, some, stop)?;
+            self.settle(cold, moves, some, stop)?;
         }
         Ok(())
     }
@@ -131,7 +103,7 @@ impl Shared {
     fn settle(
         &self,
         cold: &Cold,
-        seen: &[(Position, Seen)],
+        moves: &mut Moves,
         doubts: &[(LogAddress, LogAddress)],
         stop: &StopToken,
     ) -> Result<()> {
@@ -146,53 +118,59 @@ impl Shared {
         cold.each_record(newer, stop, &mut |at, _, stored| {
             // One that is gone was copied, or is outdated itself: undecided, so the record stays.
             if stored.is_some_and(|stored| keys.get(&at).is_some_and(|key| **key == *stored.key))
-                && let Ok(number) = seen.binary_search_by_key(&at, |(_, record)| record.at)
+                && let Some(number) = moves.number_of(at)
             {
-                seen[number].1.verdict.set(Verdict::Outdated);
+                moves.judge(number, Verdict::Outdated);
             }
             Ok(())
         })?;
         Ok(())
     }
 
-    /// Steps 3 and 4.
+    /// Step 3.
     fn copy_piece(
         &self,
         cold: &Cold,
         from: LogAddress,
         end: LogAddress,
-        seen: &[(Position, Seen)],
+        moves: &mut Moves,
+        copied: &mut Copied,
+        stop: &StopToken,
+    ) -> Result<()> {
+        let mut next = 0;
+        stretches(&cold.log.segments, &cold.log.geometry, from, end, &mut |stretch| {
+            if stop.is_stopping() {
+                return Ok(());
+            }
+            copied.bytes += stretch.len() as u64;
+            self.copy_stretch(cold, stretch, moves, &mut next, copied)
+        })
+    }
+
+    fn copy_stretch(
+        &self,
+        cold: &Cold,
+        stretch: &Stretch,
+        moves: &mut Moves,
+        next: &mut usize,
         copied: &mut Copied,
     ) -> Result<()> {
-        let mut changes = Vec::new();
-        let mut next = seen.iter();
-        stretches(&cold.log.segments, &cold.log.geometry, from, end, &mut |stretch| {
-            copied.bytes += stretch.len() as u64;
-            stretch.records(&mut |at, stored| {
-                copied.records += 1;
-                if stored.header.is_invalid() {
-                    return Ok(());
-                }
-                let Some((position, record)) = next.next() else { return Ok(()) };
-                debug_assert_eq!(record.at, at, "a piece reads the same twice");
-                let (position, old) = (*position, at);
-                match record.verdict.get() {
-                    Verdict::Unnamed => {}
-                    Verdict::Outdated => {
-                        changes.push(Change { position, old, new: LogAddress::NONE });
-                    }
-                    Verdict::Lives => {
-                        let new = cold.append(stored.key, stored.value.unwrap_or_default())?;
-                        changes.push(Change { position, old, new });
-                        copied.records_live += 1;
-                        copied.bytes_live += stored.bytes as u64;
-                    }
-                }
-                Ok(())
-            })
-        })?;
-        // What is missed was taken out meanwhile: the copy is dead, as its record is.
-        cold.index.apply(&mut changes, &StopToken::default())?;
-        Ok(())
+        stretch.records(&mut |at, stored| {
+            copied.records += 1;
+            if stored.header.is_invalid() {
+                return Ok(());
+            }
+            let number = *next;
+            *next += 1;
+            let Some((seen, verdict)) = moves.verdict(number) else { return Ok(()) };
+            debug_assert_eq!(seen, at, "a piece reads the same twice");
+            if verdict == Verdict::Lives {
+                let copy = cold.append(stored.key, stored.value.unwrap_or_default())?;
+                moves.judge(number, Verdict::Copied(copy));
+                copied.records_live += 1;
+                copied.bytes_live += stored.bytes as u64;
+            }
+            Ok(())
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Whether the log is to be compacted, and how far.
 //!
-//! A round takes the oldest tenth. With a budget of disk space it is due at four fifths of that
-//! (section 5.2 of the paper). Without one, what users append pays for it: for each byte of theirs
+//! A round takes the oldest tenth, of the hot log three. With a budget of disk space it is due at four
+//! fifths of that (section 5.2 of the paper). Without one, what users append pays for it: for each byte of theirs
 //! [`BYTES_PER_BYTE`] are compacted, which in the long run leaves that part of the log dead.
 //!
 //! The hot log is different: whatever lives leaves it, so a round always helps. And it is due, too,
@@ -45,6 +45,9 @@ impl Figures {
 const TRIGGER_SHARE: f64 = 0.8;
 /// Share of the log that one round takes.
 const ROUND_SHARE: f64 = 0.1;
+/// The same of the hot log: the more records leave it at once, the fewer chunks of the cold index are
+/// written for each.
+const HOT_ROUND_SHARE: f64 = 0.3;
 /// No round is longer: other background work waits for its end.
 const ROUND_BYTES_MAX: u64 = 256 << 20;
 /// Bytes compacted for each that users append, where there is no budget: two fifths of what a round
@@ -107,7 +110,7 @@ pub(crate) fn plan_hot(
     if !is_over && !is_index_crowded || figures.waits_after_failure() {
         return None;
     }
-    let round = ((bytes as f64 * ROUND_SHARE) as u64).clamp(1, ROUND_BYTES_MAX);
+    let round = ((bytes as f64 * HOT_ROUND_SHARE) as u64).clamp(1, ROUND_BYTES_MAX);
     let until = geometry.page_begin(geometry.page(figures.begin.plus(round - 1)) + 1);
     let on_disk = geometry.page_begin(geometry.page(figures.flushed));
     if on_disk > figures.begin {

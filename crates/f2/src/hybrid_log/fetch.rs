@@ -9,16 +9,17 @@
 //! # Memory
 //! At most [`FLIGHT_SPANS`] spans of the longest kind, or one record that is longer than that.
 
-use device::{Buffer, Completion, Queue, Request, Work};
+use device::{Buffer, Completion, Request, Work};
 use engine::Result;
 use workers::StopToken;
 
+use super::segments::LentQueue;
 use super::{Fetched, HybridLog, Place, RecordRead};
 use crate::address::LogAddress;
 use crate::record::{Header, Read, Shape, Stored};
 
 /// Reads in flight at once.
-const DEPTH: usize = 32;
+const DEPTH: usize = LentQueue::DEPTH;
 /// Longest spans in flight at once; more of shorter ones.
 const FLIGHT_SPANS: usize = 8;
 /// Longest span, where a page is not less: longer reads are no faster on any device we know.
@@ -78,8 +79,8 @@ struct Span<P> {
 }
 
 /// Spans on their way.
-struct Flight<P> {
-    queue: Box<dyn Queue>,
+struct Flight<'a, P> {
+    queue: LentQueue<'a>,
     flying: Vec<Option<Span<P>>>,
     free: Vec<usize>,
     bytes: usize,
@@ -145,7 +146,7 @@ impl HybridLog {
         with: &mut WithRecord<'_, P>,
     ) -> Result<bool> {
         let span_bytes = self.span_bytes_max();
-        let mut flight = Flight::new(self.segments.queue(DEPTH)?, FLIGHT_SPANS * span_bytes);
+        let mut flight = Flight::new(self.segments.lend_queue()?, FLIGHT_SPANS * span_bytes);
         let mut next: Option<Span<P>> = None;
         let mut longer = Vec::new();
         loop {
@@ -239,8 +240,8 @@ impl<P> Span<P> {
     }
 }
 
-impl<P> Flight<P> {
-    fn new(queue: Box<dyn Queue>, bytes_max: usize) -> Self {
+impl<'a, P> Flight<'a, P> {
+    fn new(queue: LentQueue<'a>, bytes_max: usize) -> Self {
         Self {
             queue,
             flying: (0..DEPTH).map(|_| None).collect(),
@@ -258,7 +259,7 @@ impl<P> Flight<P> {
         let Some(tag) = self.free.pop() else { return Err(span) };
         let work = Work::Read { offset: read.0.offset(), buffer: Buffer::zeroed(span.bytes) };
         let request = Request { tag: tag as u64, file: read.0.file(), work };
-        let submitted = self.queue.submit(request);
+        let submitted = self.queue.get().submit(request);
         assert!(submitted.is_ok(), "no more is submitted than the queue has room for");
         self.bytes += span.bytes;
         self.flying[tag] = Some(span);
@@ -271,7 +272,7 @@ impl<P> Flight<P> {
             return Ok(false);
         }
         let mut completions = std::mem::take(&mut self.completions);
-        self.queue.wait(1, &mut completions)?;
+        self.queue.get().wait(1, &mut completions)?;
         for completion in completions.drain(..) {
             completion.result?;
             let tag = completion.tag as usize;

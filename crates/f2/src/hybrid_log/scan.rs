@@ -194,6 +194,11 @@ impl Stretch {
         &self.bytes[self.skipped..]
     }
 
+    /// Where it ends, and the next one begins, unless the log was left here.
+    pub(crate) fn end(&self) -> LogAddress {
+        self.from.plus(self.len() as u64)
+    }
+
     /// Its length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.skipped

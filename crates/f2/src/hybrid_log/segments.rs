@@ -41,6 +41,36 @@ pub(crate) struct Segments {
     /// Where the log of the life before ended, until a segment of this life says so.
     previous_end: Mutex<Option<LogAddress>>,
     salts: Mutex<Random>,
+    /// Queues that nobody uses just now.
+    queues: Mutex<Vec<Box<dyn Queue>>>,
+}
+
+/// A queue of the device, lent.
+pub(super) struct LentQueue<'a> {
+    segments: &'a Segments,
+    queue: Option<Box<dyn Queue>>,
+}
+
+impl LentQueue<'_> {
+    /// Reads in flight at once.
+    pub(super) const DEPTH: usize = 32;
+    /// Queues that are kept for the next who want one.
+    const SPARE_MAX: usize = 4;
+
+    pub(super) fn get(&mut self) -> &mut dyn Queue {
+        &mut **self.queue.as_mut().expect("it is here until it is dropped")
+    }
+}
+
+impl Drop for LentQueue<'_> {
+    fn drop(&mut self) {
+        let Some(queue) = self.queue.take() else { return };
+        let mut spare = self.segments.queues.lock();
+        // After an error there may be reads in flight.
+        if queue.in_flight() == 0 && spare.len() < Self::SPARE_MAX {
+            spare.push(queue);
+        }
+    }
 }
 
 /// What has to be synced before a checkpoint may refer to it.
@@ -132,6 +162,7 @@ impl Segments {
             unsynced: Mutex::default(),
             previous_end: Mutex::new(Some(end)),
             salts: Mutex::new(salts),
+            queues: Mutex::default(),
         };
         let (first, last) = segments.numbers(begin, end);
         for number in first..last {
@@ -294,6 +325,17 @@ impl Segments {
         Ok(self.device.queue(depth)?)
     }
 
+    /// A queue for [`LentQueue::DEPTH`] reads that goes back to the others when it is dropped: making
+    /// one takes longer than a read.
+    pub(super) fn lend_queue(&self) -> Result<LentQueue<'_>> {
+        let spare = self.queues.lock().pop();
+        let queue = match spare {
+            Some(queue) => queue,
+            None => self.queue(LentQueue::DEPTH)?,
+        };
+        Ok(LentQueue { segments: self, queue: Some(queue) })
+    }
+
     /// Bytes of the files that are there.
     pub(crate) fn disk_bytes(&self) -> u64 {
         let open = self.open.read();
@@ -302,6 +344,7 @@ impl Segments {
 
     /// Lets go of the files.
     pub(crate) fn close(&self) {
+        self.queues.lock().clear();
         self.open.write().clear();
     }
 }

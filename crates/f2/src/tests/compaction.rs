@@ -9,13 +9,19 @@ use crate::Options;
 
 const KEYS: u64 = 400;
 
-fn small_disk() -> Options {
-    Options { disk_bytes_max: Some(256 << 10), ..tiny() }
+/// Little disk, and compaction by look-ups, and by scans.
+fn both() -> [Options; 2] {
+    let disk_bytes_max = Some(256 << 10);
+    [false, true].map(|scan_compaction| Options { scan_compaction, disk_bytes_max, ..tiny() })
 }
 
 #[test]
 fn the_log_keeps_within_its_budget_and_what_is_read_is_right() {
-    let bench = Bench::open(small_disk());
+    both().into_iter().for_each(write_and_read_again);
+}
+
+fn write_and_read_again(options: Options) {
+    let bench = Bench::open(options.clone());
     for version in 0..60 {
         for number in 0..KEYS {
             bench.put(&key(number), &value(number, version, 8));
@@ -29,7 +35,7 @@ fn the_log_keeps_within_its_budget_and_what_is_read_is_right() {
     bench.store.flush().expect("flushes");
     let log = bench.figure("log_tail") - bench.figure("log_begin");
     println!("{rounds} compactions, the log has {log} bytes");
-    let bench = bench.reopen(small_disk());
+    let bench = bench.reopen(options);
     for number in 0..KEYS {
         assert_eq!(bench.get(&key(number)), Some(value(number, 59, 8)), "{number}");
     }
@@ -37,7 +43,11 @@ fn the_log_keeps_within_its_budget_and_what_is_read_is_right() {
 
 #[test]
 fn deleted_keys_stay_deleted() {
-    let bench = Bench::open(small_disk());
+    both().into_iter().for_each(delete_and_read_again);
+}
+
+fn delete_and_read_again(options: Options) {
+    let bench = Bench::open(options.clone());
     for version in 0..40 {
         for number in 0..KEYS {
             bench.put(&key(number), &value(number, version, 8));
@@ -52,7 +62,7 @@ fn deleted_keys_stay_deleted() {
         }
     }
     assert!(bench.figure("compactions") > 0);
-    let bench = bench.reopen(small_disk());
+    let bench = bench.reopen(options);
     for number in 0..KEYS {
         let wanted = (number % 3 != 39 % 3).then(|| value(number, 39, 8));
         assert_eq!(bench.get(&key(number)), wanted, "key {number} after opening again");
@@ -63,7 +73,11 @@ fn deleted_keys_stay_deleted() {
 /// at every moment.
 #[test]
 fn a_key_that_is_there_is_never_absent() {
-    let bench = Bench::open(small_disk());
+    both().into_iter().for_each(read_beside_writes);
+}
+
+fn read_beside_writes(options: Options) {
+    let bench = Bench::open(options);
     for number in 0..KEYS {
         bench.put(&key(number), &value(number, 0, 8));
     }

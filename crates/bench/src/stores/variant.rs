@@ -1,0 +1,73 @@
+//! A store of ours as it is named on the command line: an engine, and what of it is to be otherwise
+//! than usual, for comparisons of an engine with itself.
+//!
+//! ```text
+//! f2    f2:single-log    f2:read-cache=0:chunk-bytes=64
+//! ```
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use thermocline::{EngineKind, f2};
+
+use super::{StoreError, WordError};
+
+/// An engine and its options.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Variant {
+    pub(super) engine: EngineKind,
+    pub(super) f2: f2::Options,
+}
+
+const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, threads=COUNT, \
+                        mutable-share=SHARE, disk-bytes=BYTES or cold-disk-bytes=BYTES";
+
+/// Whether a store by this name is one of ours.
+pub fn is_ours(name: &str) -> bool {
+    let engine = name.split(':').next().unwrap_or_default();
+    engine.parse::<EngineKind>().is_ok()
+}
+
+fn within<T>(text: &str, range: RangeInclusive<T>) -> Result<T, StoreError>
+where
+    T: FromStr + PartialOrd + fmt::Display,
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    let value = text.parse()?;
+    match range.contains(&value) {
+        true => Ok(value),
+        false => Err(format!("{value}: want {} to {}", range.start(), range.end()).into()),
+    }
+}
+
+impl FromStr for Variant {
+    type Err = StoreError;
+
+    fn from_str(name: &str) -> Result<Self, StoreError> {
+        let mut parts = name.split(':');
+        let engine: EngineKind = parts.next().unwrap_or_default().parse()?;
+        let mut f2 = f2::Options::default();
+        for setting in parts {
+            let unknown = || WordError::new(setting, SETTINGS);
+            if engine != EngineKind::F2 {
+                return Err(WordError::new(setting, "no settings but of f2").into());
+            }
+            match setting.split_once('=') {
+                None if setting == "single-log" => f2.single_log = true,
+                None if setting == "scan-compaction" => f2.scan_compaction = true,
+                Some(("read-cache", bytes)) => f2.read_cache_bytes = Some(bytes.parse()?),
+                Some(("chunk-bytes", bytes)) => f2.chunk_bytes = within(bytes, 64..=4096)?,
+                Some(("threads", count)) => f2.compaction_threads = count.parse()?,
+                Some(("mutable-share", share)) => f2.mutable_share = within(share, 0.0..=1.0)?,
+                Some(("disk-bytes", bytes)) => f2.disk_bytes_max = Some(bytes.parse()?),
+                Some(("cold-disk-bytes", bytes)) => f2.cold_disk_bytes_max = Some(bytes.parse()?),
+                _ => return Err(unknown().into()),
+            }
+        }
+        Ok(Self { engine, f2 })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! Names, good and bad.
+
+use super::{Variant, is_ours};
+use thermocline::{EngineKind, f2};
+
+#[test]
+fn a_name_is_an_engine_and_its_settings() {
+    let plain: Variant = "f2".parse().expect("a name");
+    assert_eq!(plain, Variant { engine: EngineKind::F2, f2: f2::Options::default() });
+    let changed: Variant = "f2:single-log:read-cache=0:chunk-bytes=64".parse().expect("a name");
+    let expected = f2::Options {
+        single_log: true,
+        read_cache_bytes: Some(0),
+        chunk_bytes: 64,
+        ..f2::Options::default()
+    };
+    assert_eq!(changed.f2, expected);
+}
+
+#[test]
+fn other_names_are_refused() {
+    let names = ["", "f3", "f2:", "f2:single", "f2:read-cache", "f2:chunk-bytes=7", "memory:x=1"];
+    for name in names {
+        assert!(name.parse::<Variant>().is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn ours_are_told_from_theirs() {
+    assert!(is_ours("f2:single-log") && is_ours("memory"));
+    assert!(!is_ours("rocksdb") && !is_ours(""));
+}
