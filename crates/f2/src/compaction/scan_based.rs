@@ -124,15 +124,28 @@ impl Shared {
                 Attempt::Appended => return Ok(true),
                 Attempt::Dead => return Ok(false),
                 Attempt::OnDisk { head, from } => {
-                    let newer =
-                        self.search_disk(from, LogAddress::new(searched.get() - 1), key, |_| ())?;
-                    if newer.is_some() {
+                    if self.is_on_disk(key, from, searched)? {
                         return Ok(false);
                     }
                     searched = head.plus(1);
                 }
             }
         }
+    }
+
+    /// Whether the chain that goes on at `from` on disk has a record of the key at or above `until`.
+    fn is_on_disk(&self, key: &[u8], from: LogAddress, until: LogAddress) -> Result<bool> {
+        let mut next = from;
+        while next >= until {
+            let previous = self.log.read_stored(next, |stored| {
+                (stored.key != key).then_some(stored.header.previous())
+            })?;
+            match previous.flatten() {
+                Some(previous) => next = previous,
+                None => return Ok(true),
+            }
+        }
+        Ok(false)
     }
 
     /// Appends the value if the chain from `searched` on is in memory and has no record of the key.
