@@ -143,13 +143,13 @@ impl ColdIndex {
         let is_whole =
             self.with_chunks(0..moves.items.len(), &prefix_of, stop, &mut |group, chunk| {
                 let Some(chunk) = chunk else { return Ok(Outcome::Done) };
-                for number in group.first..group.end {
-                    let item = moves.items[number];
+                let items = moves.items[group.first..group.end].iter().copied();
+                for (item, lives) in items.zip(&mut living[group.first..group.end]) {
                     let at = moves.address(item);
                     addresses.clear();
                     chunk.addresses(item.prefix.tag(), &mut addresses);
                     if let Some(place) = addresses.iter().position(|named| *named == at) {
-                        living[number] = true;
+                        *lives = true;
                         addresses[..place].iter().for_each(|newer| doubt(at, *newer));
                     }
                 }
