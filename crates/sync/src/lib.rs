@@ -1,4 +1,5 @@
-//! Atomics and cells switchable between std, loom and shuttle, and the epoch framework.
+//! Atomics and cells switchable between std, loom and shuttle, memory for atomics, and the epoch
+//! framework.
 //!
 //! Latch-free code anywhere in Thermocline takes its atomics, cells and locks from here, so that
 //! the same source runs in production and under two checkers:
@@ -23,19 +24,23 @@
 //!
 //! To follow the epoch framework, start at [`epoch`].
 
+mod arena;
 pub mod atomic;
 pub mod cell;
 pub mod epoch;
 mod mutex;
 mod planted;
+mod prefetch;
 mod rwlock;
 mod set_once;
 pub mod thread;
 
+pub use arena::Arena;
 pub use crossbeam_utils::CachePadded;
 pub use mutex::{Condvar, Mutex, MutexGuard};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub use planted::{Planted, with_planted};
+pub use prefetch::prefetch;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use set_once::SetOnce;
