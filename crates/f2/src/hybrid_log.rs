@@ -4,12 +4,13 @@
 //!      BEGIN            HEAD      SAFE_READ_ONLY   READ_ONLY              TAIL
 //!        |   on disk      |   read-only   |  fuzzy     |     mutable        |
 //!  ------+----------------+---------------+------------+--------------------+---->
-//!        |    segments    |       frames of a ring, one page each           |
+//!        |    segments    |            pages in memory, in a ring           |
 //! ```
 //!
 //! A record is appended at the tail (`allocate`), changed in place while it is in the mutable
 //! region, written to its segment once it is read-only (`flush`), and then found only there when
-//! its page's frame is given to a new page (`advance`).
+//! its page's memory is given up for a new page (`advance`). How many pages are in memory, the
+//! log's *frames*, may change at any time (`resize`).
 //!
 //! # Invariants
 //! - H1. `BEGIN <= HEAD <= flushed <= SAFE_READ_ONLY <= READ_ONLY <= TAIL`, but for `BEGIN`, which a
@@ -18,7 +19,8 @@
 //!   record there in place: the address is flushed only when `SAFE_READ_ONLY` has passed it, which
 //!   waits for every thread that may have read the older `READ_ONLY`.
 //! - H3. A thread that is protected and read `HEAD` at or below an address may read the record
-//!   there: its frame is given away only behind `SAFE_HEAD`, which waits in the same way.
+//!   there: its page's memory is given up only just before `SAFE_HEAD` passes it, which waits in the
+//!   same way.
 //! - H4. Nobody waits or touches the disk while protected. So the waiting of H2 and H3 is short.
 //! - H5. Whatever was allocated holds a record or a filler with its length before its allocator is
 //!   no longer protected. So a page that may be flushed has no holes.
@@ -28,6 +30,9 @@
 //!   written anew at the tail, never linked behind one with a higher address.
 //! - H8. A checkpoint that ends at a *cut* has, with any write, all that had ended before that one
 //!   began: nothing is changed in place while the log is cut (`read_only`).
+//! - H9. The pages from `SAFE_HEAD` to the tail's are as many as there are frames at most, and a page
+//!   below has memory only while there are as many frames as slots, where the next page takes it
+//!   over. After the frames became fewer this holds again once the log is *settled*.
 //!
 //! # Concurrency
 //! Allocation is one fetch-and-add. Flushing is done by one thread at a time, under `flusher`; it
@@ -38,16 +43,18 @@ mod allocate;
 mod fetch;
 mod flush;
 mod geometry;
+mod ghosts;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod read;
 mod read_only;
 mod reserve;
+mod resize;
 mod scan;
 mod segments;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, OnceLock};
 
 use engine::{Health, MemoryBudget};
 use parking_lot::Mutex;
@@ -57,24 +64,28 @@ use sync::epoch::Epochs;
 use workers::Group;
 
 use crate::address::LogAddress;
+use crate::page_ring::PageRing;
 use crate::record::Live;
 
 pub(crate) use allocate::PageFull;
 pub(crate) use fetch::{CopiedFrom, RecordCopy, Wanted};
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
+pub(crate) use ghosts::GhostHits;
 pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use reserve::Reservation;
 pub(crate) use scan::{Scan, Stretch, stretches};
 pub(crate) use segments::{SegmentHeader, Segments};
 
-/// One page in memory, made when it is first needed.
-type Frame = OnceLock<Box<[AtomicU64]>>;
-
 /// The log. See the module's documentation.
 pub(crate) struct HybridLog {
     pub(crate) geometry: Geometry,
-    frames: Box<[Frame]>,
+    pages: PageRing,
+    /// Pages that may be in memory.
+    frames: AtomicU64,
+    /// How often that was changed, and how many of the changes all who turn pages know of.
+    resizes: AtomicU64,
+    known_resizes: AtomicU64,
     tail: CachePadded<AtomicU64>,
     regions: CachePadded<Regions>,
     /// Pages that batches have set aside.
@@ -83,10 +94,10 @@ pub(crate) struct HybridLog {
     is_flush_queued: AtomicBool,
     /// Bytes that a record takes on average, as a guess how much to read for one.
     record_bytes_guess: AtomicUsize,
+    ghosts: ghosts::Ghosts,
     pub(crate) segments: Segments,
     pub(crate) epochs: Epochs,
     health: Arc<Health>,
-    memory: Arc<MemoryBudget>,
     workers: Arc<Group>,
 }
 
@@ -107,12 +118,6 @@ struct Regions {
     flushed: AtomicU64,
     safe_read_only: AtomicU64,
     read_only: ReadOnly,
-}
-
-impl Drop for HybridLog {
-    fn drop(&mut self) {
-        self.memory.release(self.memory_bytes());
-    }
 }
 
 /// Where a record lies.
@@ -136,7 +141,10 @@ impl HybridLog {
         assert_eq!(geometry.offset(tail), 0, "a log goes on at the beginning of a page");
         let at = || AtomicU64::new(tail.get());
         let log = Arc::new(Self {
-            frames: (0..geometry.frames).map(|_| OnceLock::new()).collect(),
+            pages: PageRing::new(geometry.page_bytes(), geometry.frames_max as u64, memory),
+            frames: AtomicU64::new(geometry.frames as u64),
+            resizes: AtomicU64::new(0),
+            known_resizes: AtomicU64::new(0),
             tail: CachePadded::new(AtomicU64::new(allocate::tail_word(geometry.page(tail), 0))),
             regions: CachePadded::new(Regions {
                 begin: AtomicU64::new(begin.get()),
@@ -150,14 +158,14 @@ impl HybridLog {
             flusher: Mutex::default(),
             is_flush_queued: AtomicBool::new(false),
             record_bytes_guess: AtomicUsize::new(256),
+            ghosts: ghosts::Ghosts::default(),
             geometry,
             segments,
             epochs,
             health,
-            memory,
             workers,
         });
-        log.make_frame(log.geometry.page(tail));
+        log.pages.take(log.geometry.page(tail));
         log.reserve_none();
         log
     }
@@ -187,10 +195,9 @@ impl HybridLog {
     }
 
     /// The record at an address in memory.
+    #[inline]
     pub(crate) fn live(&self, address: LogAddress) -> Live<'_> {
-        let frame = self.frames[self.geometry.frame(address)].get();
-        let words = frame.expect("a page in memory has a frame");
-        Live::new(&words[self.geometry.offset(address) as usize / 8..])
+        Live::new(self.pages.words(address.get()))
     }
 
     /// Where the log begins; what lies below is gone.
@@ -237,7 +244,6 @@ impl HybridLog {
 
     /// Bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let made = self.frames.iter().filter(|frame| frame.get().is_some()).count();
-        made as u64 * self.geometry.page_bytes()
+        self.pages.bytes()
     }
 }

@@ -38,6 +38,11 @@ impl KeyHash {
         (self.0 & ((1 << TAG_SHIFT) - 1)) >> bits
     }
 
+    /// All bits of the hash, mixed anew, so that they go with neither bucket nor tag.
+    pub(crate) const fn mixed(self) -> u64 {
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(u64::BITS / 2)
+    }
+
     /// A hash with this bucket and tag, for tests of whatever goes by them.
     #[cfg(test)]
     pub(crate) const fn from_parts(bucket: u64, tag: u16) -> Self {

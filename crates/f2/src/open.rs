@@ -31,9 +31,10 @@ use crate::cold_index::{self, CHUNK_BYTES, CHUNKS, ColdIndex};
 use crate::compaction::CompactionFigures;
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
-use crate::options::{BACKGROUND_PAGES, Options};
+use crate::memory_split::MemorySplit;
+use crate::memory_use::Charge;
+use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::pressure::Pressure;
-use crate::read_cache::ReadCache;
 use crate::store::{Shared, Store};
 
 /// What the files of each log are named after.
@@ -112,18 +113,14 @@ impl Store {
     /// If the options' sizes of a page and a segment are no powers of two, or a page has less than
     /// 4 KiB, or a chunk's are not within their bounds.
     pub fn open(host: Host, options: Options) -> Result<Self> {
-        let limit = host.memory.limit();
         let superblock = open_superblock(&host, &options)?;
         let standing = decode_standing(&superblock)?;
         let identity = standing.identity;
-        let options = Options { single_log: !identity.has_cold_log(), ..options };
-        let logs = options.memory(limit, &identity);
-        let hot = identity.hot.geometry(logs.hot, options.mutable_share);
+        let plan = MemoryPlan::new(options, identity, host.memory.limit());
         let open = |name, span, geometry| {
             StoredLog::open(&host.device, &host.environment, name, span, geometry)
         };
-        let hot_frames_bytes = hot.frames as u64 * hot.page_bytes();
-        let hot = open(HOT_LOG, standing.hot, hot)?;
+        let hot = open(HOT_LOG, standing.hot, plan.hot_geometry())?;
         let index = HashIndex::new(identity.index_bits);
         rebuild(&index, identity.hash_seed, &hot)?;
         let cold = identity.has_cold_log().then(|| -> Result<_> {
@@ -163,7 +160,7 @@ impl Store {
             index,
             log: hot.go_on(&parts),
             cold,
-            cache: ReadCache::new(logs.read_cache, identity.hash_seed, &parts),
+            cache: plan.read_cache(&parts),
             epochs: parts.epochs,
             hash_seed: identity.hash_seed,
             pressure: Pressure::default(),
@@ -176,11 +173,14 @@ impl Store {
             cold_figures: CompactionFigures::new(tails[1]),
             chunk_figures: CompactionFigures::new(tails[2]),
             scrubs: AtomicU64::new(0),
-            disk_bytes_max: options.hot_disk(hot_frames_bytes),
-            cold_disk_bytes_max: options.cold_disk_bytes_max,
-            work_bytes: logs.work,
-            scan_compaction: options.scan_compaction,
-            compaction_threads: options.compaction_threads.max(1),
+            disk_bytes_max: plan.hot_disk(),
+            cold_disk_bytes_max: plan.options.cold_disk_bytes_max,
+            work_bytes: plan.begin.work,
+            set_aside_bytes: plan.begin.work + plan.begin.buffers,
+            own_memory: Charge::new(Arc::clone(&host.memory)),
+            scan_compaction: plan.options.scan_compaction,
+            compaction_threads: plan.options.compaction_threads.max(1),
+            split: MemorySplit::new(plan),
             workers,
             persisted: AtomicU64::new(standing.persisted.get()),
             frontier: Frontier::default(),
@@ -189,6 +189,7 @@ impl Store {
             checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tails)),
             host,
         });
+        shared.charge_own_memory();
         let store = Self { shared };
         // A pool that is stopping does no upkeep; nothing depends on it but time and space.
         let _: std::result::Result<(), Stopped> = store.start_upkeep();

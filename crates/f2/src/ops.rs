@@ -73,10 +73,21 @@ impl Shared {
     /// Caches a value that a look-up has found on disk, after it had found nothing in memory from
     /// `chain` on. The caller is not protected.
     pub(crate) fn cache_found(&self, chain: &Noted, hash: KeyHash, key: &[u8], value: &[u8]) {
+        self.note_disk_read(hash, chain.log_head);
         let truncations = || self.truncations.load(Acquire);
         let may_make = self.pressure.is_none();
         let _guard = self.epochs.protect();
         self.cache.insert_noted(&self.index, chain, hash, key, value, truncations, may_make);
+    }
+
+    /// Counts a value that was read from disk, in a chain whose newest record in the log is `head`:
+    /// one read from the hot log, two from the cold one.
+    pub(crate) fn note_disk_read(&self, hash: KeyHash, head: LogAddress) {
+        let is_hot = head != LogAddress::NONE && head >= self.log.begin();
+        if is_hot {
+            self.log.note_disk_read(head);
+        }
+        self.cache.note_disk_read(hash, if is_hot { 1 } else { 2 });
     }
 
     /// Whether a write of these lengths can be held.

@@ -1,7 +1,8 @@
 //! What may be chosen about a store.
 
 use crate::checkpoint::{Identity, LogUnits};
-use crate::hybrid_log::{BLOCK_BYTES, Geometry};
+use crate::hybrid_log::{BLOCK_BYTES, Geometry, StoreParts};
+use crate::read_cache::ReadCache;
 
 /// Options of a [`crate::Store`]. What a store was made with (one log or two, pages, segments, chunks
 /// and the index) stays as it is when it is opened again; the rest may change.
@@ -22,6 +23,9 @@ pub struct Options {
     /// where that is less than 256 KiB or leaves the log fewer pages than it needs. More pays where
     /// what is read often is written seldom.
     pub read_cache_bytes: Option<u64>,
+    /// Whether the memory of hot log and read cache moves between them as the load asks for it: what
+    /// is said above is how it begins. Not where the cache's bytes are given. Default: yes.
+    pub adaptive_split: bool,
     /// Share of the hot log's memory that is updated in place; the rest is a second chance for records
     /// on their way to disk. Default: 0.9.
     pub mutable_share: f64,
@@ -59,6 +63,7 @@ impl Default for Options {
             scan_compaction: false,
             log_memory_bytes: None,
             read_cache_bytes: None,
+            adaptive_split: true,
             mutable_share: 0.9,
             page_bytes: None,
             segment_bytes: 64 << 20,
@@ -87,6 +92,8 @@ const HOT_SEGMENTS: u64 = 16;
 /// The hot log on disk, as a multiple of its memory.
 const HOT_DISK_SHARE: u64 = 4;
 const HOT_DISK_SHARE_MIN: u64 = 2;
+/// Buffers of a page of each log: one is flushed, one is read by compaction.
+const BUFFER_PAGES: u64 = 2;
 /// What compaction works with: this share of the memory of logs.
 const WORK_SHARE: u64 = 16;
 
@@ -97,6 +104,61 @@ pub(crate) struct Memory {
     pub(crate) read_cache: u64,
     /// What a compaction works with.
     pub(crate) work: u64,
+    /// Pages on their way to disk and back.
+    pub(crate) buffers: u64,
+}
+
+/// How hot log and read cache come by their memory.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryPlan {
+    pub(crate) options: Options,
+    pub(crate) identity: Identity,
+    /// How it begins.
+    pub(crate) begin: Memory,
+    /// Whether it moves between them.
+    pub(crate) is_adaptive: bool,
+}
+
+impl MemoryPlan {
+    /// The plan of a store that begins with a budget of `limit` bytes.
+    pub(crate) fn new(options: Options, identity: Identity, limit: u64) -> Self {
+        let options = Options { single_log: !identity.has_cold_log(), ..options };
+        let begin = options.memory(limit, &identity);
+        let is_adaptive =
+            options.adaptive_split && options.read_cache_bytes.is_none() && begin.read_cache > 0;
+        Self { options, identity, begin, is_adaptive }
+    }
+
+    /// How the hot log lies in memory.
+    pub(crate) fn hot_geometry(&self) -> Geometry {
+        let begin = &self.begin;
+        let geometry = self.identity.hot.geometry(begin.hot, self.options.mutable_share);
+        if self.is_adaptive { geometry.growing_to(begin.hot + begin.read_cache) } else { geometry }
+    }
+
+    /// The read cache.
+    pub(crate) fn read_cache(&self, parts: &StoreParts) -> ReadCache {
+        let bytes = self.begin.read_cache;
+        let bytes_max = if self.is_adaptive { self.begin.hot + bytes } else { bytes };
+        let Identity { hot, hash_seed, .. } = self.identity;
+        ReadCache::new(bytes, bytes_max, hot.page_bytes, hash_seed, parts)
+    }
+
+    /// Bytes of disk that the hot log should keep within: the same, however the memory is split by
+    /// and by.
+    pub(crate) fn hot_disk(&self) -> Option<u64> {
+        let geometry = self.hot_geometry();
+        let bytes = |pages: usize| pages as u64 * geometry.page_bytes();
+        self.options.hot_disk(bytes(geometry.frames), bytes(geometry.frames_max))
+    }
+
+    /// What both may have together, of a budget of `limit` bytes and beside others that take
+    /// `others`. Where the options say how much it is, it is that.
+    pub(crate) fn split_bytes(&self, limit: u64, others: u64) -> u64 {
+        let Memory { hot, read_cache, .. } = self.options.memory(limit, &self.identity);
+        let others = if self.options.log_memory_bytes.is_some() { 0 } else { others };
+        (hot + read_cache).saturating_sub(others)
+    }
 }
 
 /// Doublings after which the index has its share of the budget.
@@ -133,29 +195,33 @@ impl Options {
     }
 
     /// How a budget of `limit` bytes is split among the parts that take what they are given.
-    pub(crate) fn memory(&self, limit: u64, identity: &Identity) -> Memory {
+    fn memory(&self, limit: u64, identity: &Identity) -> Memory {
         let all = self.log_memory_bytes.unwrap_or(Self::logs_memory(limit));
         let work = all / WORK_SHARE;
-        let background = BACKGROUND_PAGES * (identity.cold.page_bytes + identity.chunks.page_bytes);
+        let (cold, chunks) = (identity.cold.page_bytes, identity.chunks.page_bytes);
+        let background = if self.single_log { 0 } else { BACKGROUND_PAGES * (cold + chunks) };
+        let others = if self.single_log { 0 } else { cold + chunks };
+        let buffers = BUFFER_PAGES * (identity.hot.page_bytes + others);
         let is_chosen = self.log_memory_bytes.is_some();
-        let others = if is_chosen || self.single_log { 0 } else { background + work };
+        let others = if is_chosen { 0 } else { background + work + buffers };
         let hot = all.saturating_sub(others);
         let read_cache = self.read_cache_bytes.unwrap_or_else(|| {
             let share = hot / READ_CACHE_SHARE;
             let least = Geometry::FRAMES_MIN as u64 * identity.hot.page_bytes;
             if share < READ_CACHE_BYTES_MIN || hot - share < least { 0 } else { share }
         });
-        Memory { hot: hot.saturating_sub(read_cache), read_cache, work }
+        Memory { hot: hot.saturating_sub(read_cache), read_cache, work, buffers }
     }
 
-    /// Bytes of disk that the hot log, of this memory, should keep within.
-    pub(crate) fn hot_disk(&self, hot_memory: u64) -> Option<u64> {
+    /// Bytes of disk that the hot log should keep within, which has this memory at first, and
+    /// at most: the same, however the memory is split by and by.
+    fn hot_disk(&self, hot_memory: u64, hot_memory_max: u64) -> Option<u64> {
         match self.single_log {
             true => self.disk_bytes_max,
             // Only what is on disk can move, so the log is longer than its memory in any case.
             false => {
                 let wanted = self.disk_bytes_max.unwrap_or(HOT_DISK_SHARE * hot_memory);
-                Some(wanted.max(HOT_DISK_SHARE_MIN * hot_memory))
+                Some(wanted.max(HOT_DISK_SHARE_MIN * hot_memory_max))
             }
         }
     }
@@ -163,7 +229,8 @@ impl Options {
     /// The budget's limit that has room for the fewest pages of logs with these: the opposite of
     /// [`Options::memory`].
     pub(crate) const fn limit_for(hot: LogUnits, chunks: LogUnits) -> u64 {
-        let least = BACKGROUND_PAGES.saturating_mul(2 * hot.page_bytes + chunks.page_bytes);
+        let pages = BACKGROUND_PAGES + BUFFER_PAGES;
+        let least = pages.saturating_mul(2 * hot.page_bytes + chunks.page_bytes);
         (least + least.div_ceil(WORK_SHARE - 1)).div_ceil(3).saturating_mul(4)
     }
 

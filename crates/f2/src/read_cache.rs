@@ -23,13 +23,14 @@
 //!   value is the newest of its key. Callers of [`ReadCache::insert`] have walked the chain through
 //!   memory in vain; nothing was linked since; and nothing comes back from disk to memory.
 //! - R3. A cached address is linked at most once, before its page is sealed.
-//! - R4. A frame is used again only after an epoch since the last entry was led away from its page.
+//! - R4. A page's memory is given up only after an epoch since the last entry was led away from it.
 //!
 //! # Concurrency
 //! Nobody ever waits here: what finds no room, or another one at work, is not cached.
 
 mod evict;
 mod figures;
+mod ghosts;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod ring;
@@ -43,18 +44,27 @@ use crate::key_hash::KeyHash;
 use crate::planted::{Planted, is_planted};
 use crate::record::{Live, Read, Shape};
 use figures::Counters;
+use ghosts::Ghosts;
 use ring::Ring;
 
 pub(crate) use figures::Figures;
 
 /// Records taken off the oldest page by one insertion: more than it adds, and some microseconds.
 const EVICTED_AT_ONCE: usize = 16;
+/// The same for the background, which makes room that another part of the store wants.
+const EVICTED_IN_BACKGROUND: usize = 1024;
+/// Slices of that at once.
+const SLICES: usize = 16;
+/// Of the cache's greatest memory, what the table of its ghosts takes, and the fewest entries of it.
+const GHOSTS_SHARE: u64 = 2048;
+const GHOSTS_MIN: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 512 };
 
 /// The cache, which may have no memory at all.
 pub(crate) struct ReadCache {
     ring: Option<Ring>,
     hash_seed: u64,
     counters: Counters,
+    ghosts: Ghosts,
 }
 
 /// A chain's beginning before a look-up.
@@ -87,17 +97,29 @@ impl Seen<'_> {
 }
 
 impl ReadCache {
-    /// A cache of `bytes` of memory in all, charged to `memory` as they come to be used; none if
-    /// that is too little for a ring of pages.
-    pub(crate) fn new(bytes: u64, hash_seed: u64, store: &StoreParts) -> Self {
+    /// A cache of `bytes` of memory in all, which may become `bytes_max`, charged to the budget as they
+    /// come to be used; none if that is too little for a ring of pages. A page has `page_bytes_max`
+    /// at most.
+    pub(crate) fn new(
+        bytes: u64,
+        bytes_max: u64,
+        page_bytes_max: u64,
+        hash_seed: u64,
+        store: &StoreParts,
+    ) -> Self {
         let StoreParts { epochs, memory, .. } = store.clone();
-        let pages = Ring::shape(bytes);
-        let ring = pages.map(|(page_bytes, pages)| Ring::new(page_bytes, pages, epochs, memory));
+        let ring = Ring::shape(bytes, page_bytes_max).map(|(page_bytes, pages)| {
+            let pages_max = (bytes_max / page_bytes).max(pages);
+            Ring::new(page_bytes, pages, pages_max, epochs, memory)
+        });
         Self::with_ring(ring, hash_seed)
     }
 
     fn with_ring(ring: Option<Ring>, hash_seed: u64) -> Self {
-        Self { ring, hash_seed, counters: Counters::default() }
+        let bytes_max = ring.as_ref().map_or(0, |ring| ring.pages_max() * ring.page_bytes());
+        let entries = (bytes_max / GHOSTS_SHARE / 8).max(GHOSTS_MIN).next_power_of_two();
+        let ghosts = Ghosts::new(entries as usize);
+        Self { ring, hash_seed, counters: Counters::default(), ghosts }
     }
 
     /// The cached record at `address`. The caller is protected since before it read the address
@@ -226,7 +248,7 @@ impl ReadCache {
         value: &[u8],
     ) -> bool {
         let Some(ring) = &self.ring else { return false };
-        self.counters.evicted(ring.evict_some(index, self.hash_seed, EVICTED_AT_ONCE));
+        self.evict_some(ring, index, EVICTED_AT_ONCE);
         let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
         let Some(at) = ring.allocate(shape.bytes() as u64) else { return false };
         let record = ring.live(at);
@@ -239,8 +261,84 @@ impl ReadCache {
         linked
     }
 
+    /// Takes at most so many records off the oldest page, if its memory is needed. The caller is
+    /// protected.
+    fn evict_some(&self, ring: &Ring, index: &HashIndex, count: usize) {
+        let mut evicted = 0;
+        ring.evict_some(index, self.hash_seed, count, &mut |hash, page| {
+            self.ghosts.note_evicted(hash, page);
+            evicted += 1;
+        });
+        self.counters.evicted(evicted);
+    }
+
+    /// Counts a value that was read from a device, which took so many reads.
+    pub(crate) fn note_disk_read(&self, hash: KeyHash, reads: u64) {
+        self.ghosts.note_read(hash, reads);
+    }
+
+    /// From now on counts what `bytes` more of memory would have saved.
+    pub(crate) fn set_ghost_reach(&self, bytes: u64) {
+        self.ghosts.set_reach(bytes / self.page_bytes().max(1));
+    }
+
+    /// Reads of a device that so much more would have saved, as counted so far.
+    pub(crate) fn ghost_hits(&self) -> u64 {
+        self.ghosts.hits()
+    }
+
+    /// Bytes of the table of ghosts.
+    pub(crate) fn ghost_bytes(&self) -> u64 {
+        self.ghosts.bytes()
+    }
+
+    /// Lets the cache have so many bytes of memory, within what it was made for. One thread at a
+    /// time.
+    pub(crate) fn resize(&self, bytes: u64) {
+        if let Some(ring) = &self.ring {
+            ring.resize(bytes / ring.page_bytes());
+        }
+    }
+
+    /// Whether the cache has no more memory than it may have, and will have none; otherwise does
+    /// something about it. The caller is not protected.
+    pub(crate) fn settle(&self, index: &HashIndex) -> bool {
+        let Some(ring) = &self.ring else { return true };
+        for _ in 0..SLICES {
+            if ring.is_settled() {
+                return true;
+            }
+            let _guard = ring.epochs.protect();
+            self.evict_some(ring, index, EVICTED_IN_BACKGROUND);
+        }
+        ring.is_settled()
+    }
+
+    /// Bytes of a page; 0 without a ring.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.ring.as_ref().map_or(0, Ring::page_bytes)
+    }
+
+    /// Bytes of memory that the cache may have just now, at least, and at most.
+    pub(crate) fn bytes_allowed(&self) -> u64 {
+        self.ring.as_ref().map_or(0, |ring| ring.pages() * ring.page_bytes())
+    }
+
+    pub(crate) fn bytes_min(&self) -> u64 {
+        self.ring.as_ref().map_or(0, |ring| ring::PAGES_MIN * ring.page_bytes())
+    }
+
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.ring.as_ref().map_or(0, |ring| ring.pages_max() * ring.page_bytes())
+    }
+
     /// What the cache has done so far, and takes.
     pub(crate) fn figures(&self) -> Figures {
-        self.counters.figures(self.ring.as_ref().map_or(0, Ring::memory_bytes))
+        self.counters.figures(Figures {
+            bytes: self.ring.as_ref().map_or(0, Ring::memory_bytes),
+            pages: self.ring.as_ref().map_or(0, Ring::pages),
+            ghost_hits: self.ghosts.hits(),
+            ..Figures::default()
+        })
     }
 }

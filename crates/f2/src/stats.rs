@@ -12,6 +12,7 @@ impl Shared {
         let index = self.index.figures();
         let log = &self.log;
         let cache = self.cache.figures();
+        let (ghosts, moves) = (log.ghost_hits(), self.split.moves());
         let mut detail = vec![
             ("checkpoint", self.newest_checkpoint.read().number),
             ("recovered_checkpoint", self.recovered.number),
@@ -20,7 +21,14 @@ impl Shared {
             ("index_overflow_buckets", index.overflow_buckets),
             ("index_chains", index.entries),
             ("log_memory_bytes", log.memory_bytes()),
+            ("log_pages", log.frames()),
+            ("log_ghost_reads", ghosts.reads),
+            ("log_ghost_appends", ghosts.appends),
+            ("memory_moves_to_log", moves.to_log),
+            ("memory_moves_to_read_cache", moves.to_cache),
             ("read_cache_bytes", cache.bytes),
+            ("read_cache_pages", cache.pages),
+            ("read_cache_ghost_hits", cache.ghost_hits),
             ("read_cache_hits", cache.hits),
             ("read_cache_misses", cache.misses),
             ("read_cache_inserted", cache.inserted),

@@ -18,6 +18,8 @@ use crate::compaction::CompactionFigures;
 use crate::hash_index::HashIndex;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
+use crate::memory_split::MemorySplit;
+use crate::memory_use::Charge;
 use crate::ops::look_up::flight::Fetcher;
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
@@ -39,6 +41,9 @@ pub(crate) struct Shared {
     pub(crate) log: Arc<HybridLog>,
     pub(crate) cold: Option<Cold>,
     pub(crate) cache: ReadCache,
+    pub(crate) split: MemorySplit,
+    /// What is charged for parts that take memory of their own.
+    pub(crate) own_memory: Charge,
     pub(crate) hash_seed: u64,
     pub(crate) pressure: Pressure,
     /// How often the log's beginning has moved; counted before it moves.
@@ -59,6 +64,8 @@ pub(crate) struct Shared {
     /// What the hot and the cold log may take on disk, if there is a limit.
     pub(crate) disk_bytes_max: Option<u64>,
     pub(crate) cold_disk_bytes_max: Option<u64>,
+    /// Bytes set aside for buffers and for compactions.
+    pub(crate) set_aside_bytes: u64,
     /// Bytes that a compaction may work with.
     pub(crate) work_bytes: u64,
     /// Whether a single log is compacted by scans.

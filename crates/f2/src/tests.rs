@@ -6,6 +6,7 @@ mod costs;
 mod counters;
 mod durability;
 mod fetch;
+mod memory_split;
 mod prefix;
 mod read_cache;
 mod sessions;

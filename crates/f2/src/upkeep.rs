@@ -1,4 +1,5 @@
-//! What is done every now and then in the background: the index grows, the log is compacted.
+//! What is done every now and then in the background: the index grows, memory moves to where it saves
+//! most, the logs are compacted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,12 @@ impl Store {
         self.shared.workers.every(Class::Compact, "grow index", INTERVAL, move |stop| {
             if let Some(shared) = shared.upgrade() {
                 shared.grow_index(stop);
+            }
+        })?;
+        let shared = Arc::downgrade(&self.shared);
+        self.shared.workers.every(Class::Flush, "balance memory", INTERVAL, move |_stop| {
+            if let Some(shared) = shared.upgrade() {
+                shared.balance_memory();
             }
         })?;
         self.compact_every("compact log", Shared::compact_if_due)?;

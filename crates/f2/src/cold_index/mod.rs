@@ -129,6 +129,15 @@ impl ColdIndex {
         }
     }
 
+    /// Memory of the directory: what it takes, or what it will take when it doubles, if it is three
+    /// quarters of the way there.
+    pub(crate) fn directory_bytes_soon(&self) -> u64 {
+        let room = self.entries_target * self.directory.chunks() as u64;
+        let entries = self.entries.load(Relaxed).max(0) as u64;
+        let doublings = u32::from(entries > room / 4 * 3 && self.directory.level() < LEVEL_MAX);
+        self.directory.bytes() << doublings
+    }
+
     /// What the index consists of.
     pub(crate) fn figures(&self) -> Figures {
         let level = self.directory.level();

@@ -9,6 +9,7 @@
 //! ```
 //! The level and the split lock are those of a bucket of the table; overflow buckets have neither.
 
+use sync::Arena;
 use sync::atomic::{AtomicU64, Ordering};
 
 use crate::planted::{Planted, relaxed_if};
@@ -16,15 +17,43 @@ use crate::planted::{Planted, relaxed_if};
 /// Entries of a bucket. Fewer under the checkers, or nothing would ever overflow there.
 pub(super) const ENTRIES: usize = if cfg!(any(loom, shuttle)) { 2 } else { 7 };
 
-/// A cache line.
-#[repr(align(64))]
-pub(super) struct Bucket {
-    pub(super) entries: [AtomicU64; ENTRIES],
-    control: AtomicU64,
-}
+/// Words of a bucket: the entries, and the control word behind them.
+const WORDS: usize = ENTRIES + 1;
 
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<Bucket>() == 64, "a bucket is one cache line");
+const _: () = assert!(WORDS * size_of::<AtomicU64>() == 64, "a bucket is one cache line");
+
+/// A cache line, wherever it lies.
+#[derive(Clone, Copy)]
+pub(super) struct Bucket<'a>(&'a [AtomicU64; WORDS]);
+
+/// Buckets in a row, each at the beginning of a cache line. All are empty, and at level 0, at first.
+pub(super) struct Buckets(Arena);
+
+impl Buckets {
+    pub(super) fn new(count: usize) -> Self {
+        let arena = Arena::new(count * WORDS);
+        // Every look-up goes to another place.
+        if arena.is_huge() {
+            arena.advise_huge();
+        }
+        Self(arena)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: usize) -> Bucket<'_> {
+        Bucket(&self.0.words().as_chunks().0[number])
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.words().len() / WORDS
+    }
+
+    /// Bytes of addresses; as much memory once all are used.
+    pub(super) fn bytes(&self) -> u64 {
+        size_of_val(self.0.words()) as u64
+    }
+}
 
 /// A control word as it was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,35 +99,40 @@ impl Control {
     }
 }
 
-impl Bucket {
-    /// A bucket without entries.
-    pub(super) fn new(control: Control) -> Self {
-        Self {
-            entries: std::array::from_fn(|_| AtomicU64::new(0)),
-            control: AtomicU64::new(control.0),
-        }
+impl<'a> Bucket<'a> {
+    #[inline]
+    pub(super) fn entries(self) -> &'a [AtomicU64; ENTRIES] {
+        let [entries @ .., _] = self.0;
+        entries
+    }
+
+    #[inline]
+    fn control_word(self) -> &'a AtomicU64 {
+        let [.., control] = self.0;
+        control
     }
 
     /// Acquire: pairs with [`Self::publish`] and with the link to an overflow bucket.
     #[inline]
-    pub(super) fn control(&self) -> Control {
-        Control(self.control.load(Ordering::Acquire))
+    pub(super) fn control(self) -> Control {
+        Control(self.control_word().load(Ordering::Acquire))
     }
 
     /// Sets the control word of a bucket that nobody else may change now. Release: whoever reads
     /// it sees the entries that were written before.
-    pub(super) fn publish(&self, control: Control) {
-        self.control.store(control.0, Ordering::Release);
+    pub(super) fn publish(self, control: Control) {
+        self.control_word().store(control.0, Ordering::Release);
     }
 
     /// The same for a bucket that a split has filled.
-    pub(super) fn publish_first(&self, control: Control) {
+    pub(super) fn publish_first(self, control: Control) {
         // [P2]
-        self.control.store(control.0, relaxed_if(Planted::RelaxedBirth, Ordering::Release));
+        self.control_word().store(control.0, relaxed_if(Planted::RelaxedBirth, Ordering::Release));
     }
 
     /// Changes the control word if it is still `old`.
-    pub(super) fn change(&self, old: Control, new: Control) -> bool {
-        self.control.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    pub(super) fn change(self, old: Control, new: Control) -> bool {
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        self.control_word().compare_exchange(old.0, new.0, order.0, order.1).is_ok()
     }
 }

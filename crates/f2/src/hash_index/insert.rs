@@ -21,7 +21,7 @@ enum Look<'a> {
     /// Neither; and this slot is free.
     Free(&'a AtomicU64),
     /// Neither, and no slot is free; the last line.
-    Full(&'a Bucket),
+    Full(Bucket<'a>),
 }
 
 /// An inserter has put its tentative entry and looked around.
@@ -60,12 +60,12 @@ impl HashIndex {
         }
     }
 
-    fn look_for_room<'a>(&'a self, bucket: &'a Bucket, control: Control, tag: u16) -> Look<'a> {
+    fn look_for_room<'a>(&'a self, bucket: Bucket<'a>, control: Control, tag: u16) -> Look<'a> {
         let mut free = None;
         let mut last = bucket;
         for line in self.lines(bucket, control) {
             last = line;
-            for place in &line.entries {
+            for place in line.entries() {
                 let entry = Entry::load(place);
                 if entry == Entry::FREE {
                     free = free.or(Some(place));
@@ -85,7 +85,7 @@ impl HashIndex {
     /// the caller has to give way: it starts anew.
     fn insert<'a>(
         &'a self,
-        bucket: &'a Bucket,
+        bucket: Bucket<'a>,
         seen: Control,
         tag: u16,
         own: &'a AtomicU64,
@@ -113,14 +113,14 @@ impl HashIndex {
         }
     }
 
-    fn look_around(&self, bucket: &Bucket, seen: Control, tag: u16, own: &AtomicU64) -> Verdict {
+    fn look_around(&self, bucket: Bucket<'_>, seen: Control, tag: u16, own: &AtomicU64) -> Verdict {
         let control = bucket.control();
         let split = control.level() != seen.level() || control.is_splitting();
         if split && !is_planted(Planted::NoSecondLook) {
             return Verdict::GiveWay;
         }
         let mut behind_own = false;
-        for place in self.lines(bucket, control).flat_map(|line| &line.entries) {
+        for place in self.lines(bucket, control).flat_map(Bucket::entries) {
             if ptr::eq(place, own) {
                 behind_own = true;
                 continue;
@@ -142,7 +142,7 @@ impl HashIndex {
     }
 
     /// Links an overflow bucket behind the last line, unless somebody else does or a split begins.
-    fn append_line(&self, last: &Bucket) {
+    fn append_line(&self, last: Bucket<'_>) {
         let control = last.control();
         if control.overflow() != 0 || control.is_splitting() {
             return;

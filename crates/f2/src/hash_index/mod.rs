@@ -235,11 +235,11 @@ impl HashIndex {
 
     /// Looks for the chain's entry, occupied or moved.
     #[inline]
-    fn look<'a>(&'a self, bucket: &'a Bucket, control: Control, tag: u16) -> Option<Slot<'a>> {
+    fn look<'a>(&'a self, bucket: Bucket<'a>, control: Control, tag: u16) -> Option<Slot<'a>> {
         let mut line = bucket;
         let mut overflow = control.overflow();
         loop {
-            for place in &line.entries {
+            for place in line.entries() {
                 let entry = Entry::load(place);
                 if entry.is_chain_of(tag) {
                     return Some(Slot::new(place, entry));
@@ -273,9 +273,9 @@ impl HashIndex {
     #[inline]
     fn lines<'a>(
         &'a self,
-        bucket: &'a Bucket,
+        bucket: Bucket<'a>,
         control: Control,
-    ) -> impl Iterator<Item = &'a Bucket> {
+    ) -> impl Iterator<Item = Bucket<'a>> {
         let mut first = Some(control);
         successors(Some(bucket), move |line| {
             let control = first.take().unwrap_or_else(|| line.control());

@@ -63,7 +63,7 @@ fn must_hold(index: &HashIndex, sums: &[(u16, u64)]) {
     let mut found = Vec::new();
     for number in 0..index.buckets() {
         let bucket = index.table.bucket(number);
-        for place in index.lines(bucket, bucket.control()).flat_map(|line| &line.entries) {
+        for place in index.lines(bucket, bucket.control()).flat_map(Bucket::entries) {
             let entry = Entry::load(place);
             if entry != Entry::FREE {
                 assert!(entry.is_occupied(), "an entry is still tentative or moved");

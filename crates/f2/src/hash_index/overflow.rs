@@ -12,7 +12,7 @@
 use sync::SetOnce;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::bucket::{Bucket, Control};
+use super::bucket::{Bucket, Buckets, Control};
 use crate::patience::Patience;
 
 /// Buckets of the first segment: 4 KiB.
@@ -21,7 +21,7 @@ const FIRST_BITS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 6 };
 const SEGMENTS: usize = 25;
 
 pub(super) struct OverflowPool {
-    segments: [SetOnce<Box<[Bucket]>>; SEGMENTS],
+    segments: [SetOnce<Buckets>; SEGMENTS],
     /// How many were ever taken that had not been taken before.
     fresh: AtomicU32,
     /// The stack of those given back: count of pops in the upper half, number in the lower.
@@ -42,7 +42,7 @@ impl OverflowPool {
 
     /// The bucket that a control word links to, if it links to any.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<&Bucket> {
+    pub(super) fn get(&self, number: u32) -> Option<Bucket<'_>> {
         if number == 0 { None } else { Some(self.bucket(number)) }
     }
 
@@ -50,7 +50,7 @@ impl OverflowPool {
     ///
     /// # Panics
     /// When 2^31 are in use; those are 128 GiB.
-    pub(super) fn take(&self) -> (u32, &Bucket) {
+    pub(super) fn take(&self) -> (u32, Bucket<'_>) {
         if let Some(number) = self.pop() {
             let bucket = self.bucket(number);
             bucket.publish(Control::new(0, 0));
@@ -60,8 +60,7 @@ impl OverflowPool {
         let (index, offset) = place(number);
         let segment = self.segments.get(index).expect("overflow buckets without end");
         if offset == 0 {
-            let buckets = 0..1_usize << (index as u32 + FIRST_BITS);
-            segment.get_or_set(buckets.map(|_| Bucket::new(Control::new(0, 0))).collect());
+            segment.get_or_set(Buckets::new(1 << (index as u32 + FIRST_BITS)));
         }
         let mut patience = Patience::new();
         while segment.get().is_none() {
@@ -110,14 +109,13 @@ impl OverflowPool {
 
     /// Bytes of all segments.
     pub(super) fn bytes(&self) -> u64 {
-        let buckets = self.segments.iter().filter_map(SetOnce::get).map(|segment| segment.len());
-        (buckets.sum::<usize>() * size_of::<Bucket>()) as u64
+        self.segments.iter().filter_map(SetOnce::get).map(Buckets::bytes).sum()
     }
 
-    fn bucket(&self, number: u32) -> &Bucket {
+    fn bucket(&self, number: u32) -> Bucket<'_> {
         let (segment, offset) = place(number);
         let segment = self.segments[segment].get();
-        &segment.expect("a number is given out after its segment is there")[offset]
+        segment.expect("a number is given out after its segment is there").get(offset)
     }
 }
 

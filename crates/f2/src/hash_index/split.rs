@@ -124,7 +124,7 @@ impl HashIndex {
             child.publish(Control::new(level + 1, 0));
         }
         let mut filling = Filling::new(&self.overflow, child);
-        for place in self.lines(bucket, control).flat_map(|line| &line.entries) {
+        for place in self.lines(bucket, control).flat_map(Bucket::entries) {
             if let Some(frozen) = freeze(place, moves) {
                 filling.push(frozen.thawed());
             }
@@ -133,7 +133,7 @@ impl HashIndex {
         child.publish_first(Control::new(level + 1, filling.first));
         // [P3] The lock kept everybody else from changing the control word.
         bucket.publish(Control::new(level + 1, control.overflow()));
-        for place in self.lines(bucket, control).flat_map(|line| &line.entries) {
+        for place in self.lines(bucket, control).flat_map(Bucket::entries) {
             let entry = Entry::load(place);
             // Others may be splitting the bucket further: their entries have this bit clear.
             if entry.is_moved() && moves(entry) {
@@ -145,7 +145,7 @@ impl HashIndex {
 }
 
 /// Takes the split lock of a bucket at `level`; nothing if it is beyond that level.
-fn lock(bucket: &Bucket, level: u32) -> Option<Control> {
+fn lock(bucket: Bucket<'_>, level: u32) -> Option<Control> {
     let mut patience = Patience::new();
     loop {
         let control = bucket.control();
@@ -185,14 +185,14 @@ fn freeze(place: &AtomicU64, moves: impl Fn(Entry) -> bool) -> Option<Entry> {
 /// Writes entries to a bucket that nobody else looks at yet.
 struct Filling<'a> {
     pool: &'a OverflowPool,
-    line: &'a Bucket,
+    line: Bucket<'a>,
     used: usize,
     /// The first overflow bucket, 0 for none.
     first: u32,
 }
 
 impl<'a> Filling<'a> {
-    fn new(pool: &'a OverflowPool, line: &'a Bucket) -> Self {
+    fn new(pool: &'a OverflowPool, line: Bucket<'a>) -> Self {
         Self { pool, line, used: 0, first: 0 }
     }
 
@@ -206,7 +206,7 @@ impl<'a> Filling<'a> {
             }
             (self.line, self.used) = (line, 0);
         }
-        entry.store(&self.line.entries[self.used]);
+        entry.store(&self.line.entries()[self.used]);
         self.used += 1;
     }
 }

@@ -6,11 +6,11 @@
 use std::sync::OnceLock;
 
 use super::LEVEL_MAX;
-use super::bucket::{Bucket, Control};
+use super::bucket::{Bucket, Buckets, Control};
 
 pub(super) struct Table {
     base_bits: u32,
-    segments: [OnceLock<Box<[Bucket]>>; LEVEL_MAX as usize + 1],
+    segments: [OnceLock<Buckets>; LEVEL_MAX as usize + 1],
 }
 
 impl Table {
@@ -36,24 +36,27 @@ impl Table {
 
     /// Makes the segment of the doubling to `level`, unless it is there.
     pub(super) fn add_segment(&self, level: u32, control: Control) {
-        let buckets = self.buckets(level.saturating_sub(1));
-        self.segments[level as usize]
-            .get_or_init(|| (0..buckets).map(|_| Bucket::new(control)).collect());
+        self.segments[level as usize].get_or_init(|| {
+            let buckets = Buckets::new(self.buckets(level.saturating_sub(1)));
+            if control != Control::new(0, 0) {
+                (0..buckets.len()).for_each(|number| buckets.get(number).publish(control));
+            }
+            buckets
+        });
     }
 
     /// The bucket of this number. Its segment must be there: the caller has acquired a level at
     /// which there are so many.
     #[inline]
-    pub(super) fn bucket(&self, number: usize) -> &Bucket {
+    pub(super) fn bucket(&self, number: usize) -> Bucket<'_> {
         let segment = usize::BITS - (number >> self.base_bits).leading_zeros();
         let first = if segment == 0 { 0 } else { self.buckets(segment - 1) };
         let buckets = self.segments[segment as usize].get();
-        &buckets.expect("a level is published after its segment")[number - first]
+        buckets.expect("a level is published after its segment").get(number - first)
     }
 
     /// Bytes of all segments.
     pub(super) fn bytes(&self) -> u64 {
-        let buckets = self.segments.iter().filter_map(OnceLock::get).map(|segment| segment.len());
-        (buckets.sum::<usize>() * size_of::<Bucket>()) as u64
+        self.segments.iter().filter_map(OnceLock::get).map(Buckets::bytes).sum()
     }
 }

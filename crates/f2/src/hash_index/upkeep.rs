@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::bucket::Bucket;
 use super::chain::ChainId;
 use super::entry::Entry;
 use super::slot::{Changed, Slot};
@@ -46,7 +47,7 @@ impl HashIndex {
         // A bucket that a doubling has not made yet gets its entries first.
         self.catch_up(number, self.level());
         let bucket = self.table.bucket(number);
-        for place in self.lines(bucket, bucket.control()).flat_map(|line| &line.entries) {
+        for place in self.lines(bucket, bucket.control()).flat_map(Bucket::entries) {
             let entry = Entry::load(place);
             if entry.is_occupied()
                 && entry.address() < begin

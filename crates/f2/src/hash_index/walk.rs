@@ -1,5 +1,6 @@
 //! Walking over all chains in an order that growth does not change.
 
+use super::bucket::Bucket;
 use super::chain::{Chain, ChainId};
 use super::entry::Entry;
 use super::{HashIndex, LogAddress, TAG_BITS};
@@ -35,7 +36,7 @@ impl HashIndex {
             let chains = 1u64 << (TAG_BITS - level);
             let end = (from.get() | (chains - 1)) + 1;
             let mut next: Option<(ChainId, LogAddress)> = None;
-            for place in self.lines(bucket, control).flat_map(|line| &line.entries) {
+            for place in self.lines(bucket, control).flat_map(Bucket::entries) {
                 let entry = Entry::load(place);
                 let id = Chain { base: chain.base, tag: entry.tag() }.id();
                 let closer = next.is_none_or(|(best, _)| id < best);

@@ -1,7 +1,7 @@
 //! How the borders move: each step waits for all who may rely on the border's old place.
 //!
 //! ```text
-//! READ_ONLY moves -> epoch -> SAFE_READ_ONLY -> flush -> HEAD -> epoch -> SAFE_HEAD -> frame free
+//! READ_ONLY moves -> epoch -> SAFE_READ_ONLY -> flush -> HEAD -> epoch -> memory free, SAFE_HEAD
 //! ```
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::read_only::{Cut, when_nobody_changes};
 use crate::address::LogAddress;
 
 impl HybridLog {
-    /// What lies below is in no frame any more.
+    /// What lies below nobody reads in memory any more.
     pub(super) fn safe_head(&self) -> LogAddress {
         LogAddress::new(self.regions.safe_head.load(Ordering::Acquire))
     }
@@ -27,7 +27,8 @@ impl HybridLog {
 
     /// The tail has entered `page`: older pages become read-only, the oldest go.
     pub(super) fn after_turn(self: &Arc<Self>, page: u64) {
-        let mutable_from = (page + 1).saturating_sub(self.geometry.mutable_pages);
+        let mutable_pages = self.geometry.mutable_pages(self.frames());
+        let mutable_from = (page + 1).saturating_sub(mutable_pages);
         self.shift_read_only(self.geometry.page_begin(mutable_from));
         self.advance_head();
     }
@@ -79,10 +80,10 @@ impl HybridLog {
         }
     }
 
-    /// Lets go of the oldest pages in memory, so that one frame is free ahead of the tail.
+    /// Lets go of the oldest pages in memory, so that there is memory for one ahead of the tail.
     pub(super) fn advance_head(self: &Arc<Self>) {
         let tail_page = self.geometry.page(self.tail());
-        self.advance_head_to((tail_page + 2).saturating_sub(self.geometry.frames as u64));
+        self.advance_head_to((tail_page + 2).saturating_sub(self.frames()));
     }
 
     /// Lets go of pages in memory below `wanted`, as far as they are flushed.
@@ -96,7 +97,7 @@ impl HybridLog {
         let log = Arc::clone(self);
         // [H3]
         self.epochs.bump_with(move || {
-            log.regions.safe_head.fetch_max(to, Ordering::AcqRel);
+            log.give_up_below(to);
         });
     }
 

@@ -12,10 +12,8 @@ use engine::Result;
 use sync::atomic::Ordering;
 use sync::thread::yield_now;
 
-use super::{BLOCK_BYTES, Frame, HybridLog, Reservation};
+use super::{BLOCK_BYTES, HybridLog, Reservation};
 use crate::address::LogAddress;
-use crate::record::WORD_BYTES;
-use sync::atomic::AtomicU64;
 
 /// Bits of the tail's offset: two thousand threads may each be late by the longest record.
 const OFFSET_BITS: u32 = 36;
@@ -49,7 +47,7 @@ impl HybridLog {
         if offset > page_bytes {
             return Err(PageFull(page));
         }
-        // Acquire: who allocates in a page that another turned to finds its frame free.
+        // Acquire: who allocates in a page that another turned to finds its memory free.
         let (page, offset) = parts(self.tail.fetch_add(bytes, Ordering::AcqRel));
         let at = self.geometry.page_begin(page).plus(offset);
         if offset + bytes <= page_bytes {
@@ -61,7 +59,7 @@ impl HybridLog {
         Err(PageFull(page))
     }
 
-    /// Turns from a full page to the next, if nobody has and there is a frame for it. The caller
+    /// Turns from a full page to the next, if nobody has and there is memory for it. The caller
     /// is protected. `false`: there is none yet, see [`HybridLog::wait_for_room`].
     /// Who holds no reservation leaves what is reserved to those who do.
     pub(crate) fn turn(
@@ -73,7 +71,9 @@ impl HybridLog {
             return false;
         }
         let next = page + 1;
-        self.make_frame(next);
+        if !self.pages.take(next) {
+            return false;
+        }
         loop {
             let word = self.tail.load(Ordering::Relaxed);
             if parts(word).0 != page {
@@ -94,9 +94,9 @@ impl HybridLog {
         if held.is_some() { 0 } else { self.reserved_pages.load(Ordering::Acquire) }
     }
 
-    /// Whether the page behind `page` has a frame that nobody reads any more.
+    /// Whether there may be one more page in memory behind `page`. [H9]
     pub(super) fn has_room_after(&self, page: u64) -> bool {
-        let evicted = (page + 2).saturating_sub(self.geometry.frames as u64);
+        let evicted = (page + 2).saturating_sub(self.frames());
         self.safe_head() >= self.geometry.page_begin(evicted)
     }
 
@@ -124,7 +124,7 @@ impl HybridLog {
         }
     }
 
-    /// Blocks until the page behind a full one has a frame, and helps to make one free. The caller
+    /// Blocks until there is memory for the page behind a full one, and helps to make one free. The caller
     /// is not protected [H4].
     ///
     /// # Errors
@@ -163,15 +163,5 @@ impl HybridLog {
         if missing > 0 {
             self.live(self.geometry.page_begin(page).plus(offset)).write_filler(missing);
         }
-    }
-
-    pub(super) fn make_frame(&self, page: u64) -> &Frame {
-        let frame = &self.frames[(page % self.geometry.frames as u64) as usize];
-        frame.get_or_init(|| {
-            let page_bytes = self.geometry.page_bytes();
-            self.memory.charge_anyway(page_bytes);
-            (0..page_bytes as usize / WORD_BYTES).map(|_| AtomicU64::new(0)).collect()
-        });
-        frame
     }
 }

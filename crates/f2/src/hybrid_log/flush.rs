@@ -61,11 +61,9 @@ impl HybridLog {
         let page_bytes = self.geometry.page_bytes() as usize;
         let buffer = flusher.buffer.take().filter(|buffer| buffer.len() == len);
         let mut buffer = buffer.unwrap_or_else(|| Buffer::zeroed(len));
-        let frame = self.make_frame(self.geometry.page(from)).get();
-        let words = frame.expect("a page that is not flushed has a frame");
-        let first = self.geometry.offset(from) as usize / WORD_BYTES;
+        let words = self.pages.words(from.get());
         let (chunks, _) = buffer.as_chunks_mut::<WORD_BYTES>();
-        for (chunk, word) in chunks.iter_mut().zip(&words[first..]) {
+        for (chunk, word) in chunks.iter_mut().zip(words) {
             // Acquire of `SAFE_READ_ONLY` ordered this after the last change.
             *chunk = word.load(Ordering::Relaxed).to_le_bytes();
         }

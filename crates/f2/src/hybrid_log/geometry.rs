@@ -10,14 +10,16 @@ pub(crate) const BLOCK_BYTES: u64 = 4096;
 pub(crate) const FIRST_BYTES: u64 = 64;
 
 /// Sizes of a log's parts, all powers of two but the counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Geometry {
     page_shift: u32,
     segment_shift: u32,
-    /// Pages in memory.
+    /// Pages in memory at first.
     pub(crate) frames: usize,
-    /// Pages, counted from the tail's, that are changed in place.
-    pub(crate) mutable_pages: u64,
+    /// Pages in memory at most; how many there are may change in between.
+    pub(crate) frames_max: usize,
+    /// Share of the pages in memory that is changed in place.
+    mutable: f64,
 }
 
 impl Geometry {
@@ -29,13 +31,24 @@ impl Geometry {
         assert!(page_bytes.is_power_of_two() && page_bytes >= BLOCK_BYTES);
         assert!(segment_bytes.is_power_of_two() && segment_bytes >= page_bytes);
         assert!(frames >= Self::FRAMES_MIN);
-        let mutable = (frames as f64 * mutable) as u64;
         Self {
             page_shift: page_bytes.trailing_zeros(),
             segment_shift: segment_bytes.trailing_zeros(),
             frames,
-            mutable_pages: mutable.clamp(1, frames as u64 - 2),
+            frames_max: frames,
+            mutable,
         }
+    }
+
+    /// The same for a log that may get so many bytes of memory.
+    pub(crate) fn growing_to(self, memory_bytes: u64) -> Self {
+        let frames_max = (memory_bytes >> self.page_shift) as usize;
+        Self { frames_max: frames_max.max(self.frames), ..self }
+    }
+
+    /// Pages, counted from the tail's, that are changed in place, of so many in memory.
+    pub(crate) fn mutable_pages(&self, frames: u64) -> u64 {
+        ((frames as f64 * self.mutable) as u64).clamp(1, frames - 2)
     }
 
     pub(crate) const fn page_bytes(&self) -> u64 {
@@ -59,11 +72,6 @@ impl Geometry {
     /// Where a page begins.
     pub(crate) const fn page_begin(&self, page: u64) -> LogAddress {
         LogAddress::new(page << self.page_shift)
-    }
-
-    /// The frame that an address's page is in while it is in memory.
-    pub(crate) const fn frame(&self, address: LogAddress) -> usize {
-        (self.page(address) % self.frames as u64) as usize
     }
 
     /// The segment in which an address lies.

@@ -1,7 +1,7 @@
 //! Room set aside for a batch, so that its steps hardly ever fail half way for want of a page.
 //!
-//! A page can be turned to without waiting if its frame is free. A reservation counts pages whose
-//! frames are free already; those who hold none leave that many to those who do. They may still fill
+//! A page can be turned to without waiting if there is memory for it. A reservation counts pages for
+//! which there is already; those who hold none leave that many to those who do. They may still fill
 //! what a holder turned to: a flush that fails just while a batch is applied beside a storm of
 //! other writes can leave a part of it visible, until the store is opened again and the journal
 //! makes it whole.
@@ -30,11 +30,11 @@ impl HybridLog {
     /// The store is closed, or a flush failed.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Option<Reservation<'_>>> {
         let pages = (2 * bytes).div_ceil(self.geometry.page_bytes()) + 1;
-        if pages + 3 > self.geometry.frames as u64 {
-            return Ok(None);
-        }
         loop {
             self.check_writable()?;
+            if pages + 3 > self.frames() {
+                return Ok(None);
+            }
             let reserved = self.reserved_pages.load(Ordering::Acquire);
             let tail_page = self.geometry.page(self.tail());
             let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -50,11 +50,11 @@ impl HybridLog {
         }
     }
 
-    /// Does something so that `pages` behind the tail get free frames.
+    /// Does something so that there is memory for `pages` behind the tail.
     fn make_room(self: &Arc<Self>, pages: u64) -> Result<()> {
         // Pages count as evictable only once they are read-only.
         let tail_page = self.geometry.page(self.tail());
-        let evicted = (tail_page + pages + 2).saturating_sub(self.geometry.frames as u64);
+        let evicted = (tail_page + pages + 2).saturating_sub(self.frames());
         self.shift_read_only(self.geometry.page_begin(evicted.min(tail_page)));
         if !self.flush_some()? {
             self.advance_head_to(evicted);

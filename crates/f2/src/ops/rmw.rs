@@ -105,6 +105,9 @@ impl Shared {
         wanted: &WantsOld,
         old: Option<&[u8]>,
     ) -> Result<bool> {
+        if old.is_some() {
+            self.note_disk_read(hash, wanted.beyond.chain.log_head);
+        }
         let change = operator.update(old);
         if change == Change::Keep {
             return Ok(true);
@@ -205,8 +208,10 @@ impl Shared {
             return Ok(Attempt::TooLong(error));
         }
         let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
+        let head = self.cache.log_head(slot.address());
         let at = self.log.try_allocate(shape.bytes() as u64)?;
-        self.log.live(at).write(self.cache.log_head(slot.address()), key, value);
+        self.log.note_append(head, self.log.mutable_from());
+        self.log.live(at).write(head, key, value);
         match self.link(slot, hash, at, may) {
             Ok(()) => Ok(Attempt::Done),
             Err(()) => {

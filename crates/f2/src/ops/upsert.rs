@@ -57,6 +57,7 @@ impl Shared {
             return Ok(());
         }
         let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
+        self.log.note_append(self.cache.log_head(slot.address()), mutable);
         loop {
             let at = self.log.try_allocate(shape.bytes() as u64)?;
             self.log.live(at).write(self.cache.log_head(slot.address()), key, value);

@@ -13,6 +13,10 @@ const STRIPE_BITS: u32 = 4;
 pub(crate) struct Figures {
     /// Bytes of memory in use.
     pub(crate) bytes: u64,
+    /// Pages that may have memory.
+    pub(crate) pages: u64,
+    /// Reads of a device that a larger cache would have saved, about.
+    pub(crate) ghost_hits: u64,
     /// Reads that were answered from the cache.
     pub(crate) hits: u64,
     /// Values that were read from a device.
@@ -66,8 +70,9 @@ impl Counters {
         }
     }
 
-    pub(super) fn figures(&self, bytes: u64) -> Figures {
-        self.0.iter().fold(Figures { bytes, ..Figures::default() }, |sum, stripe| Figures {
+    /// `begin`, and what was counted.
+    pub(super) fn figures(&self, begin: Figures) -> Figures {
+        self.0.iter().fold(begin, |sum, stripe| Figures {
             hits: sum.hits + stripe.hits.load(Relaxed),
             misses: sum.misses + stripe.misses.load(Relaxed),
             inserted: sum.inserted + stripe.inserted.load(Relaxed),

@@ -22,6 +22,8 @@ const SEED: u64 = 3;
 /// One record of a key and a value of a byte each.
 const PAGE_BYTES: u64 = 32;
 const PAGES: u64 = 2;
+/// So that the memory of pages is given back, and not kept for those to come.
+const SLOTS: u64 = 4;
 
 /// What is in the log at first, and what the model's writer links.
 const OLD: LogAddress = LogAddress::new(64);
@@ -42,7 +44,7 @@ impl Shared {
     fn new() -> Arc<Self> {
         let epochs = Epochs::new();
         let memory = Arc::new(MemoryBudget::new(u64::MAX));
-        let ring = Ring::new(PAGE_BYTES, PAGES, epochs.clone(), memory);
+        let ring = Ring::new(PAGE_BYTES, PAGES, SLOTS, epochs.clone(), memory);
         let cache = ReadCache::with_ring(Some(ring), SEED);
         let shared = Self { index: HashIndex::new(0), epochs, cache };
         shared.write(1, OLD);

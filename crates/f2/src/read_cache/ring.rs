@@ -1,23 +1,25 @@
 //! The ring of pages: room at its tail, and the turn to the next page.
 //!
 //! A page is filled, turned, *sealed* once nobody who may write or link a record of it is still
-//! protected, evicted (`evict`), *free* once nobody who may read it is, and filled again. Pages are
-//! numbered without end, so no address is used twice.
+//! protected, evicted (`evict`), and *free* once nobody who may read it is: then its memory is given
+//! back, or goes to a page to come. Pages are numbered without end, so no address is used twice.
+//! How many may have memory can change at any time.
 
 use std::sync::Arc;
 
 use engine::MemoryBudget;
+use sync::CachePadded;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::epoch::Epochs;
-use sync::{CachePadded, SetOnce};
 
 use crate::address::LogAddress;
-use crate::record::{Live, WORD_BYTES};
+use crate::page_ring::PageRing;
+use crate::record::Live;
 
 /// Bits of the tail word's offset in a page.
 const OFFSET_BITS: u32 = 24;
 /// Fewest pages of a ring: one filled, one evicted, and as many that are read.
-const PAGES_MIN: u64 = 4;
+pub(super) const PAGES_MIN: u64 = 4;
 /// Pages that a ring should have.
 const PAGES: u64 = 16;
 const PAGE_BYTES_MIN: u64 = 4 << 10;
@@ -29,25 +31,47 @@ const _: () = assert!(PAGE_BYTES_MAX < 1 << OFFSET_BITS);
 
 pub(super) struct Ring {
     page_shift: u32,
-    frames: Box<[SetOnce<Box<[AtomicU64]>>]>,
+    pages_max: u64,
     /// The page that is filled, and how far.
     tail: CachePadded<AtomicU64>,
     pub(super) borders: Arc<Borders>,
     /// Whether somebody turns a page or evicts: one at a time, and the others go on without.
     is_tended: AtomicBool,
-    /// Where the pages in the frames end; changed by who tends.
+    /// Where the pages in memory end; changed by who tends.
     ends: Box<[AtomicU64]>,
     /// The page that is evicted, and how far; changed by who tends.
     evicted: AtomicU64,
+    /// How often the number of pages was changed.
+    resizes: AtomicU64,
     pub(super) epochs: Epochs,
-    memory: Arc<MemoryBudget>,
 }
 
-/// Pages below these are sealed, and free.
-#[derive(Default)]
+/// What changes when an epoch is over.
 pub(super) struct Borders {
-    pub(super) sealed: AtomicU64,
-    pub(super) free: AtomicU64,
+    /// Pages below are sealed.
+    sealed: AtomicU64,
+    /// Pages below are free.
+    free: AtomicU64,
+    /// Pages that may have memory.
+    allowed: AtomicU64,
+    /// How many of the changes of that all who turn pages know of.
+    known_resizes: AtomicU64,
+    pages: PageRing,
+}
+
+impl Borders {
+    fn allowed(&self) -> u64 {
+        self.allowed.load(Ordering::Acquire)
+    }
+
+    /// Nobody reads the pages below `page` any more. [R4]
+    pub(super) fn free_below(&self, page: u64) {
+        if self.allowed() < self.pages.slots() {
+            let from = self.free.load(Ordering::Acquire);
+            (from..page).for_each(|page| self.pages.give_back(page));
+        }
+        self.free.fetch_max(page, Ordering::AcqRel);
+    }
 }
 
 /// The right to turn pages and to evict.
@@ -56,12 +80,6 @@ pub(super) struct Tending<'a>(&'a Ring);
 impl Drop for Tending<'_> {
     fn drop(&mut self) {
         self.0.is_tended.store(false, Ordering::Release);
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        self.memory.release(self.memory_bytes());
     }
 }
 
@@ -74,46 +92,61 @@ const fn parts(word: u64) -> (u64, u64) {
 }
 
 impl Ring {
-    /// Bytes of a page and number of pages, for a ring of `bytes`; nothing if that is too little.
-    pub(super) fn shape(bytes: u64) -> Option<(u64, u64)> {
+    /// Bytes of a page and number of pages, for a ring of `bytes` whose pages have `page_bytes_max` at
+    /// most; nothing if that is too little.
+    pub(super) fn shape(bytes: u64, page_bytes_max: u64) -> Option<(u64, u64)> {
         let wanted = 1 << (bytes / PAGES).max(1).ilog2();
-        let page_bytes = u64::clamp(wanted, PAGE_BYTES_MIN, PAGE_BYTES_MAX);
+        let page_bytes = u64::clamp(wanted, PAGE_BYTES_MIN, PAGE_BYTES_MAX).min(page_bytes_max);
         let pages = bytes / page_bytes;
         (pages >= PAGES_MIN).then_some((page_bytes, pages))
     }
 
+    /// A ring of `pages`, that can become `pages_max`.
     pub(super) fn new(
         page_bytes: u64,
         pages: u64,
+        pages_max: u64,
         epochs: Epochs,
         memory: Arc<MemoryBudget>,
     ) -> Self {
-        assert!(page_bytes.is_power_of_two() && pages >= 2);
-        let ring = Self {
+        assert!(page_bytes.is_power_of_two() && (2..=pages_max).contains(&pages));
+        let ring = PageRing::new(page_bytes, pages_max, memory);
+        ring.take(0);
+        Self {
             page_shift: page_bytes.trailing_zeros(),
-            frames: (0..pages).map(|_| SetOnce::new()).collect(),
+            pages_max,
             tail: CachePadded::new(AtomicU64::new(word(0, 0))),
-            borders: Arc::default(),
             is_tended: AtomicBool::new(false),
-            ends: (0..pages).map(|_| AtomicU64::new(0)).collect(),
+            ends: (0..ring.slots()).map(|_| AtomicU64::new(0)).collect(),
             evicted: AtomicU64::new(word(0, 0)),
+            resizes: AtomicU64::new(0),
+            borders: Arc::new(Borders {
+                sealed: AtomicU64::new(0),
+                free: AtomicU64::new(0),
+                allowed: AtomicU64::new(pages),
+                known_resizes: AtomicU64::new(0),
+                pages: ring,
+            }),
             epochs,
-            memory,
-        };
-        ring.make_frame(0);
-        ring
+        }
     }
 
-    fn page_bytes(&self) -> u64 {
+    pub(super) fn page_bytes(&self) -> u64 {
         1 << self.page_shift
     }
 
-    fn pages(&self) -> u64 {
-        self.frames.len() as u64
+    /// Pages that may have memory.
+    pub(super) fn pages(&self) -> u64 {
+        self.borders.allowed()
     }
 
-    fn frame(&self, page: u64) -> usize {
-        (page % self.pages()) as usize
+    /// Most pages that there can ever be.
+    pub(super) fn pages_max(&self) -> u64 {
+        self.pages_max
+    }
+
+    fn end_of(&self, page: u64) -> &AtomicU64 {
+        &self.ends[(page & (self.ends.len() as u64 - 1)) as usize]
     }
 
     pub(super) fn address(&self, page: u64, offset: u64) -> LogAddress {
@@ -121,11 +154,9 @@ impl Ring {
     }
 
     /// The record at a cached address, whose page is not free.
+    #[inline]
     pub(super) fn live(&self, address: LogAddress) -> Live<'_> {
-        let at = address.in_cache();
-        let frame = self.frames[self.frame(at >> self.page_shift)].get();
-        let words = frame.expect("a page that is in use has a frame");
-        Live::new(&words[(at & (self.page_bytes() - 1)) as usize / WORD_BYTES..])
+        Live::new(self.borders.pages.words(address.in_cache()))
     }
 
     /// Whether the address lies in the older half of the ring.
@@ -154,7 +185,7 @@ impl Ring {
     fn allocate_in_page(&self, bytes: u64) -> Result<LogAddress, u64> {
         let page_bytes = self.page_bytes();
         loop {
-            // Acquire: who allocates in a page that another turned to finds its frame free.
+            // Acquire: who allocates in a page that another turned to finds its memory free.
             let tail = self.tail.load(Ordering::Acquire);
             let (page, offset) = parts(tail);
             if offset + bytes > page_bytes {
@@ -174,15 +205,15 @@ impl Ring {
         taken.is_ok().then_some(Tending(self))
     }
 
-    /// Turns from a full page to the next; `false` if its frame is not free yet, or another tends
+    /// Turns from a full page to the next; `false` if there is no memory for it yet, or another tends
     /// the ring.
     fn turn(&self, full: u64) -> bool {
         let Some(_tending) = self.tend() else { return false };
         let next = full + 1;
-        if next >= self.borders.free.load(Ordering::Acquire) + self.pages() {
+        let has_room = next < self.borders.free.load(Ordering::Acquire) + self.pages();
+        if !has_room || !self.borders.pages.take(next) {
             return false;
         }
-        self.make_frame(next);
         loop {
             let tail = self.tail.load(Ordering::Relaxed);
             let (page, end) = parts(tail);
@@ -191,7 +222,7 @@ impl Ring {
             }
             let order = (Ordering::AcqRel, Ordering::Relaxed);
             if self.tail.compare_exchange(tail, word(next, 0), order.0, order.1).is_ok() {
-                self.ends[self.frame(full)].store(end, Ordering::Relaxed);
+                self.end_of(full).store(end, Ordering::Relaxed);
                 break;
             }
         }
@@ -202,25 +233,44 @@ impl Ring {
         true
     }
 
-    fn make_frame(&self, page: u64) {
-        let frame = &self.frames[self.frame(page)];
-        if frame.get().is_none() {
-            self.memory.charge_anyway(self.page_bytes());
-            let words = self.page_bytes() as usize / WORD_BYTES;
-            frame.get_or_set((0..words).map(|_| AtomicU64::new(0)).collect());
+    /// Lets so many pages have memory, within what the ring was made for. More: at once. Fewer: once
+    /// the oldest are evicted, which insertions do, and who calls [`super::ReadCache::settle`]. One
+    /// thread at a time.
+    pub(super) fn resize(&self, pages: u64) {
+        let pages = pages.clamp(PAGES_MIN.min(self.pages_max()), self.pages_max());
+        if self.borders.allowed.swap(pages, Ordering::AcqRel) == pages {
+            return;
         }
+        let resizes = self.resizes.fetch_add(1, Ordering::AcqRel) + 1;
+        let borders = Arc::clone(&self.borders);
+        // Who turns a page just now may have read how many there were.
+        self.epochs.bump_with(move || {
+            borders.known_resizes.fetch_max(resizes, Ordering::AcqRel);
+        });
+    }
+
+    /// Whether no more pages have memory than may, and will have.
+    pub(super) fn is_settled(&self) -> bool {
+        let (borders, pages) = (&self.borders, self.pages());
+        let resizes = self.resizes.load(Ordering::Acquire);
+        if borders.known_resizes.load(Ordering::Acquire) < resizes {
+            return false;
+        }
+        if borders.pages.held() > pages && pages < borders.pages.slots() {
+            borders.pages.give_back_below(borders.free.load(Ordering::Acquire));
+        }
+        borders.pages.held() <= pages
     }
 
     /// Bytes of memory in use.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let made = self.frames.iter().filter(|frame| frame.get().is_some()).count();
-        made as u64 * self.page_bytes()
+        self.borders.pages.bytes()
     }
 }
 
 impl Tending<'_> {
-    /// The page to be evicted next and how far it is, if there is one: the frame behind the tail's
-    /// should be free when the tail's page is full.
+    /// The page to be evicted next and how far it is, if there is one: there should be memory for
+    /// a page when the tail's is full.
     pub(super) fn to_evict(&self) -> Option<(u64, u64)> {
         let ring = self.0;
         let (page, offset) = parts(ring.evicted.load(Ordering::Relaxed));
@@ -230,7 +280,7 @@ impl Tending<'_> {
 
     /// Where a page ends that was turned.
     pub(super) fn end(&self, page: u64) -> u64 {
-        self.0.ends[self.0.frame(page)].load(Ordering::Relaxed)
+        self.0.end_of(page).load(Ordering::Relaxed)
     }
 
     pub(super) fn evicted_until(&self, page: u64, offset: u64) {

@@ -20,8 +20,12 @@ struct Bench {
 
 impl Bench {
     fn new(pages: u64) -> Self {
+        Self::growing(PAGE_BYTES, pages, pages)
+    }
+
+    fn growing(page_bytes: u64, pages: u64, pages_max: u64) -> Self {
         let (epochs, memory) = (Epochs::new(), Arc::new(MemoryBudget::new(u64::MAX)));
-        let ring = Ring::new(PAGE_BYTES, pages, epochs.clone(), Arc::clone(&memory));
+        let ring = Ring::new(page_bytes, pages, pages_max, epochs.clone(), Arc::clone(&memory));
         let cache = ReadCache::with_ring(Some(ring), SEED);
         Self { index: HashIndex::new(8), epochs, cache, memory }
     }
@@ -166,11 +170,61 @@ fn a_page_is_not_filled_anew_while_somebody_may_read_it() {
 }
 
 #[test]
+fn a_smaller_cache_gives_its_memory_back_and_a_larger_one_holds_more() {
+    const PAGE: u64 = 4096;
+    let bench = Bench::growing(PAGE, 16, 40);
+    // A record takes 32 bytes.
+    let held = |bench: &Bench, keys: std::ops::Range<u64>| {
+        keys.filter(|&key| bench.entry(key).is_some_and(LogAddress::is_cached)).count() as u64
+    };
+    for key in 0..10_000 {
+        assert!(bench.cache(key));
+    }
+    assert!((15..=16).contains(&(bench.memory.used() / PAGE)));
+    assert!((14 * 128..=16 * 128).contains(&held(&bench, 0..10_000)));
+    bench.cache.resize(5 * PAGE);
+    assert!(bench.cache.settle(&bench.index), "one call evicts as many records as these");
+    assert!(bench.memory.used() <= 5 * PAGE, "{}", bench.memory.used());
+    assert!(held(&bench, 0..10_000) >= 3 * 128);
+    assert!(bench.hit(9_999) && !bench.hit(8_000));
+    bench.cache.resize(40 * PAGE);
+    assert!(bench.cache.settle(&bench.index));
+    for key in 10_000..20_000 {
+        assert!(bench.cache(key));
+    }
+    assert!((39..=40).contains(&(bench.memory.used() / PAGE)));
+    assert!(held(&bench, 10_000..20_000) >= 38 * 128);
+    assert_eq!(bench.cache.figures().pages, 40);
+}
+
+/// A reader that holds a copy keeps its page from being given back.
+#[test]
+fn memory_is_not_given_back_under_a_reader() {
+    let bench = Bench::growing(4096, 8, 8);
+    for key in 0..8 * 128 {
+        assert!(bench.cache(key));
+    }
+    let reader = bench.epochs.protect();
+    let key = 3 * 128_u64;
+    let address = bench.entry(key).expect("cached");
+    assert!(address.is_cached());
+    bench.cache.resize(4 * 4096);
+    assert!(!bench.cache.settle(&bench.index));
+    assert!(bench.entry(key).is_none_or(|entry| entry != address), "it was evicted");
+    assert!(bench.cache.find(address, &key.to_le_bytes()).is_some(), "and is there");
+    drop(reader);
+    assert!(bench.cache.settle(&bench.index));
+    assert!(bench.memory.used() <= 4 * 4096);
+}
+
+#[test]
 fn a_ring_needs_four_pages_and_takes_no_long_records() {
-    assert_eq!(Ring::shape(0), None);
-    assert_eq!(Ring::shape((16 << 10) - 1), None);
-    assert_eq!(Ring::shape(16 << 10), Some((4 << 10, 4)));
-    assert_eq!(Ring::shape(1 << 30), Some((1 << 20, 1024)));
+    const MAX: u64 = 32 << 20;
+    assert_eq!(Ring::shape(0, MAX), None);
+    assert_eq!(Ring::shape((16 << 10) - 1, MAX), None);
+    assert_eq!(Ring::shape(16 << 10, MAX), Some((4 << 10, 4)));
+    assert_eq!(Ring::shape(1 << 30, MAX), Some((1 << 20, 1024)));
+    assert_eq!(Ring::shape(1 << 30, 64 << 10), Some((64 << 10, 1 << 14)));
     let bench = Bench::new(4);
     let _guard = bench.epochs.protect();
     let seen = bench.seen(1);

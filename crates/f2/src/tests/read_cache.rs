@@ -121,6 +121,10 @@ fn no_reader_sees_an_older_value_than_was_acknowledged() {
     for number in 0..HOT {
         bench.put(&key(number), &0u64.to_le_bytes());
     }
+    // Copies of these stay until they are evicted.
+    for number in 0..HOT {
+        bench.put(&key(20_000 + number), &value(number, 0, 16));
+    }
     let acknowledged: Vec<AtomicU64> = (0..HOT).map(|_| AtomicU64::new(0)).collect();
     let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -134,6 +138,7 @@ fn no_reader_sees_an_older_value_than_was_acknowledged() {
                     let floor = acknowledged[number as usize].load(Ordering::Acquire);
                     let seen = count(bench.get(&key(number)));
                     assert!(seen >= floor, "key {number}: {seen} after {floor}");
+                    assert_eq!(bench.get(&key(20_000 + at)), Some(value(at, 0, 16)));
                     reads.fetch_add(1, Ordering::Relaxed);
                 }
             });

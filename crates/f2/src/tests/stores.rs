@@ -19,7 +19,7 @@ pub(super) struct Bench {
     pub(super) store: Store,
     pub(super) sequence: Arc<Sequence>,
     pub(super) device: Arc<dyn Device>,
-    memory: Arc<MemoryBudget>,
+    pub(super) memory: Arc<MemoryBudget>,
     /// What runs background work, and its clock, where nothing runs by itself.
     hand: Option<(HandCranked, Arc<ManualClock>)>,
     _pool: Pool,

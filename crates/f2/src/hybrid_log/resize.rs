@@ -1,0 +1,75 @@
+//! How many pages are in memory, which may change at any time.
+//!
+//! More takes effect at once: the next pages find room. With fewer, the oldest pages become read-only,
+//! are flushed, and go, in the background; the log is *settled* once they are gone, and whoever
+//! waits for their memory waits for that. [H9]
+
+use std::sync::Arc;
+
+use sync::atomic::Ordering;
+
+use super::{Geometry, HybridLog};
+use crate::address::LogAddress;
+
+impl HybridLog {
+    /// Pages that may be in memory.
+    pub(crate) fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Acquire)
+    }
+
+    /// Most pages that there can ever be in memory.
+    pub(crate) fn frames_max(&self) -> u64 {
+        self.geometry.frames_max as u64
+    }
+
+    /// Lets so many pages be in memory, within what the log was made for. One thread at a time.
+    pub(crate) fn resize(self: &Arc<Self>, frames: u64) {
+        let frames = frames.clamp(Geometry::FRAMES_MIN as u64, self.frames_max());
+        let before = self.frames.swap(frames, Ordering::AcqRel);
+        if frames == before {
+            return;
+        }
+        let resizes = self.resizes.fetch_add(1, Ordering::AcqRel) + 1;
+        let log = Arc::clone(self);
+        // Who turns a page just now may have read how many there were.
+        self.epochs.bump_with(move || {
+            log.known_resizes.fetch_max(resizes, Ordering::AcqRel);
+        });
+        if frames < before {
+            self.after_turn(self.geometry.page(self.tail()));
+        }
+    }
+
+    /// Whether there are no more pages in memory than there may be, and will not be; otherwise does
+    /// something about it.
+    pub(crate) fn is_settled(self: &Arc<Self>) -> bool {
+        let frames = self.frames();
+        let resizes = self.resizes.load(Ordering::Acquire);
+        if self.known_resizes.load(Ordering::Acquire) < resizes {
+            return false;
+        }
+        if self.pages.held() > frames {
+            self.after_turn(self.geometry.page(self.tail()));
+            self.pages.give_back_below(self.geometry.page(self.safe_head()));
+        }
+        self.pages.held() <= frames
+    }
+
+    /// Pages that have memory.
+    #[cfg(test)]
+    pub(crate) fn pages_held(&self) -> u64 {
+        self.pages.held()
+    }
+
+    /// Nobody reads what lies below `to` in memory any more: gives its memory back, unless the next
+    /// pages take it over. [H3, H9]
+    pub(super) fn give_up_below(&self, to: u64) {
+        if self.frames() < self.pages.slots() {
+            let last = self.geometry.page(LogAddress::new(to));
+            for page in self.geometry.page(self.safe_head())..last {
+                self.pages.give_back(page);
+            }
+        }
+        self.regions.safe_head.fetch_max(to, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,59 @@
+//! What the store takes beside the pages of its logs and its cache, which are charged one by one: it is
+//! summed up every now and then, and the budget is told of the difference.
+//!
+//! | part | charged |
+//! |---|---|
+//! | pages of logs and read cache | as they are taken (`page_ring`) |
+//! | hot index, directory of chunks, ghosts of the read cache | their whole length, here |
+//! | buffers of flushes and scans, work memory of compactions | what is set aside for them, here |
+
+use std::sync::Arc;
+
+use engine::MemoryBudget;
+use parking_lot::Mutex;
+
+use crate::store::Shared;
+
+/// Bytes charged for something whose size is looked at now and then; given back on drop.
+pub(crate) struct Charge {
+    bytes: Mutex<u64>,
+    memory: Arc<MemoryBudget>,
+}
+
+impl Charge {
+    pub(crate) fn new(memory: Arc<MemoryBudget>) -> Self {
+        Self { bytes: Mutex::new(0), memory }
+    }
+
+    /// It takes so much now.
+    pub(crate) fn set(&self, bytes: u64) {
+        let mut charged = self.bytes.lock();
+        if bytes >= *charged {
+            self.memory.charge_anyway(bytes - *charged);
+        } else {
+            self.memory.release(*charged - bytes);
+        }
+        *charged = bytes;
+    }
+
+    /// What is charged.
+    #[cfg(test)]
+    pub(crate) fn get(&self) -> u64 {
+        *self.bytes.lock()
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.memory.release(*self.bytes.get_mut());
+    }
+}
+
+impl Shared {
+    /// Tells the budget what the parts take that have memory of their own.
+    pub(crate) fn charge_own_memory(&self) {
+        let directory = self.cold.as_ref().map_or(0, |cold| cold.index.figures().directory_bytes);
+        let grown = self.index.figures().bytes + directory + self.cache.ghost_bytes();
+        self.own_memory.set(grown + self.set_aside_bytes);
+    }
+}

@@ -1,0 +1,164 @@
+//! Pages in memory of a log that only grows: a ring of addresses, of which some pages have memory.
+//!
+//! Page `p` lies in slot `p % slots`, and the number of slots is a power of two, so a place in memory
+//! is a mask away from its address. How many pages have memory is another matter: whoever uses the
+//! ring takes a page before it is written and gives it back when nobody reads it any more.
+//!
+//! ```text
+//!  slots:   | - | - | 5 | 6 | 7 | 8 | 9 | - |      pages 5 to 9 have memory, and are charged
+//! ```
+//!
+//! # Invariants
+//! - P1. A page has memory, and is charged to the budget, from the step that takes it on until it is
+//!   given back, or until another page takes its slot, which goes on with its memory.
+//! - P2. Who takes a page knows that nobody reads the page that had its slot before, and who gives
+//!   one back that nobody reads it.
+//! - P3. Memory that is given back is released from the budget before anybody can take the slot.
+
+use std::sync::Arc;
+
+use engine::MemoryBudget;
+use sync::Arena;
+use sync::atomic::{AtomicU64, Ordering};
+
+use crate::patience::Patience;
+use crate::record::WORD_BYTES;
+
+/// Pages of so many bytes are given back whole where the system's pages are huge.
+const HUGE_BYTES: u64 = 2 << 20;
+
+/// A slot without memory.
+const EMPTY: u64 = 0;
+/// A slot whose memory is being given back.
+const LEAVING: u64 = u64::MAX;
+
+/// The ring. See the module's documentation.
+pub(crate) struct PageRing {
+    arena: Arena,
+    /// Of an address: where in the arena it lies, in bytes.
+    mask: u64,
+    page_shift: u32,
+    /// The page that has the slot's memory, plus one.
+    slots: Box<[AtomicU64]>,
+    /// Slots with memory. The checkers do not see it: it orders nothing.
+    held: std::sync::atomic::AtomicU64,
+    memory: Arc<MemoryBudget>,
+}
+
+impl Drop for PageRing {
+    fn drop(&mut self) {
+        self.memory.release(self.bytes());
+    }
+}
+
+impl PageRing {
+    /// A ring of pages of `page_bytes`, a power of two, of which at most `pages_max` have memory.
+    /// None has at first.
+    pub(crate) fn new(page_bytes: u64, pages_max: u64, memory: Arc<MemoryBudget>) -> Self {
+        assert!(page_bytes.is_power_of_two() && page_bytes >= WORD_BYTES as u64);
+        let slots = pages_max.next_power_of_two();
+        let arena = Arena::new((slots * page_bytes) as usize / WORD_BYTES);
+        // Otherwise the system would take more than a page at a time.
+        if page_bytes >= HUGE_BYTES {
+            arena.advise_huge()
+        } else {
+            arena.advise_small()
+        }
+        Self {
+            arena,
+            mask: slots * page_bytes - 1,
+            page_shift: page_bytes.trailing_zeros(),
+            slots: (0..slots).map(|_| AtomicU64::new(EMPTY)).collect(),
+            held: std::sync::atomic::AtomicU64::new(0),
+            memory,
+        }
+    }
+
+    /// The words from an address on; its page has memory.
+    #[inline]
+    pub(crate) fn words(&self, address: u64) -> &[AtomicU64] {
+        &self.arena.words()[(address & self.mask) as usize / WORD_BYTES..]
+    }
+
+    /// Most pages that may have memory at once.
+    pub(crate) fn slots(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    /// Pages that have memory.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.held() << self.page_shift
+    }
+
+    fn slot(&self, page: u64) -> &AtomicU64 {
+        &self.slots[(page & (self.slots() - 1)) as usize]
+    }
+
+    /// Gives `page` memory, charged, unless it has; `false` if the slot's is being given back just
+    /// now. It is not done twice for one page [P2].
+    pub(crate) fn take(&self, page: u64) -> bool {
+        let slot = self.slot(page);
+        let mut seen = slot.load(Ordering::Acquire);
+        loop {
+            if seen == LEAVING {
+                return false;
+            }
+            if seen > page {
+                return true;
+            }
+            let order = (Ordering::AcqRel, Ordering::Acquire);
+            match slot.compare_exchange(seen, page + 1, order.0, order.1) {
+                Ok(EMPTY) => {
+                    self.memory.charge_anyway(1 << self.page_shift);
+                    self.held.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    return true;
+                }
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Gives the memory of `page` back, if it has any; it is back when this returns, whoever does
+    /// it.
+    pub(crate) fn give_back(&self, page: u64) {
+        let slot = self.slot(page);
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        match slot.compare_exchange(page + 1, LEAVING, order.0, order.1) {
+            Ok(_) => {
+                let words = 1 << self.page_shift >> WORD_BYTES.trailing_zeros();
+                let first = (page & (self.slots() - 1)) as usize * words;
+                self.arena.give_back(first..first + words);
+                // [P3]
+                self.memory.release(1 << self.page_shift);
+                self.held.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                slot.store(EMPTY, Ordering::Release);
+            }
+            Err(LEAVING) => {
+                let mut patience = Patience::new();
+                while slot.load(Ordering::Acquire) == LEAVING {
+                    patience.wait();
+                }
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Gives the memory of all pages below `page` back.
+    pub(crate) fn give_back_below(&self, page: u64) {
+        for slot in &self.slots {
+            let seen = slot.load(Ordering::Acquire);
+            if seen != EMPTY && seen <= page {
+                self.give_back(seen - 1);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,132 @@
+//! Which keys were evicted not long ago: reads of them would have been hits in a larger cache.
+//!
+//! A table of fixed length remembers for a sample of the evicted keys, by their hash, the page that
+//! they were evicted from. A hash that is read from a device while it is there, and whose page was
+//! evicted less than the *reach* ago, counts for as many as the sample stands for.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::key_hash::KeyHash;
+
+/// Bits of an entry's page, and of its fingerprint.
+const HALF: u32 = 32;
+
+/// The table. The checkers do not see it: it orders nothing, and what gets lost does no harm.
+pub(super) struct Ghosts {
+    entries: Box<[AtomicU64]>,
+    /// One of `1 << sample_bits` keys is remembered.
+    sample_bits: AtomicU32,
+    reach_pages: AtomicU64,
+    /// The page that is evicted.
+    page: AtomicU64,
+    /// Keys evicted, for the length of the sample.
+    evicted: AtomicU64,
+    hits: AtomicU64,
+}
+
+impl Ghosts {
+    /// A table of so many entries, a power of two.
+    pub(super) fn new(entries: usize) -> Self {
+        assert!(entries.is_power_of_two());
+        Self {
+            entries: (0..entries).map(|_| AtomicU64::new(0)).collect(),
+            sample_bits: AtomicU32::new(0),
+            reach_pages: AtomicU64::new(0),
+            page: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on counts what `pages` more would have saved.
+    pub(super) fn set_reach(&self, pages: u64) {
+        self.reach_pages.store(pages, Relaxed);
+        // So many are remembered that half the table holds what was evicted within the reach.
+        let (evicted, page) = (self.evicted.load(Relaxed), self.page.load(Relaxed));
+        let within = evicted.saturating_mul(pages) / page.max(1);
+        let room = (self.entries.len() as u64 / 2).max(1);
+        let bits = within.div_ceil(room).next_power_of_two().ilog2();
+        self.sample_bits.store(bits.min(u32::BITS / 2), Relaxed);
+    }
+
+    /// The place of a hash and its fingerprint, if it is in the sample.
+    fn entry(&self, hash: KeyHash) -> Option<(&AtomicU64, u64)> {
+        let mixed = hash.mixed();
+        let is_sampled = mixed & ((1 << self.sample_bits.load(Relaxed)) - 1) == 0;
+        let place = (mixed >> (u32::BITS / 2)) as usize & (self.entries.len() - 1);
+        // Never zero, so an entry without a key is none's.
+        is_sampled.then(|| (&self.entries[place], mixed >> HALF | 1))
+    }
+
+    /// A key was evicted from `page`, the oldest one.
+    pub(super) fn note_evicted(&self, hash: KeyHash, page: u64) {
+        self.page.store(page, Relaxed);
+        self.evicted.fetch_add(1, Relaxed);
+        if let Some((place, fingerprint)) = self.entry(hash) {
+            place.store(fingerprint << HALF | page & u64::from(u32::MAX), Relaxed);
+        }
+    }
+
+    /// A key was read from a device, which took so many reads.
+    pub(super) fn note_read(&self, hash: KeyHash, reads: u64) {
+        let Some((place, fingerprint)) = self.entry(hash) else { return };
+        let entry = place.load(Relaxed);
+        if entry >> HALF != fingerprint {
+            return;
+        }
+        let age = (self.page.load(Relaxed) as u32).wrapping_sub(entry as u32);
+        if u64::from(age) < self.reach_pages.load(Relaxed) {
+            self.hits.fetch_add(reads << self.sample_bits.load(Relaxed), Relaxed);
+        }
+        // It is cached now, or will not be.
+        place.store(0, Relaxed);
+    }
+
+    /// Reads of a device that a larger cache would have saved, so far.
+    pub(super) fn hits(&self) -> u64 {
+        self.hits.load(Relaxed)
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> u64 {
+        size_of_val(&*self.entries) as u64
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    fn hash(key: u64) -> KeyHash {
+        KeyHash::of(&key.to_le_bytes(), 5)
+    }
+
+    #[test]
+    fn what_was_evicted_within_the_reach_is_a_hit_once() {
+        let ghosts = Ghosts::new(1 << 12);
+        ghosts.set_reach(2);
+        for key in 0..100 {
+            ghosts.note_evicted(hash(key), key / 25);
+        }
+        (0..200).for_each(|key| ghosts.note_read(hash(key), 2));
+        assert_eq!(ghosts.hits(), 2 * 50, "pages 2 and 3 are within the reach");
+        (0..200).for_each(|key| ghosts.note_read(hash(key), 2));
+        assert_eq!(ghosts.hits(), 2 * 50);
+    }
+
+    #[test]
+    fn a_sample_stands_for_all() {
+        const KEYS: u64 = 100_000;
+        let ghosts = Ghosts::new(1 << 12);
+        for key in 0..KEYS {
+            ghosts.note_evicted(hash(key), key / 1000);
+        }
+        ghosts.set_reach(20);
+        for key in KEYS..2 * KEYS {
+            ghosts.note_evicted(hash(key), key / 1000);
+        }
+        (KEYS..2 * KEYS).for_each(|key| ghosts.note_read(hash(key), 1));
+        let (hits, wanted) = (ghosts.hits() as f64, 20_000.0);
+        assert!((0.6..1.2).contains(&(hits / wanted)), "{hits} for {wanted}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Memory goes to where it saves most, and there is never more of it than may be.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use engine::Engine;
+
+use super::stores::{Add, Bench, count, key, tiny, value};
+use crate::Options;
+
+const PAGE: u64 = 4096;
+/// Hot log and read cache, at first three parts to one.
+const TOTAL: u64 = 256 * PAGE;
+/// Of the cold and the chunk log, which take theirs beside it.
+const BACKGROUND: u64 = 8 * PAGE;
+const KEYS: u64 = 30_000;
+
+fn options() -> Options {
+    Options {
+        log_memory_bytes: Some(TOTAL),
+        disk_bytes_max: Some(u64::MAX),
+        index_bits: Some(12),
+        ..tiny()
+    }
+}
+
+fn loaded(options: Options) -> Bench {
+    let bench = Bench::open(options);
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    bench.store.flush().expect("flushes");
+    bench
+}
+
+/// Numbers below [`KEYS`], small ones far more often, from a seed.
+fn skewed(seed: u64) -> impl Iterator<Item = u64> {
+    let mut state = seed;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        let share = (state >> 11) as f64 / (1u64 << 53) as f64;
+        (share.powi(4) * KEYS as f64) as u64
+    })
+}
+
+/// A load of so many operations, of which `writes` of a hundred write; the memory is looked at after
+/// each hundred.
+fn run(bench: &Bench, operations: usize, writes: usize) {
+    for (at, number) in skewed(operations as u64).take(operations).enumerate() {
+        if at % 100 < writes {
+            bench.put(&key(number), &value(number, at as u64, 8));
+        } else {
+            assert!(bench.get(&key(number)).is_some());
+        }
+        if at % 100 == 0 {
+            bench.store.shared.balance_memory();
+        }
+    }
+}
+
+fn tell(bench: &Bench, load: &str) {
+    let figure = |name| bench.figure(name);
+    println!(
+        "{load}: {} pages of log, {} of cache, {} moves to the log, {} to the cache",
+        figure("log_pages"),
+        figure("read_cache_pages"),
+        figure("memory_moves_to_log"),
+        figure("memory_moves_to_read_cache")
+    );
+}
+
+#[test]
+fn readers_get_a_large_cache_and_writers_a_large_log_within_the_same_memory() {
+    let bench = loaded(options());
+    assert_eq!((bench.figure("log_pages"), bench.figure("read_cache_pages")), (192, 64));
+    let done = AtomicBool::new(false);
+    let (most, cache, log) = std::thread::scope(|scope| {
+        let (bench, done) = (&bench, &done);
+        let watcher = scope.spawn(move || {
+            let mut most = 0;
+            while !done.load(Relaxed) {
+                most = most.max(bench.memory.used());
+                std::thread::yield_now();
+            }
+            most
+        });
+        run(bench, 100_000, 0);
+        tell(bench, "reads alone");
+        let cache = bench.figure("read_cache_pages");
+        run(bench, 300_000, 98);
+        tell(bench, "writes, nearly");
+        let log = bench.figure("log_pages");
+        done.store(true, Relaxed);
+        (watcher.join().expect("ends"), cache, log)
+    });
+    assert!(cache > 160, "{cache} pages of cache, from 64");
+    assert!(log > 200, "{log} pages of log");
+    let moves = bench.figure("memory_moves_to_log") + bench.figure("memory_moves_to_read_cache");
+    assert!(moves > 40, "{moves} moves");
+    // What else is charged only grows.
+    let limit = TOTAL + BACKGROUND + bench.store.shared.own_memory.get();
+    assert!(most <= limit, "{most} bytes at most, of {limit}");
+    assert!(most > limit / 10 * 9, "the memory is used: {most} of {limit}");
+}
+
+#[test]
+fn a_split_that_was_chosen_stays() {
+    for options in [
+        Options { adaptive_split: false, ..options() },
+        Options { read_cache_bytes: Some(TOTAL / 4), ..options() },
+    ] {
+        let bench = loaded(options);
+        run(&bench, 20_000, 0);
+        assert!(bench.figure("read_cache_ghost_hits") > 100);
+        assert_eq!((bench.figure("log_pages"), bench.figure("read_cache_pages")), (192, 64));
+    }
+}
+
+/// Writers and readers, while the log gets fewer and more pages all the time: nothing is lost, and
+/// fewer pages give their memory back without anybody's help.
+#[test]
+fn the_log_may_shrink_and_grow_beside_writers() {
+    const COUNTERS: u64 = 500;
+    const ROUNDS: u64 = 60;
+    let bench = loaded(Options { adaptive_split: false, ..options() });
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (bench, done) = (&bench, &done);
+        let sizes = scope.spawn(move || {
+            let mut resized = 0;
+            for frames in [4, 40, 17, 190, 5].into_iter().cycle() {
+                if done.load(Relaxed) {
+                    break;
+                }
+                bench.store.shared.log.resize(frames);
+                while !bench.store.shared.log.is_settled() && !done.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+                resized += u64::from(bench.store.shared.log.pages_held() <= frames);
+            }
+            resized
+        });
+        let workers: Vec<_> = (0..2)
+            .map(|worker| {
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        for number in (0..COUNTERS).filter(|number| number % 2 == worker) {
+                            bench.rmw(&key(100_000 + number), &mut Add);
+                            assert_eq!(count(bench.get(&key(100_000 + number))), round + 1);
+                            bench.put(&key(number), &value(number, round, 16));
+                        }
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().expect("ends"));
+        done.store(true, Relaxed);
+        let resized = sizes.join().expect("ends");
+        println!("resized {resized} times");
+        assert!(resized > 3);
+    });
+    for number in 0..COUNTERS {
+        assert_eq!(count(bench.get(&key(100_000 + number))), ROUNDS, "counter {number}");
+        assert_eq!(bench.get(&key(number)), Some(value(number, ROUNDS - 1, 16)));
+    }
+    let log = &bench.store.shared.log;
+    log.resize(4);
+    while !log.is_settled() {
+        std::thread::yield_now();
+    }
+    assert!(log.pages_held() <= 4);
+}
