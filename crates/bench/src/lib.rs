@@ -11,5 +11,6 @@ pub mod report;
 pub mod run;
 pub mod shape;
 pub mod stores;
+pub mod tables;
 pub mod value;
 pub mod workload;

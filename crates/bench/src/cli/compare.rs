@@ -76,7 +76,7 @@ pub(super) fn execute(args: &CompareArgs) -> Result<ExitCode, BenchError> {
 }
 
 /// A line for each turn, on standard error.
-fn tell(turn: &Turn, result: &Result<Report, ChildError>) {
+pub(super) fn tell(turn: &Turn, result: &Result<Report, ChildError>) {
     let name = format!("{} round {} {}", turn.workload, turn.round + 1, turn.store);
     match result {
         Ok(report) if report.is_right() => {

@@ -1,10 +1,11 @@
-//! `bench run | compare | record` on the command line, to be mounted by any program that has a
+//! `bench run | compare | tables | record` on the command line, to be mounted by any program that has a
 //! catalog of stores: `thermocline` with ours, `thermocline-peers` with theirs.
 
 mod compare;
 mod options;
 mod record;
 mod run;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ pub use compare::CompareArgs;
 pub use options::WorkArgs;
 pub use record::RecordArgs;
 pub use run::RunArgs;
+pub use tables::TablesArgs;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,8 @@ pub enum BenchCommand {
     Run(Box<RunArgs>),
     /// Run workloads against our engine and its peers, taking turns
     Compare(Box<CompareArgs>),
+    /// Run a suite of comparisons and write its page of tables and plots
+    Tables(TablesArgs),
     /// Stand in front of a Redis-protocol server and write down what it is asked
     Record(RecordArgs),
 }
@@ -71,6 +75,7 @@ pub fn execute(
     match command {
         BenchCommand::Run(args) => run::execute(args, catalog, env),
         BenchCommand::Compare(args) => compare::execute(args),
+        BenchCommand::Tables(args) => tables::execute(args),
         BenchCommand::Record(args) => record::execute(args, env),
     }
 }

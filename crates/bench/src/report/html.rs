@@ -51,7 +51,7 @@ pub fn page(title: &str, reports: &[Report]) -> String {
     html
 }
 
-fn setting(report: &Report) -> String {
+pub(crate) fn setting(report: &Report) -> String {
     let cache = if report.cgroup_limit_bytes.is_some() { "counted" } else { "free" };
     format!(
         "{} keys of {}, budget {} ({}), page cache {cache}, {} threads, durability {:?}, seed {}",

@@ -7,6 +7,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use html::setting;
 pub use html::{page, write_page};
 pub use json::{Cpu, Device, LatencyUs, LoadReport, Report, Traffic, read_json, write_json};
+pub(crate) use table::{bytes, count, micros};
 pub use table::{comparison_table, run_table};

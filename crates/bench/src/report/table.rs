@@ -87,7 +87,7 @@ fn amplification(ratio: Option<f64>) -> String {
 }
 
 /// A number with a unit of thousands.
-pub(super) fn count(number: f64) -> String {
+pub(crate) fn count(number: f64) -> String {
     match number {
         n if n >= 1e9 => format!("{:.2} G", n / 1e9),
         n if n >= 1e6 => format!("{:.2} M", n / 1e6),
@@ -97,7 +97,7 @@ pub(super) fn count(number: f64) -> String {
 }
 
 /// A size with a binary unit.
-pub(super) fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     let n = number as f64;
     match number {
         0..0x400 => format!("{number} B"),
@@ -108,7 +108,7 @@ pub(super) fn bytes(number: u64) -> String {
 }
 
 /// A latency with a unit.
-pub(super) fn micros(number: f64) -> String {
+pub(crate) fn micros(number: f64) -> String {
     match number {
         n if n >= 1e6 => format!("{:.2} s", n / 1e6),
         n if n >= 1e3 => format!("{:.2} ms", n / 1e3),

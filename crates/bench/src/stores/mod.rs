@@ -8,6 +8,7 @@ mod thermocline;
 mod variant;
 
 pub use thermocline::Ours;
+pub(crate) use variant::check_name;
 pub use variant::is_ours;
 
 use std::fmt;

@@ -29,6 +29,11 @@ pub fn is_ours(name: &str) -> bool {
     engine.parse::<EngineKind>().is_ok()
 }
 
+/// Refuses a name that is one of ours, as far as the engine, but has settings that there are not.
+pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
+    if is_ours(name) { name.parse::<Variant>().map(drop) } else { Ok(()) }
+}
+
 fn within<T>(text: &str, range: RangeInclusive<T>) -> Result<T, StoreError>
 where
     T: FromStr + PartialOrd + fmt::Display,

@@ -1,0 +1,93 @@
+//! The page: for each comparison a table with a line for each workload and a column for each store.
+
+use std::fmt::Write as _;
+
+use super::{Found, Suite};
+use crate::compare::SummaryRow;
+use crate::report::{bytes, count, micros};
+
+/// The page of `suite`, whose first comparisons have come out as `found`. `command` made it.
+pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
+    let mut out = format!("# {}\n\n", suite.title);
+    if !suite.about.is_empty() {
+        let _ = writeln!(out, "{}\n", suite.about.trim());
+    }
+    let _ = writeln!(
+        out,
+        "Made by `{command}`. Each cell: the median of the rounds in operations a second, the slowest \
+         and the fastest round, how many times as fast as the store ours is, the median of the rounds' \
+         99th percentile, and bytes written to the device for each byte that the workload wrote. What \
+         the words mean: [README.md](README.md).\n"
+    );
+    for (wanted, found) in suite.comparison.iter().zip(found) {
+        let _ = writeln!(out, "## {}\n", wanted.title);
+        if !wanted.about.is_empty() {
+            let _ = writeln!(out, "{}\n", wanted.about.trim());
+        }
+        if let Some(setting) = &found.setting {
+            let _ = writeln!(out, "{setting}. [Plots]({}).\n", found.plots);
+        }
+        table(&mut out, &found.rows);
+    }
+    let missing = suite.comparison.len().saturating_sub(found.len());
+    if missing > 0 {
+        let _ = writeln!(out, "{missing} comparisons of this page were not run.\n");
+    }
+    out
+}
+
+fn table(out: &mut String, rows: &[SummaryRow]) {
+    let mut stores: Vec<&str> = Vec::new();
+    let mut workloads: Vec<&str> = Vec::new();
+    for row in rows {
+        if !stores.contains(&row.store.as_str()) {
+            stores.push(&row.store);
+        }
+        if !workloads.contains(&row.workload.as_str()) {
+            workloads.push(&row.workload);
+        }
+    }
+    let _ = writeln!(out, "| workload | {} |", stores.join(" | "));
+    let _ = writeln!(out, "|---|{}", "---|".repeat(stores.len()));
+    for workload in workloads {
+        let of_store = |store: &&str| {
+            rows.iter().find(|row| row.workload == workload && row.store == *store).map(cell)
+        };
+        let cells: Vec<String> =
+            stores.iter().map(|store| of_store(store).unwrap_or_default()).collect();
+        let _ = writeln!(out, "| {workload} | {} |", cells.join(" | "));
+    }
+    let spaces = rows.iter().filter(|row| row.rounds > 0).map(|row| {
+        let (space, peak) = (bytes(row.space_bytes), bytes(row.rss_peak_bytes));
+        format!("{} {} {space}, {peak}", row.workload, row.store)
+    });
+    let spaces: Vec<String> = spaces.collect();
+    let _ = writeln!(out, "\nOn disk, and resident at most: {}.\n", spaces.join("; "));
+}
+
+fn cell(row: &SummaryRow) -> String {
+    if row.rounds == 0 {
+        let problem = row.failure.as_deref().unwrap_or("no run");
+        return format!("failed: {}", problem.replace(['|', '\n'], " "));
+    }
+    let mut cell = format!(
+        "**{}** ({} - {})",
+        count(row.ops_per_s_median),
+        count(row.ops_per_s_min),
+        count(row.ops_per_s_max)
+    );
+    if let Some(ratio) = row.ratio_ours_to_this {
+        let _ = write!(cell, ", {ratio:.2}x");
+    }
+    let _ = write!(cell, ", p99 {}", micros(row.p99_us_median));
+    if let Some(amplification) = row.write_amplification {
+        let _ = write!(cell, ", w-amp {amplification:.2}");
+    }
+    if row.wrong_reads > 0 {
+        let _ = write!(cell, ", **{} wrong answers**", row.wrong_reads);
+    }
+    if row.failure.is_some() {
+        let _ = write!(cell, ", {} rounds only", row.rounds);
+    }
+    cell
+}

@@ -1,0 +1,107 @@
+//! What a page of results is to show, as written down in TOML.
+
+use serde::Deserialize;
+
+use crate::compare::CompareConfig;
+use crate::stores::check_name;
+use crate::workload::Workload;
+
+/// A page.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// The page's title.
+    pub title: String,
+    /// A paragraph below it.
+    #[serde(default)]
+    pub about: String,
+    /// Options of every run, as `--threads=2`.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// How often each store runs each workload.
+    pub rounds: u32,
+    /// The comparisons, in order.
+    pub comparison: Vec<Wanted>,
+}
+
+/// One comparison.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Its heading.
+    pub title: String,
+    /// A paragraph below it.
+    #[serde(default)]
+    pub about: String,
+    /// Our engine.
+    pub engine: String,
+    /// The other stores.
+    pub with: Vec<String>,
+    /// The workloads.
+    pub workloads: Vec<String>,
+    /// Options of its runs, in place of the suite's where both have one.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+/// A suite that cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum SuiteError {
+    /// The file is not what it should be.
+    #[error("{0}")]
+    Toml(#[from] toml::de::Error),
+    /// A comparison names what is not there.
+    #[error("comparison {title:?}: {problem}")]
+    Comparison {
+        /// Which.
+        title: String,
+        /// In words.
+        problem: String,
+    },
+}
+
+impl Suite {
+    /// Reads a suite, and checks the names of its workloads and of our stores.
+    ///
+    /// # Errors
+    /// It is no suite, or a comparison has nothing to do, or an unknown workload or setting.
+    pub fn parse(text: &str) -> Result<Self, SuiteError> {
+        let suite: Self = toml::from_str(text)?;
+        for wanted in &suite.comparison {
+            let refused =
+                |problem: String| SuiteError::Comparison { title: wanted.title.clone(), problem };
+            if wanted.workloads.is_empty() {
+                return Err(refused("no workloads".to_owned()));
+            }
+            for store in std::iter::once(&wanted.engine).chain(&wanted.with) {
+                check_name(store).map_err(|error| refused(error.to_string()))?;
+            }
+            for workload in &wanted.workloads {
+                workload.parse::<Workload>().map_err(|error| refused(error.to_string()))?;
+            }
+        }
+        Ok(suite)
+    }
+
+    /// What to run for a comparison. `more`: options in place of those of the same name.
+    pub fn config(&self, wanted: &Wanted, rounds: u32, more: &[String]) -> CompareConfig {
+        let mut options: Vec<String> = Vec::new();
+        for option in self.options.iter().chain(&wanted.options).chain(more) {
+            options.retain(|other| name_of(other) != name_of(option));
+            options.push(option.clone());
+        }
+        CompareConfig {
+            engine: wanted.engine.clone(),
+            with: wanted.with.clone(),
+            workloads: wanted.workloads.clone(),
+            rounds,
+            seed: 1,
+            options,
+        }
+    }
+}
+
+/// `--threads` of `--threads=2`.
+fn name_of(option: &str) -> &str {
+    option.split('=').next().unwrap_or(option)
+}

@@ -1,0 +1,90 @@
+//! Suites, good and bad, and the page that is made of them.
+
+use super::{Found, Suite, page};
+use crate::compare::SummaryRow;
+
+const SUITE: &str = r#"
+    title = "A page"
+    about = "What it shows."
+    rounds = 3
+    options = ["--threads=2", "--keys=1m"]
+
+    [[comparison]]
+    title = "First"
+    engine = "f2"
+    with = ["rocksdb"]
+    workloads = ["ycsb-a"]
+    options = ["--keys=10m", "--memory=10%"]
+
+    [[comparison]]
+    title = "Second"
+    engine = "f2"
+    with = []
+    workloads = ["ycsb-c"]
+"#;
+
+fn row(store: &str) -> SummaryRow {
+    SummaryRow {
+        workload: "ycsb-a".to_owned(),
+        store: store.to_owned(),
+        ops_per_s_median: 1000.0,
+        ops_per_s_min: 900.0,
+        ops_per_s_max: 1100.0,
+        ratio_ours_to_this: Some(2.5),
+        write_amplification: Some(1.25),
+        space_bytes: 1 << 20,
+        rounds: 3,
+        p99_us_median: 250.0,
+        cpu_us_per_op_median: 1.0,
+        read_amplification: None,
+        rss_peak_bytes: 2 << 20,
+        wrong_reads: 0,
+        failure: None,
+    }
+}
+
+#[test]
+fn the_nearest_option_of_a_name_counts() {
+    let suite = Suite::parse(SUITE).expect("a suite");
+    let config = suite.config(&suite.comparison[0], 2, &["--memory=5%".to_owned()]);
+    assert_eq!(config.options, ["--threads=2", "--keys=10m", "--memory=5%"]);
+    assert_eq!((config.rounds, config.with), (2, vec!["rocksdb".to_owned()]));
+}
+
+#[test]
+fn what_is_wrong_is_told_before_anything_runs() {
+    let changes =
+        [("ycsb-c", "ycsb-z"), ("rounds", "runds"), ("\"ycsb-a\"", ""), ("rocksdb", "f2:no-log")];
+    for (from, to) in changes {
+        assert!(Suite::parse(&SUITE.replace(from, to)).is_err(), "{from} as {to}");
+    }
+}
+
+#[test]
+fn the_suites_of_the_documents_can_be_run() {
+    let f2 = include_str!("../../../../docs/benchmarks/f2.toml");
+    let suite = Suite::parse(f2).expect("a suite");
+    assert!(suite.comparison.len() > 5);
+}
+
+#[test]
+fn a_page_shows_what_was_found_and_says_what_was_not() {
+    let suite = Suite::parse(SUITE).expect("a suite");
+    let failed = SummaryRow { rounds: 0, failure: Some("it | fell".to_owned()), ..row("rocksdb") };
+    let found = Found {
+        rows: vec![row("f2"), failed],
+        setting: Some("ten keys".to_owned()),
+        plots: "page-1.html".to_owned(),
+    };
+    let text = page(&suite, &[found], "./dev tables");
+    for part in [
+        "# A page",
+        "| workload | f2 | rocksdb |",
+        "**1000** (900 - 1100), 2.50x, p99 250 us, w-amp 1.25",
+        "failed: it   fell",
+        "[Plots](page-1.html)",
+        "1 comparisons of this page were not run",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+}
