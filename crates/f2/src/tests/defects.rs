@@ -1,0 +1,178 @@
+//! Defects that were seen in the reference, each a law here; others of them are in `two_logs`,
+//! `sessions` and `prefix`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use device::{Device, Faults, SimulatedDisk};
+use engine::Engine;
+
+use super::stores::{Add, Bench, count, key, value};
+use super::two_logs::{KEYS, push_out, small_cold, small_hot};
+use crate::check;
+
+/// D4: in the reference a checkpoint with two sessions spins for ever.
+#[test]
+fn d4_checkpoints_with_many_threads_all_end() {
+    const WRITERS: u64 = 5;
+    const CHECKPOINTS: u64 = 60;
+    let bench = Bench::open(small_cold());
+    let ended = AtomicU64::new(0);
+    let is_enough = || ended.load(SeqCst) >= CHECKPOINTS;
+    let counted = std::thread::scope(|scope| {
+        let (bench, ended, is_enough) = (&bench, &ended, &is_enough);
+        let count_up = move |thread: u64| {
+            let mut counted = 0;
+            while !is_enough() {
+                bench.rmw(&key(thread * 100 + counted % 100), &mut Add);
+                counted += 1;
+            }
+            counted
+        };
+        let counting: Vec<_> =
+            (0..WRITERS).map(|thread| scope.spawn(move || count_up(thread))).collect();
+        let repeat = move |make: &dyn Fn()| {
+            while !is_enough() {
+                make();
+                ended.fetch_add(1, SeqCst);
+            }
+        };
+        for _ in 0..2 {
+            scope.spawn(move || repeat(&|| bench.store.flush().expect("flushes")));
+        }
+        scope.spawn(move || {
+            repeat(&|| {
+                let into = device::memory();
+                bench.store.checkpoint(Arc::clone(&into)).expect("is written");
+                let copy = Bench::open_by_hand(into, small_cold(), 1);
+                assert!(copy.store.recovered() <= bench.store.newest_checkpoint());
+            });
+        });
+        counting.into_iter().map(|thread| thread.join().expect("counts")).sum::<u64>()
+    });
+    let counters = (0..WRITERS).flat_map(|thread| thread * 100..thread * 100 + 100);
+    let sum: u64 = counters.map(|number| count(bench.get(&key(number)))).sum();
+    assert_eq!(sum, counted);
+}
+
+/// D6: in the reference an allocation that is given up leaves a hole, and compaction loses what lies
+/// behind it in the page. Threads lose races for few chains here, while the log is cut again and
+/// again.
+#[test]
+fn d6_nothing_is_lost_behind_an_allocation_that_was_given_up() {
+    const WRITERS: u64 = 4;
+    let bench = Bench::open(small_hot());
+    let writing = AtomicU64::new(WRITERS);
+    let before = bench.store.newest_checkpoint().number;
+    std::thread::scope(|scope| {
+        for thread in 0..WRITERS {
+            let (bench, writing) = (&bench, &writing);
+            scope.spawn(move || {
+                for number in (thread * KEYS)..(thread + 1) * KEYS {
+                    bench.put(&key(number), &value(number, 0, 8));
+                    // Longer than its old value, so it is appended, and all threads want this chain.
+                    bench.put(b"contended", &value(number, 0, 2 + (number % 9) as usize));
+                }
+                writing.fetch_sub(1, SeqCst);
+            });
+        }
+        while writing.load(SeqCst) > 0 {
+            bench.store.flush().expect("flushes");
+        }
+    });
+    let cuts = bench.store.newest_checkpoint().number - before;
+    assert!(cuts > 10, "the log was cut {cuts} times");
+    push_out(&bench);
+    assert_eq!(bench.figure("compaction_failures"), 0);
+    for number in 0..WRITERS * KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number}");
+    }
+    bench.store.flush().expect("flushes");
+    bench.store.close().expect("closes");
+    assert_eq!(check(&bench.device).expect("is checked").damage, []);
+}
+
+/// D7: in the reference compaction removes files that the last checkpoint needs. Here a checkpoint is
+/// followed by compactions that no other checkpoint has named, and by a crash at every operation of
+/// the disk from then on.
+#[test]
+fn d7_a_checkpoint_keeps_what_it_needs() {
+    let disk = SimulatedDisk::new(7, Faults::none());
+    disk.keep_history();
+    let bench = Bench::open_by_hand(Arc::clone(&disk) as _, small_cold(), 7);
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+        if number % 20 == 0 {
+            bench.advance();
+        }
+    }
+    bench.store.flush().expect("flushes");
+    let (checkpoint, from) = (bench.store.newest_checkpoint(), disk.operations());
+    let (begin, rounds) = (bench.figure("log_begin"), bench.figure("compactions"));
+    let mut until = from;
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 1, 8));
+        if number % 20 == 0 {
+            bench.advance();
+        }
+        if bench.store.newest_checkpoint() > checkpoint {
+            break;
+        }
+        until = disk.operations();
+    }
+    assert!(until > from && bench.figure("compactions") > rounds);
+    assert!(bench.figure("log_begin") > begin, "what the checkpoint names has left the log");
+    let history = disk.history();
+    let mut replay = history.replay();
+    for cut in from..=until {
+        replay.advance_to(cut);
+        let image: Arc<dyn Device> = replay.crash(cut);
+        let image = Bench::open_by_hand(image, small_cold(), cut);
+        assert_eq!(image.store.recovered(), checkpoint);
+        for number in 0..KEYS {
+            assert_eq!(image.get(&key(number)), Some(value(number, 0, 8)), "{number} at {cut}");
+        }
+    }
+}
+
+/// D9: in the reference a put that finds the log above its budget works off the whole compaction.
+/// Here nobody else would do it, and it is not done.
+#[test]
+fn d9_user_operations_never_work_off_a_compaction() {
+    let bench = Bench::open_by_hand(device::memory(), small_cold(), 1);
+    let reads = || bench.device.accounting().counts().read_ops;
+    let before = reads();
+    // Three times the disk space of the hot log. Each of these waits a moment, and goes on.
+    for number in 0..1_700 {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    assert!(bench.figure("log_tail") - bench.figure("log_begin") > 3 * (48 << 10));
+    assert_eq!(reads(), before, "a put reads nothing");
+    for number in 0..50 {
+        bench.delete(&key(number));
+        bench.rmw(&key(100 + number), &mut |_: Option<&[u8]>| engine::Change::Delete);
+        assert_eq!(bench.get(&key(200 + number)), Some(value(200 + number, 0, 8)));
+    }
+    assert!(reads() - before <= 2 * 50 * 4, "what the reads and the changes wanted, no more");
+    let worked = ["compactions", "compacted_records", "log_begin", "cold_log_tail"];
+    // The first bytes of a log are a filler.
+    assert_eq!(worked.map(|name| bench.figure(name)), [0, 0, 0, 64]);
+    bench.advance();
+    assert!(bench.figure("compactions") > 0, "there was something to be done");
+}
+
+/// The same beside compactions that do not end before the writes have: nobody waits for them.
+#[test]
+fn d9_user_operations_never_wait_for_a_compaction_to_end() {
+    let bench = Bench::open(small_cold());
+    let shared = &bench.store.shared;
+    // Who compacts holds these all the while.
+    let compacting =
+        (shared.compacting.lock(), shared.compacting_cold.lock(), shared.compacting_chunks.lock());
+    for number in 0..1_000 {
+        bench.put(&key(number), &value(number, 0, 8));
+        bench.rmw(&key(number), &mut |_: Option<&[u8]>| engine::Change::Delete);
+    }
+    assert_eq!(bench.figure("compactions"), 0);
+    drop(compacting);
+}
