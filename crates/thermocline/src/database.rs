@@ -178,6 +178,7 @@ impl Inner {
                 outcome = outcome.and(flushed);
             }
             outcome = outcome.and(generation.engine.close().map_err(Error::from));
+            generation.desk.stop();
         }
         outcome = outcome.and(self.journal.close().map_err(Error::from));
         drop(self.directory_lock.lock().take());

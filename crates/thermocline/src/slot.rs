@@ -12,6 +12,7 @@ use engine::Engine;
 use crate::error::{Error, Result};
 use crate::memory_shares::MemoryShare;
 use crate::options::KeyspaceOptions;
+use crate::reads::desk::Desk;
 
 /// A keyspace that is open. It lives as long as a handle to it does.
 #[derive(Debug)]
@@ -82,6 +83,8 @@ pub(crate) struct Generation {
     pub(crate) id: u32,
     pub(crate) journaled: bool,
     pub(crate) engine: Box<dyn Engine>,
+    /// Where futures hand in what the device has to be asked for.
+    pub(crate) desk: Desk,
     /// The engine's share of the memory, if it has one; after the engine, so that it is dropped later.
     pub(crate) share: Option<Arc<MemoryShare>>,
     /// Its files, relative to the database's device.
@@ -103,7 +106,8 @@ impl Generation {
         share: Option<Arc<MemoryShare>>,
     ) -> Self {
         let (newest, doomed) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { id, journaled, engine, share, dir, device, newest, doomed }
+        let desk = Desk::default();
+        Self { id, journaled, engine, desk, share, dir, device, newest, doomed }
     }
 
     /// Remembers that write `seqno` was applied.
@@ -130,6 +134,7 @@ impl Drop for Generation {
     fn drop(&mut self) {
         // Nobody is left to hear of a failure here; files that stay are swept at the next open.
         let _ = self.engine.close();
+        self.desk.stop();
         if self.doomed.load(Relaxed) {
             let _ = self.device.remove_dir(&self.dir);
         }

@@ -1,0 +1,118 @@
+//! A get as a future, for any executor.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::desk::{Answer, Outcome, Request};
+use crate::error::Result;
+use crate::keyspace::Keyspace;
+
+/// A get under way; see [`Keyspace::get_async`].
+#[must_use = "a future does nothing unless it is polled"]
+pub struct AsyncGet {
+    keyspace: Keyspace,
+    key: Vec<u8>,
+    /// Where the answer will be, once the device was asked.
+    answer: Option<Arc<Answer>>,
+}
+
+impl Keyspace {
+    /// The key's value, as a future that needs no particular executor. Polled first it answers at
+    /// once what is in memory; otherwise a thread of the database, one a keyspace, which is started
+    /// when it is first needed, reads it together with what others ask for, and wakes whoever polled
+    /// last. One that is handed in while that thread waits for the device is begun with the next
+    /// completion.
+    ///
+    /// A future that is dropped gives its read up.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use std::{pin::pin, sync::Arc, task::{Context, Poll, Wake, Waker}, thread};
+    /// use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
+    ///
+    /// // The smallest executor there is; any other does as well.
+    /// struct Unpark(thread::Thread);
+    /// impl Wake for Unpark {
+    ///     fn wake(self: Arc<Self>) {
+    ///         self.0.unpark();
+    ///     }
+    /// }
+    /// fn block_on<F: Future>(future: F) -> F::Output {
+    ///     let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    ///     let mut future = pin!(future);
+    ///     loop {
+    ///         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+    ///             Poll::Ready(output) => return output,
+    ///             Poll::Pending => thread::park(),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let options = KeyspaceOptions { engine: EngineKind::F2, ..Default::default() };
+    /// let years = db.keyspace("years", options)?;
+    /// years.put(b"ada", b"1815")?;
+    /// block_on(async {
+    ///     assert_eq!(years.get_async(b"ada").await?.as_deref(), Some(&b"1815"[..]));
+    ///     assert_eq!(years.get_async(b"bob").await?, None);
+    ///     Ok::<(), thermocline::Error>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]; [`crate::Error::Closed`] also if the database is closed meanwhile.
+    pub fn get_async(&self, key: &[u8]) -> AsyncGet {
+        AsyncGet { keyspace: self.clone(), key: key.to_vec(), answer: None }
+    }
+}
+
+impl AsyncGet {
+    fn begin(&mut self, context: &Context<'_>) -> Result<Poll<Option<Vec<u8>>>> {
+        let inner = &self.keyspace.inner;
+        inner.check_open()?;
+        let generation = self.keyspace.slot.current()?;
+        let mut value = Vec::new();
+        if let Some(has_value) = generation.engine.get_at_once(&self.key, &mut value)? {
+            return Ok(Poll::Ready(has_value.then_some(value)));
+        }
+        let answer = Arc::new(Answer::default());
+        // Before it is handed in: nobody is woken who is not known.
+        let none_yet = answer.take(context.waker());
+        debug_assert!(none_yet.is_none(), "nobody was asked");
+        let request = Request::new(self.key.clone(), Arc::clone(&answer));
+        generation.desk.ask(&*generation.engine, &inner.options.environment, request)?;
+        self.answer = Some(answer);
+        Ok(Poll::Pending)
+    }
+}
+
+impl Future for AsyncGet {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let Some(answer) = &self.answer else {
+            return match self.begin(context) {
+                Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+                Ok(Poll::Pending) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            };
+        };
+        let outcome = answer.take(context.waker());
+        if outcome.is_some() {
+            self.answer = None;
+        }
+        outcome.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl fmt::Debug for AsyncGet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncGet")
+            .field("is_pending", &self.answer.is_some())
+            .finish_non_exhaustive()
+    }
+}
