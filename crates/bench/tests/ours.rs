@@ -10,17 +10,29 @@ use thermocline_bench::stores::{Catalog, Durability, Ours};
 use thermocline_bench::workload::Workload;
 
 fn run(engine: &str, workload: &str, durability: Durability) -> Result<Report, RunError> {
+    run_at_depth(1, engine, workload, durability)
+}
+
+fn run_at_depth(
+    depth: usize,
+    engine: &str,
+    workload: &str,
+    durability: Durability,
+) -> Result<Report, RunError> {
     let dir = tempfile::tempdir().expect("a scratch directory");
+    // More than fits in memory, so that gets are pending.
+    let is_large = depth > 1 && engine == "f2";
     let workload: Workload = workload.parse().expect("a known workload");
     let config = Config {
         engine: engine.to_owned(),
-        keys: 2000,
+        keys: if is_large { 200_000 } else { 2000 },
         shape: Shape::F2,
-        memory: Budget::Bytes(64 << 20),
+        memory: Budget::Bytes(if is_large { 10 << 20 } else { 64 << 20 }),
         theta: 0.99,
         distribution: workload.distribution(),
         workload,
         threads: 2,
+        depth,
         seconds: None,
         warmup_seconds: 0.0,
         ops: Some(4000),
@@ -43,6 +55,16 @@ fn the_memory_engine_answers_rightly() {
         assert!(report.is_right(), "{workload}: {:?}", report.wrong_read_examples);
         assert_eq!((report.ops, report.misses), (4000, 0), "{workload}");
         assert_eq!(report.device_source, "store");
+    }
+}
+
+#[test]
+fn gets_that_overlap_are_answered_rightly() {
+    for (engine, workload) in [("f2", "ycsb-c"), ("f2", "ycsb-a"), ("memory", "ycsb-b")] {
+        let report = run_at_depth(16, engine, workload, Durability::Buffered).unwrap();
+        assert!(report.is_right(), "{workload}: {:?}", report.wrong_read_examples);
+        assert_eq!((report.ops, report.misses), (4000, 0), "{workload}");
+        assert!(report.verified_reads > 1500);
     }
 }
 

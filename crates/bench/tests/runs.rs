@@ -23,6 +23,7 @@ fn config(engine: &str, workload: &str) -> Config {
         distribution: workload.distribution(),
         workload,
         threads: 2,
+        depth: 1,
         seconds: None,
         warmup_seconds: 0.0,
         ops: Some(20_000),
@@ -168,6 +169,7 @@ fn an_open_loop_keeps_its_rate() {
 fn what_cannot_be_run_is_refused_in_words() {
     for (config, says) in [
         (Config { threads: 0, ..config("map", "ycsb-a") }, "threads: 0"),
+        (Config { depth: 0, ..config("map", "ycsb-a") }, "depth: 0"),
         (Config { theta: -1.0, ..config("map", "ycsb-a") }, "theta"),
         (Config { seconds: Some(f64::NAN), ..config("map", "ycsb-a") }, "--seconds"),
         (config("none", "ycsb-a"), "no store is named none"),

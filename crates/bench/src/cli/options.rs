@@ -39,6 +39,9 @@ pub struct WorkArgs {
     /// Threads that use the store
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
+    /// Gets that each thread keeps under way at once, where the store has the means
+    #[arg(long, default_value_t = 1)]
+    pub depth: usize,
     /// Length of the measured phase [default: 30, or to the end of a load, a phase or a trace]
     #[arg(long)]
     pub seconds: Option<f64>,
@@ -99,6 +102,7 @@ impl WorkArgs {
             theta,
             distribution: self.distribution.unwrap_or_else(|| workload.distribution()),
             threads: self.threads,
+            depth: self.depth,
             seconds: self.seconds,
             warmup_seconds: self.warmup.unwrap_or(warmup),
             ops: self.ops,
@@ -119,6 +123,7 @@ impl WorkArgs {
             format!("--keys={}", self.keys),
             format!("--memory={}", self.memory),
             format!("--threads={}", self.threads),
+            format!("--depth={}", self.depth),
             format!("--interval={}", self.interval),
             format!("--durability={}", self.durability),
         ];

@@ -89,6 +89,8 @@ pub struct Report {
     pub shape: String,
     /// Threads that used the store.
     pub threads: usize,
+    /// Gets that each thread kept under way at once, where the store has the means.
+    pub depth: usize,
     /// Operations of the measured phase.
     pub ops: u64,
     /// Its length.
@@ -188,6 +190,7 @@ impl Report {
             keys: plan.loads,
             shape: config.shape.to_string(),
             threads: config.threads,
+            depth: config.depth,
             memory_budget_bytes: plan.budget_bytes,
             versions: if plan.versions.is_exact() { "exact" } else { "content" }.to_owned(),
             distribution: config.distribution.to_string(),
@@ -212,6 +215,7 @@ impl Report {
             keys: 0,
             shape,
             threads: 0,
+            depth: 0,
             ops: 0,
             seconds: 0.0,
             ops_per_s: 0.0,

@@ -25,7 +25,10 @@ pub fn run_table(report: &Report) -> String {
     row("load", format!("{load}, write amplification {amplification}"));
     let threads =
         if r.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", r.threads) };
-    row("operations", format!("{} in {:.1} s, {threads}", count(r.ops as f64), r.seconds));
+    let depth =
+        if r.depth > 1 { format!(", {} gets at once each", r.depth) } else { String::new() };
+    let operations = format!("{} in {:.1} s, {threads}{depth}", count(r.ops as f64), r.seconds);
+    row("operations", operations);
     row("throughput", format!("{} ops/s", count(r.ops_per_s)));
     let l = &r.latency_us;
     let latency = format!("p50 {}  p95 {}  p99 {}", micros(l.p50), micros(l.p95), micros(l.p99));

@@ -16,6 +16,8 @@ use crate::workload::{Extent, StreamOptions, Trace, TraceError, Workload};
 
 /// Threads that a run may have.
 const THREADS_MAX: usize = 1024;
+/// Gets that a thread may keep under way.
+const DEPTH_MAX: usize = 4096;
 /// Keys that may be inserted after the load, at most; only the room for pointers is reserved.
 const INSERTS_MAX: u64 = 1 << 31;
 /// The version table may take this share of the memory that is free.
@@ -40,6 +42,8 @@ pub struct Config {
     pub distribution: Distribution,
     /// Threads that use the store.
     pub threads: usize,
+    /// Gets that each thread keeps under way at once.
+    pub depth: usize,
     /// Length of the measured phase; `None` for the workload's own extent, or half a minute.
     pub seconds: Option<f64>,
     /// Length of the phase before it, of the same operations, not measured.
@@ -70,6 +74,9 @@ pub enum ConfigError {
     /// Too many threads, or none.
     #[error("threads: {0}, want 1 to {THREADS_MAX}")]
     Threads(usize),
+    /// Too many gets under way, or none.
+    #[error("depth: {0}, want 1 to {DEPTH_MAX}; above 1 without a rate")]
+    Depth(usize),
     /// A number that must be above zero.
     #[error("{0} must be a number above 0")]
     Positive(&'static str),
@@ -175,6 +182,9 @@ impl Config {
     fn validate(&self) -> Result<(), ConfigError> {
         if !(1..=THREADS_MAX).contains(&self.threads) {
             return Err(ConfigError::Threads(self.threads));
+        }
+        if !(1..=DEPTH_MAX).contains(&self.depth) || self.depth > 1 && self.rate.is_some() {
+            return Err(ConfigError::Depth(self.depth));
         }
         if !(0.0..=10.0).contains(&self.theta) {
             return Err(ConfigError::Theta(self.theta));

@@ -103,7 +103,7 @@ impl Team {
             let verifier = Verifier::new(plan.keys.clone(), versions.clone(), alone, plan.loads);
             let stream = Stream::new(&options, place);
             let pair = (plan.keys.clone(), config.shape);
-            Worker::new(place, stream, pair, versions, verifier, env.clone())
+            Worker::new(place, stream, pair, versions, verifier, (env.clone(), config.depth))
         };
         let ordered = config.workload.key_order(config.distribution) == KeyOrder::ByNumber;
         let scattered = ordered && config.distribution != Distribution::Sequential;

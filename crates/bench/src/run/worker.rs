@@ -1,5 +1,7 @@
 //! One thread of a run: takes operations from its stream, times them, and has answers judged.
 
+mod overlap;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -56,6 +58,8 @@ pub(crate) struct Worker {
     pub(crate) versions: Arc<Versions>,
     pub(crate) verifier: Verifier,
     pub(crate) env: Environment,
+    /// Gets to keep under way at once.
+    depth: usize,
     key: Vec<u8>,
     value: Vec<u8>,
     found: Vec<u8>,
@@ -76,11 +80,24 @@ impl Worker {
         (keys, shape): (Keys, Shape),
         versions: Arc<Versions>,
         verifier: Verifier,
-        env: Environment,
+        (env, depth): (Environment, usize),
     ) -> Self {
         let (key, value, found) = Default::default();
         let pairs = Pairs::default();
-        Self { place, stream, keys, shape, versions, verifier, env, key, value, found, pairs }
+        Self {
+            place,
+            stream,
+            keys,
+            shape,
+            versions,
+            verifier,
+            env,
+            depth,
+            key,
+            value,
+            found,
+            pairs,
+        }
     }
 
     /// Works until the share is done, the deadline has come, the stream ends or `stop` is set.
@@ -91,6 +108,9 @@ impl Worker {
         signals: &Signals,
     ) -> Result<Tally, StoreError> {
         let mut session = store.session()?;
+        if self.depth > 1 && session.overlap(self.depth)? {
+            return self.run_overlapped(&mut *session, share, signals);
+        }
         let mut tally = Tally::default();
         let mut pace = Pace::new(share.rate, self.place, share.start);
         while tally.operations < share.operations && !signals.stop.load(Ordering::Relaxed) {
@@ -100,12 +120,7 @@ impl Worker {
             let due = pace.wait(&self.env, share.deadline);
             let (kind, begun, ended) = self.step(&mut *session, operation, &mut tally)?;
             let nanos = (ended - due.unwrap_or(begun)).as_nanos() as u64;
-            match kind {
-                Kind::Read => tally.reads.record(nanos),
-                Kind::Write => tally.writes.record(nanos),
-                Kind::Scan => tally.scans.record(nanos),
-            }
-            tally.operations += 1;
+            tally.note(kind, nanos);
             signals.done[self.place.thread].store(tally.operations, Ordering::Relaxed);
             if ended >= share.deadline {
                 break;

@@ -151,10 +151,43 @@ pub trait Store: Send + Sync {
     fn close(&self) -> Result<(), StoreError>;
 }
 
+/// How a get began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Got {
+    /// The value is there.
+    Found,
+    /// There is none.
+    Absent,
+    /// The store will tell.
+    Pending,
+    /// Too many are under way; nothing was begun.
+    Full,
+}
+
+/// Told of gets that were pending.
+pub type Told<'a> = dyn FnMut(u64, Result<Option<&[u8]>, StoreError>) + 'a;
+
 /// One thread's handle on a store.
 pub trait Session {
     /// Replaces `value` with the value of `key`; `false` if there is none.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError>;
+
+    /// From now on gets may be under way beside each other, up to `depth`; `false` if the store has
+    /// no means for it.
+    fn overlap(&mut self, _depth: usize) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// Begins a get, once [`Session::overlap`] said yes.
+    fn begin_get(&mut self, _tag: u64, key: &[u8], value: &mut Vec<u8>) -> Result<Got, StoreError> {
+        Ok(if self.get(key, value)? { Got::Found } else { Got::Absent })
+    }
+
+    /// Waits until a get that is pending is done, if there is one, and tells of all that are: the
+    /// tag, and the value if the key has one. Answers how many there were.
+    fn complete(&mut self, _told: &mut Told<'_>) -> Result<usize, StoreError> {
+        Ok(0)
+    }
 
     /// Writes a pair.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError>;

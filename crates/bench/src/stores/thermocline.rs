@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use thermocline::{
-    Change, Db, Durability as Reached, EngineKind, Io as DeviceIo, KeyRange, Keyspace,
-    KeyspaceOptions, Operator, Options,
+    Begun, Change, Db, Durability as Reached, EngineKind, Io as DeviceIo, KeyRange, Keyspace,
+    KeyspaceOptions, Operator, Options, Reads,
 };
 
 use super::variant::Variant;
 use super::{
-    Catalog, DeviceCounts, Durability, Io, OpenOptions, Pairs, Session, Store, StoreError,
+    Catalog, DeviceCounts, Durability, Got, Io, OpenOptions, Pairs, Session, Store, StoreError,
+    Told,
 };
 
 /// Opens our engines by name.
@@ -69,7 +70,7 @@ struct Thermocline {
 
 impl Store for Thermocline {
     fn session(&self) -> Result<Box<dyn Session + '_>, StoreError> {
-        Ok(Box::new(&self.keyspace))
+        Ok(Box::new(Seat { keyspace: &self.keyspace, reads: None }))
     }
 
     fn flush(&self) -> Result<(), StoreError> {
@@ -91,29 +92,55 @@ impl Store for Thermocline {
     }
 }
 
-impl Session for &Keyspace {
+/// One thread's handle, and its seat for reads that overlap.
+struct Seat<'a> {
+    keyspace: &'a Keyspace,
+    reads: Option<Reads>,
+}
+
+impl Session for Seat<'_> {
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError> {
-        Ok(self.get_into(key, value)?)
+        Ok(self.keyspace.get_into(key, value)?)
+    }
+
+    fn overlap(&mut self, depth: usize) -> Result<bool, StoreError> {
+        self.reads = Some(self.keyspace.reads(depth)?);
+        Ok(true)
+    }
+
+    fn begin_get(&mut self, tag: u64, key: &[u8], value: &mut Vec<u8>) -> Result<Got, StoreError> {
+        let Some(reads) = &mut self.reads else { return Err("gets do not overlap yet".into()) };
+        Ok(match reads.begin(tag, key, value)? {
+            Begun::Found => Got::Found,
+            Begun::Absent => Got::Absent,
+            Begun::Pending => Got::Pending,
+            Begun::Full => Got::Full,
+        })
+    }
+
+    fn complete(&mut self, told: &mut Told<'_>) -> Result<usize, StoreError> {
+        let Some(reads) = &mut self.reads else { return Ok(0) };
+        Ok(reads.complete(true, &mut |tag, found| told(tag, found.map_err(StoreError::from)))?)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        Keyspace::put(self, key, value)?;
+        self.keyspace.put(key, value)?;
         Ok(())
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
-        Keyspace::delete(self, key)?;
+        self.keyspace.delete(key)?;
         Ok(())
     }
 
     fn rmw(&mut self, key: &[u8], new: &[u8], old: &mut Vec<u8>) -> Result<bool, StoreError> {
         let mut exchange = Exchange { new, old, found: false };
-        self.rmw_with(key, &mut exchange)?;
+        self.keyspace.rmw_with(key, &mut exchange)?;
         Ok(exchange.found)
     }
 
     fn scan(&mut self, from: &[u8], limit: usize, pairs: &mut Pairs) -> Result<(), StoreError> {
-        let mut scan = Keyspace::scan(self, KeyRange::of(from.to_vec()..))?;
+        let mut scan = self.keyspace.scan(KeyRange::of(from.to_vec()..))?;
         for _ in 0..limit {
             let Some((key, value)) = scan.next_ref()? else {
                 break;
