@@ -32,7 +32,7 @@ struct Figures {
     simulated_seconds: u64,
 }
 
-const HARNESSES: [Harness; 4] = [
+const HARNESSES: [Harness; 5] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
@@ -61,6 +61,13 @@ const HARNESSES: [Harness; 4] = [
               --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
               cat target/soak.jsonl; exit $ended",
         figures: conformance_figures,
+    },
+    Harness {
+        name: "f2 without a journal, kill -9",
+        build: "cargo test -q --release --locked -p thermocline-f2 --test soak --no-run",
+        run: "cargo test -q --release --locked -p thermocline-f2 --test soak -- \
+              --seconds 30 --seed {seed}",
+        figures: kill_figures,
     },
     Harness {
         name: "kill -9 of server and embedded database",
@@ -106,13 +113,20 @@ struct Seen {
     failed_seeds: Vec<u64>,
 }
 
-/// Soaks for `minutes`.
+/// Soaks for some minutes, with every harness or with those whose name has a word in it.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let Some(minutes) = arguments.first().and_then(|text| text.parse::<u64>().ok()) else {
         eprintln!("xtask soak: for how many MINUTES?");
         return ExitCode::from(2);
     };
-    match soak(Duration::from_secs(minutes * 60)) {
+    let word = arguments.get(1).map_or("", String::as_str);
+    let harnesses: Vec<&Harness> =
+        HARNESSES.iter().filter(|harness| harness.name.contains(word)).collect();
+    if harnesses.is_empty() {
+        eprintln!("xtask soak: no harness has {word:?} in its name");
+        return ExitCode::from(2);
+    }
+    match soak(&harnesses, Duration::from_secs(minutes * 60)) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(why) => {
@@ -122,30 +136,30 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn soak(length: Duration) -> Result<usize, String> {
+fn soak(harnesses: &[&Harness], length: Duration) -> Result<usize, String> {
     let environment = Environment::real();
     let commit = git(&["describe", "--always", "--dirty"])?;
     // The first eight digits: room above them for the seeds that follow.
     let digits = git(&["rev-parse", "HEAD"])?;
     let first_seed = digits.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let first_seed = first_seed.ok_or("the commit has no digits")?;
-    for harness in &HARNESSES {
+    for harness in harnesses {
         let (built, output) = shell(harness.build)?;
         if !built {
             return Err(format!("cannot build {}:\n{output}", harness.name));
         }
     }
-    let mut seen: [Seen; HARNESSES.len()] = Default::default();
+    let mut seen: Vec<Seen> = harnesses.iter().map(|_| Seen::default()).collect();
     let began = environment.now();
     while environment.now() - began < length {
-        for (harness, seen) in HARNESSES.iter().zip(&mut seen) {
+        for (harness, seen) in harnesses.iter().zip(&mut seen) {
             let turn_began = environment.now();
             take_turn(harness, seen, first_seed + seen.figures.seeds)?;
             seen.time += environment.now() - turn_began;
         }
     }
     let mut failures = 0;
-    for (harness, Seen { figures, time, failed_seeds }) in HARNESSES.iter().zip(&seen) {
+    for (harness, Seen { figures, time, failed_seeds }) in harnesses.iter().zip(&seen) {
         failures += failed_seeds.len();
         let Figures { seeds, crashes, simulated_seconds } = figures;
         let line = json!({
