@@ -60,6 +60,7 @@ mod stats;
 mod store;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+mod typed;
 mod upkeep;
 
 pub use check::{Report, check, check_chunk, check_heads, check_records};
@@ -68,3 +69,4 @@ pub use open::memory_bytes_min;
 pub use options::Options;
 pub use session::{Completed, Get, Session, Ticket, Told, Update, Wait};
 pub use store::Store;
+pub use typed::{Fixed, Typed};

@@ -14,3 +14,4 @@ mod read_cache;
 mod sessions;
 mod stores;
 mod two_logs;
+mod typed;

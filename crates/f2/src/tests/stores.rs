@@ -96,6 +96,11 @@ impl Bench {
         Self { store, sequence, device, memory, hand, _pool: pool }
     }
 
+    /// The store, and the threads of its background work, which end when they are dropped.
+    pub(super) fn into_parts(self) -> (Store, Pool) {
+        (self.store, self._pool)
+    }
+
     /// Lets upkeep become due, and does all background work there is.
     pub(super) fn advance(&self) {
         let (crank, clock) = self.hand.as_ref().expect("opened by hand");
