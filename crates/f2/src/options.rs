@@ -171,7 +171,7 @@ pub(crate) const BACKGROUND_PAGES: u64 = Geometry::FRAMES_MIN as u64;
 
 impl Options {
     /// The least memory, in bytes of the host's budget, that a new store is made with; less is
-    /// exceeded.
+    /// exceeded, and this is by the buffers of a page or two of each log.
     pub const MEMORY_BYTES_MIN: u64 = Self::limit_for(
         LogUnits { page_bytes: PAGE_BYTES_MIN, segment_bytes: 0 },
         LogUnits { page_bytes: PAGE_BYTES_MIN / 2, segment_bytes: 0 },
@@ -229,8 +229,7 @@ impl Options {
     /// The budget's limit that has room for the fewest pages of logs with these: the opposite of
     /// [`Options::memory`].
     pub(crate) const fn limit_for(hot: LogUnits, chunks: LogUnits) -> u64 {
-        let pages = BACKGROUND_PAGES + BUFFER_PAGES;
-        let least = pages.saturating_mul(2 * hot.page_bytes + chunks.page_bytes);
+        let least = BACKGROUND_PAGES.saturating_mul(2 * hot.page_bytes + chunks.page_bytes);
         (least + least.div_ceil(WORK_SHARE - 1)).div_ceil(3).saturating_mul(4)
     }
 

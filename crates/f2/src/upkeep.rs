@@ -57,7 +57,7 @@ type Compact = fn(&Arc<Shared>, &StopToken) -> engine::Result<bool>;
 
 impl Shared {
     /// Bytes that the index may take: a quarter of the budget, as the logs take three.
-    fn index_bytes_max(&self) -> u64 {
+    pub(crate) fn index_bytes_max(&self) -> u64 {
         let limit = self.host.memory.limit();
         if limit == u64::MAX { u64::MAX } else { limit / 4 }
     }

@@ -20,17 +20,24 @@ pub(super) const ENTRIES: usize = if cfg!(any(loom, shuttle)) { 2 } else { 7 };
 /// Words of a bucket: the entries, and the control word behind them.
 const WORDS: usize = ENTRIES + 1;
 
+/// Bytes of a bucket.
+pub(super) const BUCKET_BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
+
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(WORDS * size_of::<AtomicU64>() == 64, "a bucket is one cache line");
+const _: () = assert!(BUCKET_BYTES == 64, "a bucket is one cache line");
 
 /// A cache line, wherever it lies.
 #[derive(Clone, Copy)]
 pub(super) struct Bucket<'a>(&'a [AtomicU64; WORDS]);
 
+/// From so many bytes on, what of the last huge page is not used does not matter.
+const HUGE_BYTES_MIN: u64 = 64 << 20;
+
 /// Buckets in a row, each at the beginning of a cache line. All are empty, and at level 0, at first.
 pub(super) struct Buckets(Arena);
 
 impl Buckets {
+    /// Buckets that will all be used.
     pub(super) fn new(count: usize) -> Self {
         let arena = Arena::new(count * WORDS);
         // Every look-up goes to another place.
@@ -38,6 +45,16 @@ impl Buckets {
             arena.advise_huge();
         }
         Self(arena)
+    }
+
+    /// Buckets that may be used one by one; their memory is taken as they are.
+    pub(super) fn one_by_one(count: usize) -> Self {
+        let buckets = Self::new(count);
+        // Many huge pages, of which one is not wholly used, or none.
+        if buckets.bytes() < HUGE_BYTES_MIN {
+            buckets.0.advise_small();
+        }
+        buckets
     }
 
     #[inline]

@@ -12,11 +12,13 @@
 use sync::SetOnce;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::bucket::{Bucket, Buckets, Control};
+use super::bucket::{BUCKET_BYTES, Bucket, Buckets, Control};
 use crate::patience::Patience;
 
 /// Buckets of the first segment: 4 KiB.
 const FIRST_BITS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 6 };
+/// The unit in which the system gives memory.
+const SYSTEM_PAGE_BYTES: u64 = 4096;
 /// As many as it takes to number 2^31 buckets.
 const SEGMENTS: usize = 25;
 
@@ -60,7 +62,7 @@ impl OverflowPool {
         let (index, offset) = place(number);
         let segment = self.segments.get(index).expect("overflow buckets without end");
         if offset == 0 {
-            segment.get_or_set(Buckets::new(1 << (index as u32 + FIRST_BITS)));
+            segment.get_or_set(Buckets::one_by_one(1 << (index as u32 + FIRST_BITS)));
         }
         let mut patience = Patience::new();
         while segment.get().is_none() {
@@ -107,9 +109,10 @@ impl OverflowPool {
         u64::from(self.fresh.load(Ordering::Relaxed).saturating_sub(idle))
     }
 
-    /// Bytes of all segments.
+    /// Bytes of all that were ever taken: no other has memory.
     pub(super) fn bytes(&self) -> u64 {
-        self.segments.iter().filter_map(SetOnce::get).map(Buckets::bytes).sum()
+        let bytes = u64::from(self.fresh.load(Ordering::Relaxed)) * BUCKET_BYTES;
+        bytes.next_multiple_of(SYSTEM_PAGE_BYTES)
     }
 
     fn bucket(&self, number: u32) -> Bucket<'_> {

@@ -72,8 +72,8 @@ pub(crate) enum Decision {
     Move(Side),
     /// There are bytes that neither side takes: a step to this one.
     Grow(Side),
-    /// Both take more than there is: a step from this one.
-    Shrink(Side),
+    /// Both take more than there is: so many bytes off this one, in whole steps.
+    Shrink(Side, u64),
 }
 
 impl SideFigures {
@@ -93,7 +93,9 @@ pub(crate) fn plan(figures: &Figures, to: Side) -> Decision {
     let taken = log.bytes + cache.bytes;
     if taken > total {
         let from = if log.may_give(step) { Side::Log } else { Side::Cache };
-        return if side(from).may_give(step) { Decision::Shrink(from) } else { Decision::Wait };
+        let room = side(from).bytes.saturating_sub(side(from).least) / step;
+        let steps = (taken - total).div_ceil(step).min(room);
+        return if steps > 0 { Decision::Shrink(from, steps * step) } else { Decision::Wait };
     }
     if total - taken >= step {
         for to in [to, to.other()] {
@@ -182,10 +184,12 @@ mod tests {
     #[test]
     fn the_sum_is_kept_before_anything_else() {
         let over = |total| Figures { total, cache_reads: 1_000, ..figures() };
-        assert_eq!(plan(&over(99 * MIB), Side::Log), Decision::Shrink(Side::Log));
+        assert_eq!(plan(&over(99 * MIB), Side::Log), Decision::Shrink(Side::Log, MIB));
+        assert_eq!(plan(&over(96 * MIB - 1), Side::Log), Decision::Shrink(Side::Log, 5 * MIB));
+        assert_eq!(plan(&over(MIB), Side::Log), Decision::Shrink(Side::Log, 71 * MIB));
         let mut small = over(3 * MIB);
         small.log.bytes = small.log.least;
-        assert_eq!(plan(&small, Side::Log), Decision::Shrink(Side::Cache));
+        assert_eq!(plan(&small, Side::Log), Decision::Shrink(Side::Cache, 21 * MIB));
         small.cache.bytes = small.cache.least;
         assert_eq!(plan(&small, Side::Log), Decision::Wait);
         assert_eq!(plan(&over(101 * MIB), Side::Cache), Decision::Grow(Side::Cache));
