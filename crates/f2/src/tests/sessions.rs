@@ -11,11 +11,11 @@ use engine::{Change, Engine, Error, Operator};
 
 use super::stores::{Add, Bench, count, key, tiny, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
-use crate::{Completed, Get, Session, Ticket, Update, Wait};
+use crate::{Completed, Get, Options, Session, Ticket, Update, Wait};
 
 /// No cache, so that every get of a cold key asks the device.
-fn uncached() -> crate::Options {
-    crate::Options { log_memory_bytes: Some(6 * 4096), read_cache_bytes: Some(0), ..small_cold() }
+fn uncached() -> Options {
+    Options { log_memory_bytes: Some(6 * 4096), read_cache_bytes: Some(0), ..small_cold() }
 }
 
 /// Begins the gets of all `numbers`, and hands each value to `found` once it is there.
@@ -156,6 +156,51 @@ fn a_pending_rmw_begins_anew_behind_a_write_that_came_first() {
         let expected = [11, 1, 3, 2][number as usize % 4];
         assert_eq!(count(bench.get(&key(number))), expected, "{number}");
     }
+}
+
+/// The schedule of the paper's figure on false absence: the record is copied to the tail, and the log
+/// truncated, behind a look-up that has begun.
+#[test]
+fn what_is_copied_behind_a_pending_look_up_is_found() {
+    let options = Options { single_log: true, disk_bytes_max: Some(160 << 10), ..tiny() };
+    let bench = Bench::open(Options { read_cache_bytes: Some(0), ..options });
+    let shared = &bench.store.shared;
+    let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
+    let mut chains = BTreeMap::new();
+    let pair = (0..).find_map(|number| Some((chains.insert(chain(number), number)?, number)));
+    let (older, newer) = pair.expect("some two keys share a chain");
+    let fill = |until: &dyn Fn() -> bool| {
+        let round = (0..).find(|round| {
+            bench.put(format!("filler-{}", round % 500).as_bytes(), &value(*round, 0, 8));
+            until()
+        });
+        assert!(round.is_some());
+    };
+    for changes in [false, true] {
+        bench.put(&key(older), b"found");
+        bench.put(&key(newer), b"another");
+        let tail = bench.figure("log_tail");
+        fill(&|| shared.log.head().get() > tail);
+        let mut session = bench.store.session().expect("a session begins");
+        if changes {
+            let change = |old: Option<&[u8]>| match old {
+                Some(_) => Change::Put(b"changed".to_vec()),
+                None => Change::Keep,
+            };
+            let began = session.rmw(&key(older), Box::new(change));
+            assert!(matches!(began, Ok(Update::Pending(_))), "{began:?}");
+        } else {
+            let got = session.get(&key(older), &mut Vec::new());
+            assert!(matches!(got, Ok(Get::Pending(_))), "{got:?}");
+        }
+        fill(&|| shared.log.begin().get() > tail);
+        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match changes {
+            false => assert_eq!(outcome, Ok(Completed::Value(Some(b"found")))),
+            true => assert_eq!(outcome, Ok(Completed::Updated)),
+        });
+        assert_eq!(told.expect("the queue works"), 1);
+    }
+    assert_eq!(bench.get(&key(older)).as_deref(), Some(&b"changed"[..]));
 }
 
 #[test]
