@@ -1,6 +1,8 @@
 //! Bugs that the models plant to show that they would be found; nothing outside the checkers.
 
-use sync::atomic::Ordering;
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) use sync::planted::with_planted;
+pub(crate) use sync::planted::{is_planted, relaxed_if};
 
 /// A way to break an index, a record in memory, or the read cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,48 +65,4 @@ pub(crate) enum Planted {
     CutByLooking,
     /// What a cut has is written out although somebody may still change it.
     CutWithoutEpoch,
-}
-
-#[cfg(all(test, any(loom, shuttle)))]
-mod switch {
-    use std::cell::Cell;
-
-    use super::Planted;
-
-    // Both checkers run all threads of a model on one thread of the operating system.
-    thread_local! {
-        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
-    }
-
-    /// Runs `model` with one bug planted.
-    pub(crate) fn with_planted<R>(bug: Planted, model: impl FnOnce() -> R) -> R {
-        struct Uproot;
-        impl Drop for Uproot {
-            fn drop(&mut self) {
-                PLANTED.set(None);
-            }
-        }
-        let _uproot = Uproot;
-        PLANTED.set(Some(bug));
-        model()
-    }
-
-    pub(crate) fn is_planted(bug: Planted) -> bool {
-        PLANTED.get() == Some(bug)
-    }
-}
-
-#[cfg(all(test, any(loom, shuttle)))]
-pub(crate) use switch::{is_planted, with_planted};
-
-/// `order`, unless the bug is planted that leaves it out.
-#[inline]
-pub(crate) fn relaxed_if(bug: Planted, order: Ordering) -> Ordering {
-    if is_planted(bug) { Ordering::Relaxed } else { order }
-}
-
-#[cfg(not(all(test, any(loom, shuttle))))]
-#[inline]
-pub(crate) const fn is_planted(_bug: Planted) -> bool {
-    false
 }

@@ -29,7 +29,8 @@ pub mod atomic;
 pub mod cell;
 pub mod epoch;
 mod mutex;
-mod planted;
+#[doc(hidden)]
+pub mod planted;
 mod prefetch;
 mod rwlock;
 mod set_once;

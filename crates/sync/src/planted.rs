@@ -1,7 +1,7 @@
-//! Bugs that the models plant to show that they would be found; nothing outside the checkers.
+//! Bugs that models plant to show that they would be found, those of this crate and those of crates
+//! above; nothing outside the checkers.
 
 /// A way to break the epoch protocol.
-#[cfg_attr(not(any(loom, shuttle)), expect(unreachable_pub, reason = "public to models only"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     /// [F1] is left out: a protector may miss both the drainer and what was unlinked.
@@ -28,18 +28,18 @@ pub enum Planted {
 
 #[cfg(any(loom, shuttle))]
 mod switch {
-    use std::cell::Cell;
+    use std::any::Any;
+    use std::cell::RefCell;
 
-    use super::Planted;
     use crate::atomic::Ordering;
 
     // Both checkers run all threads of a model on one thread of the operating system.
     thread_local! {
-        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+        static PLANTED: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
     }
 
     /// Runs `model` with one bug planted.
-    pub fn with_planted<R>(bug: Planted, model: impl FnOnce() -> R) -> R {
+    pub fn with_planted<B: Any, R>(bug: B, model: impl FnOnce() -> R) -> R {
         struct Uproot;
         impl Drop for Uproot {
             fn drop(&mut self) {
@@ -47,32 +47,38 @@ mod switch {
             }
         }
         let _uproot = Uproot;
-        PLANTED.set(Some(bug));
+        PLANTED.set(Some(Box::new(bug)));
         model()
     }
 
-    pub(crate) fn is_planted(bug: Planted) -> bool {
-        PLANTED.get() == Some(bug)
+    /// Whether this bug is planted.
+    pub fn is_planted<B: Any + PartialEq>(bug: B) -> bool {
+        PLANTED.with_borrow(|planted| {
+            planted.as_ref().and_then(|planted| planted.downcast_ref()) == Some(&bug)
+        })
     }
 
-    pub(crate) fn relaxed_if(bug: Planted, order: Ordering) -> Ordering {
+    /// `order`, unless the bug is planted that leaves it out.
+    pub fn relaxed_if<B: Any + PartialEq>(bug: B, order: Ordering) -> Ordering {
         if is_planted(bug) { Ordering::Relaxed } else { order }
     }
 }
 
 #[cfg(any(loom, shuttle))]
-pub use switch::with_planted;
-#[cfg(any(loom, shuttle))]
-pub(crate) use switch::{is_planted, relaxed_if};
+pub use switch::{is_planted, relaxed_if, with_planted};
 
+/// Whether this bug is planted: only models plant any.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) const fn is_planted(_bug: Planted) -> bool {
+#[inline]
+pub const fn is_planted<B: Copy>(_bug: B) -> bool {
     false
 }
 
+/// `order`, unless the bug is planted that leaves it out: only models plant any.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) const fn relaxed_if(
-    _bug: Planted,
+#[inline]
+pub const fn relaxed_if<B: Copy>(
+    _bug: B,
     order: crate::atomic::Ordering,
 ) -> crate::atomic::Ordering {
     order

@@ -19,8 +19,15 @@ use conformance::reference::ReferenceFixture;
 use environment::Environment;
 use thermocline_conformance as conformance;
 
+#[path = "../../../f2/tests/conformance/fixture.rs"]
 mod f2_fixture;
 mod memory_fixture;
+
+/// The crates by the names under which `f2_fixture` knows them.
+mod crates {
+    pub(crate) use f2 as store;
+    pub(crate) use thermocline_conformance as suite;
+}
 
 /// What the command line says.
 struct Arguments {

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool as Unmodelled;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::thread::yield_now;
 
+use super::bucket::Bucket;
 use super::entry::Entry;
 use super::overflow::OverflowPool;
 use super::{ChainId, HashIndex};

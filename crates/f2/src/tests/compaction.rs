@@ -1,10 +1,8 @@
 //! Compaction gives space back, loses nothing and brings nothing back.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use engine::Engine;
 
-use super::stores::{Bench, key, tiny, value};
+use super::stores::{Bench, key, read_beside_writes, tiny, value};
 use crate::Options;
 
 const KEYS: u64 = 400;
@@ -73,32 +71,7 @@ fn delete_and_read_again(options: Options) {
 /// at every moment.
 #[test]
 fn a_key_that_is_there_is_never_absent() {
-    both().into_iter().for_each(read_beside_writes);
-}
-
-fn read_beside_writes(options: Options) {
-    let bench = Bench::open(options);
-    for number in 0..KEYS {
-        bench.put(&key(number), &value(number, 0, 8));
+    for options in both() {
+        read_beside_writes(&Bench::open(options), KEYS, 1, ("compactions", 5));
     }
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while !done.load(Relaxed) {
-                    for number in 0..KEYS {
-                        assert!(bench.get(&key(number)).is_some(), "key {number} was there");
-                    }
-                }
-            });
-        }
-        let mut version = 0;
-        while bench.figure("compactions") < 5 {
-            version += 1;
-            for number in (0..KEYS).filter(|number| number % 4 != 0) {
-                bench.put(&key(number), &value(number, version, 8));
-            }
-        }
-        done.store(true, Relaxed);
-    });
 }

@@ -52,15 +52,7 @@ fn many_cold_reads_at_once_give_what_single_ones_give() {
         }
     }
     let keys: Vec<Vec<u8>> = (0..KEYS + 50).chain(0..20).map(key).collect();
-    let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    let mut found: Vec<Vec<Option<Vec<u8>>>> = vec![Vec::new(); keys.len()];
-    let told = bench.store.multi_get(&borrowed, &mut |index, value| {
-        found[index].push(value.map(<[u8]>::to_vec));
-    });
-    told.expect("the reads are answered");
-    for (key, found) in keys.iter().zip(found) {
-        assert_eq!(found, [bench.get(key)], "{key:?}");
-    }
+    bench.must_get_many(&keys);
 }
 
 #[test]

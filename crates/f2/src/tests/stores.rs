@@ -1,6 +1,7 @@
 //! Stores with very little memory, and what is said about them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use device::Device;
@@ -140,6 +141,19 @@ impl Bench {
         self.store.get(key, &mut value).expect("the get is answered").then_some(value)
     }
 
+    /// Many reads at once answer each key once, as reading it alone does.
+    pub(super) fn must_get_many(&self, keys: &[Vec<u8>]) {
+        let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let mut found: Vec<Vec<Option<Vec<u8>>>> = vec![Vec::new(); keys.len()];
+        let told = self.store.multi_get(&borrowed, &mut |index, value| {
+            found[index].push(value.map(<[u8]>::to_vec));
+        });
+        told.expect("the reads are answered");
+        for (key, found) in keys.iter().zip(found) {
+            assert_eq!(found, [self.get(key)], "{key:?}");
+        }
+    }
+
     pub(super) fn figure(&self, name: &str) -> u64 {
         let stats = self.store.stats();
         let found = stats.detail.iter().find(|(known, _)| *known == name);
@@ -155,6 +169,34 @@ pub(super) fn key(number: u64) -> Vec<u8> {
 pub(super) fn value(number: u64, version: u64, words: usize) -> Vec<u8> {
     let pair = [number.to_le_bytes(), version.to_le_bytes()].concat();
     pair.into_iter().cycle().take(words * 8).collect()
+}
+
+/// Of `keys` keys that are there, readers of every `step`th find each at every moment, while three of
+/// four are written anew until the figure `rounds` says so many.
+pub(super) fn read_beside_writes(bench: &Bench, keys: u64, step: usize, rounds: (&str, u64)) {
+    for number in 0..keys {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    for number in (0..keys).step_by(step) {
+                        assert!(bench.get(&key(number)).is_some(), "key {number} was there");
+                    }
+                }
+            });
+        }
+        let mut version = 0;
+        while bench.figure(rounds.0) < rounds.1 {
+            version += 1;
+            for number in (0..keys).filter(|number| number % 4 != 0) {
+                bench.put(&key(number), &value(number, version, 8));
+            }
+        }
+        done.store(true, Relaxed);
+    });
 }
 
 /// Counts in place where it may.

@@ -1,12 +1,11 @@
 //! Records move from the hot to the cold log and on, and are found, changed and deleted there.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use engine::{Change, Engine};
 use workers::StopToken;
 
-use super::stores::{Add, Bench, count, key, tiny, value};
+use super::stores::{Add, Bench, count, key, read_beside_writes, tiny, value};
 use crate::Options;
 use crate::address::LogAddress;
 use crate::cold_index::Change as Entry;
@@ -232,15 +231,7 @@ fn many_reads_at_once_are_the_same_as_one_by_one() {
         bench.delete(&key(number));
     }
     let keys: Vec<Vec<u8>> = (0..KEYS + 50).chain(0..20).map(key).collect();
-    let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    let mut found: Vec<Vec<Option<Vec<u8>>>> = vec![Vec::new(); keys.len()];
-    let told = bench.store.multi_get(&borrowed, &mut |index, value| {
-        found[index].push(value.map(<[u8]>::to_vec));
-    });
-    told.expect("the reads are answered");
-    for (key, found) in keys.iter().zip(found) {
-        assert_eq!(found, [bench.get(key)], "{key:?}");
-    }
+    bench.must_get_many(&keys);
 }
 
 /// Records that hot-to-cold compaction has appended lie there unnamed for a while, and cold-to-cold
@@ -279,30 +270,7 @@ fn what_is_not_named_yet_is_not_taken_for_dead() {
 #[test]
 fn d5_a_cold_key_that_is_there_is_never_absent() {
     let bench = Bench::open(small_cold());
-    let stays = |number: u64| number.is_multiple_of(4);
-    for number in 0..KEYS {
-        bench.put(&key(number), &value(number, 0, 8));
-    }
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while !done.load(Relaxed) {
-                    for number in (0..KEYS).filter(|number| stays(*number)) {
-                        assert!(bench.get(&key(number)).is_some(), "key {number} was there");
-                    }
-                }
-            });
-        }
-        let mut version = 0;
-        while bench.figure("cold_compactions") < 10 {
-            version += 1;
-            for number in (0..KEYS).filter(|number| !stays(*number)) {
-                bench.put(&key(number), &value(number, version, 8));
-            }
-        }
-        done.store(true, Relaxed);
-    });
+    read_beside_writes(&bench, KEYS, 4, ("cold_compactions", 10));
 }
 
 /// Counters that are hot and cold by turns, beside all compactions.

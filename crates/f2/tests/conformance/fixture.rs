@@ -1,12 +1,13 @@
-//! The engine `f2`, as the suite needs it.
+//! How the suite opens an `f2` store and checks its files. The crash harness of the crate
+//! `conformance` has this file too.
 
 use std::sync::Arc;
 
-use conformance::Fixture;
 use device::Device;
 use engine::{Engine, Error, Host, Result};
-use f2::{Options, Store, check};
-use thermocline_conformance as conformance;
+
+use crate::crates::store::{Options, Store, check};
+use crate::crates::suite::Fixture;
 
 pub(crate) struct F2Fixture;
 

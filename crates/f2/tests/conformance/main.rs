@@ -1,0 +1,13 @@
+//! The conformance suite, held against the engine `f2`.
+
+mod fixture;
+
+/// The crates by the names under which `fixture` knows them.
+mod crates {
+    pub(crate) use conformance as suite;
+    pub(crate) use thermocline_f2 as store;
+}
+
+use fixture::F2Fixture;
+
+conformance::suite!(F2Fixture);
