@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use engine::Change;
+use engine::{Begun, Change};
 
 use super::shared::{Shared, join_all, spawn};
 use super::value;
@@ -52,7 +52,7 @@ impl Client {
 
     fn step(&mut self) -> Result<(), String> {
         let index = self.draw.below(KEYS);
-        match self.draw.weighted(&[8, 5, 2, 3, 4, 2]) {
+        match self.draw.weighted(&[8, 5, 2, 3, 4, 2, 2]) {
             0 => self.read(index),
             1 => {
                 let number = self.fresh();
@@ -65,7 +65,8 @@ impl Client {
                 self.write(&[(index, Some(numbers[0])), (other, Some(numbers[1]))])
             }
             4 => self.rmw(index),
-            _ => self.read_all(),
+            5 => self.read_all(),
+            _ => self.read_pending(),
         }
     }
 
@@ -91,6 +92,51 @@ impl Client {
         for (index, seen) in seen.iter().enumerate() {
             let seen = seen.as_deref().map(value::decode).transpose()?;
             self.note(index, invoked, returned, Action::Read(seen));
+        }
+        Ok(())
+    }
+
+    /// All registers on a seat for reads, so that some may be pending beside each other.
+    fn read_pending(&mut self) -> Result<(), String> {
+        let words = |error: engine::Error| error.to_string();
+        let engine = Arc::clone(&self.shared.opened.engine);
+        let mut seat = engine.reads(KEYS).map_err(words)?;
+        let mut pending = [0; KEYS];
+        let mut into = Vec::new();
+        for (index, invoked) in pending.iter_mut().enumerate() {
+            *invoked = self.now();
+            let begun = match &mut seat {
+                Some(seat) => seat.begin(index as u64, &key(index), &mut into).map_err(words)?,
+                // An engine without seats has every answer at once.
+                None => match engine.get_at_once(&key(index), &mut into).map_err(words)? {
+                    Some(true) => Begun::Found,
+                    Some(false) => Begun::Absent,
+                    None => return Err("a get without a seat would have to wait".to_owned()),
+                },
+            };
+            let seen = match begun {
+                Begun::Found => Some(value::decode(&into)?),
+                Begun::Absent => None,
+                Begun::Pending => continue,
+                Begun::Full => return Err("a seat is full before its depth".to_owned()),
+            };
+            let returned = self.now();
+            self.note(index, *invoked, returned, Action::Read(seen));
+        }
+        let Some(mut seat) = seat else { return Ok(()) };
+        let mut told = Vec::new();
+        while seat.pending() > 0 {
+            let completed = seat.complete(true, &mut |tag, found| {
+                told.push((tag as usize, found.map(|value| value.map(<[u8]>::to_vec))));
+            });
+            if completed.map_err(words)? == 0 {
+                return Err("a seat waits, and tells of nothing".to_owned());
+            }
+        }
+        let returned = self.now();
+        for (index, found) in told {
+            let seen = found.map_err(words)?.as_deref().map(value::decode).transpose()?;
+            self.note(index, pending[index], returned, Action::Read(seen));
         }
         Ok(())
     }
