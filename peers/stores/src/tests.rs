@@ -22,6 +22,7 @@ fn run(store: &str, workload: &str, change: impl FnOnce(&mut Config)) -> Report 
         distribution: workload.distribution(),
         workload,
         threads: 2,
+        depth: 1,
         seconds: None,
         warmup_seconds: 0.0,
         ops: Some(3000),
