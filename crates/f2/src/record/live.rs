@@ -280,10 +280,11 @@ fn store_bytes(words: &[AtomicU64], bytes: &[u8]) -> usize {
 
 fn load_bytes(words: &[AtomicU64], len: usize, into: &mut Vec<u8>) {
     let words = &words[..len.div_ceil(WORD_BYTES)];
-    into.clear();
-    into.reserve(words.len() * WORD_BYTES);
-    for word in words {
-        into.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+    // All of it is written anew, so that no step of the copy looks at the vector's length.
+    into.resize(words.len() * WORD_BYTES, 0);
+    let (pieces, _) = into.as_chunks_mut::<WORD_BYTES>();
+    for (piece, word) in pieces.iter_mut().zip(words) {
+        *piece = word.load(Ordering::Relaxed).to_le_bytes();
     }
     into.truncate(len);
 }
