@@ -2,13 +2,17 @@
 //!
 //! 1. A future that memory cannot answer hands a [`Request`] in. The first one starts the thread.
 //! 2. The thread begins as many as its seat has room for, waits for the device, answers, and wakes.
-//! 3. With nothing asked and nothing pending it sleeps.
+//! 3. With nothing asked and nothing pending it sleeps. When its queue fails it tells all who wait, and
+//!    ends; the next request starts another.
 //!
 //! # Invariants
 //! - A1. Every request is answered, whatever happens: one that is dropped unanswered says that the
 //!   database is closed.
 //! - A2. No lock is held while a waker runs, which may do anything, also drop the database's last
 //!   handle: so the thread may be the one that stops the desk, and then does not wait for itself.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -96,7 +100,8 @@ impl Drop for Request {
 #[derive(Default)]
 pub(crate) struct Desk {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// All that were started.
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -108,6 +113,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     requests: VecDeque<Request>,
+    /// There is a thread, and it will look at the requests again.
+    is_serving: bool,
     is_stopped: bool,
 }
 
@@ -122,26 +129,33 @@ impl Desk {
         environment: &Environment,
         request: Request,
     ) -> Result<()> {
-        let mut thread = self.thread.lock();
-        if self.shared.state.lock().is_stopped {
+        // One starts the thread; until it does, nobody else hands anything in.
+        let mut threads = self.threads.lock();
+        let (is_stopped, is_serving) = self.shared.standing();
+        if is_stopped {
             return Err(Error::Closed);
         }
-        if thread.is_none() {
+        if !is_serving {
             let Some(reads) = engine.reads(DEPTH)? else {
                 let mut value = Vec::new();
                 let has_value = engine.get(&request.key, &mut value)?;
                 request.answer(Ok(has_value.then_some(value)));
                 return Ok(());
             };
+            self.shared.state.lock().is_serving = true;
             let shared = Arc::clone(&self.shared);
             let started = environment.spawn("async-reads", move || shared.serve(reads));
-            *thread = Some(started.map_err(|error| Error::Thread(error.to_string()))?);
+            if started.is_err() {
+                self.shared.state.lock().is_serving = false;
+            }
+            threads.push(started.map_err(|error| Error::Thread(error.to_string()))?);
         }
-        drop(thread);
+        drop(threads);
         let mut state = self.shared.state.lock();
-        // The thread may have ended meanwhile.
-        if state.is_stopped {
-            return Err(Error::Closed);
+        // It may have ended meanwhile.
+        if !state.is_serving {
+            drop(state);
+            return self.ask(engine, environment, request);
         }
         state.requests.push_back(request);
         drop(state);
@@ -149,23 +163,44 @@ impl Desk {
         Ok(())
     }
 
-    /// Ends the thread. The engine is closed, so that what is pending ends soon.
+    /// Ends the threads. The engine is closed, so that what is pending ends soon.
     pub(crate) fn stop(&self) {
         self.shared.state.lock().is_stopped = true;
         self.shared.arrived.notify_one();
-        let thread = self.thread.lock().take();
-        // [A2]
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // If it panicked, whoever waited has been answered [A1].
-            let _ = thread.join();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // [A2]
+            if thread.thread().id() != std::thread::current().id() {
+                // If it panicked, whoever waited has been answered [A1].
+                let _ = thread.join();
+            }
         }
     }
 }
 
+/// Says, however a thread ends, that it does, and answers what it will not look at any more.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.is_serving = false;
+        let left = std::mem::take(&mut state.requests);
+        // Not under the lock [A2].
+        drop(state);
+        drop(left);
+    }
+}
+
 impl Shared {
+    /// Whether the desk is stopped, and whether a thread serves.
+    fn standing(&self) -> (bool, bool) {
+        let state = self.state.lock();
+        (state.is_stopped, state.is_serving)
+    }
+
     fn serve(&self, mut reads: Box<dyn Reads>) {
+        let _leaving = Leaving(self);
         let mut pending: HashMap<u64, Request> = HashMap::new();
         let mut tags = 0..;
         while let Some(requests) = self.next(DEPTH - pending.len(), pending.is_empty()) {
@@ -182,16 +217,12 @@ impl Shared {
             });
             if let Err(error) = completed {
                 let error = Error::from(error);
-                pending.drain().for_each(|(_, request)| request.answer(Err(error.clone())));
-                break;
+                let asked = std::mem::take(&mut self.state.lock().requests);
+                let all = pending.into_values().chain(asked);
+                all.for_each(|request| request.answer(Err(error.clone())));
+                return;
             }
         }
-        // Not under the lock [A2].
-        let mut state = self.state.lock();
-        state.is_stopped = true;
-        let left = std::mem::take(&mut state.requests);
-        drop(state);
-        drop(left);
     }
 
     /// Up to `room` requests; waits for one if the thread `is_idle`. None once the desk is stopped

@@ -64,7 +64,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; [`crate::Error::Closed`] also if the database is closed meanwhile.
+    /// As [`Keyspace::get`]; [`crate::Error::Closed`] also if the database is closed meanwhile, or the
+    /// thread ends in a panic, of a waker say.
     pub fn get_async(&self, key: &[u8]) -> AsyncGet {
         AsyncGet { keyspace: self.clone(), key: key.to_vec(), answer: None }
     }
