@@ -5,13 +5,14 @@
 //! any state both keyspaces must be equal, and the counter tells which state it must be.
 
 use std::io::{BufRead, BufReader, Write as _};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use environment::Seed;
-use thermocline::{Batch, Db, Durability, KeyRange, Options};
+use thermocline::{Batch, Db, Durability, EngineKind, Keyspace, KeyspaceOptions, Options};
 
 use crate::model::{Script, State};
 use crate::round::{Round, check_offline};
@@ -20,6 +21,8 @@ use crate::round::{Round, check_offline};
 const CHILD_VARIABLE: &str = "KILL_EMBEDDED_CHILD";
 
 const KEYSPACES: [&str; 2] = ["left", "right"];
+/// Little for an engine that keeps data on disk, enough for the other.
+const MEMORY_BYTES: u64 = 128 << 20;
 
 pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD_VARIABLE).is_some()
@@ -28,6 +31,7 @@ pub(crate) fn is_child() -> bool {
 /// What parent and child agree on.
 struct Orders {
     path: String,
+    engine: EngineKind,
     durability: Durability,
     journal_bytes: u64,
     scripts: Vec<Script>,
@@ -35,14 +39,15 @@ struct Orders {
 
 fn orders(text: &str) -> Orders {
     let fields: Vec<&str> = text.split('\t').collect();
-    let [path, durability, journal, seed, clients, keys, bytes] = fields[..] else {
-        panic!("seven fields: {text:?}")
+    let [path, engine, durability, journal, seed, clients, keys, bytes] = fields[..] else {
+        panic!("eight fields: {text:?}")
     };
     let seed = Seed::from(seed.parse::<u64>().unwrap());
     let clients: usize = clients.parse().unwrap();
     let script = |client| Script::new(seed, client, keys.parse().unwrap(), bytes.parse().unwrap());
     Orders {
         path: path.to_owned(),
+        engine: if engine == "f2" { EngineKind::F2 } else { EngineKind::Memory },
         durability: match durability {
             "synced" => Durability::Synced,
             "flushed" => Durability::Flushed,
@@ -60,6 +65,7 @@ fn orders(text: &str) -> Orders {
 fn text(round: &Round, path: &Path) -> String {
     [
         path.to_str().expect("a temporary path is UTF-8").to_owned(),
+        round.engine.to_owned(),
         round.asked_durability().to_owned(),
         round.journal_max.to_owned(),
         round.seed.get().to_string(),
@@ -75,9 +81,16 @@ fn open(orders: &Orders) -> Db {
         durability: orders.durability,
         sync_interval: None,
         journal_bytes: orders.journal_bytes,
+        memory_bytes: MEMORY_BYTES,
         ..Options::default()
     };
     Db::open(&orders.path, options).unwrap()
+}
+
+/// Both keyspaces.
+fn keyspaces(db: &Db, orders: &Orders) -> [Keyspace; 2] {
+    let options = KeyspaceOptions { engine: orders.engine, journaled: true };
+    KEYSPACES.map(|name| db.keyspace(name, options).unwrap())
 }
 
 fn counter_key(script: &Script) -> Vec<u8> {
@@ -88,7 +101,7 @@ fn counter_key(script: &Script) -> Vec<u8> {
 pub(crate) fn run_child() -> ! {
     let orders = orders(&std::env::var(CHILD_VARIABLE).unwrap());
     let db = open(&orders);
-    let keyspaces = KEYSPACES.map(|name| db.keyspace(name, Default::default()).unwrap());
+    let keyspaces = keyspaces(&db, &orders);
     let out = Mutex::new(std::io::stdout());
     thread::scope(|scope| {
         for (client, script) in orders.scripts.iter().enumerate() {
@@ -173,9 +186,14 @@ fn live(text: &str, round: &Round, life: usize) -> Vec<(usize, u64)> {
 /// Opens the database and answers, per client, after how many writes its state is.
 fn verify(orders: &Orders, acknowledged: &[u64]) -> Vec<u64> {
     let db = open(orders);
-    let all = KEYSPACES.map(|name| -> State {
-        let keyspace = db.keyspace(name, Default::default()).unwrap();
-        keyspace.scan(KeyRange::all()).unwrap().map(Result::unwrap).collect()
+    let all = keyspaces(&db, orders).map(|keyspace| -> State {
+        let mut state = State::new();
+        let walked = keyspace.walk(None, |key, value| {
+            state.insert(key.to_vec(), value.to_vec());
+            ControlFlow::Continue(())
+        });
+        walked.unwrap();
+        state
     });
     assert!(all[0] == all[1], "a batch is in one keyspace and not in the other");
     let mut settled = Vec::new();

@@ -23,6 +23,7 @@ impl Server {
     fn start(round: &Round, path: &Path) -> Self {
         let mut child = thermocline()
             .args(["serve", "--json", "--port", "0", "--threads", "2", "--memory", "512mb"])
+            .args(["--engine", round.engine])
             .args(["--durability", round.asked_durability(), "--journal-max", round.journal_max])
             .args(["--sync-interval", if round.planted { "off" } else { "50ms" }, "--dir"])
             .arg(path)
