@@ -11,8 +11,8 @@
 //! user operations, which never take part:
 //!
 //! 1. [`plan`] decides how far: nothing but figures go in, an address comes out.
-//! 2. The part is read page by page, and what lives is copied. Memory: what `work_bytes` says, a page
-//!    of each log, and the buffers of the reads.
+//! 2. The part is read page by page, some ahead, and what lives is copied. Memory: what [`Work`] says,
+//!    and the pages that are read.
 //! 3. [`truncate`] moves the log's beginning, and has entries of the hot index that lead below it
 //!    cleared.
 //! 4. A checkpoint names the beginning; only then the segments go.
@@ -36,6 +36,7 @@ mod judge;
 mod plan;
 mod scan_based;
 mod truncate;
+mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -50,6 +51,7 @@ use crate::store::Shared;
 pub(crate) use copy::Copied;
 pub(crate) use figures::CompactionFigures;
 pub(crate) use plan::Figures;
+pub(crate) use work::Work;
 
 impl Shared {
     /// Compacts the oldest part of the hot log if the plan says so. `false`: there was nothing to
@@ -80,11 +82,10 @@ impl Shared {
         }
         let copied = self.move_to_cold(cold, figures.begin, until, stop);
         cold.unnamed_from.end();
+        self.update_pressure();
         if !self.note(&self.hot_figures, &self.log, copied)? {
             return Ok(false);
         }
-        self.truncate(until);
-        self.update_pressure();
         self.give_back()?;
         Ok(true)
     }

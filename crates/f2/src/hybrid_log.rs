@@ -74,7 +74,7 @@ pub(crate) use ghosts::GhostHits;
 pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use reserve::Reservation;
-pub(crate) use scan::{Scan, Stretch, stretches};
+pub(crate) use scan::{FRAMES as SCAN_PAGES, Scan, Stretch, stretches};
 pub(crate) use segments::{SegmentHeader, Segments};
 
 /// The log. See the module's documentation.
@@ -94,6 +94,8 @@ pub(crate) struct HybridLog {
     is_flush_queued: AtomicBool,
     /// Bytes that a record takes on average, as a guess how much to read for one.
     record_bytes_guess: AtomicUsize,
+    /// Bytes of reads of many records that may be in flight at once.
+    pub(crate) flight_bytes: u64,
     ghosts: ghosts::Ghosts,
     pub(crate) segments: Segments,
     pub(crate) epochs: Epochs,
@@ -108,6 +110,8 @@ pub(crate) struct StoreParts {
     pub(crate) health: Arc<Health>,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) workers: Arc<Group>,
+    /// Bytes of reads of many records that may be in flight at once.
+    pub(crate) flight_bytes: u64,
 }
 
 /// The log's borders, as addresses. [H1]
@@ -137,7 +141,7 @@ impl HybridLog {
         tail: LogAddress,
         store: &StoreParts,
     ) -> Arc<Self> {
-        let StoreParts { epochs, health, memory, workers } = store.clone();
+        let StoreParts { epochs, health, memory, workers, flight_bytes } = store.clone();
         assert_eq!(geometry.offset(tail), 0, "a log goes on at the beginning of a page");
         let at = || AtomicU64::new(tail.get());
         let log = Arc::new(Self {
@@ -158,6 +162,7 @@ impl HybridLog {
             flusher: Mutex::default(),
             is_flush_queued: AtomicBool::new(false),
             record_bytes_guess: AtomicUsize::new(256),
+            flight_bytes,
             ghosts: ghosts::Ghosts::default(),
             geometry,
             segments,

@@ -102,6 +102,17 @@ impl LogUnits {
     }
 }
 
+/// What the logs of a store share.
+fn parts(host: &Host, plan: &MemoryPlan) -> StoreParts {
+    StoreParts {
+        epochs: Epochs::new(),
+        health: Arc::new(Health::default()),
+        memory: Arc::clone(&host.memory),
+        workers: Arc::new(host.workers.group("f2")),
+        flight_bytes: plan.work().flight,
+    }
+}
+
 impl Store {
     /// Opens the store in the host's directory, and makes it if there is none. Reads the hot log
     /// and the chunk log whole; its time grows with them, not with the cold log.
@@ -137,14 +148,11 @@ impl Store {
             cold.remove_outside()?;
             chunks.remove_outside()?;
         }
-        let health = Arc::new(Health::default());
-        let workers = Arc::new(host.workers.group("f2"));
-        let parts = StoreParts {
-            epochs: Epochs::new(),
-            health: Arc::clone(&health),
-            memory: Arc::clone(&host.memory),
-            workers: Arc::clone(&workers),
-        };
+        if !host.barrier.is_journaled() {
+            // Nobody replays anything, so what is written from now on is newer than what is here.
+            host.sequence.recover_to(standing.persisted);
+        }
+        let parts = parts(&host, &plan);
         let tails = match &cold {
             Some((cold, chunks, _)) => [hot.tail(), cold.tail(), chunks.tail()],
             None => [hot.tail(), LogAddress::NONE, LogAddress::NONE],
@@ -156,7 +164,8 @@ impl Store {
             Cold { log: cold.go_on(&parts), index, chunk_log, unnamed_from: Unnamed::default() }
         });
         let shared = Arc::new(Shared {
-            health,
+            health: Arc::clone(&parts.health),
+            workers: Arc::clone(&parts.workers),
             index,
             log: hot.go_on(&parts),
             cold,
@@ -175,13 +184,12 @@ impl Store {
             scrubs: AtomicU64::new(0),
             disk_bytes_max: plan.hot_disk(),
             cold_disk_bytes_max: plan.options.cold_disk_bytes_max,
-            work_bytes: plan.begin.work,
+            work: plan.work(),
             set_aside_bytes: plan.begin.work + plan.begin.buffers,
             own_memory: Charge::new(Arc::clone(&host.memory)),
             scan_compaction: plan.options.scan_compaction,
-            compaction_threads: plan.options.compaction_threads.max(1),
+            compaction_threads: plan.options.threads(),
             split: MemorySplit::new(plan),
-            workers,
             persisted: AtomicU64::new(standing.persisted.get()),
             frontier: Frontier::default(),
             recovered: standing.checkpoint(),

@@ -1,7 +1,8 @@
 //! What may be chosen about a store.
 
 use crate::checkpoint::{Identity, LogUnits};
-use crate::hybrid_log::{BLOCK_BYTES, Geometry, StoreParts};
+use crate::compaction::Work;
+use crate::hybrid_log::{BLOCK_BYTES, Geometry, SCAN_PAGES, StoreParts};
 use crate::read_cache::ReadCache;
 
 /// Options of a [`crate::Store`]. What a store was made with (one log or two, pages, segments, chunks
@@ -44,8 +45,8 @@ pub struct Options {
     /// dead. Default: none; it is compacted as it grows, so that about two fifths of its oldest part
     /// are dead.
     pub cold_disk_bytes_max: Option<u64>,
-    /// Threads of the host's pool that one compaction uses at most, as they are free; at least 1.
-    /// Default: 2.
+    /// Threads of the host's pool that a hot-to-cold compaction uses at most, as they are free; 1 to
+    /// 64. Default: 2.
     pub compaction_threads: usize,
     /// Bytes of a chunk of the cold index, 64 to 4096: smaller ones cost less to change, and more
     /// memory, 8 bytes each. Default: 256, half a byte of memory a key at most.
@@ -92,17 +93,20 @@ const HOT_SEGMENTS: u64 = 16;
 /// The hot log on disk, as a multiple of its memory.
 const HOT_DISK_SHARE: u64 = 4;
 const HOT_DISK_SHARE_MIN: u64 = 2;
-/// Buffers of a page of each log: one is flushed, one is read by compaction.
-const BUFFER_PAGES: u64 = 2;
-/// What compaction works with: this share of the memory of logs.
-const WORK_SHARE: u64 = 16;
+/// Buffers of a page of each log: one is flushed, the others are read by compaction.
+const BUFFER_PAGES: u64 = 1 + SCAN_PAGES as u64;
+/// What compactions work with: this share of the memory of logs.
+const WORK_SHARE: u64 = 12;
+
+/// Threads of one compaction at most.
+const THREADS_MAX: usize = 64;
 
 /// Bytes of memory of parts of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) hot: u64,
     pub(crate) read_cache: u64,
-    /// What a compaction works with.
+    /// What compactions work with.
     pub(crate) work: u64,
     /// Pages on their way to disk and back.
     pub(crate) buffers: u64,
@@ -127,6 +131,11 @@ impl MemoryPlan {
         let is_adaptive =
             options.adaptive_split && options.read_cache_bytes.is_none() && begin.read_cache > 0;
         Self { options, identity, begin, is_adaptive }
+    }
+
+    /// What compactions may have in memory.
+    pub(crate) fn work(&self) -> Work {
+        Work::of(self.begin.work, self.options.threads())
     }
 
     /// How the hot log lies in memory.
@@ -189,6 +198,11 @@ impl Options {
         })
     }
 
+    /// Threads of one compaction.
+    pub(crate) fn threads(&self) -> usize {
+        self.compaction_threads.clamp(1, THREADS_MAX)
+    }
+
     /// Bytes of memory for all logs, given the budget's limit.
     fn logs_memory(limit: u64) -> u64 {
         if limit == u64::MAX { LOG_MEMORY_BYTES } else { limit / 4 * 3 }
@@ -201,7 +215,10 @@ impl Options {
         let (cold, chunks) = (identity.cold.page_bytes, identity.chunks.page_bytes);
         let background = if self.single_log { 0 } else { BACKGROUND_PAGES * (cold + chunks) };
         let others = if self.single_log { 0 } else { cold + chunks };
-        let buffers = BUFFER_PAGES * (identity.hot.page_bytes + others);
+        // Each thread of a compaction of the hot log has a page of its own.
+        let threads = self.threads() as u64 - 1;
+        let buffers =
+            BUFFER_PAGES * (identity.hot.page_bytes + others) + threads * identity.hot.page_bytes;
         let is_chosen = self.log_memory_bytes.is_some();
         let others = if is_chosen { 0 } else { background + work + buffers };
         let hot = all.saturating_sub(others);

@@ -14,7 +14,7 @@ use workers::Group;
 
 use crate::checkpoint::{Checkpoint, Checkpointer, Frontier};
 use crate::cold::Cold;
-use crate::compaction::CompactionFigures;
+use crate::compaction::{CompactionFigures, Work};
 use crate::hash_index::HashIndex;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
@@ -66,8 +66,8 @@ pub(crate) struct Shared {
     pub(crate) cold_disk_bytes_max: Option<u64>,
     /// Bytes set aside for buffers and for compactions.
     pub(crate) set_aside_bytes: u64,
-    /// Bytes that a compaction may work with.
-    pub(crate) work_bytes: u64,
+    /// What compactions may have in memory.
+    pub(crate) work: Work,
     /// Whether a single log is compacted by scans.
     pub(crate) scan_compaction: bool,
     /// Threads that a compaction uses at most, the one that begins it included.

@@ -34,7 +34,7 @@ pub struct Options {
     /// memory that it takes; everything else goes through it. With [`device::Io::Buffered`] memory
     /// that lies idle serves as a cache.
     pub io: device::Io,
-    /// Threads for background work, most of which wait for the disk. Default 4, between 1 and [`Options::BACKGROUND_THREADS_MAX`].
+    /// Threads for background work, most of which wait for the disk. Default 6, between 1 and [`Options::BACKGROUND_THREADS_MAX`].
     pub background_threads: usize,
     /// A keyspace that holds back more journal than this, or than its own data if that is more,
     /// is flushed in the background so that the journal can be trimmed. Default 256 MiB.
@@ -63,7 +63,7 @@ impl Default for Options {
             sync_interval: Some(Duration::from_secs(1)),
             create_if_missing: true,
             io: device::Io::DirectBlocks,
-            background_threads: 4,
+            background_threads: 6,
             journal_bytes: 256 << 20,
             f2: f2::Options::default(),
             environment: Environment::real(),

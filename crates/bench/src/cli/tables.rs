@@ -10,7 +10,7 @@ use super::{BenchError, EXIT_WRONG};
 use crate::compare::Programs;
 use crate::report::write_page;
 use crate::stores::is_ours;
-use crate::tables::{Found, Suite, page};
+use crate::tables::{Found, Suite, write};
 
 /// A page of results.
 #[derive(Args, Clone, Debug)]
@@ -62,7 +62,7 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
         found.push(Found::of(&comparison, plots));
         let path = out.join(format!("{name}.md"));
         let command = format!("./dev tables {name}");
-        std::fs::write(&path, page(&suite, &found, &command)).map_err(|error| io(&path, error))?;
+        write(&path, &suite, &found, &command).map_err(|error| io(&path, error))?;
     }
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })
 }

@@ -63,12 +63,15 @@ impl FromStr for Variant {
                 None if setting == "scan-compaction" => f2.scan_compaction = true,
                 Some(("read-cache", bytes)) => f2.read_cache_bytes = Some(bytes.parse()?),
                 Some(("chunk-bytes", bytes)) => f2.chunk_bytes = within(bytes, 64..=4096)?,
-                Some(("threads", count)) => f2.compaction_threads = count.parse()?,
+                Some(("threads", count)) => f2.compaction_threads = within(count, 1..=64)?,
                 Some(("mutable-share", share)) => f2.mutable_share = within(share, 0.0..=1.0)?,
                 Some(("disk-bytes", bytes)) => f2.disk_bytes_max = Some(bytes.parse()?),
                 Some(("cold-disk-bytes", bytes)) => f2.cold_disk_bytes_max = Some(bytes.parse()?),
                 _ => return Err(unknown().into()),
             }
+        }
+        if f2.scan_compaction && !f2.single_log {
+            return Err("scan-compaction wants single-log".into());
         }
         Ok(Self { engine, f2 })
     }

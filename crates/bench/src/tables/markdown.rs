@@ -1,10 +1,21 @@
 //! The page: for each comparison a table with a line for each workload and a column for each store.
 
 use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
 
 use super::{Found, Suite};
 use crate::compare::SummaryRow;
 use crate::report::{bytes, count, micros};
+
+/// Writes [`page`] to a file.
+///
+/// # Errors
+/// It cannot be written.
+#[expect(clippy::disallowed_methods, reason = "a page, not data")]
+pub fn write(path: &Path, suite: &Suite, found: &[Found], command: &str) -> io::Result<()> {
+    std::fs::write(path, page(suite, found, command))
+}
 
 /// The page of `suite`, whose first comparisons have come out as `found`. `command` made it.
 pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {

@@ -1,8 +1,8 @@
 //! Pages of results: a suite of comparisons in a file, run one after the other, and written as tables
 //! and plots.
 //!
-//! 1. A [`Suite`] is read from TOML (`docs/benchmarks/*.toml`), and checked as a whole: a name that is
-//!    wrong in the last comparison is told before the first one runs.
+//! 1. A [`Suite`] is read from TOML (`docs/benchmarks/*.toml`), and checked as a whole: a
+//!    workload or a store of ours that is wrong in the last comparison is told before the first runs.
 //! 2. Each comparison runs as `bench compare` would run it.
 //! 3. After each, the page is written anew with what is known by then, so that a suite that is ended
 //!    half way leaves what it has found.
@@ -12,7 +12,7 @@ mod suite;
 #[cfg(test)]
 mod tests;
 
-pub use markdown::page;
+pub use markdown::{page, write};
 pub use suite::{Suite, SuiteError, Wanted};
 
 use crate::compare::{Comparison, SummaryRow};

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::compare::CompareConfig;
-use crate::stores::check_name;
+use crate::stores::{check_name, is_ours};
 use crate::workload::Workload;
 
 /// A page.
@@ -67,11 +67,18 @@ impl Suite {
     /// It is no suite, or a comparison has nothing to do, or an unknown workload or setting.
     pub fn parse(text: &str) -> Result<Self, SuiteError> {
         let suite: Self = toml::from_str(text)?;
+        if suite.rounds == 0 {
+            let (title, problem) = (suite.title, "no rounds".to_owned());
+            return Err(SuiteError::Comparison { title, problem });
+        }
         for wanted in &suite.comparison {
             let refused =
                 |problem: String| SuiteError::Comparison { title: wanted.title.clone(), problem };
             if wanted.workloads.is_empty() {
                 return Err(refused("no workloads".to_owned()));
+            }
+            if !is_ours(&wanted.engine) {
+                return Err(refused(format!("{:?} is none of our engines", wanted.engine)));
             }
             for store in std::iter::once(&wanted.engine).chain(&wanted.with) {
                 check_name(store).map_err(|error| refused(error.to_string()))?;

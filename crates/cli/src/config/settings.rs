@@ -95,7 +95,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "background-threads",
-        default: "4",
+        default: "6",
         placeholder: "COUNT",
         help: "Threads for background work, at most 256",
         scope: Scope::Store,

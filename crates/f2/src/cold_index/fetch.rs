@@ -18,8 +18,10 @@ use crate::address::LogAddress;
 use crate::hybrid_log::Wanted;
 use crate::position::Position;
 
-/// Items of which the groups and their reads are in memory at once, some 150 bytes each.
-const ITEMS_AT_ONCE: usize = 16 << 10;
+/// What an item takes in memory with its group and its read.
+const ITEM_BYTES: u64 = 150;
+/// Items that are worked off at once.
+const ITEMS_AT_ONCE: std::ops::RangeInclusive<usize> = 256..=16 << 10;
 
 /// Items of one chunk, and where it was found.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +84,7 @@ impl ColdIndex {
     ) -> Result<bool> {
         let mut first = items.start;
         while first < items.end {
-            let end = self.end_of_slice(first, items.end, ITEMS_AT_ONCE, prefix_of);
+            let end = self.end_of_slice(first, items.end, prefix_of);
             if !self.with_slice(first..end, prefix_of, stop, with)? {
                 return Ok(false);
             }
@@ -91,16 +93,16 @@ impl ColdIndex {
         Ok(true)
     }
 
-    /// Where to part items that are more than `count`, for the memory that their groups take: not
-    /// within a chunk.
+    /// Where to part items that are too many for the memory that their groups take: not within a
+    /// chunk.
     pub(super) fn end_of_slice(
         &self,
         first: usize,
         end: usize,
-        count: usize,
         prefix_of: &dyn Fn(usize) -> Option<Prefix>,
     ) -> usize {
-        let wanted = first + count;
+        let room = (self.log.flight_bytes / ITEM_BYTES) as usize;
+        let wanted = first + room.clamp(*ITEMS_AT_ONCE.start(), *ITEMS_AT_ONCE.end());
         let level = self.directory.level();
         let Some(last) = prefix_of(wanted - 1).filter(|_| wanted < end) else { return end };
         let last = last.last_of_chunk(level);

@@ -21,9 +21,6 @@ use super::chunk::{ADDRESS_UNIT, Prefix};
 use crate::address::LogAddress;
 use crate::position::Position;
 
-/// Puts of one slice: a slice is what a thread takes at once.
-const SLICE: usize = 4 << 10;
-
 /// Entries to be put, of records that lie within 64 GiB behind a base.
 #[derive(Debug, Default)]
 pub(crate) struct Puts {
@@ -113,7 +110,7 @@ impl ColdIndex {
             if first >= puts.len() {
                 return Ok(false);
             }
-            let end = self.end_of_slice(first, puts.len(), SLICE, &prefix_of);
+            let end = self.end_of_slice(first, puts.len(), &prefix_of);
             // The words were there before the threads were.
             match taken.compare_exchange(first, end, Relaxed, Relaxed) {
                 Ok(_) => break end,

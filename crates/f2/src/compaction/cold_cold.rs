@@ -71,7 +71,7 @@ impl Shared {
         let mut moves = Moves::new(from, cold.log.tail());
         let mut scan = Scan::new(&cold.log.geometry, from, until);
         let mut end = from;
-        while (moves.len() as u64) * BYTES_PER_RECORD < self.work_bytes
+        while (moves.len() as u64) * BYTES_PER_RECORD < self.work.piece
             && moves.reaches(end.plus(FAR), cold.log.tail().plus(FAR))
             && !stop.is_stopping()
         {

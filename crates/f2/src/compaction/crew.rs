@@ -3,9 +3,11 @@
 //!
 //! The work is written so that any number of threads may do it at once, each taking the next part
 //! until there is none. Whoever comes when the first thread has found no more parts does nothing:
-//! so the work waits for nobody who has not begun, and a pool that is busy elsewhere does no harm.
+//! so the work waits for nobody who has not begun, and a pool that is busy elsewhere does no harm. Nor
+//! is the work kept alive by who has not begun. A panic of anybody becomes one of the first thread.
 
 use std::sync::Arc;
+use std::thread::panicking;
 
 use parking_lot::{Condvar, Mutex};
 use workers::{Class, Group};
@@ -21,6 +23,7 @@ struct Crew {
 struct State {
     at_work: usize,
     is_over: bool,
+    has_panicked: bool,
 }
 
 /// Leaves the crew on drop, also when the work panics.
@@ -28,8 +31,19 @@ struct Member<'a>(&'a Crew);
 
 impl Drop for Member<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().at_work -= 1;
+        let mut state = self.0.state.lock();
+        state.at_work -= 1;
+        state.has_panicked |= panicking();
         self.0.left.notify_all();
+    }
+}
+
+/// Ends the crew on drop, also when the first thread panics: nobody is at work afterwards.
+struct First<'a>(&'a Crew);
+
+impl Drop for First<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
@@ -54,19 +68,27 @@ impl Crew {
 
 /// Does `work` on this thread, and at once on up to `others` threads of the pool. When it returns
 /// nobody is at it any more, and nobody will be.
+///
+/// # Panics
+/// If another's work did: parts that were taken are not done then.
 pub(super) fn together(workers: &Group, others: usize, work: &Arc<dyn Fn() + Send + Sync>) {
     let crew = Arc::new(Crew::default());
     for _ in 0..others {
-        let (crew, work) = (Arc::clone(&crew), Arc::clone(work));
+        let (crew, work) = (Arc::clone(&crew), Arc::downgrade(work));
         // A pool that is stopping gives no help.
         let _ = workers.submit(Class::Compact, "help to compact", move |_stop| {
-            if let Some(_member) = crew.join() {
+            // Whoever is in time finds the work, which the first thread holds until the end.
+            if let Some(_member) = crew.join()
+                && let Some(work) = work.upgrade()
+            {
                 work();
             }
         });
     }
+    let first = First(&crew);
     work();
-    crew.end();
+    drop(first);
+    assert!(!crew.state.lock().has_panicked, "a thread of a compaction panicked");
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

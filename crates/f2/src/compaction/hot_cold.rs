@@ -6,7 +6,7 @@
 //! 2. Whenever so many notes have come together as there is memory for, they are applied to the cold
 //!    index, by the same threads, each chunk once: values get entries, and tombstones take those of
 //!    their key out. Until then cold-to-cold compaction leaves what was appended alone.
-//! 3. When all are applied the hot log begins behind the part ([X1] of ADR 0009).
+//! 3. When they are applied the hot log begins behind the pages that were read ([X1] of ADR 0009).
 //!
 //! A key has one note in a round at most, since of its records in the part only the newest lives. So
 //! the order in which threads come to them says nothing. Superfluous copies do no harm: what the
@@ -14,6 +14,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::Result;
 use parking_lot::Mutex;
@@ -70,6 +71,8 @@ impl Notes {
 struct Move {
     shared: Arc<Shared>,
     scan: Mutex<Scan>,
+    /// Where the last page ends that was handed out.
+    moved_until: AtomicU64,
     notes: Mutex<Notes>,
     error: Mutex<Option<engine::Error>>,
     stop: StopToken,
@@ -84,8 +87,8 @@ struct Put {
 }
 
 impl Shared {
-    /// Moves what lives between `from` and `until`, which are on disk, to the cold log. `None`: it
-    /// was stopped; what was moved until then does no harm.
+    /// Moves what lives between `from` and `until`, which are on disk, to the cold log, and has the hot
+    /// log begin behind it. `None`: it was stopped; what was moved until then does no harm.
     pub(super) fn move_to_cold(
         self: &Arc<Self>,
         cold: &Cold,
@@ -98,13 +101,14 @@ impl Shared {
             shared: Arc::clone(self),
             scan: Mutex::new(Scan::new(&self.log.geometry, from, until)),
             notes: Mutex::default(),
+            moved_until: AtomicU64::new(from.get()),
             error: Mutex::default(),
             stop: stop.clone(),
         });
         while !step.scan.lock().is_at_end() {
             let base = cold.log.tail();
             cold.unnamed_from.begin(base);
-            let count = (self.work_bytes / Puts::BYTES) as usize + RECORDS_AT_ONCE;
+            let count = (self.work.notes / Puts::BYTES) as usize;
             *step.notes.lock() = Notes { puts: Puts::new(base, count), ..Notes::default() };
             let work = Arc::clone(&step);
             self.in_company(move || work.run());
@@ -117,7 +121,10 @@ impl Shared {
             if stop.is_stopping() {
                 return Ok(None);
             }
+            // All that were handed out are done.
+            self.truncate(LogAddress::new(step.moved_until.load(Relaxed)));
         }
+        self.truncate(until);
         Ok(Some(copied))
     }
 
@@ -198,6 +205,8 @@ impl Move {
         while self.has_room(cold) && !self.stop.is_stopping() && self.error.lock().is_none() {
             let stretch = self.scan.lock().next(&self.shared.log.segments)?;
             let Some(stretch) = stretch else { return Ok(()) };
+            // The threads come together before it is looked at.
+            self.moved_until.fetch_max(stretch.end().get(), Relaxed);
             self.move_stretch(cold, &stretch)?;
         }
         Ok(())
@@ -206,7 +215,7 @@ impl Move {
     /// Whether there is room for the notes of another page.
     fn has_room(&self, cold: &Cold) -> bool {
         let notes = self.notes.lock();
-        notes.bytes() < self.shared.work_bytes && notes.puts.reaches(cold.log.tail().plus(FAR))
+        notes.bytes() < self.shared.work.notes && notes.puts.reaches(cold.log.tail().plus(FAR))
     }
 
     fn move_stretch(&self, cold: &Cold, stretch: &Stretch) -> Result<()> {
@@ -214,7 +223,9 @@ impl Move {
         self.notes.lock().copied.bytes += bytes;
         let mut some = Vec::with_capacity(RECORDS_AT_ONCE);
         stretch.records(&mut |at, stored| {
-            some.push(Judged { at, stored: *stored, lives: false });
+            if !stored.header.is_invalid() {
+                some.push(Judged { at, stored: *stored, lives: false });
+            }
             if some.len() == RECORDS_AT_ONCE {
                 self.move_records(cold, &mut some)?;
                 some.clear();

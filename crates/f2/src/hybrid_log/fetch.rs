@@ -7,7 +7,8 @@
 //!    verified and handed over. One that is longer than was guessed is read anew, alone.
 //!
 //! # Memory
-//! At most [`FLIGHT_SPANS`] spans of the longest kind, or one record that is longer than that.
+//! What is in flight is bounded by `flight_bytes`, and by [`FLIGHT_SPANS`] spans of the longest kind;
+//! but one span, or one record that is longer, always is.
 
 use device::{Buffer, Completion, Request, Work};
 use engine::Result;
@@ -22,8 +23,10 @@ use crate::record::{Header, Read, Shape, Stored};
 const DEPTH: usize = LentQueue::DEPTH;
 /// Longest spans in flight at once; more of shorter ones.
 const FLIGHT_SPANS: usize = 8;
-/// Longest span, where a page is not less: longer reads are no faster on any device we know.
+/// Longest span, where a page or the memory for reads is not less: longer reads are no faster on any
+/// device we know.
 const SPAN_BYTES_MAX: usize = 256 << 10;
+const SPAN_BYTES_MIN: usize = 64 << 10;
 /// What is read for nothing rather than begin another read.
 const GAP_BYTES_MAX: u64 = 32 << 10;
 
@@ -146,7 +149,8 @@ impl HybridLog {
         with: &mut WithRecord<'_, P>,
     ) -> Result<bool> {
         let span_bytes = self.span_bytes_max();
-        let mut flight = Flight::new(self.segments.lend_queue()?, FLIGHT_SPANS * span_bytes);
+        let flight_bytes = (self.flight_bytes as usize).min(FLIGHT_SPANS * span_bytes);
+        let mut flight = Flight::new(self.segments.lend_queue()?, flight_bytes);
         let mut next: Option<Span<P>> = None;
         let mut longer = Vec::new();
         loop {
@@ -199,7 +203,9 @@ impl HybridLog {
     }
 
     fn span_bytes_max(&self) -> usize {
-        SPAN_BYTES_MAX.min(self.geometry.page_bytes() as usize)
+        // A few at once are faster than one.
+        let share = (self.flight_bytes as usize / 4).max(SPAN_BYTES_MIN);
+        SPAN_BYTES_MAX.min(share).min(self.geometry.page_bytes() as usize)
     }
 }
 

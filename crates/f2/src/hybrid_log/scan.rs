@@ -15,8 +15,9 @@ use super::{BLOCK_BYTES, Geometry, Segments};
 use crate::address::LogAddress;
 use crate::record::{Damage, Stored};
 
-/// Pages that a scan takes memory for: one is worked off, the others are on their way.
-const FRAMES: usize = 3;
+/// Pages that a scan takes memory for: one is worked off, the others are on their way. More, where
+/// several threads have one each.
+pub(crate) const FRAMES: usize = 3;
 
 /// A piece of one page on disk, verified while it is walked.
 pub(crate) struct Stretch {
@@ -89,8 +90,18 @@ impl Scan {
     /// and has those behind it read meanwhile.
     ///
     /// # Errors
-    /// A missing or shortened segment, with its place; the storage's.
+    /// A missing or shortened segment, with its place; the storage's. Nothing is left then.
     pub(crate) fn next(&mut self, segments: &Segments) -> Result<Option<Stretch>> {
+        let next = self.try_next(segments);
+        if next.is_err() {
+            // Others may ask too: what was on its way is lost, and nothing more is to be read.
+            (self.at, self.queue) = (self.to, None);
+            self.ahead.clear();
+        }
+        next
+    }
+
+    fn try_next(&mut self, segments: &Segments) -> Result<Option<Stretch>> {
         while self.ahead.len() < FRAMES && self.read_ahead(segments)? {}
         let Some(mut page) = self.ahead.pop_front() else { return Ok(None) };
         // What is ahead of it takes its place.

@@ -93,7 +93,6 @@ impl Bench {
             memory: Arc::clone(&memory),
         };
         let store = Store::open(host, options).expect("the store opens");
-        sequence.recover_to(store.persisted());
         Self { store, sequence, device, memory, hand, _pool: pool }
     }
 

@@ -138,7 +138,6 @@ impl Open {
             ..Options::default()
         };
         let store = Store::open(host, options).unwrap();
-        sequence.recover_to(store.persisted());
         Self { store, sequence, _pool: pool }
     }
 

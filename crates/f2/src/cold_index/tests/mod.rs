@@ -62,6 +62,7 @@ impl Bench {
         segments.remove_outside(begin, end).expect("removes");
         let tail = geometry.segment_begin(end.get().div_ceil(geometry.segment_bytes()));
         let parts = StoreParts {
+            flight_bytes: 1 << 20,
             epochs: Epochs::new(),
             health: Arc::new(Health::default()),
             memory: Arc::new(MemoryBudget::new(u64::MAX)),

@@ -34,6 +34,30 @@ fn all_parts_are_done_on_return() {
 }
 
 #[test]
+fn a_panic_elsewhere_is_a_panic_here() {
+    let pool = Pool::start(&Environment::seeded(1), 2, &Registry::default()).expect("starts");
+    let group = pool.group("crew");
+    let first = std::thread::current().id();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&begun);
+    let work: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+        counted.fetch_add(1, SeqCst);
+        if std::thread::current().id() != first {
+            panic!("as it was planted");
+        }
+        // Until the other one has taken its part.
+        while counted.load(SeqCst) < 2 {
+            std::thread::yield_now();
+        }
+    });
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        together(&group, 1, &work);
+    }));
+    assert!(result.is_err(), "a part is missing, and nobody knows");
+    assert_eq!(begun.load(SeqCst), 2);
+}
+
+#[test]
 fn nobody_waits_for_a_pool_that_is_busy() {
     let environment = Environment::seeded(1);
     // Nothing runs here until it is cranked.
@@ -43,6 +67,7 @@ fn nobody_waits_for_a_pool_that_is_busy() {
     let (work, done) = parts(10);
     together(&group, 2, &work);
     assert_eq!(done.load(SeqCst), 10);
+    assert_eq!(Arc::strong_count(&work), 1, "who has not begun holds the work");
     drop(work);
     crank.run_all();
     assert_eq!(done.load(SeqCst), 10, "who comes late does nothing");

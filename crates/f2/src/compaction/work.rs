@@ -1,0 +1,26 @@
+//! What compactions may have in memory at once beside the pages that they read: a part of the store's
+//! budget, the same for all, since they run beside each other.
+
+/// Bytes for each kind of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// What hot-to-cold compaction notes before it changes the cold index.
+    pub(crate) notes: u64,
+    /// What cold-to-cold compaction knows of the records of a piece.
+    pub(crate) piece: u64,
+    /// Reads of one thread that are in flight at once.
+    pub(crate) flight: u64,
+}
+
+impl Work {
+    /// Of `bytes` in all, for compactions of so many threads each.
+    pub(crate) fn of(bytes: u64, threads: usize) -> Self {
+        // Threads of the hot log's compaction, one of the cold log's, one of the chunk log's.
+        let flights = threads as u64 + 2;
+        Self {
+            notes: (bytes / 2).max(1),
+            piece: (bytes / 4).max(1),
+            flight: (bytes / 4 / flights).max(1),
+        }
+    }
+}
