@@ -8,12 +8,11 @@
 //! - O1. A new version is linked by a compare-and-swap of the entry from what was searched, so no
 //!   version of the key can have come in between unseen.
 //! - O2. A chain is searched from the newest record on, and the first record of the key decides.
-//! - O3. *False absence.* With a single log, absence that was found while its beginning moved means
-//!   nothing: the record may have been copied to the tail behind the search. `truncations` is read
-//!   before the entry, and compared on every way that ends in absence; only the new part of the
-//!   chain is searched then. With two logs, what leaves the hot one was put into the cold one
-//!   before, or is not the newest: absence in the hot log leads to the cold one, which is asked
-//!   after it, and which has moments of its own (`cold`).
+//! - O3. *False absence.* That a log has nothing of a key means nothing if its beginning has moved since
+//!   the entry was read: the record may have been copied to the tail behind the search, or a newer one
+//!   may have been linked above it, for whose sake it was left behind. `truncations` is read before the
+//!   entry, and compared on every way that ends in absence; only the new part of the chain is searched
+//!   then. With two logs the cold one is asked after that; it has moments of its own (`cold`).
 //! - O4. An operation that read the cold log appends to the hot one only if no record of the key
 //!   came to the hot log since before it looked there: there is none above the chain's head of then,
 //!   and the hot log does not begin above its `SAFE_READ_ONLY` of then. What was not linked yet was

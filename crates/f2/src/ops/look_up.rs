@@ -29,10 +29,9 @@
 //! - L3. The hot log is asked before the cold one, the chunk before the records that it names, these
 //!   in its order, and the first record of the key decides [O2]. Records move from the hot to the cold log,
 //!   never back.
-//! - L4. Absence is concluded at the end of a hot chain alone if there is no other log, and the log
-//!   was not truncated since before the chain was looked up: otherwise what is new of the chain is
-//!   searched [O3]. With two logs it is concluded from a chunk that was the present one at some
-//!   moment after the hot log had nothing.
+//! - L4. That the hot log has nothing is concluded at a chain's end if the log was not truncated since
+//!   before the chain was looked up: otherwise what is new of the chain is searched [O3]. With two
+//!   logs absence is concluded from a chunk that was the present one at some moment after that.
 //! - L5. What was found below the hot log's memory is cached, under the entry that was noted before
 //!   memory was searched in vain [R2 of the read cache]; nothing else is.
 
@@ -265,12 +264,12 @@ impl LookUp {
             if goes_on && let Some(read) = shared.log.record_read(from)? {
                 return Ok(self.wants(At::HotRecord, read));
             }
-            if shared.cold.is_some() {
-                return self.search_cold(shared, key, true, scratch);
-            }
             // [L4]
             if shared.truncations.load(Acquire) == self.beyond.chain.truncations {
-                return Ok(Step::Absent);
+                return match shared.cold {
+                    Some(_) => self.search_cold(shared, key, true, scratch),
+                    None => Ok(Step::Absent),
+                };
             }
             self.searched = self.searched.max(self.beyond.chain.log_head);
             let guard = shared.epochs.protect();

@@ -204,6 +204,69 @@ fn what_is_copied_behind_a_pending_look_up_is_found() {
 }
 
 #[test]
+fn what_a_session_writes_after_the_store_was_opened_again_is_there() {
+    let bench = Bench::open(tiny());
+    for number in 0..50 {
+        bench.put(&key(number), b"before");
+    }
+    // Its host begins to count anew.
+    let bench = bench.reopen(tiny());
+    let mut session = bench.store.session().expect("a session begins");
+    session.put(&key(1), b"after").expect("puts");
+    session.delete(&key(2)).expect("deletes");
+    assert_eq!(bench.get(&key(1)).as_deref(), Some(&b"after"[..]));
+    assert_eq!(bench.get(&key(2)), None);
+}
+
+/// The same with two logs: the record is not the newest any more, so nobody copies it, and the newer one
+/// stands above what the look-up has searched.
+#[test]
+fn what_is_left_behind_a_pending_look_up_for_a_newer_record_is_not_missed() {
+    let bench = Bench::open(uncached());
+    let shared = &bench.store.shared;
+    let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
+    let mut chains = BTreeMap::new();
+    let pair = (0..).find_map(|number| Some((chains.insert(chain(number), number)?, number)));
+    let (older, newer) = pair.expect("some two keys share a chain");
+    let fill = |until: &dyn Fn() -> bool| {
+        let round = (0..).find(|round| {
+            bench.put(format!("filler-{}", round % 500).as_bytes(), &value(*round, 0, 8));
+            until()
+        });
+        assert!(round.is_some());
+    };
+    for keeps in [false, true] {
+        bench.put(&key(older), b"old");
+        bench.put(&key(newer), b"another");
+        let tail = bench.figure("log_tail");
+        fill(&|| shared.log.head().get() > tail);
+        let mut session = bench.store.session().expect("a session begins");
+        if keeps {
+            let only_if_there = |old: Option<&[u8]>| match old {
+                Some(_) => Change::Put(b"changed".to_vec()),
+                None => Change::Keep,
+            };
+            let began = session.rmw(&key(older), Box::new(only_if_there));
+            assert!(matches!(began, Ok(Update::Pending(_))), "{began:?}");
+        } else {
+            let got = session.get(&key(older), &mut Vec::new());
+            assert!(matches!(got, Ok(Get::Pending(_))), "{got:?}");
+        }
+        bench.put(&key(older), b"new");
+        fill(&|| shared.log.begin().get() > tail);
+        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match keeps {
+            false => assert!(
+                [b"old", b"new"].map(|value| Ok(Completed::Value(Some(value)))).contains(&outcome),
+                "{outcome:?}"
+            ),
+            true => assert_eq!(outcome, Ok(Completed::Updated)),
+        });
+        assert_eq!(told.expect("the queue works"), 1);
+    }
+    assert_eq!(bench.get(&key(older)).as_deref(), Some(&b"changed"[..]));
+}
+
+#[test]
 fn a_dropped_session_gives_up_what_is_pending() {
     let bench = Bench::open(uncached());
     for number in 0..KEYS {
