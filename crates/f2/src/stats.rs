@@ -14,6 +14,7 @@ impl Shared {
         let cache = self.cache.figures();
         let (ghosts, moves) = (log.ghost_hits(), self.split.moves());
         let mut detail = vec![
+            ("charged_bytes", self.host.memory.used()),
             ("checkpoint", self.newest_checkpoint.read().number),
             ("recovered_checkpoint", self.recovered.number),
             ("index_bytes", index.bytes),

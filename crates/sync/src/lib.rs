@@ -31,7 +31,6 @@ pub mod epoch;
 mod mutex;
 #[doc(hidden)]
 pub mod planted;
-mod prefetch;
 mod rwlock;
 mod set_once;
 pub mod thread;
@@ -42,6 +41,5 @@ pub use mutex::{Condvar, Mutex, MutexGuard};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub use planted::{Planted, with_planted};
-pub use prefetch::prefetch;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use set_once::SetOnce;
