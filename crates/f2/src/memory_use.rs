@@ -5,6 +5,7 @@
 //! |---|---|
 //! | pages of logs and read cache | as they are taken (`page_ring`) |
 //! | hot index, directory of chunks, ghosts of the read cache | their whole length, here |
+//! | buffers of sessions and of many gets at once | as they are made (`ops/look_up/flight`) |
 //! | buffers of flushes and scans, work memory of compactions | what is set aside for them, here |
 
 use std::sync::Arc;

@@ -4,10 +4,13 @@
 //! 2. The others go to a flight of look-ups. When it is full, or there are no more keys, what completes
 //!    is told.
 
+use std::sync::Arc;
+
 use engine::Result;
 
 use crate::address::LogAddress;
 use crate::key_hash::KeyHash;
+use crate::memory_use::Charge;
 use crate::ops::look_up::flight::{Fetcher, Flight, Purpose};
 use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
 use crate::store::Shared;
@@ -121,7 +124,8 @@ impl Shared {
 
     /// A queue for so many look-ups at once.
     pub(crate) fn new_fetcher(&self, depth: usize) -> Result<Fetcher> {
-        Ok(Fetcher::new(self.host.device.queue(depth)?, depth))
+        let charge = Charge::new(Arc::clone(&self.host.memory));
+        Ok(Fetcher::new(self.host.device.queue(depth)?, depth, charge))
     }
 }
 

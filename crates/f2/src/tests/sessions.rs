@@ -104,6 +104,34 @@ fn a_cold_get_takes_two_reads_of_the_device_and_all_of_them_overlap() {
 }
 
 #[test]
+fn the_budget_knows_of_the_buffers_of_what_is_pending() {
+    // Nothing is compacted, so that nothing else takes or gives memory.
+    let bench = Bench::open(Options { single_log: true, read_cache_bytes: Some(0), ..tiny() });
+    for number in 0..2 * KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    let before = bench.memory.used();
+    let mut session = bench.store.session_of_depth(50).expect("a session begins");
+    let mut into = Vec::new();
+    let mut numbers = 0..KEYS;
+    while !session.is_full() {
+        let number = numbers.next().expect("most keys are on disk");
+        session.get(&key(number), &mut into).expect("the get begins");
+    }
+    let pending = bench.memory.used() - before;
+    assert!((50 * 4096..50 * 16_384).contains(&pending), "{pending} bytes for 50 gets");
+    drop(session);
+    assert_eq!(bench.memory.used(), before);
+    let keys: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
+    let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    bench.store.multi_get(&borrowed, &mut |_, _| {}).expect("they are answered");
+    let kept = bench.memory.used() - before;
+    assert!((4096..32 * 16_384).contains(&kept), "{kept} bytes are kept for the next time");
+    bench.store.close().expect("closes");
+    assert!(bench.memory.used() <= before);
+}
+
+#[test]
 fn a_full_session_takes_what_memory_answers_and_hands_the_rest_back() {
     let bench = cold_store(uncached());
     let mut session = bench.store.session_of_depth(1).expect("a session begins");

@@ -5,13 +5,15 @@
 //!
 //! # Invariants
 //! - F1. A look-up in flight has exactly one read on the queue, whose tag is its place.
-//! - F2. Dropping a flight waits for the reads that are with the device, and gives up the look-ups:
+//! - F2. The budget knows of every buffer, also of those with the device.
+//! - F3. Dropping a flight waits for the reads that are with the device, and gives up the look-ups:
 //!   none of them has changed anything.
 
 use device::{Buffer, Completion, Queue, Request, Work};
 use engine::Result;
 
 use super::{LookUp, Progress};
+use crate::memory_use::Charge;
 use crate::store::Shared;
 
 /// Longer buffers are not kept.
@@ -19,6 +21,14 @@ const SPARE_BYTES_MAX: usize = 16 << 10;
 /// Reads are held back, to be handed to the device together, until they are this share of those under
 /// way: a read that is alone does not wait, and where many are under way few calls are made.
 const HELD_BACK_SHARE: usize = 8;
+
+/// Buffers that a queue keeps which nobody uses.
+const IDLE_BUFFERS_MAX: usize = 32;
+
+/// Memory of a buffer of so many bytes.
+fn taken_by(len: usize) -> u64 {
+    (len + Buffer::ALIGNMENT - 1) as u64
+}
 
 /// A queue of the device and buffers for it.
 pub(crate) struct Fetcher {
@@ -28,6 +38,8 @@ pub(crate) struct Fetcher {
     completions: Vec<Completion>,
     /// Reads that the device may not have heard of.
     held_back: usize,
+    buffer_bytes: u64,
+    charge: Charge,
 }
 
 /// Look-ups under way, each with what it is for.
@@ -48,17 +60,23 @@ pub(crate) trait Purpose: Sized {
 pub(crate) type Ended<'a, T> = dyn FnMut(T, Result<Option<&[u8]>>) -> Option<(LookUp, T)> + 'a;
 
 impl Fetcher {
-    pub(crate) fn new(queue: Box<dyn Queue>, depth: usize) -> Self {
+    pub(crate) fn new(queue: Box<dyn Queue>, depth: usize, charge: Charge) -> Self {
         let (spare, completions) = Default::default();
-        Self { queue, depth, spare, completions, held_back: 0 }
+        Self { queue, depth, spare, completions, held_back: 0, buffer_bytes: 0, charge }
     }
 
     fn submit(&mut self, tag: usize, look_up: &LookUp) {
         let read = look_up.read();
         let len = read.len();
         let spare = self.spare.iter().rposition(|buffer| buffer.len() == len);
-        let buffer =
-            spare.map_or_else(|| Buffer::zeroed(len), |index| self.spare.swap_remove(index));
+        let buffer = match spare {
+            Some(index) => self.spare.swap_remove(index),
+            None => {
+                self.buffer_bytes += taken_by(len);
+                self.charge.set(self.buffer_bytes);
+                Buffer::zeroed(len)
+            }
+        };
         let work = Work::Read { offset: read.offset(), buffer };
         let request = Request { tag: tag as u64, file: read.file(), work };
         let submitted = self.queue.submit(request);
@@ -76,7 +94,17 @@ impl Fetcher {
     fn keep(&mut self, buffer: Buffer) {
         if buffer.len() <= SPARE_BYTES_MAX && self.spare.len() < self.depth {
             self.spare.push(buffer);
+        } else {
+            self.buffer_bytes -= taken_by(buffer.len());
+            self.charge.set(self.buffer_bytes);
         }
+    }
+
+    /// Keeps little while nobody uses it.
+    fn rest(&mut self) {
+        self.spare.truncate(IDLE_BUFFERS_MAX);
+        self.buffer_bytes = self.spare.iter().map(|buffer| taken_by(buffer.len())).sum();
+        self.charge.set(self.buffer_bytes);
     }
 }
 
@@ -86,8 +114,12 @@ impl<T: Purpose> Flight<T> {
     }
 
     /// The queue, for another flight; none if it still has something to do.
-    pub(crate) fn into_fetcher(self) -> Option<Fetcher> {
-        (self.len() == 0).then_some(self.fetcher)
+    pub(crate) fn into_fetcher(mut self) -> Option<Fetcher> {
+        if self.len() > 0 {
+            return None;
+        }
+        self.fetcher.rest();
+        Some(self.fetcher)
     }
 
     /// Look-ups under way.
