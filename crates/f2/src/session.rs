@@ -162,7 +162,7 @@ impl Store {
         self.session_of_depth(Session::DEPTH)
     }
 
-    /// The same for `depth` operations, at least one.
+    /// The same for `depth` operations, one to 4096.
     ///
     /// # Errors
     /// The same.
@@ -220,7 +220,7 @@ impl Session {
             Err(_) if self.flight.is_full() => Ok(Get::Full),
             Err(look_up) => {
                 let pending = Pending { ticket, key: key.into(), update: None };
-                self.flight.begin(look_up, pending)?;
+                self.flight.begin(look_up, pending);
                 Ok(Get::Pending(ticket))
             }
         }
@@ -264,7 +264,7 @@ impl Session {
             Some((look_up, wanted)) => {
                 let ticket = self.next_ticket();
                 let update = Some((operator, wanted));
-                self.flight.begin(look_up, Pending { ticket, key: key.into(), update })?;
+                self.flight.begin(look_up, Pending { ticket, key: key.into(), update });
                 Ok(Update::Pending(ticket))
             }
         }

@@ -17,6 +17,10 @@ use crate::store::Shared;
 
 /// Look-ups under way at once.
 const DEPTH: usize = 128;
+/// Queues that are kept for the next who want one.
+const SPARE_MAX: usize = 4;
+/// No queue takes more at once: more keeps no device busier.
+pub(crate) const DEPTH_MAX: usize = 4096;
 /// Keys looked for in memory under one protection.
 const KEYS_AT_ONCE: usize = 64;
 
@@ -69,7 +73,7 @@ impl Shared {
                         if flight.is_full() {
                             self.tell_some(flight, tell)?;
                         }
-                        flight.begin(look_up, Numbered { index, key })?;
+                        flight.begin(look_up, Numbered { index, key });
                     }
                 }
             }
@@ -78,7 +82,10 @@ impl Shared {
         while flight.len() > 0 {
             self.tell_some(&mut flight, tell)?;
         }
-        self.fetchers.lock().extend(flight.into_fetcher());
+        let mut spare = self.fetchers.lock();
+        if spare.len() < SPARE_MAX {
+            spare.extend(flight.into_fetcher());
+        }
         Ok(())
     }
 
@@ -125,6 +132,7 @@ impl Shared {
     /// A queue for so many look-ups at once.
     pub(crate) fn new_fetcher(&self, depth: usize) -> Result<Fetcher> {
         let charge = Charge::new(Arc::clone(&self.host.memory));
+        let depth = depth.clamp(1, DEPTH_MAX);
         Ok(Fetcher::new(self.host.device.queue(depth)?, depth, charge))
     }
 }

@@ -28,12 +28,18 @@ pub(super) fn small_cold() -> Options {
     Options { cold_disk_bytes_max: Some(96 << 10), ..small_hot() }
 }
 
-/// Writes keys that nothing else uses until everything older has left the hot log.
+/// Writes keys that nothing else uses until everything older has left the hot log, and the cold log's
+/// memory after that.
 pub(super) fn push_out(bench: &Bench) {
+    let cold = bench.store.shared.cold.as_ref().expect("there are two logs");
     let tail = bench.figure("log_tail");
+    let mut cold_tail = None;
     for number in 0.. {
         bench.put(format!("filler-{}", number % 3000).as_bytes(), &value(number, 0, 8));
-        if bench.figure("log_begin") >= tail {
+        if cold_tail.is_none() && bench.figure("log_begin") >= tail {
+            cold_tail = Some(cold.log.tail());
+        }
+        if cold_tail.is_some_and(|tail| cold.log.head() >= tail) {
             return;
         }
     }

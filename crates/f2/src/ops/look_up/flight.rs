@@ -4,7 +4,9 @@
 //! with the others': the device has something to do as long as there is a look-up.
 //!
 //! # Invariants
-//! - F1. A look-up in flight has exactly one read on the queue, whose tag is its place.
+//! - F1. A look-up in flight has exactly one read on the queue, whose tag is its place. A completion is
+//!   kept until it was taken in, and a place is free before anybody is told of its look-up: so neither
+//!   an error of the queue nor a panic of who is told leaves one behind that nothing completes.
 //! - F2. The budget knows of every buffer, also of those with the device.
 //! - F3. Dropping a flight waits for the reads that are with the device, and gives up the look-ups:
 //!   none of them has changed anything.
@@ -132,11 +134,9 @@ impl<T: Purpose> Flight<T> {
         self.len() == self.fetcher.depth
     }
 
-    /// Takes a look-up that wants a read. There is room.
-    ///
-    /// # Errors
-    /// The queue's; the look-up is under way all the same.
-    pub(crate) fn begin(&mut self, look_up: LookUp, purpose: T) -> Result<()> {
+    /// Takes a look-up that wants a read. There is room. What goes wrong with the queue is told by the
+    /// next completion.
+    pub(crate) fn begin(&mut self, look_up: LookUp, purpose: T) {
         assert!(!self.is_full(), "a flight has room for so many look-ups");
         let tag = self.free.pop().unwrap_or_else(|| {
             self.flying.push(None);
@@ -145,9 +145,8 @@ impl<T: Purpose> Flight<T> {
         self.fetcher.submit(tag, &look_up);
         self.flying[tag] = Some((look_up, purpose));
         if self.fetcher.held_back * HELD_BACK_SHARE >= self.len() {
-            self.fetcher.hand_over()?;
+            let _ = self.fetcher.hand_over();
         }
-        Ok(())
     }
 
     /// Resumes the look-ups whose reads are there, and tells `ended` of those that know their
@@ -163,18 +162,16 @@ impl<T: Purpose> Flight<T> {
     ) -> Result<usize> {
         let mut count = 0;
         loop {
-            let mut completions = std::mem::take(&mut self.fetcher.completions);
+            let Fetcher { queue, completions, .. } = &mut self.fetcher;
             if waits && count == 0 && completions.is_empty() {
-                self.fetcher.queue.wait(1, &mut completions)?;
+                queue.wait(1, completions)?;
             } else {
-                self.fetcher.queue.poll(&mut completions)?;
+                queue.poll(completions)?;
             }
             self.fetcher.held_back = 0;
-            for completion in completions.drain(..) {
+            // [F1]
+            while let Some(completion) = self.fetcher.completions.pop() {
                 count += usize::from(self.take_in(shared, completion, ended));
-            }
-            if self.fetcher.completions.is_empty() {
-                self.fetcher.completions = completions;
             }
             if !waits || count > 0 || self.len() == 0 {
                 break;
@@ -203,6 +200,8 @@ impl<T: Purpose> Flight<T> {
             Ok(()) => look_up.resume(shared, key, &buffer, &mut self.scratch),
             Err(error) => Err(error.into()),
         };
+        // [F1]
+        self.free.push(tag);
         let next = match progress {
             Ok(Progress::Read) => Some((look_up, purpose)),
             Ok(Progress::Value(value)) => ended(purpose, Ok(Some(value))),
@@ -210,14 +209,10 @@ impl<T: Purpose> Flight<T> {
             Err(error) => ended(purpose, Err(error)),
         };
         self.fetcher.keep(buffer);
-        let has_ended = next.is_none();
-        match next {
-            Some((look_up, purpose)) => {
-                self.fetcher.submit(tag, &look_up);
-                self.flying[tag] = Some((look_up, purpose));
-            }
-            None => self.free.push(tag),
-        }
-        has_ended
+        let Some((look_up, purpose)) = next else { return true };
+        self.free.pop();
+        self.fetcher.submit(tag, &look_up);
+        self.flying[tag] = Some((look_up, purpose));
+        false
     }
 }
