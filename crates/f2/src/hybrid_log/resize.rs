@@ -50,6 +50,10 @@ impl HybridLog {
         }
         if self.pages.held() > frames {
             self.after_turn(self.geometry.page(self.tail()));
+        }
+        if frames < self.pages.slots() {
+            // What nobody reads any more but was left for the next pages would not be replaced by
+            // these: they come beside it.
             self.pages.give_back_below(self.geometry.page(self.safe_head()));
         }
         self.pages.held() <= frames

@@ -256,7 +256,8 @@ impl Ring {
         if borders.known_resizes.load(Ordering::Acquire) < resizes {
             return false;
         }
-        if borders.pages.held() > pages && pages < borders.pages.slots() {
+        if pages < borders.pages.slots() {
+            // Also what was left for the next pages, which come beside it now.
             borders.pages.give_back_below(borders.free.load(Ordering::Acquire));
         }
         borders.pages.held() <= pages

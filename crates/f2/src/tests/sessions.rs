@@ -137,6 +137,40 @@ fn the_budget_knows_of_the_buffers_of_what_is_pending() {
 }
 
 #[test]
+fn long_values_are_read_a_few_at_a_time() {
+    const LONG: usize = 100_000;
+    let bench = Bench::open(Options {
+        single_log: true,
+        log_memory_bytes: Some(8 << 18),
+        page_bytes: Some(1 << 18),
+        segment_bytes: 4 << 20,
+        read_cache_bytes: Some(0),
+        index_bits: Some(12),
+        ..tiny()
+    });
+    for number in 0..150 {
+        bench.put(&key(number), &vec![number as u8; LONG]);
+    }
+    bench.store.shared.charge_own_memory();
+    let before = bench.memory.used();
+    let mut session = bench.store.session().expect("a session begins");
+    let begun = (0..120)
+        .filter(|number| matches!(session.get(&key(*number), &mut Vec::new()), Ok(Get::Pending(_))))
+        .count();
+    assert!(begun > 100, "{begun} of 120 values are on disk");
+    let mut most = 0;
+    let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
+        assert!(
+            matches!(outcome, Ok(Completed::Value(Some(value))) if value.len() == LONG),
+            "a value is not what it was"
+        );
+        most = most.max(bench.memory.used() - before);
+    });
+    assert_eq!(told.expect("the queue works"), begun);
+    assert!((2 << 20..6 << 20).contains(&most), "{most} bytes for reads of {begun} long values");
+}
+
+#[test]
 fn a_full_session_takes_what_memory_answers_and_hands_the_rest_back() {
     let bench = cold_store(uncached());
     let mut session = bench.store.session_of_depth(1).expect("a session begins");

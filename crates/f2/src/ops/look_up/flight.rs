@@ -4,12 +4,15 @@
 //! with the others': the device has something to do as long as there is a look-up.
 //!
 //! # Invariants
-//! - F1. A look-up in flight has exactly one read on the queue, whose tag is its place. A completion is
+//! - F1. A look-up in flight has exactly one read, whose tag is its place: on the queue, or, where those
+//!   there are long, waiting for room among them; one is on the queue if there is any. A completion is
 //!   kept until it was taken in, and a place is free before anybody is told of its look-up: so neither
 //!   an error of the queue nor a panic of who is told leaves one behind that nothing completes.
 //! - F2. The budget knows of every buffer, also of those with the device.
 //! - F3. Dropping a flight waits for the reads that are with the device, and gives up the look-ups:
 //!   none of them has changed anything.
+
+use std::collections::VecDeque;
 
 use device::{Buffer, Completion, Queue, Request, Work};
 use engine::Result;
@@ -23,6 +26,9 @@ const SPARE_BYTES_MAX: usize = 16 << 10;
 /// Reads are held back, to be handed to the device together, until they are this share of those under
 /// way: a read that is alone does not wait, and where many are under way few calls are made.
 const HELD_BACK_SHARE: usize = 8;
+
+/// Bytes of reads on the queue at once, or one read that is longer.
+const BYTES_MAX: usize = 4 << 20;
 
 /// Buffers that a queue keeps which nobody uses.
 const IDLE_BUFFERS_MAX: usize = 32;
@@ -40,6 +46,8 @@ pub(crate) struct Fetcher {
     completions: Vec<Completion>,
     /// Reads that the device may not have heard of.
     held_back: usize,
+    /// Bytes of reads on the queue.
+    flying_bytes: usize,
     buffer_bytes: u64,
     charge: Charge,
 }
@@ -49,6 +57,8 @@ pub(crate) struct Flight<T> {
     fetcher: Fetcher,
     flying: Vec<Option<(LookUp, T)>>,
     free: Vec<usize>,
+    /// Whose reads wait for room, the first to come first.
+    waiting: VecDeque<usize>,
     scratch: Vec<u8>,
 }
 
@@ -64,7 +74,13 @@ pub(crate) type Ended<'a, T> = dyn FnMut(T, Result<Option<&[u8]>>) -> Option<(Lo
 impl Fetcher {
     pub(crate) fn new(queue: Box<dyn Queue>, depth: usize, charge: Charge) -> Self {
         let (spare, completions) = Default::default();
-        Self { queue, depth, spare, completions, held_back: 0, buffer_bytes: 0, charge }
+        let (held_back, flying_bytes, buffer_bytes) = Default::default();
+        Self { queue, depth, spare, completions, held_back, flying_bytes, buffer_bytes, charge }
+    }
+
+    /// Whether a read of so many bytes may go to the queue now.
+    fn has_room_for(&self, bytes: usize) -> bool {
+        self.flying_bytes == 0 || self.flying_bytes + bytes <= BYTES_MAX
     }
 
     fn submit(&mut self, tag: usize, look_up: &LookUp) {
@@ -84,6 +100,7 @@ impl Fetcher {
         let submitted = self.queue.submit(request);
         assert!(submitted.is_ok(), "no more is submitted than the queue has room for");
         self.held_back += 1;
+        self.flying_bytes += len;
     }
 
     /// Hands what was held back to the device.
@@ -112,7 +129,8 @@ impl Fetcher {
 
 impl<T: Purpose> Flight<T> {
     pub(crate) fn new(fetcher: Fetcher) -> Self {
-        Self { fetcher, flying: Vec::new(), free: Vec::new(), scratch: Vec::new() }
+        let (flying, free, waiting, scratch) = Default::default();
+        Self { fetcher, flying, free, waiting, scratch }
     }
 
     /// The queue, for another flight; none if it still has something to do.
@@ -142,10 +160,30 @@ impl<T: Purpose> Flight<T> {
             self.flying.push(None);
             self.flying.len() - 1
         });
-        self.fetcher.submit(tag, &look_up);
-        self.flying[tag] = Some((look_up, purpose));
+        self.fly(tag, look_up, purpose);
         if self.fetcher.held_back * HELD_BACK_SHARE >= self.len() {
             let _ = self.fetcher.hand_over();
+        }
+    }
+
+    /// Has a look-up's read done as soon as there is room for it.
+    fn fly(&mut self, tag: usize, look_up: LookUp, purpose: T) {
+        if self.waiting.is_empty() && self.fetcher.has_room_for(look_up.read().len()) {
+            self.fetcher.submit(tag, &look_up);
+        } else {
+            self.waiting.push_back(tag);
+        }
+        self.flying[tag] = Some((look_up, purpose));
+    }
+
+    /// Has the reads done that there is room for by now.
+    fn fly_on(&mut self) {
+        while let Some(tag) = self.waiting.front().copied()
+            && let Some((look_up, _)) = &self.flying[tag]
+            && self.fetcher.has_room_for(look_up.read().len())
+        {
+            self.fetcher.submit(tag, look_up);
+            self.waiting.pop_front();
         }
     }
 
@@ -173,6 +211,7 @@ impl<T: Purpose> Flight<T> {
             while let Some(completion) = self.fetcher.completions.pop() {
                 count += usize::from(self.take_in(shared, completion, ended));
             }
+            self.fly_on();
             if !waits || count > 0 || self.len() == 0 {
                 break;
             }
@@ -195,6 +234,7 @@ impl<T: Purpose> Flight<T> {
         let (Some((mut look_up, purpose)), Some(buffer)) = (flying, completion.buffer) else {
             unreachable!("a completion answers a read that was submitted")
         };
+        self.fetcher.flying_bytes -= buffer.len();
         let key = purpose.key();
         let progress = match completion.result {
             Ok(()) => look_up.resume(shared, key, &buffer, &mut self.scratch),
@@ -211,8 +251,7 @@ impl<T: Purpose> Flight<T> {
         self.fetcher.keep(buffer);
         let Some((look_up, purpose)) = next else { return true };
         self.free.pop();
-        self.fetcher.submit(tag, &look_up);
-        self.flying[tag] = Some((look_up, purpose));
+        self.fly(tag, look_up, purpose);
         false
     }
 }
