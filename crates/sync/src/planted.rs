@@ -4,23 +4,23 @@
 /// A way to break the epoch protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// [F1] is left out: a protector may miss both the drainer and what was unlinked.
+    /// F1 is left out: a protector may miss both the drainer and what was unlinked.
     NoFenceInProtect,
-    /// [F2] is left out: a drainer may miss a protector that misses what was unlinked.
+    /// F2 is left out: a drainer may miss a protector that misses what was unlinked.
     NoFenceInScan,
-    /// [P1] is relaxed: what a thread read before it left and came back is not known to be over.
+    /// P1 is relaxed: what a thread read before it left and came back is not known to be over.
     RelaxedEnter,
-    /// [P2] is relaxed: what a thread read before it left or moved on is not known to be over.
+    /// P2 is relaxed: what a thread read before it left or moved on is not known to be over.
     RelaxedLeave,
-    /// [P3] is relaxed: a protector may know of the new epoch and not of what was unlinked.
+    /// P3 is relaxed: a protector may know of the new epoch and not of what was unlinked.
     RelaxedEpoch,
-    /// [P4] is relaxed: a recycled slot forgets what its last owner read.
+    /// P4 is relaxed: a recycled slot forgets what its last owner read.
     RelaxedClaim,
     /// Nobody is asked to drain when a blocker leaves.
     NoBaton,
-    /// [P5] is relaxed: the blocker that drains does not know of the epoch it was asked to end.
+    /// P5 is relaxed: the blocker that drains does not know of the epoch it was asked to end.
     RelaxedBaton,
-    /// [P5] is skipped where another action's bit is set already.
+    /// P5 is skipped where another action's bit is set already.
     SharedBaton,
     /// The horizon may lie above the newest epoch that was known before the slots were read.
     UnboundedHorizon,
