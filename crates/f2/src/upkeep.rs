@@ -17,6 +17,8 @@ const BUCKETS_AT_ONCE: usize = 1024;
 const BYTES_PER_CHAIN: u64 = 17;
 /// Share of the chains that there is room for, from which on records leave the hot log.
 const CROWDED: f64 = 0.8;
+/// With a single log the index may take so many times its share: three quarters of the budget.
+const SINGLE_LOG_INDEX_SHARES: u64 = 3;
 
 impl Store {
     /// Begins upkeep; it ends with the group.
@@ -62,6 +64,13 @@ impl Shared {
         if limit == u64::MAX { u64::MAX } else { limit / 4 }
     }
 
+    /// Bytes that it takes at most. With a single log every key stays in the index, and what is above
+    /// its share is taken off the log's memory.
+    fn index_bytes_most(&self) -> u64 {
+        let share = self.index_bytes_max();
+        if self.cold.is_some() { share } else { share.saturating_mul(SINGLE_LOG_INDEX_SHARES) }
+    }
+
     /// The chains that the hot index holds, as a share of those that its share of the budget has room
     /// for.
     fn index_use(&self) -> f64 {
@@ -80,8 +89,7 @@ impl Shared {
             let bytes = self.log.tail().get() - self.log.begin().get();
             let disk = self.disk_bytes_max.map_or(0.0, |max| bytes as f64 / max as f64);
             Level::of(self.index_use(), disk)
-        } else if self.index.figures().bytes > self.index_bytes_max() {
-            // With a single log every key stays in the index.
+        } else if self.index.figures().bytes > self.index_bytes_most() {
             Level::OutOfMemory
         } else {
             Level::None
@@ -92,7 +100,7 @@ impl Shared {
     /// Doubles the index while it is crowded and the budget allows it.
     fn grow_index(&self, stop: &StopToken) {
         self.update_pressure();
-        let has_room = || self.index.figures().bytes <= self.index_bytes_max() / 2;
+        let has_room = || self.index.figures().bytes <= self.index_bytes_most() / 2;
         while self.index.is_growing() || (self.index.should_grow() && has_room()) {
             self.index.grow();
             while self.index.split_some(BUCKETS_AT_ONCE) {

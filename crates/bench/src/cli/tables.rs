@@ -46,6 +46,7 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
     }
     std::fs::create_dir_all(&out).map_err(|error| io(&out, error))?;
     let scratch = std::env::temp_dir().join(format!("thermocline-tables-{}", std::process::id()));
+    let command = command(&name, args);
     let mut found = Vec::new();
     let mut is_whole = true;
     for (number, wanted) in suite.comparison.iter().enumerate() {
@@ -61,8 +62,15 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
         write_page(&path, &title, &comparison.runs).map_err(|error| io(&path, error))?;
         found.push(Found::of(&comparison, plots));
         let path = out.join(format!("{name}.md"));
-        let command = format!("./dev tables {name}");
         write(&path, &suite, &found, &command).map_err(|error| io(&path, error))?;
     }
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })
+}
+
+/// What makes the same page again.
+fn command(name: &str, args: &TablesArgs) -> String {
+    let mut words = vec![format!("./dev tables {name}")];
+    words.extend(args.rounds.map(|rounds| format!("--rounds={rounds}")));
+    words.extend(args.option.iter().map(|option| format!("--option={option}")));
+    words.join(" ")
 }
