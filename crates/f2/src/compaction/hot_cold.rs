@@ -122,9 +122,10 @@ impl Shared {
                 return Ok(None);
             }
             // All that were handed out are done.
-            self.truncate(LogAddress::new(step.moved_until.load(Relaxed)));
+            let moved_until = LogAddress::new(step.moved_until.load(Relaxed));
+            let is_at_end = step.scan.lock().is_at_end();
+            self.truncate(if is_at_end { until } else { moved_until });
         }
-        self.truncate(until);
         Ok(Some(copied))
     }
 

@@ -1,5 +1,8 @@
 //! Many records of a log at once, wherever they are.
 
+use std::sync::Arc;
+
+use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -8,7 +11,7 @@ use workers::StopToken;
 use super::stores::{Bench, key, tiny, value};
 use crate::Options;
 use crate::address::LogAddress;
-use crate::hybrid_log::{Wanted, stretches};
+use crate::hybrid_log::{Scan, Wanted, stretches};
 use crate::record::Stored;
 
 /// A record's address and its content.
@@ -113,4 +116,34 @@ fn what_was_truncated_is_told_so() {
     let fetched = log.fetch(wanted.collect(), &StopToken::default(), &mut with);
     assert!(fetched.expect("the others are read"));
     assert_eq!(told, known.len());
+}
+
+/// Several threads may ask one scan: after an error none of them waits for what was lost.
+#[test]
+fn a_scan_that_failed_has_nothing_left() {
+    let device = FaultDevice::new(device::memory());
+    // Nothing is compacted, so that nobody else reads.
+    let options = Options { single_log: true, disk_bytes_max: Some(u64::MAX), ..tiny() };
+    let bench = Bench::open_on(Arc::clone(&device) as Arc<dyn Device>, options);
+    for number in 0..4_000 {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    engine::Engine::flush(&bench.store).expect("flushes");
+    let log = &bench.store.shared.log;
+    for failing in 1..5 {
+        let mut scan = Scan::new(&log.geometry, log.begin(), log.flushed());
+        let nth = device.count(Some(OperationKind::Read)) + failing;
+        let (kind, failure, lasting) = (Some(OperationKind::Read), Failure::Io, Lasting::Once);
+        device.fail(Fault { kind, nth, failure, lasting });
+        let mut pages = 0;
+        let failed = loop {
+            match scan.next(&log.segments) {
+                Ok(Some(_)) => pages += 1,
+                Ok(None) => break false,
+                Err(_) => break true,
+            }
+        };
+        assert!(failed, "{pages} pages were read, and the failure of read {failing} was not told");
+        assert!(scan.is_at_end() && matches!(scan.next(&log.segments), Ok(None)));
+    }
 }

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use engine::Engine;
-
 use super::stores::{Add, Bench, count, key, tiny, value};
 use crate::Options;
 
@@ -21,15 +19,6 @@ fn options() -> Options {
         index_bits: Some(12),
         ..tiny()
     }
-}
-
-fn loaded(options: Options) -> Bench {
-    let bench = Bench::open(options);
-    for number in 0..KEYS {
-        bench.put(&key(number), &value(number, 0, 8));
-    }
-    bench.store.flush().expect("flushes");
-    bench
 }
 
 /// Numbers below [`KEYS`], small ones far more often, from a seed.
@@ -70,7 +59,7 @@ fn tell(bench: &Bench, load: &str) {
 
 #[test]
 fn readers_get_a_large_cache_and_writers_a_large_log_within_the_same_memory() {
-    let bench = loaded(options());
+    let bench = Bench::loaded(KEYS, options());
     assert_eq!((bench.figure("log_pages"), bench.figure("read_cache_pages")), (192, 64));
     let done = AtomicBool::new(false);
     let (most, cache, log) = std::thread::scope(|scope| {
@@ -108,7 +97,7 @@ fn a_split_that_was_chosen_stays() {
         Options { adaptive_split: false, ..options() },
         Options { read_cache_bytes: Some(TOTAL / 4), ..options() },
     ] {
-        let bench = loaded(options);
+        let bench = Bench::loaded(KEYS, options);
         run(&bench, 20_000, 0);
         assert!(bench.figure("read_cache_ghost_hits") > 100);
         assert_eq!((bench.figure("log_pages"), bench.figure("read_cache_pages")), (192, 64));
@@ -121,7 +110,7 @@ fn a_split_that_was_chosen_stays() {
 fn the_log_may_shrink_and_grow_beside_writers() {
     const COUNTERS: u64 = 500;
     const ROUNDS: u64 = 60;
-    let bench = loaded(Options { adaptive_split: false, ..options() });
+    let bench = Bench::loaded(KEYS, Options { adaptive_split: false, ..options() });
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (bench, done) = (&bench, &done);

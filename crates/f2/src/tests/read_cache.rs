@@ -20,15 +20,6 @@ fn with_cache(bytes: u64) -> Options {
     }
 }
 
-fn loaded(options: Options) -> Bench {
-    let bench = Bench::open(options);
-    for number in 0..KEYS {
-        bench.put(&key(number), &value(number, 0, 8));
-    }
-    bench.store.flush().expect("flushes");
-    bench
-}
-
 /// Numbers below [`KEYS`], small ones far more often: the same ones each time.
 fn skewed() -> impl Iterator<Item = u64> {
     let mut state = 1u64;
@@ -48,7 +39,7 @@ fn reads_of_the_device(bench: &Bench, work: impl FnOnce()) -> u64 {
 #[test]
 fn skewed_reads_take_fewer_reads_of_the_device() {
     let run = |bytes| {
-        let bench = loaded(with_cache(bytes));
+        let bench = Bench::loaded(KEYS, with_cache(bytes));
         reads_of_the_device(&bench, || {
             for number in skewed() {
                 assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)));
@@ -62,7 +53,7 @@ fn skewed_reads_take_fewer_reads_of_the_device() {
 
 #[test]
 fn many_reads_at_once_are_cached_too() {
-    let bench = loaded(with_cache(64 << 10));
+    let bench = Bench::loaded(KEYS, with_cache(64 << 10));
     let keys: Vec<Vec<u8>> = (0..100).map(key).collect();
     let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     let read = || {
@@ -82,7 +73,7 @@ fn many_reads_at_once_are_cached_too() {
 
 #[test]
 fn a_write_is_seen_over_a_cached_value() {
-    let bench = loaded(with_cache(64 << 10));
+    let bench = Bench::loaded(KEYS, with_cache(64 << 10));
     bench.put(b"counter", &7u64.to_le_bytes());
     for number in 0..KEYS {
         bench.put(&key(number), &value(number, 1, 8));

@@ -225,6 +225,39 @@ fn a_pending_rmw_begins_anew_behind_a_write_that_came_first() {
     }
 }
 
+/// Two keys of which the second stands in front of the first on a chain, once both are written.
+fn two_of_a_chain(bench: &Bench) -> (u64, u64) {
+    let shared = &bench.store.shared;
+    let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
+    let mut chains = BTreeMap::new();
+    let pair = (0..).find_map(|number| Some((chains.insert(chain(number), number)?, number)));
+    pair.expect("some two keys share a chain")
+}
+
+/// Writes other keys `until` it has had its effect.
+fn fill(bench: &Bench, until: &dyn Fn() -> bool) {
+    let round = (0..).find(|round| {
+        bench.put(format!("filler-{}", round % 500).as_bytes(), &value(*round, 0, 8));
+        until()
+    });
+    assert!(round.is_some());
+}
+
+/// A get, or a change of the value if there is one, that has to wait for the disk.
+fn begin_pending(session: &mut Session, number: u64, changes: bool) {
+    if changes {
+        let change = |old: Option<&[u8]>| match old {
+            Some(_) => Change::Put(b"changed".to_vec()),
+            None => Change::Keep,
+        };
+        let began = session.rmw(&key(number), Box::new(change));
+        assert!(matches!(began, Ok(Update::Pending(_))), "{began:?}");
+    } else {
+        let got = session.get(&key(number), &mut Vec::new());
+        assert!(matches!(got, Ok(Get::Pending(_))), "{got:?}");
+    }
+}
+
 /// The schedule of the paper's figure on false absence: the record is copied to the tail, and the log
 /// truncated, behind a look-up that has begun.
 #[test]
@@ -232,35 +265,15 @@ fn what_is_copied_behind_a_pending_look_up_is_found() {
     let options = Options { single_log: true, disk_bytes_max: Some(160 << 10), ..tiny() };
     let bench = Bench::open(Options { read_cache_bytes: Some(0), ..options });
     let shared = &bench.store.shared;
-    let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
-    let mut chains = BTreeMap::new();
-    let pair = (0..).find_map(|number| Some((chains.insert(chain(number), number)?, number)));
-    let (older, newer) = pair.expect("some two keys share a chain");
-    let fill = |until: &dyn Fn() -> bool| {
-        let round = (0..).find(|round| {
-            bench.put(format!("filler-{}", round % 500).as_bytes(), &value(*round, 0, 8));
-            until()
-        });
-        assert!(round.is_some());
-    };
+    let (older, newer) = two_of_a_chain(&bench);
     for changes in [false, true] {
         bench.put(&key(older), b"found");
         bench.put(&key(newer), b"another");
         let tail = bench.figure("log_tail");
-        fill(&|| shared.log.head().get() > tail);
+        fill(&bench, &|| shared.log.head().get() > tail);
         let mut session = bench.store.session().expect("a session begins");
-        if changes {
-            let change = |old: Option<&[u8]>| match old {
-                Some(_) => Change::Put(b"changed".to_vec()),
-                None => Change::Keep,
-            };
-            let began = session.rmw(&key(older), Box::new(change));
-            assert!(matches!(began, Ok(Update::Pending(_))), "{began:?}");
-        } else {
-            let got = session.get(&key(older), &mut Vec::new());
-            assert!(matches!(got, Ok(Get::Pending(_))), "{got:?}");
-        }
-        fill(&|| shared.log.begin().get() > tail);
+        begin_pending(&mut session, older, changes);
+        fill(&bench, &|| shared.log.begin().get() > tail);
         let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match changes {
             false => assert_eq!(outcome, Ok(Completed::Value(Some(b"found")))),
             true => assert_eq!(outcome, Ok(Completed::Updated)),
@@ -291,37 +304,17 @@ fn what_a_session_writes_after_the_store_was_opened_again_is_there() {
 fn what_is_left_behind_a_pending_look_up_for_a_newer_record_is_not_missed() {
     let bench = Bench::open(uncached());
     let shared = &bench.store.shared;
-    let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
-    let mut chains = BTreeMap::new();
-    let pair = (0..).find_map(|number| Some((chains.insert(chain(number), number)?, number)));
-    let (older, newer) = pair.expect("some two keys share a chain");
-    let fill = |until: &dyn Fn() -> bool| {
-        let round = (0..).find(|round| {
-            bench.put(format!("filler-{}", round % 500).as_bytes(), &value(*round, 0, 8));
-            until()
-        });
-        assert!(round.is_some());
-    };
-    for keeps in [false, true] {
+    let (older, newer) = two_of_a_chain(&bench);
+    for changes in [false, true] {
         bench.put(&key(older), b"old");
         bench.put(&key(newer), b"another");
         let tail = bench.figure("log_tail");
-        fill(&|| shared.log.head().get() > tail);
+        fill(&bench, &|| shared.log.head().get() > tail);
         let mut session = bench.store.session().expect("a session begins");
-        if keeps {
-            let only_if_there = |old: Option<&[u8]>| match old {
-                Some(_) => Change::Put(b"changed".to_vec()),
-                None => Change::Keep,
-            };
-            let began = session.rmw(&key(older), Box::new(only_if_there));
-            assert!(matches!(began, Ok(Update::Pending(_))), "{began:?}");
-        } else {
-            let got = session.get(&key(older), &mut Vec::new());
-            assert!(matches!(got, Ok(Get::Pending(_))), "{got:?}");
-        }
+        begin_pending(&mut session, older, changes);
         bench.put(&key(older), b"new");
-        fill(&|| shared.log.begin().get() > tail);
-        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match keeps {
+        fill(&bench, &|| shared.log.begin().get() > tail);
+        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match changes {
             false => assert!(
                 [b"old", b"new"].map(|value| Ok(Completed::Value(Some(value)))).contains(&outcome),
                 "{outcome:?}"

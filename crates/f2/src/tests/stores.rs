@@ -46,6 +46,16 @@ impl Bench {
         Self::open_with(device, options, Arc::new(NoJournal))
     }
 
+    /// On memory, with so many keys in it that were flushed.
+    pub(super) fn loaded(keys: u64, options: Options) -> Self {
+        let bench = Self::open(options);
+        for number in 0..keys {
+            bench.put(&key(number), &value(number, 0, 8));
+        }
+        bench.store.flush().expect("flushes");
+        bench
+    }
+
     /// On memory, with a budget.
     pub(super) fn open_within(limit: u64, options: Options) -> Self {
         let bench = Self::open(options);
