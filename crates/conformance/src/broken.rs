@@ -1,11 +1,12 @@
 //! Engines with one planted bug each, which the suite must reject.
 //!
-//! Each is the reference engine with something between it and its caller (`engine.rs`, `views.rs`)
+//! Each is the reference engine with something between it and its caller (`engine.rs`, `views.rs`, `seats.rs`)
 //! or between it and its disk (`disk.rs`). A check that passes one of them is broken itself.
 
 mod disk;
 mod engine;
 mod flaws;
+mod seats;
 mod views;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 mod counters;
 mod registers;
+mod seats;
 mod shared;
 mod snapshots;
 mod value;

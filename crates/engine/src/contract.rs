@@ -8,7 +8,7 @@ use codec::SeqNo;
 use crate::batch::Op;
 use crate::error::Result;
 use crate::range::{Direction, KeyRange};
-use crate::reads::Reads;
+use crate::seat::Seat;
 use crate::sequence::Pin;
 use crate::stats::Stats;
 
@@ -118,9 +118,10 @@ pub trait Engine: Send + Sync {
         self.get(key, into).map(Some)
     }
 
-    /// A seat for one thread that keeps up to `depth` reads under way; `None` from an engine that
-    /// answers every get at once. It does not keep the engine open.
-    fn reads(&self, _depth: usize) -> Result<Option<Box<dyn Reads>>> {
+    /// A seat for one thread that keeps up to `depth` look-ups under way; `None` from an engine that
+    /// never waits for a device, whose gets and read-modify-writes are all done at once. It does not
+    /// keep the engine open.
+    fn seat(&self, _depth: usize) -> Result<Option<Box<dyn Seat>>> {
         Ok(None)
     }
 
@@ -140,6 +141,12 @@ pub trait Engine: Send + Sync {
 
     /// Atomically replaces the key's value by what `operator` makes of it.
     fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()>;
+
+    /// [`Engine::rmw`] if it comes to its end without waiting for a device to read: `false` if it
+    /// would have to, and then nothing has changed.
+    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
+        self.rmw(key, operator, seqno).map(|()| true)
+    }
 
     /// A snapshot at `pin`, which the host took from the sequence that the engine was opened with.
     ///

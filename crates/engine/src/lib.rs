@@ -23,6 +23,8 @@
 //!   once with numbers that are out of order: per key, calls come in sequence-number order. An
 //!   engine that orders such writes itself ([`Capabilities::orders_writes`]) and whose writes no
 //!   journal numbers may be called from many at once.
+//! - L7 *What is confirmed is the newest.* If [`Old::is_newest`] says yes while the host keeps other
+//!   writes of the key out, the value that was told is what the key has.
 
 mod barrier;
 mod batch;
@@ -33,7 +35,7 @@ mod health;
 mod host;
 mod limits;
 mod range;
-mod reads;
+mod seat;
 mod sequence;
 mod stats;
 mod superblock;
@@ -50,7 +52,7 @@ pub use health::Health;
 pub use host::Host;
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, check_key, check_value};
 pub use range::{Direction, KeyRange};
-pub use reads::{Begun, Found, Reads};
+pub use seat::{Begun, BegunOld, Listener, Old, Seat};
 pub use sequence::{Pin, Sequence, Ticket};
 pub use stats::Stats;
 pub use superblock::Superblock;

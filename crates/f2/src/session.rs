@@ -18,7 +18,7 @@
 //! Any number of sessions, begun and ended at any time, beside each other and the store's other calls.
 //! A session is used by one thread at a time, and may move to another.
 
-mod reads;
+mod seat;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use std::sync::Arc;
 use engine::{Op, Operator, Result};
 use sync::epoch::Participant;
 
+use crate::ops::look_up::LookUp;
 use crate::ops::look_up::flight::{Flight, Purpose};
-use crate::ops::look_up::{LookUp, Progress};
 use crate::ops::rmw::WantsOld;
 use crate::store::{Shared, Store};
 
-pub(crate) use reads::SessionReads;
+pub(crate) use seat::StoreSeat;
 
 /// A thread's seat in a [`Store`] (sections 2.1 and 5.4 of the F2 paper): operations that need the
 /// disk are pending, many at once, so that one thread keeps the device busy.
 ///
 /// Sessions are for those who use this crate alone, in a store without a journal: what they write is
 /// durable with the next [`engine::Engine::flush`] that begins after it was done, as everything else is. A
-/// database journals its writes and numbers them itself; its keyspaces read through
-/// [`engine::Engine::reads`].
+/// database journals its writes and numbers them itself; its keyspaces have seats of their own
+/// ([`engine::Engine::seat`]).
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -209,16 +209,12 @@ impl Session {
     /// [`engine::Error::Closed`]; [`engine::Error::Corruption`] if stored bytes are damaged. Nothing
     /// is pending then.
     pub fn get(&mut self, key: &[u8], into: &mut Vec<u8>) -> Result<Get> {
-        let ticket = self.next_ticket();
-        self.begin_get(ticket, key, into)
-    }
-
-    fn begin_get(&mut self, ticket: Ticket, key: &[u8], into: &mut Vec<u8>) -> Result<Get> {
         match self.shared.begin_get(self.seat.protect(), key, into)? {
             Ok(true) => Ok(Get::Found),
             Ok(false) => Ok(Get::Absent),
             Err(_) if self.flight.is_full() => Ok(Get::Full),
             Err(look_up) => {
+                let ticket = self.next_ticket();
                 let pending = Pending { ticket, key: key.into(), update: None };
                 self.flight.begin(look_up, pending);
                 Ok(Get::Pending(ticket))
@@ -324,23 +320,9 @@ impl Shared {
         operator: &mut dyn Operator,
         value: &mut Vec<u8>,
     ) -> Result<Option<(LookUp, WantsOld)>> {
-        let hash = self.hash(key);
-        loop {
-            // [S2]
-            let number = self.host.sequence.begin();
-            let tried = self.rmw_in_memory(hash, key, operator, value)?;
-            drop(number);
-            let Some(wanted) = tried else { return Ok(None) };
-            let mut look_up = wanted.look_up(hash);
-            let old = match look_up.start(self, key, value)? {
-                Progress::Read => return Ok(Some((look_up, wanted))),
-                Progress::Value(old) => Some(old),
-                Progress::Absent => None,
-            };
-            if self.finish_rmw(key, operator, &wanted, old)? {
-                return Ok(None);
-            }
-        }
+        // [S2]
+        let _number = self.host.sequence.begin();
+        self.rmw_up_to_device(key, operator, value)
     }
 
     /// The attempt to write what the operator makes of the old value. `false`: it begins anew.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Reads, Result, SeqNo, Stats,
-    View, Visit,
+    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats, View,
+    Visit,
 };
 use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
@@ -23,7 +23,7 @@ use crate::memory_use::Charge;
 use crate::ops::look_up::flight::Fetcher;
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
-use crate::session::SessionReads;
+use crate::session::StoreSeat;
 
 /// A hash store over a hybrid log. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -120,8 +120,8 @@ impl Engine for Store {
         self.shared.get_at_once(key, into)
     }
 
-    fn reads(&self, depth: usize) -> Result<Option<Box<dyn Reads>>> {
-        Ok(Some(Box::new(SessionReads::new(&self.shared, depth)?)))
+    fn seat(&self, depth: usize) -> Result<Option<Box<dyn Seat>>> {
+        Ok(Some(Box::new(StoreSeat::new(&self.shared, depth)?)))
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
@@ -134,6 +134,10 @@ impl Engine for Store {
 
     fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
         self.shared.rmw(key, operator, seqno)
+    }
+
+    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
+        self.shared.rmw_at_once(key, operator, seqno)
     }
 
     fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {

@@ -27,10 +27,11 @@
 //! read-modify-writes and their part in batches and checkpoints, and are walked over
 //! ([`Keyspace::walk`]); scans and snapshots of them are refused.
 //!
-//! # Many reads at once
-//! A get of what is on disk waits for the device. [`Keyspace::multi_get`] overlaps the gets that it is
-//! given, [`Keyspace::reads`] is a thread's seat on which gets are pending and told of as they come,
-//! and [`Keyspace::get_async`] is a future.
+//! # Many operations at once
+//! A get of what is on disk waits for the device, and so does a read-modify-write.
+//! [`Keyspace::multi_get`] overlaps the gets that it is given, [`Keyspace::seat`] is a thread's seat on
+//! which gets and read-modify-writes are pending and told of as they come, and
+//! [`Keyspace::get_async`] is a future.
 //!
 //! # Durability
 //! Every write waits for a [`Durability`]: `Buffered` (in the process), `Flushed` (in the kernel:
@@ -57,9 +58,10 @@ mod memory_limit;
 mod memory_shares;
 mod open;
 mod options;
-mod reads;
 mod record;
+mod rmw;
 mod scan;
+mod seat;
 mod slot;
 mod snapshot;
 mod stats;
@@ -74,8 +76,8 @@ pub use database::Db;
 pub use error::{Error, Result};
 pub use keyspace::Keyspace;
 pub use options::{EngineKind, KeyspaceOptions, Options};
-pub use reads::{AsyncGet, Reads};
 pub use scan::Scan;
+pub use seat::{AsyncGet, BegunRmw, Completed, Seat, Told};
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 
@@ -87,7 +89,7 @@ pub mod f2 {
 pub use codec::{Corruption, SeqNo};
 pub use device::Io;
 pub use engine::{
-    Begun, Change, Direction, Found, KEY_BYTES_MAX, KeyRange, Operator, VALUE_BYTES_MAX, Visit,
+    Begun, Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, VALUE_BYTES_MAX, Visit,
 };
 pub use environment::Environment;
 pub use journal::Durability;

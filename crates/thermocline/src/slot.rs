@@ -12,7 +12,7 @@ use engine::Engine;
 use crate::error::{Error, Result};
 use crate::memory_shares::MemoryShare;
 use crate::options::KeyspaceOptions;
-use crate::reads::desk::Desk;
+use crate::seat::desk::Desk;
 
 /// A keyspace that is open. It lives as long as a handle to it does.
 #[derive(Debug)]

@@ -18,13 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
-use engine::{Change, Op, Operator, check_key, check_value};
+use engine::{Op, check_key, check_value};
 use journal::Durability;
 
 use crate::batch::Batch;
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
-use crate::key_locks::Held;
 use crate::record;
 use crate::slot::{Generation, Slot};
 
@@ -78,72 +77,6 @@ impl Inner {
         let seqno = self.commit(&[part])?;
         drop(held);
         self.settle(seqno, generation.journaled, durability)
-    }
-
-    /// Replaces one key's value by what `operator` makes of it. `None` if it changed nothing.
-    pub(crate) fn rmw(
-        &self,
-        slot: &Slot,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        durability: Durability,
-    ) -> Result<Option<SeqNo>> {
-        self.check_writable()?;
-        check_key(key)?;
-        let held = self.lock_one(slot, key);
-        let generation = slot.current()?;
-        if slot.orders_writes {
-            return self.rmw_in_engine(&generation, key, operator);
-        }
-        let mut value = Vec::new();
-        let present = generation.engine.get(key, &mut value)?;
-        let after = if present && operator.update_in_place(&mut value) {
-            Change::Put(value)
-        } else {
-            operator.update(present.then_some(value.as_slice()))
-        };
-        let op = match &after {
-            Change::Put(value) => Op::Put { key, value },
-            Change::Delete if present => Op::Delete { key },
-            Change::Delete | Change::Keep => return Ok(None),
-        };
-        check_op(&op)?;
-        let part = Part { generation: &generation, ops: std::slice::from_ref(&op) };
-        let seqno = self.commit(&[part])?;
-        drop(held);
-        self.settle(seqno, generation.journaled, durability).map(Some)
-    }
-
-    fn lock_one(&self, slot: &Slot, key: &[u8]) -> Held<'_> {
-        match slot.orders_writes {
-            true => self.locks.shared(slot.lock_id, key),
-            false => self.locks.one(slot.lock_id, key),
-        }
-    }
-
-    /// Leaves a read-modify-write to the engine, where there is no journal that must agree.
-    fn rmw_in_engine(
-        &self,
-        generation: &Generation,
-        key: &[u8],
-        operator: &mut dyn Operator,
-    ) -> Result<Option<SeqNo>> {
-        self.check_writable()?;
-        generation.engine.admit(&[Op::Delete { key }])?;
-        let mut witness = Witness { operator, changes: false };
-        let ticket = self.sequence.begin();
-        let seqno = ticket.seqno();
-        match generation.engine.rmw(key, &mut witness, seqno) {
-            Ok(()) => {}
-            Err(error) if error.is_refusal() => return Err(error.into()),
-            Err(error) => return Err(self.fail(error.into())),
-        }
-        if !witness.changes {
-            return Ok(None);
-        }
-        generation.note_applied(seqno);
-        drop(ticket);
-        Ok(Some(seqno))
     }
 
     /// Steps 2 to 4, for keys that the caller has checked and locked.
@@ -235,29 +168,6 @@ impl Db {
         drop(held);
         let journaled = generations.iter().any(|generation| generation.journaled);
         inner.settle(seqno, journaled, self.durability)
-    }
-}
-
-/// An operator, and whether its last answer changed anything.
-struct Witness<'a> {
-    operator: &'a mut dyn Operator,
-    changes: bool,
-}
-
-impl Operator for Witness<'_> {
-    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
-        self.changes = self.operator.update_in_place(value);
-        self.changes
-    }
-
-    fn update(&mut self, value: Option<&[u8]>) -> Change {
-        let change = match self.operator.update(value) {
-            // No tombstone for what is not there.
-            Change::Delete if value.is_none() => Change::Keep,
-            change => change,
-        };
-        self.changes = change != Change::Keep;
-        change
     }
 }
 

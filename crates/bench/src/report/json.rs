@@ -89,7 +89,8 @@ pub struct Report {
     pub shape: String,
     /// Threads that used the store.
     pub threads: usize,
-    /// Gets that each thread kept under way at once, where the store has the means.
+    /// Gets and read-modify-writes that each thread kept under way at once, where the store has the
+    /// means.
     pub depth: usize,
     /// Operations of the measured phase.
     pub ops: u64,

@@ -9,6 +9,7 @@ use crate::distribution::Distribution;
 use crate::measure::available_memory;
 use crate::memory::{Budget, PageCache};
 use crate::run::phase::Limit;
+use crate::run::worker::writer_count;
 use crate::shape::{Keys, Shape};
 use crate::stores::{Durability, Io, StoreError};
 use crate::value::Versions;
@@ -16,7 +17,7 @@ use crate::workload::{Extent, StreamOptions, Trace, TraceError, Workload};
 
 /// Threads that a run may have.
 const THREADS_MAX: usize = 1024;
-/// Gets that a thread may keep under way.
+/// Operations that a thread may keep under way.
 const DEPTH_MAX: usize = 4096;
 /// Keys that may be inserted after the load, at most; only the room for pointers is reserved.
 const INSERTS_MAX: u64 = 1 << 31;
@@ -42,7 +43,7 @@ pub struct Config {
     pub distribution: Distribution,
     /// Threads that use the store.
     pub threads: usize,
-    /// Gets that each thread keeps under way at once.
+    /// Gets and read-modify-writes that each thread keeps under way at once.
     pub depth: usize,
     /// Length of the measured phase; `None` for the workload's own extent, or half a minute.
     pub seconds: Option<f64>,
@@ -74,7 +75,7 @@ pub enum ConfigError {
     /// Too many threads, or none.
     #[error("threads: {0}, want 1 to {THREADS_MAX}")]
     Threads(usize),
-    /// Too many gets under way, or none.
+    /// Too many operations under way, or none.
     #[error("depth: {0}, want 1 to {DEPTH_MAX}; above 1 without a rate")]
     Depth(usize),
     /// A number that must be above zero.
@@ -140,7 +141,7 @@ impl Plan {
         };
         let data_bytes = distinct as f64 * config.shape.pair_bytes();
         Ok(Self {
-            versions: Arc::new(version_table(distinct, config.threads)),
+            versions: Arc::new(version_table(distinct, writer_count(config.threads, config.depth))),
             budget_bytes: config.memory.bytes(data_bytes),
             keys,
             trace,
@@ -211,11 +212,11 @@ fn open_trace(file: &str) -> Result<Trace, ConfigError> {
 }
 
 /// The exact table where a quarter of the free memory holds it.
-fn version_table(keys: u64, threads: usize) -> Versions {
+fn version_table(keys: u64, writers: usize) -> Versions {
     let free = available_memory().unwrap_or(u64::MAX);
     if keys.saturating_mul(8) > free / TABLE_SHARE {
-        Versions::content_only(threads)
+        Versions::content_only(writers)
     } else {
-        Versions::new(keys, keys.saturating_add(INSERTS_MAX), threads)
+        Versions::new(keys, keys.saturating_add(INSERTS_MAX), writers)
     }
 }

@@ -15,6 +15,8 @@ use crate::stores::{Pairs, Session, Store, StoreError};
 use crate::value::{VALUE_BYTES_MIN, Versions, fill};
 use crate::workload::{Operation, Place, Stream};
 
+pub(super) use overlap::writer_count;
+
 /// What a thread did in a phase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
@@ -58,7 +60,7 @@ pub(crate) struct Worker {
     pub(crate) versions: Arc<Versions>,
     pub(crate) verifier: Verifier,
     pub(crate) env: Environment,
-    /// Gets to keep under way at once.
+    /// Operations to keep under way at once.
     depth: usize,
     key: Vec<u8>,
     value: Vec<u8>,

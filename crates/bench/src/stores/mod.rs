@@ -151,12 +151,12 @@ pub trait Store: Send + Sync {
     fn close(&self) -> Result<(), StoreError>;
 }
 
-/// How a get began.
+/// How a get or a read-modify-write began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// The value is there.
+    /// It is done; the value that the key had is there.
     Found,
-    /// There is none.
+    /// It is done; the key had none.
     Absent,
     /// The store will tell.
     Pending,
@@ -164,7 +164,7 @@ pub enum Got {
     Full,
 }
 
-/// Told of gets that were pending.
+/// Told of what was pending: the tag, and the value that the key had, if it had one.
 pub type Told<'a> = dyn FnMut(u64, Result<Option<&[u8]>, StoreError>) + 'a;
 
 /// One thread's handle on a store.
@@ -172,8 +172,8 @@ pub trait Session {
     /// Replaces `value` with the value of `key`; `false` if there is none.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError>;
 
-    /// From now on gets may be under way beside each other, up to `depth`; `false` if the store has
-    /// no means for it.
+    /// From now on gets and read-modify-writes may be under way beside each other, up to `depth`;
+    /// `false` if the store has no means for it.
     fn overlap(&mut self, _depth: usize) -> Result<bool, StoreError> {
         Ok(false)
     }
@@ -183,8 +183,20 @@ pub trait Session {
         Ok(if self.get(key, value)? { Got::Found } else { Got::Absent })
     }
 
-    /// Waits until a get that is pending is done, if there is one, and tells of all that are: the
-    /// tag, and the value if the key has one. Answers how many there were.
+    /// Begins what [`Session::rmw`] does, once [`Session::overlap`] said yes. No other that is pending
+    /// has the same tag.
+    fn begin_rmw(
+        &mut self,
+        _tag: u64,
+        key: &[u8],
+        new: &[u8],
+        old: &mut Vec<u8>,
+    ) -> Result<Got, StoreError> {
+        Ok(if self.rmw(key, new, old)? { Got::Found } else { Got::Absent })
+    }
+
+    /// Waits until something that is pending is done, if there is anything, and tells of all that is.
+    /// Answers how many there were.
     fn complete(&mut self, _told: &mut Told<'_>) -> Result<usize, StoreError> {
         Ok(0)
     }

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use thermocline::{
-    Begun, Change, Db, Durability as Reached, EngineKind, Io as DeviceIo, KeyRange, Keyspace,
-    KeyspaceOptions, Operator, Options, Reads,
+    Begun, BegunRmw, Change, Completed, Db, Durability as Reached, EngineKind, Io as DeviceIo,
+    KeyRange, Keyspace, KeyspaceOptions, Operator, Options, Seat,
 };
 
 use super::variant::Variant;
@@ -70,7 +71,7 @@ struct Thermocline {
 
 impl Store for Thermocline {
     fn session(&self) -> Result<Box<dyn Session + '_>, StoreError> {
-        Ok(Box::new(Seat { keyspace: &self.keyspace, reads: None }))
+        Ok(Box::new(Handle { keyspace: &self.keyspace, overlapped: None }))
     }
 
     fn flush(&self) -> Result<(), StoreError> {
@@ -92,25 +93,47 @@ impl Store for Thermocline {
     }
 }
 
-/// One thread's handle, and its seat for reads that overlap.
-struct Seat<'a> {
+/// One thread's handle, and its seat for what overlaps.
+struct Handle<'a> {
     keyspace: &'a Keyspace,
-    reads: Option<Reads>,
+    overlapped: Option<Overlapped>,
 }
 
-impl Session for Seat<'_> {
+struct Overlapped {
+    seat: Seat,
+    /// What read-modify-writes exchange, by their tags; kept to be used again.
+    exchanges: Vec<Arc<Mutex<Exchanged>>>,
+}
+
+impl Overlapped {
+    fn exchanged(&mut self, tag: u64) -> &Arc<Mutex<Exchanged>> {
+        let at = tag as usize;
+        if self.exchanges.len() <= at {
+            self.exchanges.resize_with(at + 1, Arc::default);
+        }
+        &self.exchanges[at]
+    }
+}
+
+impl Handle<'_> {
+    fn overlapped(&mut self) -> Result<&mut Overlapped, StoreError> {
+        self.overlapped.as_mut().ok_or_else(|| "operations do not overlap yet".into())
+    }
+}
+
+impl Session for Handle<'_> {
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError> {
         Ok(self.keyspace.get_into(key, value)?)
     }
 
     fn overlap(&mut self, depth: usize) -> Result<bool, StoreError> {
-        self.reads = Some(self.keyspace.reads(depth)?);
+        let seat = self.keyspace.seat(depth)?;
+        self.overlapped = Some(Overlapped { seat, exchanges: Vec::new() });
         Ok(true)
     }
 
     fn begin_get(&mut self, tag: u64, key: &[u8], value: &mut Vec<u8>) -> Result<Got, StoreError> {
-        let Some(reads) = &mut self.reads else { return Err("gets do not overlap yet".into()) };
-        Ok(match reads.begin(tag, key, value)? {
+        Ok(match self.overlapped()?.seat.begin_get(tag, key, value)? {
             Begun::Found => Got::Found,
             Begun::Absent => Got::Absent,
             Begun::Pending => Got::Pending,
@@ -118,9 +141,39 @@ impl Session for Seat<'_> {
         })
     }
 
+    fn begin_rmw(
+        &mut self,
+        tag: u64,
+        key: &[u8],
+        new: &[u8],
+        old: &mut Vec<u8>,
+    ) -> Result<Got, StoreError> {
+        let overlapped = self.overlapped()?;
+        let exchanged = Arc::clone(overlapped.exchanged(tag));
+        exchanged.lock().begin(new);
+        let operator = Box::new(PendingExchange(Arc::clone(&exchanged)));
+        Ok(match overlapped.seat.begin_rmw(tag, key, operator)? {
+            BegunRmw::Done(_) => {
+                let mut exchanged = exchanged.lock();
+                std::mem::swap(old, &mut exchanged.old);
+                if exchanged.found { Got::Found } else { Got::Absent }
+            }
+            BegunRmw::Pending => Got::Pending,
+            BegunRmw::Full(_) => Got::Full,
+        })
+    }
+
     fn complete(&mut self, told: &mut Told<'_>) -> Result<usize, StoreError> {
-        let Some(reads) = &mut self.reads else { return Ok(0) };
-        Ok(reads.complete(true, &mut |tag, found| told(tag, found.map_err(StoreError::from)))?)
+        let Overlapped { seat, exchanges } = self.overlapped()?;
+        let count = seat.complete(true, &mut |tag, outcome| match outcome {
+            Ok(Completed::Value(value)) => told(tag, Ok(value)),
+            Ok(Completed::Updated(_)) => {
+                let exchanged = exchanges[tag as usize].lock();
+                told(tag, Ok(exchanged.found.then_some(exchanged.old.as_slice())));
+            }
+            Err(error) => told(tag, Err(error.into())),
+        })?;
+        Ok(count)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
@@ -179,5 +232,46 @@ impl Operator for Exchange<'_> {
     fn update(&mut self, value: Option<&[u8]>) -> Change {
         self.note(value);
         Change::Put(self.new.to_vec())
+    }
+}
+
+/// The values of an exchange that may be pending.
+#[derive(Default)]
+struct Exchanged {
+    new: Vec<u8>,
+    old: Vec<u8>,
+    found: bool,
+}
+
+impl Exchanged {
+    fn begin(&mut self, new: &[u8]) {
+        self.new.clear();
+        self.new.extend_from_slice(new);
+    }
+
+    fn exchange(&mut self) -> Exchange<'_> {
+        Exchange { new: &self.new, old: &mut self.old, found: false }
+    }
+}
+
+struct PendingExchange(Arc<Mutex<Exchanged>>);
+
+impl PendingExchange {
+    fn with<T>(&self, call: impl FnOnce(&mut Exchange<'_>) -> T) -> T {
+        let mut exchanged = self.0.lock();
+        let mut exchange = exchanged.exchange();
+        let outcome = call(&mut exchange);
+        exchanged.found = exchange.found;
+        outcome
+    }
+}
+
+impl Operator for PendingExchange {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        self.with(|exchange| exchange.update_in_place(value))
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        self.with(|exchange| exchange.update(value))
     }
 }

@@ -16,4 +16,5 @@ mod tests;
 mod versions;
 
 pub use payload::{Fault, VALUE_BYTES_MIN, fill, verify};
+pub(crate) use versions::WRITERS_MAX;
 pub use versions::{Before, Versions, Write};

@@ -77,14 +77,14 @@ pub struct Before {
 }
 
 impl Versions {
-    /// A table for keys numbered up to `keys_max`, for `threads` writers. The words of the first
-    /// `keys` numbers are allocated and touched here, so that they are not charged to whatever
-    /// memory limit is entered later: 8 bytes a key.
-    pub fn new(keys: u64, keys_max: u64, threads: usize) -> Self {
-        assert!(threads <= WRITERS_MAX, "at most {WRITERS_MAX} threads");
+    /// A table for keys numbered up to `keys_max`, for so many `writers`, each with one write in
+    /// flight. The words of the first `keys` numbers are allocated and touched here, so that they are
+    /// not charged to whatever memory limit is entered later: 8 bytes a key.
+    pub fn new(keys: u64, keys_max: u64, writers: usize) -> Self {
+        assert!(writers <= WRITERS_MAX, "at most {WRITERS_MAX} writers");
         let chunks = keys_max.max(keys).div_ceil(CHUNK_KEYS).max(1);
         let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
-        let table = Self { chunks, ..Self::content_only(threads) };
+        let table = Self { chunks, ..Self::content_only(writers) };
         for number in (0..keys).step_by(CHUNK_KEYS as usize) {
             table.word(number);
         }
@@ -92,10 +92,10 @@ impl Versions {
     }
 
     /// A stand-in that tracks no key: it gives out versions, and lets every answer pass.
-    pub fn content_only(threads: usize) -> Self {
-        assert!(threads <= WRITERS_MAX, "at most {WRITERS_MAX} threads");
+    pub fn content_only(writers: usize) -> Self {
+        assert!(writers <= WRITERS_MAX, "at most {WRITERS_MAX} writers");
         let slot = || Slot { key: AtomicU64::new(NO_KEY), version: AtomicU64::new(PENDING) };
-        let writers = (0..threads).map(|_| CachePadded::new(slot())).collect();
+        let writers = (0..writers).map(|_| CachePadded::new(slot())).collect();
         Self { chunks: Box::default(), writers }
     }
 
@@ -110,12 +110,12 @@ impl Versions {
         chunks * CHUNK_KEYS * 8
     }
 
-    /// Takes the next version of key `number` for a write by thread `thread`.
+    /// Takes the next version of key `number` for a write by `writer`, which has none in flight.
     ///
     /// # Panics
     /// A key has had 2^32 - 1 versions.
-    pub fn begin(&self, thread: usize, number: u64, delete: bool) -> Write {
-        let slot = &self.writers[thread];
+    pub fn begin(&self, writer: usize, number: u64, delete: bool) -> Write {
+        let slot = &self.writers[writer];
         if !self.is_exact() {
             let version = slot.version.load(Ordering::Relaxed).wrapping_add(1);
             slot.version.store(version, Ordering::Relaxed);
@@ -133,13 +133,13 @@ impl Versions {
         })
         .newest;
         let oldest =
-            if others == 0 { version } else { self.oldest_in_flight(thread, number, version) };
+            if others == 0 { version } else { self.oldest_in_flight(writer, number, version) };
         slot.version.store(u64::from(version), Ordering::Release);
         Write { number, oldest, delete, version }
     }
 
-    /// Records that the store has acknowledged `write`.
-    pub fn acknowledge(&self, thread: usize, write: Write) {
+    /// Records that the store has acknowledged `write`, which `writer` had begun.
+    pub fn acknowledge(&self, writer: usize, write: Write) {
         if !self.is_exact() {
             return;
         }
@@ -154,7 +154,7 @@ impl Versions {
                 word.may_be_absent = write.delete;
             }
         });
-        self.writers[thread].key.store(NO_KEY, Ordering::Release);
+        self.writers[writer].key.store(NO_KEY, Ordering::Release);
     }
 
     /// What is known of key `number` before a read of it begins.
@@ -196,11 +196,11 @@ impl Versions {
         Before { floor: 0 }
     }
 
-    /// The oldest version of `number` that any thread has in flight; 0 if one is about to take its.
-    fn oldest_in_flight(&self, thread: usize, number: u64, version: u32) -> u32 {
+    /// The oldest version of `number` that any writer has in flight; 0 if one is about to take its.
+    fn oldest_in_flight(&self, writer: usize, number: u64, version: u32) -> u32 {
         let mut oldest = version;
         for (index, slot) in self.writers.iter().enumerate() {
-            if index != thread && slot.key.load(Ordering::Acquire) == number {
+            if index != writer && slot.key.load(Ordering::Acquire) == number {
                 // `PENDING` is 0 and makes the oldest unknown.
                 oldest = oldest.min(slot.version.load(Ordering::Acquire) as u32);
             }

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use device::{Device, Mode};
 use engine::{
-    Capabilities, Change, Engine, Error, Host, Op, Operator, Pin, Result, SeqNo, Stats, View,
+    Capabilities, Change, Engine, Error, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats, View,
 };
 use environment::Seed;
 use parking_lot::Mutex;
 
+use super::seats::ConfirmingSeat;
 use super::views::BrokenView;
 use super::{Flaw, Graveyard};
 use crate::reference::Reference;
@@ -232,6 +233,21 @@ impl Engine for Broken {
             }
             _ => self.inner.rmw(key, operator, seqno),
         }
+    }
+
+    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
+        match self.flaw {
+            Flaw::ConfirmsAnything => self.inner.rmw_at_once(key, operator, seqno),
+            _ => self.rmw(key, operator, seqno).map(|()| true),
+        }
+    }
+
+    fn seat(&self, depth: usize) -> Result<Option<Box<dyn Seat>>> {
+        if self.flaw != Flaw::ConfirmsAnything {
+            return Ok(None);
+        }
+        let inner = self.inner.seat(depth)?;
+        Ok(inner.map(|inner| Box::new(ConfirmingSeat { inner }) as Box<dyn Seat>))
     }
 
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {

@@ -45,6 +45,8 @@ flaws! {
     ShowsOperatorsOldValues, "stale-rmw",
         "A read-modify-write is now and then shown the value before the last.",
         [Model, Counters];
+    ConfirmsAnything, "confirms-anything",
+        "A seat confirms old values that others have changed since.", [Registers, Counters];
     AbsentDuringFlush, "false-absence", "While a flush runs, some keys look absent.",
         [Registers];
     ScanMissesAKey, "scan-misses-a-key", "A scan leaves out a pair now and then.",

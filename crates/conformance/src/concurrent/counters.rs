@@ -41,6 +41,14 @@ impl Operator for Add {
     }
 }
 
+/// Adds one to each counter, all of them on one seat.
+fn add_to_all(shared: &Shared, in_place: bool) -> Result<(), String> {
+    let mut adds: [Add; KEYS] = std::array::from_fn(|_| Add { in_place });
+    let operators = adds.iter_mut().map(|add| add as &mut dyn Operator);
+    let mut updates: Vec<_> = (0..KEYS).map(key).zip(operators).collect();
+    shared.rmw_pending(&mut updates)
+}
+
 /// Adds from many threads and looks whether the sums are right.
 pub(crate) fn counters(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
     let shared = Shared::open(fixture, CLIENTS)?;
@@ -54,9 +62,18 @@ pub(crate) fn counters(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
             let mut least = [0_u64; KEYS];
             for _ in 0..ADDITIONS {
                 let index = draw.below(KEYS);
-                shared.rmw(&key(index), &mut Add { in_place: draw.once_in(2) })?;
-                added[index] += 1;
-                least[index] += 1;
+                let in_place = draw.once_in(2);
+                if draw.once_in(4) {
+                    add_to_all(&shared, in_place)?;
+                    added.iter_mut().chain(&mut least).for_each(|count| *count += 1);
+                } else {
+                    shared.rmw(&key(index), &mut Add { in_place })?;
+                    added[index] += 1;
+                    least[index] += 1;
+                }
+                if draw.once_in(30) {
+                    shared.push_out()?;
+                }
                 let seen = shared.get(&key(index))?.as_deref().map(decode).transpose()?;
                 let seen = seen.unwrap_or(0);
                 if seen < least[index] {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use engine::{Begun, Change};
+use engine::{Begun, Change, Operator};
 
 use super::shared::{Shared, join_all, spawn};
 use super::value;
@@ -52,7 +52,7 @@ impl Client {
 
     fn step(&mut self) -> Result<(), String> {
         let index = self.draw.below(KEYS);
-        match self.draw.weighted(&[8, 5, 2, 3, 4, 2, 2]) {
+        match self.draw.weighted(&[16, 10, 4, 6, 8, 4, 4, 6, 1]) {
             0 => self.read(index),
             1 => {
                 let number = self.fresh();
@@ -66,7 +66,9 @@ impl Client {
             }
             4 => self.rmw(index),
             5 => self.read_all(),
-            _ => self.read_pending(),
+            6 => self.read_pending(),
+            7 => self.rmw_pending(),
+            _ => self.shared.push_out(),
         }
     }
 
@@ -96,17 +98,19 @@ impl Client {
         Ok(())
     }
 
-    /// All registers on a seat for reads, so that some may be pending beside each other.
+    /// All registers on a seat, so that some may be pending beside each other.
     fn read_pending(&mut self) -> Result<(), String> {
         let words = |error: engine::Error| error.to_string();
         let engine = Arc::clone(&self.shared.opened.engine);
-        let mut seat = engine.reads(KEYS).map_err(words)?;
+        let mut seat = engine.seat(KEYS).map_err(words)?;
         let mut pending = [0; KEYS];
         let mut into = Vec::new();
         for (index, invoked) in pending.iter_mut().enumerate() {
             *invoked = self.now();
             let begun = match &mut seat {
-                Some(seat) => seat.begin(index as u64, &key(index), &mut into).map_err(words)?,
+                Some(seat) => {
+                    seat.begin_get(index as u64, &key(index), &mut into).map_err(words)?
+                }
                 // An engine without seats has every answer at once.
                 None => match engine.get_at_once(&key(index), &mut into).map_err(words)? {
                     Some(true) => Begun::Found,
@@ -126,9 +130,10 @@ impl Client {
         let Some(mut seat) = seat else { return Ok(()) };
         let mut told = Vec::new();
         while seat.pending() > 0 {
-            let completed = seat.complete(true, &mut |tag, found| {
+            let mut tell = |tag, found: engine::Result<Option<&[u8]>>| {
                 told.push((tag as usize, found.map(|value| value.map(<[u8]>::to_vec))));
-            });
+            };
+            let completed = seat.complete(true, &mut tell);
             if completed.map_err(words)? == 0 {
                 return Err("a seat waits, and tells of nothing".to_owned());
             }
@@ -167,6 +172,34 @@ impl Client {
         let returned = self.now();
         let action = Action::Rmw { saw: saw?, left: Some(number) };
         self.note(index, invoked, returned, action);
+        Ok(())
+    }
+
+    /// All registers on a seat, so that some may be pending beside each other.
+    fn rmw_pending(&mut self) -> Result<(), String> {
+        let mut left = [0; KEYS];
+        left.fill_with(|| self.fresh());
+        let mut saw = [const { Ok(None) }; KEYS];
+        let pairs = saw.iter_mut().zip(left);
+        let mut changes: Vec<_> = pairs
+            .map(|(saw, number)| {
+                move |present: Option<&[u8]>| {
+                    *saw = present.map(value::decode).transpose();
+                    Change::Put(value::encode(number))
+                }
+            })
+            .collect();
+        let operators = changes.iter_mut().map(|change| change as &mut dyn Operator);
+        let mut updates: Vec<_> = (0..KEYS).map(key).zip(operators).collect();
+        let invoked = self.now();
+        self.shared.rmw_pending(&mut updates)?;
+        let returned = self.now();
+        drop(updates);
+        drop(changes);
+        for (index, (saw, number)) in saw.into_iter().zip(left).enumerate() {
+            let action = Action::Rmw { saw: saw?, left: Some(number) };
+            self.note(index, invoked, returned, action);
+        }
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
 use device::Device;
-use engine::{Change, NoJournal, Op, Operator, SeqNo};
+use engine::{Change, Engine, NoJournal, Op, Operator, SeqNo};
 use environment::{Environment, JoinHandle};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -16,6 +16,12 @@ use crate::operation::Step;
 
 /// Key locks; a power of two.
 const STRIPES: usize = 64;
+/// What pushes older records out of a small memory.
+const FILLERS: usize = 100;
+const FILLER_BYTES: usize = 1000;
+
+/// A read-modify-write of an engine. Answers whether it is done.
+type Call<'a> = dyn Fn(&dyn Engine, &mut dyn Operator, SeqNo) -> engine::Result<bool> + 'a;
 
 pub(super) struct Shared {
     pub(super) opened: Opened,
@@ -28,7 +34,7 @@ pub(super) struct Shared {
     pub(super) over: AtomicBool,
 }
 
-fn failed(error: engine::Error) -> String {
+pub(super) fn failed(error: engine::Error) -> String {
     error.to_string()
 }
 
@@ -58,9 +64,18 @@ impl Shared {
         stripes.into_iter().map(|stripe| self.locks[stripe].lock()).collect()
     }
 
+    pub(super) fn lock_one(&self, key: &[u8]) -> Vec<MutexGuard<'_, ()>> {
+        self.lock(std::iter::once(Self::stripe(key)))
+    }
+
     /// Writes one batch as a host does (law L6).
     pub(super) fn write(&self, steps: Vec<Step>) -> Result<(), String> {
         let _locks = self.lock(steps.iter().map(|step| Self::stripe(step.op().key())));
+        self.apply(steps)
+    }
+
+    /// The same for keys that are locked.
+    pub(super) fn apply(&self, steps: Vec<Step>) -> Result<(), String> {
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
         self.opened.engine.admit(&ops).map_err(failed)?;
         let ticket = self.opened.sequence.begin();
@@ -71,18 +86,45 @@ impl Shared {
 
     /// Reads, modifies and writes one key through the engine.
     pub(super) fn rmw(&self, key: &[u8], operator: &mut dyn Operator) -> Result<(), String> {
-        let _lock = self.lock(std::iter::once(Self::stripe(key)));
+        let done = self.try_rmw(key, operator, &|engine, operator, seqno| {
+            engine.rmw(key, operator, seqno).map(|()| true)
+        });
+        done.map(drop)
+    }
+
+    /// The same if it needs no device; `false` otherwise.
+    pub(super) fn rmw_at_once(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+    ) -> Result<bool, String> {
+        self.try_rmw(key, operator, &|engine, operator, seqno| {
+            engine.rmw_at_once(key, operator, seqno)
+        })
+    }
+
+    fn try_rmw(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        call: &Call<'_>,
+    ) -> Result<bool, String> {
+        let _lock = self.lock_one(key);
         let ticket = self.opened.sequence.begin();
-        let mut recorder = Recorder { operator, after: None };
-        self.opened.engine.rmw(key, &mut recorder, ticket.seqno()).map_err(failed)?;
-        let key = key.to_vec();
-        let step = match recorder.after {
-            Some(Change::Put(value)) => Step::Put { key, value },
-            Some(Change::Delete) => Step::Delete { key },
-            Some(Change::Keep) => return Ok(()),
-            None => return Err("rmw never called its operator".to_owned()),
-        };
-        self.journal.lock().push((ticket.seqno(), vec![step]));
+        let mut recorder = Recorder::new(operator);
+        let is_done = call(&*self.opened.engine, &mut recorder, ticket.seqno()).map_err(failed)?;
+        if is_done && recorder.after != Some(Change::Keep) {
+            self.journal.lock().push((ticket.seqno(), vec![recorder.step(key)?]));
+        }
+        Ok(is_done)
+    }
+
+    /// Writes so much that what was written before is on disk alone, where little fits into memory.
+    pub(super) fn push_out(&self) -> Result<(), String> {
+        for number in 0..FILLERS {
+            let (key, value) = (format!("filler{number}").into_bytes(), vec![7; FILLER_BYTES]);
+            self.write(vec![Step::Put { key, value }])?;
+        }
         Ok(())
     }
 
@@ -141,9 +183,26 @@ impl Shared {
 }
 
 /// Passes calls on and remembers the last decision, which is the one that counts.
-struct Recorder<'a> {
+pub(super) struct Recorder<'a> {
     operator: &'a mut dyn Operator,
     after: Option<Change>,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(operator: &'a mut dyn Operator) -> Self {
+        Self { operator, after: None }
+    }
+
+    /// The step that was decided upon last.
+    pub(super) fn step(self, key: &[u8]) -> Result<Step, String> {
+        let key = key.to_vec();
+        match self.after {
+            Some(Change::Put(value)) => Ok(Step::Put { key, value }),
+            Some(Change::Delete) => Ok(Step::Delete { key }),
+            Some(Change::Keep) => Err("nothing was to change".to_owned()),
+            None => Err("rmw never called its operator".to_owned()),
+        }
+    }
 }
 
 impl Operator for Recorder<'_> {

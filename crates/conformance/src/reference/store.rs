@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use device::Device;
 use engine::{
     Capabilities, Change, Cursor, Direction, Engine, Error, Host, KeyRange, Op, Operator, Pin,
-    Result, SeqNo, Stats, View, check_key, check_value,
+    Result, Seat, SeqNo, Stats, View, check_key, check_value,
 };
 use parking_lot::{Mutex, RwLock};
 
+use super::seat::{ReferenceSeat, is_on_disk};
 use super::snapshot;
 use super::superblock::{Commit, Superblock};
 use super::versions::{Pair, Versions, version_bytes};
@@ -24,9 +25,9 @@ pub struct Reference {
     versions: Arc<RwLock<Versions>>,
     /// The snapshot that counts; locked for the length of a flush.
     committed: Mutex<Commit>,
-    persisted: AtomicU64,
+    persisted: Arc<AtomicU64>,
     /// What later writes are refused with.
-    failure: Mutex<Option<Error>>,
+    failure: Arc<Mutex<Option<Error>>>,
 }
 
 impl Reference {
@@ -51,8 +52,8 @@ impl Reference {
             superblock,
             versions: Arc::new(RwLock::new(versions)),
             committed: Mutex::new(commit),
-            persisted: AtomicU64::new(commit.persisted),
-            failure: Mutex::new(None),
+            persisted: Arc::new(AtomicU64::new(commit.persisted)),
+            failure: Arc::default(),
             host,
         })
     }
@@ -119,6 +120,24 @@ impl Engine for Reference {
         Ok(value.is_some())
     }
 
+    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
+        if is_on_disk(&self.versions.read(), self.persisted.load(SeqCst), key) {
+            return Ok(None);
+        }
+        self.get(key, into).map(Some)
+    }
+
+    fn seat(&self, depth: usize) -> Result<Option<Box<dyn Seat>>> {
+        self.check_open()?;
+        Ok(Some(Box::new(ReferenceSeat {
+            versions: Arc::clone(&self.versions),
+            persisted: Arc::clone(&self.persisted),
+            failure: Arc::clone(&self.failure),
+            depth,
+            asked: Vec::new(),
+        })))
+    }
+
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.check_writable()?;
         let bytes = ops.iter().map(version_bytes).sum();
@@ -159,6 +178,13 @@ impl Engine for Reference {
         op.value().map_or(Ok(()), check_value)?;
         self.apply_locked(&mut versions, &[op], seqno);
         Ok(())
+    }
+
+    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
+        if is_on_disk(&self.versions.read(), self.persisted.load(SeqCst), key) {
+            return Ok(false);
+        }
+        self.rmw(key, operator, seqno).map(|()| true)
     }
 
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {

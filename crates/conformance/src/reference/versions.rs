@@ -75,6 +75,12 @@ impl Versions {
         dropped
     }
 
+    /// The number of the key's newest version, which may be a tombstone; zero if it has none.
+    pub(super) fn newest(&self, key: &[u8]) -> u64 {
+        let newest = self.keys.get(key).and_then(|versions| versions.last());
+        newest.map_or(0, |version| version.seqno)
+    }
+
     pub(super) fn get(&self, key: &[u8], upto: u64) -> Option<&[u8]> {
         value_at(self.keys.get(key)?, upto)
     }

@@ -9,17 +9,21 @@
 //!    part of the chain that is new since has no record of the key (*conditional insert*, [O4]).
 //!
 //! Whatever fails begins anew, so the operator may be asked several times.
+//!
+//! A host that orders the writes of a key itself looks the old value up on a seat, keeps writes of the
+//! key out, and asks the same of the chain before it writes ([`Shared::is_unwritten_since`]).
 
 use std::sync::atomic::Ordering::Acquire;
 
 use engine::{Change, Operator, Result, SeqNo};
+use sync::epoch::Guard;
 
 use crate::address::LogAddress;
 use crate::hash_index::Slot;
 use crate::hybrid_log::PageFull;
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
-use crate::ops::look_up::{Beyond, LookUp};
+use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
 use crate::record::{InPlace, Live, Read, Shape};
 use crate::store::Shared;
 
@@ -36,7 +40,7 @@ enum Attempt {
 
 type Tried = std::result::Result<Attempt, PageFull>;
 
-/// An attempt that wants the old value from disk, and when it began.
+/// What wants the old value from disk, and when it began.
 pub(crate) struct WantsOld {
     beyond: Beyond,
     /// Where `SAFE_READ_ONLY` was.
@@ -67,6 +71,74 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// The same as far as it comes without the device to read; `false` if that has to be asked.
+    pub(crate) fn rmw_at_once(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+    ) -> Result<bool> {
+        self.check_rmw(key)?;
+        let is_done = seqno <= self.persisted()
+            || self.rmw_up_to_device(key, operator, &mut Vec::new())?.is_none();
+        Ok(is_done)
+    }
+
+    /// A read-modify-write up to its end, or to the look-up of the old value that wants a read.
+    pub(crate) fn rmw_up_to_device(
+        &self,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<(LookUp, WantsOld)>> {
+        let hash = self.hash(key);
+        while let Some(wanted) = self.rmw_in_memory(hash, key, operator, value)? {
+            let mut look_up = wanted.look_up(hash);
+            let old = match look_up.start(self, key, value)? {
+                Progress::Read => return Ok(Some((look_up, wanted))),
+                Progress::Value(old) => Some(old),
+                Progress::Absent => None,
+            };
+            if self.rmw_with_old(hash, key, operator, &wanted, old)? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The look-up of the value that somebody else's read-modify-write is to change, which wants a
+    /// read; `None` where it needs none. The caller is protected by `guard` alone.
+    pub(crate) fn look_up_old(
+        &self,
+        guard: Guard<'_>,
+        key: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<Option<(LookUp, WantsOld)>> {
+        self.health.check_open()?;
+        let hash = self.hash(key);
+        let start = self.log.safe_read_only();
+        let looked = self.look_in_memory(hash, key, LogAddress::NONE, scratch);
+        drop(guard);
+        let InMemory::Beyond(beyond) = looked else { return Ok(None) };
+        let wanted = WantsOld { beyond, start };
+        let mut look_up = wanted.look_up(hash);
+        let progress = look_up.start(self, key, scratch)?;
+        Ok(matches!(progress, Progress::Read).then_some((look_up, wanted)))
+    }
+
+    /// Counts an old value that was read from disk.
+    pub(crate) fn note_old_read(&self, hash: KeyHash, wanted: &WantsOld) {
+        self.note_disk_read(hash, wanted.beyond.chain.log_head);
+    }
+
+    /// Whether no write of the key has come since it was looked up. The caller keeps writes of the key
+    /// out, and is not protected. [O4]
+    pub(crate) fn is_unwritten_since(&self, hash: KeyHash, key: &[u8], wanted: &WantsOld) -> bool {
+        let _guard = self.epochs.protect();
+        let head = self.index.find(hash).map_or(LogAddress::NONE, |slot| slot.address());
+        self.has_nothing_since(head, key, wanted)
     }
 
     /// Whether a read-modify-write of `key` may begin.
@@ -106,7 +178,7 @@ impl Shared {
         old: Option<&[u8]>,
     ) -> Result<bool> {
         if old.is_some() {
-            self.note_disk_read(hash, wanted.beyond.chain.log_head);
+            self.note_old_read(hash, wanted);
         }
         let change = operator.update(old);
         if change == Change::Keep {
@@ -178,16 +250,19 @@ impl Shared {
         change: &Change,
     ) -> Tried {
         let slot = self.index.find_or_create(hash);
-        let found = self.walk(slot.address(), wanted.beyond.chain.log_head.plus(1), key);
-        // [O4]: a record that came since may have gone again. One that goes from now on stays on its
-        // chain while we are protected, so the link fails.
-        if self.log.begin() > wanted.start {
+        if !self.has_nothing_since(slot.address(), key, wanted) {
             return Ok(Attempt::Lost);
         }
-        match found {
-            Found::Nothing => self.append(slot, hash, key, change, |_| false),
-            Found::Here(..) | Found::OnDisk(_) => Ok(Attempt::Lost),
-        }
+        self.append(slot, hash, key, change, |_| false)
+    }
+
+    /// Whether the chain that begins at `head` has no record of the key that was linked since. The
+    /// caller is protected since before it read `head`. [O4]
+    fn has_nothing_since(&self, head: LogAddress, key: &[u8], wanted: &WantsOld) -> bool {
+        let found = self.walk(head, wanted.beyond.chain.log_head.plus(1), key);
+        // A record that came since may have gone again. One that goes from now on stays on its chain
+        // while we are protected, so that a link from `head` would fail.
+        self.log.begin() <= wanted.start && matches!(found, Found::Nothing)
     }
 
     /// Appends what `change` says and links it in place of what `slot` was read with.

@@ -1,36 +1,71 @@
-//! The same with gets that are under way beside each other, as many as the run asks for.
+//! The same with gets and read-modify-writes that are under way beside each other, as many as the run
+//! asks for.
 //!
-//! Whatever is no get is done as it comes, beside the gets that are pending. A get is timed from when
-//! it was asked for to when the store told of it, and counts then.
+//! Whatever else there is, is done as it comes, beside those that are pending. An operation is timed
+//! from when it was asked for to when the store told of it, and counts then.
 
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use environment::Monotonic;
 
-use super::{Kind, Share, Signals, Tally, Worker};
+use super::{Kind, Share, Signals, Tally, Worker, make_value};
 use crate::shape::hash;
 use crate::stores::{Got, Session, StoreError};
-use crate::value::Before;
-use crate::workload::Operation;
+use crate::value::{Before, WRITERS_MAX, Write};
+use crate::workload::{Operation, Place};
 
-/// A get that is pending.
-#[derive(Clone, Copy)]
+/// Writers that a run wants of the version table: one of each thread for writes that it waits for,
+/// and behind them all those for what is pending.
+pub(in crate::run) fn writer_count(threads: usize, depth: usize) -> usize {
+    threads * (1 + pending_writers(threads, depth))
+}
+
+/// Writers of one thread for what is pending; none where there are so many threads that the table has
+/// no room for more.
+fn pending_writers(threads: usize, depth: usize) -> usize {
+    if depth > 1 { depth.min(WRITERS_MAX / threads - 1) } else { 0 }
+}
+
+fn pending_writers_of(place: Place, depth: usize) -> Range<usize> {
+    let each = pending_writers(place.threads, depth);
+    let begin = place.threads + place.thread * each;
+    begin..begin + each
+}
+
+/// An operation that is pending.
 struct Asked {
     number: u64,
     key_hash: u64,
     key_bytes: usize,
     before: Before,
     begun: Monotonic,
+    /// Of a read-modify-write.
+    writing: Option<Writing>,
+}
+
+struct Writing {
+    writer: usize,
+    write: Write,
+    value_bytes: usize,
 }
 
 /// Those that are, by their tags.
-#[derive(Default)]
 struct Pending {
     places: Vec<Option<Asked>>,
     free: Vec<usize>,
+    /// Writers of the version table that are free.
+    writers: Vec<usize>,
 }
 
 impl Pending {
+    fn new(writers: Range<usize>) -> Self {
+        Self { places: Vec::new(), free: Vec::new(), writers: writers.collect() }
+    }
+
     fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -57,12 +92,19 @@ impl Worker {
         share: Share,
         signals: &Signals,
     ) -> Result<Tally, StoreError> {
-        let (mut tally, mut pending) = (Tally::default(), Pending::default());
+        let writers = pending_writers_of(self.place, self.depth);
+        let overlaps_writes = !writers.is_empty();
+        let (mut tally, mut pending) = (Tally::default(), Pending::new(writers));
         let is_left = |done: u64| done < share.operations && !signals.stop.load(Ordering::Relaxed);
         while is_left(tally.operations + pending.len() as u64) {
             let Some(operation) = self.stream.next() else { break };
             let now = match operation {
-                Operation::Read(number) => self.ask(session, number, &mut pending, &mut tally)?,
+                Operation::Read(number) => {
+                    self.ask(session, number, None, &mut pending, &mut tally)?
+                }
+                Operation::Rmw(number, bytes) if overlaps_writes => {
+                    self.ask(session, number, Some(bytes), &mut pending, &mut tally)?
+                }
                 other => {
                     let (kind, begun, ended) = self.step(session, other, &mut tally)?;
                     tally.note(kind, (ended - begun).as_nanos() as u64);
@@ -81,22 +123,38 @@ impl Worker {
         Ok(tally)
     }
 
-    /// Asks for one key, once there is room. Returns when it was asked for.
+    /// Asks for one key, once there is room; `writes` a value of its shape's size or of so many bytes.
+    /// Returns when it was asked for.
     fn ask(
         &mut self,
         session: &mut dyn Session,
         number: u64,
+        writes: Option<Option<u32>>,
         pending: &mut Pending,
         tally: &mut Tally,
     ) -> Result<Monotonic, StoreError> {
+        while writes.is_some() && pending.writers.is_empty() {
+            self.hear(session, pending, tally)?;
+        }
         self.keys.write(number, &mut self.key);
         let key_hash = hash(&self.key);
         let before = self.versions.before(number);
+        let writing = writes.map(|bytes| {
+            let writer = pending.writers.pop().expect("one was free");
+            let write = self.versions.begin(writer, number, false);
+            make_value(&self.shape, key_hash, write.version, bytes, &mut self.value);
+            Writing { writer, write, value_bytes: self.value.len() }
+        });
         let begun = self.env.now();
-        let asked = Asked { number, key_hash, key_bytes: self.key.len(), before, begun };
+        let key_bytes = self.key.len();
+        let asked = Asked { number, key_hash, key_bytes, before, begun, writing };
         loop {
             let tag = pending.tag();
-            let got = session.begin_get(tag as u64, &self.key, &mut self.found)?;
+            let (key, found) = (&self.key, &mut self.found);
+            let got = match asked.writing {
+                None => session.begin_get(tag as u64, key, found)?,
+                Some(_) => session.begin_rmw(tag as u64, key, &self.value, found)?,
+            };
             if got == Got::Pending {
                 pending.places[tag] = Some(asked);
                 return Ok(begun);
@@ -106,11 +164,35 @@ impl Worker {
                 self.hear(session, pending, tally)?;
                 continue;
             }
-            let value = (got == Got::Found).then_some(self.found.as_slice());
-            self.verifier.read(number, key_hash, before, value);
-            tally.count_read(asked.key_bytes, value, (self.env.now() - begun).as_nanos() as u64);
+            let found = std::mem::take(&mut self.found);
+            let value = (got == Got::Found).then_some(found.as_slice());
+            self.answered(asked, value, self.env.now(), pending, tally);
+            self.found = found;
             return Ok(begun);
         }
+    }
+
+    /// Judges what the store has told of an operation, and counts it.
+    fn answered(
+        &mut self,
+        asked: Asked,
+        value: Option<&[u8]>,
+        ended: Monotonic,
+        pending: &mut Pending,
+        tally: &mut Tally,
+    ) {
+        self.verifier.read(asked.number, asked.key_hash, asked.before, value);
+        tally.read_bytes += (asked.key_bytes + value.map_or(0, <[u8]>::len)) as u64;
+        let kind = match asked.writing {
+            None => Kind::Read,
+            Some(Writing { writer, write, value_bytes }) => {
+                self.versions.acknowledge(writer, write);
+                pending.writers.push(writer);
+                tally.write_bytes += (asked.key_bytes + value_bytes) as u64;
+                Kind::Write
+            }
+        };
+        tally.note(kind, (ended - asked.begun).as_nanos() as u64);
     }
 
     /// Waits for some that are pending.
@@ -125,15 +207,11 @@ impl Worker {
         session.complete(&mut |tag, found| {
             let ended = *ended.get_or_insert_with(|| self.env.now());
             let Some(asked) = pending.take(tag) else {
-                outcome = Err("the store told of a get that nobody began".into());
+                outcome = Err("the store told of what nobody began".into());
                 return;
             };
             match found {
-                Ok(value) => {
-                    self.verifier.read(asked.number, asked.key_hash, asked.before, value);
-                    let nanos = (ended - asked.begun).as_nanos() as u64;
-                    tally.count_read(asked.key_bytes, value, nanos);
-                }
+                Ok(value) => self.answered(asked, value, ended, pending, tally),
                 Err(error) => outcome = Err(error),
             }
         })?;
@@ -150,10 +228,5 @@ impl Tally {
             Kind::Scan => self.scans.record(nanos),
         }
         self.operations += 1;
-    }
-
-    fn count_read(&mut self, key_bytes: usize, value: Option<&[u8]>, nanos: u64) {
-        self.read_bytes += (key_bytes + value.map_or(0, <[u8]>::len)) as u64;
-        self.note(Kind::Read, nanos);
     }
 }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Wake;
 
-use engine::Found;
+use engine::{BegunOld, Listener};
 
 use super::*;
 
@@ -17,13 +17,17 @@ fn failure() -> engine::Error {
     engine::Error::Journal("the queue".to_owned())
 }
 
-impl Reads for Broken {
-    fn begin(&mut self, _: u64, _: &[u8], _: &mut Vec<u8>) -> engine::Result<Begun> {
+impl Seat for Broken {
+    fn begin_get(&mut self, _: u64, _: &[u8], _: &mut Vec<u8>) -> engine::Result<Begun> {
         self.pending += 1;
         Ok(Begun::Pending)
     }
 
-    fn complete(&mut self, _: bool, _: &mut Found<'_>) -> engine::Result<usize> {
+    fn begin_old(&mut self, _: u64, _: &[u8]) -> engine::Result<BegunOld> {
+        unreachable!("futures only get")
+    }
+
+    fn complete(&mut self, _: bool, _: &mut dyn Listener) -> engine::Result<usize> {
         assert!(!self.panics, "a planted panic");
         Err(failure())
     }

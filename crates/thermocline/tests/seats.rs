@@ -1,4 +1,4 @@
-//! Reads of a keyspace that overlap: on a thread's seat, and as futures.
+//! Operations of a keyspace that overlap: on a thread's seat, and gets as futures.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ use std::thread::{self, Thread};
 
 use tempfile::TempDir;
 use thermocline::{
-    AsyncGet, Begun, Db, EngineKind, Error, Keyspace, KeyspaceOptions, Options, Result,
+    AsyncGet, Begun, Completed, Db, EngineKind, Error, Keyspace, KeyspaceOptions, Options, Result,
 };
 
 const KEYS: u32 = 40_000;
@@ -192,41 +192,42 @@ fn what_is_in_memory_is_there_at_once() {
         assert_eq!(outcome.unwrap(), Some(value(index as u32)));
     });
     assert_eq!(pended, 0);
-    let mut reads = space.reads(2).unwrap();
+    let mut seat = space.seat(2).unwrap();
     let mut into = Vec::new();
     for number in 0..10 {
-        assert_eq!(reads.begin(0, &key(number), &mut into).unwrap(), Begun::Found);
+        assert_eq!(seat.begin_get(0, &key(number), &mut into).unwrap(), Begun::Found);
         assert_eq!(into, value(number));
     }
-    assert_eq!(reads.begin(0, b"nobody", &mut into).unwrap(), Begun::Absent);
-    assert_eq!(reads.complete(true, &mut |_, _| panic!("nothing is pending")).unwrap(), 0);
+    assert_eq!(seat.begin_get(0, b"nobody", &mut into).unwrap(), Begun::Absent);
+    assert_eq!(seat.complete(true, &mut |_, _| panic!("nothing is pending")).unwrap(), 0);
 }
 
 #[test]
 fn a_seat_reads_what_was_there_before_a_clearing_and_then_what_is_there_now() {
     let dir = TempDir::new().unwrap();
     let (_db, space) = open(&dir, EngineKind::F2);
-    let mut reads = space.reads(8).unwrap();
+    let mut seat = space.seat(8).unwrap();
     let mut into = Vec::new();
     let mut number = 0;
-    while reads.begin(u64::from(number), &key(number), &mut into).unwrap() != Begun::Full {
+    while seat.begin_get(u64::from(number), &key(number), &mut into).unwrap() != Begun::Full {
         number += 1;
     }
-    assert_eq!(reads.pending(), 8);
+    assert_eq!(seat.pending(), 8);
     space.clear().unwrap();
     space.put(&key(1), b"new").unwrap();
     assert_eq!(
-        reads.begin(0, &key(1), &mut into).unwrap(),
+        seat.begin_get(0, &key(1), &mut into).unwrap(),
         Begun::Full,
         "of what was there before"
     );
-    while reads.pending() > 0 {
-        let told = reads.complete(true, &mut |tag, found| {
-            assert_eq!(found.unwrap(), Some(value(tag as u32).as_slice()));
+    while seat.pending() > 0 {
+        let told = seat.complete(true, &mut |tag, found| {
+            let expected = value(tag as u32);
+            assert_eq!(found.unwrap(), Completed::Value(Some(&expected)));
         });
         assert!(told.unwrap() > 0);
     }
-    assert_eq!(reads.begin(0, &key(1), &mut into).unwrap(), Begun::Found);
+    assert_eq!(seat.begin_get(0, &key(1), &mut into).unwrap(), Begun::Found);
     assert_eq!(into, b"new");
-    assert_eq!(reads.begin(0, &key(2), &mut into).unwrap(), Begun::Absent);
+    assert_eq!(seat.begin_get(0, &key(2), &mut into).unwrap(), Begun::Absent);
 }

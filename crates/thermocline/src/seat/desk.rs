@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::thread::JoinHandle;
 
-use engine::{Begun, Engine, Reads};
+use engine::{Begun, Engine, Seat};
 use environment::Environment;
 use parking_lot::{Condvar, Mutex};
 
@@ -136,7 +136,7 @@ impl Desk {
             return Err(Error::Closed);
         }
         if !is_serving {
-            let Some(reads) = engine.reads(DEPTH)? else {
+            let Some(seat) = engine.seat(DEPTH)? else {
                 let mut value = Vec::new();
                 let has_value = engine.get(&request.key, &mut value)?;
                 request.answer(Ok(has_value.then_some(value)));
@@ -144,7 +144,7 @@ impl Desk {
             };
             self.shared.state.lock().is_serving = true;
             let shared = Arc::clone(&self.shared);
-            let started = environment.spawn("async-reads", move || shared.serve(reads));
+            let started = environment.spawn("async-reads", move || shared.serve(seat));
             if started.is_err() {
                 self.shared.state.lock().is_serving = false;
             }
@@ -199,23 +199,23 @@ impl Shared {
         (state.is_stopped, state.is_serving)
     }
 
-    fn serve(&self, mut reads: Box<dyn Reads>) {
+    fn serve(&self, mut seat: Box<dyn Seat>) {
         let _leaving = Leaving(self);
         let mut pending: HashMap<u64, Request> = HashMap::new();
         let mut tags = 0..;
         while let Some(requests) = self.next(DEPTH - pending.len(), pending.is_empty()) {
             for (request, tag) in requests.into_iter().zip(&mut tags) {
                 if !request.is_given_up() {
-                    begin(&mut *reads, tag, request, &mut pending);
+                    begin(&mut *seat, tag, request, &mut pending);
                 }
             }
-            let completed = reads.complete(true, &mut |tag, found| {
+            let mut told = |tag, found: engine::Result<Option<&[u8]>>| {
                 if let Some(request) = pending.remove(&tag) {
                     request
                         .answer(found.map(|value| value.map(<[u8]>::to_vec)).map_err(Error::from));
                 }
-            });
-            if let Err(error) = completed {
+            };
+            if let Err(error) = seat.complete(true, &mut told) {
                 let error = Error::from(error);
                 let asked = std::mem::take(&mut self.state.lock().requests);
                 let all = pending.into_values().chain(asked);
@@ -240,9 +240,9 @@ impl Shared {
     }
 }
 
-fn begin(reads: &mut dyn Reads, tag: u64, request: Request, pending: &mut HashMap<u64, Request>) {
+fn begin(seat: &mut dyn Seat, tag: u64, request: Request, pending: &mut HashMap<u64, Request>) {
     let mut value = Vec::new();
-    match reads.begin(tag, &request.key, &mut value) {
+    match seat.begin_get(tag, &request.key, &mut value) {
         Ok(Begun::Found) => request.answer(Ok(Some(value))),
         Ok(Begun::Absent) => request.answer(Ok(None)),
         Ok(Begun::Pending) => drop(pending.insert(tag, request)),

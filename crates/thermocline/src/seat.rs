@@ -1,0 +1,362 @@
+//! A thread's seat at one keyspace: gets and read-modify-writes, many of them under way at once.
+//!
+//! 1. What memory can answer is done at once, as a blocking call does it.
+//! 2. Otherwise the engine's seat looks the value up, and no lock is held meanwhile.
+//! 3. Told of the value, a get is over. A read-modify-write goes on with it under its key's lock, unless
+//!    another write of the key came first: then it begins anew ([`crate::rmw`]).
+//! 4. What was committed meanwhile is waited for once, all of it together, and then told.
+//!
+//! # Invariants
+//! - T1. What is pending has changed nothing; what has changed something is told as soon as it has
+//!   reached the durability of the handle.
+//! - T2. No lock is held while anybody is told of anything.
+//! - T3. Everything is told once, unless it is given up; a panic, of who is told or of an operator,
+//!   loses that one operation.
+
+pub(crate) mod desk;
+mod future;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Begun, BegunOld, Listener, Old, Operator, Seat as EngineSeat};
+
+use crate::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::rmw::Tried;
+use crate::slot::Generation;
+
+pub use future::AsyncGet;
+
+/// A thread's seat at one [`Keyspace`]: operations that need the device overlap, so that one thread
+/// keeps it busy. An engine in memory answers all of them at once.
+///
+/// Each get is linearizable: what it tells is what the key had at some moment between
+/// [`Seat::begin_get`] and [`Seat::complete`]. Each read-modify-write is atomic, as
+/// [`Keyspace::rmw_with`] is, and takes place at some moment between. Those that are pending beside each
+/// other take place in any order, also those of one key. Dropping the seat gives up what is pending,
+/// which has changed nothing, and waits for what the device has in hand.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use thermocline::{Begun, BegunRmw, Change, Completed, Db, EngineKind, KeyspaceOptions, Options};
+/// let db = Db::open(dir.path(), Options::default())?;
+/// let options = KeyspaceOptions { engine: EngineKind::F2, ..Default::default() };
+/// let years = db.keyspace("years", options)?;
+/// years.put(b"ada", b"1815")?;
+/// let mut seat = years.seat(64)?;
+/// let (mut value, mut told) = (Vec::new(), Vec::new());
+/// for (tag, name) in [b"ada", b"bob"].into_iter().enumerate() {
+///     match seat.begin_get(tag as u64, name, &mut value)? {
+///         Begun::Found => told.push((tag as u64, value.clone())),
+///         Begun::Absent => {}
+///         Begun::Pending => {} // told of below
+///         Begun::Full => unreachable!("two of 64"),
+///     }
+/// }
+/// let century = |year: Option<&[u8]>| match year {
+///     Some(year) => Change::Put(year[..2].to_vec()),
+///     None => Change::Keep,
+/// };
+/// match seat.begin_rmw(2, b"ada", Box::new(century))? {
+///     BegunRmw::Done(seqno) => assert!(seqno.is_some()),
+///     BegunRmw::Pending => {} // told of below
+///     BegunRmw::Full(_) => unreachable!("three of 64"),
+/// }
+/// while seat.pending() > 0 {
+///     seat.complete(true, &mut |tag, outcome| match outcome {
+///         Ok(Completed::Value(Some(value))) => told.push((tag, value.to_vec())),
+///         Ok(Completed::Value(None)) => {}
+///         Ok(Completed::Updated(seqno)) => assert!(seqno.is_some()),
+///         Err(error) => panic!("{error}"),
+///     })?;
+/// }
+/// assert_eq!(told, [(0, b"1815".to_vec())]);
+/// assert_eq!(years.get(b"ada")?.as_deref(), Some(&b"18"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Seat {
+    keyspace: Keyspace,
+    depth: usize,
+    place: Place,
+    /// Whose old values are looked up, by the tags of the look-ups.
+    updates: HashMap<u64, Update>,
+    look_ups: u64,
+    /// Whose keys others have written first.
+    overtaken: VecDeque<(Vec<u8>, Update)>,
+    /// Read-modify-writes that are over, and not told yet.
+    over: VecDeque<Over>,
+}
+
+/// How a read-modify-write began.
+pub enum BegunRmw {
+    /// It is done, visible to all, and has reached the handle's durability. With its number, or none if
+    /// it changed nothing.
+    Done(Option<SeqNo>),
+    /// The device is asked; [`Seat::complete`] will tell.
+    Pending,
+    /// As many are under way as there may be, and this one needs the device: here is the operator back.
+    Full(Box<dyn Operator + Send>),
+}
+
+/// What a pending operation has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completed<'a> {
+    /// A get's: the key's value, where it lies, if it had one.
+    Value(Option<&'a [u8]>),
+    /// A read-modify-write's: its number, or none if it changed nothing.
+    Updated(Option<SeqNo>),
+}
+
+/// Who is told of each pending operation that is over: by its tag.
+pub type Told<'a> = dyn FnMut(u64, Result<Completed<'_>>) + 'a;
+
+/// A read-modify-write that is not.
+struct Update {
+    tag: u64,
+    operator: Box<dyn Operator + Send>,
+}
+
+/// A read-modify-write that is over: its tag, and what it came to.
+type Over = (u64, Result<Option<SeqNo>>);
+
+/// A seat in the engine that filled the keyspace when it was taken, which it keeps.
+struct Place {
+    /// None in an engine that does everything at once.
+    seat: Option<Box<dyn EngineSeat>>,
+    generation: Arc<Generation>,
+}
+
+impl Place {
+    fn new(generation: Arc<Generation>, depth: usize) -> Result<Self> {
+        Ok(Self { seat: generation.engine.seat(depth)?, generation })
+    }
+}
+
+impl Keyspace {
+    /// A seat for gets and read-modify-writes, of which up to `depth`, at least one, are under way at
+    /// once.
+    ///
+    /// # Errors
+    /// The device has no queue left; the database is closed.
+    pub fn seat(&self, depth: usize) -> Result<Seat> {
+        self.inner.check_open()?;
+        let place = Place::new(self.slot.generation()?, depth)?;
+        let (updates, look_ups, overtaken, over) = Default::default();
+        Ok(Seat { keyspace: self.clone(), depth, place, updates, look_ups, overtaken, over })
+    }
+}
+
+impl Seat {
+    /// Reads `key`; the value replaces what is in `into` if it is known at once. Never waits for the
+    /// device. [`Begun::Full`] also if the keyspace was cleared and something from before is pending.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]; nothing is pending then.
+    pub fn begin_get(&mut self, tag: u64, key: &[u8], into: &mut Vec<u8>) -> Result<Begun> {
+        self.keyspace.inner.check_open()?;
+        if !self.is_current()? {
+            return Ok(Begun::Full);
+        }
+        Ok(match &mut self.place.seat {
+            Some(seat) => seat.begin_get(tag, key, into)?,
+            None if self.place.generation.engine.get(key, into)? => Begun::Found,
+            None => Begun::Absent,
+        })
+    }
+
+    /// Atomically replaces the key's value by what `operator` makes of it, as [`Keyspace::rmw_with`]
+    /// does: at once where memory knows the old value, and then it waits for what a
+    /// [`Keyspace::put`] waits for, the durability too. Pending where the old value is on disk, and
+    /// then another operation of the same key may come first. [`BegunRmw::Full`] as
+    /// [`Seat::begin_get`] says.
+    ///
+    /// # Errors
+    /// As [`Keyspace::rmw`]; nothing is pending then, and the operator is gone.
+    pub fn begin_rmw(
+        &mut self,
+        tag: u64,
+        key: &[u8],
+        operator: Box<dyn Operator + Send>,
+    ) -> Result<BegunRmw> {
+        let seqno = match self.advance(key, Update { tag, operator })? {
+            Advanced::Done(seqno) => seqno,
+            Advanced::Pending => return Ok(BegunRmw::Pending),
+            Advanced::Full(update) => return Ok(BegunRmw::Full(update.operator)),
+        };
+        let Keyspace { inner, slot, durability } = &self.keyspace;
+        inner.settle_rmw(slot, seqno, *durability).map(BegunRmw::Done)
+    }
+
+    /// Goes on with what is pending, and tells `told` of each operation that is over. Where `waits`,
+    /// does not return before there was one, if any is pending. Answers how many there were.
+    ///
+    /// # Errors
+    /// The device's queue failed: nothing more can come of this seat. What goes wrong with one
+    /// operation is told of it alone; a read-modify-write has changed nothing then, unless it was the
+    /// journal that failed.
+    pub fn complete(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
+        // What a panic has left [T3].
+        self.restart_overtaken();
+        let mut count = self.tell_over(told);
+        loop {
+            let gets = self.go_on(waits && count == 0, told);
+            self.restart_overtaken();
+            count += self.tell_over(told);
+            count += gets?;
+            if !waits || count > 0 || self.pending() == 0 {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Operations that are pending.
+    pub fn pending(&self) -> usize {
+        let looked_up = self.place.seat.as_ref().map_or(0, |seat| seat.pending());
+        looked_up + self.overtaken.len() + self.over.len()
+    }
+
+    /// Whether the seat is in the engine that fills the keyspace now; it moves there if nothing is
+    /// pending.
+    fn is_current(&mut self) -> Result<bool> {
+        let is_current = Arc::ptr_eq(&*self.keyspace.slot.current()?, &self.place.generation);
+        if !is_current && self.pending() == 0 {
+            self.place = Place::new(self.keyspace.slot.generation()?, self.depth)?;
+            return Ok(true);
+        }
+        Ok(is_current)
+    }
+
+    /// A read-modify-write up to its end, or to where its old value is looked up.
+    fn advance(&mut self, key: &[u8], mut update: Update) -> Result<Advanced> {
+        loop {
+            let Keyspace { inner, slot, .. } = &self.keyspace;
+            let tried = inner.rmw_at_once(slot, key, &mut *update.operator)?;
+            if let Tried::Done(seqno) = tried {
+                return Ok(Advanced::Done(seqno));
+            }
+            if !self.is_current()? {
+                return Ok(Advanced::Full(update));
+            }
+            let Some(seat) = &mut self.place.seat else {
+                unreachable!("an engine without seats does everything at once")
+            };
+            match seat.begin_old(self.look_ups, key)? {
+                BegunOld::AtOnce => {}
+                BegunOld::Full => return Ok(Advanced::Full(update)),
+                BegunOld::Pending => {
+                    self.updates.insert(self.look_ups, update);
+                    self.look_ups += 1;
+                    return Ok(Advanced::Pending);
+                }
+            }
+        }
+    }
+
+    /// Goes on with the look-ups that have ended. Answers how many gets were told.
+    fn go_on(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
+        let Self { keyspace, place, updates, overtaken, over, .. } = self;
+        let Some(seat) = &mut place.seat else { return Ok(0) };
+        let generation = &place.generation;
+        let mut ended = Ended { keyspace, generation, updates, overtaken, over, told, gets: 0 };
+        seat.complete(waits, &mut ended)?;
+        Ok(ended.gets)
+    }
+
+    /// Begins those anew whose keys others have written first: most of them find the value in memory.
+    fn restart_overtaken(&mut self) {
+        while let Some((key, update)) = self.overtaken.pop_front() {
+            let tag = update.tag;
+            let outcome = match self.advance(&key, update) {
+                Ok(Advanced::Pending) => continue,
+                Ok(Advanced::Done(seqno)) => Ok(seqno),
+                // The keyspace was cleared, and written full again, in the meantime.
+                Ok(Advanced::Full(mut update)) => {
+                    let Keyspace { inner, slot, durability } = &self.keyspace;
+                    inner.rmw(slot, &key, &mut *update.operator, *durability)
+                }
+                Err(error) => Err(error),
+            };
+            self.over.push_back((tag, outcome));
+        }
+    }
+
+    /// Waits for the durability of the read-modify-writes that are over, and tells of them.
+    fn tell_over(&mut self, told: &mut Told<'_>) -> usize {
+        let Keyspace { inner, slot, durability } = &self.keyspace;
+        let numbers = self.over.iter().filter_map(|(_, outcome)| *outcome.as_ref().ok()?);
+        let settled = inner.settle_rmw(slot, numbers.max(), *durability);
+        let mut count = 0;
+        while let Some((tag, outcome)) = self.over.pop_front() {
+            let outcome = match &settled {
+                Err(error) if matches!(outcome, Ok(Some(_))) => Err(error.clone()),
+                _ => outcome,
+            };
+            told(tag, outcome.map(Completed::Updated));
+            count += 1;
+        }
+        count
+    }
+}
+
+/// How far a read-modify-write came.
+enum Advanced {
+    Done(Option<SeqNo>),
+    Pending,
+    Full(Update),
+}
+
+/// What becomes of the look-ups of a seat that end.
+struct Ended<'a, 't> {
+    keyspace: &'a Keyspace,
+    generation: &'a Arc<Generation>,
+    updates: &'a mut HashMap<u64, Update>,
+    overtaken: &'a mut VecDeque<(Vec<u8>, Update)>,
+    over: &'a mut VecDeque<Over>,
+    told: &'a mut Told<'t>,
+    gets: usize,
+}
+
+impl Listener for Ended<'_, '_> {
+    fn value(&mut self, tag: u64, value: engine::Result<Option<&[u8]>>) {
+        self.gets += 1;
+        (self.told)(tag, value.map(Completed::Value).map_err(Error::from));
+    }
+
+    fn old(&mut self, tag: u64, old: engine::Result<Old<'_>>) {
+        let Some(mut update) = self.updates.remove(&tag) else {
+            unreachable!("the engine tells of what was looked up, once")
+        };
+        let Keyspace { inner, slot, .. } = self.keyspace;
+        let outcome = match old {
+            Err(error) => Err(Error::from(error)),
+            Ok(old) => match inner.rmw_of_old(slot, self.generation, &old, &mut *update.operator) {
+                Ok(Tried::Done(seqno)) => Ok(seqno),
+                Ok(Tried::NeedsDevice) => {
+                    self.overtaken.push_back((old.key.to_vec(), update));
+                    return;
+                }
+                Err(error) => Err(error),
+            },
+        };
+        self.over.push_back((update.tag, outcome));
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").field("pending", &self.pending()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BegunRmw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done(seqno) => f.debug_tuple("Done").field(seqno).finish(),
+            Self::Pending => f.write_str("Pending"),
+            Self::Full(_) => f.write_str("Full"),
+        }
+    }
+}

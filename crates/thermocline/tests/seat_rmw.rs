@@ -1,0 +1,576 @@
+//! Read-modify-writes on seats: they come to what blocking ones come to, whoever writes beside them, and
+//! what is pending has changed nothing.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use device::{Device, Faults, SimulatedDisk};
+use rand::RngExt;
+use thermocline::{
+    Batch, Begun, BegunRmw, Change, Completed, Db, Durability, EngineKind, Environment, Error,
+    Keyspace, KeyspaceOptions, Operator, Options, Seat, SeqNo, f2,
+};
+
+/// Keys that do not fit into the memory of the keyspace.
+const KEYS: u64 = 3_000;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key-{number:05}").into_bytes()
+}
+
+fn number(value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap()))
+}
+
+/// A value that begins with a number.
+fn value(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(8)
+}
+
+fn add_one(old: Option<&[u8]>) -> Change {
+    Change::Put(value(number(old) + 1))
+}
+
+/// A few pages of memory, and so little disk that compactions go on all the while.
+fn options() -> Options {
+    let page_bytes = 16_384;
+    let f2 = f2::Options {
+        log_memory_bytes: Some(5 * page_bytes),
+        read_cache_bytes: Some(0),
+        page_bytes: Some(page_bytes),
+        segment_bytes: 2 * page_bytes,
+        disk_bytes_max: Some(8 * page_bytes),
+        cold_disk_bytes_max: Some(32 * page_bytes),
+        chunk_bytes: 64,
+        index_bits: Some(1),
+        ..f2::Options::default()
+    };
+    Options {
+        memory_bytes: 64 << 20,
+        sync_interval: None,
+        durability: Durability::Buffered,
+        f2,
+        ..Options::default()
+    }
+}
+
+fn open(journaled: bool) -> (Db, Keyspace) {
+    open_on(&device::memory(), options(), journaled)
+}
+
+fn open_on(device: &Arc<dyn Device>, options: Options, journaled: bool) -> (Db, Keyspace) {
+    let db = Db::open_on(Arc::clone(device), "memory", options).unwrap();
+    let space = db.keyspace("s", KeyspaceOptions { engine: EngineKind::F2, journaled }).unwrap();
+    (db, space)
+}
+
+/// The same with the keys, each with its number, most of them on disk alone.
+fn filled(journaled: bool) -> (Db, Keyspace) {
+    let (db, space) = open(journaled);
+    for at in 0..KEYS {
+        space.put(&key(at), &value(at)).unwrap();
+    }
+    (db, space)
+}
+
+/// Begins `operator` on keys from `from` on, until it is pending on one, which is answered. On the keys
+/// before it, it is done.
+fn pend(seat: &mut Seat, from: u64, operator: fn(Option<&[u8]>) -> Change) -> u64 {
+    for at in from..KEYS {
+        match seat.begin_rmw(at, &key(at), Box::new(operator)).unwrap() {
+            BegunRmw::Pending => return at,
+            BegunRmw::Done(_) => {}
+            BegunRmw::Full(_) => panic!("full"),
+        }
+    }
+    panic!("nothing is on disk")
+}
+
+/// What each that is pending has come to.
+fn complete(seat: &mut Seat) -> Vec<(u64, Result<Option<SeqNo>, Error>)> {
+    let mut told = Vec::new();
+    while seat.pending() > 0 {
+        let count = seat.complete(true, &mut |tag, outcome| match outcome {
+            Ok(Completed::Updated(seqno)) => told.push((tag, Ok(seqno))),
+            Ok(Completed::Value(value)) => panic!("{value:?} of an update"),
+            Err(error) => told.push((tag, Err(error))),
+        });
+        assert!(count.unwrap() > 0, "a wait is for something");
+    }
+    told
+}
+
+/// Waits for some, all of which are right. Answers how many.
+fn hear(seat: &mut Seat) -> usize {
+    seat.complete(true, &mut |_, outcome| {
+        assert!(matches!(outcome, Ok(Completed::Updated(Some(_)))), "{outcome:?}");
+    })
+    .unwrap()
+}
+
+/// One that is pending, and what it came to.
+fn complete_one(seat: &mut Seat, at: u64) {
+    let told = complete(seat);
+    assert!(matches!(&told[..], [(tag, Ok(Some(_)))] if *tag == at), "{told:?}");
+}
+
+#[test]
+fn pending_updates_come_to_what_blocking_ones_do() {
+    for journaled in [false, true] {
+        let (db, space) = filled(journaled);
+        let mut seat = space.seat(32).unwrap();
+        let (mut pended, mut told, mut at) = (0, BTreeSet::new(), 0);
+        let mut operator: Box<dyn Operator + Send> = Box::new(add_one);
+        while at < KEYS + 100 {
+            match seat.begin_rmw(at, &key(at), operator).unwrap() {
+                BegunRmw::Done(seqno) => assert!(seqno.is_some() && told.insert(at)),
+                BegunRmw::Pending => pended += 1,
+                BegunRmw::Full(back) => {
+                    seat.complete(true, &mut |tag, outcome| {
+                        assert!(matches!(outcome, Ok(Completed::Updated(Some(_)))), "{outcome:?}");
+                        assert!(told.insert(tag), "{tag} is told once");
+                    })
+                    .unwrap();
+                    operator = back;
+                    continue;
+                }
+            }
+            operator = Box::new(add_one);
+            at += 1;
+        }
+        for (tag, outcome) in complete(&mut seat) {
+            assert!(outcome.unwrap().is_some() && told.insert(tag));
+        }
+        assert_eq!(told.len() as u64, KEYS + 100);
+        assert!(pended > KEYS / 4, "{pended} were pending");
+        for at in 0..KEYS + 100 {
+            let before = if at < KEYS { at } else { 0 };
+            assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), before + 1, "{at}");
+        }
+        db.close().unwrap();
+    }
+}
+
+/// Whoever writes to the key while its old value is looked up comes first.
+#[test]
+fn what_is_written_meanwhile_is_what_the_operator_is_shown() {
+    type Write = fn(&Db, &Keyspace, &[u8]);
+    let writes: [(Write, u64); 6] = [
+        (|_, space, key| assert!(space.put(key, &value(7000)).is_ok()), 7000),
+        (|_, space, key| assert!(space.put(key, &value(7000)[..16]).is_ok()), 7000),
+        (|_, space, key| assert!(space.delete(key).is_ok()), 0),
+        (
+            |_, space, key| {
+                space.rmw(key, |_| Change::Put(value(8000))).unwrap();
+            },
+            8000,
+        ),
+        (
+            |db, space, key| {
+                let mut batch = Batch::new();
+                batch.put(space, key, &value(9000));
+                db.write(&batch).unwrap();
+            },
+            9000,
+        ),
+        (
+            |db, space, key| {
+                db.atomically(&[(space, key)], |section| section.put(0, value(9500))).unwrap();
+            },
+            9500,
+        ),
+    ];
+    for journaled in [false, true] {
+        let (db, space) = filled(journaled);
+        let mut from = 0;
+        for (write, left) in writes {
+            let mut seat = space.seat(4).unwrap();
+            let at = pend(&mut seat, from, add_one);
+            write(&db, &space, &key(at));
+            complete_one(&mut seat, at);
+            assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), left + 1);
+            from = at + 1;
+        }
+    }
+}
+
+/// Nor does it matter where the write is by then, nor how far the look-up had come.
+#[test]
+fn a_write_that_has_left_memory_again_is_met_all_the_same() {
+    for journaled in [false, true] {
+        let (_db, space) = filled(journaled);
+        let mut seat = space.seat(KEYS as usize).unwrap();
+        for at in 0..KEYS {
+            seat.begin_rmw(at, &key(at), Box::new(add_one)).unwrap();
+        }
+        let pending = seat.pending();
+        assert!(pending > KEYS as usize / 2, "{pending} are pending");
+        for at in 0..KEYS {
+            space.put(&key(at), &value(at + 7000)).unwrap();
+        }
+        let before = compactions(&space);
+        let mut round = 0;
+        while round < 2 * KEYS || compactions(&space) < before + 2 {
+            space.put(&key(KEYS + round % KEYS), &value(round)).unwrap();
+            round += 1;
+        }
+        for (at, outcome) in complete(&mut seat) {
+            assert!(outcome.unwrap().is_some());
+            assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), at + 7001);
+        }
+    }
+}
+
+#[test]
+fn pending_updates_of_one_key_all_count() {
+    for journaled in [false, true] {
+        let (_db, space) = filled(journaled);
+        let mut seat = space.seat(8).unwrap();
+        let at = pend(&mut seat, 0, add_one);
+        for _ in 0..3 {
+            let begun = seat.begin_rmw(at, &key(at), Box::new(add_one)).unwrap();
+            assert!(matches!(begun, BegunRmw::Pending), "{begun:?}");
+        }
+        let mut into = Vec::new();
+        assert_eq!(seat.begin_get(99, &key(at), &mut into).unwrap(), Begun::Pending);
+        let (mut updates, mut gets) = (0, 0);
+        while seat.pending() > 0 {
+            seat.complete(true, &mut |tag, outcome| match outcome.unwrap() {
+                Completed::Updated(seqno) => updates += u64::from(seqno.is_some() && tag == at),
+                Completed::Value(value) => {
+                    assert!(tag == 99 && (at..=at + 4).contains(&number(value)));
+                    gets += 1;
+                }
+            })
+            .unwrap();
+        }
+        assert_eq!((updates, gets), (4, 1));
+        assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), at + 4);
+    }
+}
+
+#[test]
+fn what_an_operator_refuses_to_change_or_cannot_is_told_so() {
+    for journaled in [false, true] {
+        let (db, space) = filled(journaled);
+        let mut seat = space.seat(8).unwrap();
+        let kept = pend(&mut seat, 0, |_| Change::Keep);
+        let long = pend(&mut seat, kept + 1, |_| Change::Put(vec![0; 32 << 20]));
+        let gone = pend(&mut seat, long + 1, |_| Change::Delete);
+        for (tag, outcome) in complete(&mut seat) {
+            match outcome {
+                Ok(None) => assert_eq!(tag, kept),
+                Ok(Some(_)) => assert_eq!(tag, gone),
+                Err(error) => {
+                    assert_eq!(tag, long);
+                    let error = matches!(error, Error::Engine(engine::Error::RecordTooLong { .. }));
+                    assert!(error);
+                }
+            }
+        }
+        assert_eq!(db.failure(), None);
+        assert_eq!(number(space.get(&key(kept)).unwrap().as_deref()), kept);
+        assert_eq!(number(space.get(&key(long)).unwrap().as_deref()), long);
+        assert_eq!(space.get(&key(gone)).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_seat_that_is_dropped_has_changed_nothing() {
+    for journaled in [false, true] {
+        let (db, space) = filled(journaled);
+        let alive = Arc::new(());
+        let mut done = BTreeSet::new();
+        let mut seat = space.seat(64).unwrap();
+        for at in 0..KEYS {
+            let held = Arc::clone(&alive);
+            let operator = move |old: Option<&[u8]>| {
+                let _held = &held;
+                add_one(old)
+            };
+            match seat.begin_rmw(at, &key(at), Box::new(operator)).unwrap() {
+                BegunRmw::Done(_) => drop(done.insert(at)),
+                BegunRmw::Pending => {}
+                BegunRmw::Full(_) => break,
+            }
+        }
+        assert_eq!(seat.pending(), 64);
+        drop(seat);
+        assert_eq!(Arc::strong_count(&alive), 1, "the operators are gone");
+        for at in 0..KEYS {
+            let expected = at + u64::from(done.contains(&at));
+            assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), expected);
+        }
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn whoever_is_pending_when_the_database_closes_is_told_so() {
+    for journaled in [false, true] {
+        let device = device::memory();
+        let (db, space) = open_on(&device, options(), journaled);
+        for at in 0..KEYS {
+            space.put(&key(at), &value(at)).unwrap();
+        }
+        let mut seat = space.seat(4).unwrap();
+        let at = pend(&mut seat, 0, add_one);
+        db.close().unwrap();
+        assert_eq!(complete(&mut seat), [(at, Err(Error::Closed))]);
+        let refused = seat.begin_rmw(0, &key(0), Box::new(add_one));
+        assert!(matches!(refused, Err(Error::Closed)));
+        drop((seat, space, db));
+        let (_db, space) = open_on(&device, options(), journaled);
+        assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), at);
+    }
+}
+
+#[test]
+fn a_keyspace_that_is_cleared_or_dropped_meanwhile_is_another() {
+    for journaled in [false, true] {
+        let (db, space) = filled(journaled);
+        let mut seat = space.seat(4).unwrap();
+        let at = pend(&mut seat, 0, add_one);
+        space.clear().unwrap();
+        complete_one(&mut seat, at);
+        assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), 1, "it was empty by then");
+        for at in 0..KEYS {
+            space.put(&key(at), &value(at)).unwrap();
+        }
+        let at = pend(&mut seat, 0, add_one);
+        db.drop_keyspace("s").unwrap();
+        let told = complete(&mut seat);
+        assert_eq!(told, [(at, Err(Error::NoKeyspace { name: "s".to_owned() }))]);
+    }
+}
+
+/// With a durability to wait for, those that are over at once wait once.
+#[test]
+fn one_sync_is_for_all_that_are_over() {
+    // Nothing in the background syncs the journal.
+    let f2 = f2::Options { disk_bytes_max: Some(1 << 30), ..options().f2 };
+    let (db, space) = open_on(&device::memory(), Options { f2, ..options() }, true);
+    for at in 0..KEYS {
+        space.put(&key(at), &value(at)).unwrap();
+    }
+    db.flush().unwrap();
+    let space = space.durability(Durability::Synced);
+    let mut seat = space.seat(16).unwrap();
+    let mut pended = 0;
+    for at in 0..KEYS {
+        match seat.begin_rmw(at, &key(at), Box::new(add_one)).unwrap() {
+            BegunRmw::Pending => pended += 1,
+            BegunRmw::Done(_) => {}
+            BegunRmw::Full(_) => break,
+        }
+    }
+    assert_eq!(pended, 16);
+    let before = db.stats().journal.syncs;
+    let (mut calls, mut told) = (0, 0);
+    while seat.pending() > 0 {
+        told += hear(&mut seat);
+        calls += 1;
+    }
+    assert_eq!(told, 16);
+    assert_eq!(db.stats().journal.syncs - before, calls, "one for each call");
+    assert!(calls < 16, "{calls} calls");
+}
+
+/// Several threads on seats, beside blocking updates, puts, deletes and batches of the same keys, and
+/// both compactions: of all that are done, no two were shown the same value.
+#[test]
+fn no_value_is_updated_twice_beside_all_other_writers() {
+    for journaled in [false, true] {
+        let (db, space) = open(journaled);
+        let versions = AtomicU64::new(1);
+        let seen = Mutex::new(Vec::new());
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let seats: Vec<_> = (0..2_u64)
+                .map(|thread| {
+                    let (db, space, versions, seen) = (&db, &space, &versions, &seen);
+                    scope.spawn(move || {
+                        let saw = update_on_a_seat(db, space, versions, thread);
+                        seen.lock().unwrap().extend(saw);
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                let saw = write_beside(&db, &space, &versions, &is_over);
+                seen.lock().unwrap().extend(saw);
+            });
+            scope.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    space.flush().unwrap();
+                }
+            });
+            for seat in seats {
+                seat.join().unwrap();
+            }
+            is_over.store(true, SeqCst);
+        });
+        let mut seen: Vec<u64> = seen.into_inner().unwrap();
+        seen.retain(|version| *version != 0);
+        let count = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), count, "two updates were shown one value");
+        println!("journaled {journaled}: {count} values were updated");
+        db.close().unwrap();
+    }
+}
+
+/// How many keys all of them write to: few, so that they meet, and not so few that none is on disk.
+const SHARED: u64 = 400;
+
+fn compactions(space: &Keyspace) -> u64 {
+    let detail = space.stats().unwrap().detail;
+    let figure = |name| detail.iter().find(|(known, _)| *known == name).unwrap().1;
+    figure("compactions").min(figure("cold_compactions"))
+}
+
+/// Answers the values that its updates have replaced.
+fn update_on_a_seat(db: &Db, space: &Keyspace, versions: &AtomicU64, thread: u64) -> Vec<u64> {
+    let mut seat = space.seat(24).unwrap();
+    let mut saw: Vec<Arc<AtomicU64>> = Vec::new();
+    let mut told = 0;
+    let mut random = Environment::seeded(thread).random("seat");
+    let (mut pended, mut round) = (0_u64, 0_u64);
+    while round < 6_000 || pended < 300 || compactions(space) < 2 {
+        let version = versions.fetch_add(1, SeqCst);
+        let old = Arc::new(AtomicU64::new(0));
+        saw.push(Arc::clone(&old));
+        let mut operator: Box<dyn Operator + Send> = Box::new(move |present: Option<&[u8]>| {
+            // Asked several times, the last answer counts.
+            old.store(number(present), SeqCst);
+            Change::Put(value(version))
+        });
+        let key = key(random.random_range(0..SHARED));
+        loop {
+            match seat.begin_rmw(0, &key, operator).unwrap() {
+                BegunRmw::Done(_) => told += 1,
+                BegunRmw::Pending => pended += 1,
+                BegunRmw::Full(back) => {
+                    operator = back;
+                    told += hear(&mut seat);
+                    continue;
+                }
+            }
+            break;
+        }
+        round += 1;
+        if round % 4 == 0 {
+            let filler = KEYS + (round * 7 + thread * 1000) % (2 * KEYS);
+            space.put(&self::key(filler), &value(0).repeat(8)).unwrap();
+        }
+        assert_eq!(db.failure(), None);
+    }
+    while seat.pending() > 0 {
+        told += hear(&mut seat);
+    }
+    assert_eq!(told, saw.len(), "each is told once");
+    saw.iter().map(|old| old.load(SeqCst)).collect()
+}
+
+/// The same by blocking updates, until it is over, with other writes in between.
+fn write_beside(db: &Db, space: &Keyspace, versions: &AtomicU64, is_over: &AtomicBool) -> Vec<u64> {
+    let mut saw = Vec::new();
+    let mut random = Environment::seeded(7).random("beside");
+    while !is_over.load(SeqCst) {
+        let key = key(random.random_range(0..SHARED));
+        let fresh = || value(versions.fetch_add(1, SeqCst));
+        match random.random_range(0..6) {
+            0 => {
+                space.put(&key, &fresh()).unwrap();
+            }
+            1 => {
+                space.delete(&key).unwrap();
+            }
+            2 => {
+                let mut batch = Batch::new();
+                batch.put(space, &key, &fresh());
+                db.write(&batch).unwrap();
+            }
+            _ => {
+                let mut old = 0;
+                let new = fresh();
+                let update = |present: Option<&[u8]>| {
+                    old = number(present);
+                    Change::Put(new.clone())
+                };
+                space.rmw(&key, update).unwrap();
+                saw.push(old);
+            }
+        }
+    }
+    saw
+}
+
+/// Power cuts at moments of a run of counters on a seat: what is left is a prefix of the updates in the
+/// order of their numbers, with all that was told before the cut.
+#[test]
+fn a_power_cut_leaves_what_was_told() {
+    const SEED: u64 = 11;
+    const COUNTERS: u64 = 1_500;
+    const UPDATES: usize = 3_000;
+    let simulated = || {
+        let (environment, _clock) = Environment::simulated(SEED);
+        Options { environment, background_threads: 1, ..options() }
+    };
+    let disk = SimulatedDisk::new(SEED, Faults::none());
+    disk.keep_history();
+    let (db, space) = open_on(&(Arc::clone(&disk) as Arc<dyn Device>), simulated(), true);
+    for at in 0..COUNTERS {
+        space.put(&key(at), &value(0)).unwrap();
+    }
+    db.flush().unwrap();
+    let synced = space.durability(Durability::Synced);
+    let mut seat = synced.seat(16).unwrap();
+    // By their numbers: the counter. And when how many had been told.
+    let (mut order, mut moments, mut pended) = (Vec::new(), vec![], 0);
+    let loaded_at = disk.operations();
+    let mut random = Environment::seeded(SEED).random("counters");
+    let hear = |seat: &mut Seat, order: &mut Vec<(SeqNo, u64)>| {
+        seat.complete(true, &mut |tag, outcome| match outcome.unwrap() {
+            Completed::Updated(seqno) => order.push((seqno.unwrap(), tag)),
+            Completed::Value(_) => panic!("nothing was read"),
+        })
+        .unwrap();
+    };
+    while order.len() < UPDATES {
+        let at = random.random_range(0..COUNTERS);
+        match seat.begin_rmw(at, &key(at), Box::new(add_one)).unwrap() {
+            BegunRmw::Done(seqno) => order.push((seqno.unwrap(), at)),
+            BegunRmw::Pending => pended += 1,
+            BegunRmw::Full(_) => hear(&mut seat, &mut order),
+        }
+        moments.push((disk.operations(), order.len()));
+    }
+    while seat.pending() > 0 {
+        hear(&mut seat, &mut order);
+    }
+    assert!(pended > 300, "{pended} were pending");
+    let history = disk.history();
+    drop((seat, synced, space, db));
+    order.sort_unstable();
+    let mut replay = history.replay();
+    let last = moments.last().unwrap().0;
+    let step = usize::try_from((last - loaded_at) / 40).unwrap().max(1);
+    for operation in (loaded_at..=last).step_by(step) {
+        replay.advance_to(operation);
+        let image = replay.crash(SEED ^ operation);
+        let (_db, space) = open_on(&(image as Arc<dyn Device>), simulated(), true);
+        let found: Vec<u64> =
+            (0..COUNTERS).map(|at| number(space.get(&key(at)).unwrap().as_deref())).collect();
+        let kept = usize::try_from(found.iter().sum::<u64>()).unwrap();
+        let told = moments.iter().rfind(|(at, _)| *at <= operation).map_or(0, |(_, told)| *told);
+        assert!(kept >= told, "seed {SEED}, cut after {operation}: {kept} of {told} told are left");
+        let mut expected = vec![0; found.len()];
+        order[..kept].iter().for_each(|(_, at)| expected[*at as usize] += 1);
+        assert_eq!(found, expected, "seed {SEED}, cut after {operation}: no prefix of {kept}");
+    }
+}
