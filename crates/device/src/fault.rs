@@ -1,4 +1,4 @@
-//! A device over another one that fails chosen operations.
+//! A device over another one that fails chosen operations, or has something done before them.
 //!
 //! It counts operations by kind, so that a harness can run a workload once to learn how many there
 //! are, and then once for each of them with that one failing:
@@ -34,7 +34,7 @@ use crate::file::{Entry, File, Mode, Space};
 use crate::queue::Queue;
 
 use file::FaultFile;
-use plan::Plan;
+use plan::{Interposed, Plan};
 use queue::FaultQueue;
 
 pub use plan::{Failure, Fault, Lasting, OperationKind};
@@ -55,6 +55,13 @@ impl FaultDevice {
     /// Makes an operation fail. Several faults may be set.
     pub fn fail(&self, fault: Fault) {
         self.plan.add(fault);
+    }
+
+    /// Has `action` done once, before the next operation of `kind` that the calling thread does here:
+    /// so a test puts what another thread might do exactly there.
+    pub fn interpose(&self, kind: OperationKind, action: impl FnOnce() + Send + 'static) {
+        let (thread, action) = (std::thread::current().id(), Box::new(action));
+        self.plan.interpose(Interposed { thread, kind, action });
     }
 
     /// Forgets all faults that were set.

@@ -15,3 +15,4 @@ mod sessions;
 mod stores;
 mod two_logs;
 mod typed;
+mod walks;

@@ -1,4 +1,7 @@
-//! Which operations fail, and how many there were.
+//! Which operations fail, before which something else is done, and how many there were.
+
+use std::fmt;
+use std::thread::ThreadId;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -90,9 +93,23 @@ pub struct Fault {
 #[derive(Debug, Default)]
 pub(super) struct Plan(Mutex<State>);
 
+/// What is done before an operation of a thread.
+pub(super) struct Interposed {
+    pub(super) thread: ThreadId,
+    pub(super) kind: OperationKind,
+    pub(super) action: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for Interposed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interposed").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     faults: Vec<Fault>,
+    interposed: Vec<Interposed>,
     counts: [u64; OperationKind::ALL.len()],
     failed: u64,
 }
@@ -111,6 +128,21 @@ impl Plan {
         self.0.lock().faults.push(fault);
     }
 
+    pub(super) fn interpose(&self, interposed: Interposed) {
+        self.0.lock().interposed.push(interposed);
+    }
+
+    /// Does what is to be done before an operation of this thread, with no lock held.
+    fn run_interposed(&self, kind: OperationKind) {
+        let thread = std::thread::current().id();
+        let mut state = self.0.lock();
+        let is_due = |one: &Interposed| one.thread == thread && one.kind == kind;
+        let Some(at) = state.interposed.iter().position(is_due) else { return };
+        let Interposed { action, .. } = state.interposed.remove(at);
+        drop(state);
+        action();
+    }
+
     pub(super) fn clear(&self) {
         self.0.lock().faults.clear();
     }
@@ -125,6 +157,7 @@ impl Plan {
 
     /// Counts an operation, and says whether and how it is to fail.
     pub(super) fn strike(&self, kind: OperationKind, name: &str) -> Option<(Failure, Error)> {
+        self.run_interposed(kind);
         let mut state = self.0.lock();
         state.counts[kind as usize] += 1;
         let hit = |fault: &&Fault| {

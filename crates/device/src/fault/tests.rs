@@ -122,3 +122,24 @@ fn requests_of_a_queue_fail_too() {
     let write_error = io(FailedOperation::Write, "a");
     assert_eq!(results, [Err(write_error), Ok(()), Err(io(FailedOperation::Sync, "a"))]);
 }
+
+#[test]
+fn something_is_done_once_before_an_operation_of_the_thread_that_asked() {
+    let device = FaultDevice::new(memory());
+    let file = device.open("a", Mode::CreateNew).unwrap();
+    file.write_at(0, &[1; 8]).unwrap();
+    let other = Arc::clone(&file);
+    device.interpose(OperationKind::Read, move || other.write_at(0, &[2; 4]).unwrap());
+    let read = || {
+        let mut bytes = [0; 8];
+        file.read_at(0, &mut bytes).unwrap();
+        bytes
+    };
+    std::thread::scope(|scope| {
+        assert_eq!(scope.spawn(read).join().unwrap(), [1; 8], "another thread");
+    });
+    file.write_at(4, &[3; 4]).unwrap();
+    assert_eq!(read(), [2, 2, 2, 2, 3, 3, 3, 3]);
+    file.write_at(0, &[4; 4]).unwrap();
+    assert_eq!(read(), [4, 4, 4, 4, 3, 3, 3, 3]);
+}

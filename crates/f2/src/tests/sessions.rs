@@ -9,7 +9,7 @@ use std::sync::Arc;
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 use engine::{Change, Engine, Error, Operator};
 
-use super::stores::{Add, Bench, count, key, tiny, value};
+use super::stores::{Add, Bench, count, fill, key, tiny, two_of_a_chain, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
 use crate::{Completed, Get, Options, Session, Ticket, Update, Wait};
 
@@ -223,24 +223,6 @@ fn a_pending_rmw_begins_anew_behind_a_write_that_came_first() {
         let expected = [11, 1, 3, 2][number as usize % 4];
         assert_eq!(count(bench.get(&key(number))), expected, "{number}");
     }
-}
-
-/// Two keys of which the second stands in front of the first on a chain, once both are written.
-fn two_of_a_chain(bench: &Bench) -> (u64, u64) {
-    let shared = &bench.store.shared;
-    let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
-    let mut chains = BTreeMap::new();
-    let pair = (0..).find_map(|number| Some((chains.insert(chain(number), number)?, number)));
-    pair.expect("some two keys share a chain")
-}
-
-/// Writes other keys `until` it has had its effect.
-fn fill(bench: &Bench, until: &dyn Fn() -> bool) {
-    let round = (0..).find(|round| {
-        bench.put(format!("filler-{}", round % 500).as_bytes(), &value(*round, 0, 8));
-        until()
-    });
-    assert!(round.is_some());
 }
 
 /// A get, or a change of the value if there is one, that has to wait for the disk.

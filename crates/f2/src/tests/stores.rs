@@ -1,5 +1,6 @@
 //! Stores with very little memory, and what is said about them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -206,6 +207,24 @@ pub(super) fn read_beside_writes(bench: &Bench, keys: u64, step: usize, rounds: 
         }
         done.store(true, Relaxed);
     });
+}
+
+/// Two keys of which the second stands in front of the first on a chain, once both are written.
+pub(super) fn two_of_a_chain(bench: &Bench) -> (u64, u64) {
+    let shared = &bench.store.shared;
+    let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
+    let mut chains = BTreeMap::new();
+    let pair = (0..).find_map(|number| Some((chains.insert(chain(number), number)?, number)));
+    pair.expect("some two keys share a chain")
+}
+
+/// Writes other keys `until` it has had its effect.
+pub(super) fn fill(bench: &Bench, until: &dyn Fn() -> bool) {
+    let round = (0..).find(|round| {
+        bench.put(format!("filler-{}", round % 500).as_bytes(), &value(*round, 0, 8));
+        until()
+    });
+    assert!(round.is_some());
 }
 
 /// Counts in place where it may.
