@@ -419,7 +419,7 @@ fn a_closed_store_tells_its_sessions_so() {
     assert!(matches!(session.get(&key(1), &mut into), Ok(Get::Pending(_))));
     bench.store.close().expect("closes");
     let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
-        assert_eq!(outcome, Err(Error::Closed), "its chunk was read, its record cannot be");
+        assert_eq!(outcome, Err(Error::Closed), "wherever the rest of the way lies");
     });
     assert_eq!(told.expect("the queue works"), 1);
     assert_eq!(session.get(&key(1), &mut into), Err(Error::Closed));

@@ -237,7 +237,9 @@ impl<T: Purpose> Flight<T> {
         self.fetcher.flying_bytes -= buffer.len();
         let key = purpose.key();
         let progress = match completion.result {
-            Ok(()) => look_up.resume(shared, key, &buffer, &mut self.scratch),
+            // What is in memory would answer a closed store's look-ups now and then.
+            Ok(()) => (shared.health.check_open())
+                .and_then(|()| look_up.resume(shared, key, &buffer, &mut self.scratch)),
             Err(error) => Err(error.into()),
         };
         // [F1]
