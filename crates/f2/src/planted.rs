@@ -57,6 +57,8 @@ pub(crate) enum Planted {
     CachedUnseen,
     /// An evicted record's entry is led back although it leads elsewhere by now.
     EvictedBlindly,
+    /// A record that gets a second chance takes its entry back from whatever came since.
+    KeptBlindly,
     /// An evicted page is filled anew although somebody may still read it.
     FreedEarly,
     /// Changes in place go on while the log is cut.

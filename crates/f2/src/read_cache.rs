@@ -9,11 +9,12 @@
 //! its previous address is the *log head*, the chain's newest record in the log.
 //!
 //! 1. [`ReadCache::seen`] notes the entry before a look-up.
-//! 2. [`ReadCache::read`] answers from the cache; a record in the older half of the ring is copied to
-//!    the tail (*second chance*).
+//! 2. [`ReadCache::read`] answers from the cache, and marks the record as read.
 //! 3. [`ReadCache::insert`] puts a copy of what was found on a device at the chain's head, if the
-//!    entry still is what was seen.
-//! 4. `evict` leads entries back to the log, a few records at each insertion.
+//!    entry still is what was seen, and in a full cache only if the key was read not long before
+//!    (`history`).
+//! 4. `evict` leads entries back to the log, a few records at each insertion, and copies those to the
+//!    tail that were read meanwhile (*second chance*).
 //!
 //! # Invariants
 //! - R1. A cached record's previous address is a log address or none: the log head from before it
@@ -31,6 +32,7 @@
 mod evict;
 mod figures;
 mod ghosts;
+mod history;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod ring;
@@ -43,8 +45,10 @@ use crate::hybrid_log::StoreParts;
 use crate::key_hash::KeyHash;
 use crate::planted::{Planted, is_planted};
 use crate::record::{Live, Read, Shape};
+use evict::Outcome;
 use figures::Counters;
 use ghosts::Ghosts;
+use history::History;
 use ring::Ring;
 
 pub(crate) use figures::Figures;
@@ -58,6 +62,8 @@ const SLICES: usize = 16;
 /// Of the cache's greatest memory, what the table of its ghosts takes, and the fewest entries of it.
 const GHOSTS_SHARE: u64 = 2048;
 const GHOSTS_MIN: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 512 };
+/// The same for the history.
+const HISTORY_SHARE: u64 = 128;
 
 /// The cache, which may have no memory at all.
 pub(crate) struct ReadCache {
@@ -65,6 +71,7 @@ pub(crate) struct ReadCache {
     hash_seed: u64,
     counters: Counters,
     ghosts: Ghosts,
+    history: History,
 }
 
 /// A chain's beginning before a look-up.
@@ -119,7 +126,8 @@ impl ReadCache {
         let bytes_max = ring.as_ref().map_or(0, |ring| ring.pages_max() * ring.page_bytes());
         let entries = (bytes_max / GHOSTS_SHARE / 8).max(GHOSTS_MIN).next_power_of_two();
         let ghosts = Ghosts::new(entries as usize);
-        Self { ring, hash_seed, counters: Counters::default(), ghosts }
+        let history = History::new(bytes_max / HISTORY_SHARE);
+        Self { ring, hash_seed, counters: Counters::default(), ghosts, history }
     }
 
     /// The cached record at `address`. The caller is protected since before it read the address
@@ -156,7 +164,6 @@ impl ReadCache {
     #[inline]
     pub(crate) fn read(
         &self,
-        index: &HashIndex,
         seen: &Seen<'_>,
         hash: KeyHash,
         key: &[u8],
@@ -167,11 +174,7 @@ impl ReadCache {
         let has_value = record.read(into) == Read::Value;
         debug_assert!(has_value, "tombstones are not cached");
         self.counters.hit(hash);
-        if self.ring.as_ref().is_some_and(|ring| ring.is_older(slot.address()))
-            && self.put(index, slot, seen.log_head, key, into)
-        {
-            self.counters.second_chance(hash);
-        }
+        record.note_hit();
         has_value
     }
 
@@ -191,7 +194,8 @@ impl ReadCache {
         may_make: bool,
     ) -> bool {
         self.counters.miss(hash);
-        if self.ring.is_none() {
+        let Some(ring) = &self.ring else { return false };
+        if !ring.has_room() && !self.history.knows(hash) {
             return false;
         }
         let slot = match seen.slot {
@@ -210,7 +214,7 @@ impl ReadCache {
                 slot
             }
         };
-        let inserted = self.put(index, slot, seen.log_head, key, value);
+        let inserted = self.put(ring, index, (slot, seen.log_head), key, value);
         if inserted {
             self.counters.inserted(hash);
         }
@@ -241,35 +245,31 @@ impl ReadCache {
     /// Links a copy in front of the log head, if the entry still is what was seen.
     fn put(
         &self,
+        ring: &Ring,
         index: &HashIndex,
-        slot: Slot<'_>,
-        log_head: LogAddress,
+        (slot, log_head): (Slot<'_>, LogAddress),
         key: &[u8],
         value: &[u8],
     ) -> bool {
-        let Some(ring) = &self.ring else { return false };
         self.evict_some(ring, index, EVICTED_AT_ONCE);
         let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
-        let Some(at) = ring.allocate(shape.bytes() as u64) else { return false };
-        let record = ring.live(at);
-        record.write(log_head, key, Some(value));
-        // [R3]
-        let linked = slot.compare_exchange(at).is_ok();
-        if !linked {
-            record.invalidate();
-        }
-        linked
+        let at = ring.allocate(shape.bytes() as u64);
+        at.is_some_and(|at| ring.link(slot, at, log_head, (key, value)))
     }
 
     /// Takes at most so many records off the oldest page, if its memory is needed. The caller is
     /// protected.
     fn evict_some(&self, ring: &Ring, index: &HashIndex, count: usize) {
-        let mut evicted = 0;
-        ring.evict_some(index, self.hash_seed, count, &mut |hash, page| {
-            self.ghosts.note_evicted(hash, page);
-            evicted += 1;
+        let (mut evicted, mut kept) = (0, 0);
+        ring.evict_some(index, self.hash_seed, count, &mut |hash, outcome| match outcome {
+            Outcome::Kept => kept += 1,
+            Outcome::Evicted(page) => {
+                self.ghosts.note_evicted(hash, page);
+                self.history.note(hash);
+                evicted += 1;
+            }
         });
-        self.counters.evicted(evicted);
+        self.counters.ended(evicted, kept);
     }
 
     /// Counts a value that was read from a device, which took so many reads.
@@ -287,9 +287,9 @@ impl ReadCache {
         self.ghosts.hits()
     }
 
-    /// Bytes of the table of ghosts.
+    /// Bytes of what is remembered of keys that are not cached.
     pub(crate) fn ghost_bytes(&self) -> u64 {
-        self.ghosts.bytes()
+        self.ghosts.bytes() + self.history.bytes()
     }
 
     /// Lets the cache have so many bytes of memory, within what it was made for. One thread at a

@@ -125,7 +125,7 @@ impl Shared {
         // Before the entry is read [O3].
         let truncations = self.truncations.load(Acquire);
         let seen = self.cache.seen(self.index.find(hash), truncations);
-        if self.cache.read(&self.index, &seen, hash, key, into) {
+        if self.cache.read(&seen, hash, key, into) {
             return InMemory::Value;
         }
         let on_disk = match self.walk(seen.log_head, searched.plus(1), key) {

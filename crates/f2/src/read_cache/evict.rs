@@ -1,26 +1,41 @@
-//! Eviction: entries that lead to the oldest page are led back to the log.
+//! Eviction: entries that lead to the oldest page are led back to the log, but for those of records
+//! that were read meanwhile, which are copied to the tail (*second chance*).
 
 use std::sync::Arc;
 
-use super::ring::Ring;
+use super::ring::{Ring, Tending};
 use crate::address::LogAddress;
-use crate::hash_index::HashIndex;
+use crate::hash_index::{HashIndex, Slot};
 use crate::key_hash::KeyHash;
 use crate::planted::{Planted, is_planted};
-use crate::record::Live;
+use crate::record::Read;
+
+/// Of the records that are looked at, one in so many gets a second chance at most. So pages become
+/// free though everything in them was read.
+const CHANCES_SHARE: usize = 2;
+
+/// What becomes of a record that was cached when its page was to go.
+pub(super) enum Outcome {
+    /// It lies at the tail now.
+    Kept,
+    /// It was in this page, and is cached no longer.
+    Evicted(u64),
+}
 
 impl Ring {
     /// Takes at most `count` records off the oldest page, if its memory is needed soon, and tells
-    /// `evicted` the hash and the page of those that were still cached. Does nothing while another
-    /// tends the ring. The caller is protected.
+    /// `ended` of those that were still cached. Does nothing while another tends the ring. The caller
+    /// is protected.
     pub(super) fn evict_some(
         &self,
         index: &HashIndex,
         hash_seed: u64,
         count: usize,
-        evicted: &mut dyn FnMut(KeyHash, u64),
+        ended: &mut dyn FnMut(KeyHash, Outcome),
     ) {
         let Some(tending) = self.tend() else { return };
+        let mut chances = count / CHANCES_SHARE;
+        let (mut key, mut value) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let Some((page, offset)) = tending.to_evict() else { break };
             if offset == tending.end(page) {
@@ -31,13 +46,37 @@ impl Ring {
             let at = self.address(page, offset);
             let record = self.live(at);
             if !record.header().is_invalid() {
-                let hash = hash_of(record, hash_seed);
-                if unlink(index, hash, at, record.header().previous()) {
-                    evicted(hash, page);
+                record.read_key(&mut key);
+                let hash = KeyHash::of(&key, hash_seed);
+                let may_stay = record.header().is_hit() && chances > 0;
+                if may_stay && self.keep(&tending, index, (hash, at), &key, &mut value) {
+                    chances -= 1;
+                    ended(hash, Outcome::Kept);
+                } else if unlink(index, hash, at, record.header().previous()) {
+                    ended(hash, Outcome::Evicted(page));
                 }
             }
             tending.evicted_until(page, offset + record.bytes() as u64);
         }
+    }
+
+    /// Lets the entry lead to a copy of the record at the tail, if it still leads to the record and
+    /// there is room. The copy counts as not read yet.
+    fn keep(
+        &self,
+        tending: &Tending<'_>,
+        index: &HashIndex,
+        (hash, at): (KeyHash, LogAddress),
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> bool {
+        let is_its = |slot: &Slot<'_>| slot.address() == at || is_planted(Planted::KeptBlindly);
+        let slot = index.find(hash).filter(is_its);
+        let (Some(slot), record) = (slot, self.live(at)) else { return false };
+        let Some(to) = tending.allocate(record.bytes() as u64) else { return false };
+        let has_value = record.read(value) == Read::Value;
+        debug_assert!(has_value, "tombstones are not cached");
+        self.link(slot, to, record.header().previous(), (key, value))
     }
 
     /// Gives the memory of the pages below `page` away, once nobody reads them any more. [R4]
@@ -65,10 +104,4 @@ fn unlink(index: &HashIndex, hash: KeyHash, at: LogAddress, log_head: LogAddress
             return true;
         }
     }
-}
-
-fn hash_of(record: Live<'_>, hash_seed: u64) -> KeyHash {
-    let mut key = Vec::new();
-    record.read_key(&mut key);
-    KeyHash::of(&key, hash_seed)
 }

@@ -23,9 +23,9 @@ pub(crate) struct Figures {
     pub(crate) misses: u64,
     /// Of those, how many were cached.
     pub(crate) inserted: u64,
-    /// Hits that moved a record from the older half of the ring to its tail.
+    /// Records that were copied to the tail when their page was given up, since they had been read.
     pub(crate) second_chances: u64,
-    /// Records that were cached when their page was given up.
+    /// Records that were cached until their page was given up.
     pub(crate) evicted: u64,
 }
 
@@ -59,14 +59,11 @@ impl Counters {
         self.of(hash).inserted.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn second_chance(&self, hash: KeyHash) {
-        self.of(hash).second_chances.fetch_add(1, Relaxed);
-    }
-
     /// One thread at a time evicts.
-    pub(super) fn evicted(&self, records: u64) {
-        if records > 0 {
-            self.0[0].evicted.fetch_add(records, Relaxed);
+    pub(super) fn ended(&self, evicted: u64, kept: u64) {
+        if evicted + kept > 0 {
+            self.0[0].evicted.fetch_add(evicted, Relaxed);
+            self.0[0].second_chances.fetch_add(kept, Relaxed);
         }
     }
 

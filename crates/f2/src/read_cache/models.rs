@@ -19,8 +19,8 @@ use crate::key_hash::KeyHash;
 use crate::planted::Planted;
 
 const SEED: u64 = 3;
-/// One record of a key and a value of a byte each.
-const PAGE_BYTES: u64 = 32;
+/// A record of a key and a value of a byte each.
+const RECORD_BYTES: u64 = 32;
 const PAGES: u64 = 2;
 /// So that the memory of pages is given back, and not kept for those to come.
 const SLOTS: u64 = 4;
@@ -40,11 +40,11 @@ fn hash(key: u8) -> KeyHash {
 }
 
 impl Shared {
-    /// A cache of two pages of one record, and a log that has key 1 at [`OLD`].
-    fn new() -> Arc<Self> {
+    /// A cache of two pages of so many records, and a log that has key 1 at [`OLD`].
+    fn new(records: u64) -> Arc<Self> {
         let epochs = Epochs::new();
         let memory = Arc::new(MemoryBudget::new(u64::MAX));
-        let ring = Ring::new(PAGE_BYTES, PAGES, SLOTS, epochs.clone(), memory);
+        let ring = Ring::new(records * RECORD_BYTES, PAGES, SLOTS, epochs.clone(), memory);
         let cache = ReadCache::with_ring(Some(ring), SEED);
         let shared = Self { index: HashIndex::new(0), epochs, cache };
         shared.write(1, OLD);
@@ -63,7 +63,7 @@ impl Shared {
         let guard = self.epochs.protect();
         let seen = self.cache.seen(self.index.find(hash(key)), 0);
         let mut value = Vec::new();
-        if self.cache.read(&self.index, &seen, hash(key), &[key], &mut value) {
+        if self.cache.read(&seen, hash(key), &[key], &mut value) {
             return value[0];
         }
         drop(guard);
@@ -91,7 +91,7 @@ impl Shared {
 
 /// A reader caches what it has read, while the key is written.
 fn insert_beside_write() {
-    let shared = Shared::new();
+    let shared = Shared::new(1);
     let reader = run(&shared, |shared| shared.get(1));
     shared.write(1, NEW);
     assert_eq!(u64::from(shared.get(1)), NEW.get(), "older than what was acknowledged");
@@ -102,7 +102,7 @@ fn insert_beside_write() {
 
 /// Two readers cache the same.
 fn insert_beside_insert() {
-    let shared = Shared::new();
+    let shared = Shared::new(1);
     let reader = run(&shared, |shared| shared.get(1));
     assert_eq!(u64::from(shared.get(1)), OLD.get());
     assert_eq!(u64::from(reader.join().expect("ends")), OLD.get());
@@ -111,7 +111,7 @@ fn insert_beside_insert() {
 
 /// A key is written while its copy is evicted, because others are cached.
 fn evict_beside_write() {
-    let shared = Shared::new();
+    let shared = Shared::new(1);
     shared.get(1);
     let writer = run(&shared, |shared| shared.write(1, NEW));
     for key in 2..4 {
@@ -121,15 +121,28 @@ fn evict_beside_write() {
     shared.must_hold(1, NEW);
 }
 
+/// A key is written while its copy gets a second chance.
+fn keep_beside_write() {
+    let shared = Shared::new(2);
+    // The second get is a hit; the page of this copy is full with the third, and to go with the next.
+    for key in [1, 1, 2, 3] {
+        shared.get(key);
+    }
+    let writer = run(&shared, |shared| shared.write(1, NEW));
+    shared.get(4);
+    writer.join().expect("ends");
+    shared.must_hold(1, NEW);
+}
+
 /// A reader holds a copy while it is evicted and its page is filled anew.
 fn evict_beside_read() {
-    let shared = Shared::new();
+    let shared = Shared::new(1);
     shared.get(1);
     let reader = run(&shared, |shared| {
         let _guard = shared.epochs.protect();
         let seen = shared.cache.seen(shared.index.find(hash(1)), 0);
         let mut value = Vec::new();
-        let hit = shared.cache.read(&shared.index, &seen, hash(1), &[1], &mut value);
+        let hit = shared.cache.read(&seen, hash(1), &[1], &mut value);
         assert_eq!(seen.log_head, OLD, "another's log head");
         let address = seen.slot.map_or(LogAddress::NONE, |slot| slot.address());
         assert_eq!(hit, address.is_cached(), "a copy of another key");
@@ -179,6 +192,16 @@ fn a_copy_over_a_newer_write_is_found() {
 #[test]
 fn an_eviction_that_undoes_a_write_is_found() {
     must_be_found(Planted::EvictedBlindly, "another log head", evict_beside_write);
+}
+
+#[test]
+fn second_chances_lose_against_writes() {
+    check("second_chances_lose_against_writes", keep_beside_write);
+}
+
+#[test]
+fn a_second_chance_that_undoes_a_write_is_found() {
+    must_be_found(Planted::KeptBlindly, "another log head", keep_beside_write);
 }
 
 #[test]

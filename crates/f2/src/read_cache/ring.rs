@@ -13,6 +13,7 @@ use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::epoch::Epochs;
 
 use crate::address::LogAddress;
+use crate::hash_index::Slot;
 use crate::page_ring::PageRing;
 use crate::record::Live;
 
@@ -159,10 +160,10 @@ impl Ring {
         Live::new(self.borders.pages.words(address.in_cache()))
     }
 
-    /// Whether the address lies in the older half of the ring.
-    pub(super) fn is_older(&self, address: LogAddress) -> bool {
-        let page = address.in_cache() >> self.page_shift;
-        page + self.pages() / 2 <= self.tail_page()
+    /// Whether there are pages that may have memory and were never filled.
+    pub(super) fn has_room(&self) -> bool {
+        let (page, _) = parts(self.evicted.load(Ordering::Relaxed));
+        page + self.pages() > self.tail_page() + 2
     }
 
     pub(super) fn tail_page(&self) -> u64 {
@@ -177,8 +178,7 @@ impl Ring {
         }
         match self.allocate_in_page(bytes) {
             Ok(at) => Some(at),
-            Err(full) if self.turn(full) => self.allocate_in_page(bytes).ok(),
-            Err(_) => None,
+            Err(full) => self.tend()?.turn_and_allocate(full, bytes),
         }
     }
 
@@ -198,6 +198,25 @@ impl Ring {
         }
     }
 
+    /// Writes a copy at `at`, which was allocated for it, and lets the entry lead to it, if that still
+    /// is what it was when it was read.
+    pub(super) fn link(
+        &self,
+        slot: Slot<'_>,
+        at: LogAddress,
+        log_head: LogAddress,
+        (key, value): (&[u8], &[u8]),
+    ) -> bool {
+        let record = self.live(at);
+        record.write(log_head, key, Some(value));
+        // [R3]
+        let linked = slot.compare_exchange(at).is_ok();
+        if !linked {
+            record.invalidate();
+        }
+        linked
+    }
+
     /// The right to turn and to evict, unless another has it.
     pub(super) fn tend(&self) -> Option<Tending<'_>> {
         let order = (Ordering::Acquire, Ordering::Relaxed);
@@ -205,10 +224,9 @@ impl Ring {
         taken.is_ok().then_some(Tending(self))
     }
 
-    /// Turns from a full page to the next; `false` if there is no memory for it yet, or another tends
+    /// Turns from a full page to the next; `false` if there is no memory for it yet. The caller tends
     /// the ring.
     fn turn(&self, full: u64) -> bool {
-        let Some(_tending) = self.tend() else { return false };
         let next = full + 1;
         let has_room = next < self.borders.free.load(Ordering::Acquire) + self.pages();
         if !has_room || !self.borders.pages.take(next) {
@@ -270,6 +288,19 @@ impl Ring {
 }
 
 impl Tending<'_> {
+    /// [`Ring::allocate`] for who tends the ring, of a length that there was room for before.
+    pub(super) fn allocate(&self, bytes: u64) -> Option<LogAddress> {
+        match self.0.allocate_in_page(bytes) {
+            Ok(at) => Some(at),
+            Err(full) => self.turn_and_allocate(full, bytes),
+        }
+    }
+
+    fn turn_and_allocate(&self, full: u64, bytes: u64) -> Option<LogAddress> {
+        let has_turned = self.0.turn(full);
+        has_turned.then(|| self.0.allocate_in_page(bytes).ok()).flatten()
+    }
+
     /// The page to be evicted next and how far it is, if there is one: there should be memory for
     /// a page when the tail's is full.
     pub(super) fn to_evict(&self) -> Option<(u64, u64)> {

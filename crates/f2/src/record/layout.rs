@@ -46,6 +46,8 @@ impl Header {
     const FILLER: u64 = 1 << 49;
     /// Set in every record, so that no record begins with zeros.
     const PRESENT: u64 = 1 << 50;
+    /// Of the read cache's records alone, so never on disk.
+    pub(super) const HIT: u64 = 1 << 51;
     pub(super) const CHECK_SHIFT: u32 = 54;
     /// The bits that a checksum takes on disk.
     pub(super) const CHECK_MASK: u64 = !((1 << Self::CHECK_SHIFT) - 1);
@@ -78,6 +80,11 @@ impl Header {
 
     pub(crate) const fn is_invalid(self) -> bool {
         self.0 & Self::INVALID != 0
+    }
+
+    /// Whether a record of the read cache was read since it was written.
+    pub(crate) const fn is_hit(self) -> bool {
+        self.0 & Self::HIT != 0
     }
 
     pub(crate) const fn is_filler(self) -> bool {

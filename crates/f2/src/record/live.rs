@@ -76,6 +76,13 @@ impl<'a> Live<'a> {
         self.0[0].store(self.header().invalidated().0, Ordering::Relaxed);
     }
 
+    /// Remembers that a record of the read cache was read; writes only if that is new.
+    pub(crate) fn note_hit(self) {
+        if !self.header().is_hit() {
+            self.0[0].fetch_or(Header::HIT, Ordering::Relaxed);
+        }
+    }
+
     /// Lets the chain of a record that was not linked yet go on at `previous`.
     pub(crate) fn relink(self, previous: LogAddress) {
         self.0[0].store(Header::record(previous).0, Ordering::Relaxed);
