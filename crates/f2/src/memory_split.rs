@@ -7,8 +7,8 @@
 //! 3. A step goes from one side to the other: the one that gives lets go of its oldest pages, and once
 //!    their memory is back the other one takes it.
 //!
-//! What the cold index's directory takes grows with the cold log, and a hot index may take more than
-//! its share for a while. Both are taken off what both sides have, in the same way.
+//! What the cold index's directory takes grows with the cold log, and what the hot index takes with
+//! the hot one: both sides have what these two leave, and give it back before one of them doubles.
 //!
 //! # Invariants
 //! - M1. Hot log and read cache together have no more memory than both may have: a side grows only
@@ -26,7 +26,7 @@ use plan_split::{Decision, Figures, Side, SideFigures, plan};
 
 /// The reach of the ghosts: one part in so many of what both sides have.
 const REACH_SHARE: u64 = 16;
-/// What the hot index may take until the next look: of its share, one part in so many.
+/// What the hot index may take until the next look, beside doubling: of its share, one part in so many.
 const INDEX_MARGIN_SHARE: u64 = 16;
 /// A step: one part in so many.
 const STEP_SHARE: u64 = 64;
@@ -82,14 +82,11 @@ impl Shared {
     /// Bytes that hot log and read cache may have together.
     fn split_bytes(&self) -> u64 {
         let directory = self.cold.as_ref().map_or(0, |cold| cold.index.directory_bytes_soon());
-        let others = directory + self.cache.ghost_bytes() + self.index_excess();
-        self.split.plan.split_bytes(self.host.memory.limit(), others)
-    }
-
-    /// Bytes that the hot index takes, or will soon take, above its share.
-    fn index_excess(&self) -> u64 {
-        let (bytes, share) = (self.index.figures().bytes, self.index_bytes_max());
-        bytes.saturating_add(share / INDEX_MARGIN_SHARE).saturating_sub(share)
+        let others = directory + self.cache.ghost_bytes();
+        let limit = self.host.memory.limit();
+        let margin =
+            if limit == u64::MAX { 0 } else { self.index_bytes_max() / INDEX_MARGIN_SHARE };
+        self.split.plan.split_bytes(limit, self.index_bytes_soon() + margin, others)
     }
 
     /// A look at the split, and a step of it at most. Short, and waits for nobody.

@@ -31,7 +31,7 @@ pub struct Options {
     /// on their way to disk. Default: 0.9.
     pub mutable_share: f64,
     /// Bytes of a page, the unit that is written to disk and given up in memory: a power of two.
-    /// The longest record takes a page. Default: a 64th of the log's memory, between 128 KiB
+    /// The longest record takes a page. Default: a 128th of the log's memory, between 128 KiB
     /// and 32 MiB.
     pub page_bytes: Option<u64>,
     /// Bytes of a segment, the unit in which disk space is given back: a power of two, at least a
@@ -87,7 +87,7 @@ const PAGE_BYTES_MAX: u64 = 32 << 20;
 /// The chunk log's pages are not larger: it needs few of them in memory.
 const CHUNK_PAGE_BYTES_MAX: u64 = 256 << 10;
 /// Pages in memory, about, where the size of a page is ours to choose.
-const PAGES: u64 = 64;
+const PAGES: u64 = 128;
 /// Segments of the hot log, about, so that its disk space is given back in small pieces.
 const HOT_SEGMENTS: u64 = 16;
 /// The hot log on disk, as a multiple of its memory.
@@ -121,6 +121,8 @@ pub(crate) struct MemoryPlan {
     pub(crate) begin: Memory,
     /// Whether it moves between them.
     pub(crate) is_adaptive: bool,
+    /// What the hot index leaves of so much is theirs, too.
+    index_share: u64,
 }
 
 impl MemoryPlan {
@@ -130,7 +132,9 @@ impl MemoryPlan {
         let begin = options.memory(limit, &identity);
         let is_adaptive =
             options.adaptive_split && options.read_cache_bytes.is_none() && begin.read_cache > 0;
-        Self { options, identity, begin, is_adaptive }
+        let is_bound = options.log_memory_bytes.is_none() && limit != u64::MAX;
+        let index_share = if is_bound { Self::index_share(limit) } else { 0 };
+        Self { options, identity, begin, is_adaptive, index_share }
     }
 
     /// What compactions may have in memory.
@@ -142,13 +146,23 @@ impl MemoryPlan {
     pub(crate) fn hot_geometry(&self) -> Geometry {
         let begin = &self.begin;
         let geometry = self.identity.hot.geometry(begin.hot, self.options.mutable_share);
-        if self.is_adaptive { geometry.growing_to(begin.hot + begin.read_cache) } else { geometry }
+        if self.is_adaptive { geometry.growing_to(self.side_bytes_max()) } else { geometry }
+    }
+
+    /// The share of a budget of `limit` bytes that the hot index may take; the logs have the rest.
+    pub(crate) const fn index_share(limit: u64) -> u64 {
+        limit / INDEX_SHARE
+    }
+
+    /// What hot log or read cache may come to have.
+    fn side_bytes_max(&self) -> u64 {
+        self.begin.hot + self.begin.read_cache + self.index_share
     }
 
     /// The read cache.
     pub(crate) fn read_cache(&self, parts: &StoreParts) -> ReadCache {
         let bytes = self.begin.read_cache;
-        let bytes_max = if self.is_adaptive { self.begin.hot + bytes } else { bytes };
+        let bytes_max = if self.is_adaptive { self.side_bytes_max() } else { bytes };
         let Identity { hot, hash_seed, .. } = self.identity;
         ReadCache::new(bytes, bytes_max, hot.page_bytes, hash_seed, parts)
     }
@@ -161,15 +175,20 @@ impl MemoryPlan {
         self.options.hot_disk(bytes(geometry.frames), bytes(geometry.frames_max))
     }
 
-    /// What both may have together, of a budget of `limit` bytes and beside others that take
-    /// `others`. Where the options say how much it is, it is that.
-    pub(crate) fn split_bytes(&self, limit: u64, others: u64) -> u64 {
+    /// What both may have together, of a budget of `limit` bytes, beside a hot index that takes
+    /// `index` and others that take `others`. Where the options say how much it is, it is that.
+    pub(crate) fn split_bytes(&self, limit: u64, index: u64, others: u64) -> u64 {
         let Memory { hot, read_cache, .. } = self.options.memory(limit, &self.identity);
-        let others = if self.options.log_memory_bytes.is_some() { 0 } else { others };
-        (hot + read_cache).saturating_sub(others)
+        if self.options.log_memory_bytes.is_some() {
+            return hot + read_cache;
+        }
+        let index_share = if limit == u64::MAX { index } else { Self::index_share(limit) };
+        (hot + read_cache + index_share).saturating_sub(index + others)
     }
 }
 
+/// The hot index's share of the budget: one part in so many.
+const INDEX_SHARE: u64 = 4;
 /// Doublings after which the index has its share of the budget.
 const DOUBLINGS: u32 = 5;
 const BUCKET_BYTES: u64 = 64;
@@ -189,7 +208,7 @@ impl Options {
     /// Base bits of the index of a new store.
     pub(crate) fn index_bits(&self, limit: u64) -> u32 {
         self.index_bits.unwrap_or_else(|| {
-            let buckets = (limit / 4 / BUCKET_BYTES).max(1);
+            let buckets = (MemoryPlan::index_share(limit) / BUCKET_BYTES).max(1);
             if limit == u64::MAX {
                 INDEX_BITS
             } else {
@@ -205,7 +224,7 @@ impl Options {
 
     /// Bytes of memory for all logs, given the budget's limit.
     fn logs_memory(limit: u64) -> u64 {
-        if limit == u64::MAX { LOG_MEMORY_BYTES } else { limit / 4 * 3 }
+        if limit == u64::MAX { LOG_MEMORY_BYTES } else { limit / INDEX_SHARE * (INDEX_SHARE - 1) }
     }
 
     /// How a budget of `limit` bytes is split among the parts that take what they are given.

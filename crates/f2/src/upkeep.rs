@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use workers::{Class, StopToken, Stopped};
 
+use crate::options::MemoryPlan;
 use crate::pressure::Level;
 use crate::store::{Shared, Store};
 
@@ -13,10 +14,13 @@ use crate::store::{Shared, Store};
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Buckets that are split before the task looks whether it should stop.
 const BUCKETS_AT_ONCE: usize = 1024;
-/// What a chain takes of the hot index, about, as full as it gets.
+/// What a chain takes of the hot index's table. With more of them many a bucket overflows at one time
+/// or another, and overflow buckets stay.
 const BYTES_PER_CHAIN: u64 = 17;
 /// Share of the chains that there is room for, from which on records leave the hot log.
 const CROWDED: f64 = 0.8;
+/// By so much of what it may take a table may be above that when it has doubled.
+const DOUBLED_EXCESS_SHARE: u64 = 8;
 /// With a single log the index may take so many times its share: three quarters of the budget.
 const SINGLE_LOG_INDEX_SHARES: u64 = 3;
 
@@ -58,10 +62,10 @@ impl Store {
 type Compact = fn(&Arc<Shared>, &StopToken) -> engine::Result<bool>;
 
 impl Shared {
-    /// Bytes that the index may take: a quarter of the budget, as the logs take three.
+    /// Bytes that the index may take.
     pub(crate) fn index_bytes_max(&self) -> u64 {
         let limit = self.host.memory.limit();
-        if limit == u64::MAX { u64::MAX } else { limit / 4 }
+        if limit == u64::MAX { u64::MAX } else { MemoryPlan::index_share(limit) }
     }
 
     /// Bytes that it takes at most. With a single log every key stays in the index, and what is above
@@ -71,11 +75,17 @@ impl Shared {
         if self.cold.is_some() { share } else { share.saturating_mul(SINGLE_LOG_INDEX_SHARES) }
     }
 
-    /// The chains that the hot index holds, as a share of those that its share of the budget has room
-    /// for.
+    /// The chains that the hot index holds, as a share of those that it is made for at its largest.
     fn index_use(&self) -> f64 {
+        if self.host.memory.limit() == u64::MAX {
+            return 0.0;
+        }
+        let mut table = self.index.table_bytes();
+        while self.may_table_double(table) {
+            table *= 2;
+        }
         let bytes = self.index.figures().entries * BYTES_PER_CHAIN;
-        bytes as f64 / self.index_bytes_max() as f64
+        bytes as f64 / table as f64
     }
 
     /// Whether the hot index wants room: then the oldest records leave the hot log.
@@ -97,11 +107,26 @@ impl Shared {
         self.pressure.set(level);
     }
 
+    /// Whether the index may double a table of so many bytes. It may be a little above the share then:
+    /// buckets that others overflow into would take more.
+    fn may_table_double(&self, bytes: u64) -> bool {
+        let most = self.index_bytes_most();
+        bytes <= most.saturating_add(most / DOUBLED_EXCESS_SHARE) / 2
+    }
+
+    /// Bytes that the hot index takes, or will take when it has doubled if that is near.
+    pub(crate) fn index_bytes_soon(&self) -> u64 {
+        let may_double = self.may_table_double(self.index.table_bytes());
+        let doubled = if may_double { self.index.bytes_of_near_doubling() } else { 0 };
+        self.index.figures().bytes + doubled
+    }
+
     /// Doubles the index while it is crowded and the budget allows it.
     fn grow_index(&self, stop: &StopToken) {
         self.update_pressure();
-        let has_room = || self.index.figures().bytes <= self.index_bytes_most() / 2;
-        while self.index.is_growing() || (self.index.should_grow() && has_room()) {
+        while self.index.is_growing()
+            || (self.index.should_grow() && self.may_table_double(self.index.table_bytes()))
+        {
             self.index.grow();
             while self.index.split_some(BUCKETS_AT_ONCE) {
                 if stop.is_stopping() {

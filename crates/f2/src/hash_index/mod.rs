@@ -210,6 +210,11 @@ impl HashIndex {
         self.table.buckets(self.level())
     }
 
+    /// Bytes of the table, without what it overflows into.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.table.bytes()
+    }
+
     /// What the index consists of.
     pub(crate) fn figures(&self) -> Figures {
         Figures {

@@ -26,6 +26,8 @@ use crate::planted::{Planted, is_planted, relaxed_if};
 const LOAD_MAX: u64 = 5;
 /// Overflow buckets for so many buckets make it double, too.
 const OVERFLOW_SHARE: u64 = 4;
+/// Of what makes the table double, so much says that it will soon.
+const SOON: (u64, u64) = (5, 8);
 /// The bits of a sweep's position, below its level.
 const SWEEP_BITS: u32 = 48;
 
@@ -34,12 +36,20 @@ impl HashIndex {
     /// it was not doubled [`LEVEL_MAX`] times.
     pub(crate) fn should_grow(&self) -> bool {
         let level = self.level.load(Ordering::Acquire);
-        if level == LEVEL_MAX || self.is_growing() {
-            return false;
-        }
-        let buckets = self.table.buckets(level) as u64;
+        level < LEVEL_MAX && !self.is_growing() && self.is_filled(level, (1, 1))
+    }
+
+    /// Whether the table is filled, at `level`, to this share of what makes it double.
+    fn is_filled(&self, level: u32, (part, whole): (u64, u64)) -> bool {
+        let buckets = self.table.buckets(level) as u64 * part / whole;
         self.entries.get() > LOAD_MAX * buckets
             || self.overflow.used() > buckets.div_ceil(OVERFLOW_SHARE)
+    }
+
+    /// Bytes that doubling the table takes, if it will soon be so full; otherwise none.
+    pub(crate) fn bytes_of_near_doubling(&self) -> u64 {
+        let level = self.level.load(Ordering::Acquire);
+        if level < LEVEL_MAX && self.is_filled(level, SOON) { self.table.bytes() } else { 0 }
     }
 
     /// Whether a doubling is under way.

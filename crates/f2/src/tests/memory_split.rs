@@ -98,7 +98,7 @@ fn a_split_that_was_chosen_stays() {
         Options { read_cache_bytes: Some(TOTAL / 4), ..options() },
     ] {
         let bench = Bench::loaded(KEYS, options);
-        run(&bench, 20_000, 0);
+        run(&bench, 60_000, 0);
         assert!(bench.figure("read_cache_ghost_hits") > 100);
         assert_eq!((bench.figure("log_pages"), bench.figure("read_cache_pages")), (192, 64));
     }
