@@ -23,8 +23,8 @@ pub(crate) const FILE_NEXT: &str = "THERMOCLINE.next";
 const FORMAT: Format = Format::new(*b"THERMOCL", 1, 0);
 /// Journaled flag of a keyspace.
 const FLAG_JOURNALED: u8 = 1;
-/// Bytes of the smallest keyspace entry: id, flags, two empty prefixed strings.
-const ENTRY_BYTES_MIN: usize = 4 + 1 + 1 + 1;
+/// Bytes of the smallest keyspace entry: id, flags, memory, two empty prefixed strings.
+const ENTRY_BYTES_MIN: usize = 4 + 1 + 8 + 1 + 1;
 
 /// One keyspace as the catalog knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ impl Catalog {
         for entry in &self.keyspaces {
             writer.put_u32(entry.id);
             writer.put_u8(if entry.options.journaled { FLAG_JOURNALED } else { 0 });
+            writer.put_u64(entry.options.memory_bytes.unwrap_or(0));
             writer.put_prefixed(entry.options.engine.name().as_bytes());
             writer.put_prefixed(entry.name.as_bytes());
         }
@@ -120,12 +121,14 @@ impl Catalog {
     fn decode_entry(reader: &mut Reader<'_>) -> std::result::Result<Entry, Corruption> {
         let id = reader.take_u32()?;
         let flags = reader.take_u8()?;
+        let memory_bytes = Some(reader.take_u64()?).filter(|bytes| *bytes > 0);
         let engine = text(reader)?;
         let engine =
             engine.parse::<EngineKind>().map_err(|error| reader.corruption(error.to_string()))?;
         let name = text(reader)?;
         check_keyspace_name(&name).map_err(|error| reader.corruption(error.to_string()))?;
-        let options = KeyspaceOptions { engine, journaled: flags & FLAG_JOURNALED != 0 };
+        let journaled = flags & FLAG_JOURNALED != 0;
+        let options = KeyspaceOptions { engine, journaled, memory_bytes };
         Ok(Entry { id, name, options })
     }
 

@@ -37,7 +37,7 @@ impl Db {
             None => self.inner.create(name, options)?,
         };
         if slot.options != options {
-            let KeyspaceOptions { engine, journaled } = slot.options;
+            let KeyspaceOptions { engine, journaled, .. } = slot.options;
             return Err(Error::KeyspaceExists { name: name.to_owned(), engine, journaled });
         }
         Ok(self.handle(slot))
@@ -78,7 +78,7 @@ impl Inner {
         if let Some(slot) = self.slot(name) {
             return Ok(slot);
         }
-        let share = self.nursery.shares.share_of_new(options.engine)?;
+        let share = self.nursery.shares.share_of_new(options)?;
         let _trimming = self.trimming.lock();
         let entry = self.prepare(&catalog, name, options)?;
         let slot = self.nursery.open_slot(&entry, share)?;

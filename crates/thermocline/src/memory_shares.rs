@@ -5,11 +5,13 @@
 //! stay within the database's budget:
 //!
 //! 1. When the database is opened, what keyspaces in memory are known to need is left to them: their
-//!    snapshots, and the journal, where one of them is journaled. Of the rest, three quarters are
-//!    dealt out in equal parts, each beside the least that the keyspace is opened with.
-//! 2. A keyspace that is made later gets, as the first one, three quarters of what is left;
-//!    otherwise a quarter of it, so that others can still be made; and never less than a new engine
-//!    wants. The next opening deals anew.
+//!    snapshots, and the journal, where one of them is journaled. Of the rest, keyspaces that were made
+//!    with so many bytes get these, as far as the least of the others allows. Three quarters of what
+//!    is left then are dealt out to the others in equal parts, each beside the least that it is
+//!    opened with.
+//! 2. A keyspace that is made later gets what it asks for, as far as there is so much. Otherwise it
+//!    gets, as the first one, three quarters of what is left; and then a quarter of it, so that
+//!    others can still be made; and never less than a new engine wants. The next opening deals anew.
 //! 3. One that is cleared keeps its share. That of a dropped one is free once its engine is gone.
 
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ use engine::MemoryBudget;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::memory_limit;
-use crate::options::EngineKind;
+use crate::options::{EngineKind, KeyspaceOptions};
 
 /// The database's budget, and what is dealt out of it.
 #[derive(Debug)]
@@ -68,18 +70,32 @@ impl MemoryShares {
         catalog: &Catalog,
         needed: u64,
     ) -> Result<BTreeMap<u32, Arc<MemoryShare>>> {
-        let mut least = BTreeMap::new();
+        let (mut asking, mut others) = (Vec::new(), Vec::new());
         for entry in catalog.keyspaces.iter().filter(|entry| has_share(entry.options.engine)) {
             let device = device.subdevice(&entry.dir())?;
-            least.insert(entry.id, f2::memory_bytes_min(&*device)?);
+            let least = f2::memory_bytes_min(&*device)?;
+            match entry.options.memory_bytes {
+                Some(wanted) => asking.push((entry.id, least, wanted)),
+                None => others.push((entry.id, least)),
+            }
         }
         let limit = self.whole.limit();
-        let all_least: u64 = least.values().sum();
+        let least_of_asking: u64 = asking.iter().map(|(_, least, _)| least).sum();
+        let least_of_others: u64 = others.iter().map(|(_, least)| least).sum();
+        let all_least = least_of_asking + least_of_others;
         memory_limit::check_known(device, limit, needed.saturating_add(all_least))?;
         let journal = memory_limit::replayed_into_memory(device, catalog)?;
-        let left = limit.saturating_sub(needed.saturating_add(journal));
-        let beside = (left / 4 * 3).saturating_sub(all_least) / (least.len() as u64).max(1);
-        Ok(least.into_iter().map(|(id, least)| (id, self.take(least + beside))).collect())
+        let mut left = limit.saturating_sub(needed.saturating_add(journal));
+        let mut spare = left.saturating_sub(all_least);
+        let mut shares = BTreeMap::new();
+        for (id, least, wanted) in asking {
+            let beside = wanted.saturating_sub(least).min(spare);
+            (left, spare) = (left.saturating_sub(least + beside), spare - beside);
+            shares.insert(id, self.take(least + beside));
+        }
+        let beside = (left / 4 * 3).saturating_sub(least_of_others) / others.len().max(1) as u64;
+        shares.extend(others.into_iter().map(|(id, least)| (id, self.take(least + beside))));
+        Ok(shares)
     }
 
     /// Step 2: the share of a keyspace that is being made, if its engine has one.
@@ -88,7 +104,7 @@ impl MemoryShares {
     /// [`Error::NoMemoryLeft`].
     pub(crate) fn share_of_new(
         self: &Arc<Self>,
-        engine: EngineKind,
+        KeyspaceOptions { engine, memory_bytes, .. }: KeyspaceOptions,
     ) -> Result<Option<Arc<MemoryShare>>> {
         if !has_share(engine) {
             return Ok(None);
@@ -99,8 +115,8 @@ impl MemoryShares {
             return Err(Error::NoMemoryLeft { engine, left, needed });
         }
         let is_first = self.dealt.load(Relaxed) == 0;
-        let wanted = if is_first { left / 4 * 3 } else { left / 4 };
-        Ok(Some(self.take(wanted.max(needed))))
+        let wanted = memory_bytes.unwrap_or(if is_first { left / 4 * 3 } else { left / 4 });
+        Ok(Some(self.take(wanted.clamp(needed, left))))
     }
 
     fn take(self: &Arc<Self>, bytes: u64) -> Arc<MemoryShare> {

@@ -79,11 +79,16 @@ pub struct KeyspaceOptions {
     /// Whether its writes go through the database's journal. Without it a crash loses what was
     /// written since the last [`crate::Keyspace::flush`]. Default true.
     pub journaled: bool,
+    /// Bytes of the database's memory that an engine over data larger than memory is to have: as much
+    /// of that as is left, and never less than it can be opened with. Kept with the keyspace. Default
+    /// none: a share of what is left, three quarters of it for the first keyspace, so that others can
+    /// be made.
+    pub memory_bytes: Option<u64>,
 }
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        Self { engine: EngineKind::Memory, journaled: true }
+        Self { engine: EngineKind::Memory, journaled: true, memory_bytes: None }
     }
 }
 

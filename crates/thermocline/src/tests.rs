@@ -61,7 +61,7 @@ proptest! {
     ) {
         let mut catalog = Catalog::new([7; 16]);
         for id in ids {
-            let options = KeyspaceOptions { engine: EngineKind::FlexDb, journaled };
+            let options = KeyspaceOptions { engine: EngineKind::FlexDb, journaled, ..Default::default() };
             catalog.keyspaces.push(Entry { id, name: format!("k{id}"), options });
         }
         prop_assert_eq!(&Catalog::decode(&catalog.encode()).unwrap(), &catalog);

@@ -233,7 +233,7 @@ fn engines_that_are_not_built_are_refused_by_name() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
     for engine in EngineKind::ALL.into_iter().filter(|engine| !engine.is_built()) {
-        let options = KeyspaceOptions { engine, journaled: true };
+        let options = KeyspaceOptions { engine, ..Default::default() };
         let refused = db.keyspace("a", options).unwrap_err();
         assert_eq!(refused, Error::NotBuilt { engine });
     }

@@ -64,7 +64,8 @@ fn open(journaled: bool) -> (Db, Keyspace) {
 
 fn open_on(device: &Arc<dyn Device>, options: Options, journaled: bool) -> (Db, Keyspace) {
     let db = Db::open_on(Arc::clone(device), "memory", options).unwrap();
-    let space = db.keyspace("s", KeyspaceOptions { engine: EngineKind::F2, journaled }).unwrap();
+    let options = KeyspaceOptions { engine: EngineKind::F2, journaled, ..Default::default() };
+    let space = db.keyspace("s", options).unwrap();
     (db, space)
 }
 

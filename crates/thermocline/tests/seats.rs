@@ -28,7 +28,9 @@ fn value(number: u32) -> Vec<u8> {
 fn open(dir: &TempDir, engine: EngineKind) -> (Db, Keyspace) {
     let memory_bytes = if engine == EngineKind::F2 { 12 << 20 } else { 1 << 30 };
     let db = Db::open(dir.path(), Options { memory_bytes, ..Options::default() }).unwrap();
-    let space = db.keyspace("s", KeyspaceOptions { engine, journaled: false }).unwrap();
+    let space = db
+        .keyspace("s", KeyspaceOptions { engine, journaled: false, ..Default::default() })
+        .unwrap();
     for number in 0..KEYS {
         space.put(&key(number), &value(number)).unwrap();
     }
@@ -178,7 +180,8 @@ fn a_waker_may_close_the_database() {
         thread::yield_now();
     };
     assert!(task.0.lock().unwrap().is_none(), "it was woken");
-    let options = KeyspaceOptions { engine: EngineKind::F2, journaled: false };
+    let options =
+        KeyspaceOptions { engine: EngineKind::F2, journaled: false, ..Default::default() };
     let space = reopened.keyspace("s", options).unwrap();
     assert_eq!(space.get(&key(7)).unwrap(), Some(value(7)));
 }

@@ -15,7 +15,7 @@ use thermocline::{
 const MIB: u64 = 1 << 20;
 
 fn hashed(journaled: bool) -> KeyspaceOptions {
-    KeyspaceOptions { engine: EngineKind::F2, journaled }
+    KeyspaceOptions { engine: EngineKind::F2, journaled, ..Default::default() }
 }
 
 fn open(dir: &TempDir, memory_bytes: u64) -> Db {
@@ -67,7 +67,7 @@ fn a_walk_goes_by_position_and_can_be_begun_again_at_any_key() {
     for engine in [EngineKind::F2, EngineKind::Memory] {
         let dir = TempDir::new().unwrap();
         let db = open(&dir, 64 * MIB);
-        let space = db.keyspace("s", KeyspaceOptions { engine, journaled: true }).unwrap();
+        let space = db.keyspace("s", KeyspaceOptions { engine, ..Default::default() }).unwrap();
         for index in 0..3000_u32 {
             space.put(&index.to_be_bytes(), b"v").unwrap();
         }
@@ -295,4 +295,33 @@ fn a_share_is_given_back_and_missed_with_a_clear_error() {
     let refused = Db::open(dir.path(), Options { memory_bytes: 8 * MIB, ..Options::default() });
     let Err(Error::MemoryTooSmall { needed, .. }) = refused else { panic!("{refused:?}") };
     drop(open(&dir, needed));
+}
+
+#[test]
+fn a_keyspace_has_the_memory_that_it_was_made_with() {
+    const WANTED: u64 = 20 * MIB;
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir, 32 * MIB);
+    let used = || db.memory_bytes().0;
+    let asking = KeyspaceOptions { memory_bytes: Some(WANTED), ..hashed(true) };
+    drop(db.keyspace("asks", asking).unwrap());
+    let before = used();
+    assert!((WANTED..WANTED + MIB).contains(&before), "{before}");
+    drop(db.keyspace("later", hashed(true)).unwrap());
+    let later = used() - before;
+    assert!((2 * MIB..=4 * MIB).contains(&later), "{later}: a quarter of what is left");
+    // More than there is: what is left.
+    let greedy = KeyspaceOptions { memory_bytes: Some(u64::MAX), ..hashed(true) };
+    drop(db.keyspace("greedy", greedy).unwrap());
+    assert_eq!(used(), db.memory_bytes().1);
+    db.close().unwrap();
+    drop(db);
+    // Opened again, it comes before the others, and those have what it leaves.
+    let db = open(&dir, 48 * MIB);
+    assert_eq!(db.existing_keyspace("asks").unwrap().options(), asking);
+    let asks = filled(&db, &db.existing_keyspace("asks").unwrap());
+    assert!((WANTED / 2..=WANTED).contains(&asks), "{asks}");
+    db.drop_keyspace("greedy").unwrap();
+    let (used, limit) = db.memory_bytes();
+    assert!(used >= WANTED && used < limit, "{used} of {limit}");
 }

@@ -4,6 +4,7 @@
 //! for `Flushed` (the kernel has them), without the background sync, as peers that do not sync
 //! their log have none; `synced` waits for `Synced`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -59,7 +60,9 @@ impl Catalog for Ours {
                 ..Options::default()
             },
         )?;
-        let keyspace = db.keyspace("bench", KeyspaceOptions { engine, journaled })?;
+        // It is the only one, so nothing is left for others.
+        let memory_bytes = Some(options.memory_bytes);
+        let keyspace = db.keyspace("bench", KeyspaceOptions { engine, journaled, memory_bytes })?;
         Ok(Arc::new(Thermocline { db, keyspace }))
     }
 }
@@ -86,6 +89,11 @@ impl Store for Thermocline {
             read_ops: io.read_ops,
             write_ops: io.write_ops,
         })
+    }
+
+    fn figures(&self) -> BTreeMap<String, u64> {
+        let detail = self.keyspace.stats().map(|stats| stats.detail).unwrap_or_default();
+        detail.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect()
     }
 
     fn close(&self) -> Result<(), StoreError> {

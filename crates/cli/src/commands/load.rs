@@ -111,7 +111,8 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
                     Some(asked) => asked,
                     None => engine.parse()?,
                 };
-                keyspace = Some(db.keyspace(name, KeyspaceOptions { engine, journaled })?);
+                let options = KeyspaceOptions { engine, journaled, ..Default::default() };
+                keyspace = Some(db.keyspace(name, options)?);
             }
             Frame::Pairs(pairs) => {
                 let keyspace = keyspace.as_ref().ok_or_else(no_keyspace)?;

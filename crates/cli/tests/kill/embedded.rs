@@ -89,7 +89,7 @@ fn open(orders: &Orders) -> Db {
 
 /// Both keyspaces.
 fn keyspaces(db: &Db, orders: &Orders) -> [Keyspace; 2] {
-    let options = KeyspaceOptions { engine: orders.engine, journaled: true };
+    let options = KeyspaceOptions { engine: orders.engine, ..Default::default() };
     KEYSPACES.map(|name| db.keyspace(name, options).unwrap())
 }
 

@@ -85,7 +85,7 @@ impl Database {
         let cell = self.keyspaces.get(usize::from(index));
         let cell = cell.ok_or_else(|| StoreError::Refused("no such database".to_owned()))?;
         if cell.get().is_none() {
-            let options = KeyspaceOptions { engine: self.engine, journaled: true };
+            let options = KeyspaceOptions { engine: self.engine, ..Default::default() };
             let keyspace = self.db.keyspace(&name(index), options)?;
             // The cell is empty: it is filled under `making` alone.
             let _ = cell.set(keyspace);
