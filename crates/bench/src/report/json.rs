@@ -2,6 +2,7 @@
 //! never renamed.
 #![expect(clippy::disallowed_methods, reason = "a report is the user's file, not the database's")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -125,6 +126,8 @@ pub struct Report {
     /// The load phase.
     pub load: LoadReport,
 
+    /// What the store said about itself at the end of the measured phase, counted since it was opened.
+    pub figures: BTreeMap<String, u64>,
     /// The first few wrong answers in words.
     pub wrong_read_examples: Vec<String>,
     /// Point reads that rightly found nothing.
@@ -233,6 +236,7 @@ impl Report {
             verified_reads: 0,
             wrong_reads: 0,
             load: LoadReport::default(),
+            figures: BTreeMap::new(),
             wrong_read_examples: Vec::new(),
             misses: 0,
             versions,

@@ -83,6 +83,7 @@ pub fn execute(
     }
     report.finish_memory(team.harness_bytes(), group.as_ref());
     report.live_bytes = team.live_bytes();
+    report.figures = store.figures();
     store.flush().map_err(RunError::Store)?;
     report.space_bytes = disk_bytes(&dir.0);
     drop(team);

@@ -11,6 +11,7 @@ pub use thermocline::Ours;
 pub(crate) use variant::check_name;
 pub use variant::is_ours;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -146,6 +147,11 @@ pub trait Store: Send + Sync {
     /// What the store itself counts at its device; `None` if it cannot, and the operating system's
     /// counts of the process are used.
     fn device(&self) -> Option<DeviceCounts>;
+
+    /// What the store says about itself, by the names it has for it.
+    fn figures(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
 
     /// Closes it. No session is alive.
     fn close(&self) -> Result<(), StoreError>;
