@@ -1,0 +1,167 @@
+//! What the operations of a FlexTree cost, beside a B+-tree without shifts and a sorted array.
+//!
+//! `THERMOCLINE_FLEX_EXTENTS=100000,1000000` says how many extents (one hundred thousand and one
+//! million unless it says otherwise; ten million take some minutes, and a hundred million several
+//! gigabytes). Inserts into what has no shifts are measured up to a million extents, as each costs
+//! O(N).
+
+mod rivals;
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use environment::{Random, Seed};
+use flexspace::{Extent, FlexTree};
+use rand::RngExt;
+use rivals::{SortedArray, UnshiftedTree};
+
+/// Bytes of every extent, so that a uniform offset is a uniform extent.
+const LENGTH: u32 = 4096;
+
+/// Look-ups of one iteration.
+const LOOKUPS: usize = 1000;
+
+/// Extents of a range.
+const RANGE: u64 = 50;
+
+/// Inserts of one iteration into what has no shifts.
+const SLOW_INSERTS: usize = 100;
+
+/// What is compared.
+trait Index: Sized {
+    const NAME: &'static str;
+    /// How many extents it may have for inserts to be measured.
+    const INSERTS_MAX: u64;
+    fn empty() -> Self;
+    fn append(&mut self, address: u64);
+    fn insert(&mut self, offset: u64, address: u64);
+    fn get(&self, offset: u64) -> u64;
+    fn sum(&self, from: u64, to: u64) -> u64;
+}
+
+impl Index for FlexTree {
+    const NAME: &'static str = "flex_tree";
+    const INSERTS_MAX: u64 = u64::MAX;
+
+    fn empty() -> Self {
+        Self::new()
+    }
+
+    fn append(&mut self, address: u64) {
+        let extent = Extent::at(address).expect("48 bits");
+        self.append(u64::from(LENGTH), extent).expect("there is room");
+    }
+
+    fn insert(&mut self, offset: u64, address: u64) {
+        let extent = Extent::at(address).expect("48 bits");
+        self.insert_range(offset, u64::from(LENGTH), extent).expect("there is room");
+    }
+
+    fn get(&self, offset: u64) -> u64 {
+        let found = self.get(offset).expect("within the space");
+        found.extent.address().expect("there are no holes") + (offset - found.offset)
+    }
+
+    fn sum(&self, from: u64, to: u64) -> u64 {
+        self.query(from..to).map(|piece| piece.extent.address().unwrap_or(0)).sum()
+    }
+}
+
+/// Addresses of which no two follow each other.
+fn address(number: u64) -> u64 {
+    (number * 2) * u64::from(LENGTH)
+}
+
+fn sizes() -> Vec<u64> {
+    let given = std::env::var("THERMOCLINE_FLEX_EXTENTS").ok();
+    let list = given.as_deref().unwrap_or("100000,1000000");
+    list.split(',').map(|number| number.trim().parse().expect("a number of extents")).collect()
+}
+
+fn appended<I: Index>(count: u64) -> I {
+    let mut index = I::empty();
+    (0..count).for_each(|number| index.append(address(number)));
+    index
+}
+
+/// Each insert between two random extents, as in the paper's section 2.
+fn inserted<I: Index>(count: u64, random: &mut Random) -> I {
+    let mut index = I::empty();
+    for number in 0..count {
+        let offset = random.random_range(0..=number) * u64::from(LENGTH);
+        index.insert(offset, address(number));
+    }
+    index
+}
+
+fn offsets(count: u64, random: &mut Random) -> Vec<u64> {
+    let len = count * u64::from(LENGTH);
+    (0..(1 << 20)).map(|_| random.random_range(0..len)).collect()
+}
+
+fn measure<I: Index>(criterion: &mut Criterion, count: u64) {
+    let mut random = Seed::from(1).stream("flex_tree");
+    let mut group = criterion.benchmark_group(format!("{count}_extents"));
+    group.sample_size(10);
+
+    group.throughput(Throughput::Elements(count));
+    group.bench_function(BenchmarkId::new("append", I::NAME), |b| {
+        b.iter_with_large_drop(|| appended::<I>(count));
+    });
+    if I::INSERTS_MAX == u64::MAX {
+        group.bench_function(BenchmarkId::new("insert", I::NAME), |b| {
+            b.iter_with_large_drop(|| inserted::<I>(count, &mut random));
+        });
+    } else if count <= I::INSERTS_MAX {
+        // Into an index that has all its extents already: the paper's average is half of that.
+        let mut index = appended::<I>(count);
+        group.throughput(Throughput::Elements(SLOW_INSERTS as u64));
+        group.bench_function(BenchmarkId::new("insert", I::NAME), |b| {
+            b.iter(|| {
+                for _ in 0..SLOW_INSERTS {
+                    let offset = random.random_range(0..count) * u64::from(LENGTH);
+                    index.insert(offset, address(count));
+                }
+            });
+        });
+    }
+
+    // The paper's look-ups go to extents that were appended.
+    let index: I = appended(count);
+    let places = offsets(count, &mut random);
+    let mut batches = places.chunks_exact(LOOKUPS).cycle();
+    group.throughput(Throughput::Elements(LOOKUPS as u64));
+    group.bench_function(BenchmarkId::new("lookup", I::NAME), |b| {
+        b.iter(|| {
+            let batch = batches.next().expect("endless");
+            black_box(batch.iter().map(|&offset| index.get(offset)).fold(0, u64::wrapping_add))
+        });
+    });
+    group.bench_function(BenchmarkId::new("range_of_50", I::NAME), |b| {
+        b.iter(|| {
+            let batch = batches.next().expect("endless");
+            let sum = |&offset: &u64| index.sum(offset, offset + RANGE * u64::from(LENGTH));
+            black_box(batch.iter().map(sum).fold(0, u64::wrapping_add))
+        });
+    });
+    group.finish();
+}
+
+fn all(criterion: &mut Criterion) {
+    for count in sizes() {
+        measure::<FlexTree>(criterion, count);
+        measure::<UnshiftedTree>(criterion, count);
+        measure::<SortedArray>(criterion, count);
+    }
+}
+
+fn short() -> Criterion {
+    Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(2))
+        .without_plots()
+}
+
+criterion_group!(name = benches; config = short(); targets = all);
+criterion_main!(benches);

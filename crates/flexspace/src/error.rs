@@ -1,0 +1,30 @@
+//! What can be asked of a FlexTree in vain.
+
+/// Why an operation was refused. The tree is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A range ends behind the last byte.
+    #[error("a range to offset {end} in a space of {len} bytes")]
+    BehindTheEnd {
+        /// Where the range ends.
+        end: u64,
+        /// How many bytes there are.
+        len: u64,
+    },
+    /// Offsets would not fit 64 bits.
+    #[error("a space of {len} bytes has no offsets for {more} more")]
+    TooLong {
+        /// How many bytes there are.
+        len: u64,
+        /// How many more there should be.
+        more: u64,
+    },
+    /// An address, or the end of what lies at it, does not fit 48 bits.
+    #[error("{length} bytes at address {address} do not fit 48 bits")]
+    AddressTooLarge {
+        /// The address.
+        address: u64,
+        /// How many bytes lie there.
+        length: u64,
+    },
+}

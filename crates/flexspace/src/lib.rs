@@ -1,0 +1,65 @@
+//! An address space into whose middle bytes can be put, at a cost that does not grow with what lies
+//! behind them.
+//!
+//! ```text
+//!   insert_range · collapse_range · append · overwrite · remap          get · query · snapshot
+//!                          |                                                    |
+//!                       FlexTree: which bytes lie where ----------------> FlexSnapshot
+//!                          |                                                    |
+//!                       ShiftTree: offsets as sums of shifts ----------> Snapshot, Cut
+//! ```
+//!
+//! [`FlexTree`] maps logical offsets to addresses, and shifts all that lies behind a point at a cost
+//! of O(log N) (FlexSpace paper, section 3). It is in memory; a [`Cut`] says what a checkpoint has to
+//! write.
+//! [`ShiftTree`] is what it is made of, generic over what an entry carries, so that an index of
+//! keys whose pairs move in such a space is the same tree.
+//!
+//! # Invariants
+//! - Those of the tree are in `shift_tree.rs` (T1 to T5), those of its nodes in
+//!   `shift_tree/leaf.rs` (L1 to L3) and `shift_tree/inner.rs` (N1 to N3). [`FlexTree::check`]
+//!   checks all of them.
+//! - The whole space is mapped: what lies nowhere is a hole, an entry like others.
+//! - A snapshot never changes, and holds nobody up.
+//!
+//! # To follow
+//! - an insertion: `flex_tree/change.rs`: `insert_range`, then `shift_tree.rs`: `edit`, then
+//!   `shift_tree/path.rs`, or `shift_tree/edit.rs` where nodes are split, then
+//!   `shift_tree/leaf.rs`: `splice`;
+//! - a removal: `flex_tree/change.rs`: `collapse_range`, then `shift_tree/remove.rs`;
+//! - a look-up: `shift_tree/snapshot.rs`: `get`, then `shift_tree/search.rs`;
+//! - a checkpoint's nodes: `shift_tree/cut.rs`, and back: `shift_tree/restore.rs`.
+//!
+//! ```
+//! use flexspace::{Extent, FlexTree};
+//!
+//! let mut tree = FlexTree::new();
+//! tree.append(9, Extent::at(0)?)?;
+//! tree.append(8, Extent::at(31)?)?;
+//!
+//! // Three bytes at the front: all others move back.
+//! let before = tree.snapshot();
+//! tree.insert_range(0, 3, Extent::at(89)?)?;
+//! let places = tree.query(0..tree.len()).map(|piece| (piece.offset, piece.extent.address()));
+//! assert_eq!(places.collect::<Vec<_>>(), [(0, Some(89)), (3, Some(0)), (12, Some(31))]);
+//! assert_eq!((before.len(), tree.len()), (17, 20));
+//!
+//! // Out of the middle: what is left of an extent on both sides stays where it lies.
+//! tree.collapse_range(5, 4)?;
+//! let found = tree.get(5).expect("there are 16 bytes");
+//! assert_eq!((found.offset, found.length, found.extent.address()), (5, 3, Some(6)));
+//! # Ok::<(), flexspace::Error>(())
+//! ```
+
+mod error;
+mod extent;
+mod flex_tree;
+mod shift_tree;
+
+pub use error::Error;
+pub use extent::Extent;
+pub use flex_tree::{FlexSnapshot, FlexTree, Mapping, Mappings};
+pub use shift_tree::{
+    Cut, Entries, Entry, Found, INNER, LEAF, Leaf, NodeId, NodeImage, NodeRef, RestoreError, Room,
+    Shape, ShiftTree, Side, Snapshot, Spot,
+};

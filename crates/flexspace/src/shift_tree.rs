@@ -1,0 +1,200 @@
+//! The B+-tree whose child pointers carry shifts, generic over what its entries carry.
+//!
+//! ```text
+//!                      [ +0   | +41  | +95 ]             shifts; offsets begin anew in every child
+//!              ________/         |        \_______
+//!     [ +0 | +17 | +30 ]   [ +0 | +25 ]   [ +0 | +12 ]
+//!       |     |     |        |     |        |     |
+//!      0 9   0 8   0 5      0 7   0 4 11   0 6   0 3 20   partial offsets, and what entries carry
+//! ```
+//!
+//! The effective offset of an entry is its partial offset and the shifts on its path, added up
+//! (Flex 3.1). Making room for L bytes adds L to what lies behind in one leaf, and to the shifts on
+//! the right of one path. [`FlexTree`](crate::FlexTree) is this tree with extents as entries; a
+//! sparse index is it with intervals, and keys as pivots.
+//!
+//! # Invariants
+//! - T1: entries are contiguous: child `i` covers exactly what lies between shift `i` and the next.
+//! - T2: in each node the first offset or shift is 0 (L1, N1). So a child's shift is also the pivot
+//!   of its offsets, and nothing has to be kept apart for the two.
+//! - T3: all leaves lie at the same depth, and none is empty but the only one of an empty tree.
+//! - T4: no two neighbours below one parent would fit in three quarters of a node, unless they are
+//!   leaves whose span would not fit 32 bits. The root has two children, or leaves, or nothing.
+//! - T5: a node that was changed since the last cut has a changed parent.
+//!
+//! # Concurrency
+//! One writer. A [`Snapshot`] is read by any thread, without a lock and without waiting.
+
+mod check;
+mod cut;
+mod edit;
+mod entry;
+mod inner;
+mod leaf;
+mod node;
+mod path;
+mod remove;
+mod restore;
+mod search;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub use check::Shape;
+pub use cut::{Cut, NodeRef};
+pub use edit::{Room, Side, Spot};
+pub use entry::Entry;
+use inner::{Children, Inner};
+pub use leaf::Leaf;
+pub use node::NodeId;
+use node::{Ledger, Node};
+pub use restore::{NodeImage, RestoreError};
+pub use snapshot::{Entries, Found, Snapshot};
+
+/// Entries of a leaf: with extents of 8 bytes a leaf takes 976.
+pub const LEAF: usize = 80;
+
+/// Children of an inner node: with offsets alone it takes about 2 KiB, and ten million extents
+/// need two levels of it above the leaves.
+pub const INNER: usize = 128;
+
+/// A tree of at most `C` entries a leaf and `F` children an inner node; see the module.
+#[derive(Debug)]
+pub struct ShiftTree<E: Entry, const C: usize = LEAF, const F: usize = INNER> {
+    now: Snapshot<E, C, F>,
+    ledger: Ledger,
+}
+
+impl<E: Entry, const C: usize, const F: usize> Default for ShiftTree<E, C, F> {
+    fn default() -> Self {
+        let mut ledger = Ledger::default();
+        let root = Arc::new(Inner::root_of_nothing(&mut ledger));
+        Self { now: Snapshot { root, len: 0 }, ledger }
+    }
+}
+
+impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
+    /// The present state, to be read in place.
+    pub fn now(&self) -> &Snapshot<E, C, F> {
+        &self.now
+    }
+
+    /// Changes the leaf that `offset` and `room.side` mean: `change` gets it, and the place of the
+    /// offset in it. It leaves at least one entry, adds no more of them than `room` says, and
+    /// exactly as many bytes.
+    ///
+    /// By what the leaf has grown all entries behind are shifted. O(log N).
+    ///
+    /// # Panics
+    /// If the offset is behind the last byte (for [`Side::At`]) or behind the end.
+    #[inline]
+    pub fn edit<R>(
+        &mut self,
+        offset: u64,
+        room: Room,
+        change: impl FnOnce(&mut Leaf<E, C>, Spot) -> R,
+    ) -> R {
+        let end = if room.side == Side::At { offset + 1 } else { offset };
+        assert!(end <= self.now.len, "an offset behind the end");
+        debug_assert!(room.side != Side::End || offset == self.now.len, "the end is the length");
+        let Some(path) = self.now.root.path(offset, room) else {
+            return self.edit_with_splits(offset, room, change);
+        };
+        let (result, has_shrunk) =
+            self.now.root.edit_on(&path, room.bytes, &mut self.ledger, change);
+        self.now.len += u64::from(room.bytes);
+        if has_shrunk {
+            self.merge_at(offset, room.side);
+        }
+        result
+    }
+
+    /// As [`Self::edit`], for a change that may split nodes or take bytes away.
+    #[cold]
+    fn edit_with_splits<R>(
+        &mut self,
+        offset: u64,
+        room: Room,
+        change: impl FnOnce(&mut Leaf<E, C>, Spot) -> R,
+    ) -> R {
+        if self.now.root.is_full() {
+            self.grow(room.side == Side::End);
+        }
+        let root = Arc::make_mut(&mut self.now.root);
+        self.ledger.touch(&mut root.id);
+        let changed = root.edit(offset, room, &mut self.ledger, change);
+        self.now.len = self.now.len.wrapping_add(changed.grown);
+        self.shrink();
+        changed.result
+    }
+
+    /// Restores T4 where a leaf has got smaller.
+    #[cold]
+    fn merge_at(&mut self, offset: u64, side: Side) {
+        let root = Arc::make_mut(&mut self.now.root);
+        self.ledger.touch(&mut root.id);
+        root.merge_at(offset, side, &mut self.ledger);
+        self.shrink();
+    }
+
+    /// Removes the bytes from `from` to before `to`; what lies behind moves up (Flex 3.2,
+    /// collapse-range). An entry of which the head goes is left as [`Entry::tail`]. O(log N), and
+    /// O(1) for each node that goes with all it has.
+    ///
+    /// # Panics
+    /// If `to` is behind the end.
+    pub fn remove(&mut self, from: u64, to: u64) {
+        assert!(to <= self.now.len, "a range behind the end");
+        if from >= to {
+            return;
+        }
+        let is_within_one = self.now.get(from).is_some_and(|found| {
+            found.offset < from && to < found.offset + u64::from(found.length)
+        });
+        if is_within_one {
+            let room = Room { entries: 1, bytes: 0, side: Side::At };
+            // An entry's length fits 32 bits, and so does what lies within it.
+            let length = (to - from) as u32;
+            self.edit_with_splits(from, room, |leaf, spot| {
+                leaf.remove(spot.inside, spot.inside + length);
+            });
+            return;
+        }
+        let root = Arc::make_mut(&mut self.now.root);
+        self.ledger.touch(&mut root.id);
+        root.remove(from, to, self.now.len, &mut self.ledger);
+        self.now.len -= to - from;
+        self.shrink();
+    }
+
+    /// Puts a root above the full one, and splits that.
+    #[cold]
+    fn grow(&mut self, is_append: bool) {
+        let old = Arc::clone(&self.now.root);
+        self.now.root = Arc::new(Inner::root_above(old, &mut self.ledger));
+        let root = Arc::make_mut(&mut self.now.root);
+        let Children::Inners(slots) = &root.children else {
+            unreachable!("a root above an inner node has inner children");
+        };
+        let count = node::node(&slots[0]).count();
+        root.split_child(0, if is_append { count - 1 } else { count / 2 }, &mut self.ledger);
+    }
+
+    /// Takes away roots of which nothing but one inner node is left, and restores T3.
+    #[cold]
+    fn shrink(&mut self) {
+        while self.now.root.count() == 1
+            && let Children::Inners(slots) = &self.now.root.children
+        {
+            let only = Arc::clone(slots[0].as_ref().expect("a root of one child has it"));
+            self.ledger.retire(self.now.root.id);
+            self.now.root = only;
+        }
+        if self.now.root.count() == 0 {
+            self.now.root.retire(&mut self.ledger);
+            self.now.root = Arc::new(Inner::root_of_nothing(&mut self.ledger));
+        }
+    }
+}
