@@ -6,7 +6,8 @@
 //! 2. Whenever so many notes have come together as there is memory for, they are applied to the cold
 //!    index, by the same threads, each chunk once: values get entries, and tombstones take those of
 //!    their key out. Until then cold-to-cold compaction leaves what was appended alone.
-//! 3. When they are applied the hot log begins behind the pages that were read ([X1] of ADR 0009).
+//! 3. When they are applied the hot log begins behind the pages that were read ([X1] of ADR 0009); if
+//!    one could not be moved, before that one.
 //!
 //! A key has one note in a round at most, since of its records in the part only the newest lives. So
 //! the order in which threads come to them says nothing. Superfluous copies do no harm: what the
@@ -71,8 +72,9 @@ impl Notes {
 struct Move {
     shared: Arc<Shared>,
     scan: Mutex<Scan>,
-    /// Where the last page ends that was handed out.
-    moved_until: AtomicU64,
+    /// Where the last page ends that was handed out, and where the first one begins that failed.
+    handed_out_until: AtomicU64,
+    failed_from: AtomicU64,
     notes: Mutex<Notes>,
     error: Mutex<Option<engine::Error>>,
     stop: StopToken,
@@ -89,7 +91,7 @@ struct Put {
 impl Shared {
     /// Moves what lives between `from` and `until`, which are on disk, to the cold log, and has the hot
     /// log begin behind it. `None`: it was stopped; what was moved until then does no harm.
-    pub(super) fn move_to_cold(
+    pub(crate) fn move_to_cold(
         self: &Arc<Self>,
         cold: &Cold,
         from: LogAddress,
@@ -101,7 +103,8 @@ impl Shared {
             shared: Arc::clone(self),
             scan: Mutex::new(Scan::new(&self.log.geometry, from, until)),
             notes: Mutex::default(),
-            moved_until: AtomicU64::new(from.get()),
+            handed_out_until: AtomicU64::new(from.get()),
+            failed_from: AtomicU64::new(u64::MAX),
             error: Mutex::default(),
             stop: stop.clone(),
         });
@@ -112,19 +115,25 @@ impl Shared {
             *step.notes.lock() = Notes { puts: Puts::new(base, count), ..Notes::default() };
             let work = Arc::clone(&step);
             self.in_company(move || work.run());
-            if let Some(error) = step.error.lock().take() {
-                return Err(error);
-            }
             let notes = std::mem::take(&mut *step.notes.lock());
             copied += notes.copied;
             self.apply_notes(cold, notes, stop)?;
             if stop.is_stopping() {
                 return Ok(None);
             }
-            // All that were handed out are done.
-            let moved_until = LogAddress::new(step.moved_until.load(Relaxed));
-            let is_at_end = step.scan.lock().is_at_end();
-            self.truncate(if is_at_end { until } else { moved_until });
+            let error = step.error.lock().take();
+            // What was moved before an error stays moved: another round begins at what failed, and
+            // appends nothing again that came before it.
+            let moved_until = match error {
+                None if step.scan.lock().is_at_end() => until,
+                _ => step.moved_until(),
+            };
+            if moved_until > self.log.begin() {
+                self.truncate(moved_until);
+            }
+            if let Some(error) = error {
+                return Err(error);
+            }
         }
         Ok(Some(copied))
     }
@@ -207,10 +216,19 @@ impl Move {
             let stretch = self.scan.lock().next(&self.shared.log.segments)?;
             let Some(stretch) = stretch else { return Ok(()) };
             // The threads come together before it is looked at.
-            self.moved_until.fetch_max(stretch.end().get(), Relaxed);
-            self.move_stretch(cold, &stretch)?;
+            self.handed_out_until.fetch_max(stretch.end().get(), Relaxed);
+            if let Err(error) = self.move_stretch(cold, &stretch) {
+                self.failed_from.fetch_min(stretch.begin().get(), Relaxed);
+                return Err(error);
+            }
         }
         Ok(())
+    }
+
+    /// Below this all is moved, once the threads have come together.
+    fn moved_until(&self) -> LogAddress {
+        let handed_out_until = self.handed_out_until.load(Relaxed);
+        LogAddress::new(handed_out_until.min(self.failed_from.load(Relaxed)))
     }
 
     /// Whether there is room for the notes of another page.

@@ -205,6 +205,11 @@ impl Stretch {
         &self.bytes[self.skipped..]
     }
 
+    /// Where it begins.
+    pub(crate) fn begin(&self) -> LogAddress {
+        self.from
+    }
+
     /// Where it ends, and the next one begins, unless the log was left here.
     pub(crate) fn end(&self) -> LogAddress {
         self.from.plus(self.len() as u64)

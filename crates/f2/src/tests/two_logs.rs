@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Change, Engine};
+use engine::{Change, Engine, Error};
 use workers::StopToken;
 
 use super::stores::{Add, Bench, count, key, read_beside_writes, tiny, value};
@@ -269,6 +269,53 @@ fn what_is_not_named_yet_is_not_taken_for_dead() {
     assert!(cold.log.begin() > LogAddress::NONE, "now it is");
     for number in 0..KEYS {
         assert_eq!(bench.get(&key(number)), Some(value(number, 1, 8)), "{number}");
+    }
+}
+
+/// What was moved before a page that cannot be read stays moved, and is not appended again by the rounds
+/// that meet the page anew.
+#[test]
+fn a_round_that_fails_has_moved_what_came_before() {
+    let options = Options { disk_bytes_max: Some(1 << 30), compaction_threads: 1, ..small_hot() };
+    let bench = Bench::open(options);
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+    }
+    bench.store.flush().expect("flushes");
+    let shared = &bench.store.shared;
+    let cold = shared.cold.as_ref().expect("a store of two logs");
+    let (geometry, from) = (&shared.log.geometry, shared.log.begin());
+    let page = |number| geometry.page_begin(geometry.page(from) + number);
+    let (failing, until) = (page(5), page(9));
+    let segment = shared.log.segments.get(geometry.segment(failing)).expect("a segment");
+    let name = shared.log.segments.file_name(geometry.segment(failing));
+    let file = bench.device.open(&name, device::Mode::Write).expect("opens");
+    // Beside the header, which says how far the record reaches.
+    let damaged = segment.offset(failing) + 60;
+    let mut byte = [0];
+    file.read_at(damaged, &mut byte).expect("reads");
+    let write = |byte: u8| file.write_at(damaged, &[byte]).expect("writes");
+    write(!byte[0]);
+    let move_on = || {
+        let begin = shared.log.begin();
+        let moved = shared.move_to_cold(cold, begin, until, &StopToken::default());
+        cold.unnamed_from.end();
+        moved
+    };
+    assert!(matches!(move_on(), Err(Error::Corruption(_))));
+    assert_eq!(shared.log.begin(), failing, "up to what cannot be read");
+    let moved = cold.log.tail();
+    assert!(moved > LogAddress::NONE);
+    for _ in 0..3 {
+        assert!(matches!(move_on(), Err(Error::Corruption(_))));
+    }
+    assert_eq!((shared.log.begin(), cold.log.tail()), (failing, moved), "nothing was done again");
+    write(byte[0]);
+    assert!(matches!(move_on(), Ok(Some(_))));
+    assert_eq!(shared.log.begin(), until);
+    assert_eq!(bench.figure("cold_index_covered_entries"), 0, "each has one entry");
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number}");
     }
 }
 
