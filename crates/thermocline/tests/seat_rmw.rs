@@ -4,11 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use device::{Device, Faults, SimulatedDisk};
+use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
 use rand::RngExt;
 use thermocline::{
     Batch, Begun, BegunRmw, Change, Completed, Db, Durability, EngineKind, Environment, Error,
@@ -331,6 +332,72 @@ fn whoever_is_pending_when_the_database_closes_is_told_so() {
 }
 
 #[test]
+fn a_read_that_fails_is_told_of_its_update_alone() {
+    for journaled in [false, true] {
+        // Nothing else reads.
+        let f2 = f2::Options { disk_bytes_max: Some(1 << 30), ..options().f2 };
+        let device = FaultDevice::new(device::memory());
+        let opened =
+            open_on(&(device.clone() as Arc<dyn Device>), Options { f2, ..options() }, journaled);
+        let (db, space) = opened;
+        for at in 0..KEYS {
+            space.put(&key(at), &value(at)).unwrap();
+        }
+        db.flush().unwrap();
+        let mut seat = space.seat(8).unwrap();
+        let (kind, failure) = (Some(OperationKind::Read), Failure::Io);
+        let nth = device.count(kind) + 2;
+        device.fail(Fault { kind, nth, failure, lasting: Lasting::Once });
+        for at in 0..4 {
+            let begun = seat.begin_rmw(at, &key(at), Box::new(add_one)).unwrap();
+            assert!(matches!(begun, BegunRmw::Pending), "{begun:?}");
+        }
+        let told = complete(&mut seat);
+        assert_eq!((told.len(), device.failed()), (4, 1));
+        for (at, outcome) in &told {
+            let left = number(space.get(&key(*at)).unwrap().as_deref());
+            match outcome {
+                Ok(seqno) => assert!(seqno.is_some() && left == at + 1),
+                Err(Error::Engine(engine::Error::Device(_))) => assert_eq!(left, *at),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(told.iter().filter(|(_, outcome)| outcome.is_err()).count(), 1);
+        assert_eq!(db.failure(), None);
+        assert!(space.put(&key(0), &value(0)).is_ok(), "writes go on");
+    }
+}
+
+#[test]
+fn an_operator_that_panics_takes_nothing_with_it() {
+    for journaled in [false, true] {
+        let (_db, space) = filled(journaled);
+        let mut seat = space.seat(8).unwrap();
+        let first = pend(&mut seat, 0, add_one);
+        let second = pend(&mut seat, first + 1, |_| panic!("as it was planted"));
+        let third = pend(&mut seat, second + 1, add_one);
+        // Whose keys others have written first.
+        space.put(&key(third), &value(7000)).unwrap();
+        let mut told = BTreeSet::new();
+        let mut panics = 0;
+        while seat.pending() > 0 {
+            let completed = catch_unwind(AssertUnwindSafe(|| {
+                seat.complete(true, &mut |tag, outcome| {
+                    assert!(matches!(outcome, Ok(Completed::Updated(Some(_)))), "{outcome:?}");
+                    assert!(told.insert(tag));
+                })
+            }));
+            panics += u32::from(completed.is_err());
+        }
+        assert_eq!((panics, told), (1, BTreeSet::from([first, third])));
+        for (at, left) in [(first, first + 1), (second, second), (third, 7001)] {
+            assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), left);
+            assert!(space.put(&key(at), &value(1)).is_ok(), "no lock is left behind");
+        }
+    }
+}
+
+#[test]
 fn a_keyspace_that_is_cleared_or_dropped_meanwhile_is_another() {
     for journaled in [false, true] {
         let (db, space) = filled(journaled);
@@ -441,7 +508,7 @@ fn update_on_a_seat(db: &Db, space: &Keyspace, versions: &AtomicU64, thread: u64
     let mut told = 0;
     let mut random = Environment::seeded(thread).random("seat");
     let (mut pended, mut round) = (0_u64, 0_u64);
-    while round < 6_000 || pended < 300 || compactions(space) < 2 {
+    while round < 2_000 || pended < 300 || compactions(space) < 2 {
         let version = versions.fetch_add(1, SeqCst);
         let old = Arc::new(AtomicU64::new(0));
         saw.push(Arc::clone(&old));
@@ -517,7 +584,7 @@ fn write_beside(db: &Db, space: &Keyspace, versions: &AtomicU64, is_over: &Atomi
 fn a_power_cut_leaves_what_was_told() {
     const SEED: u64 = 11;
     const COUNTERS: u64 = 1_500;
-    const UPDATES: usize = 3_000;
+    const UPDATES: usize = 1_200;
     let simulated = || {
         let (environment, _clock) = Environment::simulated(SEED);
         Options { environment, background_threads: 1, ..options() }
@@ -560,7 +627,7 @@ fn a_power_cut_leaves_what_was_told() {
     order.sort_unstable();
     let mut replay = history.replay();
     let last = moments.last().unwrap().0;
-    let step = usize::try_from((last - loaded_at) / 40).unwrap().max(1);
+    let step = usize::try_from((last - loaded_at) / 20).unwrap().max(1);
     for operation in (loaded_at..=last).step_by(step) {
         replay.advance_to(operation);
         let image = replay.crash(SEED ^ operation);
