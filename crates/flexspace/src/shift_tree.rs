@@ -96,8 +96,8 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         room: Room,
         change: impl FnOnce(&mut Leaf<E, C>, Spot) -> R,
     ) -> R {
-        let end = if room.side == Side::At { offset + 1 } else { offset };
-        assert!(end <= self.now.len, "an offset behind the end");
+        let is_within = offset < self.now.len || room.side != Side::At && offset == self.now.len;
+        assert!(is_within, "an offset behind the end");
         debug_assert!(room.side != Side::End || offset == self.now.len, "the end is the length");
         let Some(path) = self.now.root.path(offset, room) else {
             return self.edit_with_splits(offset, room, change);

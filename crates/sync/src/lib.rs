@@ -31,6 +31,7 @@ pub mod epoch;
 mod mutex;
 #[doc(hidden)]
 pub mod planted;
+mod prefetch;
 mod rwlock;
 mod set_once;
 pub mod thread;
@@ -41,5 +42,6 @@ pub use mutex::{Condvar, Mutex, MutexGuard};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub use planted::{Planted, with_planted};
+pub use prefetch::prefetch;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use set_once::SetOnce;

@@ -20,14 +20,16 @@ use super::search::last_at_most;
 pub(super) const NOTHING: u64 = u64::MAX;
 
 /// Children of one kind, at most `F`.
+///
+/// The count and the kind of the children lie first, in one cache line with the counts of references.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Inner<E: Entry, const C: usize, const F: usize> {
     pub(super) id: NodeId,
     pub(super) count: u32,
+    pub(super) children: Children<E, C, F>,
     pub(super) shifts: [u64; F],
     pub(super) pivots: [E::Pivot; F],
-    pub(super) children: Children<E, C, F>,
 }
 
 /// The children of an inner node: all leaves lie at the same depth.

@@ -1,12 +1,14 @@
 //! The quick way of a change: first the path is found, then it is walked once more and changed.
 //!
 //! 1. Walk down without changing anything, and note each child's index. What is not in the
-//!    processor's cache is asked for here, where no atomic operation stands in the way of the next
-//!    read.
+//!    processor's cache is asked for here, the leaf as a whole, where no atomic operation stands in
+//!    the way of the next read.
 //! 2. If a node on the path has no room, leave it to `edit.rs`.
 //! 3. Walk down again. It is known by how much the leaf will grow, so shifts are added on the way.
 
 use std::sync::Arc;
+
+use sync::prefetch;
 
 use super::edit::{Room, Side, Spot};
 use super::entry::Entry;
@@ -44,6 +46,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
                 }
                 Children::Leaves(slots) => {
                     let leaf = node(&slots[index]);
+                    prefetch(leaf);
                     // An offset in a leaf fits 32 bits (L3).
                     let spot = leaf.spot(inside as u32, room.side);
                     let has_room = leaf.count() + room.entries <= C

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use sync::prefetch;
+
 use super::entry::Entry;
 use super::inner::{Children, Inner};
 use super::leaf::Leaf;
@@ -67,10 +69,12 @@ impl<E: Entry, const C: usize, const F: usize> Snapshot<E, C, F> {
     /// it in part. Costs one look-up a leaf (Flex 3.2, querying mappings).
     pub fn range(&self, range: Range<u64>) -> Entries<'_, E, C, F> {
         let end = range.end.min(self.len);
-        let mut entries = Entries { snapshot: self, place: None, end };
+        let mut entries = Entries { snapshot: self, leaf: None, index: 0, begin: 0, start: 0, end };
         if range.start < end {
             let (leaf, begin) = self.leaf_at(range.start);
-            entries.place = Some((leaf, begin, leaf.find((range.start - begin) as u32)));
+            entries.index = leaf.find((range.start - begin) as u32);
+            entries.start = leaf.start(entries.index);
+            (entries.leaf, entries.begin) = (Some(leaf), begin);
         }
         entries
     }
@@ -83,7 +87,12 @@ impl<E: Entry, const C: usize, const F: usize> Snapshot<E, C, F> {
             let index = inner.child_at(offset - begin);
             begin += inner.shifts[index];
             match &inner.children {
-                Children::Leaves(slots) => return (node(&slots[index]), begin),
+                Children::Leaves(slots) => {
+                    let leaf = node(&slots[index]);
+                    // Where its entry lies is known only when its offsets are there.
+                    prefetch(leaf);
+                    return (leaf, begin);
+                }
                 Children::Inners(slots) => inner = node(&slots[index]),
             }
         }
@@ -130,29 +139,39 @@ fn found<E: Entry, const C: usize>(leaf: &Leaf<E, C>, begin: u64, index: usize) 
 #[derive(Debug)]
 pub struct Entries<'a, E: Entry, const C: usize = LEAF, const F: usize = INNER> {
     snapshot: &'a Snapshot<E, C, F>,
-    /// The leaf, where it begins, and the index of the next entry.
-    place: Option<(&'a Leaf<E, C>, u64, usize)>,
+    /// The leaf of the next entry; none at the end.
+    leaf: Option<&'a Leaf<E, C>>,
+    /// The next entry's index in the leaf.
+    index: usize,
+    /// Where the leaf begins, and the next entry in it.
+    begin: u64,
+    start: u32,
+    /// Where the range ends.
     end: u64,
 }
 
 impl<'a, E: Entry, const C: usize, const F: usize> Iterator for Entries<'a, E, C, F> {
     type Item = Found<'a, E>;
 
+    #[inline]
     fn next(&mut self) -> Option<Found<'a, E>> {
-        let (mut leaf, mut begin, mut index) = self.place?;
-        if index == leaf.count() {
-            let next = begin + u64::from(leaf.span());
-            if next >= self.end {
-                self.place = None;
-                return None;
-            }
+        let mut leaf = self.leaf?;
+        let offset = self.begin + u64::from(self.start);
+        if offset >= self.end {
+            self.leaf = None;
+            return None;
+        }
+        if self.index == leaf.count() {
             // The inner nodes are in the processor's cache still: no links between leaves are
             // needed, which a copy of a leaf would have to mend in both neighbours.
-            (leaf, begin) = self.snapshot.leaf_at(next);
-            index = 0;
+            (leaf, self.begin) = self.snapshot.leaf_at(offset);
+            (self.leaf, self.index, self.start) = (Some(leaf), 0, 0);
         }
-        let entry = found(leaf, begin, index);
-        self.place = (entry.offset < self.end).then_some((leaf, begin, index + 1));
-        self.place.map(|_| entry)
+        let next = leaf.start(self.index + 1);
+        let length = next - self.start;
+        let entry = leaf.entry(self.index);
+        self.start = next;
+        self.index += 1;
+        Some(Found { offset, length, entry })
     }
 }
