@@ -45,6 +45,15 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
 }
 
 impl<E: Entry, const C: usize, const F: usize> Cut<E, C, F> {
+    /// Takes over what the cut before this one said, because its nodes were not all stored: this one is
+    /// then against the last that was.
+    pub fn include(&mut self, failed: Self) {
+        self.since = failed.since;
+        // What was new in the failed one was never stored, so it need not be dropped.
+        self.retired.retain(|id| *id <= failed.since);
+        self.retired.extend(failed.retired);
+    }
+
     /// Shows each new node, children before their parents.
     ///
     /// # Errors

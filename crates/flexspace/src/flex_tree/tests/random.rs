@@ -8,7 +8,7 @@ use rand::RngExt;
 
 use super::model::Model;
 use super::stored::Stored;
-use crate::{Extent, FlexSnapshot, FlexTree};
+use crate::{Cut, Extent, FlexSnapshot, FlexTree};
 
 /// Operations of each test, unless the environment says otherwise.
 const OPERATIONS: u64 = 20_000;
@@ -27,6 +27,7 @@ enum Operation {
     SetTag(u64, u16),
     Snapshot,
     Checkpoint,
+    FailedCheckpoint,
     Restore,
 }
 
@@ -37,6 +38,7 @@ struct Pair<const C: usize, const F: usize> {
     kept: Vec<(FlexSnapshot<C, F>, Model)>,
     stored: Stored,
     checkpointed: Model,
+    failed: Option<Cut<Extent, C, F>>,
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -56,7 +58,7 @@ fn run<const C: usize, const F: usize>(name: &str, huge: bool) {
     let mut tree = FlexTree::<C, F>::with_join_window(1 << 63);
     stored.checkpoint(&mut tree);
     let (model, checkpointed) = (Model::default(), Model::default());
-    let mut pair = Pair { tree, model, kept: Vec::new(), stored, checkpointed };
+    let mut pair = Pair { tree, model, kept: Vec::new(), stored, checkpointed, failed: None };
     let mut is_growing = true;
     for step in 0..count {
         let runs = pair.model.runs.len();
@@ -143,7 +145,8 @@ fn draw(model: &Model, random: &mut Random, is_growing: bool, huge: bool) -> Ope
         }
         85..92 if len > 0 => Operation::SetTag(offset.min(len - 1), random.random_range(0..3)),
         92..96 => Operation::Snapshot,
-        96..98 => Operation::Checkpoint,
+        96 => Operation::FailedCheckpoint,
+        97 => Operation::Checkpoint,
         98 => Operation::Restore,
         _ => Operation::Append(length, super::at(random.random_range(0..1 << 47))),
     }
@@ -190,14 +193,27 @@ impl<const C: usize, const F: usize> Pair<C, F> {
                 Ok(())
             }
             Operation::Checkpoint => {
-                self.stored.checkpoint(tree);
+                let mut cut = tree.cut();
+                if let Some(failed) = self.failed.take() {
+                    cut.include(failed);
+                }
+                self.stored.finish(cut);
                 self.checkpointed = model.clone();
+                Ok(())
+            }
+            Operation::FailedCheckpoint => {
+                let mut cut = tree.cut();
+                if let Some(failed) = self.failed.take() {
+                    cut.include(failed);
+                }
+                self.failed = Some(cut);
                 Ok(())
             }
             Operation::Restore => {
                 *tree = self.stored.restore().expect("what was stored is a tree");
                 *model = self.checkpointed.clone();
                 self.kept.clear();
+                self.failed = None;
                 Ok(())
             }
         };

@@ -45,7 +45,11 @@ impl Stored {
 
     /// A whole checkpoint.
     pub(super) fn checkpoint<const C: usize, const F: usize>(&mut self, tree: &mut FlexTree<C, F>) {
-        let cut = tree.cut();
+        self.finish(tree.cut());
+    }
+
+    /// Stores a cut, and drops what it retired.
+    pub(super) fn finish<const C: usize, const F: usize>(&mut self, cut: Cut<Extent, C, F>) {
         for id in self.write(&cut) {
             assert!(self.nodes.remove(&id).is_some(), "{id:?} is retired, and was not stored");
         }
