@@ -51,7 +51,7 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
     let mut is_whole = true;
     for (number, wanted) in suite.comparison.iter().enumerate() {
         eprintln!("{} of {}: {}", number + 1, suite.comparison.len(), wanted.title);
-        let config = suite.config(wanted, args.rounds.unwrap_or(suite.rounds), &args.option);
+        let config = suite.config(wanted, args.rounds, &args.option);
         let result = crate::compare::execute(&config, &programs, &scratch, tell);
         let _ = std::fs::remove_dir_all(&scratch);
         let comparison = result.map_err(|error| io(&scratch, error))?;

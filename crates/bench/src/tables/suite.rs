@@ -39,6 +39,8 @@ pub struct Wanted {
     pub with: Vec<String>,
     /// The workloads.
     pub workloads: Vec<String>,
+    /// How often each store runs each of them, if not as often as in the rest of the suite.
+    pub rounds: Option<u32>,
     /// Options of its runs, in place of the suite's where both have one.
     #[serde(default)]
     pub options: Vec<String>,
@@ -74,6 +76,9 @@ impl Suite {
         for wanted in &suite.comparison {
             let refused =
                 |problem: String| SuiteError::Comparison { title: wanted.title.clone(), problem };
+            if wanted.rounds == Some(0) {
+                return Err(refused("no rounds".to_owned()));
+            }
             if wanted.workloads.is_empty() {
                 return Err(refused("no workloads".to_owned()));
             }
@@ -90,8 +95,10 @@ impl Suite {
         Ok(suite)
     }
 
-    /// What to run for a comparison. `more`: options in place of those of the same name.
-    pub fn config(&self, wanted: &Wanted, rounds: u32, more: &[String]) -> CompareConfig {
+    /// What to run for a comparison. `rounds` and `more`: in place of what the suite says, and of its
+    /// options of the same name.
+    pub fn config(&self, wanted: &Wanted, rounds: Option<u32>, more: &[String]) -> CompareConfig {
+        let rounds = rounds.or(wanted.rounds).unwrap_or(self.rounds);
         let mut options: Vec<String> = Vec::new();
         for option in self.options.iter().chain(&wanted.options).chain(more) {
             options.retain(|other| name_of(other) != name_of(option));

@@ -21,6 +21,7 @@ const SUITE: &str = r#"
     engine = "f2"
     with = []
     workloads = ["ycsb-c"]
+    rounds = 1
 "#;
 
 fn row(store: &str) -> SummaryRow {
@@ -46,9 +47,11 @@ fn row(store: &str) -> SummaryRow {
 #[test]
 fn the_nearest_option_of_a_name_counts() {
     let suite = Suite::parse(SUITE).expect("a suite");
-    let config = suite.config(&suite.comparison[0], 2, &["--memory=5%".to_owned()]);
+    let config = suite.config(&suite.comparison[0], Some(2), &["--memory=5%".to_owned()]);
     assert_eq!(config.options, ["--threads=2", "--keys=10m", "--memory=5%"]);
     assert_eq!((config.rounds, config.with), (2, vec!["rocksdb".to_owned()]));
+    let rounds = |number: usize| suite.config(&suite.comparison[number], None, &[]).rounds;
+    assert_eq!((rounds(0), rounds(1)), (3, 1));
 }
 
 #[test]
@@ -62,9 +65,14 @@ fn what_is_wrong_is_told_before_anything_runs() {
 
 #[test]
 fn the_suites_of_the_documents_can_be_run() {
-    let f2 = include_str!("../../../../docs/benchmarks/f2.toml");
-    let suite = Suite::parse(f2).expect("a suite");
-    assert!(suite.comparison.len() > 5);
+    for (text, comparisons) in [
+        (include_str!("../../../../docs/benchmarks/f2.toml"), 6),
+        (include_str!("../../../../docs/benchmarks/f2-budgets.toml"), 7),
+        (include_str!("../../../../docs/benchmarks/f2-itself.toml"), 5),
+    ] {
+        let suite = Suite::parse(text).expect("a suite");
+        assert_eq!(suite.comparison.len(), comparisons, "{}", suite.title);
+    }
 }
 
 #[test]
