@@ -124,6 +124,7 @@ impl Store {
     /// If the options' sizes of a page and a segment are no powers of two, or a page has less than
     /// 4 KiB, or a chunk's are not within their bounds.
     pub fn open(host: Host, options: Options) -> Result<Self> {
+        let begun = host.environment.now();
         let superblock = open_superblock(&host, &options)?;
         let standing = decode_standing(&superblock)?;
         let identity = standing.identity;
@@ -193,6 +194,7 @@ impl Store {
             persisted: AtomicU64::new(standing.persisted.get()),
             frontier: Frontier::default(),
             recovered: standing.checkpoint(),
+            recovery_time: host.environment.now() - begun,
             newest_checkpoint: RwLock::new(standing.checkpoint()),
             checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tails)),
             host,

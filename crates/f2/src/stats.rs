@@ -17,6 +17,7 @@ impl Shared {
             ("charged_bytes", self.host.memory.used()),
             ("checkpoint", self.newest_checkpoint.read().number),
             ("recovered_checkpoint", self.recovered.number),
+            ("recovery_us", self.recovery_time.as_micros() as u64),
             ("index_bytes", index.bytes),
             ("index_buckets", index.buckets),
             ("index_overflow_buckets", index.overflow_buckets),

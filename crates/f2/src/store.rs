@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire};
+use std::time::Duration;
 
 use device::Device;
 use engine::{
@@ -78,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) frontier: Frontier,
     /// What it was opened from, and what was committed last.
     pub(crate) recovered: Checkpoint,
+    /// How long it took to open the store.
+    pub(crate) recovery_time: Duration,
     pub(crate) newest_checkpoint: RwLock<Checkpoint>,
 }
 
