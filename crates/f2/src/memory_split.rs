@@ -153,7 +153,7 @@ impl Shared {
         let cache = SideFigures {
             bytes: self.cache.bytes_allowed(),
             least: pages(total / CACHE_SHARE_MIN, step).max(self.cache.bytes_min()),
-            most: self.cache.bytes_max(),
+            most: self.cache.bytes_max().min(self.cache_bytes_for_index()),
         };
         // A split that does not move counts nothing.
         let counts = u64::from(self.split.plan.is_adaptive);

@@ -198,6 +198,27 @@ impl ReadCache {
         if !ring.has_room() && !self.history.knows(hash) {
             return false;
         }
+        let inserted =
+            self.insert_admitted(ring, index, seen, hash, (key, value), truncations, may_make);
+        match inserted {
+            true => self.counters.inserted(hash),
+            false => self.history.note(hash),
+        }
+        inserted
+    }
+
+    /// The same for a key that is let in.
+    #[expect(clippy::too_many_arguments, reason = "a look-up, what it found, and where to put it")]
+    fn insert_admitted(
+        &self,
+        ring: &Ring,
+        index: &HashIndex,
+        seen: &Seen<'_>,
+        hash: KeyHash,
+        (key, value): (&[u8], &[u8]),
+        truncations: impl FnOnce() -> u64,
+        may_make: bool,
+    ) -> bool {
         let slot = match seen.slot {
             Some(_) if is_planted(Planted::CachedUnseen) => index.find_or_create(hash),
             Some(slot) if slot.address() != LogAddress::NONE => slot,
@@ -214,11 +235,7 @@ impl ReadCache {
                 slot
             }
         };
-        let inserted = self.put(ring, index, (slot, seen.log_head), key, value);
-        if inserted {
-            self.counters.inserted(hash);
-        }
-        inserted
+        self.put(ring, index, (slot, seen.log_head), key, value)
     }
 
     /// The same for a chain that was noted.

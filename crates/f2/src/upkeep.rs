@@ -70,7 +70,7 @@ impl Shared {
 
     /// Bytes that it takes at most. With a single log every key stays in the index, and what is above
     /// its share is taken off the log's memory.
-    fn index_bytes_most(&self) -> u64 {
+    pub(crate) fn index_bytes_most(&self) -> u64 {
         let share = self.index_bytes_max();
         if self.cold.is_some() { share } else { share.saturating_mul(SINGLE_LOG_INDEX_SHARES) }
     }
@@ -80,12 +80,26 @@ impl Shared {
         if self.host.memory.limit() == u64::MAX {
             return 0.0;
         }
-        let mut table = self.index.table_bytes();
+        let bytes = self.index.figures().entries * BYTES_PER_CHAIN;
+        bytes as f64 / self.index_table_bytes_max() as f64
+    }
+
+    /// Bytes of the largest table that the budget has room for, whatever the present one takes.
+    pub(crate) fn index_table_bytes_max(&self) -> u64 {
+        let mut table = self.index.base_table_bytes();
         while self.may_table_double(table) {
             table *= 2;
         }
-        let bytes = self.index.figures().entries * BYTES_PER_CHAIN;
-        bytes as f64 / table as f64
+        table
+    }
+
+    /// Bytes of the cache with which its records have half the chains that the index is made for: what
+    /// is cached of the cold log makes entries, which no compaction takes out.
+    pub(crate) fn cache_bytes_for_index(&self) -> u64 {
+        if self.host.memory.limit() == u64::MAX || self.cold.is_none() {
+            return u64::MAX;
+        }
+        self.index_table_bytes_max() / BYTES_PER_CHAIN / 2 * self.log.record_bytes()
     }
 
     /// Whether the hot index wants room: then the oldest records leave the hot log.
@@ -107,11 +121,13 @@ impl Shared {
         self.pressure.set(level);
     }
 
-    /// Whether the index may double a table of so many bytes. It may be a little above the share then:
-    /// buckets that others overflow into would take more.
+    /// Whether the index may double a table of so many bytes. With two logs it may be a little above
+    /// its share then: buckets that others overflow into would take more. With one, writes are refused
+    /// above it.
     fn may_table_double(&self, bytes: u64) -> bool {
         let most = self.index_bytes_most();
-        bytes <= most.saturating_add(most / DOUBLED_EXCESS_SHARE) / 2
+        let excess = if self.cold.is_some() { most / DOUBLED_EXCESS_SHARE } else { 0 };
+        bytes <= most.saturating_add(excess) / 2
     }
 
     /// Bytes that the hot index takes, or will take when it has doubled if that is near.
@@ -121,12 +137,21 @@ impl Shared {
         self.index.figures().bytes + doubled
     }
 
+    /// Whether the index should double now: when the memory for that is there, since hot log and read
+    /// cache give it back before; without it, when most buckets overflow.
+    fn is_doubling_due(&self) -> bool {
+        let bytes = self.index.table_bytes();
+        let memory = &self.host.memory;
+        let has_memory = memory.used().saturating_add(bytes) <= memory.limit();
+        self.index.should_grow()
+            && self.may_table_double(bytes)
+            && (has_memory || self.index.is_overfull())
+    }
+
     /// Doubles the index while it is crowded and the budget allows it.
     fn grow_index(&self, stop: &StopToken) {
         self.update_pressure();
-        while self.index.is_growing()
-            || (self.index.should_grow() && self.may_table_double(self.index.table_bytes()))
-        {
+        while self.index.is_growing() || self.is_doubling_due() {
             self.index.grow();
             while self.index.split_some(BUCKETS_AT_ONCE) {
                 if stop.is_stopping() {

@@ -20,11 +20,13 @@ pub(crate) const FILE: &str = "THERMOCLINE";
 /// The name under which its successor is written.
 pub(crate) const FILE_NEXT: &str = "THERMOCLINE.next";
 /// What the file begins with.
-const FORMAT: Format = Format::new(*b"THERMOCL", 1, 0);
+const FORMAT: Format = Format::new(*b"THERMOCL", 2, 0);
 /// Journaled flag of a keyspace.
 const FLAG_JOURNALED: u8 = 1;
-/// Bytes of the smallest keyspace entry: id, flags, memory, two empty prefixed strings.
-const ENTRY_BYTES_MIN: usize = 4 + 1 + 8 + 1 + 1;
+/// From this version on an entry says how much memory its engine is to have.
+const VERSION_OF_MEMORY: u16 = 2;
+/// Bytes of the smallest keyspace entry: id, flags, two empty prefixed strings.
+const ENTRY_BYTES_MIN: usize = 4 + 1 + 1 + 1;
 
 /// One keyspace as the catalog knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,16 +92,16 @@ impl Catalog {
     /// # Errors
     /// [`Error::NewerVersion`]; [`Error::Engine`] with the place of damage.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
-        FORMAT.decode(bytes).map_err(|error| match error {
+        let header = FORMAT.decode(bytes).map_err(|error| match error {
             HeaderError::Version { found, newest } => {
                 Error::NewerVersion { file: FILE.to_owned(), found, supported: newest }
             }
             other => Corruption::new(other.to_string(), 0).at(FILE, 0).into(),
         })?;
-        Self::decode_body(bytes).map_err(|corruption| corruption.at(FILE, 0).into())
+        Self::decode_body(bytes, header.version).map_err(|corruption| corruption.at(FILE, 0).into())
     }
 
-    fn decode_body(bytes: &[u8]) -> std::result::Result<Self, Corruption> {
+    fn decode_body(bytes: &[u8], version: u16) -> std::result::Result<Self, Corruption> {
         let mut reader = Reader::new(bytes);
         reader.take_bytes(codec::FileHeader::LEN)?;
         let checksum = reader.take_u32()?;
@@ -112,16 +114,20 @@ impl Catalog {
         let count = reader.take_count(ENTRY_BYTES_MIN)?;
         let mut keyspaces = Vec::with_capacity(count);
         for _ in 0..count {
-            keyspaces.push(Self::decode_entry(&mut reader)?);
+            keyspaces.push(Self::decode_entry(&mut reader, version)?);
         }
         reader.finish()?;
         Ok(Self { id, next_keyspace, newest, keyspaces })
     }
 
-    fn decode_entry(reader: &mut Reader<'_>) -> std::result::Result<Entry, Corruption> {
+    fn decode_entry(
+        reader: &mut Reader<'_>,
+        version: u16,
+    ) -> std::result::Result<Entry, Corruption> {
         let id = reader.take_u32()?;
         let flags = reader.take_u8()?;
-        let memory_bytes = Some(reader.take_u64()?).filter(|bytes| *bytes > 0);
+        let memory = if version < VERSION_OF_MEMORY { 0 } else { reader.take_u64()? };
+        let memory_bytes = Some(memory).filter(|bytes| *bytes > 0);
         let engine = text(reader)?;
         let engine =
             engine.parse::<EngineKind>().map_err(|error| reader.corruption(error.to_string()))?;

@@ -25,7 +25,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`], and [`Error::KeyspaceExists`] if it was
-    /// made with other options.
+    /// made with another engine, or journaled otherwise.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.inner.check_open()?;
         catalog::check_keyspace_name(name)?;
@@ -36,8 +36,8 @@ impl Db {
             Some(slot) => slot,
             None => self.inner.create(name, options)?,
         };
-        if slot.options != options {
-            let KeyspaceOptions { engine, journaled, .. } = slot.options;
+        let KeyspaceOptions { engine, journaled, .. } = slot.options;
+        if (engine, journaled) != (options.engine, options.journaled) {
             return Err(Error::KeyspaceExists { name: name.to_owned(), engine, journaled });
         }
         Ok(self.handle(slot))
@@ -78,6 +78,8 @@ impl Inner {
         if let Some(slot) = self.slot(name) {
             return Ok(slot);
         }
+        let memory_bytes = options.memory_bytes.filter(|bytes| *bytes > 0);
+        let options = KeyspaceOptions { memory_bytes, ..options };
         let share = self.nursery.shares.share_of_new(options)?;
         let _trimming = self.trimming.lock();
         let entry = self.prepare(&catalog, name, options)?;

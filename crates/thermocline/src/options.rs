@@ -80,9 +80,9 @@ pub struct KeyspaceOptions {
     /// written since the last [`crate::Keyspace::flush`]. Default true.
     pub journaled: bool,
     /// Bytes of the database's memory that an engine over data larger than memory is to have: as much
-    /// of that as is left, and never less than it can be opened with. Kept with the keyspace. Default
-    /// none: a share of what is left, three quarters of it for the first keyspace, so that others can
-    /// be made.
+    /// of that as is left, and never less than it can be opened with. Kept with the keyspace: of one that
+    /// exists this changes nothing. Default none, as 0 is: a share of what is left, three quarters of
+    /// it for the first keyspace, so that others can be made.
     pub memory_bytes: Option<u64>,
 }
 

@@ -7,11 +7,11 @@
 //! 4. What was committed meanwhile is waited for once, all of it together, and then told.
 //!
 //! # Invariants
-//! - T1. What is pending has changed nothing; what has changed something is told as soon as it has
-//!   reached the durability of the handle.
+//! - T1. What is pending has changed nothing, but for what was committed within the call of
+//!   [`Seat::complete`] under way; that is told as soon as it has reached the durability of the handle.
 //! - T2. No lock is held while anybody is told of anything.
 //! - T3. Everything is told once, unless it is given up; a panic, of who is told or of an operator,
-//!   loses that one operation.
+//!   loses that one operation. What was committed before it is told by the next call.
 
 pub(crate) mod desk;
 mod future;

@@ -29,6 +29,21 @@ fn a_record_that_ends_early_or_lies_is_refused() {
     assert!(record::decode(&declared).is_err(), "a key of 4 GiB that is not there");
 }
 
+/// As documented: version 1 says nothing about memory.
+#[test]
+fn a_catalog_of_version_1_is_read() {
+    let mut body = vec![7; 16];
+    body.extend([2, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1]);
+    body.extend([1, 0, 0, 0, 1, 2, b'f', b'2', 1, b's']);
+    let mut bytes = codec::Format::new(*b"THERMOCL", 1, 0).header(0).encode().to_vec();
+    bytes.extend(codec::crc32c(&body).to_le_bytes());
+    bytes.extend(&body);
+    let catalog = Catalog::decode(&bytes).unwrap();
+    let options = KeyspaceOptions { engine: EngineKind::F2, journaled: true, memory_bytes: None };
+    assert_eq!(catalog.keyspaces, [Entry { id: 1, name: "s".to_owned(), options }]);
+    assert_eq!((catalog.next_keyspace, catalog.newest.get()), (2, 9));
+}
+
 proptest! {
     #[test]
     fn records_round_trip(
@@ -57,11 +72,12 @@ proptest! {
     fn catalogs_round_trip_and_no_bytes_panic(
         ids in prop::collection::vec(any::<u32>(), 0..5),
         journaled: bool,
+        memory_bytes in prop::option::of(1..=u64::MAX),
         noise in prop::collection::vec(any::<u8>(), 0..100),
     ) {
         let mut catalog = Catalog::new([7; 16]);
         for id in ids {
-            let options = KeyspaceOptions { engine: EngineKind::FlexDb, journaled, ..Default::default() };
+            let options = KeyspaceOptions { engine: EngineKind::FlexDb, journaled, memory_bytes };
             catalog.keyspaces.push(Entry { id, name: format!("k{id}"), options });
         }
         prop_assert_eq!(&Catalog::decode(&catalog.encode()).unwrap(), &catalog);

@@ -210,6 +210,11 @@ impl HashIndex {
         self.table.buckets(self.level())
     }
 
+    /// Bytes of the table before it was ever doubled.
+    pub(crate) fn base_table_bytes(&self) -> u64 {
+        self.table.buckets(0) as u64 * bucket::BUCKET_BYTES
+    }
+
     /// Bytes of the table, without what it overflows into.
     pub(crate) fn table_bytes(&self) -> u64 {
         self.table.bytes()

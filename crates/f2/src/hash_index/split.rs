@@ -26,6 +26,8 @@ use crate::planted::{Planted, is_planted, relaxed_if};
 const LOAD_MAX: u64 = 5;
 /// Overflow buckets for so many buckets make it double, too.
 const OVERFLOW_SHARE: u64 = 4;
+/// The same when it cannot wait any longer: as many as there are entries, so most buckets overflow.
+const OVERFULL: (u64, u64) = (7, 5);
 /// Of what makes the table double, so much says that it will soon.
 const SOON: (u64, u64) = (5, 8);
 /// The bits of a sweep's position, below its level.
@@ -37,6 +39,11 @@ impl HashIndex {
     pub(crate) fn should_grow(&self) -> bool {
         let level = self.level.load(Ordering::Acquire);
         level < LEVEL_MAX && !self.is_growing() && self.is_filled(level, (1, 1))
+    }
+
+    /// Whether the table is so full that it should have doubled before.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.is_filled(self.level.load(Ordering::Acquire), OVERFULL)
     }
 
     /// Whether the table is filled, at `level`, to this share of what makes it double.

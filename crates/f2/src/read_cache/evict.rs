@@ -10,8 +10,8 @@ use crate::key_hash::KeyHash;
 use crate::planted::{Planted, is_planted};
 use crate::record::Read;
 
-/// Of the records that are looked at, one in so many gets a second chance at most. So pages become
-/// free though everything in them was read.
+/// Of the records that may be looked at in one go, one in so many gets a second chance at most. So pages
+/// become free though everything in them was read.
 const CHANCES_SHARE: usize = 2;
 
 /// What becomes of a record that was cached when its page was to go.

@@ -158,3 +158,29 @@ fn the_log_may_shrink_and_grow_beside_writers() {
     }
     assert!(log.pages_held() <= 4);
 }
+
+/// What the index is made for follows from the budget alone, and a table that has doubled as often as it
+/// may refuses no write by itself.
+#[test]
+fn the_largest_table_is_within_what_the_index_may_take() {
+    for single_log in [true, false] {
+        let bench = Bench::open(Options { single_log, ..tiny() });
+        let shared = &bench.store.shared;
+        for mib in 16..200 {
+            bench.memory.set_limit(mib << 20);
+            let (largest, most) = (shared.index_table_bytes_max(), shared.index_bytes_most());
+            let excess = if single_log { 0 } else { most / 8 };
+            assert!(largest <= most + excess, "{largest} of {most} bytes, with {mib} MiB");
+            assert!(largest * 2 > most + excess, "{largest} of {most} bytes, with {mib} MiB");
+        }
+        let base = shared.index.base_table_bytes();
+        bench.memory.set_limit(4 * base);
+        let largest = shared.index_table_bytes_max();
+        while shared.index.table_bytes() < 8 * base {
+            assert!(shared.index.grow());
+            while shared.index.split_some(usize::MAX) {}
+        }
+        assert!(largest <= 2 * base);
+        assert_eq!(shared.index_table_bytes_max(), largest, "whatever the present one takes");
+    }
+}
