@@ -198,6 +198,8 @@ impl<const C: usize, const F: usize> Pair<C, F> {
                     cut.include(failed);
                 }
                 self.stored.finish(cut);
+                let shape = tree.check().expect("it was sound before");
+                assert_eq!(self.stored.nodes.len(), shape.leaves + shape.inners, "stored nodes");
                 self.checkpointed = model.clone();
                 Ok(())
             }

@@ -92,6 +92,12 @@ fn an_index_of_intervals_is_the_same_tree() {
                 index.remove(offset, offset + u64::from(length));
                 model.remove(place);
             }
+            6 if place > 0 && random.random_range(0..20) == 0 => {
+                // A range of keys is deleted, with all intervals of it.
+                let last = (place + random.random_range(1..40)).min(model.len());
+                let gone = model.drain(place..last).map(|(_, length)| u64::from(length));
+                index.remove(offset, offset + gone.sum::<u64>());
+            }
             5 => {
                 // So long that it needs a leaf of its own, and back.
                 resize(&mut index, offset, length, u32::MAX);
