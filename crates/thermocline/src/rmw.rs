@@ -13,7 +13,8 @@
 //! # Invariants
 //! - M1. From when the old value is the key's present one until the new one is applied, no other write
 //!   of the key is applied: its lock is held, or the engine sees to it.
-//! - M2. A seat's read-modify-writes hold a lock only while nothing waits for a read of the device.
+//! - M2. A seat's read-modify-writes hold a lock only while nothing waits for a read of the device, but
+//!   for those that were pending when their keyspace was cleared.
 //! - M3. What ended without a commit has changed nothing.
 
 use std::sync::Arc;

@@ -37,7 +37,8 @@ pub use future::AsyncGet;
 /// [`Seat::begin_get`] and [`Seat::complete`]. Each read-modify-write is atomic, as
 /// [`Keyspace::rmw_with`] is, and takes place at some moment between. Those that are pending beside each
 /// other take place in any order, also those of one key. Dropping the seat gives up what is pending,
-/// which has changed nothing, and waits for what the device has in hand.
+/// which has changed nothing, and waits for what the device has in hand. A seat keeps the engine that it
+/// was last used with, and that engine's memory, also when the keyspace is cleared or dropped.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

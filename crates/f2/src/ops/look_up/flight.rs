@@ -52,6 +52,27 @@ pub(crate) struct Fetcher {
     charge: Charge,
 }
 
+/// A buffer that comes back however its use ends. [F2]
+struct Lent<'a> {
+    fetcher: &'a mut Fetcher,
+    /// Always there before the drop.
+    buffer: Option<Buffer>,
+}
+
+impl Lent<'_> {
+    fn bytes(&self) -> &[u8] {
+        self.buffer.as_deref().unwrap_or_default()
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.fetcher.keep(buffer);
+        }
+    }
+}
+
 /// Look-ups under way, each with what it is for.
 pub(crate) struct Flight<T> {
     fetcher: Fetcher,
@@ -235,11 +256,12 @@ impl<T: Purpose> Flight<T> {
             unreachable!("a completion answers a read that was submitted")
         };
         self.fetcher.flying_bytes -= buffer.len();
+        let lent = Lent { fetcher: &mut self.fetcher, buffer: Some(buffer) };
         let key = purpose.key();
         let progress = match completion.result {
             // What is in memory would answer a closed store's look-ups now and then.
             Ok(()) => (shared.health.check_open())
-                .and_then(|()| look_up.resume(shared, key, &buffer, &mut self.scratch)),
+                .and_then(|()| look_up.resume(shared, key, lent.bytes(), &mut self.scratch)),
             Err(error) => Err(error.into()),
         };
         // [F1]
@@ -250,7 +272,7 @@ impl<T: Purpose> Flight<T> {
             Ok(Progress::Absent) => ended(purpose, Ok(None)),
             Err(error) => ended(purpose, Err(error)),
         };
-        self.fetcher.keep(buffer);
+        drop(lent);
         let Some((look_up, purpose)) = next else { return true };
         self.free.pop();
         self.fly(tag, look_up, purpose);
