@@ -31,8 +31,8 @@ pub struct Options {
     /// on their way to disk. Default: 0.9.
     pub mutable_share: f64,
     /// Bytes of a page, the unit that is written to disk and given up in memory: a power of two.
-    /// The longest record takes a page. Default: a 128th of the log's memory, between 128 KiB
-    /// and 32 MiB.
+    /// The longest record takes a page. Default: a 128th of the logs' memory, or a 64th where that is
+    /// 2 MiB or more, between 128 KiB and 32 MiB.
     pub page_bytes: Option<u64>,
     /// Bytes of a segment, the unit in which disk space is given back: a power of two, at least a
     /// page. The hot log's are smaller where it is small. Default: 64 MiB.
@@ -88,6 +88,8 @@ const PAGE_BYTES_MAX: u64 = 32 << 20;
 const CHUNK_PAGE_BYTES_MAX: u64 = 256 << 10;
 /// Pages in memory, about, where the size of a page is ours to choose.
 const PAGES: u64 = 128;
+/// Pages that would have so much are twice as long, for the sake of long records.
+const LONG_PAGE_BYTES: u64 = 1 << 20;
 /// Segments of the hot log, about, so that its disk space is given back in small pieces.
 const HOT_SEGMENTS: u64 = 16;
 /// The hot log on disk, as a multiple of its memory.
@@ -273,9 +275,11 @@ impl Options {
     pub(crate) fn units(&self, limit: u64) -> [LogUnits; 3] {
         let memory = self.log_memory_bytes.unwrap_or(Self::logs_memory(limit));
         let power = |bytes: u64| 1u64 << bytes.max(1).ilog2();
-        let page_bytes = self
-            .page_bytes
-            .unwrap_or_else(|| power(memory / PAGES).clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX));
+        let page_bytes = self.page_bytes.unwrap_or_else(|| {
+            let share = power(memory / PAGES);
+            let wanted = if share < LONG_PAGE_BYTES { share } else { 2 * share };
+            wanted.clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX)
+        });
         let segment_bytes = self.segment_bytes.max(page_bytes);
         let hot_segment = power(memory * HOT_DISK_SHARE / HOT_SEGMENTS);
         let hot_segment = hot_segment.clamp(page_bytes, segment_bytes);
