@@ -54,6 +54,8 @@
 mod error;
 mod extent;
 mod flex_tree;
+#[cfg(test)]
+mod seed;
 mod shift_tree;
 
 pub use error::Error;

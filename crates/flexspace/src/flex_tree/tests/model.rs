@@ -34,7 +34,8 @@ impl Model {
         self.runs.last().map_or(0, |run| run.offset + run.length)
     }
 
-    fn push(&mut self, run: Run) {
+    /// Adds a run behind the last.
+    pub(super) fn push(&mut self, run: Run) {
         match self.runs.last_mut() {
             Some(last) if is_one(last, &run) => last.length += run.length,
             _ => self.runs.push(run),

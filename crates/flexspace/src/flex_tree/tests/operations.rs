@@ -132,7 +132,7 @@ fn an_insertion_changes_one_node_a_level() {
 }
 
 #[test]
-fn a_collapse_is_one_pass_whatever_its_length() {
+fn a_collapse_changes_two_paths_whatever_its_length() {
     for (from, to) in [(1, 19_999), (5_000, 15_000), (1, 3), (7_777, 7_779), (0, 19_999)] {
         let mut tree: FlexTree<8, 8> = apart(10_000, 2);
         let levels = tree.check().expect("it is sound").levels;

@@ -3,11 +3,12 @@
 //! `THERMOCLINE_FLEX_OPERATIONS=5000000 cargo test --release -p thermocline-flexspace random` makes
 //! more of them.
 
-use environment::{Random, Seed};
+use environment::Random;
 use rand::RngExt;
 
-use super::model::Model;
+use super::model::{Model, Run};
 use super::stored::Stored;
+use crate::seed::{number, seed};
 use crate::{Cut, Extent, FlexSnapshot, FlexTree};
 
 /// Operations of each test, unless the environment says otherwise.
@@ -15,6 +16,9 @@ const OPERATIONS: u64 = 20_000;
 
 /// Runs that a space grows to before more is taken out than put in.
 const RUNS: usize = 250;
+
+/// Runs of a space that has two levels of usual inner nodes.
+const MANY_RUNS: usize = crate::LEAF * (crate::INNER + 10);
 
 #[derive(Clone, Copy, Debug)]
 enum Operation {
@@ -41,33 +45,21 @@ struct Pair<const C: usize, const F: usize> {
     failed: Option<Cut<Extent, C, F>>,
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().and_then(|number| number.parse().ok())
+/// The randomness of a test, and how many operations it makes.
+fn start(name: &str) -> (Random, u64) {
+    let count = number("THERMOCLINE_FLEX_OPERATIONS").unwrap_or(OPERATIONS);
+    let seed = seed(name, &format!(" THERMOCLINE_FLEX_OPERATIONS={count}"));
+    (seed.stream(name), count)
 }
 
 fn run<const C: usize, const F: usize>(name: &str, huge: bool) {
-    let seed = number("THERMOCLINE_SEED").map_or_else(Seed::from_entropy, Seed::from);
-    let count = number("THERMOCLINE_FLEX_OPERATIONS").unwrap_or(OPERATIONS);
-    println!(
-        "{name}: seed {0}; to replay, THERMOCLINE_SEED={0} THERMOCLINE_FLEX_OPERATIONS={count} \
-         cargo test -p thermocline-flexspace {name}",
-        seed.get()
-    );
-    let mut random = seed.stream(name);
-    let mut stored = Stored::default();
-    let mut tree = FlexTree::<C, F>::with_join_window(1 << 63);
-    stored.checkpoint(&mut tree);
-    let (model, checkpointed) = (Model::default(), Model::default());
-    let mut pair = Pair { tree, model, kept: Vec::new(), stored, checkpointed, failed: None };
+    let (mut random, count) = start(name);
+    let mut pair = Pair::<C, F>::of_nothing();
     let mut is_growing = true;
     for step in 0..count {
         let runs = pair.model.runs.len();
         is_growing = if is_growing { runs < RUNS } else { runs < 3 };
-        let operation = draw(&pair.model, &mut random, is_growing, huge);
-        pair.apply(operation);
-        if let Err(fault) = pair.compare(&mut random) {
-            panic!("step {step}, {operation:?}: {fault}\n{:#?}", pair.tree);
-        }
+        pair.step(step, is_growing, huge, &mut random);
     }
 }
 
@@ -153,6 +145,32 @@ fn draw(model: &Model, random: &mut Random, is_growing: bool, huge: bool) -> Ope
 }
 
 impl<const C: usize, const F: usize> Pair<C, F> {
+    fn of_nothing() -> Self {
+        let mut stored = Stored::default();
+        let mut tree = FlexTree::with_join_window(1 << 63);
+        stored.checkpoint(&mut tree);
+        let (model, checkpointed) = (Model::default(), Model::default());
+        Self { tree, model, kept: Vec::new(), stored, checkpointed, failed: None }
+    }
+
+    /// Appends short extents until there are `runs`.
+    fn fill(&mut self, runs: usize, random: &mut Random) {
+        while self.model.runs.len() < runs {
+            let (offset, length) = (self.model.len(), random.random_range(1..9));
+            let extent = super::at(random.random_range(0..1 << 47));
+            self.model.push(Run { offset, length, extent });
+            self.tree.append(length, extent).expect("there is room");
+        }
+    }
+
+    fn step(&mut self, step: u64, is_growing: bool, huge: bool, random: &mut Random) {
+        let operation = draw(&self.model, random, is_growing, huge);
+        self.apply(operation);
+        if let Err(fault) = self.compare(random) {
+            panic!("step {step}, {operation:?}: {fault}\n{:#?}", self.tree);
+        }
+    }
+
     fn apply(&mut self, operation: Operation) {
         let (tree, model) = (&mut self.tree, &mut self.model);
         let done = match operation {
@@ -242,6 +260,9 @@ impl<const C: usize, const F: usize> Pair<C, F> {
                 }
                 done += u64::from(piece.length);
             }
+            if done > run.length {
+                return Err(format!("{run:?} of {from}..{to} is {done} long"));
+            }
         }
         if part.next().is_some() {
             return Err(format!("{from}..{to} has too much"));
@@ -278,4 +299,21 @@ fn random_operations_on_usual_nodes_give_the_model() {
         "random_operations_on_usual_nodes_give_the_model",
         true,
     );
+}
+
+/// Some operations each on many spaces whose root has inner children: first they mostly grow, then
+/// long ranges are taken out.
+#[test]
+fn random_operations_on_two_levels_of_usual_nodes_give_the_model() {
+    let (mut random, count) =
+        start("random_operations_on_two_levels_of_usual_nodes_give_the_model");
+    let mut pair = Pair::<{ crate::LEAF }, { crate::INNER }>::of_nothing();
+    for step in 0..count / 50 {
+        if step % 40 == 0 {
+            pair.fill(MANY_RUNS, &mut random);
+            let levels = pair.tree.check().expect("it is sound").levels;
+            assert!(levels >= 3, "{levels} levels");
+        }
+        pair.step(step, step % 40 < 30, false, &mut random);
+    }
 }

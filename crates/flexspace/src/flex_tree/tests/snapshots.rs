@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use environment::Seed;
 use rand::RngExt;
 
 use super::{TinyTree, apart, at};
+use crate::seed::seed;
 use crate::{Extent, FlexSnapshot, FlexTree};
 
 #[test]
@@ -33,9 +33,7 @@ fn a_snapshot_shows_what_was_there() {
 fn readers_see_one_state_while_the_writer_goes_on() {
     const EXTENTS: u64 = 500;
     const STATES: u64 = 3_000;
-    let seed = Seed::from_entropy();
-    println!("readers_see_one_state_while_the_writer_goes_on: seed {}", seed.get());
-    let mut random = seed.stream("snapshots");
+    let mut random = seed("readers_see_one_state_while_the_writer_goes_on", "").stream("snapshots");
     let mut tree: FlexTree<6, 8> = FlexTree::with_join_window(1);
     tree.append(1, at(0)).expect("there is room");
     for number in 0..EXTENTS {
