@@ -154,7 +154,7 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
             found.offset < from && to < found.offset + u64::from(found.length)
         });
         if is_within_one {
-            let room = Room { entries: 1, bytes: 0, side: Side::At };
+            let room = Room { entries: 0, bytes: 0, side: Side::At };
             // An entry's length fits 32 bits, and so does what lies within it.
             let length = (to - from) as u32;
             self.edit_with_splits(from, room, |leaf, spot| {

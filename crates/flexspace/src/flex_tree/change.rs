@@ -84,7 +84,7 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
     /// collector does that has moved them (Flex 4.2, relocation). Tags stay where they are; holes
     /// are filled.
     ///
-    /// One walk for each leaf of the range.
+    /// One walk for each leaf of the range, and one for each of its ends.
     ///
     /// # Errors
     /// [`Error::BehindTheEnd`], [`Error::AddressTooLarge`].
@@ -92,8 +92,14 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         let end = self.check_end(offset, length)?;
         let extent = Extent::at(address)?;
         extent.check_length(length)?;
+        if length == 0 {
+            return Ok(());
+        }
+        // The range begins and ends with extents from here on, so no leaf gets more of them.
+        self.divide_at(offset);
+        self.divide_at(end);
         let joining = self.joining;
-        let room = Room { entries: 2, bytes: 0, side: Side::At };
+        let room = Room { entries: 0, bytes: 0, side: Side::At };
         let mut at = offset;
         while at < end {
             let moved = extent.skip(at - offset);
@@ -102,10 +108,8 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
                 remap_in_leaf(leaf, spot.inside, to, moved, joining)
             });
         }
-        if length > 0 {
-            self.join_at(offset);
-            self.join_at(end);
-        }
+        self.join_at(offset);
+        self.join_at(end);
         Ok(())
     }
 
@@ -116,7 +120,7 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
     /// [`Error::BehindTheEnd`] if there is no such byte.
     pub fn set_tag(&mut self, offset: u64, tag: u16) -> Result<(), Error> {
         self.check_end(offset, 1)?;
-        let room = Room { entries: 1, bytes: 0, side: Side::At };
+        let room = Room { entries: 0, bytes: 0, side: Side::At };
         self.tree.edit(offset, room, |leaf, spot| {
             let index = leaf.divide(spot.inside);
             let extent = leaf.entry_mut(index);
@@ -156,11 +160,21 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
 
     fn insert_piece(&mut self, offset: u64, length: u32, extent: Extent) {
         let joining = self.joining;
-        let is_end = offset == self.len();
-        let (entries, side) = if is_end { (1, Side::End) } else { (2, Side::Before) };
-        let room = Room { entries, bytes: length, side };
+        let side = if offset == self.len() { Side::End } else { Side::Before };
+        let room = Room { entries: 1, bytes: length, side };
         self.tree.edit(offset, room, |leaf, spot| {
             insert_in_leaf(leaf, spot, length, extent, joining);
+        });
+    }
+
+    /// Makes an extent begin at `offset`, unless the space ends there.
+    fn divide_at(&mut self, offset: u64) {
+        if self.get(offset).is_none_or(|piece| piece.offset == offset) {
+            return;
+        }
+        let room = Room { entries: 0, bytes: 0, side: Side::At };
+        self.tree.edit(offset, room, |leaf, spot| {
+            leaf.divide(spot.inside);
         });
     }
 
@@ -226,7 +240,8 @@ fn join_in_leaf<const C: usize>(leaf: &mut Leaf<Extent, C>, index: usize, joinin
     }
 }
 
-/// Remaps what lies in this leaf of the bytes from `from` to before `to`; says how many they were.
+/// Remaps what lies in this leaf of the bytes from `from` to before `to`, where extents begin; says
+/// how many they were.
 fn remap_in_leaf<const C: usize>(
     leaf: &mut Leaf<Extent, C>,
     from: u32,
@@ -236,8 +251,8 @@ fn remap_in_leaf<const C: usize>(
 ) -> u64 {
     // The smaller of the two fits 32 bits, as the span does.
     let to = to.min(u64::from(leaf.span())) as u32;
-    let first = leaf.divide(from);
-    let end = leaf.divide(to);
+    let first = leaf.find(from);
+    let end = if to < leaf.span() { leaf.find(to) } else { leaf.count() };
     for index in first..end {
         let by = u64::from(leaf.start(index) - from);
         let tag = leaf.entry(index).tag();

@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// Which leaf is meant by an offset, and what room it has to have.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Entries that may be added.
+    /// Entries that may be added, fewer than half of a leaf has: a leaf without room for them is
+    /// halved once. If the offset lies within an entry, one more may be added, as dividing it does.
     pub entries: usize,
     /// Bytes that are added.
     pub bytes: u32,
@@ -64,7 +65,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         change: impl FnOnce(&mut Leaf<E, C>, Spot) -> R,
     ) -> Changed<R> {
         let index = self.child_for(offset, room.side);
-        if !self.is_child_full(index, room) {
+        if !self.is_child_full(index, offset, room) {
             return self.edit_child(index, offset, room, ledger, change);
         }
         self.split_full_child(index, offset, room, ledger);
@@ -117,9 +118,13 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
 
     /// Whether child `index` has to be split before it is walked into.
     #[inline]
-    fn is_child_full(&self, index: usize, room: Room) -> bool {
+    fn is_child_full(&self, index: usize, offset: u64, room: Room) -> bool {
         match &self.children {
-            Children::Leaves(slots) => node(&slots[index]).count() + room.entries > C,
+            Children::Leaves(slots) => {
+                // A leaf's span fits 32 bits (L3), and the offset is at most its end.
+                let inside = (offset - self.shifts[index]) as u32;
+                !node(&slots[index]).has_room(inside, room.entries)
+            }
             Children::Inners(slots) => node(&slots[index]).is_full(),
         }
     }

@@ -49,7 +49,7 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
                     prefetch(leaf);
                     // An offset in a leaf fits 32 bits (L3).
                     let spot = leaf.spot(inside as u32, room.side);
-                    let has_room = leaf.count() + room.entries <= C
+                    let has_room = leaf.has_room(inside as u32, room.entries)
                         && leaf.span().checked_add(room.bytes).is_some();
                     return has_room.then_some(Path { children, spot });
                 }
@@ -96,6 +96,19 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
     pub(super) fn spot(&self, inside: u32, side: Side) -> Spot {
         let byte = if side == Side::At { inside } else { inside.saturating_sub(1) };
         Spot { inside, index: self.find(byte) }
+    }
+
+    /// Whether there is room for `entries` more, and for one beside them if `inside` lies within an
+    /// entry, which has to be divided then.
+    #[inline(always)]
+    pub(super) fn has_room(&self, inside: u32, entries: usize) -> bool {
+        let count = self.count() + entries;
+        // Only for the last slot does it matter whether something is divided.
+        count < C || count == C && self.is_border(inside)
+    }
+
+    fn is_border(&self, inside: u32) -> bool {
+        inside == self.span() || inside == self.start(self.find(inside))
     }
 
     /// Whether a leaf that had `count` entries may have to be merged now.

@@ -46,6 +46,9 @@ fn nothing_may_be_done_to_no_bytes() {
     assert!(tree.is_empty());
     assert_eq!(tree.get(0), None);
     tree.check().expect("an empty tree is one");
+    tree.append(9, at(1)).expect("there is room");
+    tree.remap(4, 0, 100).expect("nothing is moved");
+    assert_eq!(tree.query(0..9).count(), 1, "and nothing is divided");
 }
 
 /// Leaves' spans fit 32 bits, so each of these has to have one of its own, and any that is put

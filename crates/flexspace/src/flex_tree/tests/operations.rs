@@ -110,14 +110,43 @@ fn appends_fill_leaves() {
     assert!(shape.entries > (crate::LEAF - 2) * shape.leaves, "whole leaves: {shape:?}");
 }
 
+/// Leaves that appends have filled stay whole where nothing is added to them.
+#[test]
+fn a_relocation_of_whole_extents_splits_no_leaf() {
+    let mut tree: FlexTree = apart(10_000, 4096);
+    let before = tree.check().expect("it is sound");
+    for number in 0..10_000 {
+        tree.remap(number * 4096, 4096, (1 << 40) + number * 8192).expect("within");
+    }
+    let after = tree.check().expect("it is sound");
+    assert_eq!((after.leaves, after.entries), (before.leaves, before.entries));
+    // A head and a tail stay where they lie, and what is between them becomes one extent.
+    tree.remap(4096 * 500 + 1, 4095 + 4096 + 7, 1 << 41).expect("within");
+    assert_eq!(tree.check().expect("it is sound").entries, before.entries);
+    let moved = tree.get(4096 * 501).expect("within");
+    assert_eq!((moved.offset, moved.length), (4096 * 500 + 1, 4095 + 4096 + 7));
+}
+
+#[test]
+fn an_insertion_between_two_extents_takes_the_last_slot_of_a_leaf() {
+    let mut tree: FlexTree<8, 8> = apart(7, 4);
+    tree.insert_range(12, 4, at(1 << 40)).expect("there is room");
+    let full = tree.check().expect("it is sound");
+    assert_eq!((full.leaves, full.entries), (1, 8));
+    let mut tree: FlexTree<8, 8> = apart(7, 4);
+    tree.insert_range(13, 4, at(1 << 40)).expect("there is room");
+    let split = tree.check().expect("it is sound");
+    assert_eq!((split.leaves, split.entries), (2, 9), "an extent within another makes two more");
+}
+
 /// What is inserted changes the nodes of one path, and none else, however much lies behind.
 #[test]
 fn an_insertion_changes_one_node_a_level() {
     let mut tree: FlexTree<8, 8> = apart(10_000, 2);
     let mut stored = Stored::default();
-    // Leaves that were filled by appends are split first.
+    // Leaves that were filled by appends are split first, by what comes to lie within an extent.
     for number in 0..500 {
-        tree.insert_range(number * 26, 2, at(number << 30)).expect("there is room");
+        tree.insert_range(number * 26 + 1, 2, at(number << 30)).expect("there is room");
     }
     stored.checkpoint(&mut tree);
     let levels = tree.check().expect("it is sound").levels;
