@@ -11,8 +11,9 @@ pub enum Error {
         /// How many bytes there are.
         len: u64,
     },
-    /// Offsets would not fit 64 bits.
-    #[error("a space of {len} bytes has no offsets for {more} more")]
+    /// Offsets would not fit 64 bits, or these are more bytes than one operation adds
+    /// ([`FlexTree::GROWTH_MAX`](crate::FlexTree::GROWTH_MAX)).
+    #[error("{more} bytes are too many to be added to a space of {len} at once")]
     TooLong {
         /// How many bytes there are.
         len: u64,

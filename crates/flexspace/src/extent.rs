@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::shift_tree::Entry;
 
 /// How many bits an address has.
-const ADDRESS_BITS: u32 = 48;
+pub(crate) const ADDRESS_BITS: u32 = 48;
 
 /// The largest number of 48 bits is no address: it marks holes (Flex 3.3).
 const HOLE: u64 = (1 << ADDRESS_BITS) - 1;

@@ -1,7 +1,7 @@
 //! The changes of a FlexTree (Flex 3.2): each is one walk from the root, unless it says otherwise.
 
 use crate::error::Error;
-use crate::extent::{Extent, Joining};
+use crate::extent::{ADDRESS_BITS, Extent, Joining};
 use crate::flex_tree::FlexTree;
 use crate::shift_tree::{Leaf, Room, Side, Spot};
 
@@ -9,6 +9,12 @@ use crate::shift_tree::{Leaf, Room, Side, Spot};
 const LENGTH_MAX: u64 = u32::MAX as u64;
 
 impl<const C: usize, const F: usize> FlexTree<C, F> {
+    /// By how much one operation makes the space longer at most: as many bytes as have addresses.
+    ///
+    /// What lies at addresses is never longer. Holes might be, and each 4 GiB of one take a leaf,
+    /// so the farthest offset takes 65,000 leaves and not all memory.
+    pub const GROWTH_MAX: u64 = 1 << ADDRESS_BITS;
+
     /// Adds `length` bytes at `extent` behind the last byte. They are one extent with those before
     /// them if they follow them at their address, too.
     ///
@@ -135,7 +141,7 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         let more = length.saturating_add(offset.saturating_sub(len));
         // The largest number stands in slots that hold nothing, so no offset may reach it.
         match len.checked_add(more) {
-            Some(end) if end < u64::MAX => Ok(()),
+            Some(end) if end < u64::MAX && more <= Self::GROWTH_MAX => Ok(()),
             _ => Err(Error::TooLong { len, more }),
         }
     }

@@ -12,7 +12,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     let too_far = |address, length| Err(Error::AddressTooLarge { address, length });
     assert_eq!(Extent::at(top + 1).map(|_| ()), too_far(top + 1, 0));
     assert_eq!(tree.append(2, at(top)), too_far(top, 2));
-    assert_eq!(tree.overwrite(3, u64::MAX - 50, at(0)), too_far(0, u64::MAX - 50));
+    assert_eq!(tree.overwrite(3, 2, at(top)), too_far(top, 2));
     assert_eq!(tree.remap(0, 2, top), too_far(top, 2));
     assert_eq!(tree.remap(0, 2, u64::MAX), too_far(u64::MAX, 0));
 
@@ -20,6 +20,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert_eq!(tree.append(more, Extent::HOLE), Err(Error::TooLong { len, more }));
     assert_eq!(tree.insert_range(more, 51, at(0)), Err(Error::TooLong { len, more: more + 1 }));
     assert_eq!(tree.overwrite(u64::MAX, 1, at(0)), Err(Error::TooLong { len, more }));
+    assert_eq!(tree.overwrite(40, more, at(0)), Err(Error::TooLong { len, more: more - 10 }));
 
     let behind = |end| Err(Error::BehindTheEnd { end, len });
     assert_eq!(tree.collapse_range(49, 2), behind(51));
@@ -33,6 +34,18 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert_eq!(tree.get(len), None);
     assert_eq!(tree.query(len..u64::MAX).count(), 0);
     assert_eq!(tree.query(7..7).count(), 0);
+}
+
+/// A hole of so many bytes would take all memory: a leaf for each 4 GiB.
+#[test]
+fn a_far_offset_is_refused() {
+    let far = TinyTree::GROWTH_MAX;
+    let mut tree = TinyTree::with_join_window(1 << 63);
+    let too_long = |more| Err(Error::TooLong { len: 0, more });
+    assert_eq!(tree.insert_range(far, 1, at(0)), too_long(far + 1));
+    assert_eq!(tree.append(far + 1, Extent::HOLE), too_long(far + 1));
+    assert_eq!(tree.overwrite(1 << 62, 1, at(0)), too_long((1 << 62) + 1));
+    assert!(tree.is_empty());
 }
 
 #[test]
@@ -77,13 +90,13 @@ fn extents_of_the_greatest_length_lie_beside_small_ones() {
 fn a_space_longer_than_48_bits_keeps_its_offsets() {
     let mut tree = FlexTree::new();
     tree.append(1, at(1)).expect("there is room");
-    tree.insert_range(1 << 49, 1, at(7)).expect("a hole fills what lies between");
-    assert_eq!(tree.len(), (1 << 49) + 1);
+    tree.insert_range(1 << 48, 1, at(7)).expect("a hole fills what lies between");
+    assert_eq!(tree.len(), (1 << 48) + 1);
     tree.insert_range(0, 3, at(9)).expect("there is room");
-    let last = tree.get((1 << 49) + 3).expect("the last byte");
-    assert_eq!((last.offset, last.length, last.extent), ((1 << 49) + 3, 1, at(7)));
-    assert_eq!(tree.get((1 << 49) + 4), None);
-    tree.collapse_range(4, (1 << 49) - 1).expect("the hole goes");
+    let last = tree.get((1 << 48) + 3).expect("the last byte");
+    assert_eq!((last.offset, last.length, last.extent), ((1 << 48) + 3, 1, at(7)));
+    assert_eq!(tree.get((1 << 48) + 4), None);
+    tree.collapse_range(4, (1 << 48) - 1).expect("the hole goes");
     let pieces: Vec<_> = tree.query(0..9).map(|piece| piece.extent).collect();
     assert_eq!(pieces, [at(9), at(1), at(7)]);
     let shape = tree.check().expect("it is sound");
