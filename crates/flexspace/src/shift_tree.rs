@@ -44,6 +44,7 @@ use std::sync::Arc;
 
 pub use check::Shape;
 pub use cut::{Cut, NodeRef};
+use edit::Changed;
 pub use edit::{Room, Side, Spot};
 pub use entry::Entry;
 use inner::{Children, Inner};
@@ -56,8 +57,8 @@ pub use snapshot::{Entries, Found, Snapshot};
 /// Entries of a leaf: with extents of 8 bytes a leaf takes 976.
 pub const LEAF: usize = 80;
 
-/// Children of an inner node: with offsets alone it takes about 2 KiB, and ten million extents
-/// need two levels of it above the leaves.
+/// Children of an inner node: with offsets alone it takes about 2 KiB. Two levels of it above the
+/// leaves have room for a million extents, three for a hundred million.
 pub const INNER: usize = 128;
 
 /// A tree of at most `C` entries a leaf and `F` children an inner node; see the module.
@@ -83,12 +84,16 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
 
     /// Changes the leaf that `offset` and `room.side` mean: `change` gets it, and the place of the
     /// offset in it. It leaves at least one entry, adds no more of them than `room` says, and
-    /// exactly as many bytes.
+    /// exactly as many bytes. It puts nothing before the leaf's first entry, unless the spot is 0
+    /// and not [`Side::At`].
     ///
     /// By what the leaf has grown all entries behind are shifted. O(log N).
     ///
     /// # Panics
-    /// If the offset is behind the last byte (for [`Side::At`]) or behind the end.
+    /// If the offset is behind the last byte (for [`Side::At`]), behind the end (for
+    /// [`Side::Before`]) or not the end (for [`Side::End`]), or `room` has half a leaf of entries
+    /// or more. If `change` adds another number of bytes than `room` says, more entries than fit, or
+    /// leaves none; then the tree is not to be used any more.
     #[inline]
     pub fn edit<R>(
         &mut self,
@@ -96,11 +101,17 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         room: Room,
         change: impl FnOnce(&mut Leaf<E, C>, Spot) -> R,
     ) -> R {
-        let is_within = offset < self.now.len || room.side != Side::At && offset == self.now.len;
-        assert!(is_within, "an offset behind the end");
-        debug_assert!(room.side != Side::End || offset == self.now.len, "the end is the length");
+        let is_within = match room.side {
+            Side::At => offset < self.now.len,
+            Side::Before => offset <= self.now.len,
+            Side::End => offset == self.now.len,
+        };
+        assert!(is_within, "an offset behind the end, or an end that is none");
+        assert!(room.entries < C / 2, "half of a leaf may have no room for so many entries");
         let Some(path) = self.now.root.path(offset, room) else {
-            return self.edit_with_splits(offset, room, change);
+            let changed = self.edit_with_splits(offset, room, change);
+            assert_eq!(changed.grown, u64::from(room.bytes), "a change grows its leaf as it said");
+            return changed.result;
         };
         let (result, has_shrunk) =
             self.now.root.edit_on(&path, room.bytes, &mut self.ledger, change);
@@ -118,7 +129,7 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         offset: u64,
         room: Room,
         change: impl FnOnce(&mut Leaf<E, C>, Spot) -> R,
-    ) -> R {
+    ) -> Changed<R> {
         if self.now.root.is_full() {
             self.grow(room.side == Side::End);
         }
@@ -127,7 +138,24 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         let changed = root.edit(offset, room, &mut self.ledger, change);
         self.now.len = self.now.len.wrapping_add(changed.grown);
         self.shrink();
-        changed.result
+        changed
+    }
+
+    /// Gives the entry with the byte at `offset` another length: bytes come or go at its end, and
+    /// what lies behind is shifted. O(log N).
+    ///
+    /// # Panics
+    /// If there is no such byte, or the length is 0.
+    pub fn resize(&mut self, offset: u64, length: u32) {
+        let found = self.now.get(offset).expect("an offset before the end");
+        let (begin, old) = (found.offset, found.length);
+        let room = Room { entries: 0, bytes: length.saturating_sub(old), side: Side::At };
+        let change = |leaf: &mut Leaf<E, C>, spot: Spot| leaf.resize(spot.index, length);
+        if length < old {
+            self.edit_with_splits(begin, room, change);
+        } else {
+            self.edit(begin, room, change);
+        }
     }
 
     /// Restores T4 where a leaf has got smaller.
@@ -142,6 +170,9 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
     /// Removes the bytes from `from` to before `to`; what lies behind moves up (Flex 3.2,
     /// collapse-range). An entry of which the head goes is left as [`Entry::tail`]. O(log N), and
     /// O(1) for each node that goes with all it has.
+    ///
+    /// One that loses bytes strictly within it is left as two, the second of which is its tail. Two
+    /// entries of one key would break N3, so those with keys are made shorter by [`Self::resize`].
     ///
     /// # Panics
     /// If `to` is behind the end.

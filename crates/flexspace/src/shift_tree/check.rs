@@ -28,7 +28,10 @@ pub struct Shape {
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
 impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
-    /// Walks the whole tree and checks T1 to T5 with all invariants of its nodes. O(N), for tests.
+    /// Walks the whole tree and checks T1 to T5, L1 to L3, N1 and N2. O(N), for tests.
+    ///
+    /// Not checked is what cannot be compared: N3, for which [`Self::check_pivots`] has to be told
+    /// the keys, and what entries and pivots are in slots that hold nothing.
     ///
     /// # Errors
     /// The first invariant that does not hold, and where.
@@ -36,7 +39,8 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         let ids: HashSet<NodeId> = self.ledger.retired.iter().copied().collect();
         let is_once = ids.len() == self.ledger.retired.len();
         require(is_once, || "a node is retired twice".to_owned())?;
-        let mut walk = Walk { ledger: &self.ledger, ids, shape: Shape::default() };
+        let is_empty = self.now.is_empty();
+        let mut walk = Walk { ledger: &self.ledger, ids, is_empty, shape: Shape::default() };
         let root = &*self.now.root;
         let (span, levels) = walk.inner(root)?;
         require(span == self.now.len, || format!("{span} bytes, not {}", self.now.len))?;
@@ -48,10 +52,11 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         Ok(walk.shape)
     }
 
-    /// Checks N3 against the keys themselves.
+    /// Checks N3 against the keys themselves: they ascend strictly, and pivots separate them. O(N),
+    /// for tests and for trees that were stored.
     ///
     /// # Errors
-    /// The first pivot that does not separate its child.
+    /// The first leaf whose keys do not.
     pub fn check_pivots<K: Ord + ?Sized>(
         &self,
         key_of: impl Fn(&E) -> &K,
@@ -64,6 +69,8 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
 struct Walk<'a> {
     ledger: &'a Ledger,
     ids: HashSet<NodeId>,
+    /// Whether the tree has no bytes.
+    is_empty: bool,
     shape: Shape,
 }
 
@@ -91,7 +98,7 @@ impl Walk<'_> {
         require(rest.iter().all(|shift| *shift == u64::MAX), || "N2: a free slot".to_owned())?;
         let (spans, levels) = match &inner.children {
             Children::Leaves(slots) => {
-                self.children(inner, slots, |walk, leaf| Ok((walk.leaf(leaf, count)?, 1)))?
+                self.children(inner, slots, |walk, leaf| Ok((walk.leaf(leaf)?, 1)))?
             }
             Children::Inners(slots) => {
                 self.children(inner, slots, |walk, child| walk.inner(child))?
@@ -132,17 +139,12 @@ impl Walk<'_> {
         Ok((spans, depth.unwrap_or(0)))
     }
 
-    fn leaf<E: Entry, const C: usize>(
-        &mut self,
-        leaf: &Leaf<E, C>,
-        siblings: usize,
-    ) -> Result<u64, String> {
+    fn leaf<E: Entry, const C: usize>(&mut self, leaf: &Leaf<E, C>) -> Result<u64, String> {
         self.id(leaf.id())?;
         self.shape.leaves += 1;
         self.shape.entries += leaf.count();
         self.shape.bytes += size_of::<Leaf<E, C>>() + COUNTS_BYTES;
-        let count = leaf.count();
-        require(count > 0 || siblings == 1, || "T3: an empty leaf".to_owned())?;
+        require(leaf.count() > 0 || self.is_empty, || "T3: an empty leaf".to_owned())?;
         leaf.check()?;
         Ok(u64::from(leaf.span()))
     }
@@ -164,7 +166,9 @@ fn check_keys<E: Entry, K: Ord + ?Sized, const C: usize, const F: usize>(
                 check_keys(node(&slots[index]), low, high, key_of, pivot_of)?;
             }
             Children::Leaves(slots) => {
-                let keys = node(&slots[index]).entries().iter().map(key_of);
+                let keys: Vec<&K> = node(&slots[index]).entries().iter().map(key_of).collect();
+                let ascends = keys.is_sorted_by(|left, right| left < right);
+                require(ascends, || format!("N3: keys of child {index} do not ascend"))?;
                 let is_bounded = |key: &K| {
                     low.is_none_or(|low| low <= key) && high.is_none_or(|high| key < high)
                 };

@@ -216,12 +216,15 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         let result = change(leaf, spot);
         assert!(leaf.count() > 0, "a change leaves entries in its leaf");
         let grown = u64::from(leaf.span()).wrapping_sub(u64::from(before));
+        // Only now it is known what the leaf begins with (N3).
+        self.renew_pivot(alone);
         self.shift_later(alone, grown);
         self.settle(index..(alone + 2).min(self.count()), ledger);
         Changed { grown, result }
     }
 
-    /// Makes child `at` an empty leaf, which begins `begin` behind the start of child `beside`.
+    /// Makes child `at` an empty leaf, which begins `begin` behind the start of child `beside`. It
+    /// has no pivot yet.
     fn put_empty_leaf(
         &mut self,
         at: usize,
@@ -231,13 +234,16 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
     ) -> usize {
         let count = self.count();
         let shift = self.shifts[beside] + u64::from(begin);
-        let pivot = self.pivots[at.min(count - 1)].clone();
         if let Children::Leaves(slots) = &mut self.children {
             put_in(slots, count, at, Some(Arc::new(Leaf::empty(ledger.fresh()))));
         }
         put_in(&mut self.shifts, count, at, shift);
-        put_in(&mut self.pivots, count, at, pivot);
+        put_in(&mut self.pivots, count, at, E::Pivot::default());
         self.count += 1;
+        if at == beside {
+            // It lies before the tree's first leaf, whose pivot nobody has looked at until now.
+            self.renew_pivot(at + 1);
+        }
         at
     }
 

@@ -10,7 +10,7 @@ pub trait Entry: Clone + Debug + Default {
     type Pivot: Clone + Debug + Default;
 
     /// The pivot of a node that begins with this entry. It stays the same while the entry is in a
-    /// tree.
+    /// tree. Keys ascend from entry to entry (N3).
     fn pivot(&self) -> Self::Pivot;
 
     /// What is left of this entry without its first `by` bytes.

@@ -4,8 +4,9 @@
 //! - N1: the first shift is 0, and shifts ascend strictly. A child's first byte has offset 0 in the
 //!   child, so its shift is also where it begins, and serves as the pivot of offsets.
 //! - N2: slots that hold nothing have the largest shift, the default pivot and no child.
-//! - N3: where entries have keys, those of child `i` are at least pivot `i`, and those before are
-//!   less; so is whatever key an entry before may stand for.
+//! - N3: where entries have keys, these ascend strictly. Those of child `i` are at least pivot `i`,
+//!   and those before are less; so is whatever key an entry before may stand for. The first pivot
+//!   of the nodes that begin the tree separates nothing, and may be any.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ pub(super) const NOTHING: u64 = u64::MAX;
 
 /// Children of one kind, at most `F`.
 ///
-/// The count and the kind of the children lie first, in one cache line with the counts of references.
+/// The count and the kind of the children lie first, in one cache line with the counts of
+/// references.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Inner<E: Entry, const C: usize, const F: usize> {

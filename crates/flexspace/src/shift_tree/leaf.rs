@@ -126,6 +126,16 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
         self.count = new_count as u32;
     }
 
+    /// Gives entry `index` another length, and shifts those behind.
+    ///
+    /// # Panics
+    /// If there is no such entry, the length is 0, or the span would not fit 32 bits.
+    pub fn resize(&mut self, index: usize, length: u32) {
+        let count = self.count();
+        let entry = std::mem::take(&mut self.entries[..count][index]);
+        self.splice(index, index + 1, [(length, entry)]);
+    }
+
     /// Makes an entry begin at `offset`, if need be by splitting one, and gives its index. Needs
     /// room for one entry.
     pub fn divide(&mut self, offset: u32) -> usize {

@@ -39,8 +39,8 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         self.settle(seam.saturating_sub(1)..(seam + 1).min(self.count()), ledger);
     }
 
-    /// Child `index` has lost its head: keys up to its new first one are its neighbour's now.
-    fn renew_pivot(&mut self, index: usize) {
+    /// Child `index` begins with another entry: keys up to that one's are its neighbour's now.
+    pub(super) fn renew_pivot(&mut self, index: usize) {
         self.pivots[index] = match &self.children {
             Children::Leaves(slots) => node(&slots[index]).pivot(),
             Children::Inners(slots) => node(&slots[index]).pivot(),

@@ -31,16 +31,43 @@ fn find<'a>(index: &'a Index, key: &str) -> Option<Found<'a, Interval>> {
     index.now().get_by_key(key, |interval| interval.first_key.as_str(), String::as_str)
 }
 
-/// Makes the interval at `offset` longer or shorter, as a pair in it is.
-fn resize(index: &mut Index, offset: u64, old: u32, new: u32) {
-    if new >= old {
-        let room = Room { entries: 0, bytes: new - old, side: Side::At };
-        index.edit(offset, room, |leaf, spot| {
-            let interval = leaf.entry(spot.index).clone();
-            leaf.splice(spot.index, spot.index + 1, [(new, interval)]);
-        });
-    } else {
-        index.remove(offset + u64::from(new), offset + u64::from(old));
+/// Puts an interval between two, or at one end.
+fn put(index: &mut Index, offset: u64, length: u32, first_key: &str) {
+    let room = Room { entries: 1, bytes: length, side: Side::Before };
+    index.edit(offset, room, |leaf, spot| {
+        let at = if spot.inside == 0 { 0 } else { spot.index + 1 };
+        leaf.splice(at, at, [(length, Interval { first_key: first_key.to_owned() })]);
+    });
+}
+
+fn check(index: &Index) -> Result<(), String> {
+    index.check()?;
+    index.check_pivots(|interval| interval.first_key.as_str(), String::as_str)
+}
+
+/// Intervals so long that each needs a leaf of its own, put in such an order that the leaf comes to
+/// lie before, between and behind the others.
+#[test]
+fn an_interval_with_a_leaf_of_its_own_is_found_by_its_key() {
+    const LONG: u32 = u32::MAX;
+    let rows: [&[(u64, u32, &str)]; 4] = [
+        &[(0, 1000, ""), (1000, LONG, "m")],
+        &[(0, LONG - 10, ""), (LONG as u64 - 10, 1000, "m"), (LONG as u64 - 10, 1000, "c")],
+        &[(0, LONG, "b"), (0, 1000, "a")],
+        &[(0, 10, "c"), (0, 10, "b"), (0, LONG, "a")],
+    ];
+    for intervals in rows {
+        let mut index = Index::default();
+        for (offset, length, key) in intervals {
+            put(&mut index, *offset, *length, key);
+            check(&index).unwrap_or_else(|fault| panic!("{key} of {intervals:?}: {fault}"));
+        }
+        for (_, length, key) in intervals {
+            for sought in [(*key).to_owned(), format!("{key}a")] {
+                let found = find(&index, &sought).expect("there is one for each key");
+                assert_eq!((found.length, found.entry.first_key.as_str()), (*length, *key));
+            }
+        }
     }
 }
 
@@ -67,9 +94,7 @@ fn an_index_of_intervals_is_the_same_tree() {
     let mut random = seed("an_index_of_intervals_is_the_same_tree", "").stream("sparse index");
     let mut index = Index::default();
     assert!(find(&index, "any").is_none());
-    let first = Interval { first_key: String::new() };
-    let room = Room { entries: 1, bytes: 1000, side: Side::End };
-    index.edit(0, room, |leaf, _| leaf.splice(0, 0, [(1000, first)]));
+    put(&mut index, 0, 1000, "");
     let mut model = vec![(String::new(), 1000_u32)];
 
     for step in 0..20_000 {
@@ -79,7 +104,7 @@ fn an_index_of_intervals_is_the_same_tree() {
         let found = find(&index, &key).expect("there is an interval for each key");
         assert_eq!((found.offset, found.length), (offset, length), "step {step}, {key}");
         assert_eq!(found.entry.first_key, model[place].0, "step {step}, {key}");
-        match random.random_range(0..10) {
+        match random.random_range(0..11) {
             0..4 if length > 1 && model.len() < 200 => {
                 let at = random.random_range(1..length);
                 split(&mut index, offset, length, at, key.clone());
@@ -99,19 +124,25 @@ fn an_index_of_intervals_is_the_same_tree() {
             }
             5 => {
                 // So long that it needs a leaf of its own, and back.
-                resize(&mut index, offset, length, u32::MAX);
-                index.check().unwrap_or_else(|fault| panic!("step {step}: {fault}"));
-                resize(&mut index, offset, u32::MAX, length);
+                index.resize(offset, u32::MAX);
+                check(&index).unwrap_or_else(|fault| panic!("step {step}: {fault}"));
+                index.resize(offset, length);
+            }
+            10 if model.len() < 200 => {
+                // One that is so long from the start, and is cut short then.
+                let (at, new) = (offset + u64::from(length), random.random_range(1..2000));
+                put(&mut index, at, u32::MAX, &key);
+                check(&index).unwrap_or_else(|fault| panic!("step {step}: {fault}"));
+                index.resize(at + 1, new);
+                model.insert(place + 1, (key, new));
             }
             _ => {
                 let new = random.random_range(1..2000);
-                resize(&mut index, offset, length, new);
+                index.resize(offset, new);
                 model[place].1 = new;
             }
         }
-        index.check().unwrap_or_else(|fault| panic!("step {step}: {fault}"));
-        let pivots = index.check_pivots(|interval| interval.first_key.as_str(), String::as_str);
-        pivots.unwrap_or_else(|fault| panic!("step {step}: {fault}"));
+        check(&index).unwrap_or_else(|fault| panic!("step {step}: {fault}"));
     }
     let found: Vec<_> = index
         .now()
@@ -120,4 +151,36 @@ fn an_index_of_intervals_is_the_same_tree() {
         .collect();
     assert_eq!(found, model);
     assert!(model.len() > 20, "the test has made {} intervals", model.len());
+}
+
+/// Which is why an interval is made shorter by `resize`.
+#[test]
+fn two_intervals_of_one_key_are_a_fault() {
+    let mut index = Index::default();
+    put(&mut index, 0, 1000, "");
+    index.resize(0, 500);
+    check(&index).expect("there is one interval");
+    index.remove(100, 200);
+    let fault = check(&index).expect_err("there are two of one key");
+    assert!(fault.starts_with("N3"), "{fault}");
+}
+
+#[test]
+#[should_panic(expected = "half of a leaf")]
+fn a_change_may_not_add_half_a_leaf() {
+    let room = Room { entries: 2, bytes: 2, side: Side::End };
+    Index::default().edit(0, room, |_, _| ());
+}
+
+#[test]
+#[should_panic(expected = "grows its leaf as it said")]
+fn a_change_that_splits_a_leaf_adds_the_bytes_it_said() {
+    let mut index = Index::default();
+    for (offset, key) in ["", "a", "b", "c"].into_iter().enumerate() {
+        put(&mut index, offset as u64, 1, key);
+    }
+    let room = Room { entries: 1, bytes: 1, side: Side::End };
+    index.edit(4, room, |leaf, spot| {
+        leaf.splice(spot.index + 1, spot.index + 1, [(2, Interval { first_key: "d".to_owned() })]);
+    });
 }
