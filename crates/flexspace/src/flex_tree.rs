@@ -56,19 +56,22 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
     /// # Panics
     /// If `window_bytes` is no power of two.
     pub fn with_join_window(window_bytes: u64) -> Self {
-        Self { tree: ShiftTree::default(), joining: joining(window_bytes) }
+        let joining = joining(window_bytes).expect("a window of addresses is a power of two");
+        Self { tree: ShiftTree::default(), joining }
     }
 
     /// The tree of `len` bytes that was stored from its last cut; see [`ShiftTree::restore`].
     ///
     /// # Errors
-    /// What `load` returns, and [`RestoreError::Damaged`] if the nodes are no tree.
+    /// What `load` returns, [`RestoreError::Damaged`] if the nodes are no tree, and
+    /// [`RestoreError::JoinWindow`] if `window_bytes` is no power of two.
     pub fn restore<X>(
         window_bytes: u64,
         root: NodeId,
         len: u64,
         mut load: impl FnMut(NodeId) -> Result<NodeImage<Extent>, X>,
     ) -> Result<Self, RestoreError<X>> {
+        let joining = joining(window_bytes).ok_or(RestoreError::JoinWindow(window_bytes))?;
         let checked = |id| match load(id).map_err(RestoreError::Load)? {
             NodeImage::Leaf(entries) if !entries.iter().all(has_addresses) => {
                 Err(RestoreError::Damaged { id, what: "an extent does not end at an address" })
@@ -78,8 +81,9 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         let tree = ShiftTree::restore(root, len, checked).map_err(|error| match error {
             RestoreError::Load(inner) => inner,
             RestoreError::Damaged { id, what } => RestoreError::Damaged { id, what },
+            RestoreError::JoinWindow(bytes) => RestoreError::JoinWindow(bytes),
         })?;
-        Ok(Self { tree, joining: joining(window_bytes) })
+        Ok(Self { tree, joining })
     }
 
     /// How many bytes the space has.
@@ -116,7 +120,7 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         self.tree.cut()
     }
 
-    /// Checks every invariant of the tree, and measures it. O(N).
+    /// Checks every invariant of the tree, and measures it; see [`ShiftTree::check`]. O(N).
     ///
     /// # Errors
     /// The first invariant that does not hold, and where.
@@ -189,9 +193,9 @@ fn query<const C: usize, const F: usize>(
     Mappings { entries: state.range(range.clone()), range }
 }
 
-fn joining(window_bytes: u64) -> Joining {
-    assert!(window_bytes.is_power_of_two(), "a window of addresses is a power of two");
-    Joining { window_bits: window_bytes.trailing_zeros() }
+fn joining(window_bytes: u64) -> Option<Joining> {
+    let is_window = window_bytes.is_power_of_two();
+    is_window.then_some(Joining { window_bits: window_bytes.trailing_zeros() })
 }
 
 fn has_addresses((length, extent): &(u32, Extent)) -> bool {

@@ -17,8 +17,8 @@
 //!
 //! # Invariants
 //! - Those of the tree are in `shift_tree.rs` (T1 to T5), those of its nodes in
-//!   `shift_tree/leaf.rs` (L1 to L3) and `shift_tree/inner.rs` (N1 to N3). [`FlexTree::check`]
-//!   checks all of them.
+//!   `shift_tree/leaf.rs` (L1 to L3) and `shift_tree/inner.rs` (N1 to N3). [`ShiftTree::check`]
+//!   checks them, and [`ShiftTree::check_pivots`] the one about keys.
 //! - The whole space is mapped: what lies nowhere is a hole, an entry like others.
 //! - A snapshot never changes, and holds nobody up.
 //!

@@ -12,6 +12,10 @@ use super::snapshot::Snapshot;
 use super::{INNER, LEAF, ShiftTree};
 
 /// A state of a tree, with what has changed since the last one.
+///
+/// The next cut says nothing of that again, so one that is not stored is handed to it by
+/// [`Self::include`].
+#[must_use = "what it says is in no later cut"]
 #[derive(Debug)]
 pub struct Cut<E: Entry, const C: usize = LEAF, const F: usize = INNER> {
     /// The state.
@@ -45,11 +49,14 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
 }
 
 impl<E: Entry, const C: usize, const F: usize> Cut<E, C, F> {
-    /// Takes over what the cut before this one said, because its nodes were not all stored: this one is
-    /// then against the last that was.
+    /// Takes over what the cut before this one said, because it was not stored to its end: this one
+    /// is then against the last that was.
+    ///
+    /// Nodes of the failed one that were stored all the same are in neither list. Whoever stored
+    /// them drops them; those that are in this cut too are shown again.
     pub fn include(&mut self, failed: Self) {
         self.since = failed.since;
-        // What was new in the failed one was never stored, so it need not be dropped.
+        // What was new in the failed one is no node of the cut that this one is against now.
         self.retired.retain(|id| *id <= failed.since);
         self.retired.extend(failed.retired);
     }

@@ -19,18 +19,23 @@ pub struct Room {
     /// Entries that may be added, fewer than half of a leaf has: a leaf without room for them is
     /// halved once. If the offset lies within an entry, one more may be added, as dividing it does.
     pub entries: usize,
-    /// Bytes that are added.
+    /// Bytes that are added, exactly.
     pub bytes: u32,
     /// Where the leaf lies.
     pub side: Side,
 }
 
 /// Which leaf is meant by an offset, where two meet.
+///
+/// Where the bytes to be added do not fit the span of that leaf, what is changed has one of its own
+/// first: for `At` with the entry at the offset and nothing else, for the others with nothing at
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The one with the byte at the offset.
     At,
-    /// The one with the byte before the offset, so that the entry on the left is in it.
+    /// The one with the byte before the offset, so that the entry on the left is in it; the first
+    /// one for offset 0.
     Before,
     /// The last one; the offset is the tree's length.
     End,
@@ -41,8 +46,9 @@ pub enum Side {
 pub struct Spot {
     /// The offset in the leaf.
     pub inside: u32,
-    /// The entry with the byte at that offset, or with the one before it if not [`Side::At`]; 0
-    /// where there is none.
+    /// The entry with the byte at that offset, or with the one before it if not [`Side::At`]. 0
+    /// where `inside` is 0 and not [`Side::At`]: nothing lies before, so what is added goes to the
+    /// leaf's front.
     pub index: usize,
 }
 

@@ -72,7 +72,7 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
         &self.entries[index]
     }
 
-    /// What entry `index` carries, to be changed.
+    /// What entry `index` carries, to be changed; its pivot stays the same.
     pub fn entry_mut(&mut self, index: usize) -> &mut E {
         &mut self.entries[index]
     }
@@ -87,10 +87,13 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
     /// here.
     ///
     /// # Panics
-    /// If there is no room, or the span would not fit 32 bits.
+    /// If there are no such entries, a length is 0, there is no room, or the span would not fit 32
+    /// bits.
     #[inline]
     pub fn splice<const N: usize>(&mut self, from: usize, to: usize, with: [(u32, E); N]) {
         let count = self.count();
+        assert!(from <= to && to <= count, "entries that are there");
+        assert!(with.iter().all(|(length, _)| *length > 0), "entries have bytes (L1)");
         let tail = from + N;
         let new_count = count - to + tail;
         let (begin, end) = (self.start(from), self.start(to));
@@ -117,7 +120,6 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
         }
         let mut start = begin;
         for (index, (length, entry)) in (from..).zip(with) {
-            debug_assert!(length > 0, "entries have bytes (L1)");
             self.starts[index] = start;
             self.entries[index] = entry;
             start += length;
@@ -137,8 +139,12 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
     }
 
     /// Makes an entry begin at `offset`, if need be by splitting one, and gives its index. Needs
-    /// room for one entry.
+    /// room for one entry unless one begins there.
+    ///
+    /// # Panics
+    /// If the offset is behind the span, or there is no room.
     pub fn divide(&mut self, offset: u32) -> usize {
+        assert!(offset <= self.span, "an offset behind the leaf");
         if offset == self.span {
             return self.count();
         }
@@ -154,7 +160,7 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
         index + 1
     }
 
-    /// Checks L1 to L3.
+    /// Checks L1 to L3, but not what slots carry that hold nothing: entries cannot be compared.
     pub(super) fn check(&self) -> Result<(), String> {
         let (used, free) = self.starts.split_at(self.count());
         let ascends = used.windows(2).all(|pair| pair[0] < pair[1]);
@@ -171,7 +177,11 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
 
     /// Removes the bytes from `from` to before `to`, and shifts those behind. Needs room for one
     /// entry if both lie strictly within the same one.
+    ///
+    /// # Panics
+    /// If there are no such bytes, or there is no room.
     pub fn remove(&mut self, from: u32, to: u32) {
+        assert!(from < to && to <= self.span, "bytes that are there");
         let (first, last) = (self.find(from), self.find(to - 1));
         let head = from - self.start(first);
         let rest = self.start(last + 1) - to;

@@ -37,6 +37,9 @@ pub enum RestoreError<X> {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// What is said to be the window of a FlexTree's addresses is no power of two.
+    #[error("a join window of {0} bytes")]
+    JoinWindow(u64),
 }
 
 /// What was built of a stored node.
@@ -53,6 +56,13 @@ struct Builder<L, const C: usize, const F: usize> {
 impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
     /// The tree of `len` bytes with the stored root `root`; `load` gives each stored node once. The
     /// tree is as after the cut that stored it: its next cut has only what changes from now on.
+    ///
+    /// Identities above those of the stored nodes are given out anew, also if nodes of a cut that
+    /// was never finished had them. So the place of a node has to come from the cut it belongs to.
+    ///
+    /// Checked is all that a read or a change relies on. Pivots are believed, as they cannot be
+    /// compared here; [`Self::check_pivots`] does it where keys are known. So are neighbours that
+    /// would fit in one node (T4), which cost room alone, and are merged when they get smaller.
     ///
     /// # Errors
     /// What `load` returns; [`RestoreError::Damaged`] if a node has too many entries, lengths that

@@ -112,4 +112,6 @@ fn stored_nodes_that_are_no_tree_are_refused() {
     copy.nodes.remove(&lost);
     assert_eq!(copy.restore::<4, 6>().err(), Some(RestoreError::Load("no such node")));
     assert!(stored.restore::<4, 6>().is_ok());
+    let of_window = TinyTree::restore(12, stored.root, stored.len, |id| stored.load(id));
+    assert_eq!(of_window.err(), Some(RestoreError::JoinWindow(12)));
 }
