@@ -28,6 +28,7 @@ mod arena;
 pub mod atomic;
 pub mod cell;
 pub mod epoch;
+mod heaps;
 mod mutex;
 #[doc(hidden)]
 pub mod planted;
@@ -38,6 +39,7 @@ pub mod thread;
 
 pub use arena::Arena;
 pub use crossbeam_utils::CachePadded;
+pub use heaps::share_heaps;
 pub use mutex::{Condvar, Mutex, MutexGuard};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]

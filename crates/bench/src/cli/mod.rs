@@ -72,6 +72,8 @@ pub fn execute(
     catalog: &dyn Catalog,
     env: &Environment,
 ) -> Result<ExitCode, BenchError> {
+    // For every store alike: what is left behind in heaps counts against its budget.
+    sync::share_heaps();
     match command {
         BenchCommand::Run(args) => run::execute(args, catalog, env),
         BenchCommand::Compare(args) => compare::execute(args),
