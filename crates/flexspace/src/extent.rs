@@ -71,6 +71,16 @@ impl Extent {
         }
     }
 
+    /// Address and tag as one number, for what is stored.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The extent of that number.
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// Refuses `length` bytes of which the last has no address.
     pub(crate) fn check_length(self, length: u64) -> Result<(), Error> {
         let Some(address) = self.address() else { return Ok(()) };

@@ -2,6 +2,8 @@
 //! behind them.
 //!
 //! ```text
+//!   insert · collapse · pwrite · append · sync ──> FlexSpace ──> Snapshot · read_extent · Stream
+//!                          |            data, log-N, tree: on a device
 //!   insert_range · collapse_range · append · overwrite · remap          get · query · snapshot
 //!                          |                                                    |
 //!                       FlexTree: which bytes lie where ----------------> FlexSnapshot
@@ -9,6 +11,7 @@
 //!                       ShiftTree: offsets as sums of shifts ----------> Snapshot, Cut
 //! ```
 //!
+//! [`space::FlexSpace`] is a persistent file into which one can insert (FlexSpace paper, section 4).
 //! [`FlexTree`] maps logical offsets to addresses, and shifts all that lies behind a point at a cost
 //! of O(log N) (FlexSpace paper, section 3). It is in memory; a [`Cut`] says what a checkpoint has to
 //! write.
@@ -28,7 +31,12 @@
 //!   `shift_tree/leaf.rs`: `splice`;
 //! - a removal: `flex_tree/change.rs`: `collapse_range`, then `shift_tree/remove.rs`;
 //! - a look-up: `shift_tree/snapshot.rs`: `get`, then `shift_tree/search.rs`;
-//! - a checkpoint's nodes: `shift_tree/cut.rs`, and back: `shift_tree/restore.rs`.
+//! - a checkpoint's nodes: `shift_tree/cut.rs`, and back: `shift_tree/restore.rs`;
+//! - a write into a persistent space: `space/write.rs`: `splice`, then `place` and `apply`;
+//! - a sync: `space/commit.rs`, and a checkpoint: `space/checkpoint.rs`, then `nodes.rs`: `store`;
+//! - a read: `space/read.rs`: `pread`, then `data.rs`: `read`;
+//! - recovery: `space/open.rs`, then `space/recover.rs`;
+//! - the collector: `space/collect.rs`.
 //!
 //! ```
 //! use flexspace::{Extent, FlexTree};
@@ -51,16 +59,24 @@
 //! # Ok::<(), flexspace::Error>(())
 //! ```
 
+mod data;
 mod error;
 mod extent;
 mod flex_tree;
+mod log;
+mod nodes;
 #[cfg(test)]
 mod seed;
 mod shift_tree;
+pub mod space;
 
 pub use error::Error;
 pub use extent::Extent;
 pub use flex_tree::{FlexSnapshot, FlexTree, Mapping, Mappings};
+#[doc(hidden)]
+pub use log::check_log;
+#[doc(hidden)]
+pub use nodes::check_node;
 pub use shift_tree::{
     Cut, Entries, Entry, Found, INNER, LEAF, Leaf, NodeId, NodeImage, NodeRef, RestoreError, Room,
     Shape, ShiftTree, Side, Snapshot, Spot,

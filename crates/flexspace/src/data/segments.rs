@@ -1,0 +1,208 @@
+//! Which segments are free, which are filled, and how many bytes of each are live.
+//!
+//! ```text
+//!   free ──take──> open ──close──> closed ──its last byte goes, and that is durable──> waiting
+//!    ^                                                                                    |
+//!    └──────────────────── no snapshot is as old as the commit that freed it ─────────────┘
+//! ```
+//!
+//! # Invariants
+//! - S1. The live bytes of a segment are those that the present tree refers to in it.
+//! - S2. No more than the limit live, so that the collector can always go on (Flex 4.2): callers
+//!   leave `reserved` segments to it.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::Geometry;
+
+/// The share of the segments beyond the reserve that may live, of 32 (Flex 4.2).
+const LIVE_SHARE: u64 = 30;
+const SHARES: u64 = 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Free,
+    Open,
+    Closed,
+    Waiting,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    live: u64,
+    phase: Phase,
+}
+
+/// What a plan of the collector looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentView {
+    /// Closed segments with bytes that live: their number, and how many bytes.
+    pub(crate) closed: Vec<(u32, u64)>,
+    /// Segments that a caller may still begin.
+    pub(crate) available: u32,
+    /// Segments that are kept for the collector.
+    pub(crate) reserved: u32,
+    /// Addresses of a segment.
+    pub(crate) payload_bytes: u64,
+}
+
+/// All segments of a space.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    geometry: Geometry,
+    segments: Vec<Segment>,
+    free: BTreeSet<u32>,
+    /// Closed ones without a live byte, in the tree as it is.
+    emptied: BTreeSet<u32>,
+    /// Those of which that is durable, by the commit that made it so.
+    waiting: VecDeque<(u64, u32)>,
+    count_max: u32,
+    reserved: u32,
+    live: u64,
+}
+
+impl Segments {
+    pub(crate) fn new(geometry: Geometry, count_max: u32, reserved: u32) -> Self {
+        let (segments, free, emptied, waiting) = Default::default();
+        Self { geometry, segments, free, emptied, waiting, count_max, reserved, live: 0 }
+    }
+
+    /// Says which segments exist and how many bytes of them live, when a space is opened.
+    pub(crate) fn found(&mut self, live: &[u64]) {
+        self.segments.clear();
+        for (index, &bytes) in live.iter().enumerate() {
+            let phase = if bytes == 0 { Phase::Free } else { Phase::Closed };
+            if bytes == 0 {
+                self.free.insert(index as u32);
+            }
+            self.segments.push(Segment { live: bytes, phase });
+            self.live += bytes;
+        }
+    }
+
+    /// Bytes that live.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live
+    }
+
+    /// Bytes that may live.
+    pub(crate) fn limit_bytes(&self) -> u64 {
+        let count = u64::from(self.count_max.saturating_sub(self.reserved));
+        count * u64::from(self.geometry.payload_bytes()) / SHARES * LIVE_SHARE
+    }
+
+    /// How many segments can be begun, with those of the reserve.
+    fn free_count(&self) -> u32 {
+        self.free.len() as u32 + self.count_max.saturating_sub(self.segments.len() as u32)
+    }
+
+    /// How many of them callers may begin.
+    pub(crate) fn available(&self) -> u32 {
+        self.free_count().saturating_sub(self.reserved)
+    }
+
+    /// The number of a free segment for a caller, or for the collector; none if there is none. It
+    /// stays free until [`Self::open`].
+    pub(crate) fn next_free(&self, for_collector: bool) -> Option<u32> {
+        let available = if for_collector { self.free_count() } else { self.available() };
+        if available == 0 {
+            return None;
+        }
+        self.free.first().copied().or(Some(self.segments.len() as u32))
+    }
+
+    /// Begins a segment.
+    pub(crate) fn open(&mut self, segment: u32) {
+        self.free.remove(&segment);
+        if segment as usize == self.segments.len() {
+            self.segments.push(Segment { live: 0, phase: Phase::Free });
+        }
+        let entry = &mut self.segments[segment as usize];
+        debug_assert_eq!((entry.phase, entry.live), (Phase::Free, 0), "only what is free");
+        entry.phase = Phase::Open;
+    }
+
+    /// Ends a segment: it is in the file as a whole.
+    pub(crate) fn close(&mut self, segment: u32) {
+        let entry = &mut self.segments[segment as usize];
+        entry.phase = Phase::Closed;
+        if entry.live == 0 {
+            self.emptied.insert(segment);
+        }
+    }
+
+    /// The tree refers to `length` bytes more at `address`.
+    pub(crate) fn add(&mut self, address: u64, length: u64) {
+        let (segment, _) = self.geometry.place(address);
+        let entry = &mut self.segments[segment as usize];
+        entry.live += length;
+        self.live += length;
+        // The collector fills segments before the tree refers to them.
+        self.emptied.remove(&segment);
+    }
+
+    /// The tree does not refer to `length` bytes at `address` any more.
+    pub(crate) fn subtract(&mut self, address: u64, length: u64) {
+        let (segment, _) = self.geometry.place(address);
+        let entry = &mut self.segments[segment as usize];
+        entry.live -= length;
+        self.live -= length;
+        if entry.live == 0 && entry.phase == Phase::Closed {
+            self.emptied.insert(segment);
+        }
+    }
+
+    /// What a commit that begins now will free, once it is durable.
+    pub(crate) fn take_emptied(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.emptied)
+    }
+
+    /// The commit of number `commit` is durable, which took the last byte of these.
+    pub(crate) fn freed(&mut self, commit: u64, segments: BTreeSet<u32>) {
+        for segment in segments {
+            self.segments[segment as usize].phase = Phase::Waiting;
+            self.waiting.push_back((commit, segment));
+        }
+    }
+
+    /// The first segment that no snapshot can reach, if those that live are of `oldest` or later.
+    pub(crate) fn next_reclaimable(&self, oldest: u64) -> Option<u32> {
+        self.waiting.front().filter(|(commit, _)| *commit < oldest).map(|(_, segment)| *segment)
+    }
+
+    /// That segment is free from now on.
+    pub(crate) fn reclaimed(&mut self, segment: u32) {
+        let front = self.waiting.pop_front();
+        debug_assert_eq!(front.map(|(_, number)| number), Some(segment), "they go in order");
+        self.segments[segment as usize].phase = Phase::Free;
+        self.free.insert(segment);
+    }
+
+    /// Segments in use: begun, and not free since.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = u32> {
+        let is_used = |segment: &Segment| matches!(segment.phase, Phase::Open | Phase::Closed);
+        (0..).zip(&self.segments).filter(move |(_, segment)| is_used(segment)).map(|(n, _)| n)
+    }
+
+    /// Live bytes of each segment.
+    pub(crate) fn live_of_each(&self) -> Vec<u64> {
+        self.segments.iter().map(|segment| segment.live).collect()
+    }
+
+    pub(crate) fn view(&self) -> SegmentView {
+        let is_closed = |segment: &Segment| segment.phase == Phase::Closed && segment.live > 0;
+        let closed = (0..).zip(&self.segments).filter(|(_, segment)| is_closed(segment));
+        SegmentView {
+            closed: closed.map(|(number, segment)| (number, segment.live)).collect(),
+            available: self.available(),
+            reserved: self.reserved,
+            payload_bytes: u64::from(self.geometry.payload_bytes()),
+        }
+    }
+
+    /// Segments that are free, waiting, and in use.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        let (free, waiting) = (self.free.len() as u64, self.waiting.len() as u64);
+        (free, waiting, self.segments.len() as u64 - free - waiting)
+    }
+}

@@ -1,0 +1,251 @@
+//! The tree file: nodes of a FlexTree in slots, written by checkpoints (Flex 4.2, copy-on-write).
+//!
+//! # Invariants
+//! - K1. A slot of a node that the last checkpoint stored is not written to, until one that does not
+//!   have that node stands.
+//! - K2. What leads to a node, its parent or the superblock, has the checksum of its page: a page
+//!   that is older or newer than what leads to it is not believed.
+
+mod format;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use codec::Corruption;
+use device::{Buffer, File, SyncKind};
+
+use crate::extent::Extent;
+use crate::shift_tree::{Cut, NodeId, NodeImage, NodeRef};
+use crate::space::Error;
+pub use format::check_node;
+use format::{CHILDREN_PER_PAGE, Child, PAGE_BYTES, Page, PageLink};
+
+/// The file's name.
+pub(crate) const TREE: &str = "tree";
+
+/// What is written at once at most.
+const WRITE_PAGES_MAX: usize = 256;
+
+/// Where a node lies: its first page, and the slots of those that follow.
+#[derive(Clone, Debug)]
+struct Place {
+    first: PageLink,
+    more: Vec<u32>,
+}
+
+/// What leads to a stored tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub(crate) id: u64,
+    pub(crate) slot: u32,
+    pub(crate) checksum: u32,
+}
+
+/// The file, and where the nodes of the last checkpoint lie in it.
+#[derive(Debug)]
+pub(crate) struct NodeFile {
+    file: Arc<dyn File>,
+    slot_bytes: u32,
+    places: HashMap<NodeId, Place>,
+    /// Free slots below the end, and the end.
+    free: BTreeSet<u32>,
+    end: u32,
+}
+
+impl NodeFile {
+    /// How long slots are in a new file: a page, or what the device writes at once.
+    pub(crate) fn slot_bytes_for(file: &dyn File) -> u32 {
+        file.alignment().max(PAGE_BYTES) as u32
+    }
+
+    /// A file in which nothing is stored.
+    pub(crate) fn new(file: Arc<dyn File>, slot_bytes: u32) -> Self {
+        Self { file, slot_bytes, places: HashMap::new(), free: BTreeSet::new(), end: 0 }
+    }
+
+    /// Makes nothing durable that matters, but takes the silence that may follow upon a sync that
+    /// failed in an earlier life.
+    pub(crate) fn sync(&self) -> Result<(), device::Error> {
+        self.file.sync(SyncKind::Data)
+    }
+
+    /// Says where the root lies, before the first [`Self::load`].
+    pub(crate) fn found(&mut self, root: Root) {
+        let first = PageLink { slot: root.slot, checksum: root.checksum };
+        self.places.insert(NodeId(root.id), Place { first, more: Vec::new() });
+    }
+
+    /// A stored node, whose parent was loaded before it.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if it is not what its parent says.
+    pub(crate) fn load(&mut self, id: NodeId) -> Result<NodeImage<Extent>, Error> {
+        let damaged = |what: &str| Error::from(Corruption::new(what, 0).at(TREE, 0));
+        let Some(place) = self.places.get(&id) else {
+            return Err(damaged("a node that nothing leads to"));
+        };
+        let first = place.first;
+        let mut children: Vec<Child> = Vec::new();
+        let mut more = Vec::new();
+        let mut link = Some(first);
+        let mut image = None;
+        while let Some(next) = link {
+            if more.len() > crate::shift_tree::INNER / CHILDREN_PER_PAGE {
+                return Err(damaged("a node of too many pages"));
+            }
+            let (page, following) = self.read(next, id)?;
+            if next != first {
+                more.push(next.slot);
+            }
+            match page {
+                Page::Leaf(entries) if image.is_none() && next == first => {
+                    image = Some(NodeImage::Leaf(entries));
+                }
+                Page::Inner(some) if image.is_none() => children.extend(some),
+                _ => return Err(damaged("pages of different nodes")),
+            }
+            link = following;
+        }
+        if let Some(place) = self.places.get_mut(&id) {
+            place.more = more;
+        }
+        if let Some(leaf) = image {
+            return Ok(leaf);
+        }
+        for child in &children {
+            let place = Place { first: child.link, more: Vec::new() };
+            if self.places.insert(NodeId(child.id), place).is_some() {
+                return Err(damaged("a node is a child of two"));
+            }
+        }
+        let image = children.iter().map(|child| (NodeId(child.id), child.shift, ()));
+        Ok(NodeImage::Inner(image.collect()))
+    }
+
+    fn read(&self, link: PageLink, id: NodeId) -> Result<(Page, Option<PageLink>), Error> {
+        let offset = u64::from(link.slot) * u64::from(self.slot_bytes);
+        let mut bytes = [0; PAGE_BYTES];
+        match self.file.read_at(offset, &mut bytes) {
+            Err(device::Error::UnexpectedEnd { .. }) => {
+                let what = "the file ends before a node that is in use";
+                return Err(Corruption::new(what, offset).at(TREE, 0).into());
+            }
+            read => read?,
+        }
+        let decoded = format::decode(&bytes, id.0, link);
+        decoded.map_err(|damage| damage.at(TREE, offset).into())
+    }
+
+    /// Says that all nodes were loaded, so that all other slots are free.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if two nodes lie in one slot.
+    pub(crate) fn loaded(&mut self) -> Result<(), Error> {
+        let mut used = BTreeSet::new();
+        for place in self.places.values() {
+            for slot in place.slots() {
+                if !used.insert(slot) {
+                    let offset = u64::from(slot) * u64::from(self.slot_bytes);
+                    let what = "two nodes lie in one slot";
+                    return Err(Corruption::new(what, offset).at(TREE, 0).into());
+                }
+            }
+        }
+        self.end = used.last().map_or(0, |last| last + 1);
+        self.free = (0..self.end).filter(|slot| !used.contains(slot)).collect();
+        Ok(())
+    }
+
+    /// Writes what is new of a cut to free slots; durable on return, with what leads to it.
+    ///
+    /// # Errors
+    /// The device's. Nothing that was stored before is touched; no more is to be stored.
+    pub(crate) fn store<const C: usize, const F: usize>(
+        &mut self,
+        cut: &Cut<Extent, C, F>,
+    ) -> Result<Root, Error> {
+        let mut pages = Vec::new();
+        cut.new_nodes(|node| {
+            match node {
+                NodeRef::Leaf(id, leaf) => {
+                    let entries = (0..leaf.count()).map(|i| (leaf.length(i), *leaf.entry(i)));
+                    self.put(id, &[Page::Leaf(entries.collect())], &mut pages);
+                }
+                NodeRef::Inner(id, children) => {
+                    let child = |(child, shift, ()): &(NodeId, u64, &())| {
+                        let place = self.places.get(child).expect("children are stored first");
+                        Child { id: child.0, shift: *shift, link: place.first }
+                    };
+                    let children: Vec<Child> = children.iter().map(child).collect();
+                    let parts = children.chunks(CHILDREN_PER_PAGE);
+                    let parts: Vec<Page> = parts.map(|part| Page::Inner(part.to_vec())).collect();
+                    self.put(id, &parts, &mut pages);
+                }
+            }
+            if pages.len() >= WRITE_PAGES_MAX { self.write(&mut pages) } else { Ok(()) }
+        })?;
+        self.write(&mut pages)?;
+        self.file.sync(SyncKind::Data)?;
+        let root = cut.snapshot.root();
+        let place = self.places.get(&root).expect("the root is new, or was stored before");
+        Ok(Root { id: root.0, slot: place.first.slot, checksum: place.first.checksum })
+    }
+
+    /// Encodes the pages of a node, the last one first, as each leads to the next.
+    fn put(&mut self, id: NodeId, parts: &[Page], pages: &mut Vec<(u32, Vec<u8>)>) {
+        let slots: Vec<u32> = parts.iter().map(|_| self.take_slot()).collect();
+        let mut link = None;
+        for (part, &slot) in parts.iter().zip(&slots).rev() {
+            let (bytes, checksum) = format::encode(part, id.0, slot, link);
+            pages.push((slot, bytes));
+            link = Some(PageLink { slot, checksum });
+        }
+        let first = link.expect("a node has a page");
+        self.places.insert(id, Place { first, more: slots[1..].to_vec() });
+    }
+
+    fn take_slot(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        })
+    }
+
+    /// Writes pages, neighbours at once.
+    fn write(&self, pages: &mut Vec<(u32, Vec<u8>)>) -> Result<(), Error> {
+        pages.sort_unstable_by_key(|(slot, _)| *slot);
+        let slot_bytes = self.slot_bytes as usize;
+        for run in pages.chunk_by(|(left, _), (right, _)| left + 1 == *right) {
+            let mut buffer = Buffer::zeroed(run.len() * slot_bytes);
+            for ((_, page), slot) in run.iter().zip(buffer.chunks_exact_mut(slot_bytes)) {
+                slot[..page.len()].copy_from_slice(page);
+            }
+            self.file.write_at(u64::from(run[0].0) * slot_bytes as u64, &buffer)?;
+        }
+        pages.clear();
+        Ok(())
+    }
+
+    /// The checkpoint stands that does not have these nodes: their slots are free.
+    pub(crate) fn retire(&mut self, retired: &[NodeId]) {
+        for id in retired {
+            if let Some(place) = self.places.remove(id) {
+                self.free.extend(place.slots());
+            }
+        }
+    }
+
+    /// Slots that are in use, and those that are free.
+    pub(crate) fn slots(&self) -> (u64, u64) {
+        let free = self.free.len() as u64;
+        (u64::from(self.end) - free, free)
+    }
+}
+
+impl Place {
+    fn slots(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.first.slot).chain(self.more.iter().copied())
+    }
+}

@@ -1,0 +1,144 @@
+//! FlexSpace: a persistent file into which one can insert (Flex 4).
+//!
+//! ```text
+//!   writers ──lock──> Writer: log's records, segment being filled, live bytes ──> data, log-N
+//!      │ for moments                                                               ^
+//!      v                                                                           │
+//!   State: FlexTree, buffer of that segment                  checkpoint: tree, superblock
+//!      ^ for moments                                                               │
+//!   readers ──> Snapshot: nodes, buffer, a pin ───────────────────── data <────────┘
+//! ```
+//!
+//! # Invariants
+//! - F1. A record is in the log only behind data that is durable; what a commit has not made durable
+//!   no recovery sees.
+//! - F2. A segment is begun anew only if neither what recovery may find, nor a living snapshot,
+//!   refers to it: its last byte went with a durable commit, and no pin is as old (ADR 0017).
+//! - F3. After a failed write or sync nothing is written until the space is opened again.
+//!
+//! # Concurrency
+//! Locks, in this order: the collector's, the checkpointer's, the log's, the writer's, the state's, the
+//! pins'. A sync of the device holds the log's alone, so that others write meanwhile. The state's and
+//! the pins' are held for moments, over no I/O, so no reader waits for the storage but for its own
+//! reads.
+
+mod check;
+mod checkpoint;
+mod collect;
+mod commit;
+mod defrag;
+mod error;
+mod health;
+mod open;
+mod options;
+mod pins;
+mod read;
+mod recover;
+mod stats;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::sync::Arc;
+
+use device::{Buffer, Device, File};
+use sync::{Mutex, RwLock};
+
+use crate::FlexTree;
+use crate::data::{DataFile, SegmentBuffer, SegmentWriter, Segments};
+use crate::log::{LogWriter, Replayed};
+pub use check::check_offline;
+use checkpoint::Checkpointer;
+pub use collect::Collected;
+use collect::Tracking;
+pub use error::Error;
+use health::Health;
+pub use options::Options;
+use pins::Pins;
+pub use read::{ExtentBytes, Snapshot};
+pub use stats::Stats;
+pub use stream::Stream;
+
+/// A persistent file into whose middle bytes can be put, and out of which they can be taken, at a
+/// cost that does not grow with what lies behind them.
+///
+/// Clones share the space. Reads wait for no writer's I/O; writes wait for each other. What is written
+/// is durable after [`Self::sync`], and until then a crash may lose it: from the end, never in
+/// between.
+///
+/// ```
+/// use flexspace::space::{FlexSpace, Options};
+///
+/// let device = device::memory();
+/// let space = FlexSpace::create(device.clone(), Options::default())?;
+/// space.append(b"the warm water")?;
+/// space.insert(4, b"cold and the ")?;
+/// space.collapse(0, 4)?;
+/// assert_eq!(space.read(0, space.len())?, b"cold and the warm water");
+/// space.close()?;
+///
+/// let space = FlexSpace::open(device, Options::default())?;
+/// assert_eq!(space.read(13, 4)?, b"warm");
+/// # Ok::<(), flexspace::space::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FlexSpace {
+    shared: Arc<Shared>,
+}
+
+/// What all handles and snapshots of a space have in common.
+#[derive(Debug)]
+struct Shared {
+    device: Arc<dyn Device>,
+    options: Options,
+    data: DataFile,
+    health: Health,
+    pins: Pins,
+    /// One collection at a time.
+    collector: Mutex<()>,
+    checkpointer: Mutex<Checkpointer>,
+    /// The end of the log: one commit at a time.
+    log: Mutex<LogWriter>,
+    writer: Mutex<Writer>,
+    state: RwLock<State>,
+    /// What opening it replayed.
+    replayed: Replayed,
+    /// Held as long as the space is open.
+    _lock: Arc<dyn File>,
+}
+
+/// What readers see: changed under its lock in one go.
+#[derive(Debug)]
+struct State {
+    tree: FlexTree,
+    /// The segment that callers fill, which is not in the file as a whole.
+    open: Option<OpenBuffer>,
+    /// How many commits have freed segments.
+    commits: u64,
+}
+
+/// A segment's number and its bytes.
+#[derive(Clone, Debug)]
+struct OpenBuffer {
+    segment: u32,
+    buffer: Arc<SegmentBuffer>,
+}
+
+/// What writers share.
+#[derive(Debug)]
+struct Writer {
+    segments: Segments,
+    /// The segment that callers fill.
+    open: Option<SegmentWriter>,
+    /// Records that are not in the log.
+    pending: Vec<u8>,
+    /// The life of this opening, and how many segments it has begun.
+    life: u64,
+    begun: u64,
+    /// The collection that runs, if one does.
+    tracking: Tracking,
+    /// A buffer that nobody reads any more, for the next segment.
+    spare: Option<Arc<SegmentBuffer>>,
+    scratch: Option<Buffer>,
+}

@@ -1,0 +1,225 @@
+//! The collector: empties the emptiest segments, by moving what lives in them (Flex 4.2, ADR 0016).
+//!
+//! 1. Choose victims (`plan.rs`), and take a snapshot. From here on changes are noted.
+//! 2. Walk the snapshot: what lies in victims goes to a *trail*, a tree as long as the space in which
+//!    all else is a hole. What was noted meanwhile is done to it, too; then every change is done to
+//!    it as it comes. So the trail always says where in the space the victims' bytes are.
+//! 3. Copy them to segments of the reserve, in the order of the space, without any lock.
+//! 4. Under the writers' lock, some hundred extents at a time: remap what the trail still has.
+//! 5. Commit: the victims are free, once no snapshot is older.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+mod trail;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use workers::{Class, Group, StopToken, Stopped};
+
+use super::{Error, FlexSpace, Shared, Snapshot, Writer};
+use crate::Mapping;
+use crate::data::SegmentWriter;
+use crate::log::{Change, Piece};
+use plan::plan;
+pub(super) use trail::Tracking;
+use trail::Trail;
+
+/// How many extents are remapped before writers may go on.
+const REMAPS_AT_ONCE: usize = 256;
+
+/// Changes that are noted while the trail is made, below which it is brought to the present under
+/// the writers' lock.
+const NOTED_FEW: usize = 256;
+
+/// What a collection did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Segments that were emptied.
+    pub segments: u64,
+    /// Bytes that were copied for it.
+    pub moved_bytes: u64,
+    /// Extents that were remapped.
+    pub remapped: u64,
+}
+
+/// Where a victim's bytes were copied to: by their old address, length and new address.
+type Moves = BTreeMap<u64, (u32, u64)>;
+
+impl FlexSpace {
+    /// Moves what lives in the emptiest segments together, if that is worth it, or if room is short.
+    /// Writers wait for it only for moments, readers never; victims are free when it returns, but
+    /// for snapshots that are older. Says what was done; nothing, if nothing was worth it.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    pub fn collect(&self) -> Result<Collected, Error> {
+        self.shared.collect(&|| false)
+    }
+
+    /// Has the collector run in `group`, every `interval`, as long as the space is open.
+    ///
+    /// # Errors
+    /// The group is stopping.
+    pub fn collect_in(&self, group: &Group, interval: Duration) -> Result<(), Stopped> {
+        let shared = std::sync::Arc::downgrade(&self.shared);
+        group.every(Class::Collect, "flexspace collect", interval, move |stop: &StopToken| {
+            if let Some(shared) = shared.upgrade() {
+                // What fails makes the space read-only, and is told to the next writer.
+                while shared.collect(&|| stop.is_stopping()).is_ok_and(|done| done.segments > 0) {}
+            }
+        })
+    }
+}
+
+impl Shared {
+    fn collect(
+        self: &std::sync::Arc<Self>,
+        is_stopping: &dyn Fn() -> bool,
+    ) -> Result<Collected, Error> {
+        let _one = self.collector.lock();
+        let (victims, snapshot) = {
+            // Whatever is free without any work is no reason to work.
+            self.commit()?;
+            let mut writer = self.writer_for_change()?;
+            let victims = plan(&writer.segments.view());
+            if victims.is_empty() || is_stopping() {
+                return Ok(Collected::default());
+            }
+            writer.tracking.begin();
+            (victims, self.snapshot())
+        };
+        let moved = self.collect_victims(&victims, snapshot, is_stopping);
+        self.writer.lock().tracking.end();
+        moved
+    }
+
+    fn collect_victims(
+        self: &std::sync::Arc<Self>,
+        victims: &[u32],
+        snapshot: Snapshot,
+        is_stopping: &dyn Fn() -> bool,
+    ) -> Result<Collected, Error> {
+        let geometry = self.data.geometry;
+        let mut trail = Trail::of(snapshot.tree(), geometry, victims);
+        loop {
+            let mut writer = self.writer_for_change()?;
+            let noted = writer.tracking.take_noted();
+            if noted.len() <= NOTED_FEW {
+                noted.iter().for_each(|change| trail.follow(change));
+                writer.tracking.follow(trail);
+                break;
+            }
+            drop(writer);
+            noted.iter().for_each(|change| trail.follow(change));
+        }
+        let in_victims = |piece: &Mapping| {
+            let address = piece.extent.address();
+            address.is_some_and(|at| victims.binary_search(&geometry.place(at).0).is_ok())
+        };
+        let mut copy = Copying { shared: self, open: None, full: Vec::new(), moves: Moves::new() };
+        let mut copied = Ok(());
+        for piece in snapshot.tree().query(0..snapshot.len()).filter(in_victims) {
+            copied = copy.copy(&snapshot, &piece);
+            if copied.is_err() || is_stopping() {
+                break;
+            }
+        }
+        copied = copied.and_then(|()| copy.finish());
+        let Copying { full, moves, .. } = copy;
+        drop(snapshot);
+        // Without room for all of them, those that were copied are still worth it.
+        let remapped = match copied {
+            Ok(()) | Err(Error::Uncollected | Error::NoSpace { .. }) => self.remap_all(&moves),
+            Err(error) => Err(error),
+        };
+        let mut writer = self.writer.lock();
+        full.iter().for_each(|segment| writer.segments.close(*segment));
+        drop(writer);
+        let remapped = remapped?;
+        self.commit()?;
+        let moved_bytes = moves.values().map(|(length, _)| u64::from(*length)).sum();
+        // Without room for any copy, nothing was won, and trying again would not help.
+        let segments = if full.is_empty() { 0 } else { victims.len() as u64 };
+        Ok(Collected { segments, moved_bytes, remapped })
+    }
+
+    /// Remaps what the trail has and was copied, and says how many extents that were.
+    fn remap_all(&self, moves: &Moves) -> Result<u64, Error> {
+        let mut count = 0;
+        loop {
+            let mut writer = self.writer_for_change()?;
+            // Whatever was remapped or forgotten is a hole of the trail, so this comes to an end.
+            let found = writer.tracking.next(REMAPS_AT_ONCE);
+            if found.is_empty() {
+                return Ok(count);
+            }
+            for piece in found {
+                count += self.remap(&mut writer, moves, &piece)?;
+            }
+        }
+    }
+
+    /// Remaps a piece that the trail has, in the pieces in which it was copied.
+    fn remap(&self, writer: &mut Writer, moves: &Moves, piece: &Mapping) -> Result<u64, Error> {
+        let Some(first) = piece.extent.address() else { return Ok(0) };
+        let (mut done, length) = (0, u64::from(piece.length));
+        let mut count = 0;
+        while done < length {
+            let old = first + done;
+            let moved = moves.range(..=old).next_back();
+            let moved = moved.filter(|(begin, (moved, _))| old < **begin + u64::from(*moved));
+            let Some((begin, (moved, to))) = moved else {
+                // Not copied: the next one that was, or the end.
+                let next = moves.range(old..).next().map_or(length, |(next, _)| next - first);
+                writer.tracking.forget(piece.offset + done, next.min(length) - done);
+                done = next.min(length);
+                continue;
+            };
+            let part = (begin + u64::from(*moved) - old).min(length - done);
+            let offset = piece.offset + done;
+            let new = Piece { address: to + (old - begin), length: part as u32 };
+            self.apply(writer, &Change::Relocate { offset, piece: new })?;
+            done += part;
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// Victims' bytes on their way to other segments.
+struct Copying<'a> {
+    shared: &'a Shared,
+    open: Option<SegmentWriter>,
+    /// Segments that were begun, all of which are closed when what was copied is remapped: before
+    /// that, nothing in them would seem to live.
+    full: Vec<u32>,
+    moves: Moves,
+}
+
+impl Copying<'_> {
+    fn copy(&mut self, snapshot: &Snapshot, piece: &Mapping) -> Result<(), Error> {
+        let Some(address) = piece.extent.address() else { return Ok(()) };
+        let mut bytes = vec![0; piece.length as usize];
+        snapshot.read_piece(piece, &mut bytes, &mut None)?;
+        let data = &self.shared.data;
+        if !self.open.as_ref().is_some_and(|open| open.has_room(data, bytes.len())) {
+            self.finish()?;
+            let mut writer = self.shared.writer_for_change()?;
+            let next = self.shared.begin_segment(&mut writer, true)?;
+            self.full.push(next.segment);
+            self.open = Some(next);
+        }
+        let open = self.open.as_mut().expect("a segment was begun");
+        self.moves.insert(address, (piece.length, open.push(data, &bytes)));
+        Ok(())
+    }
+
+    /// Writes the segment that is being filled.
+    fn finish(&mut self) -> Result<(), Error> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let written = open.write_new(&self.shared.data, &mut None);
+        self.shared.health.stop_on(written)
+    }
+}

@@ -1,0 +1,49 @@
+//! Which segments are collected: a view of all of them in, victims out.
+
+use crate::data::SegmentView;
+
+/// Victims of one collection at most: what they hold has room in a reserve of as many.
+const VICTIMS_MAX: usize = 64;
+/// With room to spare, a segment is worth its copy if at most this share of it lives, of 32.
+const SHARE_AT_EASE: u64 = 16;
+/// Without, if at least one extent of the greatest length is won (Flex 4.2).
+const SHARE_IN_NEED: u64 = 31;
+const SHARES: u64 = 32;
+/// The share of bytes in closed segments that are dead, of 32, from which on it is worth to begin.
+const DEAD_SHARE: u64 = 8;
+
+/// The victims, emptiest first chosen, in ascending order; none if it is not worth it.
+pub(super) fn plan(view: &SegmentView) -> Vec<u32> {
+    let in_need = view.available <= view.reserved / 4;
+    let count = view.closed.len() as u64;
+    let live: u64 = view.closed.iter().map(|(_, live)| live).sum();
+    let room = count * view.payload_bytes;
+    if !in_need && (room - live) * SHARES < room * DEAD_SHARE {
+        return Vec::new();
+    }
+    let share = if in_need { SHARE_IN_NEED } else { SHARE_AT_EASE };
+    let is_worth = |live: u64| live * SHARES <= view.payload_bytes * share;
+    let mut candidates: Vec<(u64, u32)> = view
+        .closed
+        .iter()
+        .filter(|(_, live)| is_worth(*live))
+        .map(|(segment, live)| (*live, *segment))
+        .collect();
+    candidates.sort_unstable();
+    // What is copied has to have room in the reserve before the first victim is free.
+    let room = u64::from(view.reserved.max(1)) * view.payload_bytes / SHARES * SHARE_IN_NEED;
+    let mut copied = 0;
+    let fits = |(live, _): &&(u64, u32)| {
+        copied += live;
+        copied <= room
+    };
+    let chosen = candidates.iter().take_while(fits).take(VICTIMS_MAX);
+    let mut victims: Vec<u32> = chosen.map(|(_, segment)| *segment).collect();
+    let kept: u64 = candidates.iter().take(victims.len()).map(|(live, _)| live).sum();
+    // Packed with the gaps that extents leave, they have to take one segment less.
+    if (kept * SHARES).div_ceil(view.payload_bytes * SHARE_IN_NEED) >= victims.len() as u64 {
+        victims.clear();
+    }
+    victims.sort_unstable();
+    victims
+}

@@ -1,0 +1,164 @@
+//! The collector: whom it chooses, what it keeps, and that it always gets on.
+
+use std::time::Duration;
+
+use environment::Environment;
+use workers::{Order, Pool};
+
+use super::plan::plan;
+use crate::data::SegmentView;
+use crate::space::{Error, FlexSpace, Options};
+
+const PAYLOAD: u64 = 4 * 4092;
+
+fn view(live: &[u64], available: u32) -> SegmentView {
+    let closed = (0..).zip(live.iter().copied()).collect();
+    SegmentView { closed, available, reserved: 64, payload_bytes: PAYLOAD }
+}
+
+#[test]
+fn the_emptiest_are_chosen_if_it_is_worth_it() {
+    let (full, half, little) = (PAYLOAD, PAYLOAD / 2, PAYLOAD / 10);
+    assert!(plan(&view(&[], 0)).is_empty());
+    assert!(plan(&view(&[full, full, full], 0)).is_empty(), "nothing can be won");
+    assert_eq!(plan(&view(&[full, little, half, little, half + 1], 1000)), [1, 2, 3]);
+    let mostly_full = [full, full, full, full, full, full, little, little];
+    assert!(plan(&view(&mostly_full, 1000)).is_empty(), "there is room");
+    assert_eq!(plan(&view(&mostly_full, 10)), [6, 7], "there is none");
+    assert!(plan(&view(&[little], 10)).is_empty(), "one makes one");
+    let at_the_limit = vec![PAYLOAD / 32 * 30; 200];
+    let victims = plan(&view(&at_the_limit, 0));
+    assert!(victims.len() == 64, "{} victims of a full space", victims.len());
+}
+
+fn options(segments: u64) -> Options {
+    Options {
+        segment_bytes: 16 << 10,
+        capacity_bytes: segments * (16 << 10),
+        reserved_segments: 64,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn at_the_limit_the_collector_always_gets_on() {
+    let space = FlexSpace::create(device::memory(), options(164)).expect("a device");
+    let mut model = Vec::new();
+    let mut number = 0_u64;
+    let mut was_stuck = false;
+    loop {
+        let data = [number as u8; 301];
+        let offset = number * 7919 % (model.len() as u64 + 1);
+        match space.insert(offset, &data) {
+            Ok(()) => {}
+            Err(Error::NoSpace { live_bytes, limit_bytes, more_bytes }) => {
+                assert!(live_bytes + more_bytes > limit_bytes && live_bytes <= limit_bytes);
+                break;
+            }
+            Err(Error::Uncollected) => {
+                // Its commits may free segments, too.
+                let is_stuck = space.collect().expect("a device").segments == 0;
+                assert!(!is_stuck || !was_stuck, "room, but the collector finds none");
+                was_stuck = is_stuck;
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        model.splice(offset as usize..offset as usize, data);
+        number += 1;
+        was_stuck = false;
+    }
+    assert_eq!(space.read(0, space.len()).as_deref(), Ok(&model[..]), "a refusal changes nothing");
+    let mut collections = 0;
+    for round in 0..8_000_u64 {
+        let at = (round * 104_729 % (model.len() as u64 / 301)) * 301;
+        let data = [round as u8; 301];
+        // What is replaced is gone first, or the limit would refuse it.
+        space.collapse(at, 301).expect("a range");
+        let mut was_stuck = false;
+        let inserted = loop {
+            match space.insert(at, &data) {
+                Err(Error::Uncollected) => {
+                    let done = space.collect().expect("a device");
+                    collections += done.segments.min(1);
+                    assert!(done.segments > 0 || !was_stuck, "round {round}: {:?}", space.stats());
+                    was_stuck = done.segments == 0;
+                }
+                inserted => break inserted,
+            }
+        };
+        inserted.expect("room");
+        model[at as usize..at as usize + 301].copy_from_slice(&data);
+    }
+    assert!(collections > 5, "{collections} collections");
+    assert_eq!(space.read(0, space.len()), Ok(model));
+    space.check().expect("sound");
+}
+
+#[test]
+fn what_is_written_while_a_collection_copies_is_kept() {
+    let inner = device::memory();
+    let device = device::FaultDevice::new(inner.clone());
+    let space = FlexSpace::create(device.clone(), options(1000)).expect("a device");
+    let mut model: Vec<u8> = (0..200_000_u32).map(|number| (number / 300) as u8).collect();
+    for chunk in model.chunks(300) {
+        space.append(chunk).expect("room");
+    }
+    space.set_tag(300, 5).expect("an offset");
+    // Three of four extents go, so that segments are worth their copy.
+    for offset in (0..48_000).step_by(300) {
+        space.collapse(offset, 900).expect("a range");
+        model.drain(offset as usize..offset as usize + 900);
+    }
+    space.sync().expect("a device");
+    let other = space.clone();
+    // Before the collector's first write: its trail is made, and nothing is remapped.
+    device.interpose(device::OperationKind::Write, move || {
+        other.insert(1000, &[1; 700]).expect("room");
+        other.collapse(5_000, 1_234).expect("a range");
+        other.pwrite(9_000, &[2; 450]).expect("room");
+        other.set_tag(20_000, 9).expect("an offset");
+        other.collapse(0, 10).expect("a range");
+    });
+    let done = space.collect().expect("a device");
+    assert!(done.segments > 3 && done.moved_bytes > 10_000 && done.remapped > 10, "{done:?}");
+    model.splice(1000..1000, [1; 700]);
+    model.drain(5_000..6_234);
+    model[9_000..9_450].fill(2);
+    model.drain(0..10);
+    assert_eq!(space.read(0, space.len()).as_deref(), Ok(&model[..]));
+    let tagged = space.read_extent(19_990, 0).expect("an extent");
+    assert_eq!((tagged.offset, tagged.tag), (19_990, 9));
+    space.check().expect("sound");
+    space.sync().expect("a device");
+    drop(space);
+    let space = FlexSpace::open(inner, options(1000)).expect("a device");
+    assert_eq!(space.read(0, space.len()), Ok(model));
+    space.check().expect("sound");
+}
+
+#[test]
+fn a_group_of_workers_runs_it() {
+    let (env, clock) = Environment::simulated(3);
+    let (pool, crank) = Pool::hand_cranked(&env, &telemetry::Registry::default(), Order::InOrder);
+    let group = pool.group("space");
+    let space = FlexSpace::create(device::memory(), options(1000)).expect("a device");
+    space.collect_in(&group, Duration::from_secs(1)).expect("a group that runs");
+    for _ in 0..10 {
+        space.append(&[3; 16_000]).expect("room");
+    }
+    for offset in (0..40_000).step_by(500) {
+        space.collapse(offset, 1_500).expect("a range");
+    }
+    space.sync().expect("a device");
+    let before = space.stats().used_segments;
+    clock.advance(Duration::from_secs(1));
+    crank.run_all();
+    let stats = space.stats();
+    assert!(stats.used_segments + 3 < before, "{} of {before} segments", stats.used_segments);
+    assert_eq!(space.read(0, space.len()), Ok(vec![3; 40_000]));
+    space.close().expect("a device");
+    clock.advance(Duration::from_secs(1));
+    crank.run_all();
+    assert!(group.stop().is_empty(), "no task panicked");
+}

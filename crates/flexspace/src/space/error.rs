@@ -1,0 +1,94 @@
+//! What can go wrong in a space, by what the caller does about it.
+
+use std::sync::Arc;
+
+use codec::Corruption;
+
+/// A typed failure. Cheap to clone, since the one that stopped a space is told by every later write.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A range ends behind the last byte. Nothing was changed.
+    #[error("a range to offset {end} in a space of {len} bytes")]
+    BehindTheEnd {
+        /// Where the range ends.
+        end: u64,
+        /// How many bytes there are.
+        len: u64,
+    },
+    /// More would live than the capacity allows: take something out, or give more. Nothing was
+    /// changed.
+    #[error("{live_bytes} bytes live, of {limit_bytes} that may: no room for {more_bytes} more")]
+    NoSpace {
+        /// Bytes that live.
+        live_bytes: u64,
+        /// Bytes that may.
+        limit_bytes: u64,
+        /// Bytes that were to be added.
+        more_bytes: u64,
+    },
+    /// There is room, but in no free segment: run the collector, then try again. Nothing was
+    /// changed.
+    #[error("no segment is free: the collector has to run first")]
+    Uncollected,
+    /// Options that no space, or not this one, can have.
+    #[error("{0}")]
+    Options(String),
+    /// Stored bytes are not what was written.
+    #[error("damaged data: {0}")]
+    Corruption(#[from] Corruption),
+    /// The storage failed.
+    #[error(transparent)]
+    Device(#[from] device::Error),
+    /// An earlier failure stopped all writes; open the space again to go on.
+    #[error("the space is read-only since a write failed: {cause}")]
+    ReadOnly {
+        /// That failure.
+        cause: Arc<Error>,
+    },
+    /// The space was closed.
+    #[error("the space is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Whether one change was refused for what it is, before anything was done; the next may well be
+    /// taken.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::BehindTheEnd { .. } | Self::NoSpace { .. } | Self::Uncollected)
+    }
+}
+
+impl From<engine::Error> for Error {
+    /// What a superblock answers.
+    fn from(error: engine::Error) -> Self {
+        match error {
+            engine::Error::Corruption(damage) => Self::Corruption(damage),
+            engine::Error::Device(error) => Self::Device(error),
+            other => Self::Corruption(Corruption::new(other.to_string(), 0)),
+        }
+    }
+}
+
+impl From<crate::Error> for Error {
+    /// What a tree refuses that was not refused before it was asked.
+    fn from(error: crate::Error) -> Self {
+        match error {
+            crate::Error::BehindTheEnd { end, len } => Self::BehindTheEnd { end, len },
+            other => Self::Corruption(Corruption::new(other.to_string(), 0)),
+        }
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        use std::io::ErrorKind;
+        let kind = match &error {
+            Error::BehindTheEnd { .. } => ErrorKind::UnexpectedEof,
+            Error::NoSpace { .. } | Error::Uncollected => ErrorKind::StorageFull,
+            Error::Corruption(_) => ErrorKind::InvalidData,
+            Error::ReadOnly { .. } => ErrorKind::ReadOnlyFilesystem,
+            _ => ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}

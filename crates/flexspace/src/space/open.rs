@@ -1,0 +1,170 @@
+//! Opening a space: what a device holds, brought into a life of its own.
+//!
+//! 1. Settle the superblock, so that what it says is durable whatever became of its last write.
+//! 2. Read the tree and replay the logs: nothing is changed (`recover.rs`).
+//! 3. Sync the files that will be written to, as the first sync after a failed one may do nothing.
+//! 4. Make a log of this life, store the tree, and commit the superblock: from here on writes are
+//!    taken. Then the older logs go.
+//!
+//! A space is created by the same steps, from nothing.
+
+use std::sync::Arc;
+
+use device::{Device, File, Mode, SyncKind};
+use engine::Superblock;
+use sync::{Mutex, RwLock};
+
+use super::checkpoint::{self, Checkpointer};
+use super::collect::Tracking;
+use super::health::Health;
+use super::pins::Pins;
+use super::recover::{self, Recovered, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use super::{Error, FlexSpace, Options, Shared, State, Writer};
+use crate::data::{DATA, DataFile, Geometry, Segments};
+use crate::log::{self, LogEnd, LogWriter, Record};
+use crate::nodes::{NodeFile, TREE};
+
+/// The lock's name.
+const LOCK: &str = "lock";
+
+impl FlexSpace {
+    /// Makes a space in the root of `device`, where none is. Durable on return.
+    ///
+    /// # Errors
+    /// [`device::Error::AlreadyExists`] if there is one, [`Error::Options`], [`Error::Device`].
+    pub fn create(device: Arc<dyn Device>, options: Options) -> Result<Self, Error> {
+        let (geometry, _) = options.geometry()?;
+        let lock = device.lock(LOCK)?;
+        if device.exists(SUPERBLOCK)? {
+            return Err(device::Error::AlreadyExists { name: SUPERBLOCK.to_owned() }.into());
+        }
+        let recovered = of_nothing(&*device, geometry)?;
+        Self::begin(device, lock, options, recovered, None)
+    }
+
+    /// Opens the space in the root of `device`, as it was after the last sync, or later. Reads all
+    /// nodes of the tree, and the log; takes time by the number of extents, not of bytes.
+    ///
+    /// # Errors
+    /// [`device::Error::NotFound`] if there is none, [`Error::Corruption`] if what was stored is
+    /// not what was written; then nothing was changed. [`Error::Options`], [`Error::Device`].
+    pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Self, Error> {
+        if !device.exists(SUPERBLOCK)? {
+            return Err(device::Error::NotFound { name: SUPERBLOCK.to_owned() }.into());
+        }
+        let lock = device.lock(LOCK)?;
+        let superblock = Superblock::open(&*device, SUPERBLOCK, SUPERBLOCK_KIND)?;
+        let standing = Standing::decode(superblock.payload());
+        let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
+        let recovered = recover::recover(&*device, &standing)?;
+        let superblock = superblock.settle(&*device, SUPERBLOCK)?;
+        let options = Options { segment_bytes: standing.segment_bytes, ..options };
+        Self::begin(device, lock, options, recovered, Some(superblock))
+    }
+
+    /// Stores all that was done, and takes no more calls. What was not closed is found as it was
+    /// after the last sync, or later.
+    ///
+    /// # Errors
+    /// As [`Self::checkpoint`]; the space is closed all the same.
+    pub fn close(&self) -> Result<(), Error> {
+        self.shared.health.check_open()?;
+        let stored = self.checkpoint();
+        self.shared.health.close();
+        stored
+    }
+
+    /// Begins a life: the steps 3 and 4.
+    fn begin(
+        device: Arc<dyn Device>,
+        lock: Arc<dyn File>,
+        options: Options,
+        mut recovered: Recovered,
+        superblock: Option<Superblock>,
+    ) -> Result<Self, Error> {
+        let (_, count_max) = options.geometry()?;
+        let geometry = recovered.geometry;
+        recovered.data.sync(SyncKind::Data)?;
+        recovered.nodes.sync()?;
+        let life = recovered.life + 1;
+        let found = log::numbers(&device.list("")?);
+        let number = found.last().map_or(1, |last| last + 1);
+        let mut segments = Segments::new(geometry, count_max, options.reserved_segments);
+        segments.found(&recovered.live);
+        let data = DataFile::new(recovered.data, geometry, recovered.generations);
+        let records = segment_records(&segments, &data);
+        let growth_bytes = log_growth_bytes(geometry);
+        let (device_ref, place) = (&*device, (life, number));
+        // It follows nothing: what was recovered is in the tree that is stored now.
+        let log = LogWriter::create(device_ref, place, LogEnd::default(), growth_bytes, &records)?;
+        device.sync_dir("")?;
+        let cut = recovered.tree.cut();
+        let root = recovered.nodes.store(&cut)?;
+        let (segment_bytes, slot_bytes) = (geometry.segment_bytes(), recovered.slot_bytes);
+        let len = cut.snapshot.len();
+        let standing = Standing { segment_bytes, slot_bytes, life, log: number, len, root };
+        let superblock = checkpoint::commit(device_ref, superblock, &standing.encode())?;
+        recovered.nodes.retire(&cut.retired);
+        checkpoint::remove_logs(device_ref, &found)?;
+        let writer = Writer {
+            segments,
+            open: None,
+            pending: Vec::new(),
+            life,
+            begun: 0,
+            tracking: Tracking::default(),
+            spare: None,
+            scratch: None,
+        };
+        let checkpointer = Checkpointer::new(recovered.nodes, superblock, standing);
+        let shared = Shared {
+            device,
+            options,
+            data,
+            health: Health::default(),
+            pins: Pins::default(),
+            collector: Mutex::new(()),
+            checkpointer: Mutex::new(checkpointer),
+            log: Mutex::new(log),
+            writer: Mutex::new(writer),
+            state: RwLock::new(State { tree: recovered.tree, open: None, commits: 0 }),
+            replayed: recovered.replayed,
+            _lock: lock,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+}
+
+/// By how much a log grows at once: little beside a segment.
+pub(super) fn log_growth_bytes(geometry: Geometry) -> u64 {
+    u64::from(geometry.segment_bytes()) / 4
+}
+
+/// The records with which a log begins: the generations of all segments in use.
+pub(super) fn segment_records(segments: &Segments, data: &DataFile) -> Vec<u8> {
+    let mut records = Vec::new();
+    for segment in segments.in_use() {
+        Record::encode_segment(segment, data.generation(segment), &mut records);
+    }
+    records
+}
+
+/// An empty space, in files of which a creation that was cut short may have left others.
+fn of_nothing(device: &dyn Device, geometry: Geometry) -> Result<Recovered, Error> {
+    let data = device.open_blocks(DATA, Mode::Create)?;
+    data.set_len(0)?;
+    let file = device.open(TREE, Mode::Create)?;
+    file.set_len(0)?;
+    let slot_bytes = NodeFile::slot_bytes_for(&*file);
+    Ok(Recovered {
+        geometry,
+        slot_bytes,
+        life: 0,
+        tree: recover::empty_tree(geometry),
+        nodes: NodeFile::new(file, slot_bytes),
+        data,
+        generations: Vec::new(),
+        live: Vec::new(),
+        replayed: log::Replayed::default(),
+    })
+}

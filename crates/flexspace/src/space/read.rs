@@ -1,0 +1,197 @@
+//! Reading: a snapshot of the tree, then the device, and no lock in between.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use device::Buffer;
+
+use super::{Error, FlexSpace, OpenBuffer, Shared};
+use crate::{FlexSnapshot, Mapping};
+
+/// A state of a space that never changes. For any thread, for as long as it wants: it holds nobody
+/// up, but segments that it can reach are not used again while it lives.
+///
+/// Cheap to clone. The next change of the space copies a path of nodes for it, so readers of much
+/// share one.
+#[derive(Debug)]
+pub struct Snapshot {
+    tree: FlexSnapshot,
+    open: Option<OpenBuffer>,
+    commits: u64,
+    shared: Arc<Shared>,
+}
+
+/// The extent at an offset, and the beginning of its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtentBytes {
+    /// Where the extent begins.
+    pub offset: u64,
+    /// How long it is.
+    pub length: u32,
+    /// What was said about its first byte.
+    pub tag: u16,
+    /// Its first bytes, as many as were wanted and are there.
+    pub bytes: Vec<u8>,
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.shared.pins.unpin(self.commits);
+    }
+}
+
+impl Clone for Snapshot {
+    fn clone(&self) -> Self {
+        self.shared.pins.pin(self.commits);
+        let (tree, open) = (self.tree.clone(), self.open.clone());
+        Self { tree, open, commits: self.commits, shared: self.shared.clone() }
+    }
+}
+
+impl Shared {
+    pub(super) fn snapshot(self: &Arc<Self>) -> Snapshot {
+        let state = self.state.read();
+        self.pins.pin(state.commits);
+        let (tree, open) = (state.tree.snapshot(), state.open.clone());
+        Snapshot { tree, open, commits: state.commits, shared: self.clone() }
+    }
+}
+
+impl FlexSpace {
+    /// The present state.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.shared.health.check_open()?;
+        Ok(self.shared.snapshot())
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> u64 {
+        self.shared.state.read().tree.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `into` with the bytes at `offset`: [`Snapshot::pread`] of the present state.
+    ///
+    /// # Errors
+    /// As [`Snapshot::pread`].
+    pub fn pread(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        self.snapshot()?.pread(offset, into)
+    }
+
+    /// The `length` bytes at `offset`.
+    ///
+    /// # Errors
+    /// As [`Snapshot::pread`].
+    pub fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+        self.snapshot()?.read(offset, length)
+    }
+
+    /// The extent with the byte at `offset`: [`Snapshot::read_extent`] of the present state.
+    ///
+    /// # Errors
+    /// As [`Snapshot::pread`].
+    pub fn read_extent(&self, offset: u64, bytes_max: usize) -> Result<ExtentBytes, Error> {
+        self.snapshot()?.read_extent(offset, bytes_max)
+    }
+}
+
+impl Snapshot {
+    /// How many bytes there are.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
+    /// Fills `into` with the bytes at `offset`. Costs one read of the device for each extent; what
+    /// is in the segment that is being filled costs none.
+    ///
+    /// # Errors
+    /// [`Error::BehindTheEnd`], [`Error::Corruption`] if a byte is not what was written,
+    /// [`Error::Device`], [`Error::Closed`].
+    pub fn pread(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        self.shared.health.check_open()?;
+        let end = offset.saturating_add(into.len() as u64);
+        if end > self.len() {
+            return Err(Error::BehindTheEnd { end, len: self.len() });
+        }
+        let mut scratch = None;
+        let mut rest = into;
+        for piece in self.tree.query(offset..end) {
+            let (head, tail) = rest.split_at_mut(piece.length as usize);
+            self.read_piece(&piece, head, &mut scratch)?;
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    /// The `length` bytes at `offset`.
+    ///
+    /// # Errors
+    /// As [`Self::pread`].
+    pub fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+        let end = offset.saturating_add(length);
+        if end > self.len() {
+            return Err(Error::BehindTheEnd { end, len: self.len() });
+        }
+        let mut bytes = vec![0; length as usize];
+        self.pread(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The extent with the byte at `offset`, and at most `bytes_max` of its bytes, from its
+    /// beginning (Flex 5.4, `read_extent`). An extent begins where a write began, if all of them had
+    /// at most [`Stats::extent_bytes_max`](super::Stats::extent_bytes_max) bytes, or removals did
+    /// away with its head.
+    ///
+    /// # Errors
+    /// As [`Self::pread`].
+    pub fn read_extent(&self, offset: u64, bytes_max: usize) -> Result<ExtentBytes, Error> {
+        self.shared.health.check_open()?;
+        let len = self.len();
+        let end = offset.saturating_add(1);
+        let found = self.tree.get(offset).ok_or(Error::BehindTheEnd { end, len })?;
+        let mut bytes = vec![0; bytes_max.min(found.length as usize)];
+        self.read_piece(&found, &mut bytes, &mut None)?;
+        let (length, tag) = (found.length, found.extent.tag());
+        Ok(ExtentBytes { offset: found.offset, length, tag, bytes })
+    }
+
+    /// The extents of a range, in order, with their tags: the first and the last are cut to it.
+    pub fn extents(&self, range: Range<u64>) -> impl Iterator<Item = Mapping> {
+        self.tree.query(range)
+    }
+
+    pub(super) fn tree(&self) -> &FlexSnapshot {
+        &self.tree
+    }
+
+    /// Reads the first bytes of what lies in one piece.
+    pub(super) fn read_piece(
+        &self,
+        piece: &Mapping,
+        into: &mut [u8],
+        scratch: &mut Option<Buffer>,
+    ) -> Result<(), Error> {
+        let Some(address) = piece.extent.address() else {
+            into.fill(0);
+            return Ok(());
+        };
+        let (segment, inside) = self.shared.data.geometry.place(address);
+        match &self.open {
+            Some(open) if open.segment == segment => open.buffer.read(inside as usize, into),
+            _ => self.shared.data.read(address, into, scratch)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Figures about a space.
+
+use super::FlexSpace;
+
+/// What a space is made of at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes of the space.
+    pub len: u64,
+    /// Bytes in segments that it refers to: as many, as there are no holes.
+    pub live_bytes: u64,
+    /// How many bytes may live.
+    pub limit_bytes: u64,
+    /// The longest extent.
+    pub extent_bytes_max: u32,
+    /// Segments of the data file that are in use.
+    pub used_segments: u64,
+    /// Those that are free.
+    pub free_segments: u64,
+    /// Those that snapshots hold.
+    pub held_segments: u64,
+    /// Snapshots that live.
+    pub snapshots: u64,
+    /// Bytes of the log.
+    pub log_bytes: u64,
+    /// Bytes of records that are not in the log.
+    pub pending_bytes: u64,
+    /// Records that were replayed when the space was opened.
+    pub replayed_records: u64,
+    /// Checkpoints since the space was opened, not counting the one of its opening.
+    pub checkpoints: u64,
+    /// Slots of the tree file that are in use.
+    pub used_slots: u64,
+    /// Those that are free.
+    pub free_slots: u64,
+}
+
+impl FlexSpace {
+    /// Figures about the space. Waits for a checkpoint and for writers.
+    pub fn stats(&self) -> Stats {
+        let shared = &self.shared;
+        let checkpointer = shared.checkpointer.lock();
+        let log = shared.log.lock();
+        let writer = shared.writer.lock();
+        let (free_segments, held_segments, used_segments) = writer.segments.counts();
+        let (used_slots, free_slots) = checkpointer.nodes.slots();
+        Stats {
+            len: self.len(),
+            live_bytes: writer.segments.live_bytes(),
+            limit_bytes: writer.segments.limit_bytes(),
+            extent_bytes_max: shared.data.geometry.extent_bytes_max(),
+            used_segments,
+            free_segments,
+            held_segments,
+            snapshots: shared.pins.count(),
+            log_bytes: log.bytes(),
+            pending_bytes: writer.pending.len() as u64,
+            replayed_records: shared.replayed.records,
+            checkpoints: checkpointer.count,
+            used_slots,
+            free_slots,
+        }
+    }
+}

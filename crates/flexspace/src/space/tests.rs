@@ -1,0 +1,40 @@
+//! Tests of FlexSpace.
+
+mod basics;
+mod crash;
+mod damage;
+mod errors;
+mod model;
+mod operation;
+mod random;
+mod snapshots;
+
+use std::sync::Arc;
+
+use device::Device;
+
+use super::{Error, FlexSpace, Options};
+use model::Model;
+
+/// Segments of four blocks, so that a few kilobytes fill several.
+fn small() -> Options {
+    Options {
+        segment_bytes: 16 << 10,
+        capacity_bytes: 200 * (16 << 10),
+        reserved_segments: 64,
+        ..Options::default()
+    }
+}
+
+fn create(device: Arc<dyn Device>) -> FlexSpace {
+    FlexSpace::create(device, small()).expect("a space on a device that is whole")
+}
+
+fn open(device: Arc<dyn Device>) -> FlexSpace {
+    FlexSpace::open(device, small()).expect("the space that was created")
+}
+
+/// All bytes, and the tags.
+fn content(space: &FlexSpace) -> Result<Model, Error> {
+    Model::of(&space.snapshot()?)
+}

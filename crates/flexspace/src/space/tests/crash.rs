@@ -1,0 +1,218 @@
+//! The power is cut at every operation of a run: what is then opened is a state that was synced, or
+//! a later one, whole.
+//!
+//! 1. Run operations on a simulated disk, and note after each how far the disk was, and which states
+//!    a crash may then leave (`Course`).
+//! 2. For each operation of the disk, open the space on images of what a crash may leave.
+//! 3. Crash again during some of these openings: what is found must be the same.
+//!
+//! `THERMOCLINE_FLEX_SEEDS=1000 cargo test --release -p thermocline-flexspace crash` runs more.
+
+use std::sync::Arc;
+
+use device::{Device, Faults, SimulatedDisk};
+use environment::{Random, Seed};
+use rand::RngExt;
+
+use super::model::Model;
+use super::operation::Operation;
+use super::{content, small};
+use crate::seed::{number, seed};
+use crate::space::{Error, FlexSpace, Options};
+
+/// Runs, unless the environment says otherwise.
+const SEEDS: u64 = 6;
+/// Steps of one run.
+const STEPS: u64 = 60;
+/// Images for each operation of the disk.
+const IMAGES: u64 = 2;
+
+/// How far the disk was after a step, and which states a crash may leave from then on.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    operation: u64,
+    synced: usize,
+    last: usize,
+}
+
+/// One run.
+struct Course {
+    states: Vec<Model>,
+    moments: Vec<Moment>,
+}
+
+impl Course {
+    /// The states that a crash right after that operation of the disk may leave.
+    fn allowed(&self, operation: u64) -> &[Model] {
+        let index = self.moments.partition_point(|moment| moment.operation < operation);
+        let last = self.moments.get(index).or(self.moments.last()).expect("there are moments").last;
+        // What a step acknowledged holds from its end on.
+        let ended = self.moments.partition_point(|moment| moment.operation <= operation);
+        let synced = ended.checked_sub(1).map_or(0, |before| self.moments[before].synced);
+        &self.states[synced..=last.max(synced)]
+    }
+}
+
+fn drawn_options(random: &mut Random) -> Options {
+    let pick = |random: &mut Random, sizes: &[u64]| sizes[random.random_range(0..sizes.len())];
+    Options {
+        log_buffer_bytes: pick(random, &[1, 200, 1 << 20]) as usize,
+        log_bytes_max: pick(random, &[1500, 5000, 1 << 20]),
+        ..small()
+    }
+}
+
+fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Course {
+    let device: Arc<dyn Device> = disk.clone();
+    let mut space = FlexSpace::create(device.clone(), options.clone()).expect("an honest disk");
+    let mut course = Course { states: vec![Model::default()], moments: Vec::new() };
+    let (mut model, mut synced) = (Model::default(), 0);
+    course.moments.push(Moment { operation: disk.operations(), synced, last: 0 });
+    for _ in 0..STEPS {
+        if random.random_range(0..20) == 0 {
+            // Killed, or closed: what the page cache holds is found again.
+            if random.random_range(0..2) == 0 {
+                space.close().expect("an honest disk");
+                synced = course.states.len() - 1;
+            }
+            drop(space);
+            space = FlexSpace::open(device.clone(), options.clone()).expect("an honest disk");
+            model = content(&space).expect("whole");
+            let found = course.states[synced..].contains(&model);
+            assert!(found, "a kill leaves a state since the last sync");
+            course.states.push(model.clone());
+            synced = course.states.len() - 1;
+        } else {
+            let operation = Operation::drawn(&model, 6_000, random);
+            operation.apply(&space).unwrap_or_else(|error| panic!("{operation:?}: {error}"));
+            operation.model(&mut model);
+            if *course.states.last().expect("one") != model {
+                course.states.push(model.clone());
+            }
+            if operation.is_durable() {
+                synced = course.states.len() - 1;
+            }
+        }
+        let last = course.states.len() - 1;
+        course.moments.push(Moment { operation: disk.operations(), synced, last });
+    }
+    course
+}
+
+/// Opens the space on an image, and says which of the allowed states it is, if any.
+fn judge(
+    image: &Arc<SimulatedDisk>,
+    options: &Options,
+    allowed: &[Model],
+) -> Result<Option<Model>, String> {
+    let space = match FlexSpace::open(image.clone(), options.clone()) {
+        // Its creation was not acknowledged.
+        Err(Error::Device(device::Error::NotFound { .. })) => return Ok(None),
+        opened => opened.map_err(|error| format!("opening: {error}"))?,
+    };
+    let found = content(&space).map_err(|error| format!("reading: {error}"))?;
+    if !allowed.contains(&found) {
+        return Err(format!(
+            "{} bytes that are none of {} allowed states",
+            found.len(),
+            allowed.len()
+        ));
+    }
+    space.check().map_err(|error| format!("checking: {error}"))?;
+    Ok(Some(found))
+}
+
+/// What an opening left goes on as a space.
+fn go_on(image: Arc<SimulatedDisk>, options: &Options, mut model: Model, random: &mut Random) {
+    let space = FlexSpace::open(image.clone(), options.clone()).expect("it was opened before");
+    for _ in 0..10 {
+        let operation = Operation::drawn(&model, 6_000, random);
+        operation.apply(&space).unwrap_or_else(|error| panic!("{operation:?}: {error}"));
+        operation.model(&mut model);
+    }
+    space.sync().expect("an honest disk");
+    drop(space);
+    let found = image.crash(random.random_range(0..u64::MAX));
+    let space = FlexSpace::open(found, options.clone()).expect("a synced space");
+    assert!(content(&space) == Ok(model), "what was synced after a crash is lost in the next");
+}
+
+fn crash_at_every_operation(seed: Seed) -> u64 {
+    let mut random = seed.stream("flexspace crash");
+    let options = drawn_options(&mut random);
+    let alignment = [1, 1, 512, 4096][random.random_range(0..4)];
+    let disk = SimulatedDisk::with_alignment(seed.get(), Faults::none(), alignment);
+    disk.keep_history();
+    let course = run(&disk, &options, &mut random);
+    let created = course.moments[0].operation;
+    let history = disk.history();
+    let mut replay = history.replay();
+    let mut crashes = 0;
+    for operation in 0..=history.last_operation() {
+        replay.advance_to(operation);
+        let allowed = course.allowed(operation);
+        for image in 0..IMAGES {
+            let image_seed = random.random_range(0..u64::MAX);
+            let fail = |what: String| -> ! {
+                let seed = seed.get();
+                panic!("seed {seed}, operation {operation}, image {image} ({image_seed}): {what}")
+            };
+            let found = replay.crash(image_seed);
+            found.keep_history();
+            let model = judge(&found, &options, allowed).unwrap_or_else(|what| fail(what));
+            crashes += 1;
+            let Some(model) = model else {
+                assert!(operation < created, "an acknowledged creation is lost");
+                continue;
+            };
+            if random.random_range(0..8) == 0 {
+                let history = found.history();
+                let mut again = history.replay();
+                again.advance_to(random.random_range(0..=history.last_operation()));
+                let twice = again.crash(random.random_range(0..u64::MAX));
+                let only = std::slice::from_ref(&model);
+                let same = judge(&twice, &options, only);
+                let same = same.unwrap_or_else(|what| fail(format!("crashed again: {what}")));
+                assert!(same.is_some(), "a crash while opening loses the space");
+                go_on(twice, &options, model, &mut random);
+                crashes += 2;
+            }
+        }
+    }
+    crashes
+}
+
+#[test]
+fn a_crash_at_any_operation_leaves_a_synced_state_or_a_later_one() {
+    let count = number("THERMOCLINE_FLEX_SEEDS").unwrap_or(SEEDS);
+    let name = "a_crash_at_any_operation_leaves_a_synced_state_or_a_later_one";
+    let seed = seed(name, &format!(" THERMOCLINE_FLEX_SEEDS={count}"));
+    let crashes: u64 = (0..count).map(|index| crash_at_every_operation(seed.child(index))).sum();
+    println!("{crashes} crashes");
+    assert!(crashes > count * 100, "only {crashes} crashes");
+}
+
+/// What an earlier store of this kind did: bytes that were synced are overwritten, the segments they
+/// lay in are filled anew, and nothing of that is synced when the process is killed.
+#[test]
+fn synced_blocks_outlive_overwriting_without_a_sync() {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let space = FlexSpace::create(disk.clone(), small()).expect("an honest disk");
+    let blocks: Vec<u8> = (0..400_000_u32).map(|number| (number / 500) as u8).collect();
+    space.append(&blocks).expect("room");
+    space.sync().expect("an honest disk");
+    let mut refused = 0;
+    for round in 0..15 {
+        for offset in (0..400_000).step_by(500) {
+            match space.pwrite(offset, &[round; 500]) {
+                Err(Error::Uncollected) => refused += 1,
+                other => other.expect("room"),
+            }
+        }
+    }
+    assert!(refused > 0, "the segments were all filled");
+    for image in 0..20 {
+        let found = FlexSpace::open(disk.crash(image), small()).expect("a synced space");
+        assert_eq!(found.read(0, 400_000), Ok(blocks.clone()), "image {image}");
+    }
+}

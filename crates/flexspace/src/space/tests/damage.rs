@@ -1,0 +1,125 @@
+//! Bits flip and sectors vanish: what is read is right, or an error says where it is not.
+
+use std::sync::Arc;
+
+use device::{Device, Faults, SimulatedDisk};
+
+use super::{content, small};
+use crate::space::{Error, FlexSpace, Options};
+
+const NAMES: [&str; 4] = ["superblock", "tree", "data", "log"];
+
+/// A space with several nodes, segments and frames.
+fn filled() -> (Arc<SimulatedDisk>, Vec<u8>) {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let space = FlexSpace::create(disk.clone(), small()).expect("an honest disk");
+    let mut bytes = Vec::new();
+    for number in 0..600_usize {
+        let offset = number * 37 % (bytes.len() + 1);
+        let data = [number as u8; 60];
+        space.insert(offset as u64, &data).expect("room");
+        bytes.splice(offset..offset, data);
+        match number {
+            300 => space.checkpoint().expect("an honest disk"),
+            number if number % 50 == 0 => space.sync().expect("an honest disk"),
+            _ => {}
+        }
+    }
+    space.sync().expect("an honest disk");
+    (disk, bytes)
+}
+
+fn file_named(disk: &SimulatedDisk, kind: &str) -> (String, u64) {
+    let entries = disk.list("").expect("a disk");
+    let entry = entries.into_iter().rfind(|entry| entry.name.starts_with(kind)).expect("a file");
+    let file = disk.open(&entry.name, device::Mode::Read).expect("a file");
+    (entry.name, file.len().expect("a file"))
+}
+
+#[test]
+fn damage_anywhere_is_found_before_it_is_served() {
+    let (disk, bytes) = filled();
+    let (mut refused, mut unreadable, mut harmless, mut shortened) = (0, 0, 0, 0);
+    for kind in NAMES {
+        let (name, len) = file_named(&disk, kind);
+        for index in 0..150 {
+            let image = disk.crash(index);
+            let offset = (index * 7919 + 13) % len;
+            if index % 3 == 0 {
+                image.zero_sector(&name, offset).expect("a file");
+            } else {
+                image.flip_bit(&name, offset, (index % 8) as u8).expect("a file");
+            }
+            let space = match FlexSpace::open(image, small()) {
+                Err(Error::Corruption(damage)) => {
+                    assert!(!damage.file.is_empty(), "{damage} does not say where");
+                    refused += 1;
+                    continue;
+                }
+                opened => opened.unwrap_or_else(|error| panic!("{name} at {offset}: {error}")),
+            };
+            match content(&space).map(|model| model.plain()) {
+                Ok(found) if found == bytes => harmless += 1,
+                // The last frame of a log cannot be told from a torn one.
+                Ok(_) if kind == "log" => shortened += 1,
+                Err(Error::Corruption(damage)) if kind == "data" => {
+                    assert_eq!(damage.file, "data");
+                    unreadable += 1;
+                }
+                Ok(found) => panic!("{name} at {offset}: {} other bytes", found.len()),
+                Err(error) => panic!("{name} at {offset}: {error}"),
+            }
+        }
+    }
+    println!(
+        "{refused} refused, {unreadable} unreadable, {shortened} shortened, {harmless} harmless"
+    );
+    assert!(refused > 100 && unreadable > 50 && harmless > 0, "all kinds of damage");
+    assert!(shortened < 30, "{shortened} logs lost their last frame");
+}
+
+/// Reads are right or an error, also when writes are lost, or go astray, and nobody says so.
+#[test]
+fn silent_faults_are_never_served() {
+    let mut wrong = 0;
+    for seed in 0..60 {
+        let faults = Faults {
+            lost_write_ppm: 20_000,
+            misdirected_write_ppm: 20_000,
+            bit_rot_ppm: 500,
+            ..Faults::none()
+        };
+        let disk = SimulatedDisk::new(seed, Faults::none());
+        let options = Options { log_bytes_max: 2000, ..small() };
+        let space = FlexSpace::create(disk.clone(), options.clone()).expect("an honest disk");
+        disk.set_faults(faults);
+        let mut states = vec![Vec::new()];
+        let mut bytes = Vec::new();
+        for number in 0..300_usize {
+            let offset = number * 37 % (bytes.len() + 1);
+            let data = [number as u8; 90];
+            if space.insert(offset as u64, &data).is_err() {
+                break;
+            }
+            bytes.splice(offset..offset, data);
+            states.push(bytes.clone());
+            if number % 20 == 0 && space.sync().is_err() {
+                break;
+            }
+        }
+        let mut found = vec![0; bytes.len()];
+        if space.pread(0, &mut found).is_ok() {
+            assert_eq!(found, bytes, "seed {seed}");
+        } else {
+            wrong += 1;
+        }
+        drop(space);
+        disk.set_faults(Faults::none());
+        let image = disk.crash(seed);
+        match FlexSpace::open(image, options).and_then(|space| content(&space)) {
+            Ok(model) => assert!(states.contains(&model.plain()), "seed {seed}: a mix is served"),
+            Err(_) => wrong += 1,
+        }
+    }
+    assert!(wrong > 10, "the faults were seen {wrong} times");
+}

@@ -1,0 +1,125 @@
+//! Every operation of the device fails once, or from then on: it is told, nothing more is written, what was
+//! read can still be read, and what was synced is found again.
+
+use std::sync::Arc;
+
+use device::{Device, Failure, Fault, FaultDevice, Lasting};
+use environment::Seed;
+
+use super::model::Model;
+use super::operation::Operation;
+use super::{content, small};
+use crate::seed::seed;
+use crate::space::{Error, FlexSpace, Options};
+
+/// Steps of the run.
+const STEPS: u64 = 160;
+
+/// What was seen in a run with a fault.
+#[derive(Default)]
+struct Seen {
+    told: u64,
+    refused: u64,
+    /// Operations of the device in the last run, without those that only look at what it left.
+    operations: u64,
+}
+
+/// The same operations each time, up to the fault.
+fn run(device: Arc<FaultDevice>, inner: Arc<dyn Device>, seed: Seed, seen: &mut Seen) {
+    let mut random = seed.stream("flexspace errors");
+    let options = Options { log_buffer_bytes: 2000, log_bytes_max: 4000, ..small() };
+    let mut models = vec![Model::default()];
+    let mut synced = 0;
+    match FlexSpace::create(device.clone(), options.clone()) {
+        Err(_) => {
+            seen.told += 1;
+            device.heal();
+            // Whole or not there: a creation that failed may have been all but acknowledged.
+            match FlexSpace::open(inner.clone(), options.clone()) {
+                Err(Error::Device(device::Error::NotFound { .. })) => {
+                    FlexSpace::create(inner, options).expect("a healed device");
+                }
+                opened => assert_eq!(content(&opened.expect("whole")), Ok(Model::default())),
+            }
+            return;
+        }
+        Ok(space) => {
+            for _ in 0..STEPS {
+                let mut model = models.last().expect("one").clone();
+                let operation = Operation::drawn(&model, 9_000, &mut random);
+                let result = operation.apply(&space);
+                let is_done = result.is_ok();
+                operation.model(&mut model);
+                match result {
+                    Ok(()) => models.push(model),
+                    Err(error) if error.is_refusal() => {
+                        seen.refused += 1;
+                        device.heal();
+                        let found = content(&space).expect("whole");
+                        let last = models.last().expect("one").clone();
+                        // A commit that had no room may come after the change that asked for it.
+                        assert!(found == last || found == model, "{operation:?}: half is done");
+                        models.push(found);
+                    }
+                    Err(Error::Device(_)) | Err(Error::ReadOnly { .. }) => {
+                        seen.told += 1;
+                        models.push(model);
+                        break;
+                    }
+                    Err(error) => panic!("{operation:?}: {error}"),
+                }
+                if operation.is_durable() && is_done {
+                    synced = models.len() - 1;
+                }
+            }
+            seen.operations = device.count(None);
+            device.heal();
+            let found = content(&space).expect("what was applied can be read");
+            let count = models.len();
+            assert!(models[count.saturating_sub(2)..].contains(&found), "other bytes in memory");
+            if let Err(error) = space.append(b"one more") {
+                assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+                assert!(matches!(space.sync(), Err(Error::ReadOnly { .. })));
+                assert_eq!(content(&space), Ok(found), "a refused write changed something");
+            } else {
+                let mut model = found;
+                model.splice(model.len(), 0, b"one more", 0);
+                models.push(model);
+            }
+        }
+    }
+    let space = FlexSpace::open(inner, options).expect("a healed device");
+    let found = content(&space).expect("whole");
+    assert!(models[synced..].contains(&found), "a synced state is lost, or half of one is found");
+    space.check().expect("sound");
+    space.append(b"goes on").expect("room");
+    space.sync().expect("a healed device");
+}
+
+#[test]
+fn every_operation_that_fails_is_told_and_loses_nothing() {
+    let name = "every_operation_that_fails_is_told_and_loses_nothing";
+    let seed = seed(name, "");
+    let inner = device::memory();
+    let mut seen = Seen::default();
+    run(FaultDevice::new(inner.clone()), inner, seed, &mut seen);
+    let count = seen.operations;
+    assert!(count > 100, "{count} operations");
+    let mut failed = 0;
+    for nth in 1..=count {
+        let failure = [Failure::Io, Failure::NoSpace][(nth % 2) as usize];
+        let lasting = [Lasting::Once, Lasting::ForGood][(nth / 2 % 2) as usize];
+        let inner = device::memory();
+        let device = FaultDevice::new(inner.clone());
+        device.fail(Fault { kind: None, nth, failure, lasting });
+        run(device.clone(), inner, seed, &mut seen);
+        failed += device.failed().min(1);
+    }
+    assert_eq!(failed, count, "each of them failed once");
+    assert!(
+        seen.told > count / 3 && seen.refused > 0,
+        "{} told, {} refused",
+        seen.told,
+        seen.refused
+    );
+}

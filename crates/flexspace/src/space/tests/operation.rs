@@ -1,0 +1,89 @@
+//! A random operation as a value, done to a space and to its model.
+
+use environment::Random;
+use rand::RngExt;
+
+use super::model::Model;
+use crate::space::{Error, FlexSpace};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Append(Vec<u8>),
+    Insert(u64, Vec<u8>),
+    Collapse(u64, u64),
+    Pwrite(u64, Vec<u8>),
+    Splice(u64, u64, Vec<u8>, u16),
+    SetTag(u64, u16),
+    Defrag(u64, u64),
+    Sync,
+    Checkpoint,
+    Collect,
+}
+
+impl Operation {
+    /// One that a space like the model takes; it grows to about `len_max`.
+    pub(super) fn drawn(model: &Model, len_max: u64, random: &mut Random) -> Self {
+        let len = model.len();
+        let offset = random.random_range(0..=len);
+        let length = random.random_range(0..=(len - offset).min(700));
+        let is_long = len > len_max;
+        match random.random_range(0..100) {
+            0..10 if !is_long => Self::Append(drawn_bytes(random)),
+            0..30 if !is_long => Self::Insert(offset, drawn_bytes(random)),
+            0..50 => Self::Collapse(offset, length),
+            50..60 => Self::Pwrite(offset, drawn_bytes(random)),
+            60..75 => Self::Splice(offset, length, drawn_bytes(random), random.random_range(0..3)),
+            75..82 if len > 0 => Self::SetTag(offset.min(len - 1), random.random_range(0..3)),
+            82..86 => Self::Defrag(offset, length),
+            86..94 => Self::Sync,
+            94..97 => Self::Checkpoint,
+            _ => Self::Collect,
+        }
+    }
+
+    pub(super) fn apply(&self, space: &FlexSpace) -> Result<(), Error> {
+        match self {
+            Self::Append(data) => space.append(data),
+            Self::Insert(offset, data) => space.insert(*offset, data),
+            Self::Collapse(offset, length) => space.collapse(*offset, *length),
+            Self::Pwrite(offset, data) => space.pwrite(*offset, data),
+            Self::Splice(offset, removed, data, tag) => space.splice(*offset, *removed, data, *tag),
+            Self::SetTag(offset, tag) => space.set_tag(*offset, *tag),
+            Self::Defrag(offset, length) => space.defrag(*offset, *length),
+            Self::Sync => space.sync(),
+            Self::Checkpoint => space.checkpoint(),
+            Self::Collect => space.collect().map(drop),
+        }
+    }
+
+    pub(super) fn model(&self, model: &mut Model) {
+        match self {
+            Self::Append(data) => model.splice(model.len(), 0, data, 0),
+            Self::Insert(offset, data) => model.splice(*offset, 0, data, 0),
+            Self::Collapse(offset, length) => model.splice(*offset, *length, &[], 0),
+            Self::Pwrite(offset, data) => {
+                let removed = (model.len() - offset).min(data.len() as u64);
+                model.splice(*offset, removed, data, 0);
+            }
+            Self::Splice(offset, removed, data, tag) => model.splice(*offset, *removed, data, *tag),
+            Self::SetTag(offset, tag) => model.bytes[*offset as usize].1 = *tag,
+            Self::Defrag(..) | Self::Sync | Self::Checkpoint | Self::Collect => {}
+        }
+    }
+
+    /// Whether all that was done before is durable when it has returned.
+    pub(super) fn is_durable(&self) -> bool {
+        matches!(self, Self::Sync | Self::Checkpoint)
+    }
+}
+
+/// Mostly small; sometimes several extents.
+fn drawn_bytes(random: &mut Random) -> Vec<u8> {
+    let length = match random.random_range(0..10) {
+        0 => 0,
+        1..7 => random.random_range(1..40),
+        7..9 => random.random_range(40..600),
+        _ => random.random_range(600..5000),
+    };
+    (0..length).map(|_| random.random_range(0..=255)).collect()
+}

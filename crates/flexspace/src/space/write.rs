@@ -1,0 +1,258 @@
+//! Changing a space: the bytes go to the segment's buffer, then tree, live bytes and the log's
+//! buffer are changed in one go.
+
+use sync::MutexGuard;
+
+use super::{Error, FlexSpace, OpenBuffer, Shared, Writer};
+use crate::data::{SegmentBuffer, SegmentWriter, Segments};
+use crate::log::{Change, Piece, Record};
+use crate::{Extent, FlexTree};
+
+impl FlexSpace {
+    /// Puts `data` behind the last byte.
+    ///
+    /// # Errors
+    /// As [`Self::splice`].
+    pub fn append(&self, data: &[u8]) -> Result<(), Error> {
+        self.shared.splice(None, Some(0), data, 0)
+    }
+
+    /// Puts `data` at `offset`; what was there and all behind it moves back (Flex 4, insert-range).
+    ///
+    /// # Errors
+    /// As [`Self::splice`].
+    pub fn insert(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        self.splice(offset, 0, data, 0)
+    }
+
+    /// Takes `length` bytes at `offset` out; all behind them moves up (Flex 4, collapse-range).
+    ///
+    /// # Errors
+    /// As [`Self::splice`].
+    pub fn collapse(&self, offset: u64, length: u64) -> Result<(), Error> {
+        self.splice(offset, length, &[], 0)
+    }
+
+    /// Writes `data` over what is at `offset`, and behind the end, but not from behind the end on.
+    ///
+    /// # Errors
+    /// As [`Self::splice`].
+    pub fn pwrite(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        self.shared.splice(Some(offset), None, data, 0)
+    }
+
+    /// Puts `data` in the place of `removed` bytes at `offset`: one change, of which a crash leaves
+    /// all or nothing. The first new extent gets `tag`, which is then not joined to the one before
+    /// it; a tag belongs to a byte, and goes with it.
+    ///
+    /// Data of at most [`Stats::extent_bytes_max`](super::Stats::extent_bytes_max) is one extent.
+    /// Writes to the device only if a segment is full, or the log's buffer; not durable before
+    /// [`Self::sync`].
+    ///
+    /// # Errors
+    /// [`Error::BehindTheEnd`], [`Error::NoSpace`] and [`Error::Uncollected`], if nothing was
+    /// changed; [`Error::Device`] if the device failed; then and from then on [`Error::ReadOnly`].
+    pub fn splice(&self, offset: u64, removed: u64, data: &[u8], tag: u16) -> Result<(), Error> {
+        self.shared.splice(Some(offset), Some(removed), data, tag)
+    }
+
+    /// Tags the byte at `offset`: an extent begins there from now on. With tag 0 it may be joined to
+    /// the one before it again.
+    ///
+    /// # Errors
+    /// As [`Self::splice`].
+    pub fn set_tag(&self, offset: u64, tag: u16) -> Result<(), Error> {
+        let shared = &self.shared;
+        let mut writer = shared.writer_for_change()?;
+        let len = shared.state.read().tree.len();
+        if offset >= len {
+            return Err(Error::BehindTheEnd { end: offset.saturating_add(1), len });
+        }
+        shared.apply(&mut writer, &Change::SetTag { offset, tag })
+    }
+}
+
+impl Shared {
+    /// The writers' lock, if writes are taken. Commits first if there are many records, so that a
+    /// change that is refused for want of room was not made.
+    pub(super) fn writer_for_change(&self) -> Result<MutexGuard<'_, Writer>, Error> {
+        loop {
+            let writer = self.writer.lock();
+            self.health.check_writable()?;
+            if writer.pending.len() < self.options.log_buffer_bytes.max(1) {
+                return Ok(writer);
+            }
+            drop(writer);
+            self.commit()?;
+        }
+    }
+
+    /// An offset of none is the end; removing none is as much as the data covers.
+    fn splice(
+        &self,
+        offset: Option<u64>,
+        removed: Option<u64>,
+        data: &[u8],
+        tag: u16,
+    ) -> Result<(), Error> {
+        let mut writer = self.writer_for_change()?;
+        let len = self.state.read().tree.len();
+        let offset = offset.unwrap_or(len);
+        let covered = || len.saturating_sub(offset).min(data.len() as u64);
+        let removed = removed.unwrap_or_else(covered);
+        let end = offset.saturating_add(removed);
+        if end > len {
+            return Err(Error::BehindTheEnd { end, len });
+        }
+        if removed == 0 && data.is_empty() {
+            return Ok(());
+        }
+        writer.segments.check_limit(data.len() as u64)?;
+        let pieces = self.place(&mut writer, data)?;
+        self.apply(&mut writer, &Change::Splice { offset, removed, tag, pieces })
+    }
+
+    /// Puts data into segments; nothing refers to it yet.
+    pub(super) fn place(&self, writer: &mut Writer, data: &[u8]) -> Result<Vec<Piece>, Error> {
+        let extents = data.chunks(self.data.geometry.extent_bytes_max() as usize);
+        let mut pieces: Vec<Piece> = Vec::with_capacity(extents.len());
+        for bytes in extents {
+            let has_room = |open: &SegmentWriter| open.has_room(&self.data, bytes.len());
+            if !writer.open.as_ref().is_some_and(has_room) {
+                self.next_segment(writer)?;
+            }
+            let open = writer.open.as_mut().expect("a segment was begun");
+            let address = open.push(&self.data, bytes);
+            pieces.push(Piece { address, length: bytes.len() as u32 });
+        }
+        Ok(pieces)
+    }
+
+    /// Ends the segment that callers fill, and begins another one.
+    fn next_segment(&self, writer: &mut Writer) -> Result<(), Error> {
+        let next = self.begin_segment(writer, false)?;
+        if let Some(mut full) = writer.open.take() {
+            let written = full.write_new(&self.data, &mut writer.scratch);
+            if let Err(error) = self.health.stop_on(written) {
+                // Readers go on reading it in its buffer.
+                writer.open = Some(full);
+                return Err(error);
+            }
+            writer.segments.close(full.segment);
+            writer.spare = Some(full.buffer);
+        }
+        let (segment, buffer) = (next.segment, next.buffer.clone());
+        // Whoever looks from now on finds the full one in the file.
+        self.state.write().open = Some(OpenBuffer { segment, buffer });
+        writer.open = Some(next);
+        Ok(())
+    }
+
+    /// Begins a segment of a new generation, with room on the device.
+    pub(super) fn begin_segment(
+        &self,
+        writer: &mut Writer,
+        for_collector: bool,
+    ) -> Result<SegmentWriter, Error> {
+        if writer.segments.next_free(for_collector).is_none() {
+            // Snapshots that held segments may be gone.
+            self.reclaim(writer);
+        }
+        let segment = writer.segments.next_free(for_collector).ok_or(Error::Uncollected)?;
+        match self.data.allocate(segment) {
+            Err(device::Error::NoSpace { .. }) => {
+                let limit_bytes = writer.segments.live_bytes();
+                let more_bytes = u64::from(self.data.geometry.segment_bytes());
+                return Err(Error::NoSpace { live_bytes: limit_bytes, limit_bytes, more_bytes });
+            }
+            allocated => self.health.stop_on(allocated)?,
+        }
+        writer.segments.open(segment);
+        writer.begun += 1;
+        let generation = generation(writer.life, writer.begun);
+        self.data.set_generation(segment, generation);
+        Record::encode_segment(segment, generation, &mut writer.pending);
+        let buffer = match writer.spare.take().map(std::sync::Arc::try_unwrap) {
+            // No snapshot knows it any more, so it may be written over.
+            Some(Ok(buffer)) => buffer,
+            _ => SegmentBuffer::new(self.data.geometry.payload_bytes() as usize),
+        };
+        Ok(SegmentWriter::new(segment, generation, buffer.into()))
+    }
+
+    /// Makes a change whose bytes were placed; it is in the next commit.
+    pub(super) fn apply(&self, writer: &mut Writer, change: &Change) -> Result<(), Error> {
+        change_tree(&mut self.state.write().tree, Some(&mut writer.segments), change)?;
+        change.encode(&mut writer.pending);
+        writer.tracking.note(change);
+        Ok(())
+    }
+}
+
+/// A generation that no segment had in another life, or earlier in this one.
+fn generation(life: u64, begun: u64) -> u64 {
+    life << 32 | begun
+}
+
+/// Makes a change in a tree, and in the live bytes of its segments if they are known.
+pub(super) fn change_tree(
+    tree: &mut FlexTree,
+    mut segments: Option<&mut Segments>,
+    change: &Change,
+) -> Result<(), Error> {
+    match change {
+        Change::Splice { offset, removed, tag, pieces } => {
+            let end = offset.saturating_add(*removed);
+            if end > tree.len() {
+                return Err(Error::BehindTheEnd { end, len: tree.len() });
+            }
+            subtract(tree, segments.as_deref_mut(), *offset, *removed);
+            tree.collapse_range(*offset, *removed)?;
+            let mut at = *offset;
+            for piece in pieces {
+                let extent = Extent::at(piece.address)?;
+                let extent = if at == *offset { extent.with_tag(*tag) } else { extent };
+                tree.insert_range(at, u64::from(piece.length), extent)?;
+                add(segments.as_deref_mut(), piece);
+                at += u64::from(piece.length);
+            }
+        }
+        Change::Relocate { offset, piece } => {
+            let length = u64::from(piece.length);
+            let end = offset.saturating_add(length);
+            if end > tree.len() {
+                return Err(Error::BehindTheEnd { end, len: tree.len() });
+            }
+            subtract(tree, segments.as_deref_mut(), *offset, length);
+            tree.remap(*offset, length, piece.address)?;
+            add(segments, piece);
+        }
+        Change::SetTag { offset, tag } => tree.set_tag(*offset, *tag)?,
+    }
+    Ok(())
+}
+
+fn add(segments: Option<&mut Segments>, piece: &Piece) {
+    if let Some(segments) = segments {
+        segments.add(piece.address, u64::from(piece.length));
+    }
+}
+
+fn subtract(tree: &FlexTree, segments: Option<&mut Segments>, offset: u64, length: u64) {
+    let Some(segments) = segments else { return };
+    for gone in tree.query(offset..offset + length) {
+        if let Some(address) = gone.extent.address() {
+            segments.subtract(address, u64::from(gone.length));
+        }
+    }
+}
+
+impl Segments {
+    fn check_limit(&self, more_bytes: u64) -> Result<(), Error> {
+        let (live_bytes, limit_bytes) = (self.live_bytes(), self.limit_bytes());
+        if more_bytes > 0 && live_bytes + more_bytes > limit_bytes {
+            return Err(Error::NoSpace { live_bytes, limit_bytes, more_bytes });
+        }
+        Ok(())
+    }
+}
