@@ -29,6 +29,7 @@
 mod barrier;
 mod batch;
 mod budget;
+mod charge;
 mod contract;
 mod error;
 mod health;
@@ -46,6 +47,7 @@ mod tests;
 pub use barrier::{Barrier, NoJournal};
 pub use batch::Op;
 pub use budget::MemoryBudget;
+pub use charge::Charge;
 pub use contract::{Capabilities, Change, Cursor, Engine, Operator, View, Visit, walk_in_order};
 pub use error::{Error, Result};
 pub use health::Health;

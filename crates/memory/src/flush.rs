@@ -24,11 +24,11 @@ use device::Device;
 use engine::{Direction, Error, KeyRange, Pin, Result, Superblock};
 use rand::Rng;
 
-use crate::charge::Charge;
 use crate::map::{Position, Run};
 use crate::snapshot::format::{self, Identity, SUPERBLOCK, SUPERBLOCK_KIND, Standing, Summary};
 use crate::snapshot::writer::SnapshotWriter;
 use crate::store::Shared;
+use engine::Charge;
 
 /// What one flush leaves for the next.
 #[derive(Debug)]

@@ -56,7 +56,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod charge;
 mod check;
 mod flush;
 mod map;

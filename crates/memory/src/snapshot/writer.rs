@@ -7,7 +7,7 @@ use device::{Buffer, Completion, Device, File, Mode, Queue, Request, SyncKind, W
 use engine::{MemoryBudget, Result};
 
 use super::format::{self, Head, Identity, Summary, Totals};
-use crate::charge::Charge;
+use engine::Charge;
 
 /// Blocks that are on their way to the device while the next one is filled.
 const IN_FLIGHT: usize = 2;

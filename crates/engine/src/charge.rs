@@ -1,25 +1,25 @@
-//! Memory that is taken for a while, counted in the store's budget until it is given back.
+//! Memory that is taken for a while, counted in an engine's budget until it is given back.
 
 use std::sync::Arc;
 
-use engine::MemoryBudget;
+use crate::budget::MemoryBudget;
 
 /// Bytes of the budget; released when dropped. Work that must not fail for want of memory takes
 /// them, so the limit may be passed; writes are refused then until they are back.
 #[derive(Debug)]
-pub(crate) struct Charge {
+pub struct Charge {
     budget: Arc<MemoryBudget>,
     bytes: u64,
 }
 
 impl Charge {
     /// Nothing yet.
-    pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
+    pub fn new(budget: &Arc<MemoryBudget>) -> Self {
         Self { budget: Arc::clone(budget), bytes: 0 }
     }
 
     /// From now on it is so many bytes.
-    pub(crate) fn set(&mut self, bytes: usize) {
+    pub fn set(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         if bytes > self.bytes {
             self.budget.charge_anyway(bytes - self.bytes);
