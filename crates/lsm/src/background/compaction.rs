@@ -1,0 +1,148 @@
+//! Compaction: the tables of a job, merged into tables of the level below.
+//!
+//! 1. A single table with nothing beside it below, and no tombstones, moves: only the manifest
+//!    changes.
+//! 2. Else all entries of the job are merged in order; of each key what [`Retention`] keeps goes to
+//!    a new table. A table ends at its size, and never between two versions of a key (V2).
+//! 3. The new tables are durable, with their names; then one edit takes the old ones out and puts
+//!    them in.
+//!
+//! Until 3 nothing has changed; what a failure leaves is removed at once or when the store is
+//! opened.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Error, Result};
+use workers::StopToken;
+
+use super::flush::CHECK_EVERY;
+use super::plan_compaction::Job;
+use super::retention::Retention;
+use crate::entry::{Entry, EntryCursor, Target};
+use crate::merge::Merged;
+use crate::store::Shared;
+use crate::table::{LevelCursor, Reading, Summary, Table, TableBuilder, TableCursor, TableOptions};
+use crate::version::Change;
+
+/// Bytes that a walk over a table reads at once.
+const AHEAD_BYTES_MIN: u64 = 4 << 10;
+const AHEAD_BYTES_MAX: u64 = 256 << 10;
+
+/// The tables that a job has written so far.
+struct Outputs<'a> {
+    shared: &'a Shared,
+    options: TableOptions,
+    memtables: (u64, u64),
+    builder: Option<TableBuilder>,
+    /// The numbers of all, the one that is being written included.
+    numbers: Vec<u64>,
+    done: Vec<Summary>,
+}
+
+impl Outputs<'_> {
+    fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let is_full = self.builder.as_ref().is_some_and(|builder| {
+            builder.bytes() >= self.options.table_bytes && builder.last_key() != entry.key
+        });
+        if is_full {
+            self.end_table()?;
+        }
+        if self.builder.is_none() {
+            let id = self.shared.new_table();
+            self.numbers.push(id.number);
+            let (tables, budget) = (&*self.shared.tables, &self.shared.host.memory);
+            let began = TableBuilder::create(tables, id, self.memtables, &self.options, budget);
+            self.builder = Some(began?);
+        }
+        self.builder.as_mut().map_or(Ok(()), |builder| builder.push(entry))
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        if let Some(builder) = self.builder.take() {
+            self.done.push(builder.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Removes what was written; nothing names it.
+    fn abandon(self) {
+        drop(self.builder);
+        for number in self.numbers {
+            let _ = self.shared.tables.remove(number);
+        }
+    }
+}
+
+impl Shared {
+    /// Does a job. Errors leave everything as it was.
+    pub(crate) fn compact(self: &Arc<Self>, job: Job, stop: &StopToken) -> Result<()> {
+        let removed = job.removed();
+        if let Some(table) = job.moves() {
+            self.commit(Change { removed, added: vec![(job.to, table)] }, None, SeqNo::ZERO)?;
+            Self::count(&self.background.moves, 1);
+            return Ok(());
+        }
+        let mut outputs = Outputs {
+            shared: self,
+            options: self.options.tables(&self.memory_split()),
+            memtables: job.memtables(),
+            builder: None,
+            numbers: Vec::new(),
+            done: Vec::new(),
+        };
+        let merged = self.merge_job(&job, &mut outputs, stop);
+        if let Err(error) = merged {
+            outputs.abandon();
+            return Err(error);
+        }
+        let written: u64 = outputs.done.iter().map(|summary| summary.stored_bytes).sum();
+        let open = |summary| -> Result<(usize, Arc<Table>)> {
+            Ok((job.to, Table::open(summary, &self.tables, &self.cache)?))
+        };
+        let added = outputs.done.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+        Self::count(&self.background.compacted_read_bytes, job.bytes());
+        Self::count(&self.background.compacted_bytes, written);
+        self.commit(Change { removed, added }, None, SeqNo::ZERO)?;
+        Self::count(&self.background.compactions, 1);
+        Ok(())
+    }
+
+    fn merge_job(&self, job: &Job, outputs: &mut Outputs<'_>, stop: &StopToken) -> Result<()> {
+        let mut merged = Merged::new(cursors(job, self.memory_split().job_bytes));
+        // What lies below may move further down meanwhile, and stays below.
+        let version = Arc::clone(&self.state.load().version);
+        let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
+        let is_below = |key: &[u8]| version.is_below(job.to, key);
+        let mut retention = Retention::new(&is_seen, &is_below);
+        merged.seek(Target::START)?;
+        let mut entries = 0_u64;
+        while let Some(entry) = merged.entry() {
+            entries += 1;
+            if entries.is_multiple_of(CHECK_EVERY) && stop.is_stopping() {
+                return Err(Error::Closed);
+            }
+            retention.offer(&entry, &mut |kept| outputs.push(kept))?;
+            merged.next()?;
+        }
+        outputs.end_table()?;
+        self.tables.sync_names()
+    }
+}
+
+/// Walks over the tables of a job, which together read half of its memory ahead.
+fn cursors(job: &Job, job_bytes: u64) -> Vec<Box<dyn EntryCursor>> {
+    let sources = if job.from == 0 { job.upper.len() + 1 } else { 2 };
+    let at_once = (job_bytes / 2 / sources as u64).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX);
+    let reading = Reading::Ahead(at_once);
+    let mut cursors: Vec<Box<dyn EntryCursor>> = Vec::new();
+    if job.from == 0 {
+        for table in &job.upper {
+            cursors.push(Box::new(TableCursor::new(Arc::clone(table), reading)));
+        }
+    } else {
+        cursors.push(Box::new(LevelCursor::new(job.upper.clone(), reading)));
+    }
+    cursors.push(Box::new(LevelCursor::new(job.lower.clone(), reading)));
+    cursors
+}

@@ -1,0 +1,206 @@
+//! What to compact: a pure function of the version and of what is under way.
+//!
+//! 1. A level's pressure is what it holds beside what it should: tables in Level 0, bytes in the
+//!    others. Levels above their measure are served, the most pressed first.
+//! 2. Level 0 falls apart into groups of tables that overlap, directly or by others. A group is a
+//!    job, with what it overlaps in Level 1; a group that is too large gives up its youngest
+//!    tables.
+//! 3. In another level the table is taken that overlaps with the least below for its size.
+//! 4. A job whose levels and keys meet those of a job under way has to wait.
+//!
+//! # Invariants
+//! - P1. Of two tables of Level 0 that overlap, the older one is in every job that the younger one
+//!   is in (V3).
+//! - P2. No two jobs share a level and a key: each key of a job lies between its bounds, which
+//!   cover all of its tables, those below included.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::memory_split::JOBS_MAX;
+use crate::options::Options;
+use crate::table::Table;
+use crate::version::{LEVELS, Version};
+
+/// Tables of Level 0 in one job, at most: what one merge opens at once.
+const LEVEL0_JOB_TABLES_MAX: usize = 24;
+
+/// Tables to be merged into a level.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) upper: Vec<Arc<Table>>,
+    pub(crate) lower: Vec<Arc<Table>>,
+}
+
+/// What a job works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    from: usize,
+    to: usize,
+    smallest: Vec<u8>,
+    largest: Vec<u8>,
+}
+
+impl Claim {
+    /// P2.
+    fn meets(&self, other: &Self) -> bool {
+        self.from <= other.to
+            && other.from <= self.to
+            && self.smallest <= other.largest
+            && other.smallest <= self.largest
+    }
+}
+
+impl Job {
+    /// The job that merges these tables of a level with what they overlap below.
+    fn new(version: &Version, from: usize, upper: Vec<Arc<Table>>) -> Self {
+        let (smallest, largest) = bounds(upper.iter());
+        let lower = version.overlapping(from + 1, &smallest, &largest);
+        Self { from, to: from + 1, upper, lower }
+    }
+
+    /// All of its tables.
+    fn tables(&self) -> impl Iterator<Item = &Arc<Table>> + Clone {
+        self.upper.iter().chain(&self.lower)
+    }
+
+    /// What it works on.
+    pub(crate) fn claim(&self) -> Claim {
+        let (smallest, largest) = bounds(self.tables());
+        Claim { from: self.from, to: self.to, smallest, largest }
+    }
+
+    /// Level and number of each of its tables.
+    pub(crate) fn removed(&self) -> Vec<(usize, u64)> {
+        let number = |table: &Arc<Table>| table.summary().id.number;
+        let upper = self.upper.iter().map(|table| (self.from, number(table)));
+        upper.chain(self.lower.iter().map(|table| (self.to, number(table)))).collect()
+    }
+
+    /// The table that only has to move. One with tombstones is rewritten, so that they go in the
+    /// end.
+    pub(crate) fn moves(&self) -> Option<Arc<Table>> {
+        match (self.upper.as_slice(), self.lower.as_slice()) {
+            ([table], []) if table.summary().properties.tombstones == 0 => Some(Arc::clone(table)),
+            _ => None,
+        }
+    }
+
+    /// The ids of the memtables that its entries came from.
+    pub(crate) fn memtables(&self) -> (u64, u64) {
+        let properties = || self.tables().map(|table| &table.summary().properties);
+        let first = properties().map(|properties| properties.first_memtable).min();
+        let last = properties().map(|properties| properties.last_memtable).max();
+        (first.unwrap_or(0), last.unwrap_or(0))
+    }
+
+    /// Bytes of its tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables().map(|table| table.summary().stored_bytes).sum()
+    }
+}
+
+/// The smallest and the largest key of some tables.
+fn bounds<'a>(tables: impl Iterator<Item = &'a Arc<Table>> + Clone) -> (Vec<u8>, Vec<u8>) {
+    let properties = |table: &'a Arc<Table>| &table.summary().properties;
+    let smallest = tables.clone().map(|table| &properties(table).smallest).min();
+    let largest = tables.map(|table| &properties(table).largest).max();
+    (smallest.cloned().unwrap_or_default(), largest.cloned().unwrap_or_default())
+}
+
+/// The jobs to begin now, beside those that hold `claims`.
+pub(crate) fn plan(version: &Version, options: &Options, claims: &[Claim]) -> Vec<Job> {
+    let mut pressed: Vec<(f64, usize)> = (0..LEVELS - 1)
+        .map(|level| (pressure(version, options, claims, level), level))
+        .filter(|(pressure, _)| *pressure >= 1.0)
+        .collect();
+    pressed.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut claims = claims.to_vec();
+    let mut jobs = Vec::new();
+    for (_, level) in pressed {
+        let candidates = if level == 0 { groups(version) } else { singles(version, level) };
+        for upper in candidates {
+            let job = Job::new(version, level, upper);
+            let claim = job.claim();
+            if claims.len() >= JOBS_MAX || claims.iter().any(|other| other.meets(&claim)) {
+                continue;
+            }
+            claims.push(claim);
+            jobs.push(job);
+            if level > 0 {
+                break;
+            }
+        }
+    }
+    jobs
+}
+
+/// What a level holds that nobody works on, beside what it should hold.
+fn pressure(version: &Version, options: &Options, claims: &[Claim], level: usize) -> f64 {
+    let is_free = |table: &&Arc<Table>| {
+        let overlaps = |claim: &Claim| table.summary().overlaps(&claim.smallest, &claim.largest);
+        !claims.iter().any(|claim| claim.from == level && overlaps(claim))
+    };
+    let free = version.level(level).iter().filter(is_free);
+    if level == 0 {
+        return free.count() as f64 / options.level0_tables.max(1) as f64;
+    }
+    let bytes: u64 = free.map(|table| table.summary().stored_bytes).sum();
+    bytes as f64 / level_bytes_max(options, level)
+}
+
+/// Bytes that a level should hold at most.
+fn level_bytes_max(options: &Options, level: usize) -> f64 {
+    let times = (options.level_ratio.max(2) as f64).powi(level as i32 - 1);
+    options.level1_bytes.max(1) as f64 * times
+}
+
+/// The tables of Level 0 in groups that do not overlap with each other, each without its youngest
+/// if it is too large.
+fn groups(version: &Version) -> Vec<Vec<Arc<Table>>> {
+    let mut tables = version.level(0).to_vec();
+    tables.sort_by(|a, b| smallest(a).cmp(smallest(b)));
+    let mut groups: Vec<(Vec<u8>, Vec<Arc<Table>>)> = Vec::new();
+    for table in tables {
+        let largest = &table.summary().properties.largest;
+        match groups.last_mut() {
+            Some((end, group)) if smallest(&table) <= end.as_slice() => {
+                if *end < *largest {
+                    end.clone_from(largest);
+                }
+                group.push(table);
+            }
+            _ => groups.push((largest.clone(), vec![table])),
+        }
+    }
+    let oldest_first = |(_, mut group): (Vec<u8>, Vec<Arc<Table>>)| {
+        group.sort_by_key(|table| table.summary().properties.last_memtable);
+        group.truncate(LEVEL0_JOB_TABLES_MAX);
+        group
+    };
+    groups.into_iter().map(oldest_first).collect()
+}
+
+/// The tables of a level, each alone, those first that overlap with the least below for their size.
+fn singles(version: &Version, level: usize) -> Vec<Vec<Arc<Table>>> {
+    let mut tables: Vec<(f64, &Arc<Table>)> = version
+        .level(level)
+        .iter()
+        .map(|table| {
+            let properties = &table.summary().properties;
+            let below = version.overlapping(level + 1, &properties.smallest, &properties.largest);
+            let bytes: u64 = below.iter().map(|table| table.summary().stored_bytes).sum();
+            (bytes as f64 / table.summary().stored_bytes.max(1) as f64, table)
+        })
+        .collect();
+    tables.sort_by(|a, b| a.0.total_cmp(&b.0));
+    tables.into_iter().map(|(_, table)| vec![Arc::clone(table)]).collect()
+}
+
+fn smallest(table: &Table) -> &[u8] {
+    &table.summary().properties.smallest
+}

@@ -1,0 +1,151 @@
+//! Plans: what is pressed is served, jobs are disjoint, and Level 0 gives up its oldest first.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::tests::tables::Yard;
+use crate::version::Change;
+
+fn options() -> Options {
+    Options { level0_tables: 2, level1_bytes: 10_000, level_ratio: 2, ..Options::default() }
+}
+
+/// A version of tables with these keys in these levels, numbered in their order.
+fn version(yard: &Yard, tables: &[(usize, &[&str])]) -> Version {
+    let table = |(index, (level, keys)): (usize, &(usize, &[&str]))| {
+        (*level, yard.of_keys(1 + index as u64, keys))
+    };
+    let added = tables.iter().enumerate().map(table).collect();
+    Version::default().after(&Change { removed: Vec::new(), added })
+}
+
+/// The numbers of a job's tables.
+fn numbers(tables: &[Arc<Table>]) -> Vec<u64> {
+    tables.iter().map(|table| table.summary().id.number).collect()
+}
+
+#[test]
+fn nothing_is_planned_below_the_measures() {
+    let yard = Yard::new();
+    let version = version(&yard, &[(0, &["a", "z"]), (1, &["a", "z"])]);
+    assert!(plan(&version, &options(), &[]).is_empty());
+}
+
+#[test]
+fn level_0_falls_apart_into_groups() {
+    let yard = Yard::new();
+    let version = version(
+        &yard,
+        &[(0, &["a", "c"]), (0, &["m", "p"]), (0, &["b", "d"]), (0, &["p", "q"]), (1, &["c", "e"])],
+    );
+    let jobs = plan(&version, &options(), &[]);
+    assert_eq!(jobs.len(), 2);
+    assert_eq!((numbers(&jobs[0].upper), numbers(&jobs[0].lower)), (vec![1, 3], vec![5]));
+    assert_eq!((numbers(&jobs[1].upper), numbers(&jobs[1].lower)), (vec![2, 4], vec![]));
+}
+
+#[test]
+fn a_group_that_is_too_large_gives_up_its_youngest() {
+    let yard = Yard::new();
+    let many = LEVEL0_JOB_TABLES_MAX + 3;
+    let tables: Vec<(usize, &[&str])> = (0..many).map(|_| (0, &["a", "z"][..])).collect();
+    let jobs = plan(&version(&yard, &tables), &options(), &[]);
+    assert_eq!(jobs.len(), 1);
+    let oldest: Vec<u64> = (1..=LEVEL0_JOB_TABLES_MAX as u64).collect();
+    assert_eq!(numbers(&jobs[0].upper), oldest);
+}
+
+#[test]
+fn what_meets_a_job_under_way_waits() {
+    let yard = Yard::new();
+    let version =
+        version(&yard, &[(0, &["a", "c"]), (0, &["b", "d"]), (0, &["x", "z"]), (0, &["y"])]);
+    let claim = |smallest: &[u8], largest: &[u8], from| Claim {
+        from,
+        to: from + 1,
+        smallest: smallest.to_vec(),
+        largest: largest.to_vec(),
+    };
+    let uppers = |claims: &[Claim]| -> Vec<Vec<u64>> {
+        plan(&version, &options(), claims).iter().map(|job| numbers(&job.upper)).collect()
+    };
+    assert_eq!(uppers(&[]), [[1, 2], [3, 4]]);
+    assert_eq!(uppers(&[claim(b"d", b"e", 1)]), [[3, 4]], "Level 1 is shared");
+    assert_eq!(uppers(&[claim(b"d", b"e", 2)]), [[1, 2], [3, 4]], "no level is shared");
+}
+
+#[test]
+fn of_a_level_the_table_goes_that_costs_least() {
+    let yard = Yard::new();
+    let tables: &[(usize, &[&str])] = &[
+        (1, &["a", "c"]),
+        (1, &["d", "f"]),
+        (1, &["g", "i"]),
+        (2, &["a"]),
+        (2, &["b"]),
+        (2, &["g"]),
+    ];
+    let jobs = plan(&version(&yard, tables), &options(), &[]);
+    assert_eq!(jobs.len(), 1);
+    assert_eq!((jobs[0].from, jobs[0].to, numbers(&jobs[0].upper)), (1, 2, vec![2]));
+    assert!(jobs[0].moves().is_some(), "nothing is below it");
+}
+
+#[test]
+fn a_table_with_tombstones_does_not_just_move() {
+    let yard = Yard::new();
+    let table = yard.build(1, &[(b"k".to_vec(), 1, None)]);
+    let version =
+        Version::default().after(&Change { removed: Vec::new(), added: vec![(1, table)] });
+    assert!(Job::new(&version, 1, version.level(1).to_vec()).moves().is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// P1 and P2, over random versions.
+    #[test]
+    fn jobs_are_disjoint_and_closed_in_age(
+        level0 in prop::collection::vec((0..40_u8, 0..12_u8), 0..30),
+        cuts in prop::collection::vec(prop::collection::btree_set(0..60_u8, 0..12), 3),
+    ) {
+        let yard = Yard::new();
+        let mut number = 0;
+        let mut table = |smallest: u8, largest: u8| {
+            number += 1;
+            let key = |byte: u8| (vec![byte], number, Some(vec![0; 30]));
+            let mut entries = vec![key(smallest)];
+            if largest > smallest {
+                entries.push(key(largest));
+            }
+            yard.build(number, &entries)
+        };
+        let mut added: Vec<(usize, Arc<Table>)> =
+            level0.iter().map(|(from, len)| (0, table(*from, from + len))).collect();
+        for (level, cuts) in cuts.iter().enumerate() {
+            let cuts: Vec<u8> = cuts.iter().copied().collect();
+            added.extend(cuts.windows(2).map(|pair| (level + 1, table(pair[0], pair[1] - 1))));
+        }
+        let version = Version::default().after(&Change { removed: Vec::new(), added });
+        let jobs = plan(&version, &options(), &[]);
+        prop_assert!(jobs.len() <= JOBS_MAX);
+        for (index, job) in jobs.iter().enumerate() {
+            for other in &jobs[..index] {
+                prop_assert!(!job.claim().meets(&other.claim()), "P2");
+            }
+            if job.from > 0 {
+                continue;
+            }
+            for young in &job.upper {
+                let properties = &young.summary().properties;
+                let older = version.overlapping(0, &properties.smallest, &properties.largest);
+                for old in older {
+                    let is_older =
+                        old.summary().properties.last_memtable < properties.last_memtable;
+                    let is_in = numbers(&job.upper).contains(&old.summary().id.number);
+                    prop_assert!(!is_older || is_in, "P1");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The cache of blocks and metadata of all tables of a store, within the memory that is left for
+//! it.
+//!
+//! Many clocks: what is looked up gets a second chance when the hand comes by. A new block has
+//! none, so a long scan pushes out what it has read itself, and little else.
+//!
+//! # Invariants
+//! - C1. What the budget counts is what the cache holds.
+//! - C2. After an insertion the cache is not above its capacity, unless it is empty. The capacity
+//!   moves with the budget and is asked for each time.
+//!
+//! # Concurrency
+//! One lock a clock; no two are held at once.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use engine::MemoryBudget;
+use parking_lot::Mutex;
+
+use crate::memory_split::MemorySplit;
+use crate::options::Options;
+use crate::table::{Block, Metadata};
+
+/// Clocks; a power of two.
+const CLOCKS: usize = 16;
+/// What an entry takes beside what it holds: its slot, its place in the map, two counts.
+const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// Stands for the metadata where a fragment's number would be.
+const METADATA: u32 = u32::MAX;
+
+/// What is cached.
+#[derive(Clone, Debug)]
+pub(crate) enum Cached {
+    Block(Arc<Block>),
+    Metadata(Arc<Metadata>),
+}
+
+impl Cached {
+    fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Block(block) => block.memory(),
+            Self::Metadata(metadata) => metadata.memory(),
+        };
+        bytes as u64 + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+/// Which piece of which table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    table: u64,
+    fragment: u32,
+    offset: u64,
+}
+
+impl Key {
+    /// A data block.
+    pub(crate) fn block(table: u64, fragment: u32, offset: u64) -> Self {
+        Self { table, fragment, offset }
+    }
+
+    /// A table's metadata.
+    pub(crate) fn metadata(table: u64) -> Self {
+        Self { table, fragment: METADATA, offset: 0 }
+    }
+
+    fn clock(&self) -> usize {
+        let mut bytes = [0; 20];
+        let (table, rest) = bytes.split_at_mut(8);
+        let (fragment, offset) = rest.split_at_mut(4);
+        table.copy_from_slice(&self.table.to_le_bytes());
+        fragment.copy_from_slice(&self.fragment.to_le_bytes());
+        offset.copy_from_slice(&self.offset.to_le_bytes());
+        codec::hash64(0, &bytes) as usize % CLOCKS
+    }
+}
+
+/// The cache.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    clocks: Vec<Mutex<Clock>>,
+    bytes: AtomicU64,
+    budget: Arc<MemoryBudget>,
+    options: Options,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Clock {
+    places: HashMap<Key, usize>,
+    slots: Vec<Option<Slot>>,
+    /// Slots that were given up.
+    free: Vec<usize>,
+    hand: usize,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    key: Key,
+    cached: Cached,
+    has_second_chance: bool,
+}
+
+impl Cache {
+    /// An empty cache within `budget`.
+    pub(crate) fn new(budget: &Arc<MemoryBudget>, options: &Options) -> Self {
+        Self {
+            clocks: (0..CLOCKS).map(|_| Mutex::default()).collect(),
+            bytes: AtomicU64::new(0),
+            budget: Arc::clone(budget),
+            options: options.clone(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    /// What is there of `key`.
+    pub(crate) fn get(&self, key: &Key) -> Option<Cached> {
+        let mut clock = self.clock(key.clock())?.lock();
+        let place = clock.places.get(key).copied();
+        let slot = place.and_then(|place| clock.slots.get_mut(place));
+        let Some(slot) = slot.and_then(Option::as_mut) else {
+            self.misses.fetch_add(1, Relaxed);
+            return None;
+        };
+        slot.has_second_chance = true;
+        self.hits.fetch_add(1, Relaxed);
+        Some(slot.cached.clone())
+    }
+
+    /// Keeps `cached`, and gives up others for it.
+    pub(crate) fn insert(&self, key: Key, cached: Cached) {
+        let bytes = cached.bytes();
+        let capacity = self.capacity();
+        if bytes > capacity {
+            return;
+        }
+        // Counted before it is there: whoever gives it up again takes it off.
+        self.budget.charge_anyway(bytes);
+        self.bytes.fetch_add(bytes, Relaxed);
+        let is_new = self.clock(key.clock()).is_some_and(|clock| clock.lock().add(key, cached));
+        if !is_new {
+            self.budget.release(bytes);
+            self.bytes.fetch_sub(bytes, Relaxed);
+        }
+        self.shrink_to(capacity, key.clock());
+    }
+
+    /// Gives up what is above the capacity, which may have become less.
+    pub(crate) fn shrink(&self) {
+        self.shrink_to(self.capacity(), 0);
+    }
+
+    /// What it may hold: its share, and no more than others leave of the budget.
+    fn capacity(&self) -> u64 {
+        let limit = self.budget.limit();
+        let others = self.budget.used().saturating_sub(self.bytes.load(Relaxed));
+        let share = MemorySplit::of(limit, &self.options).cache_bytes;
+        share.min(limit.saturating_sub(others))
+    }
+
+    /// Gives up what is above `capacity`, of the clocks that have more than their part: there is one
+    /// as long as the sum is above. Otherwise clocks would grow and wither by chance.
+    fn shrink_to(&self, capacity: u64, grown: usize) {
+        let part = capacity / CLOCKS as u64;
+        let (mut victim, mut idle) = (grown, 0);
+        while self.bytes.load(Relaxed) > capacity && idle < CLOCKS {
+            let clock = self.clock(victim % CLOCKS).map(|clock| clock.lock());
+            let given_up =
+                clock.filter(|clock| clock.bytes > part).and_then(|mut clock| clock.evict());
+            let Some(bytes) = given_up else {
+                (victim, idle) = (victim + 1, idle + 1);
+                continue;
+            };
+            idle = 0;
+            self.budget.release(bytes);
+            self.bytes.fetch_sub(bytes, Relaxed);
+        }
+    }
+
+    /// What it is counted in.
+    pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Look-ups that found something, and those that did not.
+    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
+        (self.hits.load(Relaxed), self.misses.load(Relaxed))
+    }
+
+    fn clock(&self, index: usize) -> Option<&Mutex<Clock>> {
+        self.clocks.get(index)
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.budget.release(self.bytes.load(Relaxed));
+    }
+}
+
+impl Clock {
+    /// Adds a slot, unless the key has one: where one was given up, so that the hand has just gone by.
+    fn add(&mut self, key: Key, cached: Cached) -> bool {
+        if self.places.contains_key(&key) {
+            return false;
+        }
+        self.bytes += cached.bytes();
+        let slot = Some(Slot { key, cached, has_second_chance: false });
+        let place = self.free.pop().unwrap_or(self.slots.len());
+        match self.slots.get_mut(place) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
+        }
+        self.places.insert(key, place);
+        true
+    }
+
+    /// Gives up the first slot from the hand on that has no second chance; answers its bytes.
+    fn evict(&mut self) -> Option<u64> {
+        // After one round nobody has a second chance any more.
+        for _ in 0..2 * self.slots.len() {
+            if self.hand >= self.slots.len() {
+                self.hand = 0;
+            }
+            let place = self.hand;
+            self.hand += 1;
+            let Some(place_of) = self.slots.get_mut(place) else { continue };
+            match place_of {
+                Some(slot) if slot.has_second_chance => slot.has_second_chance = false,
+                Some(_) => {
+                    let given_up = place_of.take()?;
+                    self.places.remove(&given_up.key);
+                    self.free.push(place);
+                    let bytes = given_up.cached.bytes();
+                    self.bytes -= bytes;
+                    return Some(bytes);
+                }
+                None => {}
+            }
+        }
+        None
+    }
+}

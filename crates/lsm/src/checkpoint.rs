@@ -1,0 +1,75 @@
+//! A whole copy of the store in another directory, while it runs.
+//!
+//! 1. Pin the present, and take the state: the tables in it are copied as they are, the memtables
+//!    written to tables, as of the pin.
+//! 2. The journal reaches what is in the copy (law L3), and the copy gets a manifest and a
+//!    superblock.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::Device;
+use engine::{Charge, Result};
+
+use crate::background::flush::Output;
+use crate::manifest::{Edit, Manifest};
+use crate::store::Shared;
+use crate::table::{LocalTables, Table, TableStore};
+
+/// Bytes that are copied at a time.
+const COPY_BYTES: u64 = 256 << 10;
+
+impl Shared {
+    /// Writes an openable copy of what was applied before the call to `into`, which has no store
+    /// yet.
+    pub(crate) fn checkpoint(&self, into: &Arc<dyn Device>) -> Result<()> {
+        self.health.check_open()?;
+        Manifest::exists(&**into)?;
+        let pin = self.host.sequence.pin();
+        let state = arc_swap::Guard::into_inner(self.open_state()?);
+        let tables = LocalTables::on(Arc::clone(into));
+        let mut edit = Edit::default();
+        for (level, table) in state.version.tables() {
+            self.health.check_open()?;
+            self.copy(table, &*tables)?;
+            edit.added.push((level, table.summary().clone()));
+        }
+        let output = Output {
+            tables: &*tables,
+            options: self.options.tables(&self.memory_split()),
+            budget: &self.host.memory,
+        };
+        for memtable in state.memtables.iter().rev() {
+            let id = self.new_table();
+            let upto = pin.seqno();
+            // Older memtables may have what a tombstone hides.
+            let written = self.write_memtable(memtable, upto, id, &output, &|_| true)?;
+            edit.added.extend(written.map(|summary| (0, summary)));
+        }
+        tables.sync_names()?;
+        let newest = edit.added.iter().map(|(_, summary)| summary.properties.newest).max();
+        let newest = newest.unwrap_or(SeqNo::ZERO);
+        let reached = self.host.barrier.reach(newest.max(pin.seqno()))?;
+        Manifest::write_copy(&**into, pin.seqno().min(reached.max(newest)), &edit)
+    }
+
+    /// Copies a table as it is: its checksums cover its number, which stays.
+    fn copy(&self, table: &Table, into: &dyn TableStore) -> Result<()> {
+        let summary = table.summary();
+        let mut sink = into.create(summary.id, COPY_BYTES as usize)?;
+        let mut charge = Charge::new(&self.host.memory);
+        let mut bytes = Vec::new();
+        for (fragment, len) in (0..).zip(&summary.properties.fragments) {
+            let mut offset = 0;
+            while offset < *len {
+                bytes.resize((len - offset).min(COPY_BYTES) as usize, 0);
+                charge.set(sink.memory() + bytes.capacity());
+                table.source().read(fragment, offset, &mut bytes)?;
+                sink.append(fragment, &bytes)?;
+                offset += bytes.len() as u64;
+            }
+        }
+        sink.finish(&table.source().metadata()?)?;
+        Ok(())
+    }
+}

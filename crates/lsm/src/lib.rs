@@ -1,0 +1,91 @@
+//! Engine `lsm`: a log-structured merge-tree, shaped for the parts of Nova-LSM.
+//!
+//! ```text
+//!  put · rmw ──> memtables ──flush──> Level 0 ──compaction──> Level 1 ... Level 6
+//!                (newest)             (overlap)               (disjoint, each ten times the one above)
+//!  get · scan ──> all of them, through one state that never changes
+//!                    tables: blocks, index, filter          manifest: edits + superblock
+//!                    through the cache                       which tables there are
+//! ```
+//!
+//! Between two flushes durability is the host's: it journals what it applies and replays what lies
+//! above [`engine::Engine::persisted`].
+//!
+//! # Invariants
+//! - A reader's state misses nothing (`state`, S1), and finds the newest version first (`memtable`,
+//!   M2; `version`, V1 and V3).
+//! - What is persisted is in durable tables that a durable manifest names (`memtable`, M1;
+//!   `manifest`, N1).
+//! - What a pin shows is kept by flushes and compactions (`background/retention`, R1, R2).
+//! - Jobs that run at once are disjoint (`background/plan_compaction`, P1, P2).
+//! - Every byte from the device was verified before it is used (`table`, T1; `manifest`, N2).
+//!
+//! # To follow
+//! - a put: `write::Shared::apply`, then `memtable::Entered::insert`;
+//! - a get: `read::Shared::get_at`, then `memtable::Memtable::get`, `version::Version::get`,
+//!   `table::Table::get`;
+//! - a scan: `scan::Walk`, then `merge::Merged`;
+//! - a flush: `background/flush.rs`; a compaction: `background/plan_compaction.rs`, then
+//!   `compaction.rs`;
+//! - recovery: `open::Store::open`, then `manifest::read` and `manifest::Manifest::begin`.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+//! # use environment::Environment;
+//! # let environment = Environment::real();
+//! # let telemetry = telemetry::Registry::default();
+//! # let host = Host {
+//! #     device: device::memory(),
+//! #     workers: workers::Pool::start(&environment, 1, &telemetry)?,
+//! #     environment,
+//! #     telemetry,
+//! #     sequence: Arc::new(Sequence::new()),
+//! #     barrier: Arc::new(NoJournal),
+//! #     memory: Arc::new(MemoryBudget::new(1 << 30)),
+//! # };
+//! use thermocline_lsm::{Options, Store};
+//!
+//! let sequence = Arc::clone(&host.sequence);
+//! let store = Store::open(host, Options::default())?;
+//! let ticket = sequence.begin();
+//! store.apply(&[Op::Put { key: b"lake", value: b"warm" }], ticket.seqno())?;
+//! drop(ticket);
+//! store.flush()?; // now it is in a table, and survives the process
+//!
+//! let mut value = Vec::new();
+//! assert!(store.get(b"lake", &mut value)?);
+//! assert_eq!(value, b"warm");
+//! assert_eq!(store.persisted(), sequence.visible());
+//! store.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod background;
+mod cache;
+mod check;
+mod checkpoint;
+mod entry;
+mod manifest;
+mod memory_split;
+mod memtable;
+mod merge;
+mod open;
+mod options;
+mod pressure;
+mod read;
+mod scan;
+mod state;
+mod stats;
+mod store;
+mod table;
+#[cfg(test)]
+mod tests;
+mod version;
+mod write;
+
+pub use check::{Report, check};
+pub use manifest::decode_edits;
+pub use options::Options;
+pub use store::Store;
+pub use table::{Compression, decode_block, decode_metadata};

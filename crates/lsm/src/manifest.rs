@@ -1,0 +1,210 @@
+//! The manifest: which tables there are, as a chain of edits, and the superblock that says how far
+//! it goes.
+//!
+//! 1. The tables that an edit names are whole and durable, with their names.
+//! 2. The edit is appended to the manifest, which is synced.
+//! 3. The superblock is committed: it says which manifest stands, up to which byte, the checksum of
+//!    the chain up to there, and up to which number everything is in tables. From this moment the
+//!    edit stands.
+//! 4. The tables that the edit removes are removed from the device when nobody reads them any more.
+//!
+//! When the manifest has grown, step 2 writes another file instead, with one edit that names all
+//! tables, and step 4 removes the old one. Opening does so too, since nothing is appended to a file
+//! of which another process may have failed to make everything durable.
+//!
+//! # Invariants
+//! - N1. The superblock names a manifest that is durable up to where it says, and whose tables are.
+//!   What lies behind is what a crash left of an edit, and is not read.
+//! - N2. Damage in between is found: every edit's checksum covers the one before it, and the
+//!   superblock has the last.
+//! - N3. After a failed write or sync nothing more is committed.
+
+mod format;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use codec::{Corruption, SeqNo};
+use device::{Device, File, Mode, SyncKind};
+use engine::{Result, Superblock};
+
+pub(crate) use format::SUPERBLOCK;
+pub use format::decode_edits;
+pub(crate) use format::{Edit, Standing};
+use format::{FORMAT, SUPERBLOCK_KIND};
+
+/// The manifest of an open store.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    device: Arc<dyn Device>,
+    superblock: Superblock,
+    file: Arc<dyn File>,
+    standing: Standing,
+    /// The manifest is written anew above this, if that makes it shorter by half.
+    bytes_max: u64,
+}
+
+/// What a manifest holds: the tables of each level.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) standing: Standing,
+    pub(crate) edit: Edit,
+}
+
+/// Reads what stands, without changing anything: nothing, in an empty directory.
+pub(crate) fn read(device: &dyn Device) -> Result<Option<(Superblock, Contents)>> {
+    if !device.exists(SUPERBLOCK)? {
+        let entries = device.list("")?;
+        if entries.iter().any(|entry| format::is_ours(&entry.name)) {
+            let what = "the superblock is missing beside tables or a manifest";
+            return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
+        }
+        return Ok(None);
+    }
+    let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
+    let standing = Standing::decode(superblock.payload());
+    let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
+    let edit = if standing.manifest == 0 { Edit::default() } else { load(device, &standing)? };
+    Ok(Some((superblock, Contents { standing, edit })))
+}
+
+/// All edits of the manifest that `standing` names, as one.
+fn load(device: &dyn Device, standing: &Standing) -> Result<Edit> {
+    let name = format::file_name(standing.manifest);
+    let damaged = |what: String| Corruption::new(what, 0).at(&name, 0);
+    let file = match device.open(&name, Mode::Read) {
+        Err(device::Error::NotFound { .. }) => {
+            return Err(damaged("the manifest is missing".to_owned()).into());
+        }
+        file => file?,
+    };
+    let (bytes, expected) = (file.len()?, standing.bytes);
+    if bytes < expected {
+        let what = format!("a manifest of {expected} bytes has {bytes}");
+        return Err(damaged(what).into());
+    }
+    let mut content = vec![0; expected as usize];
+    file.read_at(0, &mut content)?;
+    Ok(format::decode(&content, standing).map_err(|damage| damage.at(&name, 0))?)
+}
+
+impl Manifest {
+    /// Makes what [`read`] gave durable, removes what a crash has left of other manifests, and
+    /// writes the manifest anew. In an empty directory it begins one.
+    pub(crate) fn begin(
+        device: &Arc<dyn Device>,
+        found: Option<(Superblock, Contents)>,
+        bytes_max: u64,
+    ) -> Result<(Self, Contents)> {
+        let (superblock, contents) = match found {
+            Some((superblock, contents)) => (superblock.settle(&**device, SUPERBLOCK)?, contents),
+            None => {
+                let nothing = Contents::default();
+                let payload = nothing.standing.encode();
+                (Superblock::create(&**device, SUPERBLOCK, SUPERBLOCK_KIND, &payload)?, nothing)
+            }
+        };
+        let mut newest = contents.standing.manifest;
+        for entry in device.list("")? {
+            let Some(number) = format::file_number(&entry.name) else { continue };
+            newest = newest.max(number);
+            if number != contents.standing.manifest {
+                device.remove(&entry.name)?;
+            }
+        }
+        let standing = Standing { manifest: newest, ..contents.standing };
+        let (file, standing) = write_anew(&**device, &standing, &contents.edit)?;
+        let device = Arc::clone(device);
+        let mut manifest = Self { device, superblock, file, standing, bytes_max };
+        manifest.superblock.commit(&standing.encode())?;
+        manifest.remove_old(contents.standing.manifest);
+        Ok((manifest, contents))
+    }
+
+    /// Begins the manifest of a copy in an empty directory: durable on return, with its name.
+    pub(crate) fn write_copy(device: &dyn Device, persisted: SeqNo, edit: &Edit) -> Result<()> {
+        let standing = Standing { persisted, ..Standing::default() };
+        let (_, standing) = write_anew(device, &standing, edit)?;
+        Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
+        Ok(())
+    }
+
+    /// Whether a directory has a store already.
+    pub(crate) fn exists(device: &dyn Device) -> Result<()> {
+        if device.exists(SUPERBLOCK)? {
+            return Err(device::Error::AlreadyExists { name: SUPERBLOCK.to_owned() }.into());
+        }
+        Ok(())
+    }
+
+    /// Everything up to this is in tables.
+    pub(crate) fn persisted(&self) -> SeqNo {
+        self.standing.persisted
+    }
+
+    /// Commits an edit, and that everything up to `persisted` is in tables; `all` says which tables
+    /// there are then. Durable on return. Two syncs; one if the edit is empty.
+    ///
+    /// # Errors
+    /// The storage's. It is unknown then whether the edit stands, and nothing more must be
+    /// committed.
+    pub(crate) fn commit(
+        &mut self,
+        edit: &Edit,
+        persisted: SeqNo,
+        all: impl FnOnce() -> Edit,
+    ) -> Result<()> {
+        let old = self.standing;
+        let mut next = Standing { persisted: persisted.max(old.persisted), ..old };
+        if !edit.is_empty() {
+            let record = format::record(edit, &mut next);
+            if old.bytes + record.len() as u64 > self.bytes_max {
+                let all = all();
+                if all.encoded_len() * 2 < old.bytes {
+                    let standing = Standing { persisted: next.persisted, ..old };
+                    let (file, standing) = write_anew(&*self.device, &standing, &all)?;
+                    self.superblock.commit(&standing.encode())?;
+                    (self.file, self.standing) = (file, standing);
+                    self.remove_old(old.manifest);
+                    return Ok(());
+                }
+            }
+            self.file.write_at(old.bytes, &record)?;
+            self.file.sync(SyncKind::Data)?;
+        } else if next == old {
+            return Ok(());
+        }
+        self.superblock.commit(&next.encode())?;
+        self.standing = next;
+        Ok(())
+    }
+
+    /// Removes a manifest that does not stand any more. What cannot be removed now goes when the
+    /// store is opened.
+    fn remove_old(&self, number: u64) {
+        if number > 0 {
+            let _ = self.device.remove(&format::file_name(number));
+        }
+    }
+}
+
+/// Writes a manifest of one edit, under the number after that of `standing`: durable, with its
+/// name.
+fn write_anew(
+    device: &dyn Device,
+    standing: &Standing,
+    edit: &Edit,
+) -> Result<(Arc<dyn File>, Standing)> {
+    let number = standing.manifest + 1;
+    let mut next = Standing { manifest: number, ..*standing };
+    let mut bytes = FORMAT.header(0).encode().to_vec();
+    next.bytes = bytes.len() as u64;
+    next.checksum = format::first_checksum(number);
+    bytes.extend_from_slice(&format::record(edit, &mut next));
+    let file = device.open(&format::file_name(number), Mode::CreateNew)?;
+    file.write_at(0, &bytes)?;
+    file.sync(SyncKind::All)?;
+    device.sync_dir("")?;
+    Ok((file, next))
+}

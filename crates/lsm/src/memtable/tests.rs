@@ -1,0 +1,124 @@
+//! Memtables against a list, the gate, and what the budget counts.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::tests::tables::{Versioned, compare_walks, entry_of, in_order};
+
+fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
+    let budget = Arc::new(MemoryBudget::new(1 << 20));
+    (Memtable::first(1, SeqNo::ZERO, &budget), budget)
+}
+
+fn insert(memtable: &Memtable, (key, seqno, value): &Versioned) {
+    let op = match value {
+        Some(value) => Op::Put { key, value },
+        None => Op::Delete { key },
+    };
+    memtable.enter().expect("it is not sealed").insert(&op, SeqNo::new(*seqno));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn it_gives_back_what_went_in(
+        entries in prop::collection::vec((0..12_u8, 1..20_u64, prop::option::of(any::<u8>())), 0..80),
+        places in prop::collection::vec((0..13_u8, 0..21_u64), 1..10),
+    ) {
+        let (memtable, _budget) = memtable();
+        let first_wins = |entries: &[(u8, u64, Option<u8>)]| {
+            let mut all: Vec<Versioned> = Vec::new();
+            for (key, seqno, value) in entries {
+                all.push((vec![*key], *seqno, value.map(|byte| vec![byte])));
+            }
+            all
+        };
+        let all = first_wins(&entries);
+        all.iter().for_each(|entry| insert(&memtable, entry));
+        let sorted = in_order(all);
+        let places: Vec<_> = places.into_iter().map(|(key, seqno)| (vec![key], seqno)).collect();
+        for (key, seqno) in &places {
+            let to = Target { key, seqno: SeqNo::new(*seqno) };
+            let at = sorted.partition_point(|entry| entry_of(entry).target() < to);
+            let expected = sorted.get(at).filter(|(found, ..)| found == key);
+            let found = memtable.get(to, &mut Vec::new());
+            prop_assert_eq!(
+                found.map(|found| (found.seqno.get(), found.is_value)),
+                expected.map(|(_, seqno, value)| (*seqno, value.is_some()))
+            );
+        }
+        compare_walks(&mut MemtableCursor::new(memtable), &sorted, &places);
+    }
+}
+
+#[test]
+fn a_version_that_is_there_already_stays() {
+    let (memtable, _budget) = memtable();
+    insert(&memtable, &(b"k".to_vec(), 3, Some(b"first".to_vec())));
+    insert(&memtable, &(b"k".to_vec(), 3, Some(b"again".to_vec())));
+    let mut value = Vec::new();
+    memtable.get(Target::first_of(b"k"), &mut value).expect("it is there");
+    assert_eq!(value, b"first");
+    assert_eq!(memtable.len(), 1);
+}
+
+#[test]
+fn the_budget_counts_it_until_it_is_gone() {
+    let (memtable, budget) = memtable();
+    insert(&memtable, &(vec![1; 100], 3, Some(vec![2; 1000])));
+    assert_eq!(memtable.bytes(), budget.used());
+    assert!((1100..1300).contains(&budget.used()));
+    drop(memtable);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn a_sealed_memtable_lets_nobody_in() {
+    let (memtable, _budget) = memtable();
+    assert!(memtable.enter().is_some());
+    memtable.seal();
+    assert!(memtable.enter().is_none());
+}
+
+#[test]
+fn the_floor_is_lifted_while_it_is_empty_only() {
+    let (memtable, _budget) = memtable();
+    assert!(memtable.lift_if_empty(|| SeqNo::new(7)));
+    assert_eq!(memtable.floor(), SeqNo::new(7));
+    assert!(memtable.lift_if_empty(|| SeqNo::new(5)));
+    assert_eq!(memtable.floor(), SeqNo::new(7), "it never goes back");
+    insert(&memtable, &(b"k".to_vec(), 8, None));
+    assert!(!memtable.lift_if_empty(|| SeqNo::new(9)));
+    assert_eq!(memtable.floor(), SeqNo::new(7));
+    assert_eq!(memtable.newest(), SeqNo::new(8));
+}
+
+/// Sealing waits for those who have entered: nothing appears in a memtable after it.
+#[test]
+fn sealing_waits_for_writers() {
+    let environment = environment::Environment::real();
+    for _ in 0..50 {
+        let (memtable, _budget) = memtable();
+        let is_sealed = Arc::new(AtomicBool::new(false));
+        let (theirs, flag) = (Arc::clone(&memtable), Arc::clone(&is_sealed));
+        let writer = environment.spawn("writer", move || {
+            for seqno in 1.. {
+                let Some(entered) = theirs.enter() else { return seqno - 1 };
+                entered.insert(&Op::Put { key: b"k", value: b"v" }, SeqNo::new(seqno));
+                assert!(!flag.load(SeqCst), "a write after the seal");
+            }
+            unreachable!("it is sealed some time")
+        });
+        while memtable.len() < 10 {
+            std::thread::yield_now();
+        }
+        memtable.seal();
+        let sealed_with = memtable.len() as u64;
+        is_sealed.store(true, SeqCst);
+        let written = writer.expect("there is a thread").join().expect("it does not panic");
+        assert_eq!(sealed_with, written);
+    }
+}

@@ -1,0 +1,84 @@
+//! Many walks as one, in the order of entries.
+//!
+//! The same version may be in two places (a write that was applied again after a crash, and had
+//! reached a table before it): both are given, one after the other, and whoever looks at keys sees
+//! no difference.
+
+#[cfg(test)]
+mod tests;
+
+use engine::Result;
+
+use crate::entry::{Entry, EntryCursor, Target};
+
+/// The merged walk.
+pub(crate) struct Merged {
+    sources: Vec<Box<dyn EntryCursor>>,
+    /// The source whose entry comes next.
+    at: Option<usize>,
+}
+
+impl Merged {
+    /// A walk that stands nowhere.
+    pub(crate) fn new(sources: Vec<Box<dyn EntryCursor>>) -> Self {
+        Self { sources, at: None }
+    }
+
+    /// Finds the source that is first in the way that the walk goes. There are few.
+    fn choose(&mut self, forward: bool) {
+        let mut best: Option<(usize, Target<'_>)> = None;
+        for (index, source) in self.sources.iter().enumerate() {
+            let Some(entry) = source.entry() else { continue };
+            let target = entry.target();
+            let is_better =
+                best.is_none_or(|(_, best)| if forward { target < best } else { target > best });
+            if is_better {
+                best = Some((index, target));
+            }
+        }
+        self.at = best.map(|(index, _)| index);
+    }
+
+    fn advance(
+        &mut self,
+        forward: bool,
+        step: impl FnOnce(&mut dyn EntryCursor) -> Result<()>,
+    ) -> Result<()> {
+        let Some(source) = self.at.and_then(|at| self.sources.get_mut(at)) else { return Ok(()) };
+        step(source.as_mut())?;
+        self.choose(forward);
+        Ok(())
+    }
+}
+
+impl EntryCursor for Merged {
+    fn seek(&mut self, to: Target<'_>) -> Result<()> {
+        self.at = None;
+        for source in &mut self.sources {
+            source.seek(to)?;
+        }
+        self.choose(true);
+        Ok(())
+    }
+
+    fn seek_before(&mut self, to: Option<Target<'_>>) -> Result<()> {
+        self.at = None;
+        for source in &mut self.sources {
+            source.seek_before(to)?;
+        }
+        self.choose(false);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.advance(true, |source| source.next())
+    }
+
+    fn previous(&mut self) -> Result<()> {
+        self.advance(false, |source| source.previous())
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.at.and_then(|at| self.sources.get(at)).and_then(|source| source.entry())
+    }
+}

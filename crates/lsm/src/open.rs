@@ -1,0 +1,95 @@
+//! Opening: prove what is on the device, begin.
+//!
+//! 1. The superblock is read, the manifest that it names, and the header and footer of each table
+//!    that the manifest names. Nothing was changed so far, and nothing is if any of it is damaged.
+//! 2. The superblock is settled, and the manifest written anew ([`Manifest::begin`]).
+//! 3. Tables that the manifest does not name are what a crash left of a flush or a compaction; they
+//!    go.
+//! 4. Compactions that are due begin. The host replays its journal above `persisted`.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use arc_swap::ArcSwap;
+use codec::SeqNo;
+use engine::{Health, Host, Result};
+use parking_lot::Mutex;
+
+use crate::cache::Cache;
+use crate::manifest::{self, Manifest};
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::state::State;
+use crate::store::{Shared, Store};
+use crate::table::{LocalTables, Summary, Table};
+use crate::version::{Change, Version};
+
+/// Who its background tasks belong to.
+const GROUP: &str = "lsm";
+
+impl Store {
+    /// Opens the store in the host's directory, and makes it if there is none. Reads two blocks of
+    /// each table.
+    ///
+    /// # Errors
+    /// [`engine::Error::Corruption`] if anything that was read is not what was written; then no
+    /// file is changed.
+    pub fn open(host: Host, options: Options) -> Result<Self> {
+        let tables = LocalTables::on(Arc::clone(&host.device));
+        let cache = Arc::new(Cache::new(&host.memory, &options));
+        let found = manifest::read(&*host.device)?;
+        let mut change = Change::default();
+        for (level, summary) in found.iter().flat_map(|(_, contents)| &contents.edit.added) {
+            change.added.push((*level, Table::open(summary.clone(), &tables, &cache)?));
+        }
+        let version = Version::default().after(&change);
+        let (manifest, contents) = Manifest::begin(&host.device, found, options.manifest_bytes)?;
+        let summaries = || contents.edit.added.iter().map(|(_, summary)| summary);
+        let mut newest_table = 0;
+        for number in tables.list()? {
+            newest_table = newest_table.max(number);
+            if !summaries().any(|summary| summary.id.number == number) {
+                tables.remove(number)?;
+            }
+        }
+        let persisted = manifest.persisted();
+        recover_numbers(&host, persisted, summaries());
+        let last_memtable = summaries().map(|summary| summary.properties.last_memtable).max();
+        // Everything up to `persisted` is in tables, and what is above is yet to be applied again.
+        let active = Memtable::first(last_memtable.unwrap_or(0) + 1, persisted, &host.memory);
+        let shared = Arc::new(Shared {
+            state: ArcSwap::from_pointee(State::new(active, version)),
+            install: Mutex::default(),
+            flusher: Mutex::default(),
+            manifest: Mutex::new(Some(manifest)),
+            tables,
+            cache,
+            options,
+            health: Health::default(),
+            persisted: AtomicU64::new(persisted.get()),
+            next_table: AtomicU64::new(newest_table + 1),
+            lookups: Default::default(),
+            pressure: Default::default(),
+            background: Default::default(),
+            group: host.workers.group(GROUP),
+            host,
+        });
+        shared.schedule_compactions();
+        Ok(Self { shared })
+    }
+}
+
+/// Without a journal nothing is applied again, so numbers above `persisted` that are in tables are
+/// never given out a second time: a flush beside writers leaves some there.
+fn recover_numbers<'a>(
+    host: &Host,
+    persisted: SeqNo,
+    summaries: impl Iterator<Item = &'a Summary>,
+) {
+    let newest = summaries.map(|summary| summary.properties.newest).max();
+    if let Some(newest) = newest.filter(|newest| *newest > persisted)
+        && !host.barrier.is_journaled()
+    {
+        host.sequence.recover_to(newest);
+    }
+}

@@ -1,0 +1,67 @@
+//! What may be chosen about a store.
+
+use crate::memory_split::MemorySplit;
+use crate::table::{Compression, TableOptions};
+
+/// Options of a [`crate::Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of a memtable above which it is sealed and written to a table of Level 0. With less
+    /// memory than eight times this it is an eighth of the memory. Default: 16 MiB.
+    pub memtable_bytes_max: u64,
+    /// Bytes of data after which a table that a compaction writes ends, at the next key. Default:
+    /// 16 MiB.
+    pub table_bytes: u64,
+    /// Bytes of entries after which a data block ends; one is read for a get. Default: 4096.
+    pub block_bytes: usize,
+    /// How blocks are compressed. Default: [`Compression::Lz4`].
+    pub compression: Compression,
+    /// Bits that a table's filter has for each key: 10 let one search in a hundred through in vain.
+    /// Default: 10.
+    pub filter_bits_per_key: u32,
+    /// Tables in Level 0 from which on they are compacted. Default: 4.
+    pub level0_tables: usize,
+    /// Tables in Level 0 from which on writers are slowed down, the more the more there are; at
+    /// twice as many they wait. Default: 12.
+    pub level0_tables_slow: usize,
+    /// Bytes in Level 1 above which it is compacted. Default: 64 MiB.
+    pub level1_bytes: u64,
+    /// How many times larger a level is than the one above it. Default: 10.
+    pub level_ratio: u64,
+    /// Bytes of the manifest after which it is written anew, if that makes it shorter by half.
+    /// Default: 1 MiB.
+    pub manifest_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memtable_bytes_max: 16 << 20,
+            table_bytes: 16 << 20,
+            block_bytes: 4096,
+            compression: Compression::default(),
+            filter_bits_per_key: 10,
+            level0_tables: 4,
+            level0_tables_slow: 12,
+            level1_bytes: 64 << 20,
+            level_ratio: 10,
+            manifest_bytes: 1 << 20,
+        }
+    }
+}
+
+impl Options {
+    /// Memory that a store should have at least: memtables of an eighth of it are worth a table.
+    pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+    /// How tables are built.
+    pub(crate) fn tables(&self, split: &MemorySplit) -> TableOptions {
+        TableOptions {
+            block_bytes: self.block_bytes,
+            compression: self.compression,
+            filter_bits_per_key: self.filter_bits_per_key,
+            table_bytes: self.table_bytes,
+            buffer_bytes: (split.job_bytes / 4) as usize,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Figures about a store.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use engine::Stats;
+
+use crate::store::Shared;
+use crate::version::LEVELS;
+
+/// The figures of each level, by its number.
+const LEVEL_TABLES: [&str; LEVELS] = [
+    "level0_tables",
+    "level1_tables",
+    "level2_tables",
+    "level3_tables",
+    "level4_tables",
+    "level5_tables",
+    "level6_tables",
+];
+const LEVEL_BYTES: [&str; LEVELS] = [
+    "level0_bytes",
+    "level1_bytes",
+    "level2_bytes",
+    "level3_bytes",
+    "level4_bytes",
+    "level5_bytes",
+    "level6_bytes",
+];
+
+impl Shared {
+    /// Figures about the store. Visits every table's summary.
+    pub(crate) fn stats(&self) -> Stats {
+        let state = self.state.load_full();
+        let memtable_bytes = state.memtables.iter().map(|memtable| memtable.bytes()).sum::<u64>();
+        let (hits, misses) = self.cache.hits_and_misses();
+        let background = &self.background;
+        let mut detail = vec![
+            ("memtables", state.memtables.len() as u64),
+            ("memtable_bytes", memtable_bytes),
+            (
+                "memtable_entries",
+                state.memtables.iter().map(|memtable| memtable.len() as u64).sum(),
+            ),
+            ("cache_bytes", self.cache.bytes()),
+            ("cache_hits", hits),
+            ("cache_misses", misses),
+            ("filtered", self.lookups.filtered.load(Relaxed)),
+            ("searched", self.lookups.searched.load(Relaxed)),
+            ("searched_in_vain", self.lookups.mistaken.load(Relaxed)),
+            ("flushes", background.flushes.load(Relaxed)),
+            ("flushed_bytes", background.flushed_bytes.load(Relaxed)),
+            ("compactions", background.compactions.load(Relaxed)),
+            ("compactions_under_way", self.compactions_under_way() as u64),
+            ("compacted_read_bytes", background.compacted_read_bytes.load(Relaxed)),
+            ("compacted_bytes", background.compacted_bytes.load(Relaxed)),
+            ("moves", background.moves.load(Relaxed)),
+            ("slowed_nanos", self.pressure.slowed_nanos.load(Relaxed)),
+            ("stalls", self.pressure.stalls.load(Relaxed)),
+        ];
+        let mut disk_bytes = engine::Superblock::FILE_BYTES;
+        for (level, (tables, bytes)) in LEVEL_TABLES.into_iter().zip(LEVEL_BYTES).enumerate() {
+            disk_bytes += state.version.level_bytes(level);
+            detail.push((tables, state.version.level(level).len() as u64));
+            detail.push((bytes, state.version.level_bytes(level)));
+        }
+        Stats {
+            live_keys: None,
+            live_bytes: None,
+            memory_bytes: memtable_bytes + self.cache.bytes(),
+            disk_bytes,
+            detail,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The handle: its parts, its state, and the engine contract, each call handed to its file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use codec::SeqNo;
+use device::Device;
+use engine::{
+    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, Stats, View, Visit,
+    walk_in_order,
+};
+use parking_lot::Mutex;
+use rand::Rng;
+use workers::Group;
+
+use crate::background::Background;
+use crate::cache::Cache;
+use crate::manifest::Manifest;
+use crate::memory_split::MemorySplit;
+use crate::options::Options;
+use crate::pressure::Pressure;
+use crate::scan::Snapshot;
+use crate::state::State;
+use crate::table::{Lookups, TableId, TableStore};
+
+/// A log-structured merge-tree. Open it with [`Store::open`], use it through [`Engine`].
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What views, cursors and background work hold on to.
+///
+/// Lock order: `flusher`, then `manifest`, then `install`. None of them is held by readers or
+/// writers.
+pub(crate) struct Shared {
+    pub(crate) state: ArcSwap<State>,
+    /// Whoever replaces the state. Short: nothing is read or written under it.
+    pub(crate) install: Mutex<()>,
+    /// One flush at a time, so that memtables reach Level 0 in their order.
+    pub(crate) flusher: Mutex<()>,
+    /// Whoever changes the version. `None` once the store is closed.
+    pub(crate) manifest: Mutex<Option<Manifest>>,
+    pub(crate) tables: Arc<dyn TableStore>,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) options: Options,
+    pub(crate) health: Health,
+    /// Everything up to this is in tables, durably.
+    pub(crate) persisted: AtomicU64,
+    /// The number of the next table.
+    pub(crate) next_table: AtomicU64,
+    pub(crate) lookups: Lookups,
+    pub(crate) pressure: Pressure,
+    pub(crate) background: Background,
+    pub(crate) group: Group,
+    pub(crate) host: Host,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// The present state, of an open store. Whoever closes it says so before it takes the state
+    /// away.
+    pub(crate) fn open_state(&self) -> Result<arc_swap::Guard<Arc<State>>> {
+        let state = self.state.load();
+        self.health.check_open()?;
+        Ok(state)
+    }
+
+    /// Everything up to this is in tables, durably.
+    pub(crate) fn persisted(&self) -> SeqNo {
+        SeqNo::new(self.persisted.load(Acquire))
+    }
+
+    /// How the present budget is shared out.
+    pub(crate) fn memory_split(&self) -> MemorySplit {
+        MemorySplit::of(self.host.memory.limit(), &self.options)
+    }
+
+    /// A table's identity: its number may have been used before a crash, its nonce not.
+    pub(crate) fn new_table(&self) -> TableId {
+        let number = self.next_table.fetch_add(1, Relaxed);
+        self.identity(number)
+    }
+
+    /// The identity of a table of this number.
+    pub(crate) fn identity(&self, number: u64) -> TableId {
+        let environment = &self.host.environment;
+        let mut nonce = environment.random("lsm table").next_u64();
+        let last = self.host.sequence.last().get();
+        for part in [number, last, environment.wall().as_nanos() as u64] {
+            nonce = codec::hash64(nonce, &part.to_le_bytes());
+        }
+        TableId { number, nonce }
+    }
+}
+
+impl Engine for Store {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "lsm", ordered: true, orders_writes: false, flush_rewrites_all: false }
+    }
+
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.shared.get_at(key, SeqNo::MAX, into)
+    }
+
+    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        self.shared.admit(ops)
+    }
+
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.shared.apply(ops, seqno)
+    }
+
+    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
+        self.shared.rmw(key, operator, seqno)
+    }
+
+    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        self.shared.health.check_open()?;
+        Ok(Box::new(Snapshot::new(Arc::clone(&self.shared), pin)))
+    }
+
+    fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+        let view = self.view(self.shared.host.sequence.pin())?;
+        walk_in_order(&*view, from, visit)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.flush()
+    }
+
+    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+        self.shared.checkpoint(&into)
+    }
+
+    fn persisted(&self) -> SeqNo {
+        self.shared.persisted()
+    }
+
+    fn live_keys(&self) -> Option<u64> {
+        None
+    }
+
+    fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    fn close(&self) -> Result<()> {
+        let shared = &self.shared;
+        shared.health.close();
+        let panics = shared.group.stop();
+        debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
+        // A flush that runs finds no manifest to commit to, and gives up.
+        *shared.manifest.lock() = None;
+        let _install = shared.install.lock();
+        let closed = shared.state.load().closed();
+        shared.state.store(Arc::new(closed));
+        Ok(())
+    }
+}
+
+/// What an error of a background task means: the journal's failure and a close are none of these
+/// files.
+pub(crate) fn stops_writes(error: &Error) -> bool {
+    !matches!(error, Error::Journal(_) | Error::Closed)
+}

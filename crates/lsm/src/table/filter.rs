@@ -1,0 +1,79 @@
+//! A Bloom filter over all keys of a table: says of most keys that are not there that they are not.
+//!
+//! # Format
+//! The number of probes (`u8`), then the bits. A key's bits are found by double hashing: the halves
+//! of its xxh3 hash, begun at one and stepped by the other.
+
+use codec::{Corruption, hash64};
+
+/// Seeds the hash; part of the format.
+const SEED: u64 = 0x6c73_6d5f_626c_6f6d;
+/// More probes than this gain nothing.
+const PROBES_MAX: u8 = 30;
+
+/// The hash of a key that a filter keeps.
+pub(crate) fn hash(key: &[u8]) -> u64 {
+    hash64(SEED, key)
+}
+
+/// The encoded filter of the keys with these hashes.
+pub(crate) fn build(hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
+    // The probes that make false answers rarest: bits per key, times ln 2.
+    let probes = ((f64::from(bits_per_key) * std::f64::consts::LN_2) as u8).clamp(1, PROBES_MAX);
+    let bits = (hashes.len() as u64).saturating_mul(u64::from(bits_per_key)).max(64);
+    let mut bytes = vec![0; 1 + bits.div_ceil(8) as usize];
+    if let Some((head, field)) = bytes.split_first_mut() {
+        *head = probes;
+        for hash in hashes {
+            for (byte, mask) in probed(*hash, probes, field.len()) {
+                if let Some(byte) = field.get_mut(byte) {
+                    *byte |= mask;
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// A filter as it is read.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    probes: u8,
+    field: Vec<u8>,
+}
+
+impl Filter {
+    /// Reads what [`build`] made.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
+        match bytes.split_first() {
+            Some((probes, field)) if (1..=PROBES_MAX).contains(probes) && !field.is_empty() => {
+                Ok(Self { probes: *probes, field: field.to_vec() })
+            }
+            _ => Err(Corruption::new(
+                "a filter is cut short, or has an impossible count of probes",
+                0,
+            )),
+        }
+    }
+
+    /// Whether the key with this hash may be there.
+    pub(crate) fn may_contain(&self, hash: u64) -> bool {
+        probed(hash, self.probes, self.field.len())
+            .all(|(byte, mask)| self.field.get(byte).is_some_and(|found| found & mask != 0))
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Self>() + self.field.capacity()
+    }
+}
+
+/// The bytes of a field of `len`, and the bits in them, that belong to a hash.
+fn probed(hash: u64, probes: u8, len: usize) -> impl Iterator<Item = (usize, u8)> {
+    let bits = len as u64 * 8;
+    let step = hash.rotate_left(32) | 1;
+    (0..u64::from(probes)).map(move |probe| {
+        let bit = hash.wrapping_add(probe.wrapping_mul(step)) % bits;
+        ((bit / 8) as usize, 1 << (bit % 8))
+    })
+}

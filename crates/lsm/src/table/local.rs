@@ -1,0 +1,290 @@
+//! Tables in local files: one file a table, its data one fragment.
+//!
+//! # Format
+//! The file's header (16 bytes), the data, the metadata, zeros up to a multiple of [`UNIT`], of
+//! which the footer is the last [`FOOTER_BYTES`]. So the file is read and written in whole blocks,
+//! past the page cache where the device is made so. `docs/formats/lsm-table.md` has the bytes.
+
+use std::sync::Arc;
+
+use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
+use device::{Buffer, Device, File, Mode, SyncKind};
+use engine::Result;
+
+use super::source::{TableSink, TableSource, TableStore};
+use super::summary::{Summary, TableId};
+
+/// The file's header.
+const FORMAT: Format = Format::new(*b"TCLSMTAB", 1, 0);
+/// Files are multiples of this, and so are reads and writes past the page cache.
+const UNIT: u64 = 4096;
+/// Number, nonce, bytes of data, bytes of metadata, zeros, checksum.
+const FOOTER_BYTES: usize = 40;
+/// What a file's name begins with.
+const PREFIX: &str = "table-";
+/// Bytes that the device is given at once, at most.
+const WRITE_BYTES_MAX: usize = 128 << 10;
+
+/// The name of a table's file.
+pub(crate) fn file_name(number: u64) -> String {
+    format!("{PREFIX}{number}")
+}
+
+fn file_number(name: &str) -> Option<u64> {
+    let number = name.strip_prefix(PREFIX)?.parse().ok()?;
+    (file_name(number) == name).then_some(number)
+}
+
+/// The tables in a device's root.
+#[derive(Debug)]
+pub(crate) struct LocalTables {
+    device: Arc<dyn Device>,
+}
+
+impl LocalTables {
+    pub(crate) fn on(device: Arc<dyn Device>) -> Arc<dyn TableStore> {
+        Arc::new(Self { device })
+    }
+}
+
+impl TableStore for LocalTables {
+    fn fragments_max(&self) -> u32 {
+        1
+    }
+
+    fn create(&self, id: TableId, buffer_bytes: usize) -> Result<Box<dyn TableSink>> {
+        let file = self.device.open_blocks(&file_name(id.number), Mode::CreateNew)?;
+        let buffer_bytes = buffer_bytes.clamp(UNIT as usize, WRITE_BYTES_MAX);
+        let buffer = Buffer::zeroed(buffer_bytes.next_multiple_of(UNIT as usize));
+        let mut sink = Sink { file, id, buffer, filled: 0, written: 0 };
+        sink.write(&FORMAT.header(0).encode())?;
+        Ok(Box::new(sink))
+    }
+
+    fn open(&self, summary: &Summary) -> Result<Arc<dyn TableSource>> {
+        let name = file_name(summary.id.number);
+        let file = match self.device.open_blocks(&name, Mode::Read) {
+            Err(device::Error::NotFound { .. }) => {
+                let what = "a table that the manifest names is missing";
+                return Err(Corruption::new(what, 0).at(&name, 0).into());
+            }
+            file => file?,
+        };
+        let source = LocalTable { file, name, id: summary.id, data: 0, metadata: 0 };
+        Ok(Arc::new(source.verified(summary)?))
+    }
+
+    fn remove(&self, number: u64) -> Result<()> {
+        match self.device.remove(&file_name(number)) {
+            Err(device::Error::NotFound { .. }) => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+
+    fn list(&self) -> Result<Vec<u64>> {
+        let entries = self.device.list("")?;
+        Ok(entries.iter().filter_map(|entry| file_number(&entry.name)).collect())
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        Ok(self.device.sync_dir("")?)
+    }
+}
+
+/// A file that is being written.
+struct Sink {
+    file: Arc<dyn File>,
+    id: TableId,
+    buffer: Buffer,
+    filled: usize,
+    /// Bytes before the buffer.
+    written: u64,
+}
+
+impl Sink {
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (_, room) = self.buffer.split_at_mut(self.filled);
+            let (now, later) = bytes.split_at(bytes.len().min(room.len()));
+            let (room, _) = room.split_at_mut(now.len());
+            room.copy_from_slice(now);
+            self.filled += now.len();
+            bytes = later;
+            if self.filled == self.buffer.len() {
+                self.write_out()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is in the buffer, whole blocks.
+    fn write_out(&mut self) -> Result<()> {
+        let (filled, _) = self.buffer.split_at(self.filled);
+        self.file.write_at(self.written, filled)?;
+        self.written += self.filled as u64;
+        self.filled = 0;
+        Ok(())
+    }
+
+    fn offset(&self) -> u64 {
+        self.written + self.filled as u64
+    }
+}
+
+impl TableSink for Sink {
+    fn append(&mut self, fragment: u32, bytes: &[u8]) -> Result<()> {
+        assert_eq!(fragment, 0, "a local table has one fragment");
+        self.write(bytes)
+    }
+
+    fn finish(mut self: Box<Self>, metadata: &[u8]) -> Result<u64> {
+        let data = self.offset() - FileHeader::LEN as u64;
+        self.write(metadata)?;
+        let bytes = (self.offset() + FOOTER_BYTES as u64).next_multiple_of(UNIT);
+        let footer = Footer { id: self.id, data, metadata: metadata.len() as u64 };
+        let gap = bytes - FOOTER_BYTES as u64 - self.offset();
+        self.write(&vec![0; gap as usize])?;
+        self.write(&footer.encode(bytes))?;
+        if self.filled > 0 {
+            self.write_out()?;
+        }
+        self.file.sync(SyncKind::All)?;
+        Ok(bytes)
+    }
+
+    fn memory(&self) -> usize {
+        self.buffer.len()
+    }
+}
+
+/// What a file ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Footer {
+    id: TableId,
+    data: u64,
+    metadata: u64,
+}
+
+/// Where the footer of a file of so many bytes belongs.
+fn footer_place(id: TableId, bytes: u64) -> Place {
+    Place { file: id.number, offset: bytes - FOOTER_BYTES as u64, generation: id.nonce }
+}
+
+impl Footer {
+    /// The footer of a file of so many bytes.
+    fn encode(&self, bytes: u64) -> Vec<u8> {
+        let mut footer = Vec::new();
+        let mut out = Writer::new(&mut footer);
+        for field in [self.id.number, self.id.nonce, self.data, self.metadata] {
+            out.put_u64(field);
+        }
+        out.put_u32(0);
+        let checksum = footer_place(self.id, bytes).crc32c(&footer);
+        footer.extend_from_slice(&checksum.to_le_bytes());
+        footer
+    }
+
+    /// Reads the footer of the file of `id`, which has so many bytes.
+    fn decode(footer: &[u8], id: TableId, bytes: u64) -> std::result::Result<Self, Corruption> {
+        let Some((content, checksum)) = footer.split_last_chunk::<4>() else {
+            return Err(Corruption::new("a table's footer is cut short", 0));
+        };
+        if footer_place(id, bytes).crc32c(content) != u32::from_le_bytes(*checksum) {
+            return Err(Corruption::new("the checksum of a table's footer does not match", 0));
+        }
+        let mut reader = Reader::new(content);
+        let found = TableId { number: reader.take_u64()?, nonce: reader.take_u64()? };
+        let footer = Self { id: found, data: reader.take_u64()?, metadata: reader.take_u64()? };
+        let room = bytes - (FileHeader::LEN + FOOTER_BYTES) as u64;
+        let fits = footer.data.checked_add(footer.metadata).is_some_and(|sum| sum <= room);
+        if found != id || !fits {
+            return Err(Corruption::new("a table's footer is not this file's", 0));
+        }
+        Ok(footer)
+    }
+}
+
+/// A file that is open.
+#[derive(Debug)]
+struct LocalTable {
+    file: Arc<dyn File>,
+    name: String,
+    id: TableId,
+    data: u64,
+    metadata: u64,
+}
+
+impl LocalTable {
+    /// The same once its length, header and footer are what `summary` says.
+    fn verified(mut self, summary: &Summary) -> Result<Self> {
+        let (bytes, expected) = (self.file.len()?, summary.stored_bytes);
+        if bytes != expected || bytes < UNIT || bytes % UNIT != 0 {
+            let what = format!("a table of {expected} bytes has {bytes}");
+            return Err(Corruption::new(what, 0).at(&self.name, 0).into());
+        }
+        let mut header = [0; FileHeader::LEN];
+        self.read_at(0, &mut header)?;
+        let decoded = FORMAT.decode(&header);
+        decoded.map_err(|error| Corruption::new(error.to_string(), 0).at(&self.name, 0))?;
+        let mut footer = [0; FOOTER_BYTES];
+        let at = bytes - FOOTER_BYTES as u64;
+        self.read_at(at, &mut footer)?;
+        let footer = Footer::decode(&footer, self.id, bytes);
+        let footer = footer.map_err(|damage| damage.at(&self.name, at))?;
+        (self.data, self.metadata) = (footer.data, footer.metadata);
+        if summary.properties.fragments != [footer.data] {
+            let what = "a table's data are not as long as the manifest says";
+            return Err(Corruption::new(what, 0).at(&self.name, at).into());
+        }
+        Ok(self)
+    }
+
+    /// Reads, in whole blocks where the file wants them.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        if self.file.alignment() == 1 {
+            return Ok(self.file.read_at(offset, into)?);
+        }
+        let start = offset - offset % UNIT;
+        let end = (offset + into.len() as u64).next_multiple_of(UNIT);
+        let mut whole = Buffer::zeroed((end - start) as usize);
+        self.file.read_at(start, &mut whole)?;
+        let (_, wanted) = whole.split_at((offset - start) as usize);
+        let (wanted, _) = wanted.split_at(into.len());
+        into.copy_from_slice(wanted);
+        Ok(())
+    }
+}
+
+impl TableSource for LocalTable {
+    fn read(&self, fragment: u32, offset: u64, into: &mut [u8]) -> Result<()> {
+        debug_assert_eq!(fragment, 0, "the summary has one fragment");
+        self.read_at(FileHeader::LEN as u64 + offset, into)
+    }
+
+    fn metadata(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.metadata as usize];
+        self.read_at(FileHeader::LEN as u64 + self.data, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn place_of(&self, _fragment: u32, offset: u64) -> (String, u64) {
+        (self.name.clone(), FileHeader::LEN as u64 + offset)
+    }
+
+    fn place_of_metadata(&self) -> (String, u64) {
+        (self.name.clone(), FileHeader::LEN as u64 + self.data)
+    }
+
+    /// The zeros before the footer.
+    fn check(&self) -> Result<()> {
+        let from = FileHeader::LEN as u64 + self.data + self.metadata;
+        let to = self.file.len()? - FOOTER_BYTES as u64;
+        let mut gap = vec![0; to.saturating_sub(from).min(UNIT) as usize];
+        self.read_at(from, &mut gap)?;
+        if gap.iter().any(|byte| *byte != 0) {
+            let what = "there is something between a table's metadata and its footer";
+            return Err(Corruption::new(what, 0).at(&self.name, from).into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! A table's metadata: the index of its blocks, its filter, its properties.
+//!
+//! # Format
+//! Three fields with their lengths (varint) in front: the index, a block (`block.rs`) that has for
+//! each data block a place at or behind its last entry and before the next block's first, with its
+//! handle as the value; the filter (`filter.rs`); the properties. Then the CRC32C of the metadata's
+//! place and of all before.
+
+use std::sync::Arc;
+
+use codec::{Corruption, Reader, Writer};
+
+use super::block::{Block, BlockCursor};
+use super::filter::Filter;
+use super::summary::{Properties, TableId};
+
+/// Where a data block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockHandle {
+    pub(crate) fragment: u32,
+    pub(crate) offset: u64,
+    /// Bytes stored, the trailer included.
+    pub(crate) len: u32,
+}
+
+impl BlockHandle {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut out = Writer::new(&mut bytes);
+        out.put_varint(u64::from(self.fragment));
+        out.put_varint(self.offset);
+        out.put_varint(u64::from(self.len));
+        bytes
+    }
+
+    /// The handle at which a walk over an index stands.
+    pub(crate) fn of(index: &BlockCursor) -> Result<Self, Corruption> {
+        let value = index.entry().and_then(|entry| entry.value);
+        let value = value.ok_or_else(|| Corruption::new("an index entry has no handle", 0))?;
+        let mut reader = Reader::new(value);
+        let handle = Self {
+            fragment: reader.take_varint_u32()?,
+            offset: reader.take_varint_u64()?,
+            len: reader.take_varint_u32()?,
+        };
+        reader.finish()?;
+        Ok(handle)
+    }
+}
+
+/// A table's metadata, in memory.
+#[derive(Debug)]
+pub(crate) struct Metadata {
+    pub(crate) index: Arc<Block>,
+    pub(crate) filter: Filter,
+    pub(crate) properties: Properties,
+}
+
+/// The bytes of a table's metadata.
+pub(crate) fn encode(index: &[u8], filter: &[u8], properties: &Properties, id: TableId) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = Writer::new(&mut bytes);
+    out.put_prefixed(index);
+    out.put_prefixed(filter);
+    let mut encoded = Vec::new();
+    properties.encode(&mut Writer::new(&mut encoded));
+    out.put_prefixed(&encoded);
+    let checksum = id.place_of_metadata().crc32c(&bytes);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+impl Metadata {
+    /// Reads what [`encode`] made.
+    pub(crate) fn decode(bytes: &[u8], id: TableId) -> Result<Self, Corruption> {
+        let Some((content, checksum)) = bytes.split_last_chunk::<4>() else {
+            return Err(Corruption::new("a table's metadata are cut short", 0));
+        };
+        if id.place_of_metadata().crc32c(content) != u32::from_le_bytes(*checksum) {
+            return Err(Corruption::new("the checksum of a table's metadata does not match", 0));
+        }
+        Self::decode_content(content)
+    }
+
+    fn decode_content(content: &[u8]) -> Result<Self, Corruption> {
+        let mut reader = Reader::new(content);
+        let index = Arc::new(Block::decode(reader.take_prefixed()?.to_vec())?);
+        let filter = Filter::decode(reader.take_prefixed()?)?;
+        let mut encoded = Reader::new(reader.take_prefixed()?);
+        let properties = Properties::decode(&mut encoded)?;
+        encoded.finish()?;
+        reader.finish()?;
+        Ok(Self { index, filter, properties })
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Self>() + self.index.memory() + self.filter.memory()
+    }
+}
+
+/// Decodes a table's metadata that no checksum vouches for, and walks over the index: the entry for
+/// fuzzing.
+///
+/// # Errors
+/// The damage.
+pub fn decode_metadata(content: &[u8]) -> Result<u64, Corruption> {
+    let metadata = Metadata::decode_content(content)?;
+    let mut index = BlockCursor::new(metadata.index);
+    let mut blocks = 0;
+    let mut is_there = index.seek(crate::entry::Target::START)?;
+    while is_there {
+        BlockHandle::of(&index)?;
+        blocks += u64::from(metadata.filter.may_contain(blocks));
+        is_there = index.next()?;
+    }
+    let mut is_there = index.seek_before(None)?;
+    while is_there {
+        is_there = index.previous()?;
+    }
+    Ok(blocks)
+}

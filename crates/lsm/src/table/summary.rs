@@ -1,0 +1,119 @@
+//! What is known of a table without opening it.
+
+use codec::{Corruption, Place, Reader, SeqNo, Writer};
+
+/// Which table: its number, unique in the store while it is there, and a nonce, so that blocks of
+/// an older table of that number are never taken for its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableId {
+    pub(crate) number: u64,
+    pub(crate) nonce: u64,
+}
+
+impl TableId {
+    /// Where a block belongs.
+    pub(crate) fn place(self, fragment: u32, offset: u64) -> Place {
+        let generation = self.nonce.wrapping_add(u64::from(fragment));
+        Place { file: self.number, offset, generation }
+    }
+
+    /// Where the metadata belong.
+    pub(crate) fn place_of_metadata(self) -> Place {
+        Place { file: self.number, offset: u64::MAX, generation: self.nonce }
+    }
+}
+
+/// What a table holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Properties {
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+    /// Bytes of keys and values, before anything is shared or compressed.
+    pub(crate) raw_bytes: u64,
+    /// The least and the greatest sequence number.
+    pub(crate) oldest: SeqNo,
+    pub(crate) newest: SeqNo,
+    /// The ids of the memtables that it was written from. Level 0 is searched in their order.
+    pub(crate) first_memtable: u64,
+    pub(crate) last_memtable: u64,
+    /// Bytes of each fragment of data.
+    pub(crate) fragments: Vec<u64>,
+}
+
+/// A table as the manifest knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) id: TableId,
+    /// What it takes on the device, all in all.
+    pub(crate) stored_bytes: u64,
+    pub(crate) properties: Properties,
+}
+
+impl Properties {
+    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+        out.put_prefixed(&self.smallest);
+        out.put_prefixed(&self.largest);
+        for number in [
+            self.entries,
+            self.tombstones,
+            self.raw_bytes,
+            self.oldest.get(),
+            self.newest.get(),
+            self.first_memtable,
+            self.last_memtable,
+            self.fragments.len() as u64,
+        ] {
+            out.put_varint(number);
+        }
+        for bytes in &self.fragments {
+            out.put_varint(*bytes);
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Corruption> {
+        let smallest = reader.take_prefixed()?.to_vec();
+        let largest = reader.take_prefixed()?.to_vec();
+        let mut properties = Self {
+            smallest,
+            largest,
+            entries: reader.take_varint_u64()?,
+            tombstones: reader.take_varint_u64()?,
+            raw_bytes: reader.take_varint_u64()?,
+            oldest: SeqNo::new(reader.take_varint_u64()?),
+            newest: SeqNo::new(reader.take_varint_u64()?),
+            first_memtable: reader.take_varint_u64()?,
+            last_memtable: reader.take_varint_u64()?,
+            fragments: Vec::new(),
+        };
+        for _ in 0..reader.take_count(1)? {
+            properties.fragments.push(reader.take_varint_u64()?);
+        }
+        if properties.smallest > properties.largest || properties.oldest > properties.newest {
+            return Err(reader.corruption("a table's bounds are the wrong way round"));
+        }
+        Ok(properties)
+    }
+}
+
+impl Summary {
+    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+        out.put_u64(self.id.number);
+        out.put_u64(self.id.nonce);
+        out.put_varint(self.stored_bytes);
+        self.properties.encode(out);
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Corruption> {
+        let id = TableId { number: reader.take_u64()?, nonce: reader.take_u64()? };
+        let stored_bytes = reader.take_varint_u64()?;
+        Ok(Self { id, stored_bytes, properties: Properties::decode(reader)? })
+    }
+
+    /// Whether some key may lie in both.
+    pub(crate) fn overlaps(&self, smallest: &[u8], largest: &[u8]) -> bool {
+        self.properties.smallest.as_slice() <= largest
+            && smallest <= self.properties.largest.as_slice()
+    }
+}

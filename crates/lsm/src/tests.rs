@@ -1,0 +1,7 @@
+//! Tests of the whole store, and what tests of its parts build them from.
+
+mod contract;
+mod durability;
+pub(crate) mod stores;
+pub(crate) mod tables;
+mod upkeep;

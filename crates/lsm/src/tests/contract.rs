@@ -1,0 +1,158 @@
+//! The laws of the engine contract that the conformance suite does not look at one by one.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Change, Direction, Engine, Error, KeyRange, NoJournal, Op};
+
+use super::stores::{Bench, key, scan};
+
+#[test]
+fn of_several_steps_on_a_key_the_last_stands() {
+    let bench = Bench::new();
+    for steps in [5, 20] {
+        let keys: Vec<Vec<u8>> = (0..steps).map(|number| key(number % 3)).collect();
+        let values: Vec<Vec<u8>> = (0..steps).map(|number| vec![number as u8]).collect();
+        let ops: Vec<Op<'_>> =
+            keys.iter().zip(&values).map(|(key, value)| Op::Put { key, value }).collect();
+        bench.apply(&ops);
+        let expected = (steps - 3..steps).map(|number| (key(number % 3), vec![number as u8]));
+        let mut expected: Vec<_> = expected.collect();
+        expected.sort();
+        assert_eq!(bench.pairs(), expected);
+    }
+}
+
+#[test]
+fn a_view_shows_its_moment_through_flushes_and_compactions() {
+    let bench = Bench::new();
+    for number in 0..300 {
+        bench.put(&key(number), b"before");
+    }
+    let view = bench.view();
+    for round in 0..4 {
+        for number in 0..300 {
+            match (number + round) % 3 {
+                0 => bench.put(&key(number), b"after"),
+                1 => bench.delete(&key(number)),
+                _ => bench.put(&key(number + 1000), b"new"),
+            };
+        }
+        bench.settle();
+    }
+    assert!(bench.detail("compactions") > 0);
+    for direction in [Direction::Forward, Direction::Backward] {
+        let pairs = scan(&*view, KeyRange::all(), direction);
+        assert_eq!(pairs.len(), 300);
+        assert!(pairs.iter().all(|(_, value)| value == b"before"));
+    }
+    drop(view);
+    for number in 0..1300 {
+        bench.delete(&key(number));
+    }
+    bench.settle();
+    assert_eq!(bench.pairs(), []);
+}
+
+#[test]
+fn a_cursor_goes_on_where_tables_and_memtables_change_beneath_it() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let bench = Bench::new();
+        for number in 0..200 {
+            bench.put(&key(number), b"value");
+        }
+        let mut cursor = bench.view().scan(KeyRange::all(), direction).expect("the store is open");
+        let mut seen = Vec::new();
+        while let Some((key, _)) = cursor.next().expect("nothing fails") {
+            seen.push(key.to_vec());
+            bench.delete(&seen[seen.len() - 1]);
+            bench.put(&key_of(seen.len()), b"later");
+            if seen.len() % 20 == 0 {
+                bench.settle();
+            }
+        }
+        let mut expected: Vec<_> = (0..200).map(key).collect();
+        if direction == Direction::Backward {
+            expected.reverse();
+        }
+        assert_eq!(seen, expected);
+    }
+}
+
+fn key_of(number: usize) -> Vec<u8> {
+    key(100_000 + number as u64)
+}
+
+#[test]
+fn a_cursor_that_nobody_moves_holds_no_memtable_back() {
+    let bench = Bench::new();
+    bench.put(b"a", b"1");
+    bench.put(b"b", b"2");
+    let mut cursor =
+        bench.view().scan(KeyRange::all(), Direction::Forward).expect("the store is open");
+    assert!(cursor.next().expect("nothing fails").is_some());
+    assert!(cursor.next().expect("nothing fails").is_some());
+    bench.store.flush().expect("memory takes it");
+    let mut other = bench.view().scan(KeyRange::all(), Direction::Forward).expect("open");
+    assert!(other.next().expect("nothing fails").is_some());
+    assert_eq!(bench.detail("memtable_entries"), 0);
+}
+
+#[test]
+fn rmw_of_a_number_applied_before_changes_nothing() {
+    let bench = Bench::new();
+    let first = bench.put(b"a", b"first");
+    let second = bench.put(b"a", b"second");
+    for seqno in [first, second] {
+        let mut operator = |_: Option<&[u8]>| Change::Put(b"again".to_vec());
+        bench.store.rmw(b"a", &mut operator, seqno).expect("replay is taken");
+        bench.store.apply(&[Op::Delete { key: b"a" }], first).expect("replay is taken");
+        assert_eq!(bench.get(b"a").as_deref(), Some(&b"second"[..]));
+    }
+}
+
+#[test]
+fn a_write_larger_than_the_memory_is_refused_before_it_is_journaled() {
+    let bench = Bench::with(device::memory(), Arc::new(NoJournal), 10_000).expect("opens");
+    let value = vec![0; 10_001];
+    let refused = bench.store.admit(&[Op::Put { key: b"k", value: &value }]);
+    assert_eq!(refused, Err(Error::OutOfMemory { limit: 10_000 }));
+    bench.store.admit(&[Op::Put { key: b"k", value: &value[..5000] }]).expect("it fits");
+}
+
+#[test]
+fn memory_stays_within_the_budget() {
+    let limit = 256 << 10;
+    let bench = Bench::with(device::memory(), Arc::new(NoJournal), limit).expect("opens");
+    let mut most = 0;
+    for number in 0..6000 {
+        bench.put(&key(number * 7919 % 6000), &[number as u8; 200]);
+        bench.get(&key(number));
+        most = most.max(bench.budget.used());
+    }
+    assert!(most <= limit, "{most} bytes of {limit}");
+    assert!(most > limit / 2, "most of it is used: {most}");
+    assert_eq!(bench.budget.used(), bench.store.stats().memory_bytes);
+    let budget = Arc::clone(&bench.budget);
+    drop(bench);
+    assert_eq!(budget.used(), 0, "a store that is gone takes no memory");
+}
+
+#[test]
+fn a_closed_store_says_so() {
+    let bench = Bench::new();
+    bench.put(b"k", b"v");
+    let view = bench.view();
+    let mut cursor = view.scan(KeyRange::all(), Direction::Forward).expect("the store is open");
+    bench.store.close().expect("closes");
+    bench.store.close().expect("closing again does no harm");
+    let mut value = Vec::new();
+    assert_eq!(bench.store.get(b"k", &mut value), Err(Error::Closed));
+    assert_eq!(bench.store.apply(&[], SeqNo::new(9)), Err(Error::Closed));
+    assert_eq!(bench.store.admit(&[]), Err(Error::Closed));
+    assert_eq!(bench.store.flush(), Err(Error::Closed));
+    assert_eq!(bench.store.checkpoint(device::memory()), Err(Error::Closed));
+    assert_eq!(view.get(b"k", &mut value), Err(Error::Closed));
+    assert_eq!(cursor.next(), Err(Error::Closed));
+    assert_eq!(bench.store.stats().memory_bytes, 0);
+}

@@ -1,0 +1,209 @@
+//! Flushes, reopening, checkpoints, and what the barrier is asked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use codec::SeqNo;
+use engine::{Barrier, Engine, Error, Op, Result};
+
+use super::stores::{Bench, key};
+
+#[test]
+fn what_was_flushed_is_there_when_it_is_opened() {
+    let mut bench = Bench::new();
+    let mut expected = std::collections::BTreeMap::new();
+    for round in 0..6_u64 {
+        for number in 0..200 {
+            let number = number * 31 % 257;
+            if (number + round) % 4 == 0 {
+                bench.delete(&key(number));
+                expected.remove(&key(number));
+            } else {
+                let value = format!("{round}-{number}").into_bytes();
+                bench.put(&key(number), &value);
+                expected.insert(key(number), value);
+            }
+        }
+        bench.store.flush().expect("memory takes it");
+        assert_eq!(bench.store.persisted(), bench.sequence.visible());
+        if round % 2 == 1 {
+            bench.crank.run_all();
+        }
+        bench = bench.reopen();
+        assert_eq!(bench.pairs(), expected.clone().into_iter().collect::<Vec<_>>());
+        let report = crate::check(&bench.device).expect("memory reads");
+        assert_eq!((report.damage, report.leftover), (Vec::new(), Vec::new()));
+    }
+}
+
+#[test]
+fn an_idle_flush_moves_persisted_and_writes_no_table() {
+    let bench = Bench::new();
+    bench.put(b"a", b"1");
+    bench.store.flush().expect("memory takes it");
+    drop(bench.sequence.begin());
+    drop(bench.sequence.begin());
+    bench.store.flush().expect("memory takes it");
+    assert_eq!(bench.store.persisted(), SeqNo::new(3));
+    assert_eq!(bench.detail("flushes"), 1);
+    assert_eq!(bench.reopen().store.persisted(), SeqNo::new(3));
+}
+
+#[test]
+fn a_table_that_no_manifest_names_goes_when_it_is_opened() {
+    let bench = Bench::new();
+    bench.put(b"a", b"1");
+    bench.store.flush().expect("memory takes it");
+    bench.store.close().expect("closes");
+    let orphan = bench.device.open("table-77", device::Mode::CreateNew).expect("memory takes it");
+    orphan.write_at(0, b"half a table").expect("memory takes it");
+    drop(orphan);
+    assert_eq!(crate::check(&bench.device).expect("memory reads").leftover, [77]);
+    let bench = Bench::on(bench.device).expect("opens");
+    assert!(!bench.device.exists("table-77").expect("memory looks"));
+    bench.put(b"b", b"2");
+    bench.store.flush().expect("memory takes it");
+    assert!(bench.device.exists("table-78").expect("memory looks"), "its number is not used again");
+}
+
+#[test]
+fn a_checkpoint_holds_memtables_and_tables() {
+    let bench = Bench::new();
+    for number in 0..300 {
+        bench.put(&key(number), b"flushed");
+    }
+    bench.settle();
+    bench.delete(&key(7));
+    bench.put(&key(8), b"in memory");
+    let copy = device::memory();
+    bench.store.checkpoint(Arc::clone(&copy)).expect("memory takes it");
+    let expected = bench.pairs();
+    bench.put(&key(9), b"later");
+    let again = bench.store.checkpoint(Arc::clone(&copy));
+    assert!(matches!(again, Err(Error::Device(device::Error::AlreadyExists { .. }))), "{again:?}");
+    assert!(crate::check(&copy).expect("memory reads").is_sound());
+    let copy = Bench::on(copy).expect("a copy opens");
+    assert_eq!(copy.pairs(), expected);
+    assert_eq!(copy.store.persisted(), SeqNo::new(302));
+}
+
+/// A journal that goes up to some number and is asked up to another.
+#[derive(Debug, Default)]
+struct Journal {
+    goes_to: AtomicU64,
+    asked: AtomicU64,
+    fails: std::sync::atomic::AtomicBool,
+}
+
+impl Barrier for Journal {
+    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
+        if self.fails.load(SeqCst) {
+            return Err(Error::Journal("no".to_owned()));
+        }
+        self.asked.fetch_max(seqno.get(), SeqCst);
+        Ok(seqno.min(SeqNo::new(self.goes_to.load(SeqCst))))
+    }
+    fn is_journaled(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn the_journal_is_asked_before_and_persisted_does_not_pass_it() {
+    let journal = Arc::new(Journal::default());
+    let bench = Bench::with(device::memory(), journal.clone(), 1 << 20).expect("opens");
+    let seqno = bench.put(b"a", b"1");
+    journal.goes_to.store(seqno.get(), SeqCst);
+    // A write that was refused: it has a number, and is in no journal.
+    drop(bench.sequence.begin());
+    bench.store.flush().expect("memory takes it");
+    assert!(journal.asked.load(SeqCst) >= seqno.get(), "law L3");
+    assert_eq!(bench.store.persisted(), seqno, "the next number may be given out again");
+}
+
+#[test]
+fn a_failing_journal_leaves_the_memtable_and_may_recover() {
+    let journal = Arc::new(Journal::default());
+    journal.goes_to.store(u64::MAX, SeqCst);
+    let bench = Bench::with(device::memory(), journal.clone(), 1 << 20).expect("opens");
+    bench.put(b"a", b"1");
+    journal.fails.store(true, SeqCst);
+    assert_eq!(bench.store.flush(), Err(Error::Journal("no".to_owned())));
+    assert_eq!(bench.get(b"a").as_deref(), Some(&b"1"[..]));
+    assert_eq!(bench.store.persisted(), SeqNo::ZERO);
+    let tables = || crate::check(&bench.device).expect("memory reads");
+    assert_eq!((tables().tables, tables().leftover), (0, Vec::new()));
+    journal.fails.store(false, SeqCst);
+    bench.put(b"b", b"2");
+    bench.store.flush().expect("the journal is well again");
+    assert_eq!(bench.store.persisted(), SeqNo::new(2));
+    assert_eq!(tables().entries, 2);
+}
+
+#[test]
+fn a_failed_write_stops_writes_and_reads_go_on() {
+    use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
+    let faulty = FaultDevice::new(device::memory());
+    let bench = Bench::on(faulty.clone()).expect("opens");
+    bench.put(b"a", b"1");
+    let nth = faulty.count(Some(OperationKind::Write)) + 1;
+    let kind = Some(OperationKind::Write);
+    faulty.fail(Fault { kind, nth, failure: Failure::Io, lasting: Lasting::Once });
+    assert!(matches!(bench.store.flush(), Err(Error::Device(_))));
+    let ops = [Op::Put { key: b"b", value: b"2" }];
+    assert!(matches!(bench.store.apply(&ops, SeqNo::new(9)), Err(Error::ReadOnly { .. })));
+    assert!(matches!(bench.store.flush(), Err(Error::ReadOnly { .. })));
+    assert_eq!(bench.get(b"a").as_deref(), Some(&b"1"[..]));
+}
+
+/// A host numbers the writes of other stores too, and may have told the sequence of more than it
+/// replays here.
+#[test]
+fn a_replay_persists_no_more_than_came() {
+    let journal = Arc::new(Journal::default());
+    journal.goes_to.store(u64::MAX, SeqCst);
+    let bench = Bench::with(device::memory(), journal, 1 << 20).expect("opens");
+    bench.sequence.recover_to(SeqNo::new(10_000));
+    for seqno in 1..=500 {
+        let ops = [Op::Put { key: &key(seqno), value: &[7; 100] }];
+        bench.store.apply(&ops, SeqNo::new(seqno)).expect("a replay is taken");
+        bench.crank.run_all();
+        assert!(bench.store.persisted() <= SeqNo::new(seqno), "at write {seqno}");
+    }
+    assert!(bench.store.persisted() > SeqNo::new(300), "memtables were flushed");
+}
+
+/// Without a journal, numbers that are in tables are not given out again.
+#[test]
+fn numbers_above_persisted_are_not_used_again() {
+    let bench = Bench::new();
+    bench.put(b"a", b"1");
+    let (first, second) = (bench.sequence.begin(), bench.sequence.begin());
+    let op = [Op::Put { key: b"b", value: b"2" }];
+    bench.store.apply(&op, second.seqno()).expect("the write is taken");
+    // What another thread does while the first of the two writes is not applied yet.
+    let full = bench.store.shared.state.load_full();
+    bench.store.shared.seal(&full.memtables[0]);
+    bench.crank.run_all();
+    assert!(bench.store.persisted() < first.seqno());
+    let again = Bench::on(bench.device.clone());
+    drop((first, second));
+    let again = again.expect("opens, as after a kill");
+    assert_eq!(again.sequence.last(), SeqNo::new(3));
+    assert_eq!(again.get(b"b").as_deref(), Some(&b"2"[..]));
+}
+
+/// A write that comes a second time must not hide a later one of its key, which was flushed since.
+#[test]
+fn a_write_that_comes_again_after_a_flush_changes_nothing() {
+    let bench = Bench::new();
+    let first = bench.put(b"k", b"first");
+    let second = bench.put(b"k", b"second");
+    let full = bench.store.shared.state.load_full();
+    bench.store.shared.seal(&full.memtables[0]);
+    assert_eq!(bench.store.persisted(), SeqNo::ZERO);
+    for seqno in [first, second] {
+        bench.store.apply(&[Op::Put { key: b"k", value: b"first" }], first).expect("taken");
+        assert_eq!(bench.get(b"k").as_deref(), Some(&b"second"[..]), "after {seqno} again");
+    }
+}

@@ -1,0 +1,142 @@
+//! Stores for tests: hosts, writes with tickets, reads of everything.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::Device;
+use engine::{
+    Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Result, Sequence, View,
+};
+use environment::Environment;
+use workers::{HandCranked, Order, Pool};
+
+use crate::{Options, Store};
+
+/// All pairs in the order of a scan.
+pub(crate) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A store with what surrounds it.
+pub(crate) struct Bench {
+    pub(crate) store: Store,
+    pub(crate) sequence: Arc<Sequence>,
+    pub(crate) budget: Arc<MemoryBudget>,
+    pub(crate) crank: HandCranked,
+    pub(crate) device: Arc<dyn Device>,
+}
+
+/// Small parts, so that little data makes many.
+pub(crate) fn small() -> Options {
+    Options {
+        memtable_bytes_max: 8 << 10,
+        table_bytes: 4 << 10,
+        block_bytes: 512,
+        level0_tables: 2,
+        level0_tables_slow: 8,
+        level1_bytes: 8 << 10,
+        level_ratio: 3,
+        manifest_bytes: 4 << 10,
+        ..Options::default()
+    }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::on(device::memory()).expect("an empty device opens")
+    }
+
+    /// Opens the store of `device`.
+    pub(crate) fn on(device: Arc<dyn Device>) -> Result<Self> {
+        Self::with(device, Arc::new(NoJournal), 1 << 20)
+    }
+
+    pub(crate) fn with(
+        device: Arc<dyn Device>,
+        barrier: Arc<dyn Barrier>,
+        limit: u64,
+    ) -> Result<Self> {
+        let (environment, _clock) = Environment::simulated(1);
+        let telemetry = telemetry::Registry::default();
+        let (workers, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
+        let sequence = Arc::new(Sequence::new());
+        let budget = Arc::new(MemoryBudget::new(limit));
+        let host = Host {
+            device: Arc::clone(&device),
+            environment,
+            workers,
+            telemetry,
+            sequence: Arc::clone(&sequence),
+            barrier,
+            memory: Arc::clone(&budget),
+        };
+        let store = Store::open(host, small())?;
+        sequence.recover_to(store.persisted());
+        Ok(Self { store, sequence, budget, crank, device })
+    }
+
+    /// Closes and opens again.
+    pub(crate) fn reopen(self) -> Self {
+        self.store.close().expect("closes");
+        Self::on(self.device).expect("opens again")
+    }
+
+    pub(crate) fn apply(&self, ops: &[Op<'_>]) -> SeqNo {
+        self.store.admit(ops).expect("the write is admitted");
+        let ticket = self.sequence.begin();
+        self.store.apply(ops, ticket.seqno()).expect("the write is taken");
+        ticket.seqno()
+    }
+
+    pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> SeqNo {
+        self.apply(&[Op::Put { key, value }])
+    }
+
+    pub(crate) fn delete(&self, key: &[u8]) -> SeqNo {
+        self.apply(&[Op::Delete { key }])
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut value = b"left over".to_vec();
+        self.store.get(key, &mut value).expect("the store is open").then_some(value)
+    }
+
+    pub(crate) fn view(&self) -> Box<dyn View> {
+        self.store.view(self.sequence.pin()).expect("the store is open")
+    }
+
+    pub(crate) fn pairs(&self) -> Pairs {
+        scan(&*self.view(), KeyRange::all(), Direction::Forward)
+    }
+
+    /// Flushes and compacts until there is nothing left to do.
+    pub(crate) fn settle(&self) {
+        self.store.flush().expect("memory takes it");
+        self.crank.run_all();
+    }
+
+    pub(crate) fn detail(&self, name: &str) -> u64 {
+        let stats = self.store.stats();
+        stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
+    }
+
+    /// Versions in all tables.
+    pub(crate) fn table_entries(&self) -> u64 {
+        let state = self.store.shared.state.load_full();
+        state.version.tables().map(|(_, table)| table.summary().properties.entries).sum()
+    }
+}
+
+/// All pairs of a range of a view.
+pub(crate) fn scan(view: &dyn View, range: KeyRange, direction: Direction) -> Pairs {
+    let mut cursor = view.scan(range, direction).expect("the store is open");
+    let mut pairs = Vec::new();
+    while let Some((key, value)) = cursor.next().expect("the store is open") {
+        pairs.push((key.to_vec(), value.to_vec()));
+    }
+    assert_eq!(cursor.next(), Ok(None), "a cursor stays at its end");
+    pairs
+}
+
+/// A key that sorts by its number.
+pub(crate) fn key(number: u64) -> Vec<u8> {
+    format!("key-{number:010}").into_bytes()
+}

@@ -1,0 +1,145 @@
+//! Flushes and compactions: what they leave, and that writers wait for them and not for ever.
+
+use std::collections::BTreeMap;
+
+use engine::Engine;
+
+use super::stores::{Bench, key};
+use crate::version::LEVELS;
+
+#[test]
+fn levels_keep_their_measure_and_everything_is_found() {
+    let bench = Bench::new();
+    let mut expected = BTreeMap::new();
+    for number in 0..4000_u64 {
+        let number = number * 7919 % 1999;
+        let value = vec![number as u8; 30];
+        bench.put(&key(number), &value);
+        expected.insert(key(number), value);
+    }
+    bench.settle();
+    let options = super::stores::small();
+    assert!(bench.detail("level0_tables") < options.level0_tables as u64);
+    for (level, figure) in ["level1_bytes", "level2_bytes"].into_iter().enumerate() {
+        let measure = options.level1_bytes * options.level_ratio.pow(level as u32);
+        assert!(bench.detail(figure) <= measure, "{figure}: {} of {measure}", bench.detail(figure));
+    }
+    assert!(bench.detail("level3_tables") > 0, "there are several levels");
+    assert_eq!(bench.pairs(), expected.clone().into_iter().collect::<Vec<_>>());
+    for (key, value) in &expected {
+        assert_eq!(bench.get(key).as_ref(), Some(value));
+    }
+}
+
+#[test]
+fn overwritten_and_deleted_keys_leave_nothing() {
+    let bench = Bench::new();
+    for round in 0..5_u8 {
+        for number in 0..500 {
+            bench.put(&key(number), &[round; 40]);
+        }
+    }
+    bench.settle();
+    for number in 0..500 {
+        bench.delete(&key(number));
+    }
+    for _ in 0..3 {
+        bench.settle();
+    }
+    assert_eq!(bench.pairs(), []);
+    // What is left are tombstones of upper levels, above tables that no job has reached.
+    for number in 0..3000 {
+        bench.put(&key(number % 600), b"again");
+    }
+    bench.settle();
+    assert_eq!(bench.pairs().len(), 600);
+    assert!(bench.table_entries() < 2000, "{} versions of 600 keys", bench.table_entries());
+}
+
+#[test]
+fn a_key_with_many_seen_versions_stays_in_one_table() {
+    let bench = Bench::new();
+    let mut views = Vec::new();
+    for round in 0..300_u32 {
+        bench.put(b"hot", &[round as u8; 100]);
+        bench.put(&key(u64::from(round)), b"cold");
+        views.push((bench.view(), round as u8));
+        if round % 30 == 29 {
+            bench.settle();
+        }
+    }
+    let mut value = Vec::new();
+    for (view, round) in &views {
+        assert!(view.get(b"hot", &mut value).expect("the store is open"));
+        assert_eq!(value, [*round; 100]);
+    }
+    let report = crate::check(&bench.device).expect("memory reads");
+    assert_eq!(report.damage, []);
+    let state = bench.store.shared.state.load_full();
+    let with_hot = (1..LEVELS).map(|level| {
+        state.version.level(level).iter().filter(|table| table.covers(b"hot")).count()
+    });
+    assert!(with_hot.into_iter().all(|count| count <= 1), "V2");
+}
+
+#[test]
+fn writers_wait_for_flushes_without_end_of_memory() {
+    let bench = Bench::new();
+    // Nothing is cranked but by waiting writers.
+    for number in 0..3000 {
+        bench.put(&key(number), &[1; 100]);
+    }
+    assert!(bench.detail("stalls") > 0);
+    assert!(bench.detail("memtables") <= 4);
+    assert!(bench.detail("level0_tables") <= 2 * 8);
+    assert_eq!(bench.pairs().len(), 3000);
+}
+
+#[test]
+fn a_table_with_nothing_below_moves_without_being_written() {
+    let bench = Bench::new();
+    for number in 0..4000 {
+        bench.put(&key(number), &[2; 60]);
+    }
+    bench.settle();
+    assert!(bench.detail("moves") > 0, "ascending keys overlap with nothing");
+    assert_eq!(bench.pairs().len(), 4000);
+}
+
+/// A table that cannot be read is no reason to stop writes, until Level 0 is full; its error has a
+/// place.
+#[test]
+fn damage_halts_compactions_and_nothing_else() {
+    let bench = Bench::new();
+    for number in 0..200 {
+        bench.put(&key(number), &[3; 60]);
+    }
+    bench.settle();
+    let state = bench.store.shared.state.load_full();
+    for (_, table) in state.version.tables() {
+        let name = format!("table-{}", table.summary().id.number);
+        let file = bench.device.open(&name, device::Mode::Write).expect("it is there");
+        file.write_at(20, b"damage").expect("memory writes");
+    }
+    drop(state);
+    let value = [4; 60];
+    let mut refused = None;
+    for number in 0..4000 {
+        let key = key(number % 200);
+        let ops = [engine::Op::Put { key: &key, value: &value }];
+        if let Err(error) = bench.store.admit(&ops) {
+            refused = Some((number, error));
+            break;
+        }
+        let ticket = bench.sequence.begin();
+        bench.store.apply(&ops, ticket.seqno()).expect("it was admitted");
+    }
+    let (written, error) = refused.expect("Level 0 is full some time");
+    assert!(
+        matches!(&error, engine::Error::Corruption(damage) if damage.offset == 16),
+        "{error:?}"
+    );
+    assert!(written > 500, "writes went on: {written}");
+    assert_eq!(bench.get(&key(1)), Some(value.to_vec()));
+    bench.store.flush().expect("flushes go on");
+}

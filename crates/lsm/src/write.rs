@@ -1,0 +1,149 @@
+//! Writing: a batch goes into one memtable, under the number that the host gave it.
+//!
+//! 1. `admit` asks for room before the host journals the write, and slows writers down where
+//!    flushes or compactions are behind. `apply` and `rmw` do not refuse what was journaled.
+//! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
+//!    another one takes its place.
+//! 3. Each step adds a version. Of several steps on one key the last one counts, and is the only
+//!    one added, since they share a number.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
+
+use crate::memtable::{Entered, Memtable};
+use crate::pressure::Room;
+use crate::store::Shared;
+
+/// Steps of a batch up to which twins are looked for by comparing all.
+const FEW_STEPS: usize = 8;
+
+impl Shared {
+    /// Whether `ops` may be written. Waits while too many memtables wait for their flush, and a
+    /// moment where compactions are behind.
+    pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
+        self.health.check_writable()?;
+        let limit = self.host.memory.limit();
+        let bytes: u64 = ops.iter().map(put_bytes).sum();
+        if bytes > limit {
+            return Err(Error::OutOfMemory { limit });
+        }
+        self.wait_for_room(self.room_for_new())?;
+        self.slow_down(bytes);
+        Ok(())
+    }
+
+    /// Applies the steps of one write.
+    pub(crate) fn apply(self: &Arc<Self>, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.health.check_writable()?;
+        for op in ops {
+            check_key(op.key())?;
+            op.value().map_or(Ok(()), check_value)?;
+        }
+        if ops.is_empty() || self.was_applied(seqno)? {
+            return Ok(());
+        }
+        self.wait_for_room(Room::FOR_ADMITTED)?;
+        self.with_memtable(|entered| {
+            for op in last_of_each_key(ops) {
+                entered.insert(op, seqno);
+            }
+        })
+    }
+
+    /// Replaces the value of `key` by what `operator` makes of it. The host keeps other writes of
+    /// the key out (law L6).
+    pub(crate) fn rmw(
+        self: &Arc<Self>,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+    ) -> Result<()> {
+        self.health.check_writable()?;
+        check_key(key)?;
+        if self.was_applied(seqno)? {
+            return Ok(());
+        }
+        let mut value = Vec::new();
+        let found = self.find(key, SeqNo::MAX, &mut value)?;
+        if found.is_some_and(|found| found.seqno >= seqno) {
+            return Ok(());
+        }
+        let old = found.is_some_and(|found| found.is_value).then_some(value.as_slice());
+        let change = operator.update(old);
+        let op = match &change {
+            Change::Keep => return Ok(()),
+            Change::Delete => Op::Delete { key },
+            Change::Put(value) => {
+                check_value(value)?;
+                Op::Put { key, value }
+            }
+        };
+        self.with_memtable(|entered| entered.insert(&op, seqno))
+    }
+
+    /// Whether a write comes a second time. A replay comes in order, and begins above what is
+    /// persisted; so what is finished, and below a write that was applied, was applied before.
+    fn was_applied(&self, seqno: SeqNo) -> Result<bool> {
+        if seqno <= self.persisted() {
+            return Ok(true);
+        }
+        if seqno > self.host.sequence.visible() {
+            return Ok(false);
+        }
+        let state = self.open_state()?;
+        Ok(state.active().is_some_and(|active| seqno < active.applied()))
+    }
+
+    /// Writes to the memtable that the state names.
+    fn with_memtable(self: &Arc<Self>, write: impl FnOnce(&Entered<'_>)) -> Result<()> {
+        loop {
+            let state = self.open_state()?;
+            let active = state.active().ok_or(Error::Closed)?;
+            if active.bytes() >= self.memory_split().memtable_bytes {
+                self.seal(active);
+                continue;
+            }
+            // If it was sealed meanwhile, the state has another one by now.
+            if let Some(entered) = active.enter() {
+                write(&entered);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Puts an empty memtable in the place of `full`, unless somebody has, and has it flushed.
+    pub(crate) fn seal(self: &Arc<Self>, full: &Memtable) {
+        let install = self.install.lock();
+        let state = self.state.load_full();
+        let is_active = state.active().is_some_and(|active| active.id() == full.id());
+        if !is_active {
+            return;
+        }
+        // Asked before the new memtable is named: whoever writes to it holds a number above this.
+        let next = full.successor(self.host.sequence.visible());
+        self.state.store(Arc::new(state.with_active(next)));
+        drop(install);
+        full.seal();
+        self.schedule_flush();
+    }
+}
+
+fn put_bytes(op: &Op<'_>) -> u64 {
+    op.value().map_or(0, |value| (op.key().len() + value.len()) as u64)
+}
+
+/// The steps of a batch that no later step of the same key replaces.
+fn last_of_each_key<'a, 'b>(ops: &'a [Op<'b>]) -> impl Iterator<Item = &'a Op<'b>> {
+    let mut seen = HashSet::new();
+    ops.iter().enumerate().rev().filter_map(move |(index, op)| {
+        let is_last = if ops.len() <= FEW_STEPS {
+            ops.get(index + 1..).unwrap_or_default().iter().all(|later| later.key() != op.key())
+        } else {
+            seen.insert(op.key())
+        };
+        is_last.then_some(op)
+    })
+}

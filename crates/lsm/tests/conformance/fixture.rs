@@ -1,0 +1,42 @@
+//! How the suite opens an `lsm` store and checks its files. The crash harness of the crate
+//! `conformance` has this file too.
+
+use std::sync::Arc;
+
+use device::Device;
+use engine::{Engine, Error, Host, Result};
+
+use crate::crates::lsm::{Options, Store, check};
+use crate::crates::suite::Fixture;
+
+pub(crate) struct LsmFixture;
+
+impl Fixture for LsmFixture {
+    fn name(&self) -> &'static str {
+        "lsm"
+    }
+
+    fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
+        // Small parts, so that what little the suite writes takes many memtables, tables and
+        // levels.
+        let options = Options {
+            memtable_bytes_max: 4 << 10,
+            table_bytes: 2 << 10,
+            block_bytes: 512,
+            level0_tables: 2,
+            level0_tables_slow: 6,
+            level1_bytes: 8 << 10,
+            level_ratio: 2,
+            manifest_bytes: 1 << 10,
+            ..Options::default()
+        };
+        Ok(Arc::new(Store::open(host, options)?))
+    }
+
+    fn check(&self, device: &Arc<dyn Device>) -> Result<()> {
+        match check(device)?.damage.into_iter().next() {
+            Some(damage) => Err(Error::Corruption(damage)),
+            None => Ok(()),
+        }
+    }
+}
