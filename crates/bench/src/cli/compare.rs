@@ -17,7 +17,8 @@ pub struct CompareArgs {
     /// Our engine, and what of it is to be otherwise, as f2:read-cache=0
     #[arg(long, default_value = "memory")]
     pub engine: String,
-    /// Their stores, as rocksdb,fjall,lmdb,redb; or ours, as f2:single-log
+    /// Their stores, as rocksdb,fjall,lmdb,redb; or ours, as f2:single-log; of each, options of its
+    /// runs alone, as rocksdb@threads=64
     #[arg(long, value_delimiter = ',')]
     pub with: Vec<String>,
     /// A workload; give several, or part them by commas

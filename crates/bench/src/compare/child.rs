@@ -9,6 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use super::Turn;
 use crate::report::{Report, read_json};
+use crate::run::data_dir;
 
 /// Names the peers' program; else it is looked for under `peers/target/release`.
 const PEERS_VARIABLE: &str = "THERMOCLINE_PEERS";
@@ -67,14 +68,21 @@ impl Programs {
     /// Runs a turn, and reads its report, which a run with wrong answers writes too.
     pub(super) fn run(&self, turn: &Turn, report: &Path) -> Result<Report, ChildError> {
         let program = if turn.ours { &self.ours } else { &self.peers };
-        let output = Command::new(program)
+        let failed = |error| ChildError::Start(program.clone(), error);
+        let child = Command::new(program)
             .args(["bench", "run"])
             .args(&turn.options)
             .arg("--json")
             .arg(report)
             .stdin(Stdio::null())
-            .output()
-            .map_err(|error| ChildError::Start(program.clone(), error))?;
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let data = data_of(turn, child.id());
+        let output = child.wait_with_output().map_err(failed)?;
+        // One that was killed has left its data; all others have removed them.
+        let _ = std::fs::remove_dir_all(data);
         let read = read_json(report);
         match read {
             Ok(report) if output.status.success() || !report.is_right() => Ok(report),
@@ -88,4 +96,11 @@ impl Programs {
             Err(error) => Err(ChildError::Report(error)),
         }
     }
+}
+
+/// Where the process `pid` puts the data of `turn`.
+fn data_of(turn: &Turn, pid: u32) -> PathBuf {
+    let option = |name| turn.options.iter().rev().find_map(|option| option.strip_prefix(name));
+    let engine = option("--engine=").unwrap_or_default();
+    data_dir(option("--dir=").map(Path::new), engine, pid)
 }

@@ -16,7 +16,7 @@ mod summary;
 mod tests;
 
 pub use child::{ChildError, Programs};
-pub use plan::{CompareConfig, Turn, turns};
+pub use plan::{CompareConfig, Turn, merged, turns};
 pub use summary::{Comparison, Failure, SummaryRow, summarise};
 
 use std::path::Path;
@@ -40,7 +40,8 @@ pub fn execute(
         let result = programs.run(&turn, &scratch.join(format!("{number}.json")));
         tell(&turn, &result);
         match result {
-            Ok(report) => runs.push(report),
+            // Two stores of one name may differ in their options alone.
+            Ok(report) => runs.push(Report { engine: turn.store, ..report }),
             Err(error) => failures.push(Failure {
                 workload: turn.workload.clone(),
                 store: turn.store.clone(),

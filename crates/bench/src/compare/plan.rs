@@ -7,7 +7,8 @@ use crate::stores::is_ours;
 pub struct CompareConfig {
     /// Our engine's name.
     pub engine: String,
-    /// Other stores' names: theirs, or variants of ours.
+    /// Other stores' names: theirs, or variants of ours. Of each name, and of `engine`, what follows an
+    /// `@` is an option of this store's runs alone: `rocksdb@threads=64`.
     pub with: Vec<String>,
     /// Workload names, in order.
     pub workloads: Vec<String>,
@@ -22,7 +23,7 @@ pub struct CompareConfig {
 /// One run of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The store.
+    /// The store, with its own options, as the comparison names it.
     pub store: String,
     /// Whether it is ours.
     pub ours: bool,
@@ -43,16 +44,40 @@ pub fn turns(config: &CompareConfig) -> Vec<Turn> {
     for workload in &config.workloads {
         for round in 0..config.rounds {
             for &(store, ours) in &stores {
-                let mut options = vec![
-                    format!("--engine={store}"),
+                let (name, own) = parted(store);
+                let seed = config.seed.wrapping_add(u64::from(round));
+                let options = [
+                    format!("--engine={name}"),
                     format!("--workload={workload}"),
-                    format!("--seed={}", config.seed.wrapping_add(u64::from(round))),
+                    format!("--seed={seed}"),
                 ];
-                options.extend(config.options.iter().cloned());
+                let options = options.into_iter().chain(config.options.iter().cloned());
+                let options = merged(options.chain(own));
                 let (store, workload) = (store.clone(), workload.clone());
                 turns.push(Turn { store, ours, workload, round, options });
             }
         }
     }
     turns
+}
+
+/// The name of a store, and the options of its runs alone.
+pub(super) fn parted(store: &str) -> (&str, impl Iterator<Item = String>) {
+    let mut parts = store.split('@');
+    (parts.next().unwrap_or_default(), parts.map(|option| format!("--{option}")))
+}
+
+/// Of options of the same name the last, in the order of the last.
+pub fn merged(options: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for option in options {
+        all.retain(|other| name_of(other) != name_of(&option));
+        all.push(option);
+    }
+    all
+}
+
+/// `--threads` of `--threads=2`.
+fn name_of(option: &str) -> &str {
+    option.split('=').next().unwrap_or(option)
 }

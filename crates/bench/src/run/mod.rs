@@ -18,7 +18,7 @@ pub use config::{Config, ConfigError, RunError};
 pub(crate) use phase::Outcome;
 pub use phase::Progress;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use environment::Environment;
@@ -151,15 +151,21 @@ fn enter_group(config: &Config, plan: &Plan) -> Result<Option<MemoryGroup>, RunE
     }
 }
 
+/// Where the process `pid` puts the data of a run of `engine`, below `parent` or the system's scratch
+/// directory.
+pub(crate) fn data_dir(parent: Option<&Path>, engine: &str, pid: u32) -> PathBuf {
+    let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
+    parent.join(format!("thermocline-bench-{engine}-{pid}"))
+}
+
 /// The directory of one run, removed on drop.
 struct DataDir(PathBuf);
 
 impl DataDir {
     fn create(config: &Config) -> Result<Self, RunError> {
-        let parent = config.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let name = format!("thermocline-bench-{}-{}", config.engine, std::process::id());
-        let path = parent.join(name);
-        std::fs::create_dir_all(&parent)
+        let path = data_dir(config.dir.as_deref(), &config.engine, std::process::id());
+        let parent = path.parent().unwrap_or(&path);
+        std::fs::create_dir_all(parent)
             .and_then(|()| std::fs::create_dir(&path))
             .map_err(|error| RunError::Dir(path.clone(), error))?;
         Ok(Self(path))

@@ -23,14 +23,15 @@ pub(super) struct Variant {
 const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, threads=COUNT, \
                         mutable-share=SHARE, disk-bytes=BYTES or cold-disk-bytes=BYTES";
 
-/// Whether a store by this name is one of ours.
+/// Whether a store by this name is one of ours, whatever options follow it in a comparison.
 pub fn is_ours(name: &str) -> bool {
-    let engine = name.split(':').next().unwrap_or_default();
+    let engine = name.split([':', '@']).next().unwrap_or_default();
     engine.parse::<EngineKind>().is_ok()
 }
 
 /// Refuses a name that is one of ours, as far as the engine, but has settings that there are not.
 pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
+    let name = name.split('@').next().unwrap_or_default();
     if is_ours(name) { name.parse::<Variant>().map(drop) } else { Ok(()) }
 }
 

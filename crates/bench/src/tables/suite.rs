@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::compare::CompareConfig;
+use crate::compare::{CompareConfig, merged};
 use crate::stores::{check_name, is_ours};
 use crate::workload::Workload;
 
@@ -33,7 +33,7 @@ pub struct Wanted {
     /// A paragraph below it.
     #[serde(default)]
     pub about: String,
-    /// Our engine.
+    /// Our engine. It and the other stores may have options of their own, as `f2@depth=64`.
     pub engine: String,
     /// The other stores.
     pub with: Vec<String>,
@@ -99,11 +99,7 @@ impl Suite {
     /// options of the same name.
     pub fn config(&self, wanted: &Wanted, rounds: Option<u32>, more: &[String]) -> CompareConfig {
         let rounds = rounds.or(wanted.rounds).unwrap_or(self.rounds);
-        let mut options: Vec<String> = Vec::new();
-        for option in self.options.iter().chain(&wanted.options).chain(more) {
-            options.retain(|other| name_of(other) != name_of(option));
-            options.push(option.clone());
-        }
+        let options = merged(self.options.iter().chain(&wanted.options).chain(more).cloned());
         CompareConfig {
             engine: wanted.engine.clone(),
             with: wanted.with.clone(),
@@ -113,9 +109,4 @@ impl Suite {
             options,
         }
     }
-}
-
-/// `--threads` of `--threads=2`.
-fn name_of(option: &str) -> &str {
-    option.split('=').next().unwrap_or(option)
 }
