@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Installs the C libraries that the peers are linked against, from Debian's or Ubuntu's packages.
-# Does nothing where they are there already.
+# Installs the C libraries that the peers are linked against, from Debian's or Ubuntu's packages; with
+# --faster also those of FASTER. Does nothing where they are there already.
 set -eu
 
 missing=()
 [ -e /usr/include/rocksdb/c.h ] || missing+=(librocksdb-dev)
 # heed compiles LMDB's two C files by itself.
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
+if [ "${1:-}" = --faster ]; then
+    command -v c++ >/dev/null || missing+=(g++)
+    [ -e /usr/include/uuid/uuid.h ] || missing+=(uuid-dev)
+    [ -e /usr/include/tbb/version.h ] || missing+=(libtbb-dev)
+    [ -e /usr/include/libaio.h ] || missing+=(libaio-dev)
+fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if ! command -v apt-get >/dev/null; then

@@ -82,6 +82,7 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_options_set_max_bytes_for_level_base(options: *mut rocksdb_options_t, bytes: u64);
     pub(crate) fn rocksdb_options_set_use_direct_reads(options: *mut rocksdb_options_t, on: c_uchar);
     pub(crate) fn rocksdb_options_set_use_direct_io_for_flush_and_compaction(options: *mut rocksdb_options_t, on: c_uchar);
+    pub(crate) fn rocksdb_options_compaction_readahead_size(options: *mut rocksdb_options_t, bytes: usize);
     pub(crate) fn rocksdb_options_set_block_based_table_factory(options: *mut rocksdb_options_t, table: *mut rocksdb_block_based_table_options_t);
     pub(crate) fn rocksdb_options_set_enable_blob_files(options: *mut rocksdb_options_t, on: c_uchar);
     pub(crate) fn rocksdb_options_set_min_blob_size(options: *mut rocksdb_options_t, bytes: u64);
@@ -93,6 +94,9 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_block_based_options_set_block_cache(options: *mut rocksdb_block_based_table_options_t, cache: *mut rocksdb_cache_t);
     pub(crate) fn rocksdb_block_based_options_set_filter_policy(options: *mut rocksdb_block_based_table_options_t, policy: *mut rocksdb_filterpolicy_t);
     pub(crate) fn rocksdb_block_based_options_set_cache_index_and_filter_blocks(options: *mut rocksdb_block_based_table_options_t, on: c_uchar);
+    pub(crate) fn rocksdb_block_based_options_set_index_type(options: *mut rocksdb_block_based_table_options_t, kind: c_int);
+    pub(crate) fn rocksdb_block_based_options_set_partition_filters(options: *mut rocksdb_block_based_table_options_t, on: c_uchar);
+    pub(crate) fn rocksdb_block_based_options_set_pin_top_level_index_and_filter(options: *mut rocksdb_block_based_table_options_t, on: c_uchar);
     pub(crate) fn rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(options: *mut rocksdb_block_based_table_options_t, on: c_uchar);
     pub(crate) fn rocksdb_filterpolicy_create_bloom_full(bits_per_key: c_double) -> *mut rocksdb_filterpolicy_t;
     pub(crate) fn rocksdb_cache_create_lru(bytes: usize) -> *mut rocksdb_cache_t;

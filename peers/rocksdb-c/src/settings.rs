@@ -6,6 +6,8 @@ use crate::ffi;
 
 /// RocksDB's number for "no compression".
 const NO_COMPRESSION: c_int = 0;
+/// And for an index of blocks with an index above them.
+const TWO_LEVELS: c_int = 2;
 
 /// What becomes of the write-ahead log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,10 @@ pub struct Settings {
     pub filter_bits: f64,
     /// Past the page cache.
     pub direct_io: bool,
+    /// What a compaction reads ahead in each table, in bytes.
+    pub readahead_bytes: usize,
+    /// Indexes and filters in blocks of their own size, each in the cache for itself.
+    pub partitions: bool,
     /// The write-ahead log.
     pub wal: Wal,
     /// Values kept apart, if they are.
@@ -79,6 +85,8 @@ impl Options {
             // SAFETY: as above.
             unsafe { ffi::rocksdb_options_set_use_direct_io_for_flush_and_compaction(raw, 1) };
         }
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_compaction_readahead_size(raw, settings.readahead_bytes) };
         options.set_tables(settings);
         options
     }
@@ -101,6 +109,16 @@ impl Options {
         // SAFETY: `table` is alive.
         unsafe {
             ffi::rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(table, 1);
+        }
+        if settings.partitions {
+            // SAFETY: `table` is alive.
+            unsafe { ffi::rocksdb_block_based_options_set_index_type(table, TWO_LEVELS) };
+            // SAFETY: `table` is alive.
+            unsafe { ffi::rocksdb_block_based_options_set_partition_filters(table, 1) };
+            // SAFETY: `table` is alive.
+            unsafe {
+                ffi::rocksdb_block_based_options_set_pin_top_level_index_and_filter(table, 1);
+            }
         }
         // SAFETY: both are alive; the options copy what they need.
         unsafe { ffi::rocksdb_options_set_block_based_table_factory(self.0, table) };

@@ -9,6 +9,8 @@ fn settings(wal: Wal, blobs: Option<Blobs>) -> Settings {
         background_jobs: 2,
         filter_bits: 10.0,
         direct_io: false,
+        readahead_bytes: 1 << 16,
+        partitions: true,
         wal,
         blobs,
     }

@@ -12,13 +12,17 @@ use crate::rocksdb::RocksDb;
 /// Opens peers.
 pub(crate) struct Peers;
 
-/// Their names.
+/// The names of those that can do everything.
+#[cfg(test)]
 pub(crate) const NAMES: [&str; 6] =
     ["rocksdb", "rocksdb-blob", "lmdb", "redb", "fjall", "fjall-blob"];
 
+/// All their names. `faster` is refused where it is not built.
+const ALL: [&str; 7] = ["rocksdb", "rocksdb-blob", "lmdb", "redb", "fjall", "fjall-blob", "faster"];
+
 impl Catalog for Peers {
     fn names(&self) -> &'static [&'static str] {
-        &NAMES
+        &ALL
     }
 
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {
@@ -29,7 +33,11 @@ impl Catalog for Peers {
             "redb" => Arc::new(Redb::open(options)?),
             "fjall" => Arc::new(Fjall::open(options, false)?),
             "fjall-blob" => Arc::new(Fjall::open(options, true)?),
-            _ => return Err(format!("no peer is named {name}: {}", NAMES.join(", ")).into()),
+            #[cfg(feature = "faster")]
+            "faster" => Arc::new(crate::faster::Faster::open(options)?),
+            #[cfg(not(feature = "faster"))]
+            "faster" => return Err("faster is not built: see peers/README.md".into()),
+            _ => return Err(format!("no peer is named {name}: {}", ALL.join(", ")).into()),
         })
     }
 }

@@ -99,7 +99,8 @@ impl Session for &Lmdb {
 
     fn scan(&mut self, from: &[u8], limit: usize, pairs: &mut Pairs) -> Result<(), StoreError> {
         let txn = self.env.read_txn()?;
-        for pair in self.pairs.range(&txn, &(Bound::Included(from), Bound::Unbounded))?.take(limit) {
+        for pair in self.pairs.range(&txn, &(Bound::Included(from), Bound::Unbounded))?.take(limit)
+        {
             let (key, value) = pair?;
             pairs.push(key, value);
         }

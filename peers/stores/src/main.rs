@@ -1,6 +1,8 @@
 //! `thermocline-peers bench run ...`: the benchmark of `thermocline`, over other people's stores.
 
 mod catalog;
+#[cfg(feature = "faster")]
+mod faster;
 mod fjall;
 mod lmdb;
 mod redb;

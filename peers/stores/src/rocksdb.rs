@@ -7,6 +7,9 @@ use crate::stripes::Stripes;
 
 /// Values of this size and above go to blob files.
 const BLOB_BYTES_MIN: u64 = 128;
+/// Its own for direct I/O, and the least that is worth a read.
+const READAHEAD_BYTES_MAX: u64 = 2 << 20;
+const READAHEAD_BYTES_MIN: u64 = 64 << 10;
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 
@@ -22,14 +25,19 @@ impl RocksDb {
         let direct = options.io == Some(Io::Direct);
         let left = memory.saturating_sub(2 * memtable);
         // Past the page cache nothing else caches; through it, the guide leaves most memory to it.
-        // What compactions read ahead, and what the allocator keeps, is in no limit of RocksDB's own.
-        let cache = if direct { left * 3 / 5 } else { left.min(memory / 2) };
+        // What compactions read and write, and what the allocator keeps, is in no limit of RocksDB's own.
+        let cache = if direct { left / 2 } else { left.min(memory / 2) };
         let settings = Settings {
             cache_bytes: cache.max(1 << 20) as usize,
             memtable_bytes: memtable as usize,
             background_jobs: 4,
             filter_bits: 10.0,
             direct_io: direct,
+            // For each table of each compaction, and in no limit of RocksDB's own.
+            readahead_bytes: (memory / 1024).clamp(READAHEAD_BYTES_MIN, READAHEAD_BYTES_MAX)
+                as usize,
+            // Wholly in the cache, an index and filter of a table would take a hundred blocks' place.
+            partitions: memory < options.keys * options.pair_bytes as u64,
             wal: match options.durability {
                 Durability::None => Wal::Off,
                 Durability::Buffered => Wal::Buffered,
