@@ -17,6 +17,14 @@ pub(crate) enum Planted {
     NoSecondLook,
     /// A splitter does not wait for tentative entries.
     NoWaitForTentative,
+    /// An inserter does not look whether the bucket was trimmed.
+    TrimsUncounted,
+    /// [F2] is left out where a bucket is trimmed.
+    NoFenceInTrim,
+    /// A line that leaves its chain is not locked.
+    LeftOpen,
+    /// What was trimmed is used again at once.
+    ReusedEarly,
     /// A splitter copies entries that can still change.
     NoFreeze,
     /// What was not found is believed absent without another look at the level.

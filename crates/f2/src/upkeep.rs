@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use workers::{Class, StopToken, Stopped};
 
+use crate::hash_index::Trimmed;
 use crate::options::MemoryPlan;
 use crate::pressure::Level;
 use crate::store::{Shared, Store};
@@ -14,9 +15,8 @@ use crate::store::{Shared, Store};
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Buckets that are split before the task looks whether it should stop.
 const BUCKETS_AT_ONCE: usize = 1024;
-/// What a chain takes of the hot index's table. With more of them many a bucket overflows at one time
-/// or another, and overflow buckets stay.
-const BYTES_PER_CHAIN: u64 = 17;
+/// What a chain takes of the hot index's table. With more of them many a bucket overflows.
+const BYTES_PER_CHAIN: u64 = 13;
 /// Share of the chains that there is room for, from which on records leave the hot log.
 const CROWDED: f64 = 0.8;
 /// By so much of what it may take a table may be above that when it has doubled.
@@ -28,9 +28,9 @@ impl Store {
     /// Begins upkeep; it ends with the group.
     pub(crate) fn start_upkeep(&self) -> Result<(), Stopped> {
         let shared = Arc::downgrade(&self.shared);
-        self.shared.workers.every(Class::Compact, "grow index", INTERVAL, move |stop| {
+        self.shared.workers.every(Class::Compact, "tend index", INTERVAL, move |stop| {
             if let Some(shared) = shared.upgrade() {
-                shared.grow_index(stop);
+                shared.tend_index(stop);
             }
         })?;
         let shared = Arc::downgrade(&self.shared);
@@ -148,16 +148,43 @@ impl Shared {
             && (has_memory || self.index.is_overfull())
     }
 
-    /// Doubles the index while it is crowded and the budget allows it.
-    fn grow_index(&self, stop: &StopToken) {
+    /// Takes empty overflow buckets out of the index where many came, and doubles it while it is crowded
+    /// and the budget allows it.
+    fn tend_index(self: &Arc<Self>, stop: &StopToken) {
         self.update_pressure();
+        if self.index.should_trim() {
+            self.trim_index(stop);
+        }
         while self.index.is_growing() || self.is_doubling_due() {
             self.index.grow();
-            while self.index.split_some(BUCKETS_AT_ONCE) {
+            while self.split_some_buckets() {
                 if stop.is_stopping() {
                     return;
                 }
             }
+        }
+    }
+
+    /// Says whether any bucket is still to be split.
+    fn split_some_buckets(&self) -> bool {
+        // I8 of the index
+        let _guard = self.epochs.protect();
+        self.index.split_some(BUCKETS_AT_ONCE)
+    }
+
+    /// Takes empty overflow buckets out of the index, which are used again once nobody can be looking
+    /// at them.
+    fn trim_index(self: &Arc<Self>, stop: &StopToken) {
+        let (mut from, mut trimmed) = (Some(0), Trimmed::default());
+        while let Some(bucket) = from.filter(|_| !stop.is_stopping()) {
+            // I8 of the index
+            let _guard = self.epochs.protect();
+            from = self.index.trim(bucket, BUCKETS_AT_ONCE, &mut trimmed);
+        }
+        self.index.note_trim(&trimmed);
+        if trimmed.len() > 0 {
+            let shared = Arc::clone(self);
+            trimmed.when_unseen(&self.epochs, move |t| shared.index.give_back_trimmed(t));
         }
     }
 }

@@ -30,6 +30,7 @@ impl Shared {
             let Some(shared) = shared.upgrade() else { return };
             let mut from = Some(0);
             while let Some(bucket) = from.filter(|_| !stop.is_stopping()) {
+                let _guard = shared.epochs.protect();
                 from = shared.index.scrub(begin, bucket, BUCKETS_AT_ONCE);
             }
             shared.scrubs.fetch_sub(1, Ordering::AcqRel);

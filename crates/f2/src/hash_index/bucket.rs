@@ -4,10 +4,12 @@
 //! ```text
 //!  63      41  40   39     32 31                             0
 //! +----------+-----+---------+--------------------------------+
-//! |    -     |split| level   | overflow bucket, 0 for none    |
+//! |  trims   |lock | level   | overflow bucket, 0 for none    |
 //! +----------+-----+---------+--------------------------------+
 //! ```
-//! The level and the split lock are those of a bucket of the table; overflow buckets have neither.
+//! Of a bucket of the table: whoever splits or trims it holds the lock, and `trims` counts, round and
+//! round, how often it was trimmed. Of an overflow bucket: it has no level and no trims, and the lock is
+//! taken for good when it leaves its chain.
 
 use sync::Arena;
 use sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +81,8 @@ pub(super) struct Control(u64);
 const OVERFLOW: u64 = u32::MAX as u64;
 const LEVEL_SHIFT: u32 = 32;
 const LEVEL: u64 = 0xff << LEVEL_SHIFT;
-const SPLIT: u64 = 1 << 40;
+const LOCK: u64 = 1 << 40;
+const TRIM: u64 = 1 << 41;
 
 impl Control {
     /// Of a bucket at `level` that overflows into `overflow` (0: it does not).
@@ -100,14 +103,32 @@ impl Control {
         ((self.0 & LEVEL) >> LEVEL_SHIFT) as u32
     }
 
-    /// Somebody is splitting the bucket.
-    pub(super) const fn is_splitting(self) -> bool {
-        self.0 & SPLIT != 0
+    /// Somebody splits or trims the bucket; or, of an overflow bucket, it leaves its chain.
+    #[inline]
+    pub(super) const fn is_locked(self) -> bool {
+        self.0 & LOCK != 0
     }
 
-    /// The same with the split lock taken.
-    pub(super) const fn splitting(self) -> Self {
-        Self(self.0 | SPLIT)
+    /// The same with the lock taken.
+    pub(super) const fn locked(self) -> Self {
+        Self(self.0 | LOCK)
+    }
+
+    /// The same at another level, and with the lock free.
+    pub(super) const fn unlocked_at(self, level: u32) -> Self {
+        Self(self.0 & !(LOCK | LEVEL) | (level as u64) << LEVEL_SHIFT)
+    }
+
+    /// The same after lines behind it were taken out, the first of those left being `overflow`, and with
+    /// the lock free.
+    pub(super) const fn trimmed(self, overflow: u32) -> Self {
+        Self(self.with_overflow(overflow).0.wrapping_add(TRIM) & !LOCK)
+    }
+
+    /// Whether level, lock and trims are as they were: only what lines there are behind the bucket may
+    /// have become more.
+    pub(super) const fn is_as(self, seen: Self) -> bool {
+        self.0 & !OVERFLOW == seen.0 & !OVERFLOW
     }
 
     /// The same with another overflow bucket.

@@ -28,7 +28,8 @@ enum Look<'a> {
 enum Verdict {
     /// It has the tag for itself.
     Alone,
-    /// Another one has the tag, or wants it and comes first; or the bucket is split meanwhile.
+    /// Another one has the tag, or wants it and comes first; or the bucket is split or trimmed
+    /// meanwhile.
     GiveWay,
 }
 
@@ -46,8 +47,8 @@ impl HashIndex {
             match self.look_for_room(bucket, control, chain.tag) {
                 Look::Found(slot) => return slot,
                 Look::Busy => patience.wait(),
-                // I5: nothing new in a bucket that is being split.
-                _ if control.is_splitting() => patience.wait(),
+                // I5, I9: nothing new in a bucket that is being split or trimmed.
+                _ if control.is_locked() => patience.wait(),
                 Look::Free(slot) => {
                     if let Some(slot) = self.insert(bucket, control, chain.tag, slot) {
                         self.entries.add(number, 1);
@@ -115,8 +116,12 @@ impl HashIndex {
 
     fn look_around(&self, bucket: Bucket<'_>, seen: Control, tag: u16, own: &AtomicU64) -> Verdict {
         let control = bucket.control();
-        let split = control.level() != seen.level() || control.is_splitting();
-        if split && !is_planted(Planted::NoSecondLook) {
+        let is_same = if is_planted(Planted::TrimsUncounted) {
+            control.level() == seen.level() && !control.is_locked()
+        } else {
+            control.is_as(seen)
+        };
+        if !is_same && !is_planted(Planted::NoSecondLook) {
             return Verdict::GiveWay;
         }
         let mut behind_own = false;
@@ -141,10 +146,11 @@ impl HashIndex {
         Verdict::Alone
     }
 
-    /// Links an overflow bucket behind the last line, unless somebody else does or a split begins.
+    /// Links an overflow bucket behind the last line, unless somebody else does, the line leaves the
+    /// chain, or a split or trim begins.
     fn append_line(&self, last: Bucket<'_>) {
         let control = last.control();
-        if control.overflow() != 0 || control.is_splitting() {
+        if control.overflow() != 0 || control.is_locked() {
             return;
         }
         let (number, _) = self.overflow.take();

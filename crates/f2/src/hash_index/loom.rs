@@ -27,6 +27,8 @@ fn must_be_found(bug: Planted, how: &str, interruptions: usize, model: fn(Order)
 const ENTRIES: &str = "the entries are not those that were made";
 /// How a model says that a chain was not found.
 const LOST: &str = "the chain was there all the while";
+/// How a model says that an overflow bucket is in no chain and not free.
+const LINES: &str = "overflow buckets are lost";
 /// How loom says that a bucket was used by who cannot know that it was made.
 const UNMADE: &str = "Causality violation";
 /// How a model says that a record was found before it could be read.
@@ -108,6 +110,26 @@ fn pool() {
 }
 
 #[test]
+fn insert_beside_trim() {
+    check(3, models::insert_beside_trim);
+}
+
+#[test]
+fn append_beside_trim() {
+    check(3, models::append_beside_trim);
+}
+
+#[test]
+fn find_beside_trim() {
+    check(3, models::find_beside_trim);
+}
+
+#[test]
+fn trim_beside_split() {
+    check(3, models::trim_beside_split);
+}
+
+#[test]
 fn with_one_phase() {
     must_be_found(Planted::SinglePhase, ENTRIES, 3, models::twins_in_different_slots);
 }
@@ -176,4 +198,24 @@ fn with_a_relaxed_failure() {
 #[test]
 fn with_a_relaxed_level() {
     must_be_found(Planted::RelaxedLevel, UNMADE, 3, models::find_beside_split);
+}
+
+#[test]
+fn with_trims_uncounted() {
+    must_be_found(Planted::TrimsUncounted, ENTRIES, 3, models::insert_beside_trim);
+}
+
+#[test]
+fn without_the_fence_in_trim() {
+    must_be_found(Planted::NoFenceInTrim, ENTRIES, 3, models::insert_beside_trim);
+}
+
+#[test]
+fn with_a_line_left_open() {
+    must_be_found(Planted::LeftOpen, LINES, 3, models::append_beside_trim);
+}
+
+#[test]
+fn with_lines_used_early() {
+    must_be_found(Planted::ReusedEarly, LOST, 3, models::find_beside_trim);
 }

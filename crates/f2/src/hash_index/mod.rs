@@ -4,7 +4,7 @@
 //! buckets*. An entry is the address of a chain's newest record and a tag, which tells the chains
 //! of a bucket apart. Keys that share bucket and tag share a chain. All operations run beside each
 //! other and beside growth. To follow a look-up, start at [`HashIndex::find`]; an insert, at
-//! `insert.rs`; growth, at `split.rs`.
+//! `insert.rs`; growth, at `split.rs`; how overflow buckets become free again, at `trim.rs`.
 //!
 //! # Growth
 //! The tag *lends its low bits to the bucket number*. At level `g`, after `g` doublings, a chain is
@@ -39,11 +39,16 @@
 //! - I7: a moved entry may be read. Its address is the chain's newest until the new bucket is
 //!   published; an operation that finds it has read the index's old level, or the new bucket's
 //!   control word, before that, so the moment lies within the operation. It may not be changed (I4).
-//! - I8: overflow buckets stay in their chain for good, and segments where they are. A reader never
-//!   needs protection by an epoch for the index's own sake.
+//! - I8: whoever uses the index is protected by the store's epochs, and holds no slot beyond that, but
+//!   for one thread that has the index for itself. Segments stay where they are. An overflow bucket that
+//!   was taken out of its chain becomes part of another one only when nobody is protected any more who
+//!   was then.
+//! - I9: what is taken out of a chain is empty and stays so. An inserter that put a tentative entry there
+//!   too late for the trimmer to see it (F1, F2) sees the lock, or that the bucket was trimmed, and
+//!   withdraws. What an appender finds at the end of such a line is its lock.
 //!
 //! # Memory order, pair by pair
-//! - F1 with F1, F1 with F2, sequentially consistent fences: see I1 and I5. Acquire and release alone
+//! - F1 with F1, F1 with F2, sequentially consistent fences: see I1, I5 and I9. Acquire and release alone
 //!   let both miss each other.
 //! - P1, release of the compare-and-swap that links a record, with the acquire load of the entry: who
 //!   finds a record sees what it says. The splitter acquires it when it freezes, and passes it on
@@ -81,6 +86,7 @@ mod split;
 mod table;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+mod trim;
 mod upkeep;
 mod walk;
 
@@ -103,6 +109,7 @@ use table::Table;
 pub(crate) use chain::ChainId;
 pub(crate) use figures::Figures;
 pub(crate) use slot::Slot;
+pub(crate) use trim::Trimmed;
 
 /// How often the table can double: each time takes a bit from what tells chains of a bucket apart.
 pub(crate) const LEVEL_MAX: u32 = 10;
@@ -123,6 +130,8 @@ pub(crate) struct HashIndex {
     /// The level of the doubling under way, and how far [`Self::split_some`] came.
     sweep: CachePadded<AtomicU64>,
     growth: Mutex<()>,
+    /// Overflow buckets in use after the last trim. Not modelled: it only says when the next is due.
+    kept: std::sync::atomic::AtomicU32,
 }
 
 impl HashIndex {
@@ -149,6 +158,7 @@ impl HashIndex {
             unsplit: CachePadded::new(AtomicUsize::new(0)),
             sweep: CachePadded::new(AtomicU64::new(0)),
             growth: Mutex::new(()),
+            kept: std::sync::atomic::AtomicU32::new(0),
         }
     }
 
@@ -268,7 +278,7 @@ impl HashIndex {
             let bucket = self.table.bucket(parent);
             let control = bucket.control();
             // I7
-            if control.level() < level && control.is_splitting() {
+            if control.level() < level && control.is_locked() {
                 let found = self.look(bucket, control, chain.tag);
                 if found.is_some() {
                     return found;

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool as Unmodelled;
 
 use sync::atomic::{AtomicU64, Ordering};
+use sync::epoch::Epochs;
 use sync::thread::yield_now;
 
 use super::bucket::Bucket;
 use super::entry::Entry;
 use super::overflow::OverflowPool;
-use super::{ChainId, HashIndex};
+use super::{ChainId, HashIndex, Trimmed};
 use crate::address::LogAddress;
 use crate::checkers::{Order, run, together};
 use crate::key_hash::KeyHash;
@@ -254,6 +255,105 @@ pub(super) fn walk_beside_split(order: Order) {
         }
     });
     must_hold(&index, &[(STAYING, 1), (MOVING, 1)]);
+}
+
+/// Trims all buckets.
+fn take_out(index: &HashIndex) -> Trimmed {
+    let mut trimmed = Trimmed::default();
+    index.trim(0, index.buckets(), &mut trimmed);
+    trimmed
+}
+
+/// The same, and gives back what is taken once nobody is protected any more.
+fn trim(index: &Arc<HashIndex>, epochs: &Epochs) {
+    let guard = epochs.protect();
+    let trimmed = take_out(index);
+    drop(guard);
+    let index = Arc::clone(index);
+    trimmed.when_unseen(epochs, move |trimmed| index.give_back_trimmed(trimmed));
+}
+
+/// The same where nobody else is left.
+fn trim_alone(index: &HashIndex) {
+    index.give_back_trimmed(take_out(index));
+}
+
+fn retire(index: &HashIndex, tag: u16) {
+    let slot = index.find(chain(tag)).expect("made");
+    assert!(index.retire(chain(tag), slot, LogAddress::new(2)));
+}
+
+/// When all threads have ended and all that was trimmed is given back: no overflow bucket is in use but
+/// those in the chains.
+fn must_have_lines(index: &HashIndex, lines: u64) {
+    let linked = (0..index.buckets()).map(|number| {
+        let bucket = index.table.bucket(number);
+        index.lines(bucket, bucket.control()).count() as u64 - 1
+    });
+    assert_eq!(linked.sum::<u64>(), lines, "chains have other overflow buckets");
+    assert_eq!(index.figures().overflow_buckets, lines, "overflow buckets are lost");
+}
+
+/// An inserter that finds its slot in an overflow bucket, beside a trim that takes it out.
+pub(super) fn insert_beside_trim(order: Order) {
+    let index = index(&[STAYING, ALSO_MOVING, MOVING]);
+    retire(&index, MOVING);
+    let (taken, ()) = together(order, &index, take_out, |index| count_up(index, MOVING));
+    index.give_back_trimmed(taken);
+    must_hold(&index, &[(STAYING, 1), (ALSO_MOVING, 1), (MOVING, 1)]);
+    must_have_lines(&index, 1);
+}
+
+/// One that finds all lines full, and appends one, beside a trim that takes out what was the last.
+pub(super) fn append_beside_trim(order: Order) {
+    let index = index(&[STAYING, ALSO_MOVING, MOVING, 5]);
+    let take = |index: &HashIndex| {
+        retire(index, MOVING);
+        retire(index, 5);
+        take_out(index)
+    };
+    let (taken, ()) = together(order, &index, take, |index| count_up(index, 7));
+    index.give_back_trimmed(taken);
+    must_hold(&index, &[(STAYING, 1), (ALSO_MOVING, 1), (7, 1)]);
+    trim_alone(&index);
+    must_have_lines(&index, 1);
+}
+
+/// A finder of an entry behind a line that is taken out, and used in another bucket at once.
+pub(super) fn find_beside_trim(order: Order) {
+    let index = HashIndex::new(1);
+    let other = |tag: u16| KeyHash::from_parts(1, tag);
+    for tag in [STAYING, ALSO_MOVING, 5, 7, MOVING] {
+        count_up(&index, tag);
+    }
+    for tag in [STAYING, ALSO_MOVING] {
+        index.find_or_create(other(tag));
+    }
+    retire(&index, 5);
+    retire(&index, 7);
+    let shared = Arc::new((Arc::new(index), Epochs::new()));
+    let reuse = move |(index, epochs): &(Arc<HashIndex>, Epochs)| {
+        trim(index, epochs);
+        let _guard = epochs.protect();
+        index.find_or_create(other(MOVING));
+    };
+    together(order, &shared, reuse, |(index, epochs)| {
+        let _guard = epochs.protect();
+        assert_eq!(must_be_there(index, MOVING), 1);
+    });
+    assert!(shared.0.find(other(MOVING)).is_some());
+}
+
+/// A split beside a trim: whoever comes first, the other finds it done.
+pub(super) fn trim_beside_split(order: Order) {
+    let index = index(&[STAYING, ALSO_MOVING, MOVING, 5]);
+    retire(&index, 5);
+    retire(&index, MOVING);
+    let (taken, ()) = together(order, &index, take_out, double);
+    index.give_back_trimmed(taken);
+    must_hold(&index, &[(STAYING, 1), (ALSO_MOVING, 1)]);
+    trim_alone(&index);
+    must_have_lines(&index, 0);
 }
 
 /// Two threads take overflow buckets and give them back; what they hold in the end is not shared.

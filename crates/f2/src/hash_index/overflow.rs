@@ -1,8 +1,8 @@
 //! The overflow buckets: a pool of segments that double, so that a small index has a small one.
 //!
-//! Numbers begin at 1. A bucket that was taken and never linked (its taker lost a race) goes to a
-//! stack and is taken again. A linked one stays with its chain as long as the index lives, so what
-//! a reader walks into never becomes something else.
+//! Numbers begin at 1. A bucket that was taken and never linked (its taker lost a race), or that was
+//! taken out of its chain, goes to a stack and is taken again. The latter not before all readers are
+//! gone that may walk into it (I8).
 //!
 //! # Concurrency
 //! The stack's head is a number and a count of pops, so that a head that comes back is another
@@ -71,7 +71,7 @@ impl OverflowPool {
         (number, self.bucket(number))
     }
 
-    /// Gives back a bucket that was taken, never linked, and has no entries.
+    /// Gives back a bucket that was taken, has no entries, and is in no chain.
     pub(super) fn give_back(&self, number: u32) {
         self.idle.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut head = self.returned.load(Ordering::Relaxed);

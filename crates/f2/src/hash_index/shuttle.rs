@@ -106,6 +106,26 @@ fn pool() {
 }
 
 #[test]
+fn insert_beside_trim() {
+    check("insert_beside_trim", models::insert_beside_trim);
+}
+
+#[test]
+fn append_beside_trim() {
+    check("append_beside_trim", models::append_beside_trim);
+}
+
+#[test]
+fn find_beside_trim() {
+    check("find_beside_trim", models::find_beside_trim);
+}
+
+#[test]
+fn trim_beside_split() {
+    check("trim_beside_split", models::trim_beside_split);
+}
+
+#[test]
 fn with_one_phase() {
     must_be_found(Planted::SinglePhase, models::twins_in_different_slots);
 }
@@ -133,4 +153,19 @@ fn with_absence_unchecked() {
 #[test]
 fn with_a_level_published_early() {
     must_be_found(Planted::PublishedEarly, models::find_beside_split);
+}
+
+#[test]
+fn with_trims_uncounted() {
+    must_be_found(Planted::TrimsUncounted, models::insert_beside_trim);
+}
+
+#[test]
+fn with_a_line_left_open() {
+    must_be_found(Planted::LeftOpen, models::append_beside_trim);
+}
+
+#[test]
+fn with_lines_used_early() {
+    must_be_found(Planted::ReusedEarly, models::find_beside_trim);
 }

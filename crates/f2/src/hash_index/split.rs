@@ -2,12 +2,12 @@
 //!
 //! To split bucket `b` of `n`, from level `k` to `k + 1`:
 //!
-//! 1. Take its split lock. No slot of it is used for anything new from here on (I5).
+//! 1. Take its lock. No slot of it is used for anything new from here on (I5).
 //! 2. Fence (F2). Go through its lines: wait until no entry of the half that moves is tentative;
 //!    freeze each occupied one of that half, and write it to bucket `b + n`, which nobody else
 //!    looks at.
 //! 3. Publish level `k + 1` of bucket `b + n`: operations use it from here on.
-//! 4. Publish level `k + 1` of bucket `b`, which is the release of its split lock.
+//! 4. Publish level `k + 1` of bucket `b`, which is the release of its lock.
 //! 5. Free the moved entries.
 
 use std::ops::Range;
@@ -149,7 +149,7 @@ impl HashIndex {
         // [P2]
         child.publish_first(Control::new(level + 1, filling.first));
         // [P3] The lock kept everybody else from changing the control word.
-        bucket.publish(Control::new(level + 1, control.overflow()));
+        bucket.publish(control.unlocked_at(level + 1));
         for place in self.lines(bucket, control).flat_map(Bucket::entries) {
             let entry = Entry::load(place);
             // Others may be splitting the bucket further: their entries have this bit clear.
@@ -161,7 +161,7 @@ impl HashIndex {
     }
 }
 
-/// Takes the split lock of a bucket at `level`; nothing if it is beyond that level.
+/// Takes the lock of a bucket at `level`; nothing if it is beyond that level.
 fn lock(bucket: Bucket<'_>, level: u32) -> Option<Control> {
     let mut patience = Patience::new();
     loop {
@@ -170,10 +170,10 @@ fn lock(bucket: Bucket<'_>, level: u32) -> Option<Control> {
             return None;
         }
         debug_assert_eq!(control.level(), level, "I2: a level is reached by all before the next");
-        if control.is_splitting() {
+        if control.is_locked() {
             patience.wait();
-        } else if bucket.change(control, control.splitting()) {
-            return Some(control.splitting());
+        } else if bucket.change(control, control.locked()) {
+            return Some(control.locked());
         }
     }
 }

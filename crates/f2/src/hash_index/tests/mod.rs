@@ -3,7 +3,7 @@
 mod against_map;
 mod threads;
 
-use super::{ChainId, Figures, HashIndex, LEVEL_MAX};
+use super::{ChainId, Figures, HashIndex, LEVEL_MAX, Trimmed};
 use crate::address::LogAddress;
 use crate::key_hash::KeyHash;
 
@@ -244,4 +244,63 @@ fn an_overflow_bucket_that_was_not_linked_is_taken_again() {
     again.sort_unstable();
     assert_eq!(again, numbers[..3]);
     assert!(!numbers.contains(&pool.take().0), "then new ones");
+}
+
+/// Trims all buckets, with nobody else there.
+fn trim(index: &HashIndex) -> usize {
+    let (mut from, mut trimmed) = (Some(0), Trimmed::default());
+    while let Some(bucket) = from {
+        from = index.trim(bucket, 3, &mut trimmed);
+    }
+    let taken = trimmed.len();
+    index.note_trim(&trimmed);
+    index.give_back_trimmed(trimmed);
+    taken
+}
+
+#[test]
+fn empty_overflow_buckets_are_taken_out_and_used_again() {
+    let index = HashIndex::new(4);
+    let chain = |bucket: u64, tag: u16| KeyHash::from_parts(bucket, tag);
+    let fill = |tags: std::ops::Range<u16>| {
+        for (bucket, tag) in (0..16).flat_map(|bucket| tags.clone().map(move |tag| (bucket, tag))) {
+            link(&index, chain(bucket, tag), at(u64::from(tag) + 1));
+        }
+    };
+    assert!(!index.should_trim());
+    fill(0..70);
+    let Figures { overflow_buckets, bytes, .. } = index.figures();
+    assert_eq!(overflow_buckets, 16 * 9, "seventy entries in tens of seven");
+    assert!(index.should_trim());
+    assert_eq!(trim(&index), 0, "none is empty");
+    assert!(!index.should_trim(), "it was of no use");
+    // Tags below 30 and from 49 on are gone: of the lines in the middle some are empty, too.
+    for (bucket, tag) in (0..16).flat_map(|bucket| (0..70).map(move |tag| (bucket, tag))) {
+        let slot = index.find(chain(bucket, tag)).expect("linked");
+        let is_kept = (30..49).contains(&tag);
+        assert_eq!(
+            index.retire(chain(bucket, tag), slot, at(if is_kept { 0 } else { 100 })),
+            !is_kept
+        );
+    }
+    assert_eq!(trim(&index), 16 * 6, "tags 30 to 48 are in four lines, none of them the first");
+    assert_eq!(index.figures().overflow_buckets, 16 * 3);
+    for tag in 0..70 {
+        let found = index.find(chain(5, tag)).map(|slot| slot.address().get());
+        assert_eq!(found, (30..49).contains(&tag).then_some(u64::from(tag) + 1));
+    }
+    fill(100..151);
+    assert_eq!(walk(&index).len(), 16 * 70);
+    assert_eq!(index.figures().bytes, bytes, "what was given back is used again");
+}
+
+#[test]
+fn nothing_is_trimmed_beside_a_doubling() {
+    let index = HashIndex::new(2);
+    (0..40).for_each(|tag| link(&index, KeyHash::from_parts(1, tag), at(8)));
+    index.scrub(at(9), 0, 4);
+    assert!(index.grow());
+    assert_eq!(trim(&index), 0);
+    while index.split_some(8) {}
+    assert_eq!(trim(&index), 5);
 }

@@ -1,11 +1,14 @@
 //! Many threads on one index while it grows: every chain exactly once, no change lost.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::walk;
-use crate::hash_index::{HashIndex, LEVEL_MAX};
+use crate::address::LogAddress;
+use crate::hash_index::{HashIndex, LEVEL_MAX, Trimmed};
 use crate::key_hash::KeyHash;
+use sync::epoch::Epochs;
 
 /// Chain `i`, spread over all buckets and tags.
 fn chain(i: u64) -> KeyHash {
@@ -114,4 +117,64 @@ fn what_was_there_is_found_and_met_while_others_come_and_go() {
         }
     });
     assert_eq!(walk(index).len() as u64, index.figures().entries);
+}
+
+/// Trims as upkeep does.
+fn trim_until(index: &Arc<HashIndex>, epochs: &Epochs, done: &AtomicBool) -> usize {
+    let mut taken = 0;
+    while !done.load(Ordering::Relaxed) {
+        let (mut from, mut trimmed) = (Some(0), Trimmed::default());
+        while let Some(bucket) = from {
+            let _guard = epochs.protect();
+            from = index.trim(bucket, 4, &mut trimmed);
+        }
+        taken += trimmed.len();
+        let index = Arc::clone(index);
+        trimmed.when_unseen(epochs, move |trimmed| index.give_back_trimmed(trimmed));
+    }
+    taken
+}
+
+#[test]
+fn no_chain_is_lost_while_overflow_buckets_go_from_chain_to_chain() {
+    const OLD: u64 = 100;
+    const OWN: u64 = 100;
+    const ROUNDS: u64 = 300;
+    const WRITERS: u64 = 3;
+    let (index, epochs) = (Arc::new(HashIndex::new(3)), Epochs::new());
+    (0..OLD).for_each(|i| count_up(&index, chain(i)));
+    let (index, epochs) = (&index, &epochs);
+    let done = &AtomicBool::new(false);
+    let taken = thread::scope(|scope| {
+        let trimmer = scope.spawn(|| trim_until(index, epochs, done));
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                // Chains of its own, by tags that no other has.
+                let own =
+                    move |i: u64| KeyHash::from_parts(i % 8, (1000 * (writer + 1) + i / 8) as u16);
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        for i in 0..OWN {
+                            let _guard = epochs.protect();
+                            count_up(index, own(i));
+                        }
+                        for i in 0..OWN {
+                            let _guard = epochs.protect();
+                            let slot = index.find(own(i)).expect("made, and nobody else frees it");
+                            assert!(index.retire(own(i), slot, LogAddress::new(2)));
+                            assert!(index.find(chain(i % OLD)).is_some(), "there all the while");
+                        }
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.join().expect("ends");
+        }
+        done.store(true, Ordering::Relaxed);
+        trimmer.join().expect("ends")
+    });
+    assert!(taken > 0, "nothing was ever taken out");
+    assert_eq!(index.figures().entries, OLD);
+    assert_eq!(walk(index).len() as u64, OLD);
 }
