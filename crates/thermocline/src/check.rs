@@ -147,6 +147,10 @@ fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) 
             let found = f2::check(&device)?;
             (found.records, found.bytes, found.persisted, found.damage)
         }
+        EngineKind::Lsm => {
+            let found = lsm::check(&device)?;
+            (found.entries, found.raw_bytes, found.persisted, found.damage)
+        }
         engine => return Err(Error::NotBuilt { engine }),
     };
     report.checked.push(Checked::Keyspace {

@@ -22,7 +22,8 @@
 //! ```
 //!
 //! # Engines
-//! [`EngineKind::Memory`] keeps its keys in order and all of its data in memory. [`EngineKind::F2`]
+//! [`EngineKind::Memory`] keeps its keys in order and all of its data in memory. [`EngineKind::Lsm`]
+//! keeps its keys in order too, and on disk what does not fit. [`EngineKind::F2`]
 //! keeps what does not fit on disk, and no order: its keyspaces take puts, gets, deletes,
 //! read-modify-writes and their part in batches and checkpoints, and are walked over
 //! ([`Keyspace::walk`]); scans and snapshots of them are refused.

@@ -1,8 +1,9 @@
-//! What each keyspace of engine `f2` may take of the database's memory.
+//! What each keyspace of an engine over data larger than memory, `f2` or `lsm`, may take of the
+//! database's memory.
 //!
 //! Such an engine is told once, when it is opened, how much it has, and takes all of it as its logs
-//! grow. So each has a share that is counted as used from the beginning, and all of them together
-//! stay within the database's budget:
+//! or its cache grow. So each has a share that is counted as used from the beginning, and all of
+//! them together stay within the database's budget:
 //!
 //! 1. When the database is opened, what keyspaces in memory are known to need is left to them: their
 //!    snapshots, and the journal, where one of them is journaled. Of the rest, keyspaces that were made
@@ -72,8 +73,10 @@ impl MemoryShares {
     ) -> Result<BTreeMap<u32, Arc<MemoryShare>>> {
         let (mut asking, mut others) = (Vec::new(), Vec::new());
         for entry in catalog.keyspaces.iter().filter(|entry| has_share(entry.options.engine)) {
-            let device = device.subdevice(&entry.dir())?;
-            let least = f2::memory_bytes_min(&*device)?;
+            let least = match entry.options.engine {
+                EngineKind::F2 => f2::memory_bytes_min(&*device.subdevice(&entry.dir())?)?,
+                engine => least_of_new(engine),
+            };
             match entry.options.memory_bytes {
                 Some(wanted) => asking.push((entry.id, least, wanted)),
                 None => others.push((entry.id, least)),
@@ -110,7 +113,7 @@ impl MemoryShares {
             return Ok(None);
         }
         let left = self.whole.limit().saturating_sub(self.whole.used());
-        let needed = f2::Options::MEMORY_BYTES_MIN;
+        let needed = least_of_new(engine);
         if left < needed {
             return Err(Error::NoMemoryLeft { engine, left, needed });
         }
@@ -128,5 +131,13 @@ impl MemoryShares {
 }
 
 fn has_share(engine: EngineKind) -> bool {
-    engine == EngineKind::F2
+    matches!(engine, EngineKind::F2 | EngineKind::Lsm)
+}
+
+/// What a new engine wants at least.
+fn least_of_new(engine: EngineKind) -> u64 {
+    match engine {
+        EngineKind::Lsm => lsm::Options::MEMORY_BYTES_MIN,
+        _ => f2::Options::MEMORY_BYTES_MIN,
+    }
 }

@@ -203,6 +203,7 @@ impl Nursery {
         let engine: Box<dyn Engine> = match entry.options.engine {
             EngineKind::Memory => Box::new(memory::Store::open(host, memory::Options::default())?),
             EngineKind::F2 => Box::new(f2::Store::open(host, self.f2.clone())?),
+            EngineKind::Lsm => Box::new(lsm::Store::open(host, lsm::Options::default())?),
             engine => return Err(Error::NotBuilt { engine }),
         };
         let journaled = entry.options.journaled;

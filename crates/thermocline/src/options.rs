@@ -17,8 +17,8 @@ pub struct Options {
     /// writes beyond it. Whatever was taken under one setting opens again under it; data that are
     /// more than a quarter above a lower one are not opened ([`Error::MemoryTooSmall`]).
     ///
-    /// Each keyspace of [`EngineKind::F2`] has a share of it, all of which its logs and index may take:
-    /// at opening, three quarters of what keyspaces in memory leave, in equal parts; made later,
+    /// Each keyspace of [`EngineKind::F2`] or [`EngineKind::Lsm`] has a share of it, all of which it
+    /// may take: at opening, three quarters of what keyspaces in memory leave, in equal parts; made later,
     /// three quarters of what is left, or where there is such a keyspace already a quarter of it.
     pub memory_bytes: u64,
     /// What a write waits for when nothing else is said. Default [`Durability::Flushed`]: a
@@ -101,7 +101,7 @@ pub enum EngineKind {
     /// data larger than memory. It keeps no order: no scans, no snapshots, no count of keys; pairs
     /// are walked over in an order of its own.
     F2,
-    /// The LSM-tree with dynamic ranges. Not built yet.
+    /// A log-structured merge-tree: ordered, journaled, over data larger than memory.
     Lsm,
     /// Values in hash-grouped segments. Not built yet.
     HashKv,
@@ -137,7 +137,7 @@ impl EngineKind {
 
     /// Whether this version can open a keyspace stored by it.
     pub const fn is_built(self) -> bool {
-        matches!(self, Self::Memory | Self::F2)
+        matches!(self, Self::Memory | Self::F2 | Self::Lsm)
     }
 }
 

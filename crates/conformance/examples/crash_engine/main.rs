@@ -21,11 +21,14 @@ use thermocline_conformance as conformance;
 
 #[path = "../../../f2/tests/conformance/fixture.rs"]
 mod f2_fixture;
+#[path = "../../../lsm/tests/conformance/fixture.rs"]
+mod lsm_fixture;
 mod memory_fixture;
 
-/// The crates by the names under which `f2_fixture` knows them.
+/// The crates by the names under which the fixtures know them.
 mod crates {
     pub(crate) use f2 as store;
+    pub(crate) use lsm;
     pub(crate) use thermocline_conformance as suite;
 }
 
@@ -83,8 +86,9 @@ fn run() -> Result<usize, String> {
     let fixture: &dyn Fixture = match arguments.engine.as_str() {
         "memory" => &memory_fixture::MemoryFixture,
         "f2" => &f2_fixture::F2Fixture,
+        "lsm" => &lsm_fixture::LsmFixture,
         "reference" => &ReferenceFixture,
-        other => return Err(format!("no engine {other:?} here: memory, f2 or reference")),
+        other => return Err(format!("no engine {other:?} here: memory, f2, lsm or reference")),
     };
     let environment = Environment::real();
     let began = environment.now();
