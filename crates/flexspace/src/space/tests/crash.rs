@@ -21,7 +21,7 @@ use crate::seed::{number, seed};
 use crate::space::{Error, FlexSpace, Options};
 
 /// Runs, unless the environment says otherwise.
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 20;
 /// Steps of one run.
 const STEPS: u64 = 60;
 /// Images for each operation of the disk.
@@ -82,6 +82,32 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
             assert!(found, "a kill leaves a state since the last sync");
             course.states.push(model.clone());
             synced = course.states.len() - 1;
+        } else if random.random_range(0..15) == 0 {
+            // Writes and syncs fail, and the process is ended by it: what a failed sync leaves in the page
+            // cache is found again, and lost in the next crash.
+            let operation = Operation::drawn(&model, 6_000, random);
+            disk.set_faults(Faults {
+                sync_error_ppm: 300_000,
+                write_error_ppm: 50_000,
+                ..Faults::none()
+            });
+            let result = operation.apply(&space).and_then(|()| space.sync());
+            disk.set_faults(Faults::none());
+            operation.model(&mut model);
+            course.states.push(model.clone());
+            match result {
+                Ok(()) => synced = course.states.len() - 1,
+                Err(_) => {
+                    drop(space);
+                    space = FlexSpace::open(device.clone(), options.clone())
+                        .expect("it is honest again");
+                    model = content(&space).expect("whole");
+                    let found = course.states[synced..].contains(&model);
+                    assert!(found, "a failed sync loses nothing that was synced before");
+                    course.states.push(model.clone());
+                    synced = course.states.len() - 1;
+                }
+            }
         } else {
             let operation = Operation::drawn(&model, 6_000, random);
             operation.apply(&space).unwrap_or_else(|error| panic!("{operation:?}: {error}"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::{Device, Faults, SimulatedDisk};
+use device::{Device, Faults, Mode, SimulatedDisk};
 
 use super::{content, small};
 use crate::space::{Error, FlexSpace, Options};
@@ -32,7 +32,7 @@ fn filled() -> (Arc<SimulatedDisk>, Vec<u8>) {
 fn file_named(disk: &SimulatedDisk, kind: &str) -> (String, u64) {
     let entries = disk.list("").expect("a disk");
     let entry = entries.into_iter().rfind(|entry| entry.name.starts_with(kind)).expect("a file");
-    let file = disk.open(&entry.name, device::Mode::Read).expect("a file");
+    let file = disk.open(&entry.name, Mode::Read).expect("a file");
     (entry.name, file.len().expect("a file"))
 }
 
@@ -76,6 +76,34 @@ fn damage_anywhere_is_found_before_it_is_served() {
     );
     assert!(refused > 100 && unreadable > 50 && harmless > 0, "all kinds of damage");
     assert!(shortened < 30, "{shortened} logs lost their last frame");
+}
+
+/// A write that was lost leaves what the segment held before: whole blocks, of another generation.
+#[test]
+fn a_block_of_an_earlier_life_of_its_segment_is_not_served() {
+    let device = device::memory();
+    let space = FlexSpace::create(device.clone(), small()).expect("a device");
+    let fill = |byte: u8| {
+        space.pwrite(0, &[byte; 40_000]).expect("room");
+        space.sync().expect("a device");
+    };
+    fill(1);
+    let data = device.open("data", Mode::Write).expect("a device");
+    let mut old = vec![0; 4096];
+    data.read_at(0, &mut old).expect("a device");
+    // The segments are used in turn; the first one is in use again.
+    let is_used = || {
+        let snapshot = space.snapshot().expect("open");
+        snapshot.extents(0..40_000).any(|piece| piece.extent.address() == Some(0))
+    };
+    let again = (2..20).find(|byte| {
+        fill(*byte);
+        is_used()
+    });
+    assert!(again.is_some(), "the first segment is used again");
+    assert_eq!(space.read(0, 40_000), Ok(vec![again.expect("a byte"); 40_000]));
+    data.write_at(0, &old).expect("a device");
+    assert!(matches!(space.read(0, 40_000), Err(Error::Corruption(_))));
 }
 
 /// Reads are right or an error, also when writes are lost, or go astray, and nobody says so.

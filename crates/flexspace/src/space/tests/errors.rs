@@ -24,12 +24,23 @@ struct Seen {
     operations: u64,
 }
 
+/// Whether nothing but a read may have failed.
+fn is_read(error: &Error) -> bool {
+    use device::{Error as Failed, FailedOperation::Read};
+    match error {
+        Error::Device(Failed::Io { operation, .. }) => *operation == Read,
+        Error::Device(Failed::NoSpace { .. }) => true,
+        _ => false,
+    }
+}
+
 /// The same operations each time, up to the fault.
 fn run(device: Arc<FaultDevice>, inner: Arc<dyn Device>, seed: Seed, seen: &mut Seen) {
     let mut random = seed.stream("flexspace errors");
     let options = Options { log_buffer_bytes: 2000, log_bytes_max: 4000, ..small() };
     let mut models = vec![Model::default()];
     let mut synced = 0;
+    let mut must_stop = false;
     match FlexSpace::create(device.clone(), options.clone()) {
         Err(_) => {
             seen.told += 1;
@@ -61,8 +72,9 @@ fn run(device: Arc<FaultDevice>, inner: Arc<dyn Device>, seed: Seed, seen: &mut 
                         assert!(found == last || found == model, "{operation:?}: half is done");
                         models.push(found);
                     }
-                    Err(Error::Device(_)) | Err(Error::ReadOnly { .. }) => {
+                    Err(error @ (Error::Device(_) | Error::ReadOnly { .. })) => {
                         seen.told += 1;
+                        must_stop = !is_read(&error);
                         models.push(model);
                         break;
                     }
@@ -74,6 +86,8 @@ fn run(device: Arc<FaultDevice>, inner: Arc<dyn Device>, seed: Seed, seen: &mut 
             }
             seen.operations = device.count(None);
             device.heal();
+            let is_stopped = matches!(space.append(&[]), Err(Error::ReadOnly { .. }));
+            assert!(is_stopped || !must_stop, "a failed write or sync does not stop the space");
             let found = content(&space).expect("what was applied can be read");
             let count = models.len();
             assert!(models[count.saturating_sub(2)..].contains(&found), "other bytes in memory");
