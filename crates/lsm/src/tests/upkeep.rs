@@ -143,3 +143,31 @@ fn damage_halts_compactions_and_nothing_else() {
     assert_eq!(bench.get(&key(1)), Some(value.to_vec()));
     bench.store.flush().expect("flushes go on");
 }
+
+/// A memtable that has a successor may still be written to, by who entered it before.
+#[test]
+fn a_flush_waits_for_writers_of_its_memtable() {
+    let bench = Bench::new();
+    bench.put(b"early", b"1");
+    let shared = &bench.store.shared;
+    let state = shared.state.load_full();
+    let entered = state.memtables[0].enter().expect("it is not sealed");
+    let environment = environment::Environment::real();
+    let (sealing, full) = (shared.clone(), state.memtables[0].clone());
+    let seal = environment.spawn("seal", move || sealing.seal(&full)).expect("a thread");
+    while shared.state.load().sealed() == 0 {
+        std::thread::yield_now();
+    }
+    let flushing = shared.clone();
+    let flush = environment.spawn("flush", move || flushing.flush_sealed()).expect("a thread");
+    for _ in 0..10_000 {
+        std::thread::yield_now();
+    }
+    let late = bench.sequence.begin();
+    entered.insert(&engine::Op::Put { key: b"late", value: b"2" }, late.seqno());
+    drop((entered, late));
+    seal.join().expect("it does not panic");
+    flush.join().expect("it does not panic").expect("memory takes it");
+    assert_eq!(bench.detail("flushes"), 1);
+    assert_eq!(bench.get(b"late").as_deref(), Some(&b"2"[..]));
+}
