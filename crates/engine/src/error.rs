@@ -70,6 +70,10 @@ pub enum Error {
         /// That failure.
         cause: Arc<Error>,
     },
+    /// A log's addresses are used up: 128 TiB were written to it in its life. What is there can be read;
+    /// to write again, dump it and load the dump into another directory.
+    #[error("the log is at the end of its addresses: dump the data, and load them anew")]
+    LogEnded,
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

@@ -13,6 +13,9 @@ impl LogAddress {
     /// The end of a chain.
     pub(crate) const NONE: Self = Self(0);
 
+    /// Where a log ends, for ever: as many bytes as a log can be written in its life, 128 TiB.
+    pub(crate) const END: Self = Self(Self::CACHED);
+
     const CACHED: u64 = 1 << (Self::BITS - 1);
     const MASK: u64 = (1 << Self::BITS) - 1;
 

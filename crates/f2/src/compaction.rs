@@ -175,12 +175,10 @@ impl Shared {
 
 fn figures_of(log: &HybridLog, compacted: &CompactionFigures) -> Figures {
     let (flushed, tail) = (log.flushed(), log.tail());
-    let unflushed = tail.get().saturating_sub(flushed.get());
     Figures {
         begin: log.begin(),
         flushed,
         tail,
-        bytes: log.segments.disk_bytes() + unflushed,
         appended: compacted.appended_since(tail),
         live_share: compacted.live_share(),
         dead_share: None,

@@ -52,6 +52,8 @@ mod reserve;
 mod resize;
 mod scan;
 mod segments;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -149,7 +151,7 @@ impl HybridLog {
             frames: AtomicU64::new(geometry.frames as u64),
             resizes: AtomicU64::new(0),
             known_resizes: AtomicU64::new(0),
-            tail: CachePadded::new(AtomicU64::new(allocate::tail_word(geometry.page(tail), 0))),
+            tail: CachePadded::new(AtomicU64::new(geometry.tail_word(geometry.page(tail), 0))),
             regions: CachePadded::new(Regions {
                 begin: AtomicU64::new(begin.get()),
                 head: at(),

@@ -101,7 +101,7 @@ impl Shared {
         }
     }
 
-    /// Every key takes some 17 bytes of the hot index, and every new version room in the hot log:
+    /// Every key takes some 13 bytes of the hot index, and every new version room in the hot log:
     /// where compaction is behind with giving them back, who writes waits a moment.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.check_ops(ops)?;

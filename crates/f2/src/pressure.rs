@@ -70,6 +70,17 @@ impl Pressure {
         self.level.load(Relaxed) == Level::None as u8
     }
 
+    /// Whether new values are refused.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] with the limit given.
+    pub(crate) fn check(&self, limit: u64) -> Result<()> {
+        match self.level.load(Relaxed) == Level::OutOfMemory as u8 {
+            true => Err(Error::OutOfMemory { limit }),
+            false => Ok(()),
+        }
+    }
+
     /// Waits a moment if compaction is behind. The caller is not protected.
     ///
     /// # Errors
@@ -79,9 +90,7 @@ impl Pressure {
         if level == Level::None as u8 {
             return Ok(());
         }
-        if level == Level::OutOfMemory as u8 {
-            return Err(Error::OutOfMemory { limit });
-        }
+        self.check(limit)?;
         let patience = if level == Level::Behind as u8 { BEHIND_WAIT } else { FAR_BEHIND_WAIT };
         self.relieved.wait_for(&mut self.waiting.lock(), patience);
         Ok(())

@@ -253,7 +253,7 @@ impl Session {
     /// # Errors
     /// As [`engine::Engine::rmw`]. The operator is gone then.
     pub fn rmw(&mut self, key: &[u8], mut operator: Box<dyn Operator + Send>) -> Result<Update> {
-        self.shared.check_rmw(key)?;
+        self.shared.admit_rmw(key)?;
         match self.shared.advance_rmw(key, &mut *operator, &mut self.value)? {
             None => Ok(Update::Done),
             Some(_) if self.flight.is_full() => Ok(Update::Full(operator)),
@@ -323,6 +323,21 @@ impl Shared {
         // [S2]
         let _number = self.host.sequence.begin();
         self.rmw_up_to_device(key, operator, value)
+    }
+
+    /// A read-modify-write of one who waits for it.
+    pub(crate) fn rmw_blocking(&self, key: &[u8], operator: &mut dyn Operator) -> Result<()> {
+        self.admit_rmw(key)?;
+        let hash = self.hash(key);
+        let mut value = Vec::new();
+        while let Some((_, wanted)) = self.advance_rmw(key, operator, &mut value)? {
+            let present = wanted.look_up(hash).run(self, key, &mut value)?;
+            let old = present.then_some(value.as_slice());
+            if self.finish_rmw(key, operator, &wanted, old)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The attempt to write what the operator makes of the old value. `false`: it begins anew.

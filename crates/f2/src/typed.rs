@@ -157,8 +157,7 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
     pub fn update(&self, key: K, initial: V, change: impl FnMut(&mut V)) -> Result<()> {
         let key = key.to_bytes();
         let mut updater = Updater { initial, change, problem: None };
-        let number = self.store.shared.host.sequence.begin();
-        self.store.shared.rmw(key.as_ref(), &mut updater, number.seqno())?;
+        self.store.shared.rmw_blocking(key.as_ref(), &mut updater)?;
         updater.problem.map_or(Ok(()), |problem| Err(problem.into()))
     }
 

@@ -7,7 +7,8 @@
 //! The hot log is different: whatever lives leaves it, so a round always helps. And it is due, too,
 //! when the hot index is crowded, with records that may all be in memory still.
 //!
-//! Of the cold log the index tells about how much is dead; while that is little it is left alone.
+//! Of the cold log the index tells about how much is dead; while that is little it is left alone, and
+//! while that is nearly nothing also where its budget is used up.
 //!
 //! Where nearly everything lives a round gains nothing: then the next one waits until users have
 //! appended a share of the log anew, so that compaction never runs for its own sake.
@@ -21,8 +22,6 @@ pub(crate) struct Figures {
     pub(crate) begin: LogAddress,
     pub(crate) flushed: LogAddress,
     pub(crate) tail: LogAddress,
-    /// What the log takes on disk, and will once it is flushed.
-    pub(crate) bytes: u64,
     /// What users have appended since the last round, or since the store was opened.
     pub(crate) appended: u64,
     /// Of what the last round read, the share that was alive; 0 before the first.
@@ -34,10 +33,15 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
+    /// From the beginning to the tail: what the log takes on disk once it is flushed and the files of what
+    /// was given up are gone.
+    fn bytes(&self) -> u64 {
+        self.tail.get() - self.begin.get()
+    }
+
     /// What could not be read is tried again when more was appended, not at once.
     pub(crate) fn waits_after_failure(&self) -> bool {
-        let bytes = self.tail.get() - self.begin.get();
-        self.has_failed && (self.appended as f64) < bytes as f64 * PATIENCE_SHARE_AT_BUDGET
+        self.has_failed && (self.appended as f64) < self.bytes() as f64 * PATIENCE_SHARE_AT_BUDGET
     }
 }
 
@@ -57,6 +61,8 @@ const BYTES_PER_BYTE: f64 = 2.5;
 const LIVE_SHARE_MAX: f64 = 0.9;
 /// A log of which less is dead is left alone, where that is known.
 const DEAD_SHARE_MIN: f64 = 0.15;
+/// The same where there is a budget, which wants more work for less gain.
+const DEAD_SHARE_MIN_AT_BUDGET: f64 = 0.02;
 /// What users append, as a share of the log, before another round is tried after such a one.
 const PATIENCE_SHARE: f64 = 0.5;
 /// The same where the budget is nearly used up.
@@ -70,7 +76,7 @@ pub(crate) fn plan(
     disk_bytes_max: Option<u64>,
     geometry: &Geometry,
 ) -> Option<LogAddress> {
-    let bytes = figures.bytes as f64;
+    let bytes = figures.bytes() as f64;
     let was_worth_it = figures.live_share <= LIVE_SHARE_MAX;
     let (is_large, patience) = match disk_bytes_max {
         Some(max) => {
@@ -80,10 +86,11 @@ pub(crate) fn plan(
         None => {
             let pace = ROUND_SHARE / BYTES_PER_BYTE;
             let patience = if was_worth_it { pace } else { PATIENCE_SHARE };
-            (figures.bytes > SEGMENTS_MIN * geometry.segment_bytes(), patience)
+            (figures.bytes() > SEGMENTS_MIN * geometry.segment_bytes(), patience)
         }
     };
-    if figures.dead_share.is_some_and(|dead| dead < DEAD_SHARE_MIN) {
+    let dead_min = if disk_bytes_max.is_some() { DEAD_SHARE_MIN_AT_BUDGET } else { DEAD_SHARE_MIN };
+    if figures.dead_share.is_some_and(|dead| dead < dead_min) {
         return None;
     }
     if !is_large || (figures.appended as f64) < bytes * patience {
@@ -105,7 +112,7 @@ pub(crate) fn plan_hot(
     is_index_crowded: bool,
     geometry: &Geometry,
 ) -> Option<LogAddress> {
-    let bytes = figures.tail.get() - figures.begin.get();
+    let bytes = figures.bytes();
     let is_over = disk_bytes_max.is_some_and(|max| bytes as f64 >= max as f64 * TRIGGER_SHARE);
     if !is_over && !is_index_crowded || figures.waits_after_failure() {
         return None;

@@ -5,37 +5,57 @@
 //! to the next page, which one of them does by a compare-and-swap.
 //!
 //! The offset has far more bits than a page, because everybody who comes too late adds to it once.
+//!
+//! A log's addresses are never used twice, and end at [`LogAddress::END`]: after that nothing more is
+//! written.
 
 use std::sync::Arc;
 
-use engine::Result;
+use engine::{Error, Result};
 use sync::atomic::Ordering;
 use sync::thread::yield_now;
 
-use super::{BLOCK_BYTES, HybridLog, Reservation};
+use super::{BLOCK_BYTES, Geometry, HybridLog, Reservation};
 use crate::address::LogAddress;
 
-/// Bits of the tail's offset: two thousand threads may each be late by the longest record.
-const OFFSET_BITS: u32 = 36;
-const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
+/// Bits of the tail's offset beside those of a page: two thousand threads may each be late by the longest
+/// record.
+const LATE_BITS: u32 = 11;
 
 /// The page at the tail has no room left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageFull(u64);
 
-/// The tail word of an offset in a page.
-pub(super) const fn tail_word(page: u64, offset: u64) -> u64 {
-    page << OFFSET_BITS | offset
+impl Geometry {
+    /// The tail word of an offset in a page.
+    pub(super) const fn tail_word(&self, page: u64, offset: u64) -> u64 {
+        page << self.tail_offset_bits() | offset
+    }
+
+    /// The page and the offset of a tail word.
+    const fn tail_parts(&self, word: u64) -> (u64, u64) {
+        let bits = self.tail_offset_bits();
+        (word >> bits, word & ((1 << bits) - 1))
+    }
+
+    const fn tail_offset_bits(&self) -> u32 {
+        self.page_bytes().trailing_zeros() + LATE_BITS
+    }
+
+    /// How many pages a log has room for in all its life. One less than there are, so that its tail is
+    /// an address of the log, too.
+    const fn pages_max(&self) -> u64 {
+        self.page(LogAddress::END) - 1
+    }
 }
 
-const fn parts(word: u64) -> (u64, u64) {
-    (word >> OFFSET_BITS, word & OFFSET_MASK)
-}
+// Whatever a page has, a word has the bits for all pages.
+const _: () = assert!(LATE_BITS + LogAddress::END.get().trailing_zeros() < u64::BITS);
 
 impl HybridLog {
     /// Where the next record will lie, or the beginning of the next page if this one is full.
     pub(crate) fn tail(&self) -> LogAddress {
-        let (page, offset) = parts(self.tail.load(Ordering::Acquire));
+        let (page, offset) = self.geometry.tail_parts(self.tail.load(Ordering::Acquire));
         self.geometry.page_begin(page).plus(offset.min(self.geometry.page_bytes()))
     }
 
@@ -43,12 +63,12 @@ impl HybridLog {
     /// before it no longer is [H5].
     pub(crate) fn try_allocate(&self, bytes: u64) -> std::result::Result<LogAddress, PageFull> {
         let page_bytes = self.geometry.page_bytes();
-        let (page, offset) = parts(self.tail.load(Ordering::Relaxed));
+        let (page, offset) = self.geometry.tail_parts(self.tail.load(Ordering::Relaxed));
         if offset > page_bytes {
             return Err(PageFull(page));
         }
         // Acquire: who allocates in a page that another turned to finds its memory free.
-        let (page, offset) = parts(self.tail.fetch_add(bytes, Ordering::AcqRel));
+        let (page, offset) = self.geometry.tail_parts(self.tail.fetch_add(bytes, Ordering::AcqRel));
         let at = self.geometry.page_begin(page).plus(offset);
         if offset + bytes <= page_bytes {
             return Ok(at);
@@ -67,19 +87,20 @@ impl HybridLog {
         PageFull(page): PageFull,
         held: Option<&Reservation<'_>>,
     ) -> bool {
-        if !self.has_room_after(page + self.left_to_others(held)) {
+        let next = page + 1;
+        let is_end = next >= self.geometry.pages_max();
+        if is_end || !self.has_room_after(page + self.left_to_others(held)) {
             return false;
         }
-        let next = page + 1;
         if !self.pages.take(next) {
             return false;
         }
         loop {
             let word = self.tail.load(Ordering::Relaxed);
-            if parts(word).0 != page {
+            if self.geometry.tail_parts(word).0 != page {
                 return true;
             }
-            let turned = tail_word(next, 0);
+            let turned = self.geometry.tail_word(next, 0);
             // Release, for those who allocate in the new page.
             let exchanged =
                 self.tail.compare_exchange(word, turned, Ordering::AcqRel, Ordering::Relaxed);
@@ -128,15 +149,18 @@ impl HybridLog {
     /// is not protected [H4].
     ///
     /// # Errors
-    /// The store is closed, or a flush failed.
+    /// The store is closed, a flush failed, or the log's addresses are used up.
     pub(crate) fn wait_for_room(
         self: &Arc<Self>,
         PageFull(page): PageFull,
         held: Option<&Reservation<'_>>,
     ) -> Result<()> {
+        if page + 1 >= self.geometry.pages_max() {
+            self.health.fail(&Error::LogEnded);
+        }
         loop {
             self.check_writable()?;
-            let has_turned = parts(self.tail.load(Ordering::Acquire)).0 != page;
+            let has_turned = self.geometry.tail_parts(self.tail.load(Ordering::Acquire)).0 != page;
             if has_turned || self.has_room_after(page + self.left_to_others(held)) {
                 return Ok(());
             }
@@ -150,7 +174,7 @@ impl HybridLog {
 
     /// How a tail goes on when its block is ended, and where that is.
     pub(super) fn end_of_block(&self, tail: u64) -> (u64, LogAddress) {
-        let (page, offset) = parts(tail);
+        let (page, offset) = self.geometry.tail_parts(tail);
         let end = offset.min(self.geometry.page_bytes()).next_multiple_of(BLOCK_BYTES);
         (tail + end.saturating_sub(offset), self.geometry.page_begin(page).plus(end))
     }
@@ -158,7 +182,7 @@ impl HybridLog {
     /// Writes the filler at the end of a block that was ended when the tail was `tail`, so that what
     /// was allocated before can be flushed. The caller is protected since before [H5].
     pub(super) fn fill_block(&self, tail: u64) {
-        let (page, offset) = parts(tail);
+        let (page, offset) = self.geometry.tail_parts(tail);
         let missing = self.end_of_block(tail).0 - tail;
         if missing > 0 {
             self.live(self.geometry.page_begin(page).plus(offset)).write_filler(missing);

@@ -15,7 +15,7 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use engine::{Change, Operator, Result, SeqNo};
+use engine::{Change, Op, Operator, Result, SeqNo};
 use sync::epoch::Guard;
 
 use crate::address::LogAddress;
@@ -141,6 +141,13 @@ impl Shared {
         self.has_nothing_since(head, key, wanted)
     }
 
+    /// Asked before a read-modify-write of the crate's own faces, as [`Self::admit`] before a write. The
+    /// old value may be cold, and the new one takes room in the hot index and log.
+    pub(crate) fn admit_rmw(&self, key: &[u8]) -> Result<()> {
+        self.check_rmw(key)?;
+        self.admit(&[Op::Delete { key }])
+    }
+
     /// Whether a read-modify-write of `key` may begin.
     pub(crate) fn check_rmw(&self, key: &[u8]) -> Result<()> {
         self.health.check_writable()?;
@@ -184,8 +191,9 @@ impl Shared {
         if change == Change::Keep {
             return Ok(true);
         }
+        // It has been waited for where this began; here a number of the sequence is held.
         if old.is_none() && matches!(change, Change::Put(_)) {
-            self.wait_for_compaction()?;
+            self.pressure.check(self.host.memory.limit())?;
         }
         match self.with_room(None, || self.insert_if_none(hash, key, wanted, &change))? {
             Attempt::Done => Ok(true),

@@ -11,7 +11,8 @@ use engine::{Change, Engine, Error, Operator};
 
 use super::stores::{Add, Bench, count, fill, key, tiny, two_of_a_chain, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
-use crate::{Completed, Get, Options, Session, Ticket, Update, Wait};
+use crate::pressure::Level;
+use crate::{Completed, Get, Options, Session, Ticket, Typed, Update, Wait};
 
 /// No cache, so that every get of a cold key asks the device.
 fn uncached() -> Options {
@@ -442,4 +443,21 @@ fn a_journaled_store_has_no_sessions() {
     }
     let bench = Bench::open_with(device::memory(), tiny(), Arc::new(Journaled));
     let _session = bench.store.session();
+}
+
+/// They take room in the hot index and the hot log, as puts do, also where the old value is cold.
+#[test]
+fn a_read_modify_write_is_refused_where_a_put_is() {
+    let bench = Bench::open_by_hand(device::memory(), tiny(), 7);
+    bench.put(b"there", &1_u64.to_le_bytes());
+    let mut session = bench.store.session().expect("a session begins");
+    let mut rmw = || session.rmw(b"there", Box::new(Add)).map(drop);
+    rmw().expect("nothing is behind");
+    bench.store.shared.pressure.set(Level::OutOfMemory);
+    assert!(matches!(rmw(), Err(Error::OutOfMemory { .. })));
+    drop(session);
+    let (store, _pool) = bench.into_parts();
+    let typed: Typed<u64, u64> = Typed::over(store);
+    let refused = typed.update(1, 0, |number| *number += 1);
+    assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{refused:?}");
 }

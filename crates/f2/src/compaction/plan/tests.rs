@@ -33,7 +33,6 @@ impl Log {
                 begin: LogAddress::new(self.begin),
                 flushed: LogAddress::new(self.tail),
                 tail: LogAddress::new(self.tail),
-                bytes: self.tail - self.begin,
                 appended: self.appended,
                 live_share: self.live_share,
                 dead_share: None,
@@ -87,8 +86,7 @@ fn only_what_is_on_disk_is_compacted() {
     let figures = Figures {
         begin: LogAddress::new(0),
         flushed: LogAddress::new(SEGMENT - 1),
-        tail: LogAddress::new(SEGMENT),
-        bytes: 100 * SEGMENT,
+        tail: LogAddress::new(100 * SEGMENT),
         appended: 100 * SEGMENT,
         live_share: 0.0,
         dead_share: None,
@@ -103,7 +101,6 @@ fn a_log_that_is_known_to_live_is_left_alone() {
         begin: LogAddress::new(0),
         flushed: LogAddress::new(100 * SEGMENT),
         tail: LogAddress::new(100 * SEGMENT),
-        bytes: 100 * SEGMENT,
         appended: 100 * SEGMENT,
         live_share: 0.0,
         dead_share,
@@ -111,4 +108,12 @@ fn a_log_that_is_known_to_live_is_left_alone() {
     };
     assert_eq!(plan(&figures(Some(0.1)), None, &geometry()), None);
     assert!(plan(&figures(Some(0.2)), None, &geometry()).is_some());
+    let budget = |segments| Some(segments * SEGMENT);
+    assert!(plan(&figures(Some(0.1)), budget(110), &geometry()).is_some(), "its budget is used up");
+    assert_eq!(plan(&figures(Some(0.1)), budget(130), &geometry()), None, "it is not");
+    assert_eq!(
+        plan(&figures(Some(0.01)), budget(100), &geometry()),
+        None,
+        "nothing would be gained"
+    );
 }
