@@ -82,7 +82,7 @@ impl Shared {
     /// Bytes that hot log and read cache may have together.
     fn split_bytes(&self) -> u64 {
         let directory = self.cold.as_ref().map_or(0, |cold| cold.index.directory_bytes_soon());
-        let others = directory + self.cache.ghost_bytes();
+        let others = directory + self.cache.ghost_bytes() + self.user_bytes.get();
         let limit = self.host.memory.limit();
         let margin =
             if limit == u64::MAX { 0 } else { self.index_bytes_max() / INDEX_MARGIN_SHARE };

@@ -5,10 +5,11 @@
 //! |---|---|
 //! | pages of logs and read cache | as they are taken (`page_ring`) |
 //! | hot index, directory of chunks, ghosts of the read cache | their whole length, here |
-//! | buffers of sessions and of many gets at once | as they are made (`ops/look_up/flight`) |
+//! | buffers of sessions and of many gets at once | as they are made (`ops/look_up/flight`); log and cache make room for them |
 //! | buffers of flushes and scans, work memory of compactions | what is set aside for them, here |
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
 use parking_lot::Mutex;
@@ -38,7 +39,6 @@ impl Charge {
     }
 
     /// What is charged.
-    #[cfg(test)]
     pub(crate) fn get(&self) -> u64 {
         *self.bytes.lock()
     }
@@ -50,11 +50,35 @@ impl Drop for Charge {
     }
 }
 
+/// What those who use the store have in buffers, at most, not long ago.
+#[derive(Default)]
+pub(crate) struct UserBytes(AtomicU64);
+
+/// By so much of it what is remembered becomes less at each look.
+const FORGOTTEN_SHARE: u64 = 128;
+
+impl UserBytes {
+    /// They have so much now.
+    fn note(&self, bytes: u64) {
+        let remembered = self.get();
+        self.0.store(bytes.max(remembered - remembered.div_ceil(FORGOTTEN_SHARE)), Relaxed);
+    }
+
+    /// What to keep free for them.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
 impl Shared {
     /// Tells the budget what the parts take that have memory of their own.
     pub(crate) fn charge_own_memory(&self) {
         let directory = self.cold.as_ref().map_or(0, |cold| cold.index.figures().directory_bytes);
         let grown = self.index.figures().bytes + directory + self.cache.ghost_bytes();
         self.own_memory.set(grown + self.set_aside_bytes);
+        // Whatever else is charged. A page that comes meanwhile is soon forgotten.
+        let pages: u64 = self.logs().into_iter().flatten().map(|log| log.memory_bytes()).sum();
+        let known = self.own_memory.get() + pages + self.cache.memory_bytes();
+        self.user_bytes.note(self.host.memory.used().saturating_sub(known));
     }
 }

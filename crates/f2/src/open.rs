@@ -32,7 +32,7 @@ use crate::compaction::CompactionFigures;
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
 use crate::memory_split::MemorySplit;
-use crate::memory_use::Charge;
+use crate::memory_use::{Charge, UserBytes};
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::pressure::Pressure;
 use crate::store::{Shared, Store};
@@ -187,6 +187,7 @@ impl Store {
             cold_disk_bytes_max: plan.options.cold_disk_bytes_max,
             work: plan.work(),
             set_aside_bytes: plan.begin.work + plan.begin.buffers,
+            user_bytes: UserBytes::default(),
             own_memory: Charge::new(Arc::clone(&host.memory)),
             scan_compaction: plan.options.scan_compaction,
             compaction_threads: plan.options.threads(),

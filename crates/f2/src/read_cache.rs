@@ -309,6 +309,11 @@ impl ReadCache {
         self.ghosts.bytes() + self.history.bytes()
     }
 
+    /// Bytes of memory in use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.ring.as_ref().map_or(0, Ring::memory_bytes)
+    }
+
     /// Lets the cache have so many bytes of memory, within what it was made for. One thread at a
     /// time.
     pub(crate) fn resize(&self, bytes: u64) {
@@ -352,7 +357,7 @@ impl ReadCache {
     /// What the cache has done so far, and takes.
     pub(crate) fn figures(&self) -> Figures {
         self.counters.figures(Figures {
-            bytes: self.ring.as_ref().map_or(0, Ring::memory_bytes),
+            bytes: self.memory_bytes(),
             pages: self.ring.as_ref().map_or(0, Ring::pages),
             ghost_hits: self.ghosts.hits(),
             ..Figures::default()

@@ -20,7 +20,7 @@ use crate::hash_index::HashIndex;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::memory_split::MemorySplit;
-use crate::memory_use::Charge;
+use crate::memory_use::{Charge, UserBytes};
 use crate::ops::look_up::flight::Fetcher;
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
@@ -67,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) cold_disk_bytes_max: Option<u64>,
     /// Bytes set aside for buffers and for compactions.
     pub(crate) set_aside_bytes: u64,
+    /// What sessions and others have in buffers.
+    pub(crate) user_bytes: UserBytes,
     /// What compactions may have in memory.
     pub(crate) work: Work,
     /// Whether a single log is compacted by scans.

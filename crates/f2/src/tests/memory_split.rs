@@ -184,3 +184,49 @@ fn the_largest_table_is_within_what_the_index_may_take() {
         assert_eq!(shared.index_table_bytes_max(), largest, "whatever the present one takes");
     }
 }
+
+#[test]
+fn log_and_cache_make_room_for_the_buffers_of_sessions() {
+    const LIMIT: u64 = 16 << 20;
+    const SESSIONS: usize = 6;
+    let bench = Bench::open_by_hand_within(LIMIT, device::memory(), Options::default(), 7);
+    for number in 0..150_000 {
+        bench.put(&key(number), &value(number, 0, 13));
+        if number % 1000 == 0 {
+            bench.advance();
+        }
+    }
+    let of_both = || bench.figure("log_memory_bytes") + bench.figure("read_cache_bytes");
+    // Cold keys, twice, so that both take what they may have.
+    let read_all = || {
+        for number in (0..100_000).chain(0..100_000) {
+            bench.get(&key(number));
+            if number % 1000 == 0 {
+                bench.advance();
+            }
+        }
+    };
+    read_all();
+    let before = of_both();
+    let used = bench.memory.used();
+    assert!(used <= LIMIT, "{used} bytes without sessions");
+    let begin_session = |_| {
+        let mut session = bench.store.session_of_depth(128).expect("begins");
+        for number in 100_000..100_128 {
+            session.get(&key(number), &mut Vec::new()).expect("the get begins");
+        }
+        session
+    };
+    let sessions: Vec<_> = (0..SESSIONS).map(begin_session).collect();
+    let buffers = bench.memory.used() - used;
+    assert!(buffers > LIMIT / 8, "{buffers} bytes of buffers make no difference");
+    (0..200).for_each(|_| bench.advance());
+    let used = bench.memory.used();
+    assert!(used <= LIMIT, "{used} bytes, of which {buffers} are buffers");
+    let least = of_both();
+    assert!(least + buffers / 2 < before, "{least} bytes of {before}");
+    drop(sessions);
+    (0..1000).for_each(|_| bench.advance());
+    read_all();
+    assert!(of_both() > least * 3 / 2, "{} bytes, from {least} of {before}", of_both());
+}

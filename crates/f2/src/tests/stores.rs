@@ -73,27 +73,38 @@ impl Bench {
         let telemetry = Registry::default();
         // So many that all compactions run beside each other.
         let pool = Pool::start(&environment, 5, &telemetry).expect("threads start");
-        Self::open_in(device, options, barrier, (environment, telemetry, pool, None))
+        Self::open_in(device, options, barrier, u64::MAX, (environment, telemetry, pool, None))
     }
 
     /// A store whose background work is done by [`Bench::advance`] alone: the same calls give the
     /// same run.
     pub(super) fn open_by_hand(device: Arc<dyn Device>, options: Options, seed: u64) -> Self {
+        Self::open_by_hand_within(u64::MAX, device, options, seed)
+    }
+
+    /// The same, made for a budget.
+    pub(super) fn open_by_hand_within(
+        limit: u64,
+        device: Arc<dyn Device>,
+        options: Options,
+        seed: u64,
+    ) -> Self {
         let (environment, clock) = Environment::simulated(seed);
         let telemetry = Registry::default();
         let (pool, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
         let place = (environment, telemetry, pool, Some((crank, clock)));
-        Self::open_in(device, options, Arc::new(NoJournal), place)
+        Self::open_in(device, options, Arc::new(NoJournal), limit, place)
     }
 
     fn open_in(
         device: Arc<dyn Device>,
         options: Options,
         barrier: Arc<dyn Barrier>,
+        limit: u64,
         (environment, telemetry, pool, hand): Place,
     ) -> Self {
         let sequence = Arc::new(Sequence::new());
-        let memory = Arc::new(MemoryBudget::new(u64::MAX));
+        let memory = Arc::new(MemoryBudget::new(limit));
         let host = Host {
             device: Arc::clone(&device),
             workers: pool.clone(),
