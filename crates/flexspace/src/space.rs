@@ -105,7 +105,7 @@ struct Shared {
     /// What opening it replayed.
     replayed: Replayed,
     /// Held as long as the space is open.
-    _lock: Arc<dyn File>,
+    lock: Mutex<Option<Arc<dyn File>>>,
 }
 
 /// What readers see: changed under its lock in one go.

@@ -16,6 +16,7 @@ mod trail;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use device::Buffer;
 use workers::{Class, Group, StopToken, Stopped};
 
 use super::{Error, FlexSpace, Shared, Snapshot, Writer};
@@ -118,7 +119,13 @@ impl Shared {
             let address = piece.extent.address();
             address.is_some_and(|at| victims.binary_search(&geometry.place(at).0).is_ok())
         };
-        let mut copy = Copying { shared: self, open: None, full: Vec::new(), moves: Moves::new() };
+        let mut copy = Copying {
+            shared: self,
+            open: None,
+            full: Vec::new(),
+            moves: Moves::new(),
+            scratch: [None, None],
+        };
         let mut copied = Ok(());
         for piece in snapshot.tree().query(0..snapshot.len()).filter(in_victims) {
             copied = copy.copy(&snapshot, &piece);
@@ -196,13 +203,15 @@ struct Copying<'a> {
     /// that, nothing in them would seem to live.
     full: Vec<u32>,
     moves: Moves,
+    /// Memory for reads and for writes.
+    scratch: [Option<Buffer>; 2],
 }
 
 impl Copying<'_> {
     fn copy(&mut self, snapshot: &Snapshot, piece: &Mapping) -> Result<(), Error> {
         let Some(address) = piece.extent.address() else { return Ok(()) };
         let mut bytes = vec![0; piece.length as usize];
-        snapshot.read_piece(piece, &mut bytes, &mut None)?;
+        snapshot.read_piece(piece, &mut bytes, &mut self.scratch[0])?;
         let data = &self.shared.data;
         if !self.open.as_ref().is_some_and(|open| open.has_room(data, bytes.len())) {
             self.finish()?;
@@ -219,7 +228,7 @@ impl Copying<'_> {
     /// Writes the segment that is being filled.
     fn finish(&mut self) -> Result<(), Error> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        let written = open.write_new(&self.shared.data, &mut None);
+        let written = open.write_new(&self.shared.data, &mut self.scratch[1]);
         self.shared.health.stop_on(written)
     }
 }

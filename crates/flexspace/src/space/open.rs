@@ -62,15 +62,23 @@ impl FlexSpace {
         Self::begin(device, lock, options, recovered, Some(superblock))
     }
 
-    /// Stores all that was done, and takes no more calls. What was not closed is found as it was
+    /// Stores all that was done, and takes no more calls, of whatever handle or snapshot; another opening
+    /// may follow. What was not closed is found as it was
     /// after the last sync, or later.
     ///
     /// # Errors
     /// As [`Self::checkpoint`]; the space is closed all the same.
     pub fn close(&self) -> Result<(), Error> {
         self.shared.health.check_open()?;
+        let shared = &self.shared;
         let stored = self.checkpoint();
-        self.shared.health.close();
+        shared.health.close();
+        // Whoever holds one of these may be writing; whoever gets one from now on is refused.
+        let _collection = shared.collector.lock();
+        let _checkpoint = shared.checkpointer.lock();
+        let _commit = shared.log.lock();
+        let _change = shared.writer.lock();
+        shared.lock.lock().take();
         stored
     }
 
@@ -129,7 +137,7 @@ impl FlexSpace {
             writer: Mutex::new(writer),
             state: RwLock::new(State { tree: recovered.tree, open: None, commits: 0 }),
             replayed: recovered.replayed,
-            _lock: lock,
+            lock: Mutex::new(Some(lock)),
         };
         Ok(Self { shared: Arc::new(shared) })
     }

@@ -32,7 +32,6 @@ fn bytes_come_go_and_are_found_again() {
     assert_eq!(check_offline(&*device), Ok(13));
     assert_eq!(space.append(b"x"), Err(Error::Closed));
     assert_eq!(space.read(0, 1), Err(Error::Closed));
-    drop(space);
     assert_eq!(open(device).stats().replayed_records, 1, "one segment's generation");
 }
 
