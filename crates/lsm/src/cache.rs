@@ -166,8 +166,8 @@ impl Cache {
         share.min(limit.saturating_sub(others))
     }
 
-    /// Gives up what is above `capacity`, of the clocks that have more than their part: there is one
-    /// as long as the sum is above. Otherwise clocks would grow and wither by chance.
+    /// Gives up what is above `capacity`, of the clocks that have more than their part: there is
+    /// one as long as the sum is above. Otherwise clocks would grow and wither by chance.
     fn shrink_to(&self, capacity: u64, grown: usize) {
         let part = capacity / CLOCKS as u64;
         let (mut victim, mut idle) = (grown, 0);
@@ -212,7 +212,8 @@ impl Drop for Cache {
 }
 
 impl Clock {
-    /// Adds a slot, unless the key has one: where one was given up, so that the hand has just gone by.
+    /// Adds a slot, unless the key has one: where one was given up, so that the hand has just gone
+    /// by.
     fn add(&mut self, key: Key, cached: Cached) -> bool {
         if self.places.contains_key(&key) {
             return false;

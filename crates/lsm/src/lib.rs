@@ -22,8 +22,8 @@
 //!
 //! # To follow
 //! - a put: `write::Shared::apply`, then `memtable::Entered::insert`;
-//! - a get: `read::Shared::get_at`, then `memtable::Memtable::get`, `version::Version::get`,
-//!   `table::Table::get`;
+//! - a get: `read::Shared::get_at`, then `memtable::Memtable::get`, `search::Search::advance`,
+//!   `table::Table::search_block`; many at once: `flights::Flights`;
 //! - a scan: `scan::Walk`, then `merge::Merged`;
 //! - a flush: `background/flush.rs`; a compaction: `background/plan_compaction.rs`, then
 //!   `compaction.rs`;
@@ -66,15 +66,19 @@ mod cache;
 mod check;
 mod checkpoint;
 mod entry;
+mod flights;
 mod manifest;
 mod memory_split;
 mod memtable;
 mod merge;
+mod multi_get;
 mod open;
 mod options;
 mod pressure;
 mod read;
 mod scan;
+mod search;
+mod seat;
 mod state;
 mod stats;
 mod store;

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use crate::entry::{Found, Target};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::merge::Merged;
 use crate::table::Reading;
@@ -72,6 +73,11 @@ impl State {
             memtables: Vec::new(),
             version: Arc::new(Version::default()),
         }
+    }
+
+    /// The first version at or behind `to`, of the same key, that a memtable has: the newest such.
+    pub(crate) fn find_in_memory(&self, to: Target<'_>, into: &mut Vec<u8>) -> Option<Found> {
+        self.memtables.iter().find_map(|memtable| memtable.get(to, into))
     }
 
     /// A walk over everything.

@@ -21,6 +21,7 @@ use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use crate::pressure::Pressure;
 use crate::scan::Snapshot;
+use crate::seat::Seat;
 use crate::state::State;
 use crate::table::{Lookups, TableId, TableStore};
 
@@ -109,6 +110,20 @@ impl Engine for Store {
         self.shared.get_at(key, SeqNo::MAX, into)
     }
 
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.shared.multi_get(keys, found)
+    }
+
+    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
+        let found = self.shared.find_at_once(key, into)?;
+        Ok(found.map(|found| found.is_some_and(|found| found.is_value)))
+    }
+
+    fn seat(&self, depth: usize) -> Result<Option<Box<dyn engine::Seat>>> {
+        self.shared.health.check_open()?;
+        Ok(Some(Box::new(Seat::new(&self.shared, depth))))
+    }
+
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.shared.admit(ops)
     }
@@ -119,6 +134,10 @@ impl Engine for Store {
 
     fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
         self.shared.rmw(key, operator, seqno)
+    }
+
+    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
+        self.shared.rmw_at_once(key, operator, seqno)
     }
 
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {

@@ -36,7 +36,7 @@ use engine::Result;
 use crate::cache::{Cache, Cached};
 use crate::entry::{Found, Target};
 pub(crate) use block::Block;
-use block::BlockCursor;
+pub(crate) use block::BlockCursor;
 pub use block::decode_block;
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub use compression::Compression;
@@ -45,7 +45,7 @@ pub(crate) use filter::hash;
 pub(crate) use local::LocalTables;
 pub use metadata::decode_metadata;
 pub(crate) use metadata::{BlockHandle, Metadata};
-pub(crate) use source::{TableSource, TableStore};
+pub(crate) use source::{Span, TableSource, TableStore};
 pub(crate) use summary::{Properties, Summary, TableId};
 
 /// A table, open.
@@ -96,67 +96,110 @@ impl Table {
         properties.smallest.as_slice() <= key && key <= properties.largest.as_slice()
     }
 
-    /// The newest version of `to.key` at or below `to.seqno`. At most one data block is read, and
-    /// the metadata where the cache has lost them.
-    pub(crate) fn get(
-        &self,
-        to: Target<'_>,
-        hash: u64,
-        into: &mut Vec<u8>,
-        lookups: &Lookups,
-    ) -> Result<Option<Found>> {
-        let metadata = self.metadata()?;
-        if !metadata.filter.may_contain(hash) {
-            lookups.filtered.fetch_add(1, Relaxed);
-            return Ok(None);
-        }
-        lookups.searched.fetch_add(1, Relaxed);
-        let mut index = BlockCursor::new(Arc::clone(&metadata.index));
-        let placed = |damage: codec::Corruption| self.in_metadata(damage);
-        // The first block whose last place is not before the target has it, unless it lies between
-        // two blocks: then it begins the next one.
-        if !index.seek(to).map_err(placed)? {
-            return Ok(None);
-        }
-        let handle = BlockHandle::of(&index).map_err(placed)?;
-        let mut block = BlockCursor::new(self.block(handle)?);
-        let mut found = block.seek(to).map_err(|damage| self.in_block(damage, handle))?;
-        if !found && index.next().map_err(placed)? {
-            let handle = BlockHandle::of(&index).map_err(placed)?;
-            block = BlockCursor::new(self.block(handle)?);
-            found = block.seek(to).map_err(|damage| self.in_block(damage, handle))?;
-        }
-        let entry = block.entry().filter(|entry| found && entry.key == to.key);
-        if entry.is_none() {
-            lookups.mistaken.fetch_add(1, Relaxed);
-        }
-        Ok(entry.map(|entry| Found::copy(&entry, into)))
-    }
-
     /// Its metadata, out of the cache or read.
     pub(crate) fn metadata(&self) -> Result<Arc<Metadata>> {
-        let key = crate::cache::Key::metadata(self.summary.id.number);
-        if let Some(Cached::Metadata(metadata)) = self.cache.get(&key) {
-            return Ok(metadata);
+        match self.piece(Piece::Metadata)? {
+            Cached::Metadata(metadata) => Ok(metadata),
+            Cached::Block(_) => unreachable!("the key is that of metadata"),
         }
-        let bytes = self.source.metadata()?;
-        let metadata = Metadata::decode(&bytes, self.summary.id);
-        let metadata = Arc::new(metadata.map_err(|damage| self.in_metadata(damage))?);
-        self.cache.insert(key, Cached::Metadata(Arc::clone(&metadata)));
-        Ok(metadata)
     }
 
     /// A data block, out of the cache or read.
     fn block(&self, handle: BlockHandle) -> Result<Arc<Block>> {
-        let key = crate::cache::Key::block(self.summary.id.number, handle.fragment, handle.offset);
-        if let Some(Cached::Block(block)) = self.cache.get(&key) {
-            return Ok(block);
+        match self.piece(Piece::Block(handle))? {
+            Cached::Block(block) => Ok(block),
+            Cached::Metadata(_) => unreachable!("the key is that of a block"),
         }
-        let mut stored = vec![0; self.stored_len(handle)?];
-        self.source.read(handle.fragment, handle.offset, &mut stored)?;
-        let block = self.unseal(&stored, handle)?;
-        self.cache.insert(key, Cached::Block(Arc::clone(&block)));
-        Ok(block)
+    }
+
+    /// A piece, out of the cache or read.
+    pub(crate) fn piece(&self, piece: Piece) -> Result<Cached> {
+        if let Some(cached) = self.cached(piece) {
+            return Ok(cached);
+        }
+        let stored = match piece {
+            Piece::Metadata => self.source.metadata()?,
+            Piece::Block(handle) => {
+                let mut stored = vec![0; self.stored_len(handle)?];
+                self.source.read(handle.fragment, handle.offset, &mut stored)?;
+                stored
+            }
+        };
+        self.keep(piece, &stored)
+    }
+
+    /// A piece, if the cache has it.
+    pub(crate) fn cached(&self, piece: Piece) -> Option<Cached> {
+        self.cache.get(&self.cache_key(piece))
+    }
+
+    /// Where a piece is to be read by others, if its source has such a place.
+    pub(crate) fn span(&self, piece: Piece) -> Result<Option<Span>> {
+        Ok(match piece {
+            Piece::Metadata => self.source.span_of_metadata(),
+            Piece::Block(handle) => {
+                let len = self.stored_len(handle)?;
+                self.source.span(handle.fragment, handle.offset, len)
+            }
+        })
+    }
+
+    /// A piece that was read, verified; the cache has it from now on.
+    pub(crate) fn keep(&self, piece: Piece, stored: &[u8]) -> Result<Cached> {
+        let cached = match piece {
+            Piece::Metadata => {
+                let metadata = Metadata::decode(stored, self.summary.id);
+                Cached::Metadata(Arc::new(metadata.map_err(|damage| self.in_metadata(damage))?))
+            }
+            Piece::Block(handle) => Cached::Block(self.unseal(stored, handle)?),
+        };
+        self.cache.insert(self.cache_key(piece), cached.clone());
+        Ok(cached)
+    }
+
+    fn cache_key(&self, piece: Piece) -> crate::cache::Key {
+        let table = self.summary.id.number;
+        match piece {
+            Piece::Metadata => crate::cache::Key::metadata(table),
+            Piece::Block(handle) => crate::cache::Key::block(table, handle.fragment, handle.offset),
+        }
+    }
+
+    /// The index, at the first block that may have an entry at or behind `to`; `None` if there is
+    /// none.
+    pub(crate) fn index_at(
+        &self,
+        metadata: &Metadata,
+        to: Target<'_>,
+    ) -> Result<Option<BlockCursor>> {
+        let mut index = BlockCursor::new(Arc::clone(&metadata.index));
+        let is_there = index.seek(to).map_err(|damage| self.in_metadata(damage))?;
+        Ok(is_there.then_some(index))
+    }
+
+    /// The block at which an index stands.
+    pub(crate) fn handle(&self, index: &BlockCursor) -> Result<BlockHandle> {
+        Ok(BlockHandle::of(index).map_err(|damage| self.in_metadata(damage))?)
+    }
+
+    /// Moves an index to the next block; answers whether there is one.
+    pub(crate) fn next_block(&self, index: &mut BlockCursor) -> Result<bool> {
+        Ok(index.next().map_err(|damage| self.in_metadata(damage))?)
+    }
+
+    /// The first entry at or behind `to` in a block, if it is of the same key; `None` if all of the
+    /// block lies before.
+    pub(crate) fn search_block(
+        &self,
+        block: Arc<Block>,
+        handle: BlockHandle,
+        to: Target<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<Option<Option<Found>>> {
+        let mut block = BlockCursor::new(block);
+        let is_there = block.seek(to).map_err(|damage| self.in_block(damage, handle))?;
+        let entry = block.entry().filter(|_| is_there);
+        Ok(entry.map(|entry| (entry.key == to.key).then(|| Found::copy(&entry, into))))
     }
 
     fn unseal(&self, stored: &[u8], handle: BlockHandle) -> Result<Arc<Block>> {
@@ -199,6 +242,13 @@ impl Drop for Table {
             let _ = self.store.remove(self.summary.id.number);
         }
     }
+}
+
+/// What is read of a table at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Metadata,
+    Block(BlockHandle),
 }
 
 /// How searches of tables went.

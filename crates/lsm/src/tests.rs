@@ -2,6 +2,7 @@
 
 mod contract;
 mod durability;
+mod seats;
 pub(crate) mod stores;
 pub(crate) mod tables;
 mod upkeep;

@@ -11,10 +11,8 @@
 
 use std::sync::Arc;
 
-use engine::Result;
-
-use crate::entry::{EntryCursor, Found, Target};
-use crate::table::{LevelCursor, Lookups, Reading, Table, TableCursor};
+use crate::entry::EntryCursor;
+use crate::table::{LevelCursor, Reading, Table, TableCursor};
 
 /// Levels, Level 0 included. At a ratio of ten the last one begins at 6 TiB.
 pub(crate) const LEVELS: usize = 7;
@@ -89,40 +87,16 @@ impl Version {
         self.level(level).iter().filter(overlaps).cloned().collect()
     }
 
-    /// The newest version of `to.key` at or behind `to`. At most one table a level is searched, and
-    /// those of Level 0.
-    pub(crate) fn get(
-        &self,
-        to: Target<'_>,
-        into: &mut Vec<u8>,
-        lookups: &Lookups,
-    ) -> Result<Option<Found>> {
-        let hash = crate::table::hash(to.key);
-        for table in self.level(0).iter().filter(|table| table.covers(to.key)) {
-            if let Some(found) = table.get(to, hash, into, lookups)? {
-                return Ok(Some(found));
-            }
-        }
-        for level in 1..LEVELS {
-            let tables = self.level(level);
-            let index = tables.partition_point(|table| largest(table) < to.key);
-            let Some(table) = tables.get(index).filter(|table| table.covers(to.key)) else {
-                continue;
-            };
-            if let Some(found) = table.get(to, hash, into, lookups)? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+    /// The only table of a level below Level 0 that may have `key`.
+    pub(crate) fn candidate(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
+        let tables = self.level(level);
+        tables.get(tables.partition_point(|table| largest(table) < key))
     }
 
     /// Whether a level below `level` has a table whose range `key` lies in.
     pub(crate) fn is_below(&self, level: usize, key: &[u8]) -> bool {
-        (level + 1..LEVELS).any(|below| {
-            let tables = self.level(below);
-            let index = tables.partition_point(|table| largest(table) < key);
-            tables.get(index).is_some_and(|table| table.covers(key))
-        })
+        (level + 1..LEVELS)
+            .any(|below| self.candidate(below, key).is_some_and(|table| table.covers(key)))
     }
 
     /// Walks over all tables.

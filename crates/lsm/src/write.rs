@@ -13,6 +13,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
 
+use crate::entry::Found;
 use crate::memtable::{Entered, Memtable};
 use crate::pressure::Room;
 use crate::store::Shared;
@@ -68,10 +69,39 @@ impl Shared {
         }
         let mut value = Vec::new();
         let found = self.find(key, SeqNo::MAX, &mut value)?;
+        self.update(key, found, &value, operator, seqno)
+    }
+
+    /// The same if nothing has to be read for it; `false` otherwise.
+    pub(crate) fn rmw_at_once(
+        self: &Arc<Self>,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+    ) -> Result<bool> {
+        self.health.check_writable()?;
+        check_key(key)?;
+        if self.was_applied(seqno)? {
+            return Ok(true);
+        }
+        let mut value = Vec::new();
+        let Some(found) = self.find_at_once(key, &mut value)? else { return Ok(false) };
+        self.update(key, found, &value, operator, seqno).map(|()| true)
+    }
+
+    /// Writes what `operator` makes of the newest version.
+    fn update(
+        self: &Arc<Self>,
+        key: &[u8],
+        found: Option<Found>,
+        value: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+    ) -> Result<()> {
         if found.is_some_and(|found| found.seqno >= seqno) {
             return Ok(());
         }
-        let old = found.is_some_and(|found| found.is_value).then_some(value.as_slice());
+        let old = found.is_some_and(|found| found.is_value).then_some(value);
         let change = operator.update(old);
         let op = match &change {
             Change::Keep => return Ok(()),

@@ -98,7 +98,8 @@ impl Shared {
         self.health.check_writable()?;
         let state = self.state.load_full();
         let Some((memtable, next)) = state.oldest_sealed() else { return Ok(false) };
-        // Whoever put another in its place may not have sealed it yet, and somebody be writing to it.
+        // Whoever put another in its place may not have sealed it yet, and somebody be writing to
+        // it.
         memtable.seal();
         let id = self.new_table();
         let output = Output {

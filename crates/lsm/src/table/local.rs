@@ -11,7 +11,7 @@ use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
 use device::{Buffer, Device, File, Mode, SyncKind};
 use engine::Result;
 
-use super::source::{TableSink, TableSource, TableStore};
+use super::source::{Span, TableSink, TableSource, TableStore};
 use super::summary::{Summary, TableId};
 
 /// The file's header.
@@ -239,16 +239,25 @@ impl LocalTable {
         Ok(self)
     }
 
+    /// Bytes of the file, in whole blocks where it wants them.
+    fn span_at(&self, wanted: u64, len: usize) -> Span {
+        let unit = if self.file.alignment() == 1 { 1 } else { UNIT };
+        let offset = wanted - wanted % unit;
+        let end = (wanted + len as u64).next_multiple_of(unit);
+        let skipped = (wanted - offset) as usize;
+        let read_len = (end - offset) as usize;
+        Span { file: Arc::clone(&self.file), offset, read_len, skipped, len }
+    }
+
     /// Reads, in whole blocks where the file wants them.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         if self.file.alignment() == 1 {
             return Ok(self.file.read_at(offset, into)?);
         }
-        let start = offset - offset % UNIT;
-        let end = (offset + into.len() as u64).next_multiple_of(UNIT);
-        let mut whole = Buffer::zeroed((end - start) as usize);
-        self.file.read_at(start, &mut whole)?;
-        let (_, wanted) = whole.split_at((offset - start) as usize);
+        let span = self.span_at(offset, into.len());
+        let mut whole = Buffer::zeroed(span.read_len);
+        self.file.read_at(span.offset, &mut whole)?;
+        let (_, wanted) = whole.split_at(span.skipped);
         let (wanted, _) = wanted.split_at(into.len());
         into.copy_from_slice(wanted);
         Ok(())
@@ -259,6 +268,15 @@ impl TableSource for LocalTable {
     fn read(&self, fragment: u32, offset: u64, into: &mut [u8]) -> Result<()> {
         debug_assert_eq!(fragment, 0, "the summary has one fragment");
         self.read_at(FileHeader::LEN as u64 + offset, into)
+    }
+
+    fn span(&self, fragment: u32, offset: u64, len: usize) -> Option<Span> {
+        debug_assert_eq!(fragment, 0, "the summary has one fragment");
+        Some(self.span_at(FileHeader::LEN as u64 + offset, len))
+    }
+
+    fn span_of_metadata(&self) -> Option<Span> {
+        Some(self.span_at(FileHeader::LEN as u64 + self.data, self.metadata as usize))
     }
 
     fn metadata(&self) -> Result<Vec<u8>> {

@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use device::File;
 use engine::Result;
 
 use super::summary::{Summary, TableId};
@@ -44,10 +45,28 @@ pub(crate) trait TableSink: Send {
     fn memory(&self) -> usize;
 }
 
+/// Bytes in a file, in whole blocks where the file wants them.
+#[derive(Debug)]
+pub(crate) struct Span {
+    pub(crate) file: Arc<dyn File>,
+    /// What is to be read.
+    pub(crate) offset: u64,
+    pub(crate) read_len: usize,
+    /// Of that, what is wanted: so many bytes, behind so many others.
+    pub(crate) skipped: usize,
+    pub(crate) len: usize,
+}
+
 /// A table's bytes.
 pub(crate) trait TableSource: Send + Sync + Debug {
     /// Fills `into` from `offset` of a fragment.
     fn read(&self, fragment: u32, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// Where the bytes of [`TableSource::read`] are in a file, if there is one.
+    fn span(&self, fragment: u32, offset: u64, len: usize) -> Option<Span>;
+
+    /// The same of [`TableSource::metadata`].
+    fn span_of_metadata(&self) -> Option<Span>;
 
     /// All of the metadata.
     fn metadata(&self) -> Result<Vec<u8>>;

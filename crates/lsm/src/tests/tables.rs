@@ -6,10 +6,12 @@ use codec::SeqNo;
 use engine::MemoryBudget;
 
 use crate::cache::Cache;
-use crate::entry::{Entry, EntryCursor, Target};
+use crate::entry::{Entry, EntryCursor, Found, Target};
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
-use crate::table::{LocalTables, Table, TableBuilder, TableId, TableOptions, TableStore};
+use crate::search::{Progress, Search};
+use crate::table::{LocalTables, Lookups, Table, TableBuilder, TableId, TableOptions, TableStore};
+use crate::version::{Change, Version};
 
 /// A version: key, number, value.
 pub(crate) type Versioned = (Vec<u8>, u64, Option<Vec<u8>>);
@@ -53,6 +55,24 @@ impl Yard {
     pub(crate) fn of_keys(&self, number: u64, keys: &[&str]) -> Arc<Table> {
         let entry = |key: &&str| (key.as_bytes().to_vec(), number, Some(b"value".to_vec()));
         self.build(number, &keys.iter().map(entry).collect::<Vec<_>>())
+    }
+}
+
+/// What a look-up in one table gives.
+pub(crate) fn look_up(
+    table: &Arc<Table>,
+    to: Target<'_>,
+    into: &mut Vec<u8>,
+    lookups: &Lookups,
+) -> Option<Found> {
+    let added = vec![(0, Arc::clone(table))];
+    let version = Version::default().after(&Change { removed: Vec::new(), added });
+    let mut search = Search::new(to.key, to.seqno, Arc::new(version));
+    let read = |table: &Table, piece| table.piece(piece).map(Some);
+    match search.advance(None, into, lookups, &read).expect("nothing is damaged") {
+        Progress::Found(found) => Some(found),
+        Progress::Absent => None,
+        Progress::Waits(..) => unreachable!("whatever it needs is read"),
     }
 }
 

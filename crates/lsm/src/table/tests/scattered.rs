@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::{Corruption, Result};
 use parking_lot::Mutex;
 
-use crate::table::source::{TableSink, TableSource, TableStore};
+use crate::table::source::{Span, TableSink, TableSource, TableStore};
 use crate::table::summary::{Summary, TableId};
 
 /// Pieces of tables, by table and fragment; the metadata come last.
@@ -98,6 +98,14 @@ impl TableSource for Source {
             }
         }
         Ok(())
+    }
+
+    fn span(&self, _fragment: u32, _offset: u64, _len: usize) -> Option<Span> {
+        None
+    }
+
+    fn span_of_metadata(&self) -> Option<Span> {
+        None
     }
 
     fn metadata(&self) -> Result<Vec<u8>> {

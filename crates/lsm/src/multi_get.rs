@@ -1,0 +1,62 @@
+//! Reading many keys at once: what has to be read from the device is read beside each other.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::Result;
+
+use crate::entry::{Found, Target};
+use crate::flights::{Began, Flights};
+use crate::search::Search;
+use crate::store::Shared;
+
+/// Pieces of tables that are read at once.
+const DEPTH: usize = 32;
+
+impl Shared {
+    /// The newest values of `keys`; `found` is called with each key's index, in any order.
+    pub(crate) fn multi_get(
+        &self,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let state = Arc::clone(&*self.open_state()?);
+        let mut flights: Flights<&[u8], usize> = Flights::new(DEPTH);
+        let mut value = Vec::new();
+        let mut failure = None;
+        let mut tell = |index, version: Result<Option<Found>>, value: &[u8]| match version {
+            Ok(version) => {
+                let is_there = version.is_some_and(|version| version.is_value);
+                found(index, is_there.then_some(value));
+            }
+            Err(error) => failure = Some(error),
+        };
+        for (index, key) in keys.iter().enumerate() {
+            let to = Target { key, seqno: SeqNo::MAX };
+            if let Some(version) = state.find_in_memory(to, &mut value) {
+                tell(index, Ok(Some(version)), &value);
+                continue;
+            }
+            loop {
+                let search = Search::new(*key, SeqNo::MAX, Arc::clone(&state.version));
+                match flights.begin(self, search, index, &mut value)? {
+                    Began::Ended(version) => tell(index, Ok(version), &value),
+                    Began::Pending => {}
+                    Began::Full => {
+                        flights.complete(self, true, &mut |index, _, version, value| {
+                            tell(index, version, value);
+                        })?;
+                        continue;
+                    }
+                }
+                break;
+            }
+        }
+        while flights.pending() > 0 {
+            flights.complete(self, true, &mut |index, _, version, value| {
+                tell(index, version, value);
+            })?;
+        }
+        failure.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,157 @@
+//! A look-up in tables as a value, which goes on until it needs what only the device has.
+//!
+//! 1. Tables are asked in the order in which the first hit is the newest version: Level 0 from the
+//!    youngest, then of each level the one table whose range the key lies in.
+//! 2. Of a table the metadata are needed first: the filter may deny the key, else the index leads
+//!    to a block.
+//! 3. Then the block is needed; and the next one, if the key lies between the two.
+//!
+//! What is needed and not there, whoever drives the look-up reads, alone or beside what others
+//! need.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use codec::SeqNo;
+use engine::Result;
+
+use crate::cache::Cached;
+use crate::entry::{Found, Target};
+use crate::table::{BlockCursor, Lookups, Piece, Table, hash};
+use crate::version::{LEVELS, Version};
+
+/// How far a look-up has come.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// The key has this version; its value was copied.
+    Found(Found),
+    /// No table has a version.
+    Absent,
+    /// This piece of this table has to be read.
+    Waits(Arc<Table>, Piece),
+}
+
+/// A look-up in the tables of a version.
+pub(crate) struct Search<K> {
+    key: K,
+    seqno: SeqNo,
+    hash: u64,
+    version: Arc<Version>,
+    /// The level of the table that is asked next, and which of Level 0 it is.
+    level: usize,
+    index: usize,
+    asked: Option<Asked>,
+}
+
+/// The table that is asked, and its index, at the block that is needed.
+struct Asked {
+    table: Arc<Table>,
+    index: Option<BlockCursor>,
+}
+
+impl<K: AsRef<[u8]>> Search<K> {
+    /// Nothing was asked yet. The newest version of `key` at or below `seqno` is looked for.
+    pub(crate) fn new(key: K, seqno: SeqNo, version: Arc<Version>) -> Self {
+        let hash = hash(key.as_ref());
+        Self { key, seqno, hash, version, level: 0, index: 0, asked: None }
+    }
+
+    /// The key that is looked up.
+    pub(crate) fn key(&self) -> &[u8] {
+        self.key.as_ref()
+    }
+
+    /// Goes on; `given` is what it waited for. `get` gives a piece if it need not be waited for.
+    pub(crate) fn advance(
+        &mut self,
+        mut given: Option<Cached>,
+        into: &mut Vec<u8>,
+        lookups: &Lookups,
+        get: &dyn Fn(&Table, Piece) -> Result<Option<Cached>>,
+    ) -> Result<Progress> {
+        loop {
+            let Some(mut asked) = self.asked.take() else {
+                let Some(table) = self.next_table() else { return Ok(Progress::Absent) };
+                self.asked = Some(Asked { table, index: None });
+                continue;
+            };
+            let piece = match &asked.index {
+                None => Piece::Metadata,
+                Some(index) => Piece::Block(asked.table.handle(index)?),
+            };
+            let there = match given.take() {
+                Some(given) => Some(given),
+                None => get(&asked.table, piece)?,
+            };
+            let Some(there) = there else {
+                let table = Arc::clone(&asked.table);
+                self.asked = Some(asked);
+                return Ok(Progress::Waits(table, piece));
+            };
+            if let Some(found) = self.look_into(&mut asked, piece, there, into, lookups)? {
+                return Ok(Progress::Found(found));
+            }
+            // Where there is nothing more to ask of the table it has no index.
+            self.asked = Some(asked).filter(|asked| asked.index.is_some());
+        }
+    }
+
+    /// Looks into a piece of a table. If the table is to be asked for another one, its index says
+    /// so afterwards.
+    fn look_into(
+        &self,
+        asked: &mut Asked,
+        piece: Piece,
+        there: Cached,
+        into: &mut Vec<u8>,
+        lookups: &Lookups,
+    ) -> Result<Option<Found>> {
+        let to = Target { key: self.key(), seqno: self.seqno };
+        match (piece, there, &mut asked.index) {
+            (Piece::Metadata, Cached::Metadata(metadata), _) => {
+                if metadata.filter.may_contain(self.hash) {
+                    lookups.searched.fetch_add(1, Relaxed);
+                    asked.index = asked.table.index_at(&metadata, to)?;
+                } else {
+                    lookups.filtered.fetch_add(1, Relaxed);
+                }
+                Ok(None)
+            }
+            (Piece::Block(handle), Cached::Block(block), Some(index)) => {
+                let found = asked.table.search_block(block, handle, to, into)?;
+                // Behind all of the block, it may begin the next one.
+                if found.is_none() && asked.table.next_block(index)? {
+                    return Ok(None);
+                }
+                let found = found.flatten();
+                if found.is_none() {
+                    lookups.mistaken.fetch_add(1, Relaxed);
+                }
+                asked.index = None;
+                Ok(found)
+            }
+            _ => unreachable!("what was asked for is what came"),
+        }
+    }
+
+    /// The table to ask next.
+    fn next_table(&mut self) -> Option<Arc<Table>> {
+        while self.level < LEVELS {
+            let table = if self.level == 0 {
+                let table = self.version.level(0).get(self.index);
+                self.index += 1;
+                if table.is_none() {
+                    self.level = 1;
+                }
+                table
+            } else {
+                self.level += 1;
+                self.version.candidate(self.level - 1, self.key.as_ref())
+            };
+            if let Some(table) = table.filter(|table| table.covers(self.key.as_ref())) {
+                return Some(Arc::clone(table));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads that wait for the device beside each other: many at once, and on seats.
+
+use std::collections::BTreeMap;
+
+use codec::SeqNo;
+use engine::{Begun, BegunOld, Engine, Error, Listener, Old, Result, Seat};
+
+use super::stores::{Bench, key};
+
+/// A store of 500 keys, every third one deleted again, of which the cache has nothing.
+fn cold() -> Bench {
+    let bench = Bench::new();
+    for number in 0..500 {
+        bench.put(&key(number), &[number as u8; 50]);
+    }
+    for number in (0..500).step_by(3) {
+        bench.delete(&key(number));
+    }
+    bench.settle();
+    bench.reopen()
+}
+
+fn expected(number: u64) -> Option<Vec<u8>> {
+    (number < 500 && !number.is_multiple_of(3)).then(|| vec![number as u8; 50])
+}
+
+/// What a seat has told of, by tag.
+#[derive(Default)]
+struct Told {
+    values: BTreeMap<u64, Result<Option<Vec<u8>>>>,
+    olds: BTreeMap<u64, (Option<Vec<u8>>, bool)>,
+}
+
+impl Listener for Told {
+    fn value(&mut self, tag: u64, value: Result<Option<&[u8]>>) {
+        let value = value.map(|value| value.map(<[u8]>::to_vec));
+        assert!(self.values.insert(tag, value).is_none(), "told of {tag} twice");
+    }
+    fn old(&mut self, tag: u64, old: Result<Old<'_>>) {
+        let old = old.expect("nothing is damaged");
+        let told = (old.value.map(<[u8]>::to_vec), old.is_newest());
+        assert!(self.olds.insert(tag, told).is_none(), "told of {tag} twice");
+    }
+}
+
+fn finish(seat: &mut dyn Seat, told: &mut Told) {
+    while seat.pending() > 0 {
+        assert!(seat.complete(true, told).expect("the queue works") > 0, "it waits for one");
+    }
+}
+
+#[test]
+fn many_keys_are_read_at_once() {
+    let bench = cold();
+    bench.put(&key(7), b"in memory");
+    let numbers: Vec<u64> = (0..600).map(|at| at * 7 % 510).collect();
+    let keys: Vec<Vec<u8>> = numbers.iter().map(|number| key(*number)).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    for _ in 0..2 {
+        let mut found = vec![None; keys.len()];
+        let mut tell = |index: usize, value: Option<&[u8]>| {
+            assert!(found[index].is_none(), "told of {index} twice");
+            found[index] = Some(value.map(<[u8]>::to_vec));
+        };
+        bench.store.multi_get(&keys, &mut tell).expect("nothing is damaged");
+        for (number, found) in numbers.iter().zip(found) {
+            let expected =
+                if *number == 7 { Some(b"in memory".to_vec()) } else { expected(*number) };
+            assert_eq!(found, Some(expected), "{number}");
+        }
+    }
+}
+
+#[test]
+fn a_seat_keeps_as_many_pending_as_it_may() {
+    let bench = cold();
+    let mut seat = bench.store.seat(4).expect("the store is open").expect("it has seats");
+    let mut told = Told::default();
+    let (mut into, mut most) = (Vec::new(), 0);
+    for number in 0..500 {
+        loop {
+            match seat.begin_get(number, &key(number), &mut into).expect("nothing is damaged") {
+                Begun::Found => assert_eq!(expected(number).as_ref(), Some(&into)),
+                Begun::Absent => assert_eq!(expected(number), None),
+                Begun::Pending => {}
+                Begun::Full => {
+                    assert_eq!(seat.pending(), 4);
+                    seat.complete(true, &mut told).expect("the queue works");
+                    continue;
+                }
+            }
+            break;
+        }
+        most = most.max(seat.pending());
+    }
+    finish(&mut *seat, &mut told);
+    assert_eq!(most, 4);
+    assert!(told.values.len() > 50, "{} had to be read", told.values.len());
+    for (number, value) in told.values {
+        assert_eq!(value, Ok(expected(number)), "{number}");
+    }
+}
+
+#[test]
+fn what_would_wait_is_not_done_at_once() {
+    let bench = cold();
+    let mut into = Vec::new();
+    assert_eq!(bench.store.get_at_once(&key(1), &mut into), Ok(None));
+    let mut never = |_: Option<&[u8]>| -> engine::Change { panic!("nothing may change") };
+    let ticket = bench.sequence.begin();
+    assert_eq!(bench.store.rmw_at_once(&key(1), &mut never, ticket.seqno()), Ok(false));
+    drop(ticket);
+    assert_eq!(bench.get(&key(1)), expected(1));
+    assert_eq!(bench.store.get_at_once(&key(1), &mut into), Ok(Some(true)), "it is cached");
+}
+
+#[test]
+fn an_old_value_is_the_newest_until_it_is_written() {
+    type Meanwhile = fn(&Bench) -> SeqNo;
+    let cases: [(Meanwhile, bool); 5] = [
+        (|_| SeqNo::ZERO, true),
+        (|bench| bench.put(&key(2), b"other"), true),
+        (|bench| bench.put(&key(1), b"new"), false),
+        (|bench| bench.delete(&key(1)), false),
+        (
+            |bench| {
+                let seqno = bench.put(&key(1), b"new");
+                bench.store.flush().expect("memory takes it");
+                seqno
+            },
+            false,
+        ),
+    ];
+    for (index, (meanwhile, is_newest)) in cases.into_iter().enumerate() {
+        let bench = cold();
+        let mut seat = bench.store.seat(4).expect("open").expect("it has seats");
+        assert_eq!(seat.begin_old(9, &key(1)), Ok(BegunOld::Pending));
+        meanwhile(&bench);
+        let mut told = Told::default();
+        finish(&mut *seat, &mut told);
+        assert_eq!(told.olds.remove(&9), Some((expected(1), is_newest)), "case {index}");
+        if index == 0 {
+            assert_eq!(seat.begin_old(9, &key(1)), Ok(BegunOld::AtOnce), "it is cached");
+        }
+    }
+}
+
+#[test]
+fn damage_is_told_of_the_look_up_that_meets_it() {
+    let bench = cold();
+    let state = bench.store.shared.state.load_full();
+    for (_, table) in state.version.tables() {
+        let name = format!("table-{}", table.summary().id.number);
+        let file = bench.device.open(&name, device::Mode::Write).expect("it is there");
+        file.write_at(20, b"damage").expect("memory writes");
+    }
+    let mut seat = bench.store.seat(600).expect("open").expect("it has seats");
+    let (mut told, mut into) = (Told::default(), Vec::new());
+    for number in 0..500 {
+        seat.begin_get(number, &key(number), &mut into).expect("it waits");
+    }
+    finish(&mut *seat, &mut told);
+    let (damaged, whole): (Vec<_>, Vec<_>) =
+        told.values.into_iter().partition(|(_, value)| value.is_err());
+    assert!(!damaged.is_empty() && !whole.is_empty(), "some blocks are damaged, some are not");
+    for (number, value) in damaged {
+        assert!(matches!(value, Err(Error::Corruption(_))), "{number}: {value:?}");
+    }
+    for (number, value) in whole {
+        assert_eq!(value, Ok(expected(number)));
+    }
+}
+
+#[test]
+fn a_seat_of_a_closed_store_says_so() {
+    let bench = cold();
+    let mut seat = bench.store.seat(4).expect("open").expect("it has seats");
+    bench.store.close().expect("closes");
+    assert_eq!(seat.begin_get(1, b"k", &mut Vec::new()), Err(Error::Closed));
+    assert_eq!(seat.begin_old(1, b"k"), Err(Error::Closed));
+    assert!(bench.store.seat(4).is_err());
+}
