@@ -1,10 +1,14 @@
-//! Bugs that the models plant to show that they would be found; nothing outside the checkers.
+//! Bugs that models and tests plant to show that they would be found; nothing outside of them.
 
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(crate) use in_tests::{is_planted, with_planted};
+#[cfg(any(loom, shuttle, not(test)))]
+pub(crate) use sync::planted::is_planted;
+pub(crate) use sync::planted::relaxed_if;
 #[cfg(all(test, any(loom, shuttle)))]
 pub(crate) use sync::planted::with_planted;
-pub(crate) use sync::planted::{is_planted, relaxed_if};
 
-/// A way to break an index, a record in memory, or the read cache.
+/// A way to break an index, a record in memory, the read cache, or a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
     /// An inserter does not look for a twin.
@@ -67,6 +71,8 @@ pub(crate) enum Planted {
     EvictedBlindly,
     /// A record that gets a second chance takes its entry back from whatever came since.
     KeptBlindly,
+    /// A look-up that comes to a chain's end believes it, whatever was truncated meanwhile.
+    ChainEndBelieved,
     /// An evicted page is filled anew although somebody may still read it.
     FreedEarly,
     /// Changes in place go on while the log is cut.
@@ -75,4 +81,34 @@ pub(crate) enum Planted {
     CutByLooking,
     /// What a cut has is written out although somebody may still change it.
     CutWithoutEpoch,
+}
+
+/// Without a checker, for schedules that a test makes by itself: on the thread that plants it.
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod in_tests {
+    use std::cell::Cell;
+
+    use super::Planted;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+    }
+
+    /// Does `work` with one bug planted.
+    pub(crate) fn with_planted<R>(bug: Planted, work: impl FnOnce() -> R) -> R {
+        struct Uproot;
+        impl Drop for Uproot {
+            fn drop(&mut self) {
+                PLANTED.set(None);
+            }
+        }
+        let _uproot = Uproot;
+        PLANTED.set(Some(bug));
+        work()
+    }
+
+    /// Whether this bug is planted.
+    pub(crate) fn is_planted(bug: Planted) -> bool {
+        PLANTED.get() == Some(bug)
+    }
 }

@@ -11,6 +11,7 @@ use engine::{Change, Engine, Error, Operator};
 
 use super::stores::{Add, Bench, count, fill, key, tiny, two_of_a_chain, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
+use crate::planted::{Planted, with_planted};
 use crate::pressure::Level;
 use crate::{Completed, Get, Options, Session, Ticket, Typed, Update, Wait};
 
@@ -279,6 +280,22 @@ fn what_a_session_writes_after_the_store_was_opened_again_is_there() {
     session.delete(&key(2)).expect("deletes");
     assert_eq!(bench.get(&key(1)).as_deref(), Some(&b"after"[..]));
     assert_eq!(bench.get(&key(2)), None);
+}
+
+/// The paper's false absence, and what keeps it away, taken out: then it is seen.
+#[test]
+fn a_look_up_that_believes_a_chains_end_is_found_out() {
+    type Schedule = fn();
+    let schedules: [Schedule; 2] = [
+        what_is_copied_behind_a_pending_look_up_is_found,
+        what_is_left_behind_a_pending_look_up_for_a_newer_record_is_not_missed,
+    ];
+    for schedule in schedules {
+        let seen = std::panic::catch_unwind(|| {
+            with_planted(Planted::ChainEndBelieved, schedule);
+        });
+        assert!(seen.is_err(), "the bug is planted, and nothing is missed");
+    }
 }
 
 /// The same with two logs: the record is not the newest any more, so nobody copies it, and the newer one
