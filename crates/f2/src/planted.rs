@@ -73,6 +73,8 @@ pub(crate) enum Planted {
     KeptBlindly,
     /// A look-up that comes to a chain's end believes it, whatever was truncated meanwhile.
     ChainEndBelieved,
+    /// A look-up takes what a chunk names and the cold log has given up for another key's record.
+    GoneBelieved,
     /// An evicted page is filled anew although somebody may still read it.
     FreedEarly,
     /// Changes in place go on while the log is cut.

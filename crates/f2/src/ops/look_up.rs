@@ -318,6 +318,11 @@ impl LookUp {
                     continue;
                 }
                 Place::Disk => drop(guard),
+                Place::Truncated if is_planted(Planted::GoneBelieved) => {
+                    wants_chunk = false;
+                    self.others += 1;
+                    continue;
+                }
                 Place::Truncated => {
                     drop(guard);
                     self.gone.again()?;

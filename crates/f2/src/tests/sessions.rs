@@ -282,6 +282,55 @@ fn what_a_session_writes_after_the_store_was_opened_again_is_there() {
     assert_eq!(bench.get(&key(2)), None);
 }
 
+/// The false absence where the wait is for the chunk: what the chunk names, as it was read, moves in the
+/// cold log meanwhile.
+#[test]
+fn d5_what_moves_in_the_cold_log_behind_a_pending_look_up_is_found() {
+    const PENDING: u64 = 12;
+    let bench = Bench::open(uncached());
+    for number in 0..PENDING {
+        bench.put(&key(number), b"found");
+    }
+    // Several times, so that the chunks are on disk, too.
+    (0..5).for_each(|_| push_out(&bench));
+    let tail = bench.figure("cold_log_tail");
+    // One each: to begin another would take the first a step further.
+    let begin = |number| {
+        let mut session = bench.store.session().expect("a session begins");
+        begin_pending(&mut session, number, number % 2 == 1);
+        session
+    };
+    let sessions: Vec<Session> = (0..PENDING).map(begin).collect();
+    while bench.figure("cold_log_begin") <= tail {
+        push_out(&bench);
+    }
+    let (mut found, mut updated) = (0, 0);
+    for mut session in sessions {
+        let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match outcome {
+            Ok(Completed::Value(Some(b"found"))) => found += 1,
+            Ok(Completed::Updated) => updated += 1,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(told, Ok(1));
+    }
+    assert_eq!((found, updated), (PENDING / 2, PENDING / 2));
+    for number in 0..PENDING {
+        let expected = if number % 2 == 1 { &b"changed"[..] } else { b"found" };
+        assert_eq!(bench.get(&key(number)).as_deref(), Some(expected), "{number}");
+    }
+}
+
+#[test]
+fn d5_a_look_up_that_believes_what_is_gone_is_found_out() {
+    let seen = std::panic::catch_unwind(|| {
+        with_planted(
+            Planted::GoneBelieved,
+            d5_what_moves_in_the_cold_log_behind_a_pending_look_up_is_found,
+        );
+    });
+    assert!(seen.is_err(), "the bug is planted, and nothing is missed");
+}
+
 /// The paper's false absence, and what keeps it away, taken out: then it is seen.
 #[test]
 fn a_look_up_that_believes_a_chains_end_is_found_out() {
