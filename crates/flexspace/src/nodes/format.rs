@@ -102,6 +102,9 @@ pub(crate) fn decode(
         return Err(fields.corruption("a page of another node"));
     }
     let next = PageLink { slot: fields.take_u32()?, checksum: fields.take_u32()? };
+    if next.slot == NO_SLOT && next.checksum != 0 {
+        return Err(fields.corruption("a checksum of no page"));
+    }
     let next = (next.slot != NO_SLOT).then_some(next);
     let count = usize::from(count);
     let page = match kind {

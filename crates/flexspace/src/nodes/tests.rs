@@ -44,6 +44,16 @@ fn pages_come_back() {
     }
 }
 
+#[test]
+fn a_last_page_says_so_in_one_way() {
+    let page = Page::Leaf(vec![(13, at(0))]);
+    let (mut bytes, _) = format::encode(&page, 1, 0, None);
+    assert!(format::check_node(&bytes[4..]).is_ok());
+    // The checksum of a next page, where there is none.
+    bytes[20] = 1;
+    assert!(format::check_node(&bytes[4..]).is_err());
+}
+
 /// The bytes of lines as the page has them.
 fn hex(lines: &[&str]) -> Vec<u8> {
     let bytes = lines.iter().flat_map(|line| line.split(' '));
