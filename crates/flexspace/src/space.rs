@@ -38,6 +38,7 @@ mod stats;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod together;
 mod write;
 
 use std::sync::Arc;
@@ -59,6 +60,7 @@ use pins::Pins;
 pub use read::{ExtentBytes, Snapshot};
 pub use stats::Stats;
 pub use stream::Stream;
+pub use together::Together;
 
 /// A persistent file into whose middle bytes can be put, and out of which they can be taken, at a
 /// cost that does not grow with what lies behind them.

@@ -8,6 +8,7 @@ mod model;
 mod operation;
 mod random;
 mod snapshots;
+mod threads;
 
 use std::sync::Arc;
 

@@ -14,7 +14,8 @@ impl FlexSpace {
     /// # Errors
     /// As [`Self::splice`].
     pub fn append(&self, data: &[u8]) -> Result<(), Error> {
-        self.shared.splice(None, Some(0), data, 0)
+        let shared = &self.shared;
+        shared.splice(&mut *shared.writer_for_change()?, None, Some(0), data, 0)
     }
 
     /// Puts `data` at `offset`; what was there and all behind it moves back (Flex 4, insert-range).
@@ -38,7 +39,8 @@ impl FlexSpace {
     /// # Errors
     /// As [`Self::splice`].
     pub fn pwrite(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
-        self.shared.splice(Some(offset), None, data, 0)
+        let shared = &self.shared;
+        shared.splice(&mut *shared.writer_for_change()?, Some(offset), None, data, 0)
     }
 
     /// Puts `data` in the place of `removed` bytes at `offset`: one change, of which a crash leaves
@@ -53,7 +55,7 @@ impl FlexSpace {
     /// [`Error::BehindTheEnd`], [`Error::NoSpace`] and [`Error::Uncollected`], if nothing was
     /// changed; [`Error::Device`] if the device failed; then and from then on [`Error::ReadOnly`].
     pub fn splice(&self, offset: u64, removed: u64, data: &[u8], tag: u16) -> Result<(), Error> {
-        self.shared.splice(Some(offset), Some(removed), data, tag)
+        self.together(|space| space.splice(offset, removed, data, tag))
     }
 
     /// Tags the byte at `offset`: an extent begins there from now on. With tag 0 it may be joined to
@@ -62,13 +64,7 @@ impl FlexSpace {
     /// # Errors
     /// As [`Self::splice`].
     pub fn set_tag(&self, offset: u64, tag: u16) -> Result<(), Error> {
-        let shared = &self.shared;
-        let mut writer = shared.writer_for_change()?;
-        let len = shared.state.read().tree.len();
-        if offset >= len {
-            return Err(Error::BehindTheEnd { end: offset.saturating_add(1), len });
-        }
-        shared.apply(&mut writer, &Change::SetTag { offset, tag })
+        self.together(|space| space.set_tag(offset, tag))
     }
 }
 
@@ -88,14 +84,15 @@ impl Shared {
     }
 
     /// An offset of none is the end; removing none is as much as the data covers.
-    fn splice(
+    pub(super) fn splice(
         &self,
+        writer: &mut Writer,
         offset: Option<u64>,
         removed: Option<u64>,
         data: &[u8],
         tag: u16,
     ) -> Result<(), Error> {
-        let mut writer = self.writer_for_change()?;
+        self.health.check_writable()?;
         let len = self.state.read().tree.len();
         let offset = offset.unwrap_or(len);
         let covered = || len.saturating_sub(offset).min(data.len() as u64);
@@ -108,8 +105,8 @@ impl Shared {
             return Ok(());
         }
         writer.segments.check_limit(data.len() as u64)?;
-        let pieces = self.place(&mut writer, data)?;
-        self.apply(&mut writer, &Change::Splice { offset, removed, tag, pieces })
+        let pieces = self.place(writer, data)?;
+        self.apply(writer, &Change::Splice { offset, removed, tag, pieces })
     }
 
     /// Puts data into segments; nothing refers to it yet.

@@ -6,8 +6,11 @@ use environment::Environment;
 use workers::{Order, Pool};
 
 use super::plan::plan;
-use crate::data::SegmentView;
+use super::{Tracking, Trail};
+use crate::data::{Geometry, SegmentView};
+use crate::log::{Change, Piece};
 use crate::space::{Error, FlexSpace, Options};
+use crate::{Extent, FlexTree};
 
 const PAYLOAD: u64 = 4 * 4092;
 
@@ -29,6 +32,44 @@ fn the_emptiest_are_chosen_if_it_is_worth_it() {
     let at_the_limit = vec![PAYLOAD / 32 * 30; 200];
     let victims = plan(&view(&at_the_limit, 0));
     assert!(victims.len() == 64, "{} victims of a full space", victims.len());
+}
+
+#[test]
+fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
+    let geometry = Geometry::new(16 << 10).expect("a size of segments");
+    let extent = |segment, inside| Extent::at(geometry.address(segment, inside)).expect("one");
+    let mut tree = FlexTree::new();
+    for segment in 0..4 {
+        tree.append(100, extent(segment, 0)).expect("room");
+    }
+    let mut tracking = Tracking::default();
+    let splice = |offset, removed, length| {
+        let pieces = vec![Piece { address: geometry.address(9, 0), length }];
+        Change::Splice { offset, removed, tag: 0, pieces }
+    };
+    tracking.note(&splice(0, 0, 1));
+    tracking.begin();
+    let mut trail = Trail::of(&tree.snapshot(), geometry, &[1, 3]);
+    // Meanwhile: ten bytes come before all, and the middle of the first victim is replaced.
+    let changes = [splice(0, 0, 10), splice(140, 20, 30)];
+    changes.iter().for_each(|change| tracking.note(change));
+    assert_eq!(tracking.take_noted(), changes);
+    changes.iter().for_each(|change| trail.follow(change));
+    tracking.follow(trail);
+    tracking.note(&Change::SetTag { offset: 0, tag: 3 });
+    tracking.note(&splice(0, 5, 1));
+    let found = tracking.next(10);
+    let found: Vec<_> = found.iter().map(|at| (at.offset, at.length, at.extent)).collect();
+    let expected = [(106, 30, extent(1, 0)), (166, 50, extent(1, 50)), (316, 100, extent(3, 0))];
+    assert_eq!(found, expected);
+    assert_eq!(tracking.next(1).len(), 1);
+    // What is relocated, or stays, is not looked for again.
+    let piece = Piece { address: geometry.address(9, 0), length: 30 };
+    tracking.note(&Change::Relocate { offset: 106, piece });
+    tracking.forget(166, 50);
+    assert_eq!(tracking.next(10).iter().map(|at| at.offset).collect::<Vec<_>>(), [316]);
+    tracking.end();
+    assert!(tracking.next(10).is_empty());
 }
 
 fn options(segments: u64) -> Options {

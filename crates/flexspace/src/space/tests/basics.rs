@@ -122,6 +122,22 @@ fn a_writer_goes_on_while_a_sync_is_under_way() {
 }
 
 #[test]
+fn what_is_written_while_a_checkpoint_begins_is_in_it_once() {
+    let inner = device::memory();
+    let device = FaultDevice::new(inner.clone());
+    let space = FlexSpace::create(device.clone(), small()).expect("a device");
+    space.append(b"first").expect("room");
+    let other = space.clone();
+    device.interpose(OperationKind::Sync, move || other.append(b", second").expect("room"));
+    space.checkpoint().expect("a device");
+    space.append(b", third").expect("room");
+    space.sync().expect("a device");
+    drop(space);
+    let space = open(inner);
+    assert_eq!(space.read(0, space.len()), Ok(b"first, second, third".to_vec()));
+}
+
+#[test]
 fn a_checkpoint_writes_what_is_new_and_makes_the_log_short() {
     let device = device::memory();
     let space = create(device.clone());

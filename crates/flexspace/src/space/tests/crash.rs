@@ -218,6 +218,38 @@ fn a_crash_at_any_operation_leaves_a_synced_state_or_a_later_one() {
     assert!(crashes > count * 100, "only {crashes} crashes");
 }
 
+/// A sync fails, and the next one of that file does nothing but says that it succeeded: an opening that
+/// took it at its word would name nodes that are not durable.
+#[test]
+fn an_opening_after_failed_syncs_takes_no_sync_at_its_word() {
+    let mut failed = 0;
+    for seed in 0..250 {
+        let disk = SimulatedDisk::new(seed, Faults::none());
+        let space = FlexSpace::create(disk.clone(), small()).expect("an honest disk");
+        let mut model = Model::default();
+        let insert = |space: &FlexSpace, model: &mut Model, count: u64| {
+            for number in 0..count {
+                let offset = number * 31 % (model.len() + 1);
+                space.insert(offset, &[number as u8; 5]).expect("room");
+                model.splice(offset, 0, &[number as u8; 5], 0);
+            }
+            space.sync()
+        };
+        insert(&space, &mut model, 100).expect("an honest disk");
+        disk.set_faults(Faults { sync_error_ppm: 400_000, ..Faults::none() });
+        failed += u64::from(space.checkpoint().is_err());
+        disk.set_faults(Faults::none());
+        drop(space);
+        let space = FlexSpace::open(disk.clone(), small()).expect("it is honest again");
+        insert(&space, &mut model, 20).expect("an honest disk");
+        for image in 0..3 {
+            let found = judge(&disk.crash(image), &small(), std::slice::from_ref(&model));
+            assert_eq!(found.map(|found| found.is_some()), Ok(true), "seed {seed}, image {image}");
+        }
+    }
+    assert!(failed > 100, "{failed} checkpoints failed");
+}
+
 /// What an earlier store of this kind did: bytes that were synced are overwritten, the segments they
 /// lay in are filled anew, and nothing of that is synced when the process is killed.
 #[test]

@@ -14,6 +14,8 @@ pub(super) enum Operation {
     Pwrite(u64, Vec<u8>),
     Splice(u64, u64, Vec<u8>, u16),
     SetTag(u64, u16),
+    /// A splice at the first offset, a tag for its last byte, and as many bytes out at the second.
+    Together(u64, Vec<u8>, u64),
     Defrag(u64, u64),
     Sync,
     Checkpoint,
@@ -33,12 +35,19 @@ impl Operation {
             0..50 => Self::Collapse(offset, length),
             50..60 => Self::Pwrite(offset, drawn_bytes(random)),
             60..75 => Self::Splice(offset, length, drawn_bytes(random), random.random_range(0..3)),
-            75..82 if len > 0 => Self::SetTag(offset.min(len - 1), random.random_range(0..3)),
+            75..80 => Self::drawn_together(len, random),
+            80..82 if len > 0 => Self::SetTag(offset.min(len - 1), random.random_range(0..3)),
             82..86 => Self::Defrag(offset, length),
             86..94 => Self::Sync,
             94..97 => Self::Checkpoint,
             _ => Self::Collect,
         }
+    }
+
+    fn drawn_together(len: u64, random: &mut Random) -> Self {
+        let mut data = drawn_bytes(random);
+        data.push(1);
+        Self::Together(random.random_range(0..=len), data, random.random_range(0..=len))
     }
 
     pub(super) fn apply(&self, space: &FlexSpace) -> Result<(), Error> {
@@ -49,6 +58,11 @@ impl Operation {
             Self::Pwrite(offset, data) => space.pwrite(*offset, data),
             Self::Splice(offset, removed, data, tag) => space.splice(*offset, *removed, data, *tag),
             Self::SetTag(offset, tag) => space.set_tag(*offset, *tag),
+            Self::Together(offset, data, out) => space.together(|space| {
+                space.splice(*offset, 0, data, 1)?;
+                space.set_tag(offset + data.len() as u64 - 1, 7)?;
+                space.splice(*out, data.len() as u64, &[], 0)
+            }),
             Self::Defrag(offset, length) => space.defrag(*offset, *length),
             Self::Sync => space.sync(),
             Self::Checkpoint => space.checkpoint(),
@@ -67,6 +81,11 @@ impl Operation {
             }
             Self::Splice(offset, removed, data, tag) => model.splice(*offset, *removed, data, *tag),
             Self::SetTag(offset, tag) => model.bytes[*offset as usize].1 = *tag,
+            Self::Together(offset, data, out) => {
+                model.splice(*offset, 0, data, 1);
+                model.bytes[*offset as usize + data.len() - 1].1 = 7;
+                model.splice(*out, data.len() as u64, &[], 0);
+            }
             Self::Defrag(..) | Self::Sync | Self::Checkpoint | Self::Collect => {}
         }
     }
