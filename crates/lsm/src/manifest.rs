@@ -105,16 +105,13 @@ impl Manifest {
                 (Superblock::create(&**device, SUPERBLOCK, SUPERBLOCK_KIND, &payload)?, nothing)
             }
         };
-        let mut newest = contents.standing.manifest;
         for entry in device.list("")? {
             let Some(number) = format::file_number(&entry.name) else { continue };
-            newest = newest.max(number);
             if number != contents.standing.manifest {
                 device.remove(&entry.name)?;
             }
         }
-        let standing = Standing { manifest: newest, ..contents.standing };
-        let (file, standing) = write_anew(&**device, &standing, &contents.edit)?;
+        let (file, standing) = write_anew(&**device, &contents.standing, &contents.edit)?;
         let device = Arc::clone(device);
         let mut manifest = Self { device, superblock, file, standing, bytes_max };
         manifest.superblock.commit(&standing.encode())?;

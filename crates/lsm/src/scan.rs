@@ -1,9 +1,9 @@
 //! Snapshots and the cursors on them.
 //!
 //! A cursor holds its pin and the key it gave last. Between calls it also holds the state that it
-//! walks over; when the next call finds another one, it goes on in that one, from the same key. So
-//! neither memtables nor tables stay for the sake of a cursor that nobody moves, only versions do,
-//! and those a flush and a compaction keep as long as the pin is held.
+//! walks over; when the next call finds another one, it goes on in that one, from the same key, and
+//! lets go of memtables and tables that are no more. A cursor that nobody moves holds those of its
+//! last step. What the pin shows, flushes and compactions keep.
 
 use std::sync::Arc;
 

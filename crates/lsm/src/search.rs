@@ -4,7 +4,8 @@
 //!    youngest, then of each level the one table whose range the key lies in.
 //! 2. Of a table the metadata are needed first: the filter may deny the key, else the index leads
 //!    to a block.
-//! 3. Then the block is needed; and the next one, if the key lies between the two.
+//! 3. Then the block is needed: what lies behind all of it, and before the place that the index has
+//!    for it, is a key that the next block does not have either.
 //!
 //! What is needed and not there, whoever drives the look-up reads, alone or beside what others
 //! need.
@@ -107,8 +108,8 @@ impl<K: AsRef<[u8]>> Search<K> {
         lookups: &Lookups,
     ) -> Result<Option<Found>> {
         let to = Target { key: self.key(), seqno: self.seqno };
-        match (piece, there, &mut asked.index) {
-            (Piece::Metadata, Cached::Metadata(metadata), _) => {
+        match (piece, there) {
+            (Piece::Metadata, Cached::Metadata(metadata)) => {
                 if metadata.filter.may_contain(self.hash) {
                     lookups.searched.fetch_add(1, Relaxed);
                     asked.index = asked.table.index_at(&metadata, to)?;
@@ -117,13 +118,8 @@ impl<K: AsRef<[u8]>> Search<K> {
                 }
                 Ok(None)
             }
-            (Piece::Block(handle), Cached::Block(block), Some(index)) => {
+            (Piece::Block(handle), Cached::Block(block)) => {
                 let found = asked.table.search_block(block, handle, to, into)?;
-                // Behind all of the block, it may begin the next one.
-                if found.is_none() && asked.table.next_block(index)? {
-                    return Ok(None);
-                }
-                let found = found.flatten();
                 if found.is_none() {
                     lookups.mistaken.fetch_add(1, Relaxed);
                 }

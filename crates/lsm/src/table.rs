@@ -182,24 +182,18 @@ impl Table {
         Ok(BlockHandle::of(index).map_err(|damage| self.in_metadata(damage))?)
     }
 
-    /// Moves an index to the next block; answers whether there is one.
-    pub(crate) fn next_block(&self, index: &mut BlockCursor) -> Result<bool> {
-        Ok(index.next().map_err(|damage| self.in_metadata(damage))?)
-    }
-
-    /// The first entry at or behind `to` in a block, if it is of the same key; `None` if all of the
-    /// block lies before.
+    /// The first entry at or behind `to` in a block, if it is of the same key.
     pub(crate) fn search_block(
         &self,
         block: Arc<Block>,
         handle: BlockHandle,
         to: Target<'_>,
         into: &mut Vec<u8>,
-    ) -> Result<Option<Option<Found>>> {
+    ) -> Result<Option<Found>> {
         let mut block = BlockCursor::new(block);
-        let is_there = block.seek(to).map_err(|damage| self.in_block(damage, handle))?;
-        let entry = block.entry().filter(|_| is_there);
-        Ok(entry.map(|entry| (entry.key == to.key).then(|| Found::copy(&entry, into))))
+        block.seek(to).map_err(|damage| self.in_block(damage, handle))?;
+        let entry = block.entry().filter(|entry| entry.key == to.key);
+        Ok(entry.map(|entry| Found::copy(&entry, into)))
     }
 
     fn unseal(&self, stored: &[u8], handle: BlockHandle) -> Result<Arc<Block>> {

@@ -84,18 +84,22 @@ fn key_of(number: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_cursor_that_nobody_moves_holds_no_memtable_back() {
+fn a_cursor_that_is_moved_lets_go_of_flushed_memtables() {
     let bench = Bench::new();
-    bench.put(b"a", b"1");
-    bench.put(b"b", b"2");
-    let mut cursor =
-        bench.view().scan(KeyRange::all(), Direction::Forward).expect("the store is open");
+    for name in [b"a", b"b", b"c"] {
+        bench.put(name, b"value");
+    }
+    let view = bench.view();
+    let mut cursor = view.scan(KeyRange::all(), Direction::Forward).expect("the store is open");
     assert!(cursor.next().expect("nothing fails").is_some());
-    assert!(cursor.next().expect("nothing fails").is_some());
+    let memtable = {
+        let state = bench.store.shared.state.load_full();
+        Arc::downgrade(&state.memtables[0])
+    };
     bench.store.flush().expect("memory takes it");
-    let mut other = bench.view().scan(KeyRange::all(), Direction::Forward).expect("open");
-    assert!(other.next().expect("nothing fails").is_some());
-    assert_eq!(bench.detail("memtable_entries"), 0);
+    assert!(memtable.upgrade().is_some(), "the cursor stands on it");
+    assert!(cursor.next().expect("nothing fails").is_some());
+    assert!(memtable.upgrade().is_none(), "the cursor stands on the table");
 }
 
 #[test]
