@@ -57,14 +57,15 @@ impl Puts {
 
     /// Adds the record at `at`, which has to be near enough.
     pub(crate) fn push(&mut self, position: Position, at: LogAddress) {
-        debug_assert!(self.reaches(at), "{at:?} is too far from {:?}", self.base);
+        // Cut off it would name another record.
+        assert!(self.reaches(at), "{at:?} is too far from {:?}", self.base);
         let units = (at.get() - self.base.get()) / ADDRESS_UNIT;
         self.words.push(u64::from(Prefix::of(position).0) << u32::BITS | units);
     }
 
     /// Adds what `other` has, of the same base.
     pub(crate) fn extend(&mut self, other: &mut Self) {
-        debug_assert_eq!(self.base, other.base);
+        assert_eq!(self.base, other.base, "distances from another place");
         self.words.append(&mut other.words);
     }
 

@@ -163,7 +163,7 @@ impl Shared {
             let number = *next;
             *next += 1;
             let Some((seen, verdict)) = moves.verdict(number) else { return Ok(()) };
-            debug_assert_eq!(seen, at, "a piece reads the same twice");
+            assert_eq!(seen, at, "a piece reads the same twice");
             if verdict == Verdict::Lives {
                 let copy = cold.append(stored.key, stored.value.unwrap_or_default())?;
                 moves.judge(number, Verdict::Copied(copy));

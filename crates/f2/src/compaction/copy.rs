@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use engine::Result;
+use engine::{Corruption, Error, Result};
 use workers::StopToken;
 
 use crate::address::LogAddress;
@@ -39,6 +39,12 @@ enum Verdict {
     OnDisk { head: LogAddress, from: LogAddress },
     /// Another record of the chain was linked; look again.
     Lost { head: LogAddress },
+}
+
+/// What stands above a record that is compacted is not given up before it: if it were believed dead here, a
+/// record could be lost.
+pub(super) fn lost_above(at: LogAddress) -> Error {
+    Corruption::new("the chain above a record that is compacted ends too soon", at.get()).into()
 }
 
 impl Shared {
@@ -151,10 +157,7 @@ impl Shared {
             match step {
                 Some(Some(previous)) => next = previous,
                 Some(None) => return Ok(false),
-                None => {
-                    debug_assert!(false, "the chain above {at:?} was truncated by another");
-                    return Ok(false);
-                }
+                None => return Err(lost_above(at)),
             }
         }
         Ok(next == searched)

@@ -7,6 +7,7 @@
 use engine::Result;
 use workers::StopToken;
 
+use super::copy::lost_above;
 use crate::address::LogAddress;
 use crate::hybrid_log::{Place, Wanted};
 use crate::record::Stored;
@@ -84,12 +85,9 @@ impl Shared {
         let mut go_on = Vec::new();
         self.log.fetch(wanted.collect(), stop, &mut |number, newer| {
             let Judged { at, stored, lives } = &mut records[number];
-            debug_assert!(newer.is_some(), "the chain above {at:?} was truncated by another");
-            let standing = match newer {
-                Some(newer) if newer.key != stored.key => newer.header.previous(),
-                // Of the same key, or gone.
-                _ => LogAddress::NONE,
-            };
+            let newer = newer.ok_or_else(|| lost_above(*at))?;
+            let is_other = newer.key != stored.key;
+            let standing = if is_other { newer.header.previous() } else { LogAddress::NONE };
             if standing > *at {
                 go_on.push((number, standing));
             } else {
