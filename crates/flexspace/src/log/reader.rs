@@ -1,14 +1,15 @@
 //! Reads logs back, and tells a torn end from damage.
 //!
 //! A frame that is none ends the log, unless one behind it is: frames are written one after the
-//! other's sync (G1), so then it was whole once.
+//! other's sync (G1), so then it was whole once. The same holds for the head: the first frame is synced
+//! with it, so with a later frame behind it, it was whole once.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use codec::{Corruption, Reader};
 use device::{Device, File, Mode};
 
 use super::file_name;
-use super::format::{self, FRAME_HEAD_BYTES, HEAD_BYTES, LogHead, Record};
+use super::format::{self, FRAME_HEAD_BYTES, HEAD_BYTES, LogHead, Record, UNIT_BYTES_MIN};
 use super::writer::LogEnd;
 use crate::data::Geometry;
 use crate::space::Error;
@@ -49,9 +50,14 @@ pub(crate) fn replay(
         };
         let (head, checksum) = match decoded {
             Ok(found) => found,
-            // Its making was cut short: nothing else was written to it.
-            Err(_) if before.is_some() => break,
-            Err(damage) => return Err(damage.at(&name, 0).into()),
+            Err(damage) => {
+                let is_first = before.is_none();
+                if is_first || has_second_frame(&*file, &name, len, (life, number), geometry)? {
+                    return Err(damage.at(&name, 0).into());
+                }
+                // Its making was cut short: nothing but its first frame was written to it.
+                break;
+            }
         };
         let follows = LogEnd { frames: head.follows_frames, checksum: head.follows_checksum };
         match before {
@@ -72,6 +78,22 @@ pub(crate) fn replay(
         before = Some(end);
     }
     Ok(replayed)
+}
+
+/// Whether a log whose head is none was made all the same: a frame behind its first one is whole. Its
+/// frames are known by their salt, which needs no head.
+fn has_second_frame(
+    file: &dyn File,
+    name: &str,
+    len: u64,
+    (life, number): (u64, u64),
+    geometry: Geometry,
+) -> Result<bool, Error> {
+    let (follows_frames, follows_checksum) = (0, 0);
+    // Units of any device are multiples of this one.
+    let unit_bytes = UNIT_BYTES_MIN;
+    let head = LogHead { number, life, follows_frames, follows_checksum, unit_bytes };
+    LogReader { file, name, len, head, geometry }.has_frame_behind(0, 1)
 }
 
 struct LogReader<'a> {
@@ -136,17 +158,26 @@ impl LogReader<'_> {
 
     /// Refuses a log of which a frame behind `end` is whole.
     fn check_end(&self, end: u64, log_end: LogEnd) -> Result<(), Error> {
-        let mut position = end + u64::from(self.head.unit_bytes);
+        if self.has_frame_behind(end, log_end.frames + 1)? {
+            let what = "a frame of the log is damaged, and one behind it is whole";
+            return Err(Corruption::new(what, end).at(self.name, 0).into());
+        }
+        Ok(())
+    }
+
+    /// Whether behind the unit at `position` a frame of this number, or a later one, is whole.
+    fn has_frame_behind(&self, position: u64, sequence: u64) -> Result<bool, Error> {
+        let unit = u64::from(self.head.unit_bytes);
+        let mut position = position + unit;
         while position < self.len {
             if let Some((frame, _)) = self.frame(position, None)?
                 && format::decode_frame_head(&frame, self.head.salt())
-                    .is_some_and(|head| head.sequence > log_end.frames)
+                    .is_some_and(|head| head.sequence >= sequence)
             {
-                let what = "a frame of the log is damaged, and one behind it is whole";
-                return Err(Corruption::new(what, end).at(self.name, 0).into());
+                return Ok(true);
             }
-            position += u64::from(self.head.unit_bytes);
+            position += unit;
         }
-        Ok(())
+        Ok(false)
     }
 }

@@ -169,3 +169,30 @@ fn a_log_is_followed_by_one_of_its_life_that_knows_its_end() {
     device.remove(&file_name(9)).expect("a device");
     assert!(read(&*device).is_err(), "the log that is named is missing");
 }
+
+#[test]
+fn a_log_that_follows_may_lack_its_head_only_if_nothing_was_added_to_it() {
+    let device = device::memory();
+    let log = write(&*device);
+    let more = encode(&records()[1..2]);
+    let mut next = LogWriter::create(&*device, (4, 10), log.end(), 4096, &more).expect("a device");
+    let file = device.open(&file_name(10), Mode::Write).expect("a device");
+    let mut head = [0; 512];
+    file.read_at(0, &mut head).expect("a device");
+    let mut flipped = head;
+    flipped[9] ^= 4;
+    let damaged = [[0; 512], flipped];
+    for bytes in &damaged {
+        file.write_at(0, bytes).expect("a device");
+        assert_eq!(read(&*device).expect("sound").len(), 5, "its making was cut short");
+    }
+    file.write_at(0, &head).expect("a device");
+    next.append(&more).expect("a device");
+    assert_eq!(read(&*device).expect("sound").len(), 7);
+    for bytes in &damaged {
+        file.write_at(0, bytes).expect("a device");
+        let found = read(&*device);
+        let Err(Error::Corruption(damage)) = found else { panic!("a commit is lost: {found:?}") };
+        assert_eq!(damage.file, file_name(10));
+    }
+}
