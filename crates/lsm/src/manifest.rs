@@ -17,7 +17,8 @@
 //!   What lies behind is what a crash left of an edit, and is not read.
 //! - N2. Damage in between is found: every edit's checksum covers the one before it, and the
 //!   superblock has the last.
-//! - N3. After a failed write or sync nothing more is committed.
+//! - N3. After a failed write or sync nothing more is committed: the next record would go over one
+//!   that the superblock may name. `Shared::commit` sees to it under the manifest's lock.
 
 mod format;
 #[cfg(test)]

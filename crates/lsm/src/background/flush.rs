@@ -178,7 +178,7 @@ impl Shared {
         Ok(Some(summary))
     }
 
-    /// Commits a change of tables, and makes the next state.
+    /// Commits a change of tables, and makes the next state. A failure stops all later commits.
     pub(crate) fn commit(
         &self,
         change: Change,
@@ -186,6 +186,8 @@ impl Shared {
         persisted: SeqNo,
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
+        // Whoever held the lock before may have failed, and nothing is committed after that (N3).
+        self.health.check_writable()?;
         let manifest = manifest.as_mut().ok_or(Error::Closed)?;
         // Only whoever holds the manifest changes the version.
         let old = Arc::clone(&self.state.load().version);
@@ -193,10 +195,12 @@ impl Shared {
         let summarize = |(level, table): (usize, &Arc<Table>)| (level, table.summary().clone());
         let added = change.added.iter().map(|(level, table)| summarize((*level, table)));
         let edit = Edit { removed: change.removed.clone(), added: added.collect() };
-        manifest.commit(&edit, persisted, || Edit {
+        let committed = manifest.commit(&edit, persisted, || Edit {
             removed: Vec::new(),
             added: version.tables().map(summarize).collect(),
-        })?;
+        });
+        // While the lock is held, so that whoever waits for it learns of a failure.
+        self.stopping(committed)?;
         self.persisted.fetch_max(manifest.persisted().get(), Release);
         let install = self.install.lock();
         let next = self.state.load().with_version(version, flushed);

@@ -156,6 +156,40 @@ fn a_failed_write_stops_writes_and_reads_go_on() {
     assert_eq!(bench.get(b"a").as_deref(), Some(&b"1"[..]));
 }
 
+/// A compaction may have been merging while a flush's commit failed. What the superblock may name
+/// must stay as it is in the manifest.
+#[test]
+fn nothing_is_committed_after_a_commit_that_failed() {
+    use crate::version::Change;
+    use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
+    let device = device::memory();
+    let faulty = FaultDevice::new(Arc::clone(&device));
+    let bench = Bench::on(faulty.clone()).expect("opens");
+    bench.put(b"a", b"1");
+    bench.store.flush().expect("memory takes it");
+    let shared = &bench.store.shared;
+    let table = Arc::clone(&shared.state.load().version.level(0)[0]);
+    let move_to = |level| Change {
+        removed: vec![(0, table.summary().id.number)],
+        added: vec![(level, Arc::clone(&table))],
+    };
+    let (kind, failure) = (Some(OperationKind::Sync), Failure::Io);
+    // The superblock's sync, and the manifest's in the commit after that.
+    for later in [2, 3] {
+        let nth = faulty.count(kind) + later;
+        faulty.fail(Fault { kind, nth, failure, lasting: Lasting::Once });
+    }
+    let failed = shared.commit(move_to(1), None, SeqNo::ZERO);
+    assert!(matches!(failed, Err(Error::Device(_))), "{failed:?}");
+    let writes = faulty.count(Some(OperationKind::Write));
+    let refused = shared.commit(move_to(2), None, SeqNo::ZERO);
+    assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
+    assert_eq!(faulty.count(Some(OperationKind::Write)), writes);
+    drop(table);
+    let again = Bench::on(device).expect("opens, as after a kill");
+    assert_eq!(again.get(b"a").as_deref(), Some(&b"1"[..]));
+}
+
 /// A host numbers the writes of other stores too, and may have told the sequence of more than it
 /// replays here.
 #[test]
