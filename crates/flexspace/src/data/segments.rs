@@ -40,6 +40,8 @@ pub(crate) struct SegmentView {
     pub(crate) closed: Vec<(u32, u64)>,
     /// Segments that a caller may still begin.
     pub(crate) available: u32,
+    /// How many a caller wanted that was refused for want of them.
+    pub(crate) demand: u32,
     /// Segments that are kept for the collector.
     pub(crate) reserved: u32,
     /// Addresses of a segment.
@@ -59,12 +61,15 @@ pub(crate) struct Segments {
     count_max: u32,
     reserved: u32,
     live: u64,
+    /// The most segments that one change wanted, and that were not available since.
+    demand: u32,
 }
 
 impl Segments {
     pub(crate) fn new(geometry: Geometry, count_max: u32, reserved: u32) -> Self {
         let (segments, free, emptied, waiting) = Default::default();
-        Self { geometry, segments, free, emptied, waiting, count_max, reserved, live: 0 }
+        let (live, demand) = (0, 0);
+        Self { geometry, segments, free, emptied, waiting, count_max, reserved, live, demand }
     }
 
     /// Says which segments exist and how many bytes of them live, when a space is opened.
@@ -99,6 +104,18 @@ impl Segments {
     /// How many of them callers may begin.
     pub(crate) fn available(&self) -> u32 {
         self.free_count().saturating_sub(self.reserved)
+    }
+
+    /// A change was refused that wants that many: the collector is to make them available.
+    pub(crate) fn demand(&mut self, count: u32) {
+        self.demand = self.demand.max(count);
+    }
+
+    /// Forgets a demand that can be met; whoever comes too late is refused again.
+    pub(crate) fn forget_met_demand(&mut self) {
+        if self.available() >= self.demand {
+            self.demand = 0;
+        }
     }
 
     /// The number of a free segment for a caller, or for the collector; none if there is none. It
@@ -195,6 +212,7 @@ impl Segments {
         SegmentView {
             closed: closed.map(|(number, segment)| (number, segment.live)).collect(),
             available: self.available(),
+            demand: self.demand,
             reserved: self.reserved,
             payload_bytes: u64::from(self.geometry.payload_bytes()),
         }

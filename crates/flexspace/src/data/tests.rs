@@ -91,5 +91,9 @@ fn a_segment_is_free_when_its_last_byte_went_durably_and_no_snapshot_is_older() 
     segments.reclaimed(1);
     assert_eq!(segments.next_free(false), Some(0));
     assert_eq!(segments.in_use().collect::<Vec<_>>(), [2]);
+    segments.demand(3);
+    segments.demand(2);
+    segments.forget_met_demand();
+    assert_eq!((segments.available(), segments.view().demand), (2, 3), "the larger one is kept");
     assert_eq!(segments.live_bytes(), 0);
 }

@@ -33,7 +33,12 @@ impl SegmentWriter {
 
     /// Whether `length` bytes have room.
     pub(crate) fn has_room(&self, data: &DataFile, length: usize) -> bool {
-        self.filled + length <= data.geometry.payload_bytes() as usize
+        length <= self.room_bytes(data)
+    }
+
+    /// For how many bytes there is room.
+    pub(crate) fn room_bytes(&self, data: &DataFile) -> usize {
+        data.geometry.payload_bytes() as usize - self.filled
     }
 
     /// Takes bytes for which there is room, and gives their address.

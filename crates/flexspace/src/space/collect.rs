@@ -49,7 +49,8 @@ pub struct Collected {
 type Moves = BTreeMap<u64, (u32, u64)>;
 
 impl FlexSpace {
-    /// Moves what lives in the emptiest segments together, if that is worth it, or if room is short.
+    /// Moves what lives in the emptiest segments together, if that is worth it, or if room is short: for the
+    /// callers' next segments, or for a change that was refused as [`Error::Uncollected`].
     /// Writers wait for it only for moments, readers never; victims are free when it returns, but
     /// for snapshots that are older. Says what was done; nothing, if nothing was worth it.
     ///
@@ -84,6 +85,7 @@ impl Shared {
             // Whatever is free without any work is no reason to work.
             self.commit()?;
             let mut writer = self.writer_for_change()?;
+            writer.segments.forget_met_demand();
             let victims = plan(&writer.segments.view());
             if victims.is_empty() || is_stopping() {
                 return Ok(Collected::default());

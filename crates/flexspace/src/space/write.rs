@@ -109,9 +109,19 @@ impl Shared {
         self.apply(writer, &Change::Splice { offset, removed, tag, pieces })
     }
 
-    /// Puts data into segments; nothing refers to it yet.
+    /// Puts data into segments; nothing refers to it yet. Refuses it before any of it is put, if too
+    /// few segments are available, and leaves word for the collector.
     pub(super) fn place(&self, writer: &mut Writer, data: &[u8]) -> Result<Vec<Piece>, Error> {
         let extents = data.chunks(self.data.geometry.extent_bytes_max() as usize);
+        let wanted = self.wanted_segments(writer, extents.clone());
+        if wanted > writer.segments.available() {
+            // Snapshots that held segments may be gone.
+            self.reclaim(writer);
+        }
+        if wanted > writer.segments.available() {
+            writer.segments.demand(wanted);
+            return Err(Error::Uncollected);
+        }
         let mut pieces: Vec<Piece> = Vec::with_capacity(extents.len());
         for bytes in extents {
             let has_room = |open: &SegmentWriter| open.has_room(&self.data, bytes.len());
@@ -123,6 +133,20 @@ impl Shared {
             pieces.push(Piece { address, length: bytes.len() as u32 });
         }
         Ok(pieces)
+    }
+
+    /// How many segments have to be begun for these extents.
+    fn wanted_segments<'a>(&self, writer: &Writer, extents: impl Iterator<Item = &'a [u8]>) -> u32 {
+        let mut room = writer.open.as_ref().map_or(0, |open| open.room_bytes(&self.data));
+        let mut count = 0;
+        for bytes in extents {
+            if room < bytes.len() {
+                room = self.data.geometry.payload_bytes() as usize;
+                count += 1;
+            }
+            room -= bytes.len();
+        }
+        count
     }
 
     /// Ends the segment that callers fill, and begins another one.

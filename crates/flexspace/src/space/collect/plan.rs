@@ -14,7 +14,7 @@ const DEAD_SHARE: u64 = 8;
 
 /// The victims, emptiest first chosen, in ascending order; none if it is not worth it.
 pub(super) fn plan(view: &SegmentView) -> Vec<u32> {
-    let in_need = view.available <= view.reserved / 4;
+    let in_need = view.available < view.demand || view.available <= view.reserved / 4;
     let count = view.closed.len() as u64;
     let live: u64 = view.closed.iter().map(|(_, live)| live).sum();
     let room = count * view.payload_bytes;

@@ -16,7 +16,7 @@ const PAYLOAD: u64 = 4 * 4092;
 
 fn view(live: &[u64], available: u32) -> SegmentView {
     let closed = (0..).zip(live.iter().copied()).collect();
-    SegmentView { closed, available, reserved: 64, payload_bytes: PAYLOAD }
+    SegmentView { closed, available, demand: 0, reserved: 64, payload_bytes: PAYLOAD }
 }
 
 #[test]
@@ -79,6 +79,32 @@ fn options(segments: u64) -> Options {
         reserved_segments: 64,
         ..Options::default()
     }
+}
+
+#[test]
+fn a_change_that_wants_many_segments_has_them_made_before_any_is_begun() {
+    let space = FlexSpace::create(device::memory(), options(1064)).expect("a device");
+    let extent = [7; 512];
+    // Of each segment one extent goes, and of some a second one.
+    for segment in 0..975_u64 {
+        (0..31).for_each(|_| space.append(&extent).expect("room"));
+        let gone = if segment % 3 == 0 { 1024 } else { 512 };
+        space.collapse(space.len() - gone, gone).expect("a range");
+    }
+    space.sync().expect("a device");
+    let stats = space.stats();
+    let large = vec![8; 27 * 31 * 512];
+    assert!(stats.live_bytes + (large.len() as u64) < stats.limit_bytes, "it may live");
+    assert!(1000 - stats.used_segments > 16, "{stats:?}: enough for small changes");
+    assert_eq!(space.collect().map(|done| done.segments), Ok(0), "nobody wants anything");
+    let is_refused = || space.append(&large) == Err(Error::Uncollected);
+    assert!(is_refused());
+    let after = space.stats();
+    assert_eq!((after.used_segments, after.pending_bytes), (stats.used_segments, 0));
+    while is_refused() {
+        assert!(space.collect().expect("a device").segments > 0, "the collector finds none");
+    }
+    assert_eq!(space.read(stats.len, large.len() as u64), Ok(large));
 }
 
 #[test]
