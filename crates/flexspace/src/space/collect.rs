@@ -49,8 +49,8 @@ pub struct Collected {
 type Moves = BTreeMap<u64, (u32, u64)>;
 
 impl FlexSpace {
-    /// Moves what lives in the emptiest segments together, if that is worth it, or if room is short: for the
-    /// callers' next segments, or for a change that was refused as [`Error::Uncollected`].
+    /// Moves what lives in the emptiest segments together, if that is worth it, or if room is short
+    /// for the callers' next segments, or for a change that was refused as [`Error::Uncollected`].
     /// Writers wait for it only for moments, readers never; victims are free when it returns, but
     /// for snapshots that are older. Says what was done; nothing, if nothing was worth it.
     ///

@@ -26,10 +26,10 @@ pub enum Error {
         /// Bytes that were to be added.
         more_bytes: u64,
     },
-    /// There is room, but not in free segments: run the collector as long as it empties some, then try
-    /// again. Nothing was changed, and nothing written. What snapshots hold no collector frees; and
-    /// close to the limit it wins single segments, so what wants many of them is to be written in
-    /// parts.
+    /// There is room, but not in free segments: run the collector as long as it empties some, then
+    /// try again. Nothing was changed, and nothing written. What snapshots hold no collector frees;
+    /// and close to the limit it wins single segments, so what wants many of them is to be written
+    /// in parts.
     #[error("too few segments are free: the collector has to run first")]
     Uncollected,
     /// Options that no space, or not this one, can have.

@@ -10,11 +10,12 @@ pub struct Options {
     /// 4.2). Fixed when the space is created. Larger ones make the collector's work coarser, smaller
     /// ones the extents shorter. Default: 4 MiB.
     pub segment_bytes: u32,
-    /// What the data file may grow to. Less than 1/16 of it, and the reserve, stay unused, so that
-    /// the collector can always go on. Default: all that has addresses, 2^48 bytes.
+    /// What the data file may grow to: 64 segments beyond the reserve, or more. Less than 1/16 of
+    /// it, and the reserve, stay unused, so that the collector can always go on. Default: all that
+    /// has addresses, 2^48 bytes.
     pub capacity_bytes: u64,
-    /// Segments that are kept for the collector. It can go on at the limit of what may live with 64 or
-    /// more. Default: 64.
+    /// Segments that are kept for the collector, 64 or more, so that it can go on at the limit of
+    /// what may live. Default: 64.
     pub reserved_segments: u32,
     /// Bytes of records after which a change commits them, as [`FlexSpace::sync`] would. They are kept
     /// in memory. Default: 4 MiB.
@@ -25,6 +26,11 @@ pub struct Options {
     /// and opening after a crash slower. Default: 64 MiB.
     pub log_bytes_max: u64,
 }
+
+/// The smallest reserve, and the fewest segments beyond it, with which a collection at the limit
+/// wins a segment: if U of them hold 30/32 of their bytes, and one is being filled, the others are
+/// packed to 31/32 with one segment to spare from U = 62 on, and need a reserve of as many.
+const SEGMENTS_MIN: u32 = 64;
 
 impl Default for Options {
     fn default() -> Self {
@@ -50,9 +56,11 @@ impl Options {
         })?;
         let count = self.capacity_bytes / u64::from(self.segment_bytes);
         let count = count.min(u64::from(geometry.segments_max())) as u32;
-        if count <= self.reserved_segments {
+        let usable = count.saturating_sub(self.reserved_segments);
+        if self.reserved_segments < SEGMENTS_MIN || usable < SEGMENTS_MIN {
             return Err(Error::Options(format!(
-                "{} bytes are {count} segments, of which {} are reserved: give more capacity",
+                "{} bytes are {count} segments, of which {} are reserved: give capacity for \
+                 {SEGMENTS_MIN} that are, and as many that are not, or choose smaller segments",
                 self.capacity_bytes, self.reserved_segments
             )));
         }

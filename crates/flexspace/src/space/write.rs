@@ -109,8 +109,8 @@ impl Shared {
         self.apply(writer, &Change::Splice { offset, removed, tag, pieces })
     }
 
-    /// Puts data into segments; nothing refers to it yet. Refuses it before any of it is put, if too
-    /// few segments are available, and leaves word for the collector.
+    /// Puts data into segments; nothing refers to it yet. Refuses it before any of it is put, if
+    /// too few segments are available, and leaves word for the collector.
     pub(super) fn place(&self, writer: &mut Writer, data: &[u8]) -> Result<Vec<Piece>, Error> {
         let extents = data.chunks(self.data.geometry.extent_bytes_max() as usize);
         let wanted = self.wanted_segments(writer, extents.clone());

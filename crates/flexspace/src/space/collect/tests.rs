@@ -109,7 +109,12 @@ fn a_change_that_wants_many_segments_has_them_made_before_any_is_begun() {
 
 #[test]
 fn at_the_limit_the_collector_always_gets_on() {
-    let space = FlexSpace::create(device::memory(), options(164)).expect("a device");
+    // The fewest segments that may be, and some more.
+    [128, 164].into_iter().for_each(gets_on_at_the_limit);
+}
+
+fn gets_on_at_the_limit(segments: u64) {
+    let space = FlexSpace::create(device::memory(), options(segments)).expect("a device");
     let mut model = Vec::new();
     let mut number = 0_u64;
     let mut was_stuck = false;

@@ -235,6 +235,21 @@ fn a_space_is_opened_once_and_created_once() {
 }
 
 #[test]
+fn options_with_which_the_collector_cannot_get_on_are_refused() {
+    let with = |segments: u64, reserved_segments| {
+        let capacity_bytes = segments * (16 << 10);
+        let options = Options { capacity_bytes, reserved_segments, ..small() };
+        FlexSpace::create(device::memory(), options)
+    };
+    for (segments, reserved) in [(127, 64), (65, 64), (64, 64), (1, 64), (200, 63), (200, 137)] {
+        let refused = with(segments, reserved);
+        assert!(matches!(refused, Err(Error::Options(_))), "{segments} less {reserved}");
+    }
+    with(128, 64).expect("as many as it takes");
+    with(200, 136).expect("as many as it takes");
+}
+
+#[test]
 fn what_a_creation_left_behind_is_no_space() {
     let device = device::memory();
     for name in ["data", "tree", "log-0000000000000001"] {
