@@ -104,7 +104,7 @@ impl Shared {
         if removed == 0 && data.is_empty() {
             return Ok(());
         }
-        writer.segments.check_limit(data.len() as u64)?;
+        writer.segments.check_limit((data.len() as u64).saturating_sub(removed))?;
         let pieces = self.place(writer, data)?;
         self.apply(writer, &Change::Splice { offset, removed, tag, pieces })
     }
