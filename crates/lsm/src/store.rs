@@ -175,11 +175,15 @@ impl Engine for Store {
         shared.health.close();
         let panics = shared.group.stop();
         debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
-        // A flush that runs finds no manifest to commit to, and gives up.
+        // A flush on a caller's thread gives up soon. Until then it may make and remove files, which
+        // it must not when another opening has them.
+        let _flusher = shared.flusher.lock();
         *shared.manifest.lock() = None;
         let _install = shared.install.lock();
         let closed = shared.state.load().closed();
         shared.state.store(Arc::new(closed));
+        // Nor may cursors that are still there.
+        shared.tables.close();
         Ok(())
     }
 }

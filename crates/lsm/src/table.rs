@@ -13,7 +13,8 @@
 //! - T1. What is read was verified against a checksum that covers the table's number, its nonce and
 //!   the offset; damage is reported with the file and the offset.
 //! - T2. A table that the manifest names no more is removed when the last [`Table`] of it is
-//!   dropped, so nobody who still reads it loses it.
+//!   dropped, so nobody who still reads it loses it. After the store's close it stays, and goes when
+//!   the store is opened: its number may be another table's by then.
 
 mod block;
 mod builder;

@@ -1,5 +1,6 @@
 //! Tests of the whole store, and what tests of its parts build them from.
 
+mod closing;
 mod contract;
 mod durability;
 mod seats;

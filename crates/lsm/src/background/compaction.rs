@@ -50,10 +50,10 @@ impl Outputs<'_> {
         }
         if self.builder.is_none() {
             let id = self.shared.new_table();
-            self.numbers.push(id.number);
             let (tables, budget) = (&*self.shared.tables, &self.shared.host.memory);
             let began = TableBuilder::create(tables, id, self.memtables, &self.options, budget);
             self.builder = Some(began?);
+            self.numbers.push(id.number);
         }
         self.builder.as_mut().map_or(Ok(()), |builder| builder.push(entry))
     }
@@ -65,7 +65,7 @@ impl Outputs<'_> {
         Ok(())
     }
 
-    /// Removes what was written; nothing names it.
+    /// Removes what was begun; nothing names it.
     fn abandon(self) {
         drop(self.builder);
         for number in self.numbers {

@@ -111,22 +111,20 @@ impl Shared {
         let is_below = |key: &[u8]| {
             below.level(0).iter().any(|table| table.covers(key)) || below.is_below(0, key)
         };
-        let summary = self.write_memtable(memtable, SeqNo::MAX, id, &output, &is_below);
-        let reached = summary.and_then(|summary| {
-            let newest = memtable.newest();
-            let reached = self.host.barrier.reach(newest.max(next.floor()))?;
-            // Below the newest write of the table nothing is missing in the journal: numbers above
-            // what it holds are of writes that were refused, or are not journaled.
-            Ok((summary, next.floor().min(reached.max(newest))))
-        });
-        let (summary, persisted) = match reached {
+        let summary = self.write_memtable(memtable, SeqNo::MAX, id, &output, &is_below)?;
+        let newest = memtable.newest();
+        let reached = match self.host.barrier.reach(newest.max(next.floor())) {
             Ok(reached) => reached,
             Err(error) => {
-                // Nothing names it. What cannot be removed now goes when the store is opened.
-                let _ = self.tables.remove(id.number);
+                if summary.is_some() {
+                    abandon(&*self.tables, id);
+                }
                 return Err(error);
             }
         };
+        // Below the newest write of the table nothing is missing in the journal: numbers above what
+        // it holds are of writes that were refused, or are not journaled.
+        let persisted = next.floor().min(reached.max(newest));
         let mut change = Change::default();
         if let Some(summary) = summary {
             Self::count(&self.background.flushed_bytes, summary.stored_bytes);
@@ -138,7 +136,8 @@ impl Shared {
     }
 
     /// Writes what is in `memtable` up to `upto` to a table: durable, with its name. `None` if
-    /// nothing of it is kept. `is_below` says whether there may be older versions of a key.
+    /// nothing of it is kept. `is_below` says whether there may be older versions of a key. An
+    /// error leaves no table behind that this call began, and does nothing to one that was there.
     pub(crate) fn write_memtable(
         &self,
         memtable: &Arc<Memtable>,
@@ -147,11 +146,34 @@ impl Shared {
         output: &Output<'_>,
         is_below: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Option<Summary>> {
+        let mut builder = None;
+        let built = self.build(memtable, upto, id, output, is_below, &mut builder);
+        let Some(builder) = builder else { return built.map(|()| None) };
+        let finished = built.and_then(|()| builder.finish());
+        let durable = finished.and_then(|summary| {
+            output.tables.sync_names()?;
+            Ok(Some(summary))
+        });
+        if durable.is_err() {
+            abandon(output.tables, id);
+        }
+        durable
+    }
+
+    /// Fills a table, which begins with the first entry that is kept.
+    fn build(
+        &self,
+        memtable: &Arc<Memtable>,
+        upto: SeqNo,
+        id: TableId,
+        output: &Output<'_>,
+        is_below: &dyn Fn(&[u8]) -> bool,
+        builder: &mut Option<TableBuilder>,
+    ) -> Result<()> {
         let sequence = &self.host.sequence;
         let is_seen = |older, newer| sequence.is_seen(older, newer);
         let mut retention = Retention::new(&is_seen, is_below);
         let mut cursor = MemtableCursor::new(Arc::clone(memtable));
-        let mut builder: Option<TableBuilder> = None;
         let memtables = (memtable.id(), memtable.id());
         cursor.seek(Target::START)?;
         let mut entries = 0_u64;
@@ -165,17 +187,14 @@ impl Shared {
                     if builder.is_none() {
                         let Output { tables, options, budget } = output;
                         let began = TableBuilder::create(*tables, id, memtables, options, budget);
-                        builder = Some(began?);
+                        *builder = Some(began?);
                     }
                     builder.as_mut().map_or(Ok(()), |builder| builder.push(kept))
                 })?;
             }
             cursor.next()?;
         }
-        let Some(builder) = builder else { return Ok(None) };
-        let summary = builder.finish()?;
-        output.tables.sync_names()?;
-        Ok(Some(summary))
+        Ok(())
     }
 
     /// Commits a change of tables, and makes the next state. A failure stops all later commits.
@@ -219,6 +238,11 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Removes a table that nothing names. What cannot be removed now goes when the store is opened.
+fn abandon(tables: &dyn TableStore, id: TableId) {
+    let _ = tables.remove(id.number);
 }
 
 /// Entries after which long work looks whether the store was closed.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
 use device::{Buffer, Device, File, Mode, SyncKind};
 use engine::Result;
+use parking_lot::Mutex;
 
 use super::source::{Span, TableSink, TableSource, TableStore};
 use super::summary::{Summary, TableId};
@@ -39,11 +40,13 @@ fn file_number(name: &str) -> Option<u64> {
 #[derive(Debug)]
 pub(crate) struct LocalTables {
     device: Arc<dyn Device>,
+    /// Held while a file is removed, so that none is once this is set.
+    is_closed: Mutex<bool>,
 }
 
 impl LocalTables {
     pub(crate) fn on(device: Arc<dyn Device>) -> Arc<dyn TableStore> {
-        Arc::new(Self { device })
+        Arc::new(Self { device, is_closed: Mutex::new(false) })
     }
 }
 
@@ -75,10 +78,18 @@ impl TableStore for LocalTables {
     }
 
     fn remove(&self, number: u64) -> Result<()> {
+        let is_closed = self.is_closed.lock();
+        if *is_closed {
+            return Ok(());
+        }
         match self.device.remove(&file_name(number)) {
             Err(device::Error::NotFound { .. }) => Ok(()),
             removed => Ok(removed?),
         }
+    }
+
+    fn close(&self) {
+        *self.is_closed.lock() = true;
     }
 
     fn list(&self) -> Result<Vec<u64>> {

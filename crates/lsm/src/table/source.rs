@@ -22,8 +22,11 @@ pub(crate) trait TableStore: Send + Sync + Debug {
     /// Opens a table. Fails if what is there is not the table of `summary`.
     fn open(&self, summary: &Summary) -> Result<Arc<dyn TableSource>>;
 
-    /// Removes a table, whole or not; no error if there is none.
+    /// Removes a table, whole or not; no error if there is none. Does nothing once this is closed.
     fn remove(&self, number: u64) -> Result<()>;
+
+    /// From now on nothing is removed: another opening may have used the same numbers.
+    fn close(&self);
 
     /// The numbers of all tables that are there, whole or not.
     fn list(&self) -> Result<Vec<u64>>;

@@ -89,10 +89,10 @@ fn a_checkpoint_holds_memtables_and_tables() {
 
 /// A journal that goes up to some number and is asked up to another.
 #[derive(Debug, Default)]
-struct Journal {
+pub(super) struct Journal {
     goes_to: AtomicU64,
     asked: AtomicU64,
-    fails: std::sync::atomic::AtomicBool,
+    pub(super) fails: std::sync::atomic::AtomicBool,
 }
 
 impl Barrier for Journal {

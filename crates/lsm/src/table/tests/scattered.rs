@@ -44,6 +44,8 @@ impl TableStore for Scattered {
         Ok(())
     }
 
+    fn close(&self) {}
+
     fn list(&self) -> Result<Vec<u64>> {
         let mut numbers: Vec<u64> = self.pieces.lock().keys().map(|(table, _)| *table).collect();
         numbers.dedup();
