@@ -3,6 +3,9 @@
 //! Memtables may take three eighths: the one that is written to, and two that wait for their flush.
 //! An eighth is for flushes and compactions, in equal parts for as many jobs as run at once. The
 //! rest is the cache's, which gives way where something else takes more.
+//!
+//! A table's size goes with the budget too: its metadata have to fit the cache, and who builds it
+//! remembers eight bytes of each key.
 
 use crate::options::Options;
 
@@ -12,6 +15,11 @@ pub(crate) const SEALED_MAX: usize = 2;
 pub(crate) const JOBS_MAX: usize = 4;
 /// Parts that the budget is cut into.
 const PARTS: u64 = 8;
+/// Parts of the budget of which a table's data may be one.
+const TABLE_PARTS: u64 = 16;
+/// No table that a compaction writes ends below this, however small the budget is: each keeps a
+/// file open.
+const TABLE_BYTES_MIN: u64 = 2 << 20;
 /// No memtable is sealed below this, however small the budget is.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 
@@ -20,6 +28,8 @@ const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 pub(crate) struct MemorySplit {
     /// A memtable is sealed above this.
     pub(crate) memtable_bytes: u64,
+    /// A table that a compaction writes ends above this.
+    pub(crate) table_bytes: u64,
     /// What the cache may hold.
     pub(crate) cache_bytes: u64,
     /// What a flush or a compaction should take for its buffers.
@@ -31,8 +41,10 @@ impl MemorySplit {
     pub(crate) fn of(limit: u64, options: &Options) -> Self {
         let part = limit / PARTS;
         let memtable_bytes = part.min(options.memtable_bytes_max).max(MEMTABLE_BYTES_MIN);
+        let table_bytes = options.table_bytes.min((limit / TABLE_PARTS).max(TABLE_BYTES_MIN));
         let memtables = memtable_bytes.saturating_mul(SEALED_MAX as u64 + 1);
         let cache_bytes = limit.saturating_sub(memtables).saturating_sub(part);
-        Self { memtable_bytes, cache_bytes, job_bytes: part / (JOBS_MAX as u64 + 1) }
+        let job_bytes = part / (JOBS_MAX as u64 + 1);
+        Self { memtable_bytes, table_bytes, cache_bytes, job_bytes }
     }
 }

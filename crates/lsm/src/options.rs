@@ -9,8 +9,9 @@ pub struct Options {
     /// Bytes of a memtable above which it is sealed and written to a table of Level 0. With less
     /// memory than eight times this it is an eighth of the memory. Default: 16 MiB.
     pub memtable_bytes_max: u64,
-    /// Bytes of data after which a table that a compaction writes ends, at the next key. Default:
-    /// 16 MiB.
+    /// Bytes of data after which a table that a compaction writes ends, at the next key. With less
+    /// memory than sixteen times this it is a sixteenth of the memory, but not less than 2 MiB for
+    /// that. Default: 16 MiB.
     pub table_bytes: u64,
     /// Bytes of entries after which a data block ends; one is read for a get. Default: 4096.
     pub block_bytes: usize,
@@ -60,7 +61,7 @@ impl Options {
             block_bytes: self.block_bytes,
             compression: self.compression,
             filter_bits_per_key: self.filter_bits_per_key,
-            table_bytes: self.table_bytes,
+            table_bytes: split.table_bytes,
             buffer_bytes: (split.job_bytes / 4) as usize,
         }
     }

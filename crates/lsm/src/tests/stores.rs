@@ -54,6 +54,15 @@ impl Bench {
         barrier: Arc<dyn Barrier>,
         limit: u64,
     ) -> Result<Self> {
+        Self::with_options(device, barrier, limit, small())
+    }
+
+    pub(crate) fn with_options(
+        device: Arc<dyn Device>,
+        barrier: Arc<dyn Barrier>,
+        limit: u64,
+        options: Options,
+    ) -> Result<Self> {
         let (environment, _clock) = Environment::simulated(1);
         let telemetry = telemetry::Registry::default();
         let (workers, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
@@ -68,7 +77,7 @@ impl Bench {
             barrier,
             memory: Arc::clone(&budget),
         };
-        let store = Store::open(host, small())?;
+        let store = Store::open(host, options)?;
         sequence.recover_to(store.persisted());
         Ok(Self { store, sequence, budget, crank, device })
     }

@@ -149,6 +149,21 @@ fn damage_halts_compactions_and_nothing_else() {
     bench.store.flush().expect("flushes go on");
 }
 
+#[test]
+fn tables_of_a_small_store_are_small() {
+    let options = crate::Options::default();
+    let barrier = std::sync::Arc::new(engine::NoJournal);
+    let bench = Bench::with_options(device::memory(), barrier, 1 << 20, options).expect("opens");
+    for number in 0..30_000 {
+        bench.put(&key(number * 7919 % 30_000), &noise(number as u32));
+    }
+    bench.settle();
+    let state = bench.store.shared.state.load_full();
+    let largest = state.version.tables().map(|(_, table)| table.summary().stored_bytes).max();
+    let largest = largest.expect("there are tables");
+    assert!((2 << 20..9 << 18).contains(&largest), "{largest} bytes");
+}
+
 /// A memtable that has a successor may still be written to, by who entered it before.
 #[test]
 fn a_flush_waits_for_writers_of_its_memtable() {
