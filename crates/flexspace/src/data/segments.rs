@@ -44,6 +44,8 @@ pub(crate) struct SegmentView {
     pub(crate) demand: u32,
     /// Segments that are kept for the collector.
     pub(crate) reserved: u32,
+    /// How many of those it can begin now.
+    pub(crate) room: u32,
     /// Addresses of a segment.
     pub(crate) payload_bytes: u64,
 }
@@ -126,6 +128,18 @@ impl Segments {
             return None;
         }
         self.free.first().copied().or(Some(self.segments.len() as u32))
+    }
+
+    /// The segments that are begun next.
+    pub(crate) fn next_ones(&self, count: u32) -> Vec<u32> {
+        let new = self.segments.len() as u32..self.count_max;
+        self.free.iter().copied().chain(new).take(count as usize).collect()
+    }
+
+    /// Whether nothing lives in a segment that was closed.
+    pub(crate) fn is_emptied(&self, segment: u32) -> bool {
+        let entry = &self.segments[segment as usize];
+        entry.phase != Phase::Closed || entry.live == 0
     }
 
     /// Begins a segment.
@@ -214,6 +228,7 @@ impl Segments {
             available: self.available(),
             demand: self.demand,
             reserved: self.reserved,
+            room: self.free_count().min(self.reserved),
             payload_bytes: u64::from(self.geometry.payload_bytes()),
         }
     }

@@ -1,6 +1,7 @@
 //! The collector: empties the emptiest segments, by moving what lives in them (Flex 4.2, ADR 0016).
 //!
-//! 1. Choose victims (`plan.rs`), and take a snapshot. From here on changes are noted.
+//! 1. Choose victims for whose bytes there is room (`plan.rs`), and take a snapshot. From here on
+//!    changes are noted.
 //! 2. Walk the snapshot: what lies in victims goes to a *trail*, a tree as long as the space in which
 //!    all else is a hole. What was noted meanwhile is done to it, too; then every change is done to
 //!    it as it comes. So the trail always says where in the space the victims' bytes are.
@@ -21,9 +22,9 @@ use workers::{Class, Group, StopToken, Stopped};
 
 use super::{Error, FlexSpace, Shared, Snapshot, Writer};
 use crate::Mapping;
-use crate::data::SegmentWriter;
+use crate::data::{SegmentView, SegmentWriter};
 use crate::log::{Change, Piece};
-use plan::plan;
+use plan::{packed, plan};
 pub(super) use trail::Tracking;
 use trail::Trail;
 
@@ -86,7 +87,7 @@ impl Shared {
             self.commit()?;
             let mut writer = self.writer_for_change()?;
             writer.segments.forget_met_demand();
-            let victims = plan(&writer.segments.view());
+            let victims = self.victims_with_room(&mut writer)?;
             if victims.is_empty() || is_stopping() {
                 return Ok(Collected::default());
             }
@@ -96,6 +97,33 @@ impl Shared {
         let moved = self.collect_victims(&victims, snapshot, is_stopping);
         self.writer.lock().tracking.end();
         moved
+    }
+
+    /// Plans with the segments that can really be begun, also if the device is full before the
+    /// capacity is: makes sure of room for all copies, or for as many as there is.
+    fn victims_with_room(&self, writer: &mut Writer) -> Result<Vec<u32>, Error> {
+        let view = writer.segments.view();
+        let victims = plan(&view);
+        let wanted = writer.segments.next_ones(packed(&view, &victims));
+        let mut room = 0;
+        for &segment in &wanted {
+            match self.data.allocate(segment) {
+                Err(device::Error::NoSpace { .. }) => break,
+                allocated => self.health.stop_on(allocated)?,
+            }
+            room += 1;
+        }
+        if room as usize == wanted.len() {
+            return Ok(victims);
+        }
+        let victims = plan(&SegmentView { room, ..view });
+        if victims.is_empty() {
+            // The log, or whoever else needs it, is to have it.
+            for &segment in wanted.iter().take(room as usize) {
+                let _ = self.data.punch(segment);
+            }
+        }
+        Ok(victims)
     }
 
     fn collect_victims(
@@ -145,12 +173,13 @@ impl Shared {
         };
         let mut writer = self.writer.lock();
         full.iter().for_each(|segment| writer.segments.close(*segment));
+        // Room that was there for the plan may have been taken since.
+        let emptied = victims.iter().filter(|victim| writer.segments.is_emptied(**victim));
+        let segments = emptied.count() as u64;
         drop(writer);
         let remapped = remapped?;
         self.commit()?;
         let moved_bytes = moves.values().map(|(length, _)| u64::from(*length)).sum();
-        // Without room for any copy, nothing was won, and trying again would not help.
-        let segments = if full.is_empty() { 0 } else { victims.len() as u64 };
         Ok(Collected { segments, moved_bytes, remapped })
     }
 

@@ -30,8 +30,8 @@ pub(super) fn plan(view: &SegmentView) -> Vec<u32> {
         .map(|(segment, live)| (*live, *segment))
         .collect();
     candidates.sort_unstable();
-    // What is copied has to have room in the reserve before the first victim is free.
-    let room = u64::from(view.reserved.max(1)) * view.payload_bytes / SHARES * SHARE_IN_NEED;
+    // What is copied has to have room before the first victim is free.
+    let room = u64::from(view.room) * view.payload_bytes / SHARES * SHARE_IN_NEED;
     let mut copied = 0;
     let fits = |(live, _): &&(u64, u32)| {
         copied += live;
@@ -39,11 +39,18 @@ pub(super) fn plan(view: &SegmentView) -> Vec<u32> {
     };
     let chosen = candidates.iter().take_while(fits).take(VICTIMS_MAX);
     let mut victims: Vec<u32> = chosen.map(|(_, segment)| *segment).collect();
-    let kept: u64 = candidates.iter().take(victims.len()).map(|(live, _)| live).sum();
-    // Packed with the gaps that extents leave, they have to take one segment less.
-    if (kept * SHARES).div_ceil(view.payload_bytes * SHARE_IN_NEED) >= victims.len() as u64 {
+    victims.sort_unstable();
+    // They have to take one segment less.
+    if packed(view, &victims) as usize >= victims.len() {
         victims.clear();
     }
-    victims.sort_unstable();
     victims
+}
+
+/// How many segments what lives in `victims` takes, packed with the gaps that extents leave.
+pub(super) fn packed(view: &SegmentView, victims: &[u32]) -> u32 {
+    let is_victim = |segment: &u32| victims.binary_search(segment).is_ok();
+    let live = view.closed.iter().filter(|(segment, _)| is_victim(segment));
+    let live: u64 = live.map(|(_, live)| live).sum();
+    (live * SHARES).div_ceil(view.payload_bytes * SHARE_IN_NEED) as u32
 }

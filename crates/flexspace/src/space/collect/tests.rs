@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use device::{Failure, Fault, Lasting, OperationKind};
 use environment::Environment;
 use workers::{Order, Pool};
 
 use super::plan::plan;
-use super::{Tracking, Trail};
+use super::{Collected, Tracking, Trail};
 use crate::data::{Geometry, SegmentView};
 use crate::log::{Change, Piece};
 use crate::space::{Error, FlexSpace, Options};
@@ -16,7 +17,8 @@ const PAYLOAD: u64 = 4 * 4092;
 
 fn view(live: &[u64], available: u32) -> SegmentView {
     let closed = (0..).zip(live.iter().copied()).collect();
-    SegmentView { closed, available, demand: 0, reserved: 64, payload_bytes: PAYLOAD }
+    let (demand, reserved, room, payload_bytes) = (0, 64, 64, PAYLOAD);
+    SegmentView { closed, available, demand, reserved, room, payload_bytes }
 }
 
 #[test]
@@ -32,6 +34,8 @@ fn the_emptiest_are_chosen_if_it_is_worth_it() {
     let at_the_limit = vec![PAYLOAD / 32 * 30; 200];
     let victims = plan(&view(&at_the_limit, 0));
     assert!(victims.len() == 64, "{} victims of a full space", victims.len());
+    let with_room = |room| plan(&SegmentView { room, ..view(&[half; 200], 0) }).len();
+    assert_eq!([0, 1, 2, 10, 64].map(with_room), [0, 0, 3, 19, 64], "what has room is copied");
 }
 
 #[test]
@@ -79,6 +83,76 @@ fn options(segments: u64) -> Options {
         reserved_segments: 64,
         ..Options::default()
     }
+}
+
+/// A space of 100 segments, of each of which about half lives.
+fn half_full(device: std::sync::Arc<dyn device::Device>) -> (FlexSpace, Vec<u8>) {
+    let space = FlexSpace::create(device, options(1000)).expect("a device");
+    let mut model = Vec::new();
+    for number in 0..3100_u32 {
+        space.append(&[number as u8; 512]).expect("room");
+        if number % 2 == 0 {
+            space.collapse(space.len() - 512, 512).expect("a range");
+        } else {
+            model.extend([number as u8; 512]);
+        }
+    }
+    space.sync().expect("a device");
+    (space, model)
+}
+
+/// Lets the device be full when room is asked for the `nth` time from now on.
+fn fail_resizing(device: &device::FaultDevice, nth: u64) {
+    let kind = Some(OperationKind::Resize);
+    let nth = device.count(kind) + nth;
+    device.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting: Lasting::Once });
+}
+
+#[test]
+fn with_little_room_on_the_device_fewer_segments_are_emptied_and_as_many_as_is_told() {
+    let device = device::FaultDevice::new(device::memory());
+    let (space, model) = half_full(device.clone());
+    let before = space.stats();
+    // Room for ten segments.
+    fail_resizing(&device, 11);
+    let done = space.collect().expect("a device");
+    assert_eq!(device.failed(), 1);
+    let after = space.stats();
+    assert!(done.segments > 15, "{done:?}");
+    assert_eq!(before.used_segments + 10 - after.used_segments, done.segments);
+    assert_eq!(space.read(0, space.len()), Ok(model));
+    space.check().expect("sound");
+}
+
+#[test]
+fn nothing_is_copied_that_wins_no_segment() {
+    let device = device::FaultDevice::new(device::memory());
+    let space = FlexSpace::create(device.clone(), options(128)).expect("a device");
+    for number in 0..60 * 31_u32 {
+        space.append(&[number as u8; 512]).expect("room");
+        if number % 31 < 3 {
+            space.collapse(space.len() - 512, 512).expect("a range");
+        }
+    }
+    space.sync().expect("a device");
+    // With room for one copy no segment is won; what was made sure of is given back.
+    fail_resizing(&device, 2);
+    let before = device.count(Some(OperationKind::Resize));
+    assert_eq!(space.collect(), Ok(Collected::default()));
+    assert_eq!(device.count(Some(OperationKind::Resize)) - before, 3, "two tries, and one back");
+    let snapshot = space.snapshot().expect("open");
+    let mut told = 0;
+    loop {
+        let done = space.collect().expect("a device");
+        told += done.segments;
+        if done.segments == 0 {
+            assert_eq!(done.moved_bytes, 0, "a copy that wins nothing");
+            break;
+        }
+    }
+    assert_eq!((told > 0, space.stats().held_segments), (true, told));
+    drop(snapshot);
+    space.check().expect("sound");
 }
 
 #[test]
