@@ -3,19 +3,24 @@
 //! One flush task is queued at a time; it flushes all memtables that wait. A compaction task does
 //! one job of the plan, and plans anew when it is done. Jobs that run at once are disjoint
 //! (`plan_compaction`).
+//!
+//! A job that cannot read a table keeps its claim until the store is opened again: its tables stay
+//! where they are, and nothing else is in danger. Jobs that do not meet it go on, and so do writes
+//! until Level 0 is full and no job can help.
 
 pub(crate) mod compaction;
 pub(crate) mod flush;
 pub(crate) mod plan_compaction;
 pub(crate) mod retention;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
 
 use engine::Error;
 use parking_lot::Mutex;
 use workers::Class;
 
+use crate::memory_split::JOBS_MAX;
 use crate::store::{Shared, stops_writes};
 use plan_compaction::{Claim, Job, plan};
 
@@ -23,17 +28,23 @@ use plan_compaction::{Claim, Job, plan};
 #[derive(Debug, Default)]
 pub(crate) struct Background {
     is_flush_queued: AtomicBool,
-    /// What the jobs that are queued or running work on.
-    claims: Mutex<Vec<Claim>>,
-    /// Why there are no more compactions: a table could not be read. What it has stays where it is,
-    /// and nothing else is in danger, so writes go on until Level 0 is full.
-    halted: OnceLock<Error>,
+    claims: Mutex<Claims>,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushed_bytes: AtomicU64,
     pub(crate) compactions: AtomicU64,
     pub(crate) compacted_read_bytes: AtomicU64,
     pub(crate) compacted_bytes: AtomicU64,
     pub(crate) moves: AtomicU64,
+}
+
+/// What another job must not meet.
+#[derive(Debug, Default)]
+struct Claims {
+    /// Of the jobs that are queued or running.
+    under_way: Vec<Claim>,
+    /// Of the jobs that could not read a table, and why the first of them could not.
+    failed: Vec<Claim>,
+    failure: Option<Error>,
 }
 
 impl Shared {
@@ -60,12 +71,14 @@ impl Shared {
 
     /// Has done what the plan says, soon.
     pub(crate) fn schedule_compactions(self: &Arc<Self>) {
-        if self.background.halted.get().is_some() {
-            return;
-        }
-        let mut claims = self.background.claims.lock();
+        self.schedule_beside(&mut self.background.claims.lock());
+    }
+
+    fn schedule_beside(self: &Arc<Self>, claims: &mut Claims) {
         let version = Arc::clone(&self.state.load().version);
-        for job in plan(&version, &self.options, &claims) {
+        let jobs_max = JOBS_MAX.saturating_sub(claims.under_way.len());
+        let claimed = [claims.under_way.as_slice(), &claims.failed].concat();
+        for job in plan(&version, &self.options, &claimed, jobs_max) {
             let claim = job.claim();
             let shared = Arc::downgrade(self);
             let task = move |stop: &workers::StopToken| {
@@ -76,33 +89,44 @@ impl Shared {
             if self.group.submit(Class::Compact, "compact", task).is_err() {
                 return;
             }
-            claims.push(claim);
+            claims.under_way.push(claim);
         }
     }
 
     fn run_job(self: &Arc<Self>, job: Job, stop: &workers::StopToken) {
         let claim = job.claim();
         let done = self.health.check_writable().and_then(|()| self.compact(job, stop));
-        self.background.claims.lock().retain(|other| *other != claim);
+        let mut claims = self.background.claims.lock();
+        claims.under_way.retain(|other| *other != claim);
+        // In the same step as the next plan: that no job is under way means that none can be.
         match done {
-            Ok(()) => self.schedule_compactions(),
+            Ok(()) => self.schedule_beside(&mut claims),
             Err(error) if is_of_reading(&error) => {
-                let _ = self.background.halted.set(error);
+                claims.failed.push(claim);
+                claims.failure.get_or_insert(error);
+                self.schedule_beside(&mut claims);
             }
             Err(error) if stops_writes(&error) => self.health.fail(&error),
             Err(_) => {}
         }
+        drop(claims);
         self.pressure.relieve();
     }
 
-    /// Why there are no more compactions, if there are none.
+    /// Why nothing is compacted, if no job is under way and one has failed.
     pub(crate) fn compactions_halted(&self) -> Option<Error> {
-        self.background.halted.get().cloned()
+        let claims = self.background.claims.lock();
+        claims.failure.clone().filter(|_| claims.under_way.is_empty())
+    }
+
+    /// Jobs that could not read a table.
+    pub(crate) fn compactions_failed(&self) -> usize {
+        self.background.claims.lock().failed.len()
     }
 
     /// Jobs that are queued or running.
     pub(crate) fn compactions_under_way(&self) -> usize {
-        self.background.claims.lock().len()
+        self.background.claims.lock().under_way.len()
     }
 
     /// Counts bytes.

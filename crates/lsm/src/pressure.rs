@@ -102,13 +102,13 @@ impl Shared {
                 return true;
             }
             failure = self.pressure.failure.lock().take();
-            if failure.is_none() && self.state.load().sealed() <= wanted.sealed_max {
-                // Only compactions can help.
-                failure = self.compactions_halted();
-            }
             if failure.is_none() {
                 self.schedule_flush();
                 self.schedule_compactions();
+                if self.state.load().sealed() <= wanted.sealed_max {
+                    // Only compactions can help. The last one may have ended just now, and did.
+                    failure = self.compactions_halted().filter(|_| !self.has_room(wanted));
+                }
             }
             failure.is_some()
         });

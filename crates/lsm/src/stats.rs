@@ -51,6 +51,7 @@ impl Shared {
             ("flushed_bytes", background.flushed_bytes.load(Relaxed)),
             ("compactions", background.compactions.load(Relaxed)),
             ("compactions_under_way", self.compactions_under_way() as u64),
+            ("compactions_failed", self.compactions_failed() as u64),
             ("compacted_read_bytes", background.compacted_read_bytes.load(Relaxed)),
             ("compacted_bytes", background.compacted_bytes.load(Relaxed)),
             ("moves", background.moves.load(Relaxed)),

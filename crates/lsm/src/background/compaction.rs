@@ -75,7 +75,8 @@ impl Outputs<'_> {
 }
 
 impl Shared {
-    /// Does a job. Errors leave everything as it was.
+    /// Does a job. Errors leave the version as it was, unless the commit is what failed; then, and if
+    /// a new table cannot be opened, the new tables stay until the store is opened.
     pub(crate) fn compact(self: &Arc<Self>, job: Job, stop: &StopToken) -> Result<()> {
         let removed = job.removed();
         if let Some(table) = job.moves() {

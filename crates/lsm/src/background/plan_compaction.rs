@@ -19,7 +19,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::memory_split::JOBS_MAX;
 use crate::options::Options;
 use crate::table::Table;
 use crate::version::{LEVELS, Version};
@@ -112,8 +111,13 @@ fn bounds<'a>(tables: impl Iterator<Item = &'a Arc<Table>> + Clone) -> (Vec<u8>,
     (smallest.cloned().unwrap_or_default(), largest.cloned().unwrap_or_default())
 }
 
-/// The jobs to begin now, beside those that hold `claims`.
-pub(crate) fn plan(version: &Version, options: &Options, claims: &[Claim]) -> Vec<Job> {
+/// The jobs to begin now, `jobs_max` at most, beside those that hold `claims`.
+pub(crate) fn plan(
+    version: &Version,
+    options: &Options,
+    claims: &[Claim],
+    jobs_max: usize,
+) -> Vec<Job> {
     let mut pressed: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|level| (pressure(version, options, claims, level), level))
         .filter(|(pressure, _)| *pressure >= 1.0)
@@ -126,7 +130,7 @@ pub(crate) fn plan(version: &Version, options: &Options, claims: &[Claim]) -> Ve
         for upper in candidates {
             let job = Job::new(version, level, upper);
             let claim = job.claim();
-            if claims.len() >= JOBS_MAX || claims.iter().any(|other| other.meets(&claim)) {
+            if jobs.len() >= jobs_max || claims.iter().any(|other| other.meets(&claim)) {
                 continue;
             }
             claims.push(claim);

@@ -164,6 +164,35 @@ fn tables_of_a_small_store_are_small() {
     assert!((2 << 20..9 << 18).contains(&largest), "{largest} bytes");
 }
 
+/// Writes a value of one byte's repetitions to keys of these numbers.
+fn put(bench: &Bench, numbers: std::ops::Range<u64>, byte: u8) {
+    for number in numbers {
+        bench.put(&key(number), &[byte; 60]);
+    }
+}
+
+#[test]
+fn damage_halts_no_compactions_of_other_keys() {
+    let bench = Bench::new();
+    put(&bench, 0..20, 3);
+    bench.store.flush().expect("memory takes it");
+    let table = bench.store.shared.state.load().version.level(0)[0].summary().id.number;
+    let file = bench.device.open(&format!("table-{table}"), device::Mode::Write);
+    file.expect("it is there").write_at(20, b"damage").expect("memory writes");
+    put(&bench, 0..20, 4);
+    bench.settle();
+    assert_eq!((bench.detail("compactions_failed"), bench.detail("compactions")), (1, 0));
+    for round in 0..20 {
+        put(&bench, 10_000..10_200, round);
+        bench.settle();
+    }
+    assert!(bench.detail("compactions") >= 10);
+    assert_eq!(bench.detail("compactions_failed"), 1, "it is not tried again");
+    assert!(bench.detail("level0_tables") <= 3, "two that could not be merged, and a single one");
+    assert_eq!(bench.get(&key(1)), Some(vec![4; 60]));
+    assert_eq!(bench.get(&key(10_001)), Some(vec![19; 60]));
+}
+
 /// A memtable that has a successor may still be written to, by who entered it before.
 #[test]
 fn a_flush_waits_for_writers_of_its_memtable() {

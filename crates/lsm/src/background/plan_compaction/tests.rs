@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::memory_split::JOBS_MAX;
 use crate::tests::tables::Yard;
 use crate::version::Change;
 
@@ -28,7 +29,7 @@ fn numbers(tables: &[Arc<Table>]) -> Vec<u64> {
 fn nothing_is_planned_below_the_measures() {
     let yard = Yard::new();
     let version = version(&yard, &[(0, &["a", "z"]), (1, &["a", "z"])]);
-    assert!(plan(&version, &options(), &[]).is_empty());
+    assert!(plan(&version, &options(), &[], JOBS_MAX).is_empty());
 }
 
 #[test]
@@ -38,7 +39,7 @@ fn level_0_falls_apart_into_groups() {
         &yard,
         &[(0, &["a", "c"]), (0, &["m", "p"]), (0, &["b", "d"]), (0, &["p", "q"]), (1, &["c", "e"])],
     );
-    let jobs = plan(&version, &options(), &[]);
+    let jobs = plan(&version, &options(), &[], JOBS_MAX);
     assert_eq!(jobs.len(), 2);
     assert_eq!((numbers(&jobs[0].upper), numbers(&jobs[0].lower)), (vec![1, 3], vec![5]));
     assert_eq!((numbers(&jobs[1].upper), numbers(&jobs[1].lower)), (vec![2, 4], vec![]));
@@ -49,7 +50,7 @@ fn a_group_that_is_too_large_gives_up_its_youngest() {
     let yard = Yard::new();
     let many = LEVEL0_JOB_TABLES_MAX + 3;
     let tables: Vec<(usize, &[&str])> = (0..many).map(|_| (0, &["a", "z"][..])).collect();
-    let jobs = plan(&version(&yard, &tables), &options(), &[]);
+    let jobs = plan(&version(&yard, &tables), &options(), &[], JOBS_MAX);
     assert_eq!(jobs.len(), 1);
     let oldest: Vec<u64> = (1..=LEVEL0_JOB_TABLES_MAX as u64).collect();
     assert_eq!(numbers(&jobs[0].upper), oldest);
@@ -67,7 +68,7 @@ fn what_meets_a_job_under_way_waits() {
         largest: largest.to_vec(),
     };
     let uppers = |claims: &[Claim]| -> Vec<Vec<u64>> {
-        plan(&version, &options(), claims).iter().map(|job| numbers(&job.upper)).collect()
+        plan(&version, &options(), claims, JOBS_MAX).iter().map(|job| numbers(&job.upper)).collect()
     };
     assert_eq!(uppers(&[]), [[1, 2], [3, 4]]);
     assert_eq!(uppers(&[claim(b"d", b"e", 1)]), [[3, 4]], "Level 1 is shared");
@@ -85,7 +86,7 @@ fn of_a_level_the_table_goes_that_costs_least() {
         (2, &["b"]),
         (2, &["g"]),
     ];
-    let jobs = plan(&version(&yard, tables), &options(), &[]);
+    let jobs = plan(&version(&yard, tables), &options(), &[], JOBS_MAX);
     assert_eq!(jobs.len(), 1);
     assert_eq!((jobs[0].from, jobs[0].to, numbers(&jobs[0].upper)), (1, 2, vec![2]));
     assert!(jobs[0].moves().is_some(), "nothing is below it");
@@ -127,7 +128,7 @@ proptest! {
             added.extend(cuts.windows(2).map(|pair| (level + 1, table(pair[0], pair[1] - 1))));
         }
         let version = Version::default().after(&Change { removed: Vec::new(), added });
-        let jobs = plan(&version, &options(), &[]);
+        let jobs = plan(&version, &options(), &[], JOBS_MAX);
         prop_assert!(jobs.len() <= JOBS_MAX);
         for (index, job) in jobs.iter().enumerate() {
             for other in &jobs[..index] {
