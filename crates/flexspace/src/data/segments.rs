@@ -36,7 +36,8 @@ struct Segment {
 /// What a plan of the collector looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentView {
-    /// Closed segments with bytes that live: their number, and how many bytes.
+    /// Closed segments with bytes that live, and can be read as far as is known: their number, and
+    /// how many bytes.
     pub(crate) closed: Vec<(u32, u64)>,
     /// Segments that a caller may still begin.
     pub(crate) available: u32,
@@ -63,15 +64,27 @@ pub(crate) struct Segments {
     count_max: u32,
     reserved: u32,
     live: u64,
+    /// Those with a block that could not be read: they are no victims as long as something lives in
+    /// them.
+    unreadable: BTreeSet<u32>,
     /// The most segments that one change wanted, and that were not available since.
     demand: u32,
 }
 
 impl Segments {
     pub(crate) fn new(geometry: Geometry, count_max: u32, reserved: u32) -> Self {
-        let (segments, free, emptied, waiting) = Default::default();
-        let (live, demand) = (0, 0);
-        Self { geometry, segments, free, emptied, waiting, count_max, reserved, live, demand }
+        Self {
+            geometry,
+            segments: Vec::new(),
+            free: BTreeSet::new(),
+            emptied: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            count_max,
+            reserved,
+            live: 0,
+            unreadable: BTreeSet::new(),
+            demand: 0,
+        }
     }
 
     /// Says which segments exist and how many bytes of them live, when a space is opened.
@@ -207,6 +220,18 @@ impl Segments {
         debug_assert_eq!(front.map(|(_, number)| number), Some(segment), "they go in order");
         self.segments[segment as usize].phase = Phase::Free;
         self.free.insert(segment);
+        // It will be written anew.
+        self.unreadable.remove(&segment);
+    }
+
+    /// Something that lives in the segment cannot be read.
+    pub(crate) fn found_unreadable(&mut self, segment: u32) {
+        self.unreadable.insert(segment);
+    }
+
+    /// How many segments the collector leaves alone for that.
+    pub(crate) fn unreadable_count(&self) -> u64 {
+        self.unreadable.len() as u64
     }
 
     /// Segments in use: begun, and not free since.
@@ -222,7 +247,9 @@ impl Segments {
 
     pub(crate) fn view(&self) -> SegmentView {
         let is_closed = |segment: &Segment| segment.phase == Phase::Closed && segment.live > 0;
-        let closed = (0..).zip(&self.segments).filter(|(_, segment)| is_closed(segment));
+        let closed = (0..)
+            .zip(&self.segments)
+            .filter(|(number, segment)| is_closed(segment) && !self.unreadable.contains(number));
         SegmentView {
             closed: closed.map(|(number, segment)| (number, segment.live)).collect(),
             available: self.available(),

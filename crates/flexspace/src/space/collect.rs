@@ -14,7 +14,7 @@ mod plan;
 mod tests;
 mod trail;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use device::Buffer;
@@ -36,7 +36,7 @@ const REMAPS_AT_ONCE: usize = 256;
 const NOTED_FEW: usize = 256;
 
 /// What a collection did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collected {
     /// Segments that were emptied.
     pub segments: u64,
@@ -44,6 +44,9 @@ pub struct Collected {
     pub moved_bytes: u64,
     /// Extents that were remapped.
     pub remapped: u64,
+    /// The first failure to read a victim, if there was one: what could not be read stays where it
+    /// is, and its segment is left alone until the space is opened again.
+    pub damage: Option<Error>,
 }
 
 /// Where a victim's bytes were copied to: by their old address, length and new address.
@@ -69,7 +72,8 @@ impl FlexSpace {
         let shared = std::sync::Arc::downgrade(&self.shared);
         group.every(Class::Collect, "flexspace collect", interval, move |stop: &StopToken| {
             if let Some(shared) = shared.upgrade() {
-                // What fails makes the space read-only, and is told to the next writer.
+                // A write that fails makes the space read-only, and is told to the next writer;
+                // what cannot be read is told to whoever reads it.
                 while shared.collect(&|| stop.is_stopping()).is_ok_and(|done| done.segments > 0) {}
             }
         })
@@ -154,6 +158,8 @@ impl Shared {
             open: None,
             full: Vec::new(),
             moves: Moves::new(),
+            unreadable: BTreeSet::new(),
+            damage: None,
             scratch: [None, None],
         };
         let mut copied = Ok(());
@@ -164,7 +170,7 @@ impl Shared {
             }
         }
         copied = copied.and_then(|()| copy.finish());
-        let Copying { full, moves, .. } = copy;
+        let Copying { full, moves, unreadable, damage, .. } = copy;
         drop(snapshot);
         // Without room for all of them, those that were copied are still worth it.
         let remapped = match copied {
@@ -173,6 +179,7 @@ impl Shared {
         };
         let mut writer = self.writer.lock();
         full.iter().for_each(|segment| writer.segments.close(*segment));
+        unreadable.iter().for_each(|segment| writer.segments.found_unreadable(*segment));
         // Room that was there for the plan may have been taken since.
         let emptied = victims.iter().filter(|victim| writer.segments.is_emptied(**victim));
         let segments = emptied.count() as u64;
@@ -180,7 +187,7 @@ impl Shared {
         let remapped = remapped?;
         self.commit()?;
         let moved_bytes = moves.values().map(|(length, _)| u64::from(*length)).sum();
-        Ok(Collected { segments, moved_bytes, remapped })
+        Ok(Collected { segments, moved_bytes, remapped, damage })
     }
 
     /// Remaps what the trail has and was copied, and says how many extents that were.
@@ -234,6 +241,9 @@ struct Copying<'a> {
     /// that, nothing in them would seem to live.
     full: Vec<u32>,
     moves: Moves,
+    /// Victims of which something could not be read, and the first failure.
+    unreadable: BTreeSet<u32>,
+    damage: Option<Error>,
     /// Memory for reads and for writes.
     scratch: [Option<Buffer>; 2],
 }
@@ -242,8 +252,13 @@ impl Copying<'_> {
     fn copy(&mut self, snapshot: &Snapshot, piece: &Mapping) -> Result<(), Error> {
         let Some(address) = piece.extent.address() else { return Ok(()) };
         let mut bytes = vec![0; piece.length as usize];
-        snapshot.read_piece(piece, &mut bytes, &mut self.scratch[0])?;
         let data = &self.shared.data;
+        if let Err(error) = snapshot.read_piece(piece, &mut bytes, &mut self.scratch[0]) {
+            // What was not copied is not remapped, so it stays; the others are worth it.
+            self.unreadable.insert(data.geometry.place(address).0);
+            self.damage.get_or_insert(error);
+            return Ok(());
+        }
         if !self.open.as_ref().is_some_and(|open| open.has_room(data, bytes.len())) {
             self.finish()?;
             let mut writer = self.shared.writer_for_change()?;

@@ -19,6 +19,9 @@ pub struct Stats {
     pub free_segments: u64,
     /// Those that snapshots hold.
     pub held_segments: u64,
+    /// Those that the collector leaves alone since the space was opened, as a block that is in use
+    /// could not be read.
+    pub unreadable_segments: u64,
     /// Snapshots that live.
     pub snapshots: u64,
     /// Bytes of the log.
@@ -52,6 +55,7 @@ impl FlexSpace {
             used_segments,
             free_segments,
             held_segments,
+            unreadable_segments: writer.segments.unreadable_count(),
             snapshots: shared.pins.count(),
             log_bytes: log.bytes(),
             pending_bytes: writer.pending.len() as u64,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use device::{Failure, Fault, Lasting, OperationKind};
+use device::{Failure, Fault, Lasting, Mode, OperationKind};
 use environment::Environment;
 use workers::{Order, Pool};
 
@@ -121,6 +121,41 @@ fn with_little_room_on_the_device_fewer_segments_are_emptied_and_as_many_as_is_t
     assert!(done.segments > 15, "{done:?}");
     assert_eq!(before.used_segments + 10 - after.used_segments, done.segments);
     assert_eq!(space.read(0, space.len()), Ok(model));
+    space.check().expect("sound");
+}
+
+#[test]
+fn a_block_that_cannot_be_read_stays_and_stops_nothing() {
+    let device = device::memory();
+    let (space, model) = half_full(device.clone());
+    let data = device.open("data", Mode::Write).expect("a device");
+    // The second block of the third segment, which is among the victims.
+    let at = 2 * (16 << 10) + (4 << 10);
+    let mut block = [0; 4096];
+    data.read_at(at, &mut block).expect("a device");
+    data.write_at(at, &[0; 4096]).expect("a device");
+    let is_damaged = || matches!(space.read(0, space.len()), Err(Error::Corruption(_)));
+    assert!(is_damaged());
+    let mut found = Vec::new();
+    loop {
+        let done = space.collect().expect("what cannot be read is no failure");
+        found.extend(done.damage);
+        if done.segments == 0 {
+            break;
+        }
+    }
+    let [Error::Corruption(damage)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&*damage.file, damage.offset), ("data", at));
+    let stats = space.stats();
+    assert_eq!(stats.unreadable_segments, 1);
+    assert!(stats.used_segments < 80, "{stats:?}");
+    assert!(is_damaged(), "what is damaged is nothing else now");
+    data.write_at(at, &block).expect("a device");
+    assert_eq!(space.read(0, space.len()), Ok(model), "it stayed where it was");
+    // When nothing lives in it, it is a segment like others.
+    space.collapse(0, space.len()).expect("a range");
+    space.sync().expect("a device");
+    assert_eq!(space.stats().unreadable_segments, 0);
     space.check().expect("sound");
 }
 
