@@ -27,7 +27,7 @@ impl Shared {
     pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
         self.health.check_writable()?;
         let limit = self.host.memory.limit();
-        let bytes: u64 = ops.iter().map(put_bytes).sum();
+        let bytes: u64 = ops.iter().map(bytes_of).sum();
         if bytes > limit {
             return Err(Error::OutOfMemory { limit });
         }
@@ -161,8 +161,8 @@ impl Shared {
     }
 }
 
-fn put_bytes(op: &Op<'_>) -> u64 {
-    op.value().map_or(0, |value| (op.key().len() + value.len()) as u64)
+fn bytes_of(op: &Op<'_>) -> u64 {
+    (op.key().len() + op.value().map_or(0, <[u8]>::len)) as u64
 }
 
 /// The steps of a batch that no later step of the same key replaces.

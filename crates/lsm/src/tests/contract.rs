@@ -122,6 +122,10 @@ fn a_write_larger_than_the_memory_is_refused_before_it_is_journaled() {
     let refused = bench.store.admit(&[Op::Put { key: b"k", value: &value }]);
     assert_eq!(refused, Err(Error::OutOfMemory { limit: 10_000 }));
     bench.store.admit(&[Op::Put { key: b"k", value: &value[..5000] }]).expect("it fits");
+    let keys: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 501]).collect();
+    let deletes: Vec<Op<'_>> = keys.iter().map(|key| Op::Delete { key }).collect();
+    assert_eq!(bench.store.admit(&deletes), Err(Error::OutOfMemory { limit: 10_000 }));
+    bench.store.admit(&deletes[..10]).expect("they fit");
 }
 
 #[test]
