@@ -79,7 +79,7 @@ pub enum Error {
         name: String,
     },
     /// An engine that this version does not have.
-    #[error("engine {engine} is not built yet; this version has: memory and f2")]
+    #[error("engine {engine} is not built yet; this version has: memory, f2 and lsm")]
     NotBuilt {
         /// The engine.
         engine: EngineKind,
