@@ -7,9 +7,10 @@ use crate::log::Change;
 const BYTES_AT_ONCE: u64 = 1 << 20;
 
 impl FlexSpace {
-    /// Writes the `length` bytes at `offset` anew, one behind the other, so that reading them costs
-    /// one read for each extent of the greatest length. Bytes and tags stay as they are; tags go on
-    /// parting extents. Other writers may come in between, a MiB at a time.
+    /// Writes the extents of the `length` bytes at `offset` anew, one behind the other, as many in
+    /// one as its greatest length takes, so that reading them costs few reads. Bytes and tags stay
+    /// as they are; tags go on parting extents, and none is cut. Other writers may come in between, a
+    /// MiB at a time.
     ///
     /// # Errors
     /// As [`Self::splice`], and [`Error::Corruption`] if a byte is not what was written.
@@ -21,27 +22,44 @@ impl FlexSpace {
         }
         let mut at = offset;
         while at < end {
-            let part = (end - at).min(BYTES_AT_ONCE);
-            self.rewrite(at, part)?;
-            at += part;
+            at = self.rewrite(at, end)?;
         }
         Ok(())
     }
 
-    fn rewrite(&self, offset: u64, length: u64) -> Result<(), Error> {
+    /// Rewrites whole extents, from the one at `offset` on, as many together as are one of the
+    /// greatest length: so an extent still begins where a write began. Says where it ended.
+    fn rewrite(&self, offset: u64, end: u64) -> Result<u64, Error> {
         let shared = &self.shared;
         let mut writer = shared.writer_for_change()?;
         let snapshot = shared.snapshot();
         // Others may have taken bytes out since the range was looked at.
-        let bytes = snapshot.read(offset, length.min(snapshot.len().saturating_sub(offset)))?;
+        let Some(first) = snapshot.tree().get(offset) else { return Ok(end) };
+        let length_max = u64::from(shared.data.geometry.extent_bytes_max());
+        let stop = end.min(first.offset + BYTES_AT_ONCE);
+        let mut groups = vec![(first.offset, 0)];
+        for piece in snapshot.extents(first.offset..snapshot.len()) {
+            if piece.offset >= stop {
+                break;
+            }
+            let length = u64::from(piece.length);
+            match groups.last_mut() {
+                Some((_, gathered)) if *gathered + length <= length_max => *gathered += length,
+                _ => groups.push((piece.offset, length)),
+            }
+        }
+        let bytes = groups.iter().map(|(at, length)| Ok((*at, snapshot.read(*at, *length)?)));
+        let bytes: Vec<(u64, Vec<u8>)> = bytes.collect::<Result<_, Error>>()?;
         // The tree that is changed now should not have to be copied first.
         drop(snapshot);
-        let mut at = offset;
-        for piece in shared.place(&mut writer, &bytes)? {
-            let change = Change::Relocate { offset: at, piece };
-            at += u64::from(piece.length);
-            shared.apply(&mut writer, &change)?;
+        for (mut at, bytes) in bytes {
+            for piece in shared.place(&mut writer, &bytes)? {
+                let change = Change::Relocate { offset: at, piece };
+                at += u64::from(piece.length);
+                shared.apply(&mut writer, &change)?;
+            }
         }
-        Ok(())
+        let done = groups.last().map_or(end, |(at, length)| at + length);
+        Ok(done.max(offset + 1))
     }
 }

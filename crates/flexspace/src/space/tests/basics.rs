@@ -200,6 +200,20 @@ fn defragmenting_makes_neighbours_of_neighbours() {
 }
 
 #[test]
+fn defragmenting_cuts_no_extent() {
+    let space = create(device::memory());
+    // From back to front, so that none is joined to another.
+    (0..200_u8).for_each(|number| space.insert(0, &[number; 100]).expect("room"));
+    for (offset, length) in [(0, 20_000), (0, 20_000), (1_250, 8_030), (19_999, 1), (7, 0)] {
+        space.defrag(offset, length).expect("room");
+        let snapshot = space.snapshot().expect("open");
+        let cut = snapshot.extents(0..20_000).find(|piece| piece.offset % 100 != 0);
+        assert_eq!(cut, None, "an extent begins within a write");
+    }
+    space.check().expect("sound");
+}
+
+#[test]
 fn a_stream_is_a_file() {
     let space = create(device::memory());
     let mut stream = space.stream();
