@@ -18,9 +18,10 @@
 //!
 //! # Concurrency
 //! Locks, in this order: the collector's, the checkpointer's, the log's, the writer's, the state's, the
-//! pins'. A sync of the device holds the log's alone, so that others write meanwhile. The state's and
-//! the pins' are held for moments, over no I/O, so no reader waits for the storage but for its own
-//! reads.
+//! pins'. A sync of the device holds the log's alone, so that others write meanwhile; but
+//! a checkpoint begins with syncs under the writer's. The state's and the pins' are held over no I/O,
+//! so no reader waits for the storage but for its own reads; and for moments, but that a removal
+//! looks at each extent that goes.
 
 mod check;
 mod checkpoint;

@@ -1,7 +1,7 @@
 //! Opening a space: what a device holds, brought into a life of its own.
 //!
-//! 1. Settle the superblock, so that what it says is durable whatever became of its last write.
-//! 2. Read the tree and replay the logs: nothing is changed (`recover.rs`).
+//! 1. Read the tree and replay the logs: nothing is changed (`recover.rs`).
+//! 2. Settle the superblock, so that what it says is durable whatever became of its last write.
 //! 3. Sync the files that will be written to, as the first sync after a failed one may do nothing.
 //! 4. Make a log of this life, store the tree, and commit the superblock: from here on writes are
 //!    taken. Then the older logs go.
