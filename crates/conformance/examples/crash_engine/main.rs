@@ -28,7 +28,7 @@ mod memory_fixture;
 /// The crates by the names under which the fixtures know them.
 mod crates {
     pub(crate) use f2 as store;
-    pub(crate) use lsm;
+    pub(crate) use lsm as lsm_store;
     pub(crate) use thermocline_conformance as suite;
 }
 

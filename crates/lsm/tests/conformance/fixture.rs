@@ -6,7 +6,7 @@ use std::sync::Arc;
 use device::Device;
 use engine::{Engine, Error, Host, Result};
 
-use crate::crates::lsm::{Options, Store, check};
+use crate::crates::lsm_store::{Options, Store, check};
 use crate::crates::suite::Fixture;
 
 pub(crate) struct LsmFixture;

@@ -5,7 +5,7 @@ mod fixture;
 /// The crates by the names under which `fixture` knows them.
 mod crates {
     pub(crate) use conformance as suite;
-    pub(crate) use thermocline_lsm as lsm;
+    pub(crate) use thermocline_lsm as lsm_store;
 }
 
 use fixture::LsmFixture;
