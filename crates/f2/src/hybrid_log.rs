@@ -58,7 +58,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-use engine::{Health, MemoryBudget};
+use engine::{Error, Health, MemoryBudget};
 use parking_lot::Mutex;
 use sync::CachePadded;
 use sync::atomic::{AtomicU64, Ordering};
@@ -172,6 +172,9 @@ impl HybridLog {
             health,
             workers,
         });
+        if log.geometry.is_last(log.geometry.page(tail)) {
+            log.health.fail(&Error::LogEnded);
+        }
         log.pages.take(log.geometry.page(tail));
         log.reserve_none();
         log

@@ -42,10 +42,15 @@ impl Geometry {
         self.page_bytes().trailing_zeros() + LATE_BITS
     }
 
-    /// How many pages a log has room for in all its life. One less than there are, so that its tail is
-    /// an address of the log, too.
+    /// How many pages a log has room for in all its life. Two segments fewer than there are: a log that is
+    /// opened again goes on at a segment's beginning, which has to be an address of the log, too.
     const fn pages_max(&self) -> u64 {
-        self.page(LogAddress::END) - 1
+        self.page(LogAddress::END) - 2 * (self.segment_bytes() / self.page_bytes())
+    }
+
+    /// Whether nothing may come behind a page.
+    pub(super) const fn is_last(&self, page: u64) -> bool {
+        page + 1 >= self.pages_max()
     }
 }
 
@@ -88,8 +93,7 @@ impl HybridLog {
         held: Option<&Reservation<'_>>,
     ) -> bool {
         let next = page + 1;
-        let is_end = next >= self.geometry.pages_max();
-        if is_end || !self.has_room_after(page + self.left_to_others(held)) {
+        if self.geometry.is_last(page) || !self.has_room_after(page + self.left_to_others(held)) {
             return false;
         }
         if !self.pages.take(next) {
@@ -155,7 +159,7 @@ impl HybridLog {
         PageFull(page): PageFull,
         held: Option<&Reservation<'_>>,
     ) -> Result<()> {
-        if page + 1 >= self.geometry.pages_max() {
+        if self.geometry.is_last(page) {
             self.health.fail(&Error::LogEnded);
         }
         loop {

@@ -37,7 +37,7 @@ fn log_from(tail: LogAddress) -> (Arc<HybridLog>, Pool) {
 fn a_log_that_comes_to_the_end_of_its_addresses_takes_nothing_more() {
     // More pages than memory has.
     const PAGES: u64 = 9;
-    let tail = LogAddress::new(LogAddress::END.get() - (PAGES + 1) * PAGE_BYTES);
+    let tail = LogAddress::new(LogAddress::END.get() - (PAGES + 2) * PAGE_BYTES);
     let (log, _pool) = log_from(tail);
     let shape = Shape { key_bytes: 8, value_bytes: 900 };
     let append = |number: u64| {
@@ -53,10 +53,14 @@ fn a_log_that_comes_to_the_end_of_its_addresses_takes_nothing_more() {
         assert!(at > last || number == 0, "{at:?} after {last:?}");
         last = at;
     }
-    assert!(last.get() > LogAddress::END.get() - 2 * PAGE_BYTES && !last.is_cached());
+    assert!(last.get() > LogAddress::END.get() - 3 * PAGE_BYTES && !last.is_cached());
     for _ in 0..2 {
         let refused = append(0).expect_err("no address is left");
         assert!(matches!(&refused, Error::ReadOnly { cause } if **cause == Error::LogEnded));
     }
+    assert!(log.tail() < LogAddress::END);
+    // What is opened again goes on at the next segment, and takes nothing either.
+    let (log, _pool) = log_from(LogAddress::new(LogAddress::END.get() - 2 * PAGE_BYTES));
+    assert!(log.check_writable().is_err());
     assert!(log.tail() < LogAddress::END);
 }
