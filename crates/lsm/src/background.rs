@@ -59,9 +59,8 @@ impl Shared {
             let Some(shared) = shared.upgrade() else { return };
             // From here on a memtable that is sealed has another task queued for it.
             shared.background.is_flush_queued.store(false, SeqCst);
-            if let Err(error) = shared.flush_sealed() {
-                shared.pressure.fail(error);
-            }
+            let flushed = shared.flush_sealed();
+            shared.pressure.note_flush(flushed.err());
         };
         // A pool that is stopping runs nothing more, and nobody waits for it.
         if self.group.submit(Class::Flush, "flush", task).is_err() {
@@ -78,7 +77,8 @@ impl Shared {
         let version = Arc::clone(&self.state.load().version);
         let jobs_max = JOBS_MAX.saturating_sub(claims.under_way.len());
         let claimed = [claims.under_way.as_slice(), &claims.failed].concat();
-        for job in plan(&version, &self.options, &claimed, jobs_max) {
+        let level0_bytes = self.options.level0_tables as u64 * self.memory_split().level0_unit();
+        for job in plan(&version, &self.options, level0_bytes, &claimed, jobs_max) {
             let claim = job.claim();
             let shared = Arc::downgrade(self);
             let task = move |stop: &workers::StopToken| {
@@ -135,7 +135,8 @@ impl Shared {
     }
 }
 
-/// Whether something could not be read, rather than written.
+/// Whether something could not be read, rather than written. That too many files were open is
+/// neither.
 fn is_of_reading(error: &Error) -> bool {
     match error {
         Error::Corruption(_) | Error::Device(device::Error::UnexpectedEnd { .. }) => true,

@@ -28,12 +28,14 @@ use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
 use device::{Device, File, Mode, SyncKind};
-use engine::{Result, Superblock};
+use engine::{Error, Result, Superblock};
 
 pub(crate) use format::SUPERBLOCK;
 pub use format::decode_edits;
 pub(crate) use format::{Edit, Standing};
 use format::{FORMAT, SUPERBLOCK_KIND};
+
+use crate::table::is_out_of_files;
 
 /// The manifest of an open store.
 #[derive(Debug)]
@@ -161,11 +163,17 @@ impl Manifest {
                 let all = all();
                 if all.encoded_len() * 2 < old.bytes {
                     let standing = Standing { persisted: next.persisted, ..old };
-                    let (file, standing) = write_anew(&*self.device, &standing, &all)?;
-                    self.superblock.commit(&standing.encode())?;
-                    (self.file, self.standing) = (file, standing);
-                    self.remove_old(old.manifest);
-                    return Ok(());
+                    match write_anew(&*self.device, &standing, &all) {
+                        // The old one is longer than need be, and that is all.
+                        Err(Error::Device(error)) if is_out_of_files(&error) => {}
+                        written => {
+                            let (file, standing) = written?;
+                            self.superblock.commit(&standing.encode())?;
+                            (self.file, self.standing) = (file, standing);
+                            self.remove_old(old.manifest);
+                            return Ok(());
+                        }
+                    }
                 }
             }
             self.file.write_at(old.bytes, &record)?;
@@ -200,9 +208,14 @@ fn write_anew(
     next.bytes = bytes.len() as u64;
     next.checksum = format::first_checksum(number);
     bytes.extend_from_slice(&format::record(edit, &mut next));
-    let file = device.open(&format::file_name(number), Mode::CreateNew)?;
+    let name = format::file_name(number);
+    let file = device.open(&name, Mode::CreateNew)?;
     file.write_at(0, &bytes)?;
     file.sync(SyncKind::All)?;
-    device.sync_dir("")?;
+    if let Err(error) = device.sync_dir("") {
+        // Another attempt makes a file of that name.
+        let _ = device.remove(&name);
+        return Err(error.into());
+    }
     Ok((file, next))
 }

@@ -9,16 +9,15 @@
 
 use crate::options::Options;
 
-/// Memtables that may wait for their flush before writers do.
-pub(crate) const SEALED_MAX: usize = 2;
+/// Full memtables that may wait for their flush before writers do.
+const SEALED_MAX: usize = 2;
 /// Compactions that are queued or running at once, at most.
 pub(crate) const JOBS_MAX: usize = 4;
 /// Parts that the budget is cut into.
 const PARTS: u64 = 8;
 /// Parts of the budget of which a table's data may be one.
 const TABLE_PARTS: u64 = 16;
-/// No table that a compaction writes ends below this, however small the budget is: each keeps a
-/// file open.
+/// No table that a compaction writes ends below this, however small the budget is: each is a file.
 const TABLE_BYTES_MIN: u64 = 2 << 20;
 /// No memtable is sealed below this, however small the budget is.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
@@ -28,6 +27,8 @@ const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 pub(crate) struct MemorySplit {
     /// A memtable is sealed above this.
     pub(crate) memtable_bytes: u64,
+    /// What all memtables may take before writers wait for flushes.
+    pub(crate) memtables_bytes: u64,
     /// A table that a compaction writes ends above this.
     pub(crate) table_bytes: u64,
     /// What the cache may hold.
@@ -42,9 +43,14 @@ impl MemorySplit {
         let part = limit / PARTS;
         let memtable_bytes = part.min(options.memtable_bytes_max).max(MEMTABLE_BYTES_MIN);
         let table_bytes = options.table_bytes.min((limit / TABLE_PARTS).max(TABLE_BYTES_MIN));
-        let memtables = memtable_bytes.saturating_mul(SEALED_MAX as u64 + 1);
-        let cache_bytes = limit.saturating_sub(memtables).saturating_sub(part);
+        let memtables_bytes = memtable_bytes.saturating_mul(SEALED_MAX as u64 + 1);
+        let cache_bytes = limit.saturating_sub(memtables_bytes).saturating_sub(part);
         let job_bytes = part / (JOBS_MAX as u64 + 1);
-        Self { memtable_bytes, table_bytes, cache_bytes, job_bytes }
+        Self { memtable_bytes, memtables_bytes, table_bytes, cache_bytes, job_bytes }
+    }
+
+    /// What counts as one table of Level 0, where bytes are counted.
+    pub(crate) fn level0_unit(&self) -> u64 {
+        self.memtables_bytes / (SEALED_MAX as u64 + 1)
     }
 }

@@ -17,6 +17,7 @@
 //! - M3. A batch is wholly in one memtable, since its writer entered once.
 
 mod cursor;
+mod family;
 mod key;
 #[cfg(test)]
 mod tests;
@@ -27,11 +28,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::SeqNo;
 use crossbeam_skiplist::SkipMap;
-use engine::{MemoryBudget, Op};
+use engine::Op;
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::entry::{Entry, Found, Target};
 pub(crate) use cursor::MemtableCursor;
+pub(crate) use family::Family;
 use key::{AsTarget, EntryKey};
 
 /// What an entry takes beside its key and value: the node of the skip list, two allocations.
@@ -42,14 +44,12 @@ const ENTRY_OVERHEAD_BYTES: u64 = 104;
 pub(crate) struct Memtable {
     id: u64,
     entries: SkipMap<EntryKey, Option<Box<[u8]>>>,
-    /// The newest write in any memtable before.
-    before: SeqNo,
     floor: AtomicU64,
     newest: AtomicU64,
     bytes: AtomicU64,
     /// Whether it is sealed. Writers read, and hold it while they write.
     gate: RwLock<bool>,
-    budget: Arc<MemoryBudget>,
+    family: Arc<Family>,
 }
 
 /// The right to write to a memtable, which is not sealed meanwhile.
@@ -60,26 +60,25 @@ pub(crate) struct Entered<'a> {
 
 impl Memtable {
     /// The first memtable of a store. Everything up to `floor` is in tables.
-    pub(crate) fn first(id: u64, floor: SeqNo, budget: &Arc<MemoryBudget>) -> Arc<Self> {
-        Self::new(id, SeqNo::ZERO, floor, budget)
+    pub(crate) fn first(floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
+        Self::new(floor, family)
     }
 
     /// The one that takes this one's place. Everything up to `visible` is finished.
     pub(crate) fn successor(&self, visible: SeqNo) -> Arc<Self> {
-        let floor = visible.min(self.applied()).max(self.floor());
-        Self::new(self.id + 1, self.applied(), floor, &self.budget)
+        let floor = visible.min(self.family.applied()).max(self.floor());
+        Self::new(floor, &self.family)
     }
 
-    fn new(id: u64, before: SeqNo, floor: SeqNo, budget: &Arc<MemoryBudget>) -> Arc<Self> {
+    fn new(floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
         Arc::new(Self {
-            id,
+            id: family.next_id(),
             entries: SkipMap::new(),
-            before,
             floor: AtomicU64::new(floor.get()),
             newest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             gate: RwLock::new(false),
-            budget: Arc::clone(budget),
+            family: Arc::clone(family),
         })
     }
 
@@ -96,11 +95,6 @@ impl Memtable {
     /// The largest number in it; zero if it is empty.
     pub(crate) fn newest(&self) -> SeqNo {
         SeqNo::new(self.newest.load(Relaxed))
-    }
-
-    /// The newest write that was applied since the store was opened, to this memtable or before.
-    pub(crate) fn applied(&self) -> SeqNo {
-        self.newest().max(self.before)
     }
 
     /// Bytes of memory, as the budget counts them.
@@ -150,7 +144,7 @@ impl Memtable {
 
 impl Drop for Memtable {
     fn drop(&mut self) {
-        self.budget.release(self.bytes.load(Relaxed));
+        self.family.release(self.bytes.load(Relaxed));
     }
 }
 
@@ -161,7 +155,7 @@ impl Entered<'_> {
         let value: Option<Box<[u8]>> = op.value().map(Into::into);
         let value_bytes = value.as_ref().map_or(0, |value| value.len());
         let bytes = (op.key().len() + value_bytes) as u64 + ENTRY_OVERHEAD_BYTES;
-        memtable.budget.charge_anyway(bytes);
+        memtable.family.charge(bytes);
         memtable.bytes.fetch_add(bytes, Relaxed);
         memtable.newest.fetch_max(seqno.get(), Relaxed);
         memtable.entries.get_or_insert(EntryKey::new(op.key(), seqno), value);

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::cache::Cache;
 use crate::manifest::{self, Manifest};
-use crate::memtable::Memtable;
+use crate::memtable::{Family, Memtable};
 use crate::options::Options;
 use crate::state::State;
 use crate::store::{Shared, Store};
@@ -56,9 +56,11 @@ impl Store {
         recover_numbers(&host, persisted, summaries());
         let last_memtable = summaries().map(|summary| summary.properties.last_memtable).max();
         // Everything up to `persisted` is in tables, and what is above is yet to be applied again.
-        let active = Memtable::first(last_memtable.unwrap_or(0) + 1, persisted, &host.memory);
+        let family = Family::new(last_memtable.unwrap_or(0) + 1, &host.memory);
+        let active = Memtable::first(persisted, &family);
         let shared = Arc::new(Shared {
             state: ArcSwap::from_pointee(State::new(active, version)),
+            family,
             install: Mutex::default(),
             flusher: Mutex::default(),
             manifest: Mutex::new(Some(manifest)),
@@ -71,6 +73,7 @@ impl Store {
             lookups: Default::default(),
             pressure: Default::default(),
             background: Default::default(),
+            stands: Default::default(),
             group: host.workers.group(GROUP),
             host,
         });

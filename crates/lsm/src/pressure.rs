@@ -1,8 +1,14 @@
 //! What writers wait for: a moment where compactions are behind, and for flushes where memory ends.
 //!
-//! The wait of a write grows with its bytes and with the tables of Level 0 above the mark, so that
+//! The wait of a write grows with its bytes and with what Level 0 has above the mark, so that
 //! writers come down to the pace of the compactions instead of running into a wall. Only at twice
-//! the mark do they wait until a compaction is done.
+//! the mark do they wait until a compaction is done. What Level 0 has is measured in full memtables,
+//! or in the tables that one key lies in, where these are more ([`Version::level0_weight`]).
+//!
+//! A write that would bring the memtables above their share waits as long as any of them waits for
+//! its flush. So one of any size goes in once nothing else can be done for it.
+//!
+//! [`Version::level0_weight`]: crate::version::Version::level0_weight
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,10 +18,9 @@ use engine::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use workers::WaitError;
 
-use crate::memory_split::SEALED_MAX;
 use crate::store::Shared;
 
-/// What each table above the mark adds to the time that a byte takes: at one 50 MB/s, at ten 5
+/// What each memtable's worth above the mark adds to the time that a byte takes: at one 50 MB/s, at ten 5
 /// MB/s.
 const NANOS_PER_BYTE: u64 = 20;
 /// Waits are added up until they are as long as this: shorter ones cost more than they slow down.
@@ -24,17 +29,10 @@ const WAIT_NANOS: u64 = 1_000_000;
 /// What a write waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Memtables that wait for their flush, at most.
-    pub(crate) sealed_max: usize,
-    /// Tables in Level 0, at most.
-    pub(crate) level0_max: usize,
-}
-
-impl Room {
-    /// What a write waits for that was admitted, or is replayed: only that memory does not grow for
-    /// ever.
-    pub(crate) const FOR_ADMITTED: Self =
-        Self { sealed_max: 2 * SEALED_MAX, level0_max: usize::MAX };
+    /// Bytes of all memtables before it, at most; if any waits for its flush.
+    memtables_max: u64,
+    /// What Level 0 has, at most.
+    level0_max: usize,
 }
 
 /// Where writers wait, and how much they owe.
@@ -52,14 +50,14 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// Something was flushed or compacted.
+    /// Something was compacted.
     pub(crate) fn relieve(&self) {
         self.relieved.notify_all();
     }
 
-    /// A flush failed for a reason that may pass.
-    pub(crate) fn fail(&self, error: Error) {
-        *self.failure.lock() = Some(error);
+    /// A flush failed for a reason that may pass, or it has passed.
+    pub(crate) fn note_flush(&self, failure: Option<Error>) {
+        *self.failure.lock() = failure;
     }
 
     /// How long to wait by now for `bytes`, if it is worth waiting.
@@ -75,10 +73,9 @@ impl Pressure {
 }
 
 impl Shared {
-    /// Waits in proportion to `bytes` where Level 0 has too many tables.
+    /// Waits in proportion to `bytes` where Level 0 has too much.
     pub(crate) fn slow_down(self: &Arc<Self>, bytes: u64) {
-        let tables = self.state.load().version.level(0).len();
-        let above = tables.saturating_sub(self.options.level0_tables_slow) as u64;
+        let above = self.level0_weight().saturating_sub(self.options.level0_tables_slow) as u64;
         if above == 0 {
             return;
         }
@@ -105,7 +102,7 @@ impl Shared {
             if failure.is_none() {
                 self.schedule_flush();
                 self.schedule_compactions();
-                if self.state.load().sealed() <= wanted.sealed_max {
+                if self.have_memtables_room(wanted) {
                     // Only compactions can help. The last one may have ended just now, and did.
                     failure = self.compactions_halted().filter(|_| !self.has_room(wanted));
                 }
@@ -122,12 +119,27 @@ impl Shared {
     }
 
     fn has_room(&self, wanted: Room) -> bool {
-        let state = self.state.load();
-        state.sealed() <= wanted.sealed_max && state.version.level(0).len() <= wanted.level0_max
+        self.have_memtables_room(wanted) && self.level0_weight() <= wanted.level0_max
     }
 
-    /// What a write that is to be admitted waits for.
-    pub(crate) fn room_for_new(&self) -> Room {
-        Room { sealed_max: SEALED_MAX, level0_max: 2 * self.options.level0_tables_slow.max(1) }
+    fn have_memtables_room(&self, wanted: Room) -> bool {
+        self.family.bytes() <= wanted.memtables_max || self.state.load().sealed() == 0
+    }
+
+    fn level0_weight(&self) -> usize {
+        self.state.load().version.level0_weight(self.memory_split().level0_unit())
+    }
+
+    /// What a write of so many bytes waits for that is to be admitted.
+    pub(crate) fn room_for_new(&self, bytes: u64) -> Room {
+        let memtables_max = self.memory_split().memtables_bytes.saturating_sub(bytes);
+        Room { memtables_max, level0_max: 2 * self.options.level0_tables_slow.max(1) }
+    }
+
+    /// What a write waits for that was admitted, or is replayed: only that memory does not grow for
+    /// ever.
+    pub(crate) fn room_for_admitted(&self) -> Room {
+        let memtables_max = self.memory_split().memtables_bytes.saturating_mul(2);
+        Room { memtables_max, level0_max: usize::MAX }
     }
 }

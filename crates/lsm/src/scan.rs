@@ -1,11 +1,18 @@
 //! Snapshots and the cursors on them.
 //!
-//! A cursor holds its pin and the key it gave last. Between calls it also holds the state that it
-//! walks over; when the next call finds another one, it goes on in that one, from the same key, and
-//! lets go of memtables and tables that are no more. A cursor that nobody moves holds those of its
-//! last step. What the pin shows, flushes and compactions keep.
+//! A cursor holds its pin and the key it gave last. Between calls it stands on the state that it walks
+//! over. A flush or a compaction takes that away from all cursors that nobody moves, so that its
+//! memtables and tables go; the next call goes on in the newest state, from the same key. What the
+//! pin shows, flushes and compactions keep.
+//!
+//! # Concurrency
+//! A cursor that is moved has its stand locked, and nobody waits for it: it looks itself, once it has
+//! unlocked it, whether there is a newer state. Whoever makes one publishes it before it looks for
+//! stands.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use codec::SeqNo;
 use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};
@@ -26,6 +33,43 @@ impl Snapshot {
     }
 }
 
+/// A walk over everything, and the generation of the state that it is over.
+type Stand = Mutex<Option<(u64, Merged)>>;
+
+/// What the cursors of a store stand on.
+#[derive(Default)]
+pub(crate) struct Stands {
+    all: Mutex<Vec<Weak<Stand>>>,
+}
+
+impl Stands {
+    fn add(&self) -> Arc<Stand> {
+        let stand = Arc::default();
+        let mut all = self.all.lock();
+        if all.len() == all.capacity() {
+            all.retain(|stand| stand.strong_count() > 0);
+        }
+        all.push(Arc::downgrade(&stand));
+        stand
+    }
+
+    /// Takes from the cursors what is not of this state.
+    pub(crate) fn leave_all_but(&self, generation: u64) {
+        let mut left = Vec::new();
+        let mut all = self.all.lock();
+        all.retain(|stand| {
+            let Some(stand) = stand.upgrade() else { return false };
+            if let Some(mut held) = stand.try_lock() {
+                let is_old = |(at, _): &mut (u64, Merged)| *at != generation;
+                left.extend(held.take_if(is_old));
+            }
+            true
+        });
+        // The last reader of a table removes its file: not under the lock.
+        drop(all);
+    }
+}
+
 impl View for Snapshot {
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         self.shared.get_at(key, self.pin.seqno(), into)
@@ -39,7 +83,7 @@ impl View for Snapshot {
             end: range.is_empty().then_some(Ok(())),
             range,
             direction,
-            merged: None,
+            stand: self.shared.stands.add(),
             last: None,
             key: Vec::new(),
             value: Vec::new(),
@@ -53,8 +97,7 @@ struct Walk {
     pin: Arc<Pin>,
     range: KeyRange,
     direction: Direction,
-    /// A walk over everything, and the generation of the state that it is over.
-    merged: Option<(u64, Merged)>,
+    stand: Arc<Stand>,
     /// The key that was decided upon last, given or not.
     last: Option<Vec<u8>>,
     key: Vec<u8>,
@@ -75,11 +118,13 @@ impl Cursor for Walk {
                 Ok(Some((&self.key, &self.value)))
             }
             Ok(false) => {
-                (self.end, self.merged) = (Some(Ok(())), None);
+                self.end = Some(Ok(()));
+                *self.stand.lock() = None;
                 Ok(None)
             }
             Err(error) => {
-                (self.end, self.merged) = (Some(Err(error.clone())), None);
+                self.end = Some(Err(error.clone()));
+                *self.stand.lock() = None;
                 Err(error)
             }
         }
@@ -89,20 +134,32 @@ impl Cursor for Walk {
 impl Walk {
     /// Goes to the next pair, into `key` and `value`; answers whether there is one.
     fn advance(&mut self) -> Result<bool> {
+        let stand = Arc::clone(&self.stand);
+        let mut held = stand.lock();
         let state = self.shared.open_state()?;
-        let is_old = self.merged.as_ref().is_none_or(|(at, _)| *at != state.generation);
-        if is_old {
-            let (generation, mut merged) = (state.generation, state.merged());
-            drop(state);
-            self.place(&mut merged)?;
-            self.merged = Some((generation, merged));
-        } else {
-            drop(state);
+        let generation = state.generation;
+        let mut merged = match held.take() {
+            Some((at, merged)) if at == generation => {
+                drop(state);
+                merged
+            }
+            _ => {
+                let mut merged = state.merged();
+                drop(state);
+                self.place(&mut merged)?;
+                merged
+            }
+        };
+        let moved = match self.direction {
+            Direction::Forward => self.forward(&mut merged),
+            Direction::Backward => self.backward(&mut merged),
+        };
+        *held = Some((generation, merged));
+        drop(held);
+        if self.shared.state.load().generation != generation {
+            *stand.lock() = None;
         }
-        match self.direction {
-            Direction::Forward => self.forward(),
-            Direction::Backward => self.backward(),
-        }
+        moved
     }
 
     /// Begins behind the last key, or where the range does.
@@ -125,9 +182,8 @@ impl Walk {
     }
 
     /// Of each key the first version at or below the pin counts.
-    fn forward(&mut self) -> Result<bool> {
+    fn forward(&mut self, merged: &mut Merged) -> Result<bool> {
         let pin = self.pin.seqno();
-        let Some((_, merged)) = &mut self.merged else { return Ok(false) };
         while let Some(entry) = merged.entry() {
             let is_decided = self.last.as_deref() == Some(entry.key);
             if !is_decided && self.range.ends_before(entry.key) {
@@ -155,9 +211,8 @@ impl Walk {
     }
 
     /// Of each key the last version at or below the pin counts: backward, the oldest comes first.
-    fn backward(&mut self) -> Result<bool> {
+    fn backward(&mut self, merged: &mut Merged) -> Result<bool> {
         let pin = self.pin.seqno();
-        let Some((_, merged)) = &mut self.merged else { return Ok(false) };
         let mut newest: Option<(SeqNo, bool)> = None;
         while let Some(entry) = merged.entry() {
             if newest.is_some() && entry.key != self.key {

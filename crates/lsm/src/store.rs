@@ -18,12 +18,13 @@ use crate::background::Background;
 use crate::cache::Cache;
 use crate::manifest::Manifest;
 use crate::memory_split::MemorySplit;
+use crate::memtable::Family;
 use crate::options::Options;
 use crate::pressure::Pressure;
-use crate::scan::Snapshot;
+use crate::scan::{Snapshot, Stands};
 use crate::seat::Seat;
 use crate::state::State;
-use crate::table::{Lookups, TableId, TableStore};
+use crate::table::{Lookups, TableId, TableStore, is_out_of_files};
 
 /// A log-structured merge-tree. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct Store {
 /// writers.
 pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
+    /// What all memtables share.
+    pub(crate) family: Arc<Family>,
     /// Whoever replaces the state. Short: nothing is read or written under it.
     pub(crate) install: Mutex<()>,
     /// One flush at a time, so that memtables reach Level 0 in their order.
@@ -54,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) lookups: Lookups,
     pub(crate) pressure: Pressure,
     pub(crate) background: Background,
+    /// What cursors stand on.
+    pub(crate) stands: Stands,
     pub(crate) group: Group,
     pub(crate) host: Host,
 }
@@ -184,12 +189,17 @@ impl Engine for Store {
         shared.state.store(Arc::new(closed));
         // Nor may cursors that are still there.
         shared.tables.close();
+        shared.stands.leave_all_but(shared.state.load().generation);
         Ok(())
     }
 }
 
 /// What an error of a background task means: the journal's failure and a close are none of these
-/// files.
+/// files, and a process that has too many of them open may have less later.
 pub(crate) fn stops_writes(error: &Error) -> bool {
-    !matches!(error, Error::Journal(_) | Error::Closed)
+    match error {
+        Error::Journal(_) | Error::Closed => false,
+        Error::Device(error) => !is_out_of_files(error),
+        _ => true,
+    }
 }

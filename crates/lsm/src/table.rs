@@ -23,6 +23,7 @@ mod cursor;
 mod filter;
 mod local;
 mod metadata;
+mod open_files;
 mod source;
 mod summary;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub(crate) use filter::hash;
 pub(crate) use local::LocalTables;
 pub use metadata::decode_metadata;
 pub(crate) use metadata::{BlockHandle, Metadata};
+pub(crate) use open_files::is_out_of_files;
 pub(crate) use source::{Span, TableSource, TableStore};
 pub(crate) use summary::{Properties, Summary, TableId};
 
@@ -136,13 +138,13 @@ impl Table {
 
     /// Where a piece is to be read by others, if its source has such a place.
     pub(crate) fn span(&self, piece: Piece) -> Result<Option<Span>> {
-        Ok(match piece {
+        match piece {
             Piece::Metadata => self.source.span_of_metadata(),
             Piece::Block(handle) => {
                 let len = self.stored_len(handle)?;
                 self.source.span(handle.fragment, handle.offset, len)
             }
-        })
+        }
     }
 
     /// A piece that was read, verified; the cache has it from now on.

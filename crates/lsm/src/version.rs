@@ -9,6 +9,7 @@
 //! - V3. Of two versions of a key in two levels, the upper level has the later one: what moves down
 //!   from Level 0 takes all that is older and overlaps with it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::entry::EntryCursor;
@@ -20,7 +21,8 @@ pub(crate) const LEVELS: usize = 7;
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
-    levels: Vec<Vec<Arc<Table>>>,
+    levels: Vec<Arc<Vec<Arc<Table>>>>,
+    level0_depth: usize,
 }
 
 /// What makes another version of one.
@@ -34,7 +36,7 @@ pub(crate) struct Change {
 
 impl Default for Version {
     fn default() -> Self {
-        Self { levels: vec![Vec::new(); LEVELS] }
+        Self { levels: vec![Arc::default(); LEVELS], level0_depth: 0 }
     }
 }
 
@@ -43,9 +45,22 @@ impl Version {
     pub(crate) fn after(&self, change: &Change) -> Self {
         let mut levels = self.levels.clone();
         for (index, level) in levels.iter_mut().enumerate() {
-            let stays = |number| !change.removed.contains(&(index, number));
-            level.retain(|table| stays(table.summary().id.number));
-            let added = change.added.iter().filter(|(at, _)| *at == index);
+            let is_removed = |(at, _): &(usize, u64)| *at == index;
+            let is_added = |(at, _): &&(usize, Arc<Table>)| *at == index;
+            if !change.removed.iter().any(is_removed)
+                && !change.added.iter().any(|at| is_added(&at))
+            {
+                continue;
+            }
+            let removed: HashSet<u64> = change
+                .removed
+                .iter()
+                .filter(|at| is_removed(at))
+                .map(|(_, number)| *number)
+                .collect();
+            let level = Arc::make_mut(level);
+            level.retain(|table| !removed.contains(&table.summary().id.number));
+            let added = change.added.iter().filter(is_added);
             level.extend(added.map(|(_, table)| Arc::clone(table)));
             if index == 0 {
                 level.sort_by_key(|table| {
@@ -55,12 +70,24 @@ impl Version {
                 level.sort_by(|a, b| smallest(a).cmp(smallest(b)));
             }
         }
-        Self { levels }
+        let level0_depth = levels.first().map_or(0, |tables| depth(tables));
+        Self { levels, level0_depth }
+    }
+
+    /// How much there is in Level 0, in tables: the most that a key lies in, or how many of
+    /// `table_bytes` it makes, whichever is more.
+    pub(crate) fn level0_weight(&self, table_bytes: u64) -> usize {
+        self.level0_depth.max((self.level_bytes(0) / table_bytes.max(1)) as usize)
     }
 
     /// The tables of a level, as V1 and V2 order them.
     pub(crate) fn level(&self, level: usize) -> &[Arc<Table>] {
-        self.levels.get(level).map_or(&[], Vec::as_slice)
+        self.levels.get(level).map_or(&[], |tables| tables.as_slice())
+    }
+
+    /// The same, to be kept.
+    fn shared(&self, level: usize) -> Arc<Vec<Arc<Table>>> {
+        self.levels.get(level).map(Arc::clone).unwrap_or_default()
     }
 
     /// Every table, with its level.
@@ -84,7 +111,12 @@ impl Version {
         largest: &[u8],
     ) -> Vec<Arc<Table>> {
         let overlaps = |table: &&Arc<Table>| table.summary().overlaps(smallest, largest);
-        self.level(level).iter().filter(overlaps).cloned().collect()
+        let tables = self.level(level);
+        if level == 0 {
+            return tables.iter().filter(overlaps).cloned().collect();
+        }
+        let first = tables.partition_point(|table| self::largest(table) < smallest);
+        tables.iter().skip(first).take_while(overlaps).cloned().collect()
     }
 
     /// The only table of a level below Level 0 that may have `key`.
@@ -107,11 +139,25 @@ impl Version {
         }
         for level in 1..LEVELS {
             if !self.level(level).is_empty() {
-                cursors.push(Box::new(LevelCursor::new(self.level(level).to_vec(), reading)));
+                cursors.push(Box::new(LevelCursor::new(self.shared(level), reading)));
             }
         }
         cursors
     }
+}
+
+/// The most tables that one key lies in.
+fn depth(tables: &[Arc<Table>]) -> usize {
+    // Where a table begins counts before where another one ends: at that key both have it.
+    let begin = tables.iter().map(|table| (smallest(table), false));
+    let mut ends: Vec<_> = begin.chain(tables.iter().map(|table| (largest(table), true))).collect();
+    ends.sort_unstable();
+    let (mut now, mut most) = (0_usize, 0);
+    for (_, is_end) in ends {
+        now = if is_end { now.saturating_sub(1) } else { now + 1 };
+        most = most.max(now);
+    }
+    most
 }
 
 fn smallest(table: &Table) -> &[u8] {

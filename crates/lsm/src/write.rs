@@ -15,15 +15,14 @@ use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
 
 use crate::entry::Found;
 use crate::memtable::{Entered, Memtable};
-use crate::pressure::Room;
 use crate::store::Shared;
 
 /// Steps of a batch up to which twins are looked for by comparing all.
 const FEW_STEPS: usize = 8;
 
 impl Shared {
-    /// Whether `ops` may be written. Waits while too many memtables wait for their flush, and a
-    /// moment where compactions are behind.
+    /// Whether `ops` may be written. Waits for flushes while memtables would take more than their
+    /// share with them, and a moment where compactions are behind.
     pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
         self.health.check_writable()?;
         let limit = self.host.memory.limit();
@@ -31,7 +30,7 @@ impl Shared {
         if bytes > limit {
             return Err(Error::OutOfMemory { limit });
         }
-        self.wait_for_room(self.room_for_new())?;
+        self.wait_for_room(self.room_for_new(bytes))?;
         self.slow_down(bytes);
         Ok(())
     }
@@ -46,8 +45,10 @@ impl Shared {
         if ops.is_empty() || self.was_applied(seqno)? {
             return Ok(());
         }
-        self.wait_for_room(Room::FOR_ADMITTED)?;
-        self.with_memtable(|entered| {
+        // What was journaled is not refused because a flush has failed, now or some time ago.
+        let _ = self.wait_for_room(self.room_for_admitted());
+        self.health.check_writable()?;
+        self.with_memtable(seqno, |entered| {
             for op in last_of_each_key(ops) {
                 entered.insert(op, seqno);
             }
@@ -111,7 +112,7 @@ impl Shared {
                 Op::Put { key, value }
             }
         };
-        self.with_memtable(|entered| entered.insert(&op, seqno))
+        self.with_memtable(seqno, |entered| entered.insert(&op, seqno))
     }
 
     /// Whether a write comes a second time. A replay comes in order, and begins above what is
@@ -124,11 +125,15 @@ impl Shared {
             return Ok(false);
         }
         let state = self.open_state()?;
-        Ok(state.active().is_some_and(|active| seqno < active.applied()))
+        Ok(state.active().is_some() && seqno < self.family.applied())
     }
 
     /// Writes to the memtable that the state names.
-    fn with_memtable(self: &Arc<Self>, write: impl FnOnce(&Entered<'_>)) -> Result<()> {
+    fn with_memtable(
+        self: &Arc<Self>,
+        seqno: SeqNo,
+        write: impl FnOnce(&Entered<'_>),
+    ) -> Result<()> {
         loop {
             let state = self.open_state()?;
             let active = state.active().ok_or(Error::Closed)?;
@@ -139,6 +144,7 @@ impl Shared {
             // If it was sealed meanwhile, the state has another one by now.
             if let Some(entered) = active.enter() {
                 write(&entered);
+                self.family.note_applied(seqno);
                 return Ok(());
             }
         }

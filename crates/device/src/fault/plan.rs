@@ -62,6 +62,8 @@ pub enum Failure {
     Io,
     /// Without effect, with [`Error::NoSpace`].
     NoSpace,
+    /// Without effect, with `EMFILE`: the process has no descriptor left.
+    OutOfFiles,
     /// A read or a write stops in the middle, with `EIO`: a short transfer whose rest fails.
     /// Other operations fail without effect.
     Short,
@@ -173,6 +175,7 @@ impl Plan {
         let (operation, name) = (kind.operation(), name.to_owned());
         let error = match failure {
             Failure::NoSpace => Error::NoSpace { name },
+            Failure::OutOfFiles => Error::Io { operation, name, code: Errno::MFILE.raw_os_error() },
             Failure::Io | Failure::Short => {
                 Error::Io { operation, name, code: Errno::IO.raw_os_error() }
             }

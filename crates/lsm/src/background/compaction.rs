@@ -3,7 +3,8 @@
 //! 1. A single table with nothing beside it below, and no tombstones, moves: only the manifest
 //!    changes.
 //! 2. Else all entries of the job are merged in order; of each key what [`Retention`] keeps goes to
-//!    a new table. A table ends at its size, and never between two versions of a key (V2).
+//!    a new table. A table ends at its size, or where it overlaps with too much of the level that it
+//!    goes to next, and never between two versions of a key (V2).
 //! 3. The new tables are durable, with their names; then one edit takes the old ones out and puts
 //!    them in.
 //!
@@ -23,11 +24,37 @@ use crate::entry::{Entry, EntryCursor, Target};
 use crate::merge::Merged;
 use crate::store::Shared;
 use crate::table::{LevelCursor, Reading, Summary, Table, TableBuilder, TableCursor, TableOptions};
-use crate::version::Change;
+use crate::version::{Change, Version};
 
 /// Bytes that a walk over a table reads at once.
 const AHEAD_BYTES_MIN: u64 = 4 << 10;
 const AHEAD_BYTES_MAX: u64 = 256 << 10;
+
+/// A table ends where it overlaps with as much as so many tables hold, two levels below the job:
+/// what it is merged with when it goes there.
+const OVERLAP_TABLES_MAX: u64 = 10;
+
+/// What the table that is being written overlaps with, two levels below the job.
+struct Overlap {
+    version: Arc<Version>,
+    level: usize,
+    /// The first table that does not lie wholly before the last key.
+    index: usize,
+    bytes: u64,
+}
+
+impl Overlap {
+    /// Goes on to `key`; answers the bytes of the tables that a table up to there overlaps with.
+    fn pass(&mut self, key: &[u8]) -> u64 {
+        let tables = self.version.level(self.level).iter().skip(self.index);
+        let passed = tables.take_while(|table| table.summary().properties.largest.as_slice() < key);
+        for table in passed {
+            self.index += 1;
+            self.bytes += table.summary().stored_bytes;
+        }
+        self.bytes
+    }
+}
 
 /// The tables that a job has written so far.
 struct Outputs<'a> {
@@ -35,6 +62,7 @@ struct Outputs<'a> {
     options: TableOptions,
     memtables: (u64, u64),
     builder: Option<TableBuilder>,
+    overlap: Overlap,
     /// The numbers of all, the one that is being written included.
     numbers: Vec<u64>,
     done: Vec<Summary>,
@@ -42,8 +70,12 @@ struct Outputs<'a> {
 
 impl Outputs<'_> {
     fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let overlapping = self.overlap.pass(entry.key);
+        let table_bytes = self.options.table_bytes;
         let is_full = self.builder.as_ref().is_some_and(|builder| {
-            builder.bytes() >= self.options.table_bytes && builder.last_key() != entry.key
+            let is_large =
+                builder.bytes() >= table_bytes || overlapping >= OVERLAP_TABLES_MAX * table_bytes;
+            is_large && builder.last_key() != entry.key
         });
         if is_full {
             self.end_table()?;
@@ -53,6 +85,7 @@ impl Outputs<'_> {
             let (tables, budget) = (&*self.shared.tables, &self.shared.host.memory);
             let began = TableBuilder::create(tables, id, self.memtables, &self.options, budget);
             self.builder = Some(began?);
+            self.overlap.bytes = 0;
             self.numbers.push(id.number);
         }
         self.builder.as_mut().map_or(Ok(()), |builder| builder.push(entry))
@@ -79,20 +112,30 @@ impl Shared {
     /// a new table cannot be opened, the new tables stay until the store is opened.
     pub(crate) fn compact(self: &Arc<Self>, job: Job, stop: &StopToken) -> Result<()> {
         let removed = job.removed();
-        if let Some(table) = job.moves() {
+        if let Some(table) = job.moves()
+            && !self.overlaps_too_much(&table, job.to + 1)
+        {
             self.commit(Change { removed, added: vec![(job.to, table)] }, None, SeqNo::ZERO)?;
             Self::count(&self.background.moves, 1);
             return Ok(());
         }
+        // What lies below may move further down meanwhile, and stays below.
+        let version = Arc::clone(&self.state.load().version);
         let mut outputs = Outputs {
             shared: self,
             options: self.options.tables(&self.memory_split()),
             memtables: job.memtables(),
             builder: None,
+            overlap: Overlap {
+                version: Arc::clone(&version),
+                level: job.to + 1,
+                index: 0,
+                bytes: 0,
+            },
             numbers: Vec::new(),
             done: Vec::new(),
         };
-        let merged = self.merge_job(&job, &mut outputs, stop);
+        let merged = self.merge_job(&job, &version, &mut outputs, stop);
         if let Err(error) = merged {
             outputs.abandon();
             return Err(error);
@@ -109,10 +152,23 @@ impl Shared {
         Ok(())
     }
 
-    fn merge_job(&self, job: &Job, outputs: &mut Outputs<'_>, stop: &StopToken) -> Result<()> {
+    /// Whether a table is better cut than moved, for what it overlaps with in a level.
+    fn overlaps_too_much(&self, table: &Table, level: usize) -> bool {
+        let properties = &table.summary().properties;
+        let state = self.state.load();
+        let below = state.version.overlapping(level, &properties.smallest, &properties.largest);
+        let bytes: u64 = below.iter().map(|table| table.summary().stored_bytes).sum();
+        bytes > (OVERLAP_TABLES_MAX + 2) * self.memory_split().table_bytes
+    }
+
+    fn merge_job(
+        &self,
+        job: &Job,
+        version: &Version,
+        outputs: &mut Outputs<'_>,
+        stop: &StopToken,
+    ) -> Result<()> {
         let mut merged = Merged::new(cursors(job, self.memory_split().job_bytes));
-        // What lies below may move further down meanwhile, and stays below.
-        let version = Arc::clone(&self.state.load().version);
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
         let is_below = |key: &[u8]| version.is_below(job.to, key);
         let mut retention = Retention::new(&is_seen, &is_below);
@@ -142,8 +198,8 @@ fn cursors(job: &Job, job_bytes: u64) -> Vec<Box<dyn EntryCursor>> {
             cursors.push(Box::new(TableCursor::new(Arc::clone(table), reading)));
         }
     } else {
-        cursors.push(Box::new(LevelCursor::new(job.upper.clone(), reading)));
+        cursors.push(Box::new(LevelCursor::new(Arc::new(job.upper.clone()), reading)));
     }
-    cursors.push(Box::new(LevelCursor::new(job.lower.clone(), reading)));
+    cursors.push(Box::new(LevelCursor::new(Arc::new(job.lower.clone()), reading)));
     cursors
 }

@@ -36,20 +36,15 @@ impl Shared {
     /// Makes everything durable that was applied before the call.
     pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
         self.health.check_writable()?;
-        // Once this returns, what was applied before is finished, and in memtables of this state.
-        let pin = self.host.sequence.pin();
-        loop {
-            let state = self.open_state()?;
-            let active = state.active().ok_or(Error::Closed)?;
-            // An empty memtable holds nothing, but its floor may be old: nothing was written since.
-            if active.lift_if_empty(|| self.host.sequence.visible()) {
-                break;
-            }
+        // What was applied before is in memtables of this state. This waits for no write that is
+        // under way: it may be one that waits for a flush, and this the thread to do that.
+        let state = self.open_state()?;
+        let active = state.active().ok_or(Error::Closed)?;
+        // An empty memtable holds nothing, but its floor may be old: nothing was written since.
+        if !active.lift_if_empty(|| self.host.sequence.visible()) {
             self.seal(active);
-            if self.state.load().active().is_some_and(|now| now.floor() >= pin.seqno()) {
-                break;
-            }
         }
+        drop(state);
         self.flush_sealed()?;
         let _flusher = self.flusher.lock();
         self.health.check_writable()?;
@@ -72,9 +67,7 @@ impl Shared {
     pub(crate) fn flush_sealed(self: &Arc<Self>) -> Result<()> {
         let _flusher = self.flusher.lock();
         let flushed = self.stopping((|| {
-            while self.flush_oldest()? {
-                self.pressure.relieve();
-            }
+            while self.flush_oldest()? {}
             Ok(())
         })());
         // The budget may have become less since something was cached.
@@ -223,8 +216,10 @@ impl Shared {
         self.persisted.fetch_max(manifest.persisted().get(), Release);
         let install = self.install.lock();
         let next = self.state.load().with_version(version, flushed);
+        let generation = next.generation;
         self.state.store(Arc::new(next));
         drop(install);
+        self.stands.leave_all_but(generation);
         let is_gone = |(level, number): &(usize, u64)| {
             // A table that only moves to another level stays.
             !change.added.iter().any(|(_, table)| table.summary().id.number == *number)

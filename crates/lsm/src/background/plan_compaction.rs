@@ -1,10 +1,10 @@
 //! What to compact: a pure function of the version and of what is under way.
 //!
-//! 1. A level's pressure is what it holds beside what it should: tables in Level 0, bytes in the
-//!    others. Levels above their measure are served, the most pressed first.
-//! 2. Level 0 falls apart into groups of tables that overlap, directly or by others. A group is a
+//! 1. Level 0 falls apart into groups of tables that overlap, directly or by others. A group is a
 //!    job, with what it overlaps in Level 1; a group that is too large gives up its youngest
-//!    tables.
+//!    tables. Groups of some tables are due; all are where Level 0 has too many bytes or tables.
+//! 2. A level's pressure is what it holds beside what it should: tables of a group in Level 0, bytes
+//!    in the others. Levels above their measure are served, the most pressed first.
 //! 3. In another level the table is taken that overlaps with the least below for its size.
 //! 4. A job whose levels and keys meet those of a job under way has to wait.
 //!
@@ -25,6 +25,8 @@ use crate::version::{LEVELS, Version};
 
 /// Tables of Level 0 in one job, at most: what one merge opens at once.
 const LEVEL0_JOB_TABLES_MAX: usize = 24;
+/// Full groups' worth of tables above which all of Level 0 is due, however few each group has.
+const LEVEL0_GROUPS_MAX: usize = 64;
 
 /// Tables to be merged into a level.
 #[derive(Debug)]
@@ -111,22 +113,28 @@ fn bounds<'a>(tables: impl Iterator<Item = &'a Arc<Table>> + Clone) -> (Vec<u8>,
     (smallest.cloned().unwrap_or_default(), largest.cloned().unwrap_or_default())
 }
 
-/// The jobs to begin now, `jobs_max` at most, beside those that hold `claims`.
+/// The jobs to begin now, `jobs_max` at most, beside those that hold `claims`. All of Level 0 is due
+/// above `level0_bytes`.
 pub(crate) fn plan(
     version: &Version,
     options: &Options,
+    level0_bytes: u64,
     claims: &[Claim],
     jobs_max: usize,
 ) -> Vec<Job> {
-    let mut pressed: Vec<(f64, usize)> = (0..LEVELS - 1)
+    let due = due_groups(version, options, level0_bytes, claims);
+    let tables = due.first().map_or(0, Vec::len);
+    let level0 = if due.is_empty() { 0.0 } else { tables as f64 / group_tables(options) as f64 };
+    let mut pressed: Vec<(f64, usize)> = (1..LEVELS - 1)
         .map(|level| (pressure(version, options, claims, level), level))
         .filter(|(pressure, _)| *pressure >= 1.0)
         .collect();
+    pressed.extend((!due.is_empty()).then_some((level0.max(1.0), 0)));
     pressed.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut claims = claims.to_vec();
     let mut jobs = Vec::new();
     for (_, level) in pressed {
-        let candidates = if level == 0 { groups(version) } else { singles(version, level) };
+        let candidates = if level == 0 { due.clone() } else { singles(version, level) };
         for upper in candidates {
             let job = Job::new(version, level, upper);
             let claim = job.claim();
@@ -143,16 +151,39 @@ pub(crate) fn plan(
     jobs
 }
 
-/// What a level holds that nobody works on, beside what it should hold.
+/// Tables that make a group of Level 0 due: no more than writers are slowed down for, or they would
+/// wait for ever.
+fn group_tables(options: &Options) -> usize {
+    options.level0_tables.min(options.level0_tables_slow).max(1)
+}
+
+/// The groups of Level 0 that are to be compacted and that nobody works on, the largest first.
+fn due_groups(
+    version: &Version,
+    options: &Options,
+    level0_bytes: u64,
+    claims: &[Claim],
+) -> Vec<Vec<Arc<Table>>> {
+    let mut groups = groups(version);
+    groups.retain(|group| group.iter().all(|table| is_free(table, claims, 0)));
+    let tables = || groups.iter().flatten();
+    let bytes: u64 = tables().map(|table| table.summary().stored_bytes).sum();
+    let all =
+        bytes >= level0_bytes || tables().count() >= LEVEL0_GROUPS_MAX * group_tables(options);
+    groups.retain(|group| all || group.len() >= group_tables(options));
+    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    groups
+}
+
+/// Whether no job under way takes this table of a level.
+fn is_free(table: &Table, claims: &[Claim], level: usize) -> bool {
+    let overlaps = |claim: &Claim| table.summary().overlaps(&claim.smallest, &claim.largest);
+    !claims.iter().any(|claim| claim.from == level && overlaps(claim))
+}
+
+/// What a level below Level 0 holds that nobody works on, beside what it should hold.
 fn pressure(version: &Version, options: &Options, claims: &[Claim], level: usize) -> f64 {
-    let is_free = |table: &&Arc<Table>| {
-        let overlaps = |claim: &Claim| table.summary().overlaps(&claim.smallest, &claim.largest);
-        !claims.iter().any(|claim| claim.from == level && overlaps(claim))
-    };
-    let free = version.level(level).iter().filter(is_free);
-    if level == 0 {
-        return free.count() as f64 / options.level0_tables.max(1) as f64;
-    }
+    let free = version.level(level).iter().filter(|table| is_free(table, claims, level));
     let bytes: u64 = free.map(|table| table.summary().stored_bytes).sum();
     bytes as f64 / level_bytes_max(options, level)
 }

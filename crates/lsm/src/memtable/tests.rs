@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use engine::MemoryBudget;
 use proptest::prelude::*;
 
 use super::*;
@@ -9,7 +10,7 @@ use crate::tests::tables::{Versioned, compare_walks, entry_of, in_order};
 
 fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
-    (Memtable::first(1, SeqNo::ZERO, &budget), budget)
+    (Memtable::first(SeqNo::ZERO, &Family::new(1, &budget)), budget)
 }
 
 fn insert(memtable: &Memtable, (key, seqno, value): &Versioned) {

@@ -162,7 +162,7 @@ impl EntryCursor for TableCursor {
 
 /// A walk over tables of which each lies wholly behind the one before.
 pub(crate) struct LevelCursor {
-    tables: Vec<Arc<Table>>,
+    tables: Arc<Vec<Arc<Table>>>,
     reading: Reading,
     /// The table at which it stands.
     index: usize,
@@ -171,7 +171,7 @@ pub(crate) struct LevelCursor {
 
 impl LevelCursor {
     /// A walk that stands nowhere.
-    pub(crate) fn new(tables: Vec<Arc<Table>>, reading: Reading) -> Self {
+    pub(crate) fn new(tables: Arc<Vec<Arc<Table>>>, reading: Reading) -> Self {
         Self { tables, reading, index: 0, cursor: None }
     }
 

@@ -12,6 +12,7 @@ use device::{Buffer, Device, File, Mode, SyncKind};
 use engine::Result;
 use parking_lot::Mutex;
 
+use super::open_files::OpenFiles;
 use super::source::{Span, TableSink, TableSource, TableStore};
 use super::summary::{Summary, TableId};
 
@@ -25,6 +26,8 @@ const FOOTER_BYTES: usize = 40;
 const PREFIX: &str = "table-";
 /// Bytes that the device is given at once, at most.
 const WRITE_BYTES_MAX: usize = 128 << 10;
+/// Files of tables that are kept open, at most: with tables of 16 MiB these are 4 GiB.
+const OPEN_FILES_MAX: usize = 256;
 
 /// The name of a table's file.
 pub(crate) fn file_name(number: u64) -> String {
@@ -40,13 +43,15 @@ fn file_number(name: &str) -> Option<u64> {
 #[derive(Debug)]
 pub(crate) struct LocalTables {
     device: Arc<dyn Device>,
+    files: Arc<OpenFiles>,
     /// Held while a file is removed, so that none is once this is set.
     is_closed: Mutex<bool>,
 }
 
 impl LocalTables {
     pub(crate) fn on(device: Arc<dyn Device>) -> Arc<dyn TableStore> {
-        Arc::new(Self { device, is_closed: Mutex::new(false) })
+        let files = Arc::new(OpenFiles::on(Arc::clone(&device), OPEN_FILES_MAX));
+        Arc::new(Self { device, files, is_closed: Mutex::new(false) })
     }
 }
 
@@ -56,7 +61,7 @@ impl TableStore for LocalTables {
     }
 
     fn create(&self, id: TableId, buffer_bytes: usize) -> Result<Box<dyn TableSink>> {
-        let file = self.device.open_blocks(&file_name(id.number), Mode::CreateNew)?;
+        let file = self.files.open(&file_name(id.number), Mode::CreateNew)?;
         let buffer_bytes = buffer_bytes.clamp(UNIT as usize, WRITE_BYTES_MAX);
         let buffer = Buffer::zeroed(buffer_bytes.next_multiple_of(UNIT as usize));
         let mut sink = Sink { file, id, buffer, filled: 0, written: 0 };
@@ -66,14 +71,15 @@ impl TableStore for LocalTables {
 
     fn open(&self, summary: &Summary) -> Result<Arc<dyn TableSource>> {
         let name = file_name(summary.id.number);
-        let file = match self.device.open_blocks(&name, Mode::Read) {
+        let bytes = match self.files.get(summary.id.number, &name) {
             Err(device::Error::NotFound { .. }) => {
                 let what = "a table that the manifest names is missing";
                 return Err(Corruption::new(what, 0).at(&name, 0).into());
             }
-            file => file?,
+            file => file?.len()?,
         };
-        let source = LocalTable { file, name, id: summary.id, data: 0, metadata: 0 };
+        let files = Arc::clone(&self.files);
+        let source = LocalTable { files, name, id: summary.id, bytes, data: 0, metadata: 0 };
         Ok(Arc::new(source.verified(summary)?))
     }
 
@@ -82,6 +88,7 @@ impl TableStore for LocalTables {
         if *is_closed {
             return Ok(());
         }
+        self.files.forget(number);
         match self.device.remove(&file_name(number)) {
             Err(device::Error::NotFound { .. }) => Ok(()),
             removed => Ok(removed?),
@@ -215,12 +222,13 @@ impl Footer {
     }
 }
 
-/// A file that is open.
+/// A file, which is opened when it is read.
 #[derive(Debug)]
 struct LocalTable {
-    file: Arc<dyn File>,
+    files: Arc<OpenFiles>,
     name: String,
     id: TableId,
+    bytes: u64,
     data: u64,
     metadata: u64,
 }
@@ -228,7 +236,7 @@ struct LocalTable {
 impl LocalTable {
     /// The same once its length, header and footer are what `summary` says.
     fn verified(mut self, summary: &Summary) -> Result<Self> {
-        let (bytes, expected) = (self.file.len()?, summary.stored_bytes);
+        let (bytes, expected) = (self.bytes, summary.stored_bytes);
         if bytes != expected || bytes < UNIT || bytes % UNIT != 0 {
             let what = format!("a table of {expected} bytes has {bytes}");
             return Err(Corruption::new(what, 0).at(&self.name, 0).into());
@@ -250,24 +258,29 @@ impl LocalTable {
         Ok(self)
     }
 
+    fn file(&self) -> Result<Arc<dyn File>> {
+        Ok(self.files.get(self.id.number, &self.name)?)
+    }
+
     /// Bytes of the file, in whole blocks where it wants them.
-    fn span_at(&self, wanted: u64, len: usize) -> Span {
-        let unit = if self.file.alignment() == 1 { 1 } else { UNIT };
+    fn span_at(file: Arc<dyn File>, wanted: u64, len: usize) -> Span {
+        let unit = if file.alignment() == 1 { 1 } else { UNIT };
         let offset = wanted - wanted % unit;
         let end = (wanted + len as u64).next_multiple_of(unit);
         let skipped = (wanted - offset) as usize;
         let read_len = (end - offset) as usize;
-        Span { file: Arc::clone(&self.file), offset, read_len, skipped, len }
+        Span { file, offset, read_len, skipped, len }
     }
 
     /// Reads, in whole blocks where the file wants them.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        if self.file.alignment() == 1 {
-            return Ok(self.file.read_at(offset, into)?);
+        let file = self.file()?;
+        if file.alignment() == 1 {
+            return Ok(file.read_at(offset, into)?);
         }
-        let span = self.span_at(offset, into.len());
+        let span = Self::span_at(file, offset, into.len());
         let mut whole = Buffer::zeroed(span.read_len);
-        self.file.read_at(span.offset, &mut whole)?;
+        span.file.read_at(span.offset, &mut whole)?;
         let (_, wanted) = whole.split_at(span.skipped);
         let (wanted, _) = wanted.split_at(into.len());
         into.copy_from_slice(wanted);
@@ -281,13 +294,14 @@ impl TableSource for LocalTable {
         self.read_at(FileHeader::LEN as u64 + offset, into)
     }
 
-    fn span(&self, fragment: u32, offset: u64, len: usize) -> Option<Span> {
+    fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Option<Span>> {
         debug_assert_eq!(fragment, 0, "the summary has one fragment");
-        Some(self.span_at(FileHeader::LEN as u64 + offset, len))
+        Ok(Some(Self::span_at(self.file()?, FileHeader::LEN as u64 + offset, len)))
     }
 
-    fn span_of_metadata(&self) -> Option<Span> {
-        Some(self.span_at(FileHeader::LEN as u64 + self.data, self.metadata as usize))
+    fn span_of_metadata(&self) -> Result<Option<Span>> {
+        let offset = FileHeader::LEN as u64 + self.data;
+        Ok(Some(Self::span_at(self.file()?, offset, self.metadata as usize)))
     }
 
     fn metadata(&self) -> Result<Vec<u8>> {
@@ -307,7 +321,7 @@ impl TableSource for LocalTable {
     /// The zeros before the footer.
     fn check(&self) -> Result<()> {
         let from = FileHeader::LEN as u64 + self.data + self.metadata;
-        let to = self.file.len()? - FOOTER_BYTES as u64;
+        let to = self.bytes - FOOTER_BYTES as u64;
         let mut gap = vec![0; to.saturating_sub(from).min(UNIT) as usize];
         self.read_at(from, &mut gap)?;
         if gap.iter().any(|byte| *byte != 0) {

@@ -66,10 +66,10 @@ pub(crate) trait TableSource: Send + Sync + Debug {
     fn read(&self, fragment: u32, offset: u64, into: &mut [u8]) -> Result<()>;
 
     /// Where the bytes of [`TableSource::read`] are in a file, if there is one.
-    fn span(&self, fragment: u32, offset: u64, len: usize) -> Option<Span>;
+    fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Option<Span>>;
 
     /// The same of [`TableSource::metadata`].
-    fn span_of_metadata(&self) -> Option<Span>;
+    fn span_of_metadata(&self) -> Result<Option<Span>>;
 
     /// All of the metadata.
     fn metadata(&self) -> Result<Vec<u8>>;

@@ -76,7 +76,7 @@ proptest! {
             tables.push(yard.build(1 + tables.len() as u64, now));
             rest = later;
         }
-        compare_walks(&mut LevelCursor::new(tables, Reading::Cached), &entries, &places);
+        compare_walks(&mut LevelCursor::new(Arc::new(tables), Reading::Cached), &entries, &places);
     }
 }
 

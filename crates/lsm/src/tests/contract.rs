@@ -84,7 +84,7 @@ fn key_of(number: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_cursor_that_is_moved_lets_go_of_flushed_memtables() {
+fn a_cursor_that_nobody_moves_holds_no_memtable_and_no_file() {
     let bench = Bench::new();
     for name in [b"a", b"b", b"c"] {
         bench.put(name, b"value");
@@ -97,9 +97,29 @@ fn a_cursor_that_is_moved_lets_go_of_flushed_memtables() {
         Arc::downgrade(&state.memtables[0])
     };
     bench.store.flush().expect("memory takes it");
-    assert!(memtable.upgrade().is_some(), "the cursor stands on it");
-    assert!(cursor.next().expect("nothing fails").is_some());
-    assert!(memtable.upgrade().is_none(), "the cursor stands on the table");
+    assert!(memtable.upgrade().is_none(), "the cursor stood on it");
+    assert_eq!(cursor.next(), Ok(Some((&b"b"[..], &b"value"[..]))));
+    let table = bench.store.shared.state.load().version.level(0)[0].summary().id.number;
+    bench.put(b"a", b"later");
+    bench.settle();
+    let name = format!("table-{table}");
+    assert!(!bench.device.exists(&name).expect("memory looks"), "the cursor stood on it");
+    assert_eq!(cursor.next(), Ok(Some((&b"c"[..], &b"value"[..]))));
+    assert_eq!(cursor.next(), Ok(None));
+}
+
+/// Room is counted in bytes, whatever the size of a write.
+#[test]
+fn large_writes_wait_for_flushes() {
+    let bench = Bench::new();
+    let split = bench.store.shared.memory_split();
+    let value = vec![1; split.memtables_bytes as usize];
+    for number in 0..20 {
+        bench.put(&key(number), &value);
+        let most = 2 * split.memtables_bytes;
+        assert!(bench.detail("memtable_bytes") < most + split.memtable_bytes, "at {number}");
+    }
+    assert_eq!(bench.pairs().len(), 20);
 }
 
 #[test]

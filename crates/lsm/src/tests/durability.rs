@@ -140,6 +140,34 @@ fn a_failing_journal_leaves_the_memtable_and_may_recover() {
     assert_eq!(tables().entries, 2);
 }
 
+/// What a flush failed of may have passed long ago: a write that was journaled is not refused for it.
+#[test]
+fn a_failure_that_has_passed_is_told_to_nobody() {
+    let journal = Arc::new(Journal::default());
+    journal.goes_to.store(u64::MAX, SeqCst);
+    let bench = Bench::with(device::memory(), journal.clone(), 1 << 20).expect("opens");
+    journal.fails.store(true, SeqCst);
+    let shared = &bench.store.shared;
+    bench.put(b"a", b"1");
+    let full = shared.state.load_full();
+    shared.seal(&full.memtables[0]);
+    drop(full);
+    bench.crank.run_all();
+    // It fails as long as the journal does, and a write that was journaled is taken nevertheless.
+    let value = vec![1; 2 * shared.memory_split().memtables_bytes as usize];
+    for seqno in 2..5 {
+        let op = [Op::Put { key: b"k", value: &value }];
+        bench.store.apply(&op, SeqNo::new(seqno)).expect("it was journaled");
+    }
+    bench.crank.run_all();
+    journal.fails.store(false, SeqCst);
+    bench.store.flush().expect("the journal is well again");
+    bench.crank.run_all();
+    for number in 0..500 {
+        bench.put(&key(number), &[7; 100]);
+    }
+}
+
 #[test]
 fn a_failed_write_stops_writes_and_reads_go_on() {
     use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
@@ -154,6 +182,38 @@ fn a_failed_write_stops_writes_and_reads_go_on() {
     assert!(matches!(bench.store.apply(&ops, SeqNo::new(9)), Err(Error::ReadOnly { .. })));
     assert!(matches!(bench.store.flush(), Err(Error::ReadOnly { .. })));
     assert_eq!(bench.get(b"a").as_deref(), Some(&b"1"[..]));
+}
+
+/// A process that has no descriptor left may have some later: that is no reason to refuse writes.
+#[test]
+fn too_many_open_files_stop_nothing_for_good() {
+    use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
+    let faulty = FaultDevice::new(device::memory());
+    let bench = Bench::on(faulty.clone()).expect("opens");
+    for round in 0..2 {
+        for number in 0..100 {
+            bench.put(&key(number), &[round; 60]);
+        }
+        bench.store.flush().expect("memory takes it");
+    }
+    let kind = Some(OperationKind::Open);
+    let fail = |later| {
+        let nth = faulty.count(kind) + later;
+        faulty.fail(Fault { kind, nth, failure: Failure::OutOfFiles, lasting: Lasting::Once });
+    };
+    // Once is overcome at once; twice in a row ends a compaction, and then a flush.
+    fail(1);
+    (2..4).for_each(fail);
+    bench.crank.run_all();
+    bench.put(b"a", b"1");
+    (1..3).for_each(fail);
+    assert!(matches!(bench.store.flush(), Err(Error::Device(_))));
+    bench.put(b"b", b"2");
+    bench.store.flush().expect("there are descriptors again");
+    bench.settle();
+    assert_eq!(bench.detail("compactions_failed"), 0);
+    assert!(bench.detail("compactions") > 0);
+    assert_eq!(bench.pairs().len(), 102);
 }
 
 /// A compaction may have been merging while a flush's commit failed. What the superblock may name

@@ -96,7 +96,9 @@ fn writers_wait_for_flushes_without_end_of_memory() {
     }
     assert!(bench.detail("stalls") > 0);
     assert!(bench.detail("memtables") <= 4);
-    assert!(bench.detail("level0_tables") <= 2 * 8);
+    let unit = bench.store.shared.memory_split().level0_unit();
+    let weight = bench.store.shared.state.load().version.level0_weight(unit);
+    assert!(weight <= 2 * 8 + 1, "{weight}");
     assert_eq!(bench.pairs().len(), 3000);
 }
 
@@ -162,6 +164,50 @@ fn tables_of_a_small_store_are_small() {
     let largest = state.version.tables().map(|(_, table)| table.summary().stored_bytes).max();
     let largest = largest.expect("there are tables");
     assert!((2 << 20..9 << 18).contains(&largest), "{largest} bytes");
+}
+
+/// A table ends where it would overlap with too much of the level that it goes to next.
+#[test]
+fn no_table_overlaps_with_all_of_a_large_level() {
+    use crate::background::plan_compaction::Job;
+    use crate::version::Change;
+    let bench = Bench::new();
+    let shared = &bench.store.shared;
+    let flush = |numbers: &mut dyn Iterator<Item = u64>, level| {
+        numbers.for_each(|number| {
+            bench.put(&key(number), &noise(number as u32));
+        });
+        bench.store.flush().expect("memory takes it");
+        let state = shared.state.load_full();
+        let tables = state.version.level(0).iter().cloned();
+        let added: Vec<_> = tables.map(|table| (level, table)).collect();
+        let removed = added.iter().map(|(_, table)| (0, table.summary().id.number)).collect();
+        shared
+            .commit(Change { removed, added }, None, codec::SeqNo::ZERO)
+            .expect("memory takes it");
+    };
+    for number in 0..100 {
+        flush(&mut (20 * number..20 * number + 20), 3);
+    }
+    flush(&mut (0..20).map(|number| 50 * number), 1);
+    flush(&mut (20..40).map(|number| 50 * number), 1);
+    let version = shared.state.load().version.clone();
+    let upper = version.level(1).to_vec();
+    let job = || Job { from: 1, to: 2, upper: upper.clone(), lower: Vec::new() };
+    let below = version.overlapping(3, b"", &key(u64::MAX)).len();
+    assert_eq!((upper.len(), below), (2, 100));
+    let one = Job { upper: upper[..1].to_vec(), ..job() };
+    for job in [one, Job { upper: upper[1..].to_vec(), ..job() }] {
+        shared.compact(job, &shared.group.token()).expect("memory takes it");
+    }
+    let state = shared.state.load_full();
+    let overlapping = |table: &std::sync::Arc<crate::table::Table>| {
+        let properties = &table.summary().properties;
+        state.version.overlapping(3, &properties.smallest, &properties.largest).len()
+    };
+    let most = state.version.level(2).iter().map(overlapping).max().expect("there are tables");
+    assert!((5..40).contains(&most), "{most}");
+    assert_eq!(bench.pairs().len(), 2000);
 }
 
 /// Writes a value of one byte's repetitions to keys of these numbers.

@@ -29,7 +29,7 @@ fn numbers(tables: &[Arc<Table>]) -> Vec<u64> {
 fn nothing_is_planned_below_the_measures() {
     let yard = Yard::new();
     let version = version(&yard, &[(0, &["a", "z"]), (1, &["a", "z"])]);
-    assert!(plan(&version, &options(), &[], JOBS_MAX).is_empty());
+    assert!(plan(&version, &options(), u64::MAX, &[], JOBS_MAX).is_empty());
 }
 
 #[test]
@@ -39,10 +39,30 @@ fn level_0_falls_apart_into_groups() {
         &yard,
         &[(0, &["a", "c"]), (0, &["m", "p"]), (0, &["b", "d"]), (0, &["p", "q"]), (1, &["c", "e"])],
     );
-    let jobs = plan(&version, &options(), &[], JOBS_MAX);
+    let jobs = plan(&version, &options(), u64::MAX, &[], JOBS_MAX);
     assert_eq!(jobs.len(), 2);
     assert_eq!((numbers(&jobs[0].upper), numbers(&jobs[0].lower)), (vec![1, 3], vec![5]));
     assert_eq!((numbers(&jobs[1].upper), numbers(&jobs[1].lower)), (vec![2, 4], vec![]));
+}
+
+#[test]
+fn single_tables_go_where_there_is_too_much_of_them() {
+    let yard = Yard::new();
+    let keys: Vec<String> = (0..3).map(|number| format!("k{number}")).collect();
+    let tables: Vec<Vec<&str>> = keys.iter().map(|key| vec![key.as_str()]).collect();
+    let tables: Vec<(usize, &[&str])> = tables.iter().map(|keys| (0, keys.as_slice())).collect();
+    let version = version(&yard, &tables);
+    let jobs = |bytes| plan(&version, &options(), bytes, &[], JOBS_MAX).len();
+    assert_eq!(jobs(version.level_bytes(0) + 1), 0, "they do not overlap");
+    assert_eq!(jobs(version.level_bytes(0)), 3);
+}
+
+#[test]
+fn a_group_is_due_before_writers_wait_for_it() {
+    let yard = Yard::new();
+    let version = version(&yard, &[(0, &["a", "z"]), (0, &["a", "z"])]);
+    let options = Options { level0_tables: 30, level0_tables_slow: 2, ..options() };
+    assert_eq!(plan(&version, &options, u64::MAX, &[], JOBS_MAX).len(), 1);
 }
 
 #[test]
@@ -50,7 +70,7 @@ fn a_group_that_is_too_large_gives_up_its_youngest() {
     let yard = Yard::new();
     let many = LEVEL0_JOB_TABLES_MAX + 3;
     let tables: Vec<(usize, &[&str])> = (0..many).map(|_| (0, &["a", "z"][..])).collect();
-    let jobs = plan(&version(&yard, &tables), &options(), &[], JOBS_MAX);
+    let jobs = plan(&version(&yard, &tables), &options(), u64::MAX, &[], JOBS_MAX);
     assert_eq!(jobs.len(), 1);
     let oldest: Vec<u64> = (1..=LEVEL0_JOB_TABLES_MAX as u64).collect();
     assert_eq!(numbers(&jobs[0].upper), oldest);
@@ -68,7 +88,10 @@ fn what_meets_a_job_under_way_waits() {
         largest: largest.to_vec(),
     };
     let uppers = |claims: &[Claim]| -> Vec<Vec<u64>> {
-        plan(&version, &options(), claims, JOBS_MAX).iter().map(|job| numbers(&job.upper)).collect()
+        plan(&version, &options(), u64::MAX, claims, JOBS_MAX)
+            .iter()
+            .map(|job| numbers(&job.upper))
+            .collect()
     };
     assert_eq!(uppers(&[]), [[1, 2], [3, 4]]);
     assert_eq!(uppers(&[claim(b"d", b"e", 1)]), [[3, 4]], "Level 1 is shared");
@@ -86,7 +109,7 @@ fn of_a_level_the_table_goes_that_costs_least() {
         (2, &["b"]),
         (2, &["g"]),
     ];
-    let jobs = plan(&version(&yard, tables), &options(), &[], JOBS_MAX);
+    let jobs = plan(&version(&yard, tables), &options(), u64::MAX, &[], JOBS_MAX);
     assert_eq!(jobs.len(), 1);
     assert_eq!((jobs[0].from, jobs[0].to, numbers(&jobs[0].upper)), (1, 2, vec![2]));
     assert!(jobs[0].moves().is_some(), "nothing is below it");
@@ -128,7 +151,7 @@ proptest! {
             added.extend(cuts.windows(2).map(|pair| (level + 1, table(pair[0], pair[1] - 1))));
         }
         let version = Version::default().after(&Change { removed: Vec::new(), added });
-        let jobs = plan(&version, &options(), &[], JOBS_MAX);
+        let jobs = plan(&version, &options(), u64::MAX, &[], JOBS_MAX);
         prop_assert!(jobs.len() <= JOBS_MAX);
         for (index, job) in jobs.iter().enumerate() {
             for other in &jobs[..index] {

@@ -102,12 +102,12 @@ impl TableSource for Source {
         Ok(())
     }
 
-    fn span(&self, _fragment: u32, _offset: u64, _len: usize) -> Option<Span> {
-        None
+    fn span(&self, _fragment: u32, _offset: u64, _len: usize) -> Result<Option<Span>> {
+        Ok(None)
     }
 
-    fn span_of_metadata(&self) -> Option<Span> {
-        None
+    fn span_of_metadata(&self) -> Result<Option<Span>> {
+        Ok(None)
     }
 
     fn metadata(&self) -> Result<Vec<u8>> {
