@@ -147,6 +147,7 @@ impl Shared {
             return Ok(false);
         }
         self.truncate(until);
+        self.update_pressure();
         self.flush()?;
         Ok(true)
     }

@@ -109,13 +109,16 @@ impl Shared {
 
     /// Tells writers how far compaction is behind.
     pub(crate) fn update_pressure(&self) {
+        let bytes = self.log.tail().get() - self.log.begin().get();
+        let disk = self.disk_bytes_max.map_or(0.0, |max| bytes as f64 / max as f64);
         let level = if self.cold.is_some() {
-            let bytes = self.log.tail().get() - self.log.begin().get();
-            let disk = self.disk_bytes_max.map_or(0.0, |max| bytes as f64 / max as f64);
             Level::of(self.index_use(), disk)
         } else if self.index.figures().bytes > self.index_bytes_most() {
             Level::OutOfMemory
+        } else if self.hot_figures.is_worth_it() {
+            Level::of(0.0, disk)
         } else {
+            // What lives does not fit into the space: waiting would not help.
             Level::None
         };
         self.pressure.set(level);

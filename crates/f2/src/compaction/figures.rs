@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::address::LogAddress;
-use crate::compaction::Copied;
+use crate::compaction::{Copied, plan::LIVE_SHARE_MAX};
 
 /// Counts of rounds, and what the next plan depends on.
 #[derive(Debug, Default)]
@@ -62,5 +62,9 @@ impl CompactionFigures {
 
     pub(super) fn live_share(&self) -> f64 {
         self.live_permille.load(Relaxed) as f64 / 1000.0
+    }
+    /// Whether the last round found enough that was dead; also before the first.
+    pub(crate) fn is_worth_it(&self) -> bool {
+        self.live_share() <= LIVE_SHARE_MAX
     }
 }

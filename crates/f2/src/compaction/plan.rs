@@ -58,7 +58,7 @@ const ROUND_BYTES_MAX: u64 = 256 << 20;
 /// reads is dead then, and the log is about half as large again as what lives.
 const BYTES_PER_BYTE: f64 = 2.5;
 /// A round that finds more than this alive was not worth it.
-const LIVE_SHARE_MAX: f64 = 0.9;
+pub(super) const LIVE_SHARE_MAX: f64 = 0.9;
 /// A log of which less is dead is left alone, where that is known.
 const DEAD_SHARE_MIN: f64 = 0.15;
 /// The same where there is a budget, which wants more work for less gain.

@@ -6,15 +6,53 @@ use super::stores::{Bench, key, read_beside_writes, tiny, value};
 use crate::Options;
 
 const KEYS: u64 = 400;
+/// Some six times what lives.
+const DISK_BYTES: u64 = 256 << 10;
 
-/// Little disk, and compaction by look-ups, and by scans.
+/// A single log, little disk, and compaction by look-ups, and by scans.
 fn both() -> [Options; 2] {
-    let disk_bytes_max = Some(256 << 10);
-    [false, true].map(|scan_compaction| Options { scan_compaction, disk_bytes_max, ..tiny() })
+    let disk_bytes_max = Some(DISK_BYTES);
+    let single_log = Options { single_log: true, disk_bytes_max, ..tiny() };
+    [false, true].map(|scan_compaction| Options { scan_compaction, ..single_log.clone() })
 }
 
 #[test]
-fn the_log_keeps_within_its_budget_and_what_is_read_is_right() {
+fn writers_wait_for_a_compaction_that_is_behind() {
+    for options in both() {
+        let bench = Bench::open_by_hand(device::memory(), options, 1);
+        let pressure = &bench.store.shared.pressure;
+        for number in (0..KEYS).cycle().take_while(|_| log_bytes(&bench) < DISK_BYTES * 11 / 10) {
+            assert!(pressure.is_none() || log_bytes(&bench) > DISK_BYTES);
+            bench.put(&key(number), &value(number, 0, 8));
+        }
+        assert!(!pressure.is_none());
+        (0..20).for_each(|_| bench.advance());
+        assert!(pressure.is_none(), "the log has {} bytes", log_bytes(&bench));
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_compaction_that_finds_everything_alive() {
+    for options in both() {
+        let bench = Bench::open_by_hand(device::memory(), options, 1);
+        for number in 0..4 * DISK_BYTES / 64 {
+            bench.put(&key(number), &value(number, 0, 8));
+            if number % KEYS == 0 {
+                bench.advance();
+            }
+        }
+        assert!(bench.figure("compactions") > 0);
+        assert!(log_bytes(&bench) > 2 * DISK_BYTES, "{}", log_bytes(&bench));
+        assert!(bench.store.shared.pressure.is_none());
+    }
+}
+
+fn log_bytes(bench: &Bench) -> u64 {
+    bench.figure("log_tail") - bench.figure("log_begin")
+}
+
+#[test]
+fn what_is_read_beside_compaction_is_right() {
     both().into_iter().for_each(write_and_read_again);
 }
 
@@ -31,8 +69,6 @@ fn write_and_read_again(options: Options) {
     let rounds = bench.figure("compactions");
     assert!(rounds > 0, "60 versions of {KEYS} keys want compaction");
     bench.store.flush().expect("flushes");
-    let log = bench.figure("log_tail") - bench.figure("log_begin");
-    println!("{rounds} compactions, the log has {log} bytes");
     let bench = bench.reopen(options);
     for number in 0..KEYS {
         assert_eq!(bench.get(&key(number)), Some(value(number, 59, 8)), "{number}");
