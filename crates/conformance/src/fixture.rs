@@ -16,6 +16,12 @@ pub trait Fixture: Send + Sync {
         engine::KEY_BYTES_MAX
     }
 
+    /// Whether the engine's files may hold writes above what it says is persisted, beside the absence
+    /// of others: those of some keys are flushed before those of others. The journal has them all.
+    fn flushes_keys_apart(&self) -> bool {
+        false
+    }
+
     /// Opens the engine in the directory of `host.device`, which may be empty.
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>>;
 

@@ -1,6 +1,7 @@
 //! Background work: flushes and compactions, submitted to the pool that the store was handed.
 //!
-//! One flush task is queued at a time; it flushes all memtables that wait. A compaction task does
+//! One flush task is queued at a time; it reorganises the Dranges, if that is due, and flushes or
+//! merges all memtables that wait. A compaction task does
 //! one job of the plan, and plans anew when it is done. Jobs that run at once are disjoint
 //! (`plan_compaction`).
 //!
@@ -10,7 +11,9 @@
 
 pub(crate) mod compaction;
 pub(crate) mod flush;
+pub(crate) mod merge_memtables;
 pub(crate) mod plan_compaction;
+pub(crate) mod reorganise;
 pub(crate) mod retention;
 
 use std::sync::Arc;
@@ -22,6 +25,7 @@ use workers::Class;
 
 use crate::memory_split::JOBS_MAX;
 use crate::store::{Shared, stops_writes};
+use flush::Wanted;
 use plan_compaction::{Claim, Job, plan};
 
 /// What is under way, and what was done.
@@ -31,6 +35,7 @@ pub(crate) struct Background {
     claims: Mutex<Claims>,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushed_bytes: AtomicU64,
+    pub(crate) merges: AtomicU64,
     pub(crate) compactions: AtomicU64,
     pub(crate) compacted_read_bytes: AtomicU64,
     pub(crate) compacted_bytes: AtomicU64,
@@ -50,7 +55,7 @@ struct Claims {
 impl Shared {
     /// Has the memtables that wait flushed, soon.
     pub(crate) fn schedule_flush(self: &Arc<Self>) {
-        let is_due = self.state.load().sealed() > 0;
+        let is_due = self.state.load().due() > 0;
         if !is_due || self.background.is_flush_queued.swap(true, SeqCst) {
             return;
         }
@@ -59,7 +64,9 @@ impl Shared {
             let Some(shared) = shared.upgrade() else { return };
             // From here on a memtable that is sealed has another task queued for it.
             shared.background.is_flush_queued.store(false, SeqCst);
-            let flushed = shared.flush_sealed();
+            shared.fit_lookup_index();
+            shared.reorganise();
+            let flushed = shared.flush_sealed(Wanted::WhatIsDue);
             shared.pressure.note_flush(flushed.err());
         };
         // A pool that is stopping runs nothing more, and nobody waits for it.

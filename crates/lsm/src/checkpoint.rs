@@ -5,6 +5,7 @@
 //! 2. The journal reaches what is in the copy (law L3), and the copy gets a manifest and a
 //!    superblock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use codec::SeqNo;
@@ -13,6 +14,7 @@ use engine::{Charge, Result};
 
 use crate::background::flush::Output;
 use crate::manifest::{Edit, Manifest};
+use crate::memtable::Memtable;
 use crate::store::Shared;
 use crate::table::{LocalTables, Table, TableStore};
 
@@ -39,12 +41,13 @@ impl Shared {
             options: self.options.tables(&self.memory_split()),
             budget: &self.host.memory,
         };
-        for memtable in state.memtables.iter().rev() {
-            let id = self.new_table();
-            let upto = pin.seqno();
+        let dranges: BTreeSet<u64> = state.memtables().map(|memtable| memtable.drange()).collect();
+        for drange in dranges {
+            let of_it = |memtable: &&Arc<Memtable>| memtable.drange() == drange;
+            let unit: Vec<_> = state.memtables().filter(of_it).cloned().collect();
             // Older memtables may have what a tombstone hides.
-            let written = self.write_memtable(memtable, upto, id, &output, &|_| true)?;
-            edit.added.extend(written.map(|summary| (0, summary)));
+            let written = self.write_memtables(&unit, pin.seqno(), &output, &|_| true)?;
+            edit.added.extend(written.into_iter().map(|summary| (0, summary)));
         }
         tables.sync_names()?;
         let newest = edit.added.iter().map(|(_, summary)| summary.properties.newest).max();

@@ -1,9 +1,10 @@
 //! Engine `lsm`: a log-structured merge-tree, shaped for the parts of Nova-LSM.
 //!
 //! ```text
-//!  put · rmw ──> memtables ──flush──> Level 0 ──compaction──> Level 1 ... Level 6
-//!                (newest)             (overlap)               (disjoint, each ten times the one above)
-//!  get · scan ──> all of them, through one state that never changes
+//!  put · rmw ──> Dranges: a memtable each ──flush──> Level 0 ──compaction──> Level 1 ... Level 6
+//!                few keys? └──merge──┘        (overlap)  (disjoint, each ten times the one above)
+//!  get ──────> lookup index: the one that has it     scan ──> range index: those that overlap
+//!  both through one state that never changes
 //!                    tables: blocks, index, filter          manifest: edits + superblock
 //!                    through the cache                       which tables there are
 //! ```
@@ -14,6 +15,9 @@
 //! # Invariants
 //! - A reader's state misses nothing (`state`, S1), and finds the newest version first (`memtable`,
 //!   M2; `version`, V1 and V3).
+//! - Who was routed to a memtable that is open was routed well (`memtable`; `dranges`, D1, D2).
+//! - The indexes lead to what is there, and never away from it (`lookup_index`, U1; `range_index`,
+//!   X1).
 //! - What is persisted is in durable tables that a durable manifest names (`memtable`, M1;
 //!   `manifest`, N1).
 //! - What a pin shows is kept by flushes and compactions (`background/retention`, R1, R2).
@@ -21,12 +25,13 @@
 //! - Every byte from the device was verified before it is used (`table`, T1; `manifest`, N2).
 //!
 //! # To follow
-//! - a put: `write::Shared::apply`, then `memtable::Entered::insert`;
-//! - a get: `read::Shared::get_at`, then `memtable::Memtable::get`, `search::Search::advance`,
-//!   `table::Table::search_block`; many at once: `flights::Flights`;
+//! - a put: `write::Shared::apply`, `dranges::Dranges::route`, `memtable::Entered::insert`;
+//! - a get: `read::Shared::find_in_memory`, then `memtable::Memtable::get`,
+//!   `search::Search::advance`, `table::Table::search_block`; many at once: `flights::Flights`;
 //! - a scan: `scan::Walk`, then `merge::Merged`;
-//! - a flush: `background/flush.rs`; a compaction: `background/plan_compaction.rs`, then
-//!   `compaction.rs`;
+//! - a reorganisation: `dranges/plan_reorganisation.rs`, then `background/reorganise.rs`;
+//! - a flush: `background/flush.rs`, or instead of it `merge_memtables.rs` beside it; a compaction:
+//!   `background/plan_compaction.rs`, then `compaction.rs`;
 //! - recovery: `open::Store::open`, then `manifest::read` and `manifest::Manifest::begin`.
 //!
 //! ```
@@ -65,8 +70,10 @@ mod background;
 mod cache;
 mod check;
 mod checkpoint;
+mod dranges;
 mod entry;
 mod flights;
+mod lookup_index;
 mod manifest;
 mod memory_split;
 mod memtable;
@@ -75,6 +82,7 @@ mod multi_get;
 mod open;
 mod options;
 mod pressure;
+mod range_index;
 mod read;
 mod scan;
 mod search;
@@ -90,6 +98,6 @@ mod write;
 
 pub use check::{Report, check};
 pub use manifest::decode_edits;
-pub use options::Options;
+pub use options::{Options, Routing};
 pub use store::Store;
 pub use table::{Compression, decode_block, decode_metadata};

@@ -1,20 +1,28 @@
 //! How the budget is shared out: memtables, the cache, and what flushes and compactions work with.
 //!
-//! Memtables may take three eighths: the one that is written to, and two that wait for their flush.
+//! Memtables may take three eighths: for each slot of the Dranges the one that is written to, and
+//! as many and one more that wait for their flush. There are as many slots as have large memtables.
 //! An eighth is for flushes and compactions, in equal parts for as many jobs as run at once. The
 //! rest is the cache's, which gives way where something else takes more.
 //!
 //! A table's size goes with the budget too: its metadata have to fit the cache, and who builds it
 //! remembers eight bytes of each key.
 
-use crate::options::Options;
+use crate::options::{Options, Routing};
 
-/// Full memtables that may wait for their flush before writers do.
-const SEALED_MAX: usize = 2;
+/// Parts of the budget that memtables may take.
+const MEMTABLE_PARTS: u64 = 3;
+/// Level 0 counts bytes in parts of the memtables' share.
+const LEVEL0_UNITS: u64 = 3;
+/// With more than one slot, no memtable is smaller than this: a table of it should be worth its
+/// syncs.
+const SLOT_BYTES_MIN: u64 = 2 << 20;
 /// Compactions that are queued or running at once, at most.
 pub(crate) const JOBS_MAX: usize = 4;
 /// Parts that the budget is cut into.
 const PARTS: u64 = 8;
+/// Parts of the budget of which the lookup index may be one.
+const LOOKUP_INDEX_PARTS: u64 = 64;
 /// Parts of the budget of which a table's data may be one.
 const TABLE_PARTS: u64 = 16;
 /// No table that a compaction writes ends below this, however small the budget is: each is a file.
@@ -25,6 +33,8 @@ const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 /// The shares, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemorySplit {
+    /// Memtables that are written to at once.
+    pub(crate) slots: usize,
     /// A memtable is sealed above this.
     pub(crate) memtable_bytes: u64,
     /// What all memtables may take before writers wait for flushes.
@@ -33,6 +43,8 @@ pub(crate) struct MemorySplit {
     pub(crate) table_bytes: u64,
     /// What the cache may hold.
     pub(crate) cache_bytes: u64,
+    /// What the lookup index may take.
+    pub(crate) lookup_index_bytes: u64,
     /// What a flush or a compaction should take for its buffers.
     pub(crate) job_bytes: u64,
 }
@@ -41,16 +53,39 @@ impl MemorySplit {
     /// The shares of a budget.
     pub(crate) fn of(limit: u64, options: &Options) -> Self {
         let part = limit / PARTS;
-        let memtable_bytes = part.min(options.memtable_bytes_max).max(MEMTABLE_BYTES_MIN);
+        let share = MEMTABLE_PARTS * part;
+        let slots = slots(share, options);
+        let count = 2 * slots as u64 + 1;
+        let memtable_bytes =
+            (share / count).min(options.memtable_bytes_max).max(MEMTABLE_BYTES_MIN);
         let table_bytes = options.table_bytes.min((limit / TABLE_PARTS).max(TABLE_BYTES_MIN));
-        let memtables_bytes = memtable_bytes.saturating_mul(SEALED_MAX as u64 + 1);
+        let memtables_bytes = memtable_bytes.saturating_mul(count);
         let cache_bytes = limit.saturating_sub(memtables_bytes).saturating_sub(part);
         let job_bytes = part / (JOBS_MAX as u64 + 1);
-        Self { memtable_bytes, memtables_bytes, table_bytes, cache_bytes, job_bytes }
+        let lookup_index_bytes = (limit / LOOKUP_INDEX_PARTS).min(options.lookup_index_bytes_max);
+        let cache_bytes = cache_bytes.saturating_sub(lookup_index_bytes);
+        Self {
+            lookup_index_bytes,
+            slots,
+            memtable_bytes,
+            memtables_bytes,
+            table_bytes,
+            cache_bytes,
+            job_bytes,
+        }
     }
 
     /// What counts as one table of Level 0, where bytes are counted.
     pub(crate) fn level0_unit(&self) -> u64 {
-        self.memtables_bytes / (SEALED_MAX as u64 + 1)
+        self.memtables_bytes / LEVEL0_UNITS
     }
+}
+
+/// How many memtables of a worthwhile size, twice and one more, fit the share.
+fn slots(share: u64, options: &Options) -> usize {
+    if options.routing == Routing::One {
+        return 1;
+    }
+    let fit = share / SLOT_BYTES_MIN.min(options.memtable_bytes_max).max(MEMTABLE_BYTES_MIN);
+    (fit.saturating_sub(1) / 2).clamp(1, options.slots_max.max(1) as u64) as usize
 }

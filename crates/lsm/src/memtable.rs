@@ -1,7 +1,9 @@
 //! A memtable: versions of keys in memory, in order, written by many threads at once.
 //!
 //! 1. A writer [enters](Memtable::enter) the memtable that the state names for its key. If that has
-//!    been sealed meanwhile, the state has another by now, and the writer looks again.
+//!    been sealed meanwhile, the state has another by now, and the writer looks again. A memtable
+//!    is for one Drange and its bounds, for ever: as long as it is not sealed, who was routed to it
+//!    was routed well.
 //! 2. [`Memtable::seal`] waits for those who have entered. From then on nothing changes, and it may
 //!    be written to a table.
 //!
@@ -11,10 +13,12 @@
 //!   the memtable was made: whoever writes later holds an unfinished number. Nor is it above the
 //!   newest write before: a replay comes in order, and what is finished says nothing of it. Hence,
 //!   once all older memtables are in tables, everything up to the floor is.
-//! - M2. Of two writes of one key, the later one is in the same memtable or a younger one: the
-//!   older one has returned before the other one begins (law L6), and whoever finds a memtable
-//!   sealed looks for the next one. A write that comes a second time in a replay is left out.
-//! - M3. A batch is wholly in one memtable, since its writer entered once.
+//! - M2. Of two writes of one key, the later one is in the same memtable or a younger one, or in
+//!   another one of a Drange with several slots: the older one has returned before the other one
+//!   begins (law L6), and whoever finds a memtable sealed looks for the next one. A write that
+//!   comes a second time in a replay is left out.
+//! - M3. What was applied is noted once all steps of a write are in memtables: a floor that was
+//!   asked for in between does not pass it.
 
 mod cursor;
 mod family;
@@ -28,9 +32,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::SeqNo;
 use crossbeam_skiplist::SkipMap;
-use engine::Op;
+use engine::{Op, Result};
 use parking_lot::{RwLock, RwLockReadGuard};
 
+use crate::dranges::Bounds;
 use crate::entry::{Entry, Found, Target};
 pub(crate) use cursor::MemtableCursor;
 pub(crate) use family::Family;
@@ -43,13 +48,25 @@ const ENTRY_OVERHEAD_BYTES: u64 = 104;
 #[derive(Debug)]
 pub(crate) struct Memtable {
     id: u64,
+    place: Place,
     entries: SkipMap<EntryKey, Option<Box<[u8]>>>,
+    /// Whether it was merged, and waits for others of its Drange instead of a flush.
+    rests: bool,
     floor: AtomicU64,
     newest: AtomicU64,
     bytes: AtomicU64,
     /// Whether it is sealed. Writers read, and hold it while they write.
     gate: RwLock<bool>,
     family: Arc<Family>,
+}
+
+/// Which writes a memtable is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) drange: u64,
+    pub(crate) bounds: Arc<Bounds>,
+    /// Slots of the Drange.
+    pub(crate) slots: usize,
 }
 
 /// The right to write to a memtable, which is not sealed meanwhile.
@@ -59,32 +76,71 @@ pub(crate) struct Entered<'a> {
 }
 
 impl Memtable {
-    /// The first memtable of a store. Everything up to `floor` is in tables.
-    pub(crate) fn first(floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
-        Self::new(floor, family)
+    /// An empty memtable. Everything up to `floor` is in tables, or was finished before.
+    pub(crate) fn new(place: Place, floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
+        Arc::new(Self::of(family.next_id(), place, floor, family))
     }
 
     /// The one that takes this one's place. Everything up to `visible` is finished.
     pub(crate) fn successor(&self, visible: SeqNo) -> Arc<Self> {
         let floor = visible.min(self.family.applied()).max(self.floor());
-        Self::new(floor, &self.family)
+        Self::new(self.place.clone(), floor, &self.family)
     }
 
-    fn new(floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
-        Arc::new(Self {
-            id: family.next_id(),
+    /// One in the place of `inputs`, all of one Drange and sealed, to which `fill` adds what they
+    /// hold. It is as old as the youngest of them, and nobody else writes to it. `None` if it stays
+    /// empty.
+    pub(crate) fn merged(
+        inputs: &[Arc<Self>],
+        fill: impl FnOnce(&Entered<'_>) -> Result<()>,
+    ) -> Result<Option<Arc<Self>>> {
+        let Some(youngest) = inputs.iter().max_by_key(|input| input.id) else { return Ok(None) };
+        let floor = inputs.iter().map(|input| input.floor()).min().unwrap_or(SeqNo::ZERO);
+        let place = youngest.place.clone();
+        let mut merged = Self::of(youngest.id, place, floor, &youngest.family);
+        merged.rests = true;
+        fill(&Entered { memtable: &merged, _gate: merged.gate.read() })?;
+        *merged.gate.write() = true;
+        Ok((!merged.is_empty()).then(|| Arc::new(merged)))
+    }
+
+    fn of(id: u64, place: Place, floor: SeqNo, family: &Arc<Family>) -> Self {
+        Self {
+            id,
+            place,
+            rests: false,
             entries: SkipMap::new(),
             floor: AtomicU64::new(floor.get()),
             newest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             gate: RwLock::new(false),
             family: Arc::clone(family),
-        })
+        }
     }
 
     /// Its number; younger ones have larger ones.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// The Drange whose writes it takes, or took.
+    pub(crate) fn drange(&self) -> u64 {
+        self.place.drange
+    }
+
+    /// The keys that it holds, or may ever hold, lie here.
+    pub(crate) fn bounds(&self) -> &Arc<Bounds> {
+        &self.place.bounds
+    }
+
+    /// Whether other memtables may be written to, for the same keys at the same time.
+    pub(crate) fn is_one_of_many(&self) -> bool {
+        self.place.slots > 1
+    }
+
+    /// Whether it was merged, and waits for others.
+    pub(crate) fn rests(&self) -> bool {
+        self.rests
     }
 
     /// M1.
@@ -134,11 +190,37 @@ impl Memtable {
         is_empty
     }
 
-    /// The newest version at or behind `to`, of the same key.
-    pub(crate) fn get(&self, to: Target<'_>, into: &mut Vec<u8>) -> Option<Found> {
+    /// The number of the newest version at or behind `to`, of the same key. If that is above
+    /// `above`, it is copied, and `best` from now on.
+    pub(crate) fn find_above(
+        &self,
+        to: Target<'_>,
+        above: SeqNo,
+        into: &mut Vec<u8>,
+        best: &mut Option<Found>,
+    ) -> Option<SeqNo> {
         let found = self.entries.lower_bound(Bound::Included(&to as &dyn AsTarget))?;
         let entry = entry_of(&found);
-        (entry.key == to.key).then(|| Found::copy(&entry, into))
+        if entry.key != to.key {
+            return None;
+        }
+        if entry.seqno > above {
+            *best = Some(Found::copy(&entry, into));
+        }
+        Some(entry.seqno)
+    }
+
+    /// The same, and nothing else was found before.
+    pub(crate) fn get(&self, to: Target<'_>, into: &mut Vec<u8>) -> Option<Found> {
+        let mut best = None;
+        self.find_above(to, SeqNo::ZERO, into, &mut best);
+        best
+    }
+
+    /// Adds every `stride`th key to `sample`, once for each of its versions.
+    pub(crate) fn sample(&self, stride: usize, sample: &mut Vec<Vec<u8>>) {
+        let keys = self.entries.iter().step_by(stride.max(1));
+        sample.extend(keys.map(|entry| entry.key().target().key.to_vec()));
     }
 }
 
@@ -152,6 +234,7 @@ impl Entered<'_> {
     /// Adds the version that `op` makes. A version that is there already stays (replay).
     pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo) {
         let memtable = self.memtable;
+        debug_assert!(memtable.place.bounds.covers(op.key()), "who enters was routed here");
         let value: Option<Box<[u8]>> = op.value().map(Into::into);
         let value_bytes = value.as_ref().map_or(0, |value| value.len());
         let bytes = (op.key().len() + value_bytes) as u64 + ENTRY_OVERHEAD_BYTES;

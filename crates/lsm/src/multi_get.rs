@@ -5,9 +5,9 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::Result;
 
-use crate::entry::{Found, Target};
+use crate::entry::Found;
 use crate::flights::{Began, Flights};
-use crate::search::Search;
+use crate::read::Sought;
 use crate::store::Shared;
 
 /// Pieces of tables that are read at once.
@@ -32,13 +32,14 @@ impl Shared {
             Err(error) => failure = Some(error),
         };
         for (index, key) in keys.iter().enumerate() {
-            let to = Target { key, seqno: SeqNo::MAX };
-            if let Some(version) = state.find_in_memory(to, &mut value) {
-                tell(index, Ok(Some(version)), &value);
-                continue;
-            }
             loop {
-                let search = Search::new(*key, SeqNo::MAX, Arc::clone(&state.version));
+                let search = match self.find_in_memory(&state, *key, SeqNo::MAX, &mut value)? {
+                    Sought::GoOn(search) => search,
+                    Sought::Found(version) => {
+                        tell(index, Ok(Some(version)), &value);
+                        break;
+                    }
+                };
                 match flights.begin(self, search, index, &mut value)? {
                     Began::Ended(version) => tell(index, Ok(version), &value),
                     Began::Pending => {}

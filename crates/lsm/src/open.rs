@@ -16,9 +16,12 @@ use engine::{Health, Host, Result};
 use parking_lot::Mutex;
 
 use crate::cache::Cache;
+use crate::dranges::Dranges;
+use crate::lookup_index::LookupIndex;
 use crate::manifest::{self, Manifest};
-use crate::memtable::{Family, Memtable};
-use crate::options::Options;
+use crate::memory_split::MemorySplit;
+use crate::memtable::{Family, Memtable, Place};
+use crate::options::{Options, Routing};
 use crate::state::State;
 use crate::store::{Shared, Store};
 use crate::table::{LocalTables, Summary, Table};
@@ -55,17 +58,30 @@ impl Store {
         let persisted = manifest.persisted();
         recover_numbers(&host, persisted, summaries());
         let last_memtable = summaries().map(|summary| summary.properties.last_memtable).max();
-        // Everything up to `persisted` is in tables, and what is above is yet to be applied again.
         let family = Family::new(last_memtable.unwrap_or(0) + 1, &host.memory);
-        let active = Memtable::first(persisted, &family);
+        let dranges = first_dranges(&host, &options);
+        // Everything up to `persisted` is in tables, and what is above is yet to be applied again.
+        let actives = dranges.all().iter().flat_map(|drange| {
+            let (bounds, slots) = (Arc::clone(&drange.bounds), drange.slots.len());
+            let place = Place { drange: drange.id, bounds, slots };
+            (0..slots).map(move |_| place.clone())
+        });
+        let actives = actives.map(|place| Memtable::new(place, persisted, &family)).collect();
+        let limit = host.memory.limit();
         let shared = Arc::new(Shared {
-            state: ArcSwap::from_pointee(State::new(active, version)),
+            state: ArcSwap::from_pointee(State::new(
+                dranges,
+                actives,
+                version,
+                options.range_index,
+            )),
             family,
             install: Mutex::default(),
             flusher: Mutex::default(),
             manifest: Mutex::new(Some(manifest)),
             tables,
             cache,
+            split: ArcSwap::from_pointee((limit, MemorySplit::of(limit, &options))),
             options,
             health: Health::default(),
             persisted: AtomicU64::new(persisted.get()),
@@ -73,13 +89,25 @@ impl Store {
             lookups: Default::default(),
             pressure: Default::default(),
             background: Default::default(),
+            reorganiser: Default::default(),
+            lookup_index: ArcSwap::from_pointee(LookupIndex::none(&host.memory)),
             stands: Default::default(),
             group: host.workers.group(GROUP),
             host,
         });
+        shared.fit_lookup_index();
         shared.schedule_compactions();
         Ok(Self { shared })
     }
+}
+
+/// One Drange of all keys: which there should be, the first writes will tell.
+fn first_dranges(host: &Host, options: &Options) -> Dranges {
+    let slots = match options.routing {
+        Routing::Random => MemorySplit::of(host.memory.limit(), options).slots,
+        Routing::Dranges | Routing::One => 1,
+    };
+    Dranges::one(slots)
 }
 
 /// Without a journal nothing is applied again, so numbers above `persisted` that are in tables are

@@ -3,12 +3,38 @@
 use crate::memory_split::MemorySplit;
 use crate::table::{Compression, TableOptions};
 
+/// Which memtable a write goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// That of the Drange of its key.
+    Dranges,
+    /// Any of as many, by its number. All of them are flushed together.
+    Random,
+    /// The only one.
+    One,
+}
+
 /// Options of a [`crate::Store`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of a memtable above which it is sealed and written to a table of Level 0. With less
-    /// memory than eight times this it is an eighth of the memory. Default: 16 MiB.
+    /// Bytes of a memtable above which it is sealed. It is less where the memtables' share of the
+    /// memory, three eighths, is not enough for two in each slot of the Dranges. Default: 16 MiB.
     pub memtable_bytes_max: u64,
+    /// Memtables that are written to at once, at most: slots of the Dranges. Fewer where each would
+    /// have less than 2 MiB. Default: 64.
+    pub slots_max: usize,
+    /// Which memtable a write goes to. For comparisons. Default: [`Routing::Dranges`].
+    pub routing: Routing,
+    /// Whether a Drange of a hot key may have several slots. For comparisons. Default: yes.
+    pub duplicates: bool,
+    /// Bytes that the index of which memtable or table has a key may take, at most: 25 for a key.
+    /// With less memory than 64 times this it is a part of that. None at 0. Default: 64 MiB.
+    pub lookup_index_bytes_max: u64,
+    /// Whether gets and scans look only at memtables and tables of Level 0 that overlap with a part
+    /// of the keys. For comparisons. Default: yes.
+    pub range_index: bool,
+    /// Whether memtables of few keys are merged instead of flushed. For comparisons. Default: yes.
+    pub merging: bool,
     /// Bytes of data after which a table that a compaction writes ends, at the next key. With less
     /// memory than sixteen times this it is a sixteenth of the memory, but not less than 2 MiB for
     /// that. Default: 16 MiB.
@@ -38,6 +64,12 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             memtable_bytes_max: 16 << 20,
+            slots_max: 64,
+            routing: Routing::Dranges,
+            duplicates: true,
+            lookup_index_bytes_max: 64 << 20,
+            range_index: true,
+            merging: true,
             table_bytes: 16 << 20,
             block_bytes: 4096,
             compression: Compression::default(),

@@ -2,8 +2,9 @@
 //!
 //! The wait of a write grows with its bytes and with what Level 0 has above the mark, so that
 //! writers come down to the pace of the compactions instead of running into a wall. Only at twice
-//! the mark do they wait until a compaction is done. What Level 0 has is measured in full memtables,
-//! or in the tables that one key lies in, where these are more ([`Version::level0_weight`]).
+//! the mark do they wait until a compaction is done. What Level 0 has is measured in full
+//! memtables, or in the tables that one key lies in, where these are more
+//! ([`Version::level0_weight`]).
 //!
 //! A write that would bring the memtables above their share waits as long as any of them waits for
 //! its flush. So one of any size goes in once nothing else can be done for it.
@@ -20,8 +21,8 @@ use workers::WaitError;
 
 use crate::store::Shared;
 
-/// What each memtable's worth above the mark adds to the time that a byte takes: at one 50 MB/s, at ten 5
-/// MB/s.
+/// What each memtable's worth above the mark adds to the time that a byte takes: at one 50 MB/s, at
+/// ten 5 MB/s.
 const NANOS_PER_BYTE: u64 = 20;
 /// Waits are added up until they are as long as this: shorter ones cost more than they slow down.
 const WAIT_NANOS: u64 = 1_000_000;
@@ -123,7 +124,7 @@ impl Shared {
     }
 
     fn have_memtables_room(&self, wanted: Room) -> bool {
-        self.family.bytes() <= wanted.memtables_max || self.state.load().sealed() == 0
+        self.family.bytes() <= wanted.memtables_max || self.state.load().due() == 0
     }
 
     fn level0_weight(&self) -> usize {

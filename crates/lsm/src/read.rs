@@ -2,19 +2,60 @@
 //! level.
 //!
 //! The first version that is found at or below the number that is asked for is the newest such:
-//! what lies further down is older (M2, V1, V3).
+//! what lies further down is older (M2, V1, V3). Where the lookup index knows better than that, one
+//! memtable or one table is searched, and nothing else.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
-use engine::Result;
+use engine::{Error, Result};
 
 use crate::entry::{Found, Target};
+use crate::memtable::Memtable;
 use crate::search::{Progress, Search};
+use crate::state::State;
 use crate::store::Shared;
-use crate::table::Table;
+use crate::table::{Table, hash};
+
+/// What a look-up has come to in memory.
+pub(crate) enum Sought<K> {
+    /// It has ended.
+    Found(Found),
+    /// No memtable has a version.
+    GoOn(Search<K>),
+}
 
 impl Shared {
+    /// Looks for the newest version of `key` at or below `seqno` in memtables: in the one that the
+    /// lookup index names first. Otherwise the search of tables begins with the one that it names.
+    pub(crate) fn find_in_memory<K: AsRef<[u8]>>(
+        &self,
+        state: &State,
+        key: K,
+        seqno: SeqNo,
+        into: &mut Vec<u8>,
+    ) -> Result<Sought<K>> {
+        let to = Target { key: key.as_ref(), seqno };
+        let Some(partition) = state.partition_of(to.key) else {
+            return Err(Error::Closed);
+        };
+        let hint = self.lookup_index.load().get(hash(to.key));
+        let hint = hint.filter(|hint| hint.seqno <= seqno);
+        if let Some(hint) = hint {
+            let is_it = |memtable: &&Arc<Memtable>| memtable.id() == hint.memtable;
+            let found = partition.memtables.iter().find(is_it).and_then(|it| it.get(to, into));
+            if let Some(found) = found.filter(|found| found.seqno == hint.seqno) {
+                self.lookups.led.fetch_add(1, Relaxed);
+                return Ok(Sought::Found(found));
+            }
+        }
+        if let Some(found) = partition.find_in_memory(to, into) {
+            return Ok(Sought::Found(found));
+        }
+        Ok(Sought::GoOn(Search::new(key, seqno, &state.version, partition).led_by(hint)))
+    }
+
     /// The value of `key` as of `seqno`. Reads one data block of each table that the filters let
     /// through.
     pub(crate) fn get_at(&self, key: &[u8], seqno: SeqNo, into: &mut Vec<u8>) -> Result<bool> {
@@ -28,15 +69,13 @@ impl Shared {
         seqno: SeqNo,
         into: &mut Vec<u8>,
     ) -> Result<Option<Found>> {
-        let to = Target { key, seqno };
         let state = self.open_state()?;
-        if let Some(found) = state.find_in_memory(to, into) {
-            return Ok(Some(found));
-        }
         // A search of tables may take long; holding the guard would keep a slot of the swap.
-        let version = Arc::clone(&state.version);
+        let mut search = match self.find_in_memory(&state, key, seqno, into)? {
+            Sought::Found(found) => return Ok(Some(found)),
+            Sought::GoOn(search) => search,
+        };
         drop(state);
-        let mut search = Search::new(key, seqno, version);
         let read = |table: &Table, piece| table.piece(piece).map(Some);
         match search.advance(None, into, &self.lookups, &read)? {
             Progress::Found(found) => Ok(Some(found)),
@@ -51,11 +90,12 @@ impl Shared {
         key: &[u8],
         into: &mut Vec<u8>,
     ) -> Result<Option<Option<Found>>> {
-        let state = Arc::clone(&*self.open_state()?);
-        if let Some(found) = state.find_in_memory(Target::first_of(key), into) {
-            return Ok(Some(Some(found)));
-        }
-        let mut search = Search::new(key, SeqNo::MAX, Arc::clone(&state.version));
+        let state = self.open_state()?;
+        let mut search = match self.find_in_memory(&state, key, SeqNo::MAX, into)? {
+            Sought::Found(found) => return Ok(Some(Some(found))),
+            Sought::GoOn(search) => search,
+        };
+        drop(state);
         let cached = |table: &Table, piece| Ok(table.cached(piece));
         Ok(match search.advance(None, into, &self.lookups, &cached)? {
             Progress::Found(found) => Some(Some(found)),

@@ -1,14 +1,15 @@
 //! Snapshots and the cursors on them.
 //!
-//! A cursor holds its pin and the key it gave last. Between calls it stands on the state that it walks
-//! over. A flush or a compaction takes that away from all cursors that nobody moves, so that its
-//! memtables and tables go; the next call goes on in the newest state, from the same key. What the
-//! pin shows, flushes and compactions keep.
+//! A cursor holds its pin and the key it gave last. Between calls it stands on the state that it
+//! walks over. A flush or a compaction takes that away from all cursors that nobody moves, so that
+//! its memtables and tables go; the next call goes on in the newest state, from the same key. What
+//! the pin shows, flushes and compactions keep.
 //!
-//! # Concurrency
-//! A cursor that is moved has its stand locked, and nobody waits for it: it looks itself, once it has
-//! unlocked it, whether there is a newer state. Whoever makes one publishes it before it looks for
-//! stands.
+//! It walks over one partition of the range index at a time, and at its edge goes to the next one.
+//!
+//! # Concurrency A cursor that is moved has its stand locked, and nobody waits for it: it looks
+//! itself, once it has unlocked it, whether there is a newer state. Whoever makes one publishes it
+//! before it looks for stands.
 
 use std::sync::{Arc, Weak};
 
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 use codec::SeqNo;
 use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};
 
+use crate::dranges::Bounds;
 use crate::entry::{EntryCursor, Target};
 use crate::merge::Merged;
 use crate::store::Shared;
@@ -33,8 +35,23 @@ impl Snapshot {
     }
 }
 
-/// A walk over everything, and the generation of the state that it is over.
-type Stand = Mutex<Option<(u64, Merged)>>;
+/// A walk over a partition of the range index.
+struct Standing {
+    /// Of the state that it is over.
+    generation: u64,
+    bounds: Arc<Bounds>,
+    merged: Merged,
+}
+
+type Stand = Mutex<Option<Standing>>;
+
+/// What a step has come to.
+enum Step {
+    Pair,
+    /// There is nothing more in this partition.
+    Edge,
+    End,
+}
 
 /// What the cursors of a store stand on.
 #[derive(Default)]
@@ -60,8 +77,7 @@ impl Stands {
         all.retain(|stand| {
             let Some(stand) = stand.upgrade() else { return false };
             if let Some(mut held) = stand.try_lock() {
-                let is_old = |(at, _): &mut (u64, Merged)| *at != generation;
-                left.extend(held.take_if(is_old));
+                left.extend(held.take_if(|standing| standing.generation != generation));
             }
             true
         });
@@ -85,6 +101,7 @@ impl View for Snapshot {
             direction,
             stand: self.shared.stands.add(),
             last: None,
+            edge: None,
             key: Vec::new(),
             value: Vec::new(),
         }))
@@ -100,6 +117,8 @@ struct Walk {
     stand: Arc<Stand>,
     /// The key that was decided upon last, given or not.
     last: Option<Vec<u8>>,
+    /// The edge of the partition that it came to last: where the next one begins, or this one.
+    edge: Option<Vec<u8>>,
     key: Vec<u8>,
     value: Vec<u8>,
     /// Set at the end, or with the error that ended it.
@@ -136,58 +155,88 @@ impl Walk {
     fn advance(&mut self) -> Result<bool> {
         let stand = Arc::clone(&self.stand);
         let mut held = stand.lock();
-        let state = self.shared.open_state()?;
-        let generation = state.generation;
-        let mut merged = match held.take() {
-            Some((at, merged)) if at == generation => {
-                drop(state);
-                merged
-            }
-            _ => {
-                let mut merged = state.merged();
-                drop(state);
-                self.place(&mut merged)?;
-                merged
+        let (found, generation) = loop {
+            let mut standing = self.stand_on(held.take())?;
+            let step = match self.direction {
+                Direction::Forward => self.forward(&mut standing)?,
+                Direction::Backward => self.backward(&mut standing)?,
+            };
+            match step {
+                Step::Pair => {
+                    let generation = standing.generation;
+                    *held = Some(standing);
+                    break (true, generation);
+                }
+                Step::Edge => {}
+                Step::End => break (false, standing.generation),
             }
         };
-        let moved = match self.direction {
-            Direction::Forward => self.forward(&mut merged),
-            Direction::Backward => self.backward(&mut merged),
-        };
-        *held = Some((generation, merged));
         drop(held);
         if self.shared.state.load().generation != generation {
             *stand.lock() = None;
         }
-        moved
+        Ok(found)
     }
 
-    /// Begins behind the last key, or where the range does.
-    fn place(&self, merged: &mut Merged) -> Result<()> {
+    /// What it stands on, if that is of the present state; else the same place in that one.
+    fn stand_on(&self, held: Option<Standing>) -> Result<Standing> {
+        let state = self.shared.open_state()?;
+        if let Some(standing) = held.filter(|standing| standing.generation == state.generation) {
+            return Ok(standing);
+        }
+        let place = self.place();
+        let partition = match (self.direction, place) {
+            (Direction::Forward, to) => state.partition_of(to.map_or(&[], |to| to.key)),
+            (Direction::Backward, to) => match to {
+                // Behind all versions of a key lies that key itself, for a walk that comes back.
+                Some(to) if to.seqno == SeqNo::ZERO => state.partition_of(to.key),
+                to => state.partition_before(to.map(|to| to.key)),
+            },
+        };
+        let Some(partition) = partition else { return Err(Error::Closed) };
+        let generation = state.generation;
+        let (bounds, mut merged) = (Arc::clone(&partition.bounds), state.merged_in(partition));
+        drop(state);
+        match self.direction {
+            Direction::Forward => merged.seek(place.unwrap_or(Target::START))?,
+            Direction::Backward => merged.seek_before(place)?,
+        }
+        Ok(Standing { generation, bounds, merged })
+    }
+
+    /// Where it goes on: at the edge that it came to, or behind the last key, or where the range
+    /// begins.
+    fn place(&self) -> Option<Target<'_>> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
-        match (self.direction, &self.last) {
-            (Direction::Forward, Some(last)) => merged.seek(Target::behind(last)),
-            (Direction::Backward, Some(last)) => merged.seek_before(Some(Target::first_of(last))),
-            (Direction::Forward, None) => merged.seek(match &self.range.start {
-                Included(start) => Target::first_of(start),
-                Excluded(start) => Target::behind(start),
-                Unbounded => Target::START,
-            }),
-            (Direction::Backward, None) => merged.seek_before(match &self.range.end {
+        let edge = self.edge.as_deref().filter(|edge| match self.direction {
+            Direction::Forward => self.last.as_deref().is_none_or(|last| last < *edge),
+            Direction::Backward => self.last.as_deref().is_none_or(|last| *edge <= last),
+        });
+        match (self.direction, edge, self.last.as_deref()) {
+            (_, Some(edge), _) => Some(Target::first_of(edge)),
+            (Direction::Forward, None, Some(last)) => Some(Target::behind(last)),
+            (Direction::Backward, None, Some(last)) => Some(Target::first_of(last)),
+            (Direction::Forward, None, None) => match &self.range.start {
+                Included(start) => Some(Target::first_of(start)),
+                Excluded(start) => Some(Target::behind(start)),
+                Unbounded => None,
+            },
+            (Direction::Backward, None, None) => match &self.range.end {
                 Included(end) => Some(Target::behind(end)),
                 Excluded(end) => Some(Target::first_of(end)),
                 Unbounded => None,
-            }),
+            },
         }
     }
 
     /// Of each key the first version at or below the pin counts.
-    fn forward(&mut self, merged: &mut Merged) -> Result<bool> {
+    fn forward(&mut self, standing: &mut Standing) -> Result<Step> {
         let pin = self.pin.seqno();
-        while let Some(entry) = merged.entry() {
+        let Standing { bounds, merged, .. } = standing;
+        while let Some(entry) = merged.entry().filter(|entry| bounds.is_before_end(entry.key)) {
             let is_decided = self.last.as_deref() == Some(entry.key);
             if !is_decided && self.range.ends_before(entry.key) {
-                return Ok(false);
+                return Ok(Step::End);
             }
             if is_decided || entry.seqno > pin {
                 merged.next()?;
@@ -205,23 +254,29 @@ impl Walk {
             self.value.clear();
             self.value.extend_from_slice(value);
             merged.next()?;
-            return Ok(true);
+            return Ok(Step::Pair);
         }
-        Ok(false)
+        let Some(end) = bounds.end.as_ref() else { return Ok(Step::End) };
+        self.edge = Some(end.clone());
+        Ok(if self.range.ends_before(end) { Step::End } else { Step::Edge })
     }
 
     /// Of each key the last version at or below the pin counts: backward, the oldest comes first.
-    fn backward(&mut self, merged: &mut Merged) -> Result<bool> {
+    fn backward(&mut self, standing: &mut Standing) -> Result<Step> {
         let pin = self.pin.seqno();
+        let Standing { bounds, merged, .. } = standing;
         let mut newest: Option<(SeqNo, bool)> = None;
-        while let Some(entry) = merged.entry() {
+        let mut is_behind = false;
+        while let Some(entry) = merged.entry().filter(|entry| bounds.start.as_slice() <= entry.key)
+        {
             if newest.is_some() && entry.key != self.key {
                 if newest.is_some_and(|(_, is_value)| is_value) {
-                    return Ok(true);
+                    return Ok(Step::Pair);
                 }
                 newest = None;
             }
             if !self.range.contains(entry.key) {
+                is_behind = true;
                 break;
             }
             if entry.seqno <= pin {
@@ -235,6 +290,13 @@ impl Walk {
             }
             merged.previous()?;
         }
-        Ok(newest.is_some_and(|(_, is_value)| is_value))
+        if newest.is_some_and(|(_, is_value)| is_value) {
+            return Ok(Step::Pair);
+        }
+        if is_behind || bounds.start.is_empty() {
+            return Ok(Step::End);
+        }
+        self.edge = Some(bounds.start.clone());
+        Ok(Step::Edge)
     }
 }

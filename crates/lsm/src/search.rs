@@ -18,6 +18,8 @@ use engine::Result;
 
 use crate::cache::Cached;
 use crate::entry::{Found, Target};
+use crate::lookup_index::Hint;
+use crate::range_index::Partition;
 use crate::table::{BlockCursor, Lookups, Piece, Table, hash};
 use crate::version::{LEVELS, Version};
 
@@ -38,6 +40,10 @@ pub(crate) struct Search<K> {
     seqno: SeqNo,
     hash: u64,
     version: Arc<Version>,
+    partition: Arc<Partition>,
+    /// What the lookup index says: the number of the newest version, if the first table that is
+    /// asked has it.
+    hinted: Option<SeqNo>,
     /// The level of the table that is asked next, and which of Level 0 it is.
     level: usize,
     index: usize,
@@ -51,10 +57,41 @@ struct Asked {
 }
 
 impl<K: AsRef<[u8]>> Search<K> {
-    /// Nothing was asked yet. The newest version of `key` at or below `seqno` is looked for.
-    pub(crate) fn new(key: K, seqno: SeqNo, version: Arc<Version>) -> Self {
+    /// Nothing was asked yet. The newest version of `key` at or below `seqno` is looked for, in the
+    /// tables of a state; its partition is the key's.
+    pub(crate) fn new(
+        key: K,
+        seqno: SeqNo,
+        version: &Arc<Version>,
+        partition: &Arc<Partition>,
+    ) -> Self {
         let hash = hash(key.as_ref());
-        Self { key, seqno, hash, version, level: 0, index: 0, asked: None }
+        let (version, partition) = (Arc::clone(version), Arc::clone(partition));
+        Self { key, seqno, hash, version, partition, hinted: None, level: 0, index: 0, asked: None }
+    }
+
+    /// The same; the table of Level 0 that `hint` leads to is asked first.
+    pub(crate) fn led_by(mut self, hint: Option<Hint>) -> Self {
+        let Some(Hint { seqno, memtable }) = hint.filter(|hint| hint.seqno <= self.seqno) else {
+            return self;
+        };
+        let is_it = |table: &&Arc<Table>| {
+            let properties = &table.summary().properties;
+            (properties.first_memtable..=properties.last_memtable).contains(&memtable)
+                && table.covers(self.key.as_ref())
+        };
+        if let Some(table) = self.partition.level0.iter().find(is_it) {
+            self.asked = Some(Asked { table: Arc::clone(table), index: None });
+            self.hinted = Some(seqno);
+        }
+        self
+    }
+
+    /// The same, with a key of its own.
+    pub(crate) fn owned(self) -> Search<Vec<u8>> {
+        let Self { key, seqno, hash, version, partition, hinted, level, index, asked } = self;
+        let key = key.as_ref().to_vec();
+        Search { key, seqno, hash, version, partition, hinted, level, index, asked }
     }
 
     /// The key that is looked up.
@@ -90,10 +127,18 @@ impl<K: AsRef<[u8]>> Search<K> {
                 return Ok(Progress::Waits(table, piece));
             };
             if let Some(found) = self.look_into(&mut asked, piece, there, into, lookups)? {
-                return Ok(Progress::Found(found));
+                let hinted = self.hinted.take();
+                lookups.led_to_tables.fetch_add(u64::from(hinted == Some(found.seqno)), Relaxed);
+                if hinted.is_none_or(|seqno| found.seqno == seqno) {
+                    return Ok(Progress::Found(found));
+                }
+                continue;
             }
             // Where there is nothing more to ask of the table it has no index.
             self.asked = Some(asked).filter(|asked| asked.index.is_some());
+            if self.asked.is_none() {
+                self.hinted = None;
+            }
         }
     }
 
@@ -134,7 +179,7 @@ impl<K: AsRef<[u8]>> Search<K> {
     fn next_table(&mut self) -> Option<Arc<Table>> {
         while self.level < LEVELS {
             let table = if self.level == 0 {
-                let table = self.version.level(0).get(self.index);
+                let table = self.partition.level0.get(self.index);
                 self.index += 1;
                 if table.is_none() {
                     self.level = 1;

@@ -7,7 +7,7 @@ use engine::{Begun, BegunOld, Listener, Old, Result};
 
 use crate::entry::Target;
 use crate::flights::{Began, Flights};
-use crate::search::Search;
+use crate::read::Sought;
 use crate::store::Shared;
 
 /// Whose a look-up is.
@@ -36,12 +36,13 @@ impl Seat {
 
 impl engine::Seat for Seat {
     fn begin_get(&mut self, tag: u64, key: &[u8], into: &mut Vec<u8>) -> Result<Begun> {
-        let state = Arc::clone(&*self.shared.open_state()?);
-        let to = Target::first_of(key);
-        let found = match state.find_in_memory(to, into) {
-            Some(found) => Some(found),
-            None => {
-                let search = Search::new(key.to_vec(), SeqNo::MAX, Arc::clone(&state.version));
+        let state = self.shared.open_state()?;
+        let sought = self.shared.find_in_memory(&state, key, SeqNo::MAX, into)?;
+        drop(state);
+        let found = match sought {
+            Sought::Found(found) => Some(found),
+            Sought::GoOn(search) => {
+                let search = search.owned();
                 match self.flights.begin(&self.shared, search, Whose::Get { tag }, into)? {
                     Began::Ended(found) => found,
                     Began::Pending => return Ok(Begun::Pending),
@@ -55,12 +56,12 @@ impl engine::Seat for Seat {
 
     fn begin_old(&mut self, tag: u64, key: &[u8]) -> Result<BegunOld> {
         let state = Arc::clone(&*self.shared.open_state()?);
-        let Some(active) = state.active() else { return Err(engine::Error::Closed) };
-        if state.find_in_memory(Target::first_of(key), &mut self.value).is_some() {
-            return Ok(BegunOld::AtOnce);
-        }
+        let active = state.active(key, SeqNo::ZERO);
+        let Some((active, _)) = active else { return Err(engine::Error::Closed) };
         let whose = Whose::Old { tag, memtable: active.id() };
-        let search = Search::new(key.to_vec(), SeqNo::MAX, Arc::clone(&state.version));
+        let sought = self.shared.find_in_memory(&state, key, SeqNo::MAX, &mut self.value)?;
+        let Sought::GoOn(search) = sought else { return Ok(BegunOld::AtOnce) };
+        let search = search.owned();
         Ok(match self.flights.begin(&self.shared, search, whose, &mut self.value)? {
             Began::Ended(_) => BegunOld::AtOnce,
             Began::Pending => BegunOld::Pending,
@@ -89,11 +90,12 @@ impl engine::Seat for Seat {
 }
 
 impl Shared {
-    /// Whether `key` was not written since this memtable was the one that is written to, and no
-    /// memtable had it then. Says no if that memtable has been flushed.
+    /// Whether `key` was not written since this memtable was one that it would be written to, and
+    /// no memtable had it then. Says no if that memtable has been flushed, or merged into a younger
+    /// one: before that, none that came after it is.
     fn is_unwritten_since(&self, key: &[u8], memtable: u64) -> bool {
         let state = self.state.load();
-        let all_are_there = state.memtables.last().is_some_and(|oldest| oldest.id() <= memtable);
+        let all_are_there = state.memtables().any(|there| there.id() == memtable);
         all_are_there && state.find_in_memory(Target::first_of(key), &mut Vec::new()).is_none()
     }
 }

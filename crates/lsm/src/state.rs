@@ -3,16 +3,23 @@
 //!
 //! # Invariants
 //! - S1. Whatever was written and not replaced is in one of the memtables or in the version. A
-//!   flush puts the table in and takes the memtable out in one step, so a reader who holds a state
-//!   misses nothing.
-//! - S2. The first memtable is the one that is written to; the others are sealed, the youngest
-//!   first.
+//!   flush puts the table in and takes the memtables out in one step, and so does a merge of
+//!   memtables with the new one; so a reader who holds a state misses nothing.
+//! - S2. Each slot of the Dranges has one memtable that is written to. The others are sealed, or
+//!   about to be, and ordered by id, the youngest first. All of them are here before anything is
+//!   written to them.
+//! - S3. The memtables of one Drange were made before those of any that came in its place, and have
+//!   lower ids.
 
 use std::sync::Arc;
 
+use codec::SeqNo;
+
+use crate::dranges::Dranges;
 use crate::entry::{Found, Target};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::merge::Merged;
+use crate::range_index::{Partition, RangeIndex};
 use crate::table::Reading;
 use crate::version::Version;
 
@@ -21,71 +28,179 @@ use crate::version::Version;
 pub(crate) struct State {
     /// Larger for each next state; walks ask for it to see whether theirs is old.
     pub(crate) generation: u64,
-    pub(crate) memtables: Vec<Arc<Memtable>>,
+    pub(crate) dranges: Arc<Dranges>,
+    /// The memtables that are written to, one for each slot; none once the store is closed.
+    pub(crate) actives: Vec<Arc<Memtable>>,
+    pub(crate) sealed: Vec<Arc<Memtable>>,
     pub(crate) version: Arc<Version>,
+    range_index: RangeIndex,
+    /// Whether the range index has a partition for each Drange, or one for all keys.
+    is_partitioned: bool,
 }
 
 impl State {
-    /// A state of one memtable.
-    pub(crate) fn new(active: Arc<Memtable>, version: Version) -> Self {
-        Self { generation: 0, memtables: vec![active], version: Arc::new(version) }
+    /// A state of empty memtables.
+    pub(crate) fn new(
+        dranges: Dranges,
+        actives: Vec<Arc<Memtable>>,
+        version: Version,
+        is_partitioned: bool,
+    ) -> Self {
+        let (dranges, version) = (Arc::new(dranges), Arc::new(version));
+        let range_index = RangeIndex::new(dranges.all().len());
+        let sealed = Vec::new();
+        Self { generation: 0, dranges, actives, sealed, version, range_index, is_partitioned }
     }
 
-    /// The memtable that is written to; `None` once the store is closed.
-    pub(crate) fn active(&self) -> Option<&Arc<Memtable>> {
-        self.memtables.first()
-    }
-
-    /// How many memtables wait for their flush.
-    pub(crate) fn sealed(&self) -> usize {
-        self.memtables.len().saturating_sub(1)
-    }
-
-    /// The oldest memtable that waits for its flush, and the one that was begun after it.
-    pub(crate) fn oldest_sealed(&self) -> Option<(&Arc<Memtable>, &Arc<Memtable>)> {
-        match self.memtables.as_slice() {
-            [.., next, oldest] => Some((oldest, next)),
-            _ => None,
-        }
-    }
-
-    /// The next state, with a memtable to write to.
-    pub(crate) fn with_active(&self, active: Arc<Memtable>) -> Self {
-        let mut memtables = vec![active];
-        memtables.extend(self.memtables.iter().cloned());
-        Self { memtables, version: Arc::clone(&self.version), generation: self.generation + 1 }
-    }
-
-    /// The next state, with this version; `flushed` is in it from now on.
-    pub(crate) fn with_version(&self, version: Version, flushed: Option<u64>) -> Self {
-        let stays = |memtable: &&Arc<Memtable>| Some(memtable.id()) != flushed;
+    fn next(&self) -> Self {
         Self {
-            memtables: self.memtables.iter().filter(stays).cloned().collect(),
-            version: Arc::new(version),
             generation: self.generation + 1,
+            dranges: Arc::clone(&self.dranges),
+            actives: self.actives.clone(),
+            sealed: self.sealed.clone(),
+            version: Arc::clone(&self.version),
+            range_index: RangeIndex::new(self.dranges.all().len()),
+            is_partitioned: self.is_partitioned,
         }
+    }
+
+    /// All memtables.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        self.actives.iter().chain(&self.sealed)
+    }
+
+    /// The memtable that write `seqno` of a key goes to, and the key's Trange; `None` once the
+    /// store is closed.
+    pub(crate) fn active(&self, key: &[u8], seqno: SeqNo) -> Option<(&Arc<Memtable>, usize)> {
+        let (slot, trange) = self.dranges.route(key, seqno.get());
+        Some((self.actives.get(slot)?, trange))
+    }
+
+    /// Whether a memtable waits to be flushed. One that rests waits for others to be merged with,
+    /// as long as its Drange is there.
+    pub(crate) fn is_due(&self, memtable: &Memtable) -> bool {
+        !memtable.rests() || !self.dranges.has(memtable.drange())
+    }
+
+    /// The sealed memtables of a Drange.
+    pub(crate) fn sealed_of(&self, drange: u64) -> Vec<Arc<Memtable>> {
+        let of_it = |memtable: &&Arc<Memtable>| memtable.drange() == drange;
+        self.sealed.iter().filter(of_it).cloned().collect()
+    }
+
+    /// How many memtables wait to be flushed.
+    pub(crate) fn due(&self) -> usize {
+        self.sealed.iter().filter(|memtable| self.is_due(memtable)).count()
+    }
+
+    /// The least floor of all memtables but those of these ids: everything up to there is in tables
+    /// once these are.
+    pub(crate) fn floor_without(&self, ids: &[u64]) -> SeqNo {
+        let stays = |memtable: &&Arc<Memtable>| !ids.contains(&memtable.id());
+        self.memtables().filter(stays).map(|memtable| memtable.floor()).min().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// The next state, in which `new` have the places of the memtables `old` that are written to.
+    pub(crate) fn with_actives(&self, old: &[u64], new: &[Arc<Memtable>]) -> Self {
+        let mut next = self.next();
+        let mut new = new.iter();
+        for active in next.actives.iter_mut().filter(|active| old.contains(&active.id())) {
+            let Some(new) = new.next() else { break };
+            next.sealed.push(std::mem::replace(active, Arc::clone(new)));
+        }
+        next.order();
+        next
+    }
+
+    /// The next state, with other Dranges and what is written to now; the memtables that were
+    /// written to and are no more are sealed.
+    pub(crate) fn with_dranges(&self, dranges: Arc<Dranges>, actives: Vec<Arc<Memtable>>) -> Self {
+        let stays = |old: &&Arc<Memtable>| !actives.iter().any(|new| new.id() == old.id());
+        let mut next = self.next();
+        next.sealed.extend(self.actives.iter().filter(stays).cloned());
+        next.range_index = RangeIndex::new(dranges.all().len());
+        (next.dranges, next.actives) = (dranges, actives);
+        next.order();
+        next
+    }
+
+    /// The next state, with this version; the memtables `flushed` are in it from now on.
+    pub(crate) fn with_version(&self, version: Version, flushed: &[u64]) -> Self {
+        let mut next = self.next();
+        next.version = Arc::new(version);
+        next.sealed.retain(|memtable| !flushed.contains(&memtable.id()));
+        next
+    }
+
+    /// The next state, in which `merged` has the place of sealed memtables.
+    pub(crate) fn with_merged(&self, inputs: &[u64], merged: Option<Arc<Memtable>>) -> Self {
+        let mut next = self.next();
+        next.sealed.retain(|memtable| !inputs.contains(&memtable.id()));
+        next.sealed.extend(merged);
+        next.order();
+        next
+    }
+
+    fn order(&mut self) {
+        self.sealed.sort_by_key(|memtable| std::cmp::Reverse(memtable.id()));
     }
 
     /// What is left once the store is closed.
     pub(crate) fn closed(&self) -> Self {
-        Self {
-            generation: self.generation + 1,
-            memtables: Vec::new(),
-            version: Arc::new(Version::default()),
-        }
+        let version = Arc::new(Version::default());
+        Self { actives: Vec::new(), sealed: Vec::new(), version, ..self.next() }
     }
 
-    /// The first version at or behind `to`, of the same key, that a memtable has: the newest such.
+    /// The newest version at or behind `to`, of the same key, that a memtable has.
+    ///
+    /// The first memtable that has one has the newest, if its Drange has one slot. Those of several
+    /// slots take turns; what is older than all of them ends the search.
     pub(crate) fn find_in_memory(&self, to: Target<'_>, into: &mut Vec<u8>) -> Option<Found> {
-        self.memtables.iter().find_map(|memtable| memtable.get(to, into))
+        self.partition_of(to.key)?.find_in_memory(to, into)
     }
 
-    /// A walk over everything.
-    pub(crate) fn merged(&self) -> Merged {
-        let mut sources = self.version.cursors(Reading::Cached);
-        for memtable in &self.memtables {
+    /// The partition that covers `key`.
+    pub(crate) fn partition_of(&self, key: &[u8]) -> Option<&Arc<Partition>> {
+        self.partition(self.dranges.index_of(key))
+    }
+
+    /// The partition of the keys right before `key`, or of the last ones of all.
+    pub(crate) fn partition_before(&self, key: Option<&[u8]>) -> Option<&Arc<Partition>> {
+        self.partition(self.dranges.index_before(key))
+    }
+
+    fn partition(&self, index: usize) -> Option<&Arc<Partition>> {
+        let index = if self.is_partitioned { index } else { 0 };
+        let drange = self.dranges.all().get(index)?;
+        self.range_index.partition(index, || {
+            let all = Arc::default();
+            let bounds = if self.is_partitioned { &drange.bounds } else { &all };
+            Partition::of(bounds, self.memtables(), self.version.level(0))
+        })
+    }
+
+    /// A walk over all that has keys of a partition: over nothing else of Level 0 and in memory.
+    pub(crate) fn merged_in(&self, partition: &Partition) -> Merged {
+        let mut sources = self.version.cursors(&partition.level0, Reading::Cached);
+        for memtable in &partition.memtables {
             sources.push(Box::new(MemtableCursor::new(Arc::clone(memtable))));
         }
         Merged::new(sources)
+    }
+}
+
+impl Partition {
+    /// [`State::find_in_memory`], of a key that lies in it.
+    pub(crate) fn find_in_memory(&self, to: Target<'_>, into: &mut Vec<u8>) -> Option<Found> {
+        let mut best: Option<Found> = None;
+        for memtable in self.memtables.iter().filter(|memtable| memtable.bounds().covers(to.key)) {
+            let above = best.map_or(SeqNo::ZERO, |best| best.seqno);
+            let Some(seqno) = memtable.find_above(to, above, into, &mut best) else { continue };
+            debug_assert!(seqno <= to.seqno, "a memtable finds what is at or behind the place");
+            if !memtable.is_one_of_many() {
+                break;
+            }
+        }
+        best
     }
 }

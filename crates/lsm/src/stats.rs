@@ -31,24 +31,29 @@ impl Shared {
     /// Figures about the store. Visits every table's summary.
     pub(crate) fn stats(&self) -> Stats {
         let state = self.state.load_full();
-        let memtable_bytes = state.memtables.iter().map(|memtable| memtable.bytes()).sum::<u64>();
+        let memtable_bytes = state.memtables().map(|memtable| memtable.bytes()).sum::<u64>();
         let (hits, misses) = self.cache.hits_and_misses();
         let background = &self.background;
         let mut detail = vec![
-            ("memtables", state.memtables.len() as u64),
+            ("memtables", state.memtables().count() as u64),
+            ("dranges", state.dranges.all().len() as u64),
+            ("drange_slots", state.dranges.slots() as u64),
+            ("reorganisations_minor", self.reorganiser.minor.load(Relaxed)),
+            ("reorganisations_major", self.reorganiser.major.load(Relaxed)),
             ("memtable_bytes", memtable_bytes),
-            (
-                "memtable_entries",
-                state.memtables.iter().map(|memtable| memtable.len() as u64).sum(),
-            ),
+            ("memtable_entries", state.memtables().map(|memtable| memtable.len() as u64).sum()),
             ("cache_bytes", self.cache.bytes()),
             ("cache_hits", hits),
             ("cache_misses", misses),
+            ("lookup_index_bytes", self.lookup_index.load().bytes()),
+            ("led_to_memtables", self.lookups.led.load(Relaxed)),
+            ("led_to_tables", self.lookups.led_to_tables.load(Relaxed)),
             ("filtered", self.lookups.filtered.load(Relaxed)),
             ("searched", self.lookups.searched.load(Relaxed)),
             ("searched_in_vain", self.lookups.mistaken.load(Relaxed)),
             ("flushes", background.flushes.load(Relaxed)),
             ("flushed_bytes", background.flushed_bytes.load(Relaxed)),
+            ("memtable_merges", background.merges.load(Relaxed)),
             ("compactions", background.compactions.load(Relaxed)),
             ("compactions_under_way", self.compactions_under_way() as u64),
             ("compactions_failed", self.compactions_failed() as u64),
@@ -67,7 +72,7 @@ impl Shared {
         Stats {
             live_keys: None,
             live_bytes: None,
-            memory_bytes: memtable_bytes + self.cache.bytes(),
+            memory_bytes: memtable_bytes + self.cache.bytes() + self.lookup_index.load().bytes(),
             disk_bytes,
             detail,
         }

@@ -15,7 +15,9 @@ use rand::Rng;
 use workers::Group;
 
 use crate::background::Background;
+use crate::background::reorganise::Reorganiser;
 use crate::cache::Cache;
+use crate::lookup_index::LookupIndex;
 use crate::manifest::Manifest;
 use crate::memory_split::MemorySplit;
 use crate::memtable::Family;
@@ -49,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) tables: Arc<dyn TableStore>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) options: Options,
+    /// A budget, and how it is shared out.
+    pub(crate) split: ArcSwap<(u64, MemorySplit)>,
     pub(crate) health: Health,
     /// Everything up to this is in tables, durably.
     pub(crate) persisted: AtomicU64,
@@ -57,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) lookups: Lookups,
     pub(crate) pressure: Pressure,
     pub(crate) background: Background,
+    pub(crate) reorganiser: Reorganiser,
+    pub(crate) lookup_index: ArcSwap<LookupIndex>,
     /// What cursors stand on.
     pub(crate) stands: Stands,
     pub(crate) group: Group,
@@ -85,7 +91,24 @@ impl Shared {
 
     /// How the present budget is shared out.
     pub(crate) fn memory_split(&self) -> MemorySplit {
-        MemorySplit::of(self.host.memory.limit(), &self.options)
+        let limit = self.host.memory.limit();
+        let (known, split) = **self.split.load();
+        if known == limit {
+            return split;
+        }
+        let split = MemorySplit::of(limit, &self.options);
+        self.split.store(Arc::new((limit, split)));
+        split
+    }
+
+    /// Makes the lookup index anew, empty, where its share of the memory is another one.
+    pub(crate) fn fit_lookup_index(&self) {
+        let wanted = self.memory_split().lookup_index_bytes;
+        let bytes = self.lookup_index.load().bytes();
+        if bytes > wanted || bytes < wanted / 4 {
+            let index = LookupIndex::of_bytes(wanted, &self.host.memory);
+            self.lookup_index.store(Arc::new(index));
+        }
     }
 
     /// A table's identity: its number may have been used before a crash, its nonce not.
@@ -180,8 +203,8 @@ impl Engine for Store {
         shared.health.close();
         let panics = shared.group.stop();
         debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
-        // A flush on a caller's thread gives up soon. Until then it may make and remove files, which
-        // it must not when another opening has them.
+        // A flush on a caller's thread gives up soon. Until then it may make and remove files,
+        // which it must not when another opening has them.
         let _flusher = shared.flusher.lock();
         *shared.manifest.lock() = None;
         let _install = shared.install.lock();
@@ -189,6 +212,7 @@ impl Engine for Store {
         shared.state.store(Arc::new(closed));
         // Nor may cursors that are still there.
         shared.tables.close();
+        shared.lookup_index.store(Arc::new(LookupIndex::none(&shared.host.memory)));
         shared.stands.leave_all_but(shared.state.load().generation);
         Ok(())
     }

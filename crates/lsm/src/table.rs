@@ -13,8 +13,8 @@
 //! - T1. What is read was verified against a checksum that covers the table's number, its nonce and
 //!   the offset; damage is reported with the file and the offset.
 //! - T2. A table that the manifest names no more is removed when the last [`Table`] of it is
-//!   dropped, so nobody who still reads it loses it. After the store's close it stays, and goes when
-//!   the store is opened: its number may be another table's by then.
+//!   dropped, so nobody who still reads it loses it. After the store's close it stays, and goes
+//!   when the store is opened: its number may be another table's by then.
 
 mod block;
 mod builder;
@@ -253,6 +253,10 @@ pub(crate) enum Piece {
 pub(crate) struct Lookups {
     /// The filter said that the key is not there.
     pub(crate) filtered: std::sync::atomic::AtomicU64,
+    /// The lookup index led to a memtable that had it.
+    pub(crate) led: std::sync::atomic::AtomicU64,
+    /// And to a table of Level 0.
+    pub(crate) led_to_tables: std::sync::atomic::AtomicU64,
     /// A block was searched.
     pub(crate) searched: std::sync::atomic::AtomicU64,
     /// Among these: in vain.

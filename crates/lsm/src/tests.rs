@@ -2,6 +2,7 @@
 
 mod closing;
 mod contract;
+mod dranges;
 mod durability;
 mod seats;
 pub(crate) mod stores;

@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //! - V1. Level 0 is ordered by age, the youngest first, and tables overlap. Of two versions of a
-//!   key in two of them, the younger table has the later one: memtables are flushed in the order of
-//!   their ids.
+//!   key in two of them, the younger table has the later one: memtables that may share a key are
+//!   flushed in the order of their ids, or all at once (`background/flush`, E1 and E2).
 //! - V2. In every other level the tables' ranges of keys are disjoint, and ordered.
 //! - V3. Of two versions of a key in two levels, the upper level has the later one: what moves down
 //!   from Level 0 takes all that is older and overlaps with it.
@@ -131,10 +131,14 @@ impl Version {
             .any(|below| self.candidate(below, key).is_some_and(|table| table.covers(key)))
     }
 
-    /// Walks over all tables.
-    pub(crate) fn cursors(&self, reading: Reading) -> Vec<Box<dyn EntryCursor>> {
+    /// Walks over these tables of Level 0, and over all other levels.
+    pub(crate) fn cursors(
+        &self,
+        level0: &[Arc<Table>],
+        reading: Reading,
+    ) -> Vec<Box<dyn EntryCursor>> {
         let mut cursors: Vec<Box<dyn EntryCursor>> = Vec::new();
-        for table in self.level(0) {
+        for table in level0 {
             cursors.push(Box::new(TableCursor::new(Arc::clone(table), reading)));
         }
         for level in 1..LEVELS {

@@ -1,4 +1,5 @@
-//! Writing: a batch goes into one memtable, under the number that the host gave it.
+//! Writing: each step goes into the memtable of its Drange, under the number that the host gave the
+//! write.
 //!
 //! 1. `admit` asks for room before the host journals the write, and slows writers down where
 //!    flushes or compactions are behind. `apply` and `rmw` do not refuse what was journaled.
@@ -14,8 +15,9 @@ use codec::SeqNo;
 use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
 
 use crate::entry::Found;
-use crate::memtable::{Entered, Memtable};
+use crate::memtable::Memtable;
 use crate::store::Shared;
+use crate::table::hash;
 
 /// Steps of a batch up to which twins are looked for by comparing all.
 const FEW_STEPS: usize = 8;
@@ -48,11 +50,11 @@ impl Shared {
         // What was journaled is not refused because a flush has failed, now or some time ago.
         let _ = self.wait_for_room(self.room_for_admitted());
         self.health.check_writable()?;
-        self.with_memtable(seqno, |entered| {
-            for op in last_of_each_key(ops) {
-                entered.insert(op, seqno);
-            }
-        })
+        for op in last_of_each_key(ops) {
+            self.insert(op, seqno)?;
+        }
+        self.family.note_applied(seqno);
+        Ok(())
     }
 
     /// Replaces the value of `key` by what `operator` makes of it. The host keeps other writes of
@@ -112,7 +114,9 @@ impl Shared {
                 Op::Put { key, value }
             }
         };
-        self.with_memtable(seqno, |entered| entered.insert(&op, seqno))
+        self.insert(&op, seqno)?;
+        self.family.note_applied(seqno);
+        Ok(())
     }
 
     /// Whether a write comes a second time. A replay comes in order, and begins above what is
@@ -125,44 +129,50 @@ impl Shared {
             return Ok(false);
         }
         let state = self.open_state()?;
-        Ok(state.active().is_some() && seqno < self.family.applied())
+        Ok(!state.actives.is_empty() && seqno < self.family.applied())
     }
 
-    /// Writes to the memtable that the state names.
-    fn with_memtable(
-        self: &Arc<Self>,
-        seqno: SeqNo,
-        write: impl FnOnce(&Entered<'_>),
-    ) -> Result<()> {
+    /// Adds a version to the memtable that the state names for its key.
+    fn insert(self: &Arc<Self>, op: &Op<'_>, seqno: SeqNo) -> Result<()> {
         loop {
             let state = self.open_state()?;
-            let active = state.active().ok_or(Error::Closed)?;
+            let (active, trange) = state.active(op.key(), seqno).ok_or(Error::Closed)?;
             if active.bytes() >= self.memory_split().memtable_bytes {
-                self.seal(active);
+                let full = Arc::clone(active);
+                drop(state);
+                self.seal(&[full]);
                 continue;
             }
             // If it was sealed meanwhile, the state has another one by now.
             if let Some(entered) = active.enter() {
-                write(&entered);
-                self.family.note_applied(seqno);
+                entered.insert(op, seqno);
+                drop(entered);
+                // Before the write returns (U1 of the lookup index).
+                self.lookup_index.load().put(hash(op.key()), seqno, active.id());
+                state.dranges.count(trange);
                 return Ok(());
             }
         }
     }
 
-    /// Puts an empty memtable in the place of `full`, unless somebody has, and has it flushed.
-    pub(crate) fn seal(self: &Arc<Self>, full: &Memtable) {
+    /// Puts empty memtables in the places of those of `full` that are written to, and has these
+    /// flushed.
+    pub(crate) fn seal(self: &Arc<Self>, full: &[Arc<Memtable>]) {
         let install = self.install.lock();
         let state = self.state.load_full();
-        let is_active = state.active().is_some_and(|active| active.id() == full.id());
-        if !is_active {
+        // Asked before the new memtables are named: whoever writes to one holds a number above
+        // this.
+        let visible = self.host.sequence.visible();
+        let is_full = |active: &&Arc<Memtable>| full.iter().any(|full| full.id() == active.id());
+        let replaced: Vec<Arc<Memtable>> = state.actives.iter().filter(is_full).cloned().collect();
+        if replaced.is_empty() {
             return;
         }
-        // Asked before the new memtable is named: whoever writes to it holds a number above this.
-        let next = full.successor(self.host.sequence.visible());
-        self.state.store(Arc::new(state.with_active(next)));
+        let ids: Vec<u64> = replaced.iter().map(|active| active.id()).collect();
+        let new: Vec<_> = replaced.iter().map(|active| active.successor(visible)).collect();
+        self.state.store(Arc::new(state.with_actives(&ids, &new)));
         drop(install);
-        full.seal();
+        replaced.iter().for_each(|active| active.seal());
         self.schedule_flush();
     }
 }

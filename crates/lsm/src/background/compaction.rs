@@ -3,8 +3,8 @@
 //! 1. A single table with nothing beside it below, and no tombstones, moves: only the manifest
 //!    changes.
 //! 2. Else all entries of the job are merged in order; of each key what [`Retention`] keeps goes to
-//!    a new table. A table ends at its size, or where it overlaps with too much of the level that it
-//!    goes to next, and never between two versions of a key (V2).
+//!    a new table. A table ends at its size, or where it overlaps with too much of the level that
+//!    it goes to next, and never between two versions of a key (V2).
 //! 3. The new tables are durable, with their names; then one edit takes the old ones out and puts
 //!    them in.
 //!
@@ -108,14 +108,14 @@ impl Outputs<'_> {
 }
 
 impl Shared {
-    /// Does a job. Errors leave the version as it was, unless the commit is what failed; then, and if
-    /// a new table cannot be opened, the new tables stay until the store is opened.
+    /// Does a job. Errors leave the version as it was, unless the commit is what failed; then, and
+    /// if a new table cannot be opened, the new tables stay until the store is opened.
     pub(crate) fn compact(self: &Arc<Self>, job: Job, stop: &StopToken) -> Result<()> {
         let removed = job.removed();
         if let Some(table) = job.moves()
             && !self.overlaps_too_much(&table, job.to + 1)
         {
-            self.commit(Change { removed, added: vec![(job.to, table)] }, None, SeqNo::ZERO)?;
+            self.commit(Change { removed, added: vec![(job.to, table)] }, &[], SeqNo::ZERO)?;
             Self::count(&self.background.moves, 1);
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl Shared {
         let added = outputs.done.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         Self::count(&self.background.compacted_read_bytes, job.bytes());
         Self::count(&self.background.compacted_bytes, written);
-        self.commit(Change { removed, added }, None, SeqNo::ZERO)?;
+        self.commit(Change { removed, added }, &[], SeqNo::ZERO)?;
         Self::count(&self.background.compactions, 1);
         Ok(())
     }

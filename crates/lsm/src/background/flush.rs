@@ -1,15 +1,24 @@
-//! Flush: a sealed memtable becomes a table of Level 0.
+//! Flush: sealed memtables become tables of Level 0.
 //!
-//! 1. The oldest memtable that waits is written to a table: of each key what [`Retention`] keeps.
-//!    The table is durable, with its name.
-//! 2. The journal reaches the newest write in it (law L3).
-//! 3. The manifest's edit is committed: the table is in Level 0, and everything up to the next
-//!    memtable's floor is persisted, as far as the journal reached.
-//! 4. The next state has the table, and the memtable no more.
+//! 1. The oldest memtable that waits is taken, and all sealed ones of its Drange. If they have few
+//!    keys they are merged instead (`merge_memtables`), unless everything is to be durable.
+//! 2. They are written to a table: of each key what [`Retention`] keeps. The table is durable, with
+//!    its name. If there is very much it is several tables, of keys one behind the other.
+//! 3. The journal reaches the newest write in it (law L3).
+//! 4. The manifest's edit is committed: the table is in Level 0, and everything up to the least
+//!    floor of the memtables that are left is persisted, as far as the journal reached.
+//! 5. The next state has the table, and the memtables no more.
 //!
-//! A failure in 1 or 2 leaves the memtable where it is; a later flush tries again if it was the
-//! journal's, and otherwise the store turns read-only (law L5). A failure in 3 leaves it open
+//! A failure in 2 or 3 leaves the memtables where they are; a later flush tries again if it was the
+//! journal's, and otherwise the store turns read-only (law L5). A failure in 4 leaves it open
 //! whether the edit stands: the table stays where it is.
+//!
+//! # Invariants
+//! - E1. A memtable is flushed after all that are older and may share a key with it: the oldest
+//!   goes first, and what is passed over rests in a Drange that is still there, whose keys only
+//!   memtables of the same Drange have (D2, S3).
+//! - E2. Of a Drange with several slots all memtables are flushed at once, those that are written
+//!   to included: they take turns, so no order of tables would be the order of their versions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
@@ -17,10 +26,12 @@ use std::sync::atomic::Ordering::Release;
 use codec::SeqNo;
 use engine::{Error, MemoryBudget, Result};
 
+use super::merge_memtables::walk;
 use super::retention::Retention;
-use crate::entry::{EntryCursor, Target};
+use crate::entry::{Entry, EntryCursor, Target};
 use crate::manifest::Edit;
-use crate::memtable::{Memtable, MemtableCursor};
+use crate::memtable::Memtable;
+use crate::state::State;
 use crate::store::{Shared, stops_writes};
 use crate::table::{Summary, Table, TableBuilder, TableId, TableOptions, TableStore};
 use crate::version::Change;
@@ -32,42 +43,86 @@ pub(crate) struct Output<'a> {
     pub(crate) budget: &'a Arc<MemoryBudget>,
 }
 
+/// Tables that are written one behind the other.
+struct Run<'a> {
+    output: &'a Output<'a>,
+    /// The least and the greatest id of the memtables.
+    ids: (u64, u64),
+    table_bytes_max: u64,
+    builder: Option<TableBuilder>,
+    begun: Vec<TableId>,
+    done: Vec<Summary>,
+}
+
+impl Run<'_> {
+    fn push(&mut self, entry: &Entry<'_>, new_table: &dyn Fn() -> TableId) -> Result<()> {
+        let is_full = self.builder.as_ref().is_some_and(|builder| {
+            builder.bytes() >= self.table_bytes_max && builder.last_key() != entry.key
+        });
+        if is_full {
+            self.end_table()?;
+        }
+        if self.builder.is_none() {
+            let (id, Output { tables, options, budget }) = (new_table(), self.output);
+            self.builder = Some(TableBuilder::create(*tables, id, self.ids, options, budget)?);
+            self.begun.push(id);
+        }
+        self.builder.as_mut().map_or(Ok(()), |builder| builder.push(entry))
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        if let Some(builder) = self.builder.take() {
+            self.done.push(builder.finish()?);
+        }
+        Ok(())
+    }
+}
+
+/// Which memtables a flush is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Those that wait: what rests stays in memory.
+    WhatIsDue,
+    /// All that are sealed: none is merged.
+    Everything,
+}
+
 impl Shared {
     /// Makes everything durable that was applied before the call.
     pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
         self.health.check_writable()?;
         // What was applied before is in memtables of this state. This waits for no write that is
         // under way: it may be one that waits for a flush, and this the thread to do that.
-        let state = self.open_state()?;
-        let active = state.active().ok_or(Error::Closed)?;
+        let actives = self.open_state()?.actives.clone();
         // An empty memtable holds nothing, but its floor may be old: nothing was written since.
-        if !active.lift_if_empty(|| self.host.sequence.visible()) {
-            self.seal(active);
-        }
-        drop(state);
-        self.flush_sealed()?;
+        let is_empty =
+            |active: &Arc<Memtable>| active.lift_if_empty(|| self.host.sequence.visible());
+        let full: Vec<_> = actives.into_iter().filter(|active| !is_empty(active)).collect();
+        self.seal(&full);
+        self.flush_sealed(Wanted::Everything)?;
         let _flusher = self.flusher.lock();
         self.health.check_writable()?;
-        let floor =
-            self.open_state()?.memtables.last().map_or(SeqNo::ZERO, |oldest| oldest.floor());
+        let floor = self.open_state()?.floor_without(&[]);
         self.stopping(self.persist_up_to(floor))
     }
 
-    /// Everything up to the floor of the oldest memtable is in tables: the manifest says so from
-    /// now on.
+    /// Everything up to this is in tables: the manifest says so from now on.
     fn persist_up_to(&self, floor: SeqNo) -> Result<()> {
         if floor <= self.persisted() {
             return Ok(());
         }
         let reached = self.host.barrier.reach(floor)?;
-        self.commit(Change::default(), None, reached.min(floor))
+        self.commit(Change::default(), &[], reached.min(floor))
     }
 
-    /// Flushes all memtables that wait, the oldest first.
-    pub(crate) fn flush_sealed(self: &Arc<Self>) -> Result<()> {
+    /// Flushes or merges sealed memtables, the oldest first: none that is sealed after the call has
+    /// begun, unless it is due.
+    pub(crate) fn flush_sealed(self: &Arc<Self>, wanted: Wanted) -> Result<()> {
         let _flusher = self.flusher.lock();
+        let youngest = self.state.load().sealed.first().map_or(0, |memtable| memtable.id());
+        let upto = if wanted == Wanted::Everything { youngest } else { 0 };
         let flushed = self.stopping((|| {
-            while self.flush_oldest()? {}
+            while self.flush_next(upto)? {}
             Ok(())
         })());
         // The budget may have become less since something was cached.
@@ -86,15 +141,35 @@ impl Shared {
         done
     }
 
-    /// Flushes the memtable that waits longest; answers whether there was one.
-    fn flush_oldest(&self) -> Result<bool> {
+    /// Flushes or merges the memtable that waits longest, and all of its Drange; those up to the id
+    /// `upto` wait too, and are not merged. Answers whether there was one.
+    pub(crate) fn flush_next(self: &Arc<Self>, upto: u64) -> Result<bool> {
         self.health.check_writable()?;
-        let state = self.state.load_full();
-        let Some((memtable, next)) = state.oldest_sealed() else { return Ok(false) };
-        // Whoever put another in its place may not have sealed it yet, and somebody be writing to
-        // it.
-        memtable.seal();
-        let id = self.new_table();
+        let mut state = self.state.load_full();
+        let waits = |memtable: &&Arc<Memtable>| memtable.id() <= upto || state.is_due(memtable);
+        let Some(oldest) = state.sealed.iter().rev().find(waits).cloned() else { return Ok(false) };
+        let mut unit = state.sealed_of(oldest.drange());
+        // Whoever put others in their places may not have sealed them yet, and somebody be writing.
+        unit.iter().for_each(|memtable| memtable.seal());
+        let may_merge = oldest.id() > upto && state.dranges.has(oldest.drange());
+        if may_merge && self.merge_memtables(&unit)? {
+            return Ok(true);
+        }
+        if oldest.is_one_of_many() {
+            // E2.
+            let of_it = |active: &&Arc<Memtable>| active.drange() == oldest.drange();
+            let actives: Vec<_> = state.actives.iter().filter(of_it).cloned().collect();
+            self.seal(&actives);
+            state = self.state.load_full();
+            unit = state.sealed_of(oldest.drange());
+            unit.iter().for_each(|memtable| memtable.seal());
+        }
+        self.flush_unit(&state, &unit).map(|()| true)
+    }
+
+    /// Writes sealed memtables to tables, which are in Level 0 from then on.
+    fn flush_unit(&self, state: &State, unit: &[Arc<Memtable>]) -> Result<()> {
+        let ids: Vec<u64> = unit.iter().map(|memtable| memtable.id()).collect();
         let output = Output {
             tables: &*self.tables,
             options: self.options.tables(&self.memory_split()),
@@ -104,99 +179,92 @@ impl Shared {
         let is_below = |key: &[u8]| {
             below.level(0).iter().any(|table| table.covers(key)) || below.is_below(0, key)
         };
-        let summary = self.write_memtable(memtable, SeqNo::MAX, id, &output, &is_below)?;
-        let newest = memtable.newest();
-        let reached = match self.host.barrier.reach(newest.max(next.floor())) {
+        let summaries = self.write_memtables(unit, SeqNo::MAX, &output, &is_below)?;
+        let newest = unit.iter().map(|memtable| memtable.newest()).max().unwrap_or(SeqNo::ZERO);
+        let floor = state.floor_without(&ids);
+        let reached = match self.host.barrier.reach(newest.max(floor)) {
             Ok(reached) => reached,
             Err(error) => {
-                if summary.is_some() {
-                    abandon(&*self.tables, id);
-                }
+                summaries.iter().for_each(|summary| abandon(&*self.tables, summary.id));
                 return Err(error);
             }
         };
         // Below the newest write of the table nothing is missing in the journal: numbers above what
         // it holds are of writes that were refused, or are not journaled.
-        let persisted = next.floor().min(reached.max(newest));
+        let persisted = floor.min(reached.max(newest));
         let mut change = Change::default();
-        if let Some(summary) = summary {
+        for summary in summaries {
             Self::count(&self.background.flushed_bytes, summary.stored_bytes);
             change.added.push((0, Table::open(summary, &self.tables, &self.cache)?));
         }
-        self.commit(change, Some(memtable.id()), persisted)?;
+        self.commit(change, &ids, persisted)?;
         Self::count(&self.background.flushes, 1);
-        Ok(true)
+        Ok(())
     }
 
-    /// Writes what is in `memtable` up to `upto` to a table: durable, with its name. `None` if
+    /// Writes what is in `memtables` up to `upto` to tables: durable, with their names. None if
     /// nothing of it is kept. `is_below` says whether there may be older versions of a key. An
     /// error leaves no table behind that this call began, and does nothing to one that was there.
-    pub(crate) fn write_memtable(
+    pub(crate) fn write_memtables(
         &self,
-        memtable: &Arc<Memtable>,
+        memtables: &[Arc<Memtable>],
         upto: SeqNo,
-        id: TableId,
         output: &Output<'_>,
         is_below: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Option<Summary>> {
-        let mut builder = None;
-        let built = self.build(memtable, upto, id, output, is_below, &mut builder);
-        let Some(builder) = builder else { return built.map(|()| None) };
-        let finished = built.and_then(|()| builder.finish());
-        let durable = finished.and_then(|summary| {
-            output.tables.sync_names()?;
-            Ok(Some(summary))
+    ) -> Result<Vec<Summary>> {
+        let ids = || memtables.iter().map(|memtable| memtable.id());
+        let ids = (ids().min().unwrap_or(0), ids().max().unwrap_or(0));
+        let split = self.memory_split();
+        let table_bytes_max = 2 * split.table_bytes.max(split.memtable_bytes);
+        let mut run = Run {
+            output,
+            ids,
+            table_bytes_max,
+            builder: None,
+            begun: Vec::new(),
+            done: Vec::new(),
+        };
+        let built = self.build(memtables, upto, is_below, &mut run);
+        let durable = built.and_then(|()| {
+            run.end_table()?;
+            if run.done.is_empty() { Ok(()) } else { output.tables.sync_names() }
         });
-        if durable.is_err() {
-            abandon(output.tables, id);
+        if let Err(error) = durable {
+            drop(run.builder);
+            run.begun.iter().for_each(|id| abandon(output.tables, *id));
+            return Err(error);
         }
-        durable
+        Ok(run.done)
     }
 
-    /// Fills a table, which begins with the first entry that is kept.
     fn build(
         &self,
-        memtable: &Arc<Memtable>,
+        memtables: &[Arc<Memtable>],
         upto: SeqNo,
-        id: TableId,
-        output: &Output<'_>,
         is_below: &dyn Fn(&[u8]) -> bool,
-        builder: &mut Option<TableBuilder>,
+        run: &mut Run<'_>,
     ) -> Result<()> {
         let sequence = &self.host.sequence;
         let is_seen = |older, newer| sequence.is_seen(older, newer);
         let mut retention = Retention::new(&is_seen, is_below);
-        let mut cursor = MemtableCursor::new(Arc::clone(memtable));
-        let memtables = (memtable.id(), memtable.id());
-        cursor.seek(Target::START)?;
+        let mut all = walk(memtables);
+        all.seek(Target::START)?;
         let mut entries = 0_u64;
-        while let Some(entry) = cursor.entry() {
+        while let Some(entry) = all.entry() {
             entries += 1;
             if entries.is_multiple_of(CHECK_EVERY) {
                 self.health.check_open()?;
             }
             if entry.seqno <= upto {
-                retention.offer(&entry, &mut |kept| {
-                    if builder.is_none() {
-                        let Output { tables, options, budget } = output;
-                        let began = TableBuilder::create(*tables, id, memtables, options, budget);
-                        *builder = Some(began?);
-                    }
-                    builder.as_mut().map_or(Ok(()), |builder| builder.push(kept))
-                })?;
+                retention.offer(&entry, &mut |kept| run.push(kept, &|| self.new_table()))?;
             }
-            cursor.next()?;
+            all.next()?;
         }
         Ok(())
     }
 
     /// Commits a change of tables, and makes the next state. A failure stops all later commits.
-    pub(crate) fn commit(
-        &self,
-        change: Change,
-        flushed: Option<u64>,
-        persisted: SeqNo,
-    ) -> Result<()> {
+    pub(crate) fn commit(&self, change: Change, flushed: &[u64], persisted: SeqNo) -> Result<()> {
         let mut manifest = self.manifest.lock();
         // Whoever held the lock before may have failed, and nothing is committed after that (N3).
         self.health.check_writable()?;

@@ -3,8 +3,8 @@
 //! 1. Level 0 falls apart into groups of tables that overlap, directly or by others. A group is a
 //!    job, with what it overlaps in Level 1; a group that is too large gives up its youngest
 //!    tables. Groups of some tables are due; all are where Level 0 has too many bytes or tables.
-//! 2. A level's pressure is what it holds beside what it should: tables of a group in Level 0, bytes
-//!    in the others. Levels above their measure are served, the most pressed first.
+//! 2. A level's pressure is what it holds beside what it should: tables of a group in Level 0,
+//!    bytes in the others. Levels above their measure are served, the most pressed first.
 //! 3. In another level the table is taken that overlaps with the least below for its size.
 //! 4. A job whose levels and keys meet those of a job under way has to wait.
 //!
@@ -113,8 +113,8 @@ fn bounds<'a>(tables: impl Iterator<Item = &'a Arc<Table>> + Clone) -> (Vec<u8>,
     (smallest.cloned().unwrap_or_default(), largest.cloned().unwrap_or_default())
 }
 
-/// The jobs to begin now, `jobs_max` at most, beside those that hold `claims`. All of Level 0 is due
-/// above `level0_bytes`.
+/// The jobs to begin now, `jobs_max` at most, beside those that hold `claims`. All of Level 0 is
+/// due above `level0_bytes`.
 pub(crate) fn plan(
     version: &Version,
     options: &Options,

@@ -12,13 +12,17 @@ fn block(bytes: usize) -> Cached {
 
 fn cache(limit: u64) -> (Cache, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(limit));
-    (Cache::new(&budget, &Options::default()), budget)
+    (Cache::new(&budget, &options()), budget)
+}
+
+fn options() -> Options {
+    Options { lookup_index_bytes_max: 0, ..Options::default() }
 }
 
 #[test]
 fn it_holds_what_fits_and_counts_it() {
     let (cache, budget) = cache(1 << 20);
-    let capacity = MemorySplit::of(1 << 20, &Options::default()).cache_bytes;
+    let capacity = MemorySplit::of(1 << 20, &options()).cache_bytes;
     for offset in 0..1000 {
         cache.insert(Key::block(1, 0, offset), block(2000));
         assert!(cache.bytes() <= capacity, "C2");
@@ -57,7 +61,7 @@ fn less_memory_makes_it_smaller() {
     }
     budget.set_limit(64 << 10);
     cache.shrink();
-    assert!(cache.bytes() <= MemorySplit::of(64 << 10, &Options::default()).cache_bytes);
+    assert!(cache.bytes() <= MemorySplit::of(64 << 10, &options()).cache_bytes);
     budget.set_limit(0);
     cache.insert(Key::block(2, 0, 0), block(10));
     assert!(cache.get(&Key::block(2, 0, 0)).is_none(), "there is no room for it");

@@ -94,7 +94,7 @@ fn a_cursor_that_nobody_moves_holds_no_memtable_and_no_file() {
     assert!(cursor.next().expect("nothing fails").is_some());
     let memtable = {
         let state = bench.store.shared.state.load_full();
-        Arc::downgrade(&state.memtables[0])
+        Arc::downgrade(&state.actives[0])
     };
     bench.store.flush().expect("memory takes it");
     assert!(memtable.upgrade().is_none(), "the cursor stood on it");

@@ -140,7 +140,8 @@ fn a_failing_journal_leaves_the_memtable_and_may_recover() {
     assert_eq!(tables().entries, 2);
 }
 
-/// What a flush failed of may have passed long ago: a write that was journaled is not refused for it.
+/// What a flush failed of may have passed long ago: a write that was journaled is not refused for
+/// it.
 #[test]
 fn a_failure_that_has_passed_is_told_to_nobody() {
     let journal = Arc::new(Journal::default());
@@ -150,7 +151,7 @@ fn a_failure_that_has_passed_is_told_to_nobody() {
     let shared = &bench.store.shared;
     bench.put(b"a", b"1");
     let full = shared.state.load_full();
-    shared.seal(&full.memtables[0]);
+    shared.seal(&full.actives);
     drop(full);
     bench.crank.run_all();
     // It fails as long as the journal does, and a write that was journaled is taken nevertheless.
@@ -239,10 +240,10 @@ fn nothing_is_committed_after_a_commit_that_failed() {
         let nth = faulty.count(kind) + later;
         faulty.fail(Fault { kind, nth, failure, lasting: Lasting::Once });
     }
-    let failed = shared.commit(move_to(1), None, SeqNo::ZERO);
+    let failed = shared.commit(move_to(1), &[], SeqNo::ZERO);
     assert!(matches!(failed, Err(Error::Device(_))), "{failed:?}");
     let writes = faulty.count(Some(OperationKind::Write));
-    let refused = shared.commit(move_to(2), None, SeqNo::ZERO);
+    let refused = shared.commit(move_to(2), &[], SeqNo::ZERO);
     assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
     assert_eq!(faulty.count(Some(OperationKind::Write)), writes);
     drop(table);
@@ -277,7 +278,7 @@ fn numbers_above_persisted_are_not_used_again() {
     bench.store.apply(&op, second.seqno()).expect("the write is taken");
     // What another thread does while the first of the two writes is not applied yet.
     let full = bench.store.shared.state.load_full();
-    bench.store.shared.seal(&full.memtables[0]);
+    bench.store.shared.seal(&full.actives);
     bench.crank.run_all();
     assert!(bench.store.persisted() < first.seqno());
     let again = Bench::on(bench.device.clone());
@@ -294,7 +295,7 @@ fn a_write_that_comes_again_after_a_flush_changes_nothing() {
     let first = bench.put(b"k", b"first");
     let second = bench.put(b"k", b"second");
     let full = bench.store.shared.state.load_full();
-    bench.store.shared.seal(&full.memtables[0]);
+    bench.store.shared.seal(&full.actives);
     assert_eq!(bench.store.persisted(), SeqNo::ZERO);
     for seqno in [first, second] {
         bench.store.apply(&[Op::Put { key: b"k", value: b"first" }], first).expect("taken");

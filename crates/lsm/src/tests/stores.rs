@@ -28,6 +28,8 @@ pub(crate) struct Bench {
 pub(crate) fn small() -> Options {
     Options {
         memtable_bytes_max: 8 << 10,
+        slots_max: 1,
+        merging: false,
         table_bytes: 4 << 10,
         block_bytes: 512,
         level0_tables: 2,

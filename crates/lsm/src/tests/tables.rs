@@ -9,6 +9,7 @@ use crate::cache::Cache;
 use crate::entry::{Entry, EntryCursor, Found, Target};
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
+use crate::range_index::Partition;
 use crate::search::{Progress, Search};
 use crate::table::{LocalTables, Lookups, Table, TableBuilder, TableId, TableOptions, TableStore};
 use crate::version::{Change, Version};
@@ -67,7 +68,8 @@ pub(crate) fn look_up(
 ) -> Option<Found> {
     let added = vec![(0, Arc::clone(table))];
     let version = Version::default().after(&Change { removed: Vec::new(), added });
-    let mut search = Search::new(to.key, to.seqno, Arc::new(version));
+    let all = Partition::of(&Arc::default(), std::iter::empty(), version.level(0));
+    let mut search = Search::new(to.key, to.seqno, &Arc::new(version), &Arc::new(all));
     let read = |table: &Table, piece| table.piece(piece).map(Some);
     match search.advance(None, into, lookups, &read).expect("nothing is damaged") {
         Progress::Found(found) => Some(found),

@@ -182,9 +182,7 @@ fn no_table_overlaps_with_all_of_a_large_level() {
         let tables = state.version.level(0).iter().cloned();
         let added: Vec<_> = tables.map(|table| (level, table)).collect();
         let removed = added.iter().map(|(_, table)| (0, table.summary().id.number)).collect();
-        shared
-            .commit(Change { removed, added }, None, codec::SeqNo::ZERO)
-            .expect("memory takes it");
+        shared.commit(Change { removed, added }, &[], codec::SeqNo::ZERO).expect("memory takes it");
     };
     for number in 0..100 {
         flush(&mut (20 * number..20 * number + 20), 3);
@@ -246,15 +244,17 @@ fn a_flush_waits_for_writers_of_its_memtable() {
     bench.put(b"early", b"1");
     let shared = &bench.store.shared;
     let state = shared.state.load_full();
-    let entered = state.memtables[0].enter().expect("it is not sealed");
+    let entered = state.actives[0].enter().expect("it is not sealed");
     let environment = environment::Environment::real();
-    let (sealing, full) = (shared.clone(), state.memtables[0].clone());
+    let (sealing, full) = (shared.clone(), state.actives.clone());
     let seal = environment.spawn("seal", move || sealing.seal(&full)).expect("a thread");
-    while shared.state.load().sealed() == 0 {
+    while shared.state.load().sealed.is_empty() {
         std::thread::yield_now();
     }
     let flushing = shared.clone();
-    let flush = environment.spawn("flush", move || flushing.flush_sealed()).expect("a thread");
+    let flush = environment
+        .spawn("flush", move || flushing.flush_sealed(crate::background::flush::Wanted::Everything))
+        .expect("a thread");
     for _ in 0..10_000 {
         std::thread::yield_now();
     }

@@ -16,11 +16,17 @@ impl Fixture for LsmFixture {
         "lsm"
     }
 
+    fn flushes_keys_apart(&self) -> bool {
+        true
+    }
+
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
         // Small parts, so that what little the suite writes takes many memtables, tables and
         // levels.
         let options = Options {
             memtable_bytes_max: 4 << 10,
+            slots_max: 6,
+            lookup_index_bytes_max: 16 << 10,
             table_bytes: 2 << 10,
             block_bytes: 512,
             level0_tables: 2,

@@ -1,0 +1,101 @@
+//! Merging instead of flushing: sealed memtables of one Drange that hold few keys become one small
+//! memtable (the paper's section 4.2).
+//!
+//! What is merged is not persisted, and the floor of the new memtable is the least of its inputs',
+//! so the journal keeps their writes. Which versions stay, [`Retention`] says, as for a table; a
+//! tombstone always stays, since older versions may lie in tables.
+
+use std::sync::Arc;
+
+use engine::{Op, Result};
+
+use super::retention::Retention;
+use crate::entry::{Entry, EntryCursor, Target};
+use crate::memtable::{Memtable, MemtableCursor};
+use crate::merge::Merged;
+use crate::store::Shared;
+use crate::table::hash;
+
+/// Memtables of fewer keys than this are merged.
+const KEYS_MAX: usize = 100;
+/// A merged memtable takes at most this part of a full one.
+const BYTES_PART: u64 = 8;
+
+impl Shared {
+    /// Puts one memtable in the place of these, which are sealed and all of one Drange, if they
+    /// have few keys; answers whether they had. The flusher is held.
+    pub(crate) fn merge_memtables(&self, inputs: &[Arc<Memtable>]) -> Result<bool> {
+        if !self.options.merging || !has_few_keys(inputs)? {
+            return Ok(false);
+        }
+        let mut kept = Vec::new();
+        let merged = Memtable::merged(inputs, |entered| {
+            keep_all_that_is_seen(self, inputs, &mut |entry| {
+                kept.push((hash(entry.key), entry.seqno));
+                let op = match entry.value {
+                    Some(value) => Op::Put { key: entry.key, value },
+                    None => Op::Delete { key: entry.key },
+                };
+                entered.insert(&op, entry.seqno);
+                Ok(())
+            })
+        })?;
+        let bytes_max = self.memory_split().memtable_bytes / BYTES_PART;
+        if merged.as_ref().is_some_and(|merged| merged.bytes() > bytes_max) {
+            return Ok(false);
+        }
+        let ids: Vec<u64> = inputs.iter().map(|input| input.id()).collect();
+        let install = self.install.lock();
+        let next = self.state.load().with_merged(&ids, merged);
+        self.state.store(Arc::new(next));
+        drop(install);
+        let id = ids.iter().copied().max().unwrap_or(0);
+        let index = self.lookup_index.load();
+        kept.iter().for_each(|(hash, seqno)| index.lead(*hash, *seqno, id));
+        Self::count(&self.background.merges, 1);
+        Ok(true)
+    }
+}
+
+/// Offers everything to [`Retention`].
+fn keep_all_that_is_seen(
+    shared: &Shared,
+    inputs: &[Arc<Memtable>],
+    keep: &mut dyn FnMut(&Entry<'_>) -> Result<()>,
+) -> Result<()> {
+    let is_seen = |older, newer| shared.host.sequence.is_seen(older, newer);
+    let mut retention = Retention::new(&is_seen, &|_| true);
+    let mut all = walk(inputs);
+    all.seek(Target::START)?;
+    while let Some(entry) = all.entry() {
+        retention.offer(&entry, keep)?;
+        all.next()?;
+    }
+    Ok(())
+}
+
+/// A walk over the entries of memtables.
+pub(crate) fn walk(memtables: &[Arc<Memtable>]) -> Merged {
+    let mut sources: Vec<Box<dyn EntryCursor>> = Vec::new();
+    for memtable in memtables {
+        sources.push(Box::new(MemtableCursor::new(Arc::clone(memtable))));
+    }
+    Merged::new(sources)
+}
+
+/// Whether memtables have few keys. Looks at no more of them than that many: from a key it goes to
+/// the next one.
+fn has_few_keys(memtables: &[Arc<Memtable>]) -> Result<bool> {
+    let mut all = walk(memtables);
+    all.seek(Target::START)?;
+    let mut keys = 0;
+    while let Some(entry) = all.entry() {
+        keys += 1;
+        if keys >= KEYS_MAX {
+            return Ok(false);
+        }
+        let key = entry.key.to_vec();
+        all.seek(Target::behind(&key))?;
+    }
+    Ok(true)
+}

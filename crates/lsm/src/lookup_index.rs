@@ -1,0 +1,113 @@
+//! The lookup index: in which memtable the newest version of a key is, so that a get searches that
+//! one, or the table of Level 0 that it became, and no other (the paper's section 4.1.1).
+//!
+//! It is a hint. It has entries by the hash of a key: the number of a write, and the id of the
+//! memtable that it went to. A get that finds the key there, with that very number, has found its
+//! newest version. Where it does not, or where there is no entry, it searches everything, and is
+//! right all the same. So entries may be given up at any time, two keys may share a hash, and
+//! memtables may go; memory is bounded, and nothing has to be switched together with anything.
+//!
+//! # Invariants
+//! - U1. An entry's number is the largest of all writes to keys of its hash that have returned:
+//!   writers put it in before they return, and a smaller number never takes the place of a larger
+//!   one. An entry that was given up does not come back with an older number, since only writers
+//!   put entries in, and writes to a key come one after the other (law L6).
+//! - U2. When memtables are merged an entry is led to the new one only if it still has the number
+//!   that was merged.
+//!
+//! # Concurrency
+//! One lock a bucket, held for a look at eight entries.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Charge, MemoryBudget};
+use parking_lot::Mutex;
+
+/// Entries of a bucket.
+const WAYS: usize = 8;
+
+/// See the file's head.
+pub(crate) struct LookupIndex {
+    buckets: Box<[Mutex<[Entry; WAYS]>]>,
+    _charge: Charge,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    hash: u64,
+    /// Zero where there is no entry.
+    seqno: u64,
+    memtable: u64,
+}
+
+/// Where the newest version of a key is, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hint {
+    pub(crate) seqno: SeqNo,
+    pub(crate) memtable: u64,
+}
+
+impl LookupIndex {
+    /// An index that knows nothing, and never will.
+    pub(crate) fn none(budget: &Arc<MemoryBudget>) -> Self {
+        Self::of_bytes(0, budget)
+    }
+
+    /// An index that takes about so many bytes, and not more; of none, if they are few.
+    pub(crate) fn of_bytes(bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
+        let count = bytes / size_of::<Mutex<[Entry; WAYS]>>() as u64;
+        let count = if count == 0 { 0 } else { 1_usize << count.ilog2() };
+        let buckets: Box<[_]> = (0..count).map(|_| Mutex::default()).collect();
+        let mut charge = Charge::new(budget);
+        charge.set(size_of_val(&*buckets));
+        Self { buckets, _charge: charge }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        size_of_val(&*self.buckets) as u64
+    }
+
+    fn bucket(&self, hash: u64) -> Option<&Mutex<[Entry; WAYS]>> {
+        let mask = self.buckets.len().checked_sub(1)?;
+        self.buckets.get((hash >> 32) as usize & mask)
+    }
+
+    /// What is known of a key of this hash.
+    pub(crate) fn get(&self, hash: u64) -> Option<Hint> {
+        let bucket = self.bucket(hash)?.lock();
+        let entry = bucket.iter().find(|entry| entry.seqno > 0 && entry.hash == hash)?;
+        Some(Hint { seqno: SeqNo::new(entry.seqno), memtable: entry.memtable })
+    }
+
+    /// A write went to a memtable, and has not returned (U1).
+    pub(crate) fn put(&self, hash: u64, seqno: SeqNo, memtable: u64) {
+        let Some(bucket) = self.bucket(hash) else { return };
+        let mut bucket = bucket.lock();
+        let new = Entry { hash, seqno: seqno.get(), memtable };
+        if let Some(entry) = bucket.iter_mut().find(|entry| entry.seqno > 0 && entry.hash == hash) {
+            if entry.seqno <= new.seqno {
+                *entry = new;
+            }
+            return;
+        }
+        // What was written longest ago goes.
+        if let Some(entry) = bucket.iter_mut().min_by_key(|entry| entry.seqno) {
+            *entry = new;
+        }
+    }
+
+    /// A write is in another memtable now (U2).
+    pub(crate) fn lead(&self, hash: u64, seqno: SeqNo, memtable: u64) {
+        let Some(bucket) = self.bucket(hash) else { return };
+        let mut bucket = bucket.lock();
+        let is_it = |entry: &&mut Entry| entry.hash == hash && entry.seqno == seqno.get();
+        if let Some(entry) = bucket.iter_mut().find(is_it) {
+            entry.memtable = memtable;
+        }
+    }
+}

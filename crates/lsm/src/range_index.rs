@@ -1,0 +1,70 @@
+//! The range index: which memtables, and which tables of Level 0, have keys of a part of the key
+//! space (the paper's section 4.1.2).
+//!
+//! A partition is the range of a Drange. It names all memtables whose bounds overlap with it, and
+//! all tables of Level 0 whose keys do. A get or a walk in it looks at nothing else of them.
+//!
+//! # Invariants
+//! - X1. What a state has of a key is in the partition that covers the key: partitions are made
+//!   from the state, of all that it has, and never change. A memtable is in a state before anything
+//!   is written to it, under the bounds of all that it may ever hold.
+//!
+//! Each partition is made when somebody asks for it first; a state that nobody reads costs nothing.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::dranges::Bounds;
+use crate::memtable::Memtable;
+use crate::table::Table;
+
+/// The partitions of a state, in order.
+#[derive(Debug, Default)]
+pub(crate) struct RangeIndex {
+    partitions: Vec<OnceLock<Arc<Partition>>>,
+}
+
+/// What has keys of a part of the key space.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) bounds: Arc<Bounds>,
+    /// Those that are written to, then the sealed ones, the youngest first.
+    pub(crate) memtables: Vec<Arc<Memtable>>,
+    /// The youngest first.
+    pub(crate) level0: Vec<Arc<Table>>,
+}
+
+impl RangeIndex {
+    /// An index of so many partitions.
+    pub(crate) fn new(partitions: usize) -> Self {
+        Self { partitions: (0..partitions).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// A partition; `make` makes it if nobody has.
+    pub(crate) fn partition(
+        &self,
+        index: usize,
+        make: impl FnOnce() -> Partition,
+    ) -> Option<&Arc<Partition>> {
+        Some(self.partitions.get(index)?.get_or_init(|| Arc::new(make())))
+    }
+}
+
+impl Partition {
+    /// What of these has keys within `bounds`. They come the youngest first, and so they are here.
+    pub(crate) fn of<'a>(
+        bounds: &Arc<Bounds>,
+        memtables: impl Iterator<Item = &'a Arc<Memtable>>,
+        level0: &[Arc<Table>],
+    ) -> Self {
+        let memtables = memtables.filter(|memtable| memtable.bounds().overlaps(bounds));
+        let overlaps = |table: &&Arc<Table>| {
+            let properties = &table.summary().properties;
+            bounds.is_before_end(&properties.smallest) && bounds.start <= properties.largest
+        };
+        Self {
+            bounds: Arc::clone(bounds),
+            memtables: memtables.cloned().collect(),
+            level0: level0.iter().filter(overlaps).cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Dranges in a whole store: whatever is reorganised, merged and flushed, everything is found.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use codec::SeqNo;
+use engine::{Direction, Engine, KeyRange, NoJournal, Op};
+use environment::Environment;
+
+use super::stores::{Bench, key, scan, small};
+use crate::Options;
+use crate::dranges::Dranges;
+use crate::dranges::construct::{Layout, Part};
+use crate::options::Routing;
+
+fn options() -> Options {
+    Options { slots_max: 16, merging: true, ..small() }
+}
+
+fn bench(options: Options) -> Bench {
+    Bench::with_options(device::memory(), Arc::new(NoJournal), 1 << 20, options).expect("opens")
+}
+
+/// A layout whose Dranges begin at these keys, with so many slots each.
+fn layout(parts: &[(&[u8], usize)]) -> Layout {
+    let part = |(start, slots): &(&[u8], usize)| Part {
+        tranges: vec![(start.to_vec(), 0)],
+        slots: *slots,
+        is_point: false,
+    };
+    Layout { parts: parts.iter().map(part).collect(), basis: 0 }
+}
+
+fn install(bench: &Bench, parts: &[(&[u8], usize)], next_id: &mut u64) {
+    let shared = &bench.store.shared;
+    let dranges: Arc<Dranges> = Arc::clone(&shared.state.load().dranges);
+    shared.install_dranges(dranges.after(layout(parts), next_id));
+}
+
+/// Writes of a hot key and of others, and what must be there then.
+struct Mixed {
+    bench: Bench,
+    expected: BTreeMap<Vec<u8>, Vec<u8>>,
+    seed: u64,
+}
+
+impl Mixed {
+    fn new(options: Options) -> Self {
+        Self { bench: bench(options), expected: BTreeMap::new(), seed: 0 }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.seed += 1;
+        codec::hash64(3, &self.seed.to_le_bytes())
+    }
+
+    fn write(&mut self, count: u64) {
+        for _ in 0..count {
+            let number = self.number();
+            let hot = number % 10 < 4;
+            let key = if hot { key(500) } else { key((number >> 8) % 1000) };
+            if number.is_multiple_of(7) && !hot {
+                self.bench.delete(&key);
+                self.expected.remove(&key);
+            } else {
+                let value = number.to_le_bytes().repeat(5);
+                self.bench.put(&key, &value);
+                self.expected.insert(key, value);
+            }
+            if number.is_multiple_of(50) {
+                self.bench.crank.run_one();
+            }
+        }
+    }
+
+    fn verify(&self) {
+        let expected: Vec<_> = self.expected.clone().into_iter().collect();
+        let view = self.bench.view();
+        assert_eq!(scan(&*view, KeyRange::all(), Direction::Forward), expected);
+        let mut backward = scan(&*view, KeyRange::all(), Direction::Backward);
+        backward.reverse();
+        assert_eq!(backward, expected);
+        for number in 0..1000 {
+            assert_eq!(self.bench.get(&key(number)), self.expected.get(&key(number)).cloned());
+        }
+        for (from, to) in [(100, 130), (499, 502), (0, 1)] {
+            let range = || KeyRange::of(key(from)..key(to));
+            let within: Vec<_> = expected
+                .iter()
+                .filter(|(found, _)| (key(from)..key(to)).contains(found))
+                .cloned()
+                .collect();
+            assert_eq!(scan(&*view, range(), Direction::Forward), within);
+            let mut backward = scan(&*view, range(), Direction::Backward);
+            backward.reverse();
+            assert_eq!(backward, within);
+        }
+    }
+}
+
+#[test]
+fn everything_is_found_however_it_is_kept() {
+    let variants = [
+        options(),
+        Options { duplicates: false, ..options() },
+        Options { merging: false, ..options() },
+        Options { range_index: false, ..options() },
+        Options { lookup_index_bytes_max: 0, ..options() },
+        Options { routing: Routing::Random, ..options() },
+        Options { routing: Routing::One, ..options() },
+    ];
+    for variant in variants {
+        let routing = variant.routing;
+        let mut mixed = Mixed::new(variant);
+        for round in 0..12 {
+            mixed.write(2000);
+            mixed.verify();
+            if round % 4 == 3 {
+                mixed.bench.store.flush().expect("memory takes it");
+                mixed.verify();
+            }
+        }
+        let majors = mixed.bench.detail("reorganisations_major");
+        assert_eq!(majors > 0, routing == Routing::Dranges, "{majors}");
+        assert_eq!(mixed.bench.detail("drange_slots") > 1, routing != Routing::One);
+        mixed.bench.store.flush().expect("memory takes it");
+        assert_eq!(mixed.bench.store.persisted(), mixed.bench.sequence.visible());
+        let report = crate::check(&mixed.bench.device).expect("memory reads");
+        assert!(report.is_sound(), "{report:?}");
+        let bench = Bench::on(mixed.bench.device.clone()).expect("opens");
+        assert_eq!(bench.pairs(), mixed.expected.clone().into_iter().collect::<Vec<_>>());
+    }
+}
+
+/// The slots of a Drange take turns: the newest version of a key may be in the older memtable.
+#[test]
+fn versions_in_several_slots_are_told_apart() {
+    let bench = bench(options());
+    let mut next_id = 1;
+    install(&bench, &[(b"", 1), (b"h", 3), (b"i", 1)], &mut next_id);
+    let mut value = 0_u64;
+    let mut write = |count: u64| {
+        for _ in 0..count {
+            value += 1;
+            bench.put(b"hot", &value.to_le_bytes().repeat(8));
+            assert_eq!(bench.get(b"hot"), Some(value.to_le_bytes().repeat(8)), "{value}");
+            assert_eq!(bench.pairs().len(), 1, "{value}");
+        }
+        value
+    };
+    let view = {
+        write(5);
+        bench.view()
+    };
+    write(300);
+    bench.crank.run_all();
+    assert!(bench.detail("memtable_merges") > 0);
+    assert_eq!(bench.detail("flushed_bytes"), 0);
+    write(10);
+    // Into tables, with the slots at different places.
+    bench.store.flush().expect("memory takes it");
+    write(4);
+    bench.store.flush().expect("memory takes it");
+    let last = write(1);
+    install(&bench, &[(b"", 1)], &mut next_id);
+    assert_eq!(bench.get(b"hot"), Some(last.to_le_bytes().repeat(8)));
+    bench.settle();
+    assert_eq!(bench.get(b"hot"), Some(last.to_le_bytes().repeat(8)));
+    let mut seen = Vec::new();
+    assert!(view.get(b"hot", &mut seen).expect("the store is open"));
+    assert_eq!(seen, 5_u64.to_le_bytes().repeat(8));
+}
+
+/// What is merged stays in memory, and the journal keeps it, whatever else is flushed.
+#[test]
+fn few_keys_are_merged_and_not_persisted() {
+    let bench = bench(Options { routing: Routing::One, ..options() });
+    bench.put(b"first", b"1");
+    bench.store.flush().expect("memory takes it");
+    install(&bench, &[(b"", 1), (b"z", 1)], &mut 1);
+    let (flushed, before) = (bench.detail("flushed_bytes"), bench.sequence.visible());
+    for round in 0..2000_u64 {
+        bench.put(&key(round % 4), &round.to_le_bytes().repeat(8));
+        bench.crank.run_all();
+    }
+    bench.delete(b"first");
+    assert!(bench.detail("memtable_merges") > 5);
+    assert_eq!(bench.detail("flushed_bytes"), flushed);
+    assert!(bench.detail("memtable_entries") < 100, "{}", bench.detail("memtable_entries"));
+    assert_eq!(bench.get(b"first"), None);
+    for number in 0..500 {
+        bench.put(&[b"z", &key(number)[..]].concat(), &[9; 60]);
+        bench.crank.run_all();
+    }
+    assert!(bench.detail("flushed_bytes") > flushed);
+    assert_eq!(bench.store.persisted(), before, "what came first is in no table");
+    let pairs = bench.pairs();
+    assert_eq!(pairs.len(), 504);
+    bench.store.flush().expect("memory takes it");
+    assert_eq!(bench.store.persisted(), bench.sequence.visible());
+    assert_eq!(bench.reopen().pairs(), pairs);
+}
+
+/// A memtable of an older generation goes to Level 0 before a younger one that may share a key.
+#[test]
+fn older_generations_are_flushed_first() {
+    let bench = bench(Options { merging: false, ..options() });
+    let mut next_id = 1;
+    let shared = &bench.store.shared;
+    install(&bench, &[(b"", 1), (b"m", 1)], &mut next_id);
+    bench.put(b"c", b"old");
+    bench.put(b"p", b"old");
+    install(&bench, &[(b"", 1), (b"b", 1), (b"q", 1)], &mut next_id);
+    for name in [b"c", b"p"] {
+        bench.put(name, b"new");
+    }
+    shared.seal(&shared.state.load_full().actives);
+    let mut flushes = 0;
+    while shared.flush_next(0).expect("memory takes it") {
+        flushes += 1;
+        for name in [b"c", b"p"] {
+            assert_eq!(bench.get(name).as_deref(), Some(&b"new"[..]), "after {flushes}");
+            assert_eq!(bench.pairs().len(), 2);
+        }
+    }
+    assert!(flushes >= 3, "{flushes}");
+    assert!(shared.state.load().sealed.is_empty(), "all are flushed");
+}
+
+/// The lookup index leads gets to the one memtable or table that has the key.
+#[test]
+fn gets_are_led() {
+    let mut mixed = Mixed::new(options());
+    mixed.write(3000);
+    mixed.verify();
+    let led = |mixed: &Mixed| {
+        (mixed.bench.detail("led_to_memtables"), mixed.bench.detail("led_to_tables"))
+    };
+    let before = led(&mixed);
+    assert!(before.0 > 0 && before.1 > 0, "{before:?}");
+    mixed.bench.store.flush().expect("memory takes it");
+    let before = led(&mixed);
+    mixed.verify();
+    let after = led(&mixed);
+    assert_eq!(after.0, before.0, "memtables are empty");
+    assert!(after.1 > before.1);
+    let bytes = mixed.bench.detail("lookup_index_bytes");
+    assert!(bytes > 0 && bytes <= (1 << 20) / 64, "{bytes}");
+    mixed.bench.budget.set_limit(64 << 10);
+    mixed.bench.store.shared.fit_lookup_index();
+    assert!(mixed.bench.detail("lookup_index_bytes") <= 1 << 10);
+    mixed.verify();
+}
+
+/// Readers, writers, flushes, merges and reorganisations at once: a get or a scan never misses what
+/// was acknowledged before it began.
+#[test]
+fn nothing_that_was_acknowledged_is_missed() {
+    const WRITERS: u64 = 2;
+    const KEYS: u64 = 60;
+    let bench = Arc::new(bench(options()));
+    let acknowledged: Arc<Vec<AtomicU64>> =
+        Arc::new((0..WRITERS * KEYS).map(|_| AtomicU64::new(0)).collect());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let environment = Environment::real();
+    let mut threads = Vec::new();
+    for writer in 0..WRITERS {
+        let (bench, acknowledged) = (Arc::clone(&bench), Arc::clone(&acknowledged));
+        let work = move || {
+            for round in 1..4000_u64 {
+                let number = writer * KEYS + if round % 3 == 0 { 7 } else { round % KEYS };
+                let value = round.to_le_bytes().repeat(6);
+                let op = [Op::Put { key: &key(number), value: &value }];
+                let ticket = bench.sequence.begin();
+                bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
+                drop(ticket);
+                acknowledged[number as usize].store(round, SeqCst);
+            }
+        };
+        threads.push(environment.spawn("writer", work).expect("a thread"));
+    }
+    let (theirs, over) = (Arc::clone(&bench), Arc::clone(&is_over));
+    let reorganise = move || {
+        let mut next_id = 1000;
+        for round in 0.. {
+            if over.load(SeqCst) {
+                break;
+            }
+            let middle = key(round * 13 % (WRITERS * KEYS));
+            let hot = key(7);
+            let mut starts = vec![(&b""[..], 1), (&hot, 1 + round as usize % 3), (&middle, 2)];
+            starts.sort();
+            starts.dedup_by(|one, other| one.0 == other.0);
+            install(&theirs, &starts, &mut next_id);
+            while theirs.crank.run_one().is_some() {}
+            if round % 5 == 0 {
+                theirs.store.flush().expect("memory takes it");
+            }
+        }
+    };
+    threads.push(environment.spawn("reorganise", reorganise).expect("a thread"));
+    let number_of = |value: &[u8]| u64::from_le_bytes(value[..8].try_into().expect("eight bytes"));
+    let mut scans = 0;
+    while threads[..WRITERS as usize].iter().any(|thread| !thread.is_finished()) || scans < 20 {
+        let before: Vec<u64> = acknowledged.iter().map(|round| round.load(SeqCst)).collect();
+        let direction = if scans % 2 == 0 { Direction::Forward } else { Direction::Backward };
+        let pairs: BTreeMap<_, _> =
+            scan(&*bench.view(), KeyRange::all(), direction).into_iter().collect();
+        for (number, round) in before.into_iter().enumerate().filter(|(_, round)| *round > 0) {
+            let found = pairs.get(&key(number as u64)).map(|value| number_of(value));
+            assert!(found >= Some(round), "scan {scans}, {number}: {found:?}, not {round}");
+            let round = acknowledged[number].load(SeqCst);
+            let found = bench.get(&key(number as u64)).map(|value| number_of(&value));
+            assert!(found >= Some(round), "get, {number}: {found:?}, not {round}");
+        }
+        scans += 1;
+    }
+    is_over.store(true, SeqCst);
+    threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+    bench.store.flush().expect("memory takes it");
+    assert_eq!(bench.store.persisted(), bench.sequence.visible());
+    assert!(bench.store.persisted() > SeqNo::new(7000));
+}
