@@ -5,10 +5,11 @@ use std::ops::AddAssign;
 use engine::{Corruption, Error, Result};
 use workers::StopToken;
 
+use super::judge::{Judged, in_groups};
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, stretches};
 use crate::key_hash::KeyHash;
-use crate::record::{Shape, Stored};
+use crate::record::Shape;
 use crate::store::Shared;
 
 /// What a round has found.
@@ -49,8 +50,8 @@ pub(super) fn lost_above(at: LogAddress) -> Error {
 
 impl Shared {
     /// Copies what lives between `from` and `until`, which are on disk. `None`: it was stopped.
-    /// Memory: one page. Reads of the device: the part itself, and for each record whose chain has
-    /// records on disk above it, those.
+    /// Memory: one page, and what the reads take that are in flight at once. Reads of the device: the part
+    /// itself, and for each record whose chain has records on disk above it, those.
     pub(super) fn copy_live(
         &self,
         from: LogAddress,
@@ -58,34 +59,34 @@ impl Shared {
         stop: &StopToken,
     ) -> Result<Option<Copied>> {
         let mut copied = Copied::default();
-        let mut stopped = false;
         stretches(&self.log.segments, &self.log.geometry, from, until, &mut |stretch| {
-            stopped |= stop.is_stopping();
-            if stopped {
+            if stop.is_stopping() {
                 return Ok(());
             }
             copied.bytes += stretch.len() as u64;
-            stretch.records(&mut |address, stored| {
-                copied.records += 1;
-                if self.copy_if_live(address, stored)? {
-                    copied.records_live += 1;
-                    copied.bytes_live += stored.bytes as u64;
+            in_groups(stretch, &mut |records| {
+                copied.records += records.len() as u64;
+                self.judge(records, stop)?;
+                // What was not judged for a stop does not live, which nobody hears of.
+                for record in records.iter().filter(|record| record.lives) {
+                    if self.copy_if_live(record)? {
+                        copied.records_live += 1;
+                        copied.bytes_live += record.stored.bytes as u64;
+                    }
                 }
                 Ok(())
             })
         })?;
-        Ok((!stopped).then_some(copied))
+        Ok((!stop.is_stopping()).then_some(copied))
     }
 
-    /// Copies one record unless it is dead; says whether it did.
-    fn copy_if_live(&self, at: LogAddress, stored: &Stored<'_>) -> Result<bool> {
+    /// Copies one record that lived when it was judged, unless it is dead by now; says whether it did.
+    fn copy_if_live(&self, judged: &Judged<'_>) -> Result<bool> {
+        let Judged { at, stored, mut searched, .. } = *judged;
         // [C2]
-        let Some(value) = stored.value.filter(|_| !stored.header.is_invalid()) else {
-            return Ok(false);
-        };
+        let Some(value) = stored.value else { return Ok(false) };
         let hash = self.hash(stored.key);
-        // What lies above `at` and at or below this was searched, and has no record of the key.
-        let mut searched = at;
+        // What lies above `at` and at or below `searched` has no record of the key.
         loop {
             let verdict =
                 self.with_room(None, || self.try_copy(hash, stored.key, value, at, searched))?;

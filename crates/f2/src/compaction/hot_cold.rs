@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use workers::StopToken;
 
 use super::crew::together;
-use super::judge::Judged;
+use super::judge::{Judged, in_groups};
 use crate::address::LogAddress;
 use crate::cold::Cold;
 use crate::cold_index::{Change, Puts, SortedPuts};
@@ -31,8 +31,6 @@ use crate::hybrid_log::{Scan, Stretch};
 use crate::position::Position;
 use crate::store::Shared;
 
-/// Records that are judged at once, and then moved.
-const RECORDS_AT_ONCE: usize = 1 << 10;
 /// What a noted removal takes in memory beside its key: itself, and the changes that it becomes.
 const REMOVAL_BYTES: u64 = 192;
 /// Notes are applied before the cold log's tail comes so near to what a note can reach.
@@ -240,18 +238,7 @@ impl Move {
     fn move_stretch(&self, cold: &Cold, stretch: &Stretch) -> Result<()> {
         let bytes = stretch.len() as u64;
         self.notes.lock().copied.bytes += bytes;
-        let mut some = Vec::with_capacity(RECORDS_AT_ONCE);
-        stretch.records(&mut |at, stored| {
-            if !stored.header.is_invalid() {
-                some.push(Judged { at, stored: *stored, lives: false });
-            }
-            if some.len() == RECORDS_AT_ONCE {
-                self.move_records(cold, &mut some)?;
-                some.clear();
-            }
-            Ok(())
-        })?;
-        self.move_records(cold, &mut some)
+        in_groups(stretch, &mut |records| self.move_records(cold, records))
     }
 
     fn move_records(&self, cold: &Cold, records: &mut [Judged<'_>]) -> Result<()> {

@@ -1,4 +1,5 @@
-//! Which records of a piece of the hot log live: those with no newer one of their key in the log.
+//! Which records of a piece of the hot log, or of a single one, live: those with no newer one of their
+//! key in the log.
 //!
 //! 1. The chain of each is followed through memory, protected.
 //! 2. Where a chain goes on on disk, its records there are fetched, those of many chains at once,
@@ -9,18 +10,41 @@ use workers::StopToken;
 
 use super::copy::lost_above;
 use crate::address::LogAddress;
-use crate::hybrid_log::{Place, Wanted};
+use crate::hybrid_log::{Place, Stretch, Wanted};
 use crate::record::Stored;
 use crate::store::Shared;
 
 /// Records that are judged before the epoch is refreshed.
-const RECORDS_AT_ONCE: usize = 64;
+const PROTECTED_AT_ONCE: usize = 64;
+/// Records of a page that are judged at once, so that what they need from disk is read at once.
+const RECORDS_AT_ONCE: usize = 1 << 10;
 
 /// A record, and whether it lives.
 pub(super) struct Judged<'a> {
     pub(super) at: LogAddress,
     pub(super) stored: Stored<'a>,
     pub(super) lives: bool,
+    /// The head that its chain had, if it lives: from there down to it there is no other of its key.
+    pub(super) searched: LogAddress,
+}
+
+/// Gives `each` the records of a page that are on a chain, not judged yet, some at a time.
+pub(super) fn in_groups(
+    stretch: &Stretch,
+    each: &mut dyn FnMut(&mut [Judged<'_>]) -> Result<()>,
+) -> Result<()> {
+    let mut some = Vec::with_capacity(RECORDS_AT_ONCE);
+    stretch.records(&mut |at, stored| {
+        if !stored.header.is_invalid() {
+            some.push(Judged { at, stored: *stored, lives: false, searched: at });
+        }
+        if some.len() == RECORDS_AT_ONCE {
+            each(&mut some)?;
+            some.clear();
+        }
+        Ok(())
+    })?;
+    each(&mut some)
 }
 
 /// What the part of a chain that was searched says of a record.
@@ -38,13 +62,13 @@ impl Shared {
     /// Damage with its place; the storage's.
     pub(super) fn judge(&self, records: &mut [Judged<'_>], stop: &StopToken) -> Result<()> {
         let mut open = Vec::new();
-        for (some, judged) in records.chunks_mut(RECORDS_AT_ONCE).enumerate() {
+        for (some, judged) in records.chunks_mut(PROTECTED_AT_ONCE).enumerate() {
             let _guard = self.epochs.protect();
             for (number, record) in judged.iter_mut().enumerate() {
                 match self.standing_of(record) {
                     Standing::Newest => record.lives = true,
                     Standing::Dead => record.lives = false,
-                    Standing::OnDisk(next) => open.push((some * RECORDS_AT_ONCE + number, next)),
+                    Standing::OnDisk(next) => open.push((some * PROTECTED_AT_ONCE + number, next)),
                 }
             }
         }
@@ -55,10 +79,11 @@ impl Shared {
     }
 
     /// Follows the chain of a record's key through memory. The caller is protected.
-    fn standing_of(&self, judged: &Judged<'_>) -> Standing {
-        let Judged { at, stored, .. } = judged;
+    fn standing_of(&self, judged: &mut Judged<'_>) -> Standing {
+        let Judged { at, stored, searched, .. } = judged;
         let Some(slot) = self.index.find(self.hash(stored.key)) else { return Standing::Dead };
-        let mut next = self.cache.log_head(slot.address());
+        *searched = self.cache.log_head(slot.address());
+        let mut next = *searched;
         while next > *at {
             match self.log.place(next) {
                 Place::Memory(record) if record.is_of(stored.key) => return Standing::Dead,
@@ -84,7 +109,7 @@ impl Shared {
         });
         let mut go_on = Vec::new();
         self.log.fetch(wanted.collect(), stop, &mut |number, newer| {
-            let Judged { at, stored, lives } = &mut records[number];
+            let Judged { at, stored, lives, .. } = &mut records[number];
             let newer = newer.ok_or_else(|| lost_above(*at))?;
             let is_other = newer.key != stored.key;
             let standing = if is_other { newer.header.previous() } else { LogAddress::NONE };

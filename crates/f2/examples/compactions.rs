@@ -1,0 +1,150 @@
+//! What compaction of a single log costs by look-ups, and by scans as FASTER had it first.
+//!
+//! ```text
+//! cargo run --release -p thermocline-f2 --example compactions -- DIR [KEYS [ROUNDS]]
+//! ```
+//!
+//! Keys of 8 bytes, values of 100. After they are loaded as many updates follow, drawn by Zipf's law (1);
+//! a twentieth of the log is in memory, and direct I/O reads the rest. Then the oldest tenth is compacted
+//! again and again, by one thread, with nothing beside it. Each way has a process of its own, and
+//! what its peak of resident memory is above that of the loading is printed.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use device::{Device, Io, Options as DeviceOptions};
+use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+use environment::{Environment, ManualClock};
+use rand::RngExt;
+use telemetry::Registry;
+use thermocline_f2::{Options, Store};
+use workers::{HandCranked, Order, Pool};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Bytes of a record in the log.
+const RECORD_BYTES: u64 = 128;
+const VALUE: [u8; 100] = [7; 100];
+const MIB: f64 = (1 << 20) as f64;
+
+/// A store whose background work is done by the thread that cranks it.
+struct Bench {
+    store: Store,
+    sequence: Arc<Sequence>,
+    device: Arc<dyn Device>,
+    crank: HandCranked,
+    clock: Arc<ManualClock>,
+    _pool: Pool,
+}
+
+impl Bench {
+    fn open(dir: &Path, keys: u64, scan_compaction: bool) -> Outcome<Self> {
+        let (environment, clock) = Environment::simulated(1);
+        let telemetry = Registry::default();
+        let device_options = DeviceOptions { io: Io::DirectBlocks, ..DeviceOptions::default() };
+        let device = device::open(dir, device_options)?;
+        let sequence = Arc::new(Sequence::new());
+        let (pool, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
+        let host = Host {
+            device: Arc::clone(&device),
+            workers: pool.clone(),
+            telemetry,
+            environment,
+            sequence: Arc::clone(&sequence),
+            barrier: Arc::new(NoJournal),
+            memory: Arc::new(MemoryBudget::new(u64::MAX)),
+        };
+        let options = Options {
+            single_log: true,
+            scan_compaction,
+            log_memory_bytes: Some(keys * RECORD_BYTES / 10),
+            read_cache_bytes: Some(0),
+            // So little that a round is due in any case.
+            disk_bytes_max: Some(keys * RECORD_BYTES / 2),
+            segment_bytes: 4 << 20,
+            index_bits: Some((keys / 7).ilog2()),
+            ..Options::default()
+        };
+        let store = Store::open(host, options)?;
+        Ok(Self { store, sequence, device, crank, clock, _pool: pool })
+    }
+
+    fn put(&self, number: u64) -> Outcome<()> {
+        let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+        let ops = [Op::Put { key: &key, value: &VALUE }];
+        let ticket = self.sequence.begin();
+        Ok(self.store.apply(&ops, ticket.seqno())?)
+    }
+
+    fn figure(&self, name: &str) -> u64 {
+        let detail = self.store.stats().detail;
+        detail.iter().find(|(known, _)| *known == name).map_or(0, |(_, figure)| *figure)
+    }
+}
+
+/// One way, in this process.
+fn measure(dir: &Path, keys: u64, rounds: u64, way: &str) -> Outcome<()> {
+    let bench = Bench::open(dir, keys, way == "scans")?;
+    (0..keys).try_for_each(|number| bench.put(number))?;
+    let mut random = Environment::seeded(1).random("updates");
+    // The logarithm of the rank is uniform.
+    (0..keys).try_for_each(|_| bench.put((keys as f64).powf(random.random()) as u64 - 1))?;
+    bench.store.flush()?;
+    let (before, reads) = (peak()?, bench.device.accounting().counts());
+    let log = (bench.figure("log_tail") - bench.figure("log_begin")) as f64 / MIB;
+    let environment = Environment::real();
+    let began = environment.now();
+    while bench.figure("compactions") < rounds {
+        let done = bench.figure("compactions");
+        bench.clock.advance(Duration::from_millis(20));
+        bench.crank.run_all();
+        if bench.figure("compactions") == done {
+            return Err("no round was due".into());
+        }
+    }
+    let seconds = (environment.now() - began).as_secs_f64();
+    let counts = bench.device.accounting().counts();
+    let compacted = bench.figure("compacted_bytes") as f64 / MIB;
+    println!(
+        "{way:<8} {seconds:6.2} s for {compacted:.0} MiB of {log:.0}, {:6.1} MiB/s, {:.2} M records/s, \
+         read {:.0} MiB in {} reads, {:.1} MiB more resident, {:.0}% alive",
+        compacted / seconds,
+        bench.figure("compacted_records") as f64 / seconds / 1e6,
+        (counts.read_bytes - reads.read_bytes) as f64 / MIB,
+        counts.read_ops - reads.read_ops,
+        (peak()? - before) as f64 / MIB,
+        bench.figure("compacted_live_records") as f64 / bench.figure("compacted_records") as f64
+            * 100.0,
+    );
+    Ok(bench.store.close()?)
+}
+
+/// Bytes that were resident at most so far.
+fn peak() -> Outcome<u64> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no such line")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+}
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let parent = arguments.first().ok_or("usage: compactions DIR [KEYS [ROUNDS]]")?;
+    let number =
+        |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse::<u64>());
+    let (keys, rounds) = (number(1, 5_000_000)?, number(2, 3)?);
+    if let Some(way) = arguments.get(3) {
+        return measure(Path::new(parent), keys, rounds, way);
+    }
+    for way in ["look-ups", "scans"] {
+        let dir = tempfile::Builder::new().prefix("compactions").tempdir_in(parent)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(dir.path()).args([keys.to_string(), rounds.to_string(), way.to_owned()]);
+        if !command.status()?.success() {
+            return Err(format!("compaction by {way} failed").into());
+        }
+    }
+    Ok(())
+}
