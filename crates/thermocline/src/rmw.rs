@@ -1,26 +1,31 @@
-//! Read-modify-writes of one key: waiting for the device, at once, and of an old value that a seat has
-//! looked up.
+//! Read-modify-writes of one key: at once, of an old value that a seat has looked up, and both by turns
+//! for who waits.
 //!
-//! 1. Under the key's lock the engine is asked for the old value, and the operator for the new one,
-//!    which is committed like any write (steps 2 to 4 of [`crate::write`]). Where the engine orders
-//!    writes itself the lock is shared, and the engine does it all.
-//! 2. *At once*: the same, but given up, with nothing changed, where the device would have to be read.
-//! 3. *Of an old value*: a seat has looked it up with no lock held. Now the key is locked, for this one
+//! 1. *At once*: under the key's lock the engine is asked for the old value, as far as memory knows it,
+//!    and the operator for the new one, which is committed like any write (steps 2 to 4 of
+//!    [`crate::write`]). Where the engine orders writes itself the lock is shared, and the engine does
+//!    it all. Where the device would have to be read it is given up, with nothing changed.
+//! 2. *Of an old value*: a seat has looked it up with no lock held. Now the key is locked, for this one
 //!    alone, and the engine asked whether the value still is the newest (law L7 of the engine
 //!    contract). If so the operator is asked and the new value committed; otherwise it begins anew
-//!    with 2.
+//!    with 1.
+//! 3. *Waiting*: 1, and where the device is needed a look-up on a seat of the engine's
+//!    [pool](crate::seat::pool), and 2, until one of them has done it.
 //!
 //! # Invariants
 //! - M1. From when the old value is the key's present one until the new one is applied, no other write
 //!   of the key is applied: its lock is held, or the engine sees to it.
-//! - M2. A seat's read-modify-writes hold a lock only while nothing waits for a read of the device, but
-//!   for those that were pending when their keyspace was cleared.
-//! - M3. What ended without a commit has changed nothing.
+//! - M2. While anything waits for a read of the device, neither a lock nor a number of the sequence is
+//!   held for it. So no other write, no snapshot and no flush waits for that read.
+//! - M3. What ended without a commit has changed nothing. So a read that failed is an error of the one
+//!   who asked, and of nobody else.
 
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Engine, Old, Op, Operator, check_key};
+use engine::{
+    BegunOld, Change, Engine, Error as EngineError, Listener, Old, Op, Operator, check_key,
+};
 use journal::Durability;
 
 use crate::database::Inner;
@@ -38,15 +43,9 @@ pub(crate) enum Tried {
     NeedsDevice,
 }
 
-/// Whether the device may be waited for, under the key's lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
-    Waits,
-    AtOnce,
-}
-
 impl Inner {
-    /// Replaces one key's value by what `operator` makes of it. `None` if it changed nothing.
+    /// Replaces one key's value by what `operator` makes of it. `None` if it changed nothing. Waits for
+    /// the device where the old value is there. [M2]
     pub(crate) fn rmw(
         &self,
         slot: &Slot,
@@ -54,8 +53,13 @@ impl Inner {
         operator: &mut dyn Operator,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
-        let Tried::Done(seqno) = self.try_rmw(slot, key, operator, Patience::Waits)? else {
-            unreachable!("who waits for the device comes to an end")
+        let seqno = loop {
+            if let Tried::Done(seqno) = self.rmw_at_once(slot, key, operator)? {
+                break seqno;
+            }
+            if let Tried::Done(seqno) = self.rmw_by_look_up(slot, key, operator)? {
+                break seqno;
+            }
         };
         self.settle_rmw(slot, seqno, durability)
     }
@@ -67,7 +71,22 @@ impl Inner {
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
-        self.try_rmw(slot, key, operator, Patience::AtOnce)
+        self.check_writable()?;
+        check_key(key)?;
+        if slot.orders_writes {
+            return self.rmw_in_engine(slot, key, operator);
+        }
+        let _held = self.locks.one(slot.lock_id, key);
+        let generation = slot.current()?;
+        let mut value = Vec::new();
+        let looked = generation.engine.get_at_once(key, &mut value)?;
+        let Some(had_value) = looked else { return Ok(Tried::NeedsDevice) };
+        let change = if had_value && operator.update_in_place(&mut value) {
+            Change::Put(value)
+        } else {
+            operator.update(had_value.then_some(value.as_slice()))
+        };
+        self.commit_change(&generation, key, had_value, &change).map(Tried::Done)
     }
 
     /// Goes on with the old value that was looked up in the engine of `generation`. Not settled.
@@ -81,16 +100,13 @@ impl Inner {
         self.check_writable()?;
         let held = self.locks.one(slot.lock_id, old.key);
         let current = slot.current()?;
-        let is_current = Arc::ptr_eq(&*current, generation);
-        if is_current && old.is_newest() {
+        if Arc::ptr_eq(&*current, generation) && old.is_newest() {
             let change = operator.update(old.value);
             let had_value = old.value.is_some();
             return self.commit_change(&current, old.key, had_value, &change).map(Tried::Done);
         }
         drop((current, held));
-        // The seat knows nothing of what fills a cleared keyspace, of which memory mostly knows all.
-        let patience = if is_current { Patience::AtOnce } else { Patience::Waits };
-        self.try_rmw(slot, old.key, operator, patience)
+        self.rmw_at_once(slot, old.key, operator)
     }
 
     /// Waits until a read-modify-write has reached `durability`, if it changed anything.
@@ -103,32 +119,29 @@ impl Inner {
         seqno.map(|seqno| self.settle(seqno, slot.options.journaled, durability)).transpose()
     }
 
-    fn try_rmw(
+    /// Looks the old value up, waiting for the device, and goes on with it. Not settled.
+    fn rmw_by_look_up(
         &self,
         slot: &Slot,
         key: &[u8],
         operator: &mut dyn Operator,
-        patience: Patience,
     ) -> Result<Tried> {
-        self.check_writable()?;
-        check_key(key)?;
-        let _held = self.lock_one(slot, key);
-        let generation = slot.current()?;
-        if slot.orders_writes {
-            return self.rmw_in_engine(&generation, key, operator, patience);
+        let generation = slot.generation()?;
+        let Some(mut seat) = generation.seats.lend(&*generation.engine)? else {
+            unreachable!("an engine without seats does everything at once")
+        };
+        if seat.get().begin_old(0, key)? != BegunOld::Pending {
+            // Somebody has written it meanwhile.
+            return Ok(Tried::NeedsDevice);
         }
-        let mut value = Vec::new();
-        let looked = match patience {
-            Patience::Waits => Some(generation.engine.get(key, &mut value)?),
-            Patience::AtOnce => generation.engine.get_at_once(key, &mut value)?,
-        };
-        let Some(had_value) = looked else { return Ok(Tried::NeedsDevice) };
-        let change = if had_value && operator.update_in_place(&mut value) {
-            Change::Put(value)
-        } else {
-            operator.update(had_value.then_some(value.as_slice()))
-        };
-        self.commit_change(&generation, key, had_value, &change).map(Tried::Done)
+        let mut outcome = Ok(Tried::NeedsDevice);
+        let mut with = |old: Old<'_>| outcome = self.rmw_of_old(slot, &generation, &old, operator);
+        let mut ended = Ended { with: &mut with, error: None };
+        while seat.get().pending() > 0 {
+            seat.get().complete(true, &mut ended)?;
+        }
+        let Ended { error, .. } = ended;
+        error.map_or(outcome, |error| Err(error.into()))
     }
 
     /// How one key is locked that a single write changes.
@@ -157,27 +170,23 @@ impl Inner {
     }
 
     /// Leaves a read-modify-write to the engine, where there is no journal that must agree.
-    fn rmw_in_engine(
-        &self,
-        generation: &Generation,
-        key: &[u8],
-        operator: &mut dyn Operator,
-        patience: Patience,
-    ) -> Result<Tried> {
+    fn rmw_in_engine(&self, slot: &Slot, key: &[u8], operator: &mut dyn Operator) -> Result<Tried> {
+        // It may wait for compaction, and is asked before anything is held.
+        slot.current()?.engine.admit(&[Op::Delete { key }])?;
+        let _held = self.locks.shared(slot.lock_id, key);
+        // Again, since whoever closes the database flushes it under all locks.
         self.check_writable()?;
+        let generation = slot.current()?;
         let engine: &dyn Engine = &*generation.engine;
-        engine.admit(&[Op::Delete { key }])?;
         let mut witness = Witness { operator, changes: false };
         let ticket = self.sequence.begin();
         let seqno = ticket.seqno();
-        let done = match patience {
-            Patience::Waits => engine.rmw(key, &mut witness, seqno).map(|()| true),
-            Patience::AtOnce => engine.rmw_at_once(key, &mut witness, seqno),
-        };
-        match done {
+        match engine.rmw_at_once(key, &mut witness, seqno) {
             Ok(true) => {}
             Ok(false) => return Ok(Tried::NeedsDevice),
             Err(error) if error.is_refusal() => return Err(error.into()),
+            // Of what was read; nothing was written [M3].
+            Err(error @ EngineError::Corruption(_)) => return Err(error.into()),
             Err(error) => return Err(self.fail(error.into())),
         }
         if !witness.changes {
@@ -186,6 +195,25 @@ impl Inner {
         generation.note_applied(seqno);
         drop(ticket);
         Ok(Tried::Done(Some(seqno)))
+    }
+}
+
+/// Told of the one look-up of a seat.
+struct Ended<'a> {
+    with: &'a mut dyn FnMut(Old<'_>),
+    error: Option<EngineError>,
+}
+
+impl Listener for Ended<'_> {
+    fn value(&mut self, _tag: u64, _value: engine::Result<Option<&[u8]>>) {
+        unreachable!("no get was begun")
+    }
+
+    fn old(&mut self, _tag: u64, old: engine::Result<Old<'_>>) {
+        match old {
+            Ok(old) => (self.with)(old),
+            Err(error) => self.error = Some(error),
+        }
     }
 }
 

@@ -15,6 +15,7 @@
 
 pub(crate) mod desk;
 mod future;
+pub(crate) mod pool;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -273,7 +274,7 @@ impl Seat {
             let outcome = match self.advance(&key, update) {
                 Ok(Advanced::Pending) => continue,
                 Ok(Advanced::Done(seqno)) => Ok(seqno),
-                // The keyspace was cleared, and written full again, in the meantime.
+                // The keyspace was cleared in the meantime, and others are pending in what it was.
                 Ok(Advanced::Full(mut update)) => {
                     let Keyspace { inner, slot, durability } = &self.keyspace;
                     inner.rmw(slot, &key, &mut *update.operator, *durability)

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::memory_shares::MemoryShare;
 use crate::options::KeyspaceOptions;
 use crate::seat::desk::Desk;
+use crate::seat::pool::SeatPool;
 
 /// A keyspace that is open. It lives as long as a handle to it does.
 #[derive(Debug)]
@@ -83,6 +84,8 @@ pub(crate) struct Generation {
     pub(crate) id: u32,
     pub(crate) journaled: bool,
     pub(crate) engine: Box<dyn Engine>,
+    /// On which read-modify-writes look old values up.
+    pub(crate) seats: SeatPool,
     /// Where futures hand in what the device has to be asked for.
     pub(crate) desk: Desk,
     /// The engine's share of the memory, if it has one; after the engine, so that it is dropped later.
@@ -106,8 +109,8 @@ impl Generation {
         share: Option<Arc<MemoryShare>>,
     ) -> Self {
         let (newest, doomed) = (AtomicU64::new(0), AtomicBool::new(false));
-        let desk = Desk::default();
-        Self { id, journaled, engine, desk, share, dir, device, newest, doomed }
+        let (seats, desk) = Default::default();
+        Self { id, journaled, engine, seats, desk, share, dir, device, newest, doomed }
     }
 
     /// Remembers that write `seqno` was applied.
