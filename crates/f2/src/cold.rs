@@ -79,7 +79,8 @@ impl Gone {
 
 /// What is told of each record that was asked for: what came with its address, the address, and the
 /// record.
-type WithRecord<'a, P> = dyn FnMut(P, LogAddress, Option<&Stored<'_>>) -> Result<()> + 'a;
+pub(crate) type WithRecord<'a, P> =
+    dyn FnMut(P, LogAddress, Option<&Stored<'_>>) -> Result<()> + 'a;
 
 impl Cold {
     /// Looks many positions up in the index, each chunk once, and hands the number of each position

@@ -35,6 +35,7 @@ mod hot_cold;
 mod judge;
 mod plan;
 mod scan_based;
+mod settle;
 mod truncate;
 mod work;
 

@@ -4,6 +4,7 @@ mod checked;
 mod compaction;
 mod costs;
 mod counters;
+mod crowded;
 mod defects;
 mod durability;
 mod fetch;

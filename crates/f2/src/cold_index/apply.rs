@@ -19,6 +19,10 @@ use super::fetch::{Group, Outcome};
 use crate::address::LogAddress;
 use crate::position::Position;
 
+/// Entries of one tag of which their chunk is told to be crowded, and again at each multiple. Mostly they
+/// are versions of one key.
+pub(crate) const CROWDED: usize = 8;
+
 /// A change of the entries at one position.
 ///
 /// Without `old`, `new` is put in front of the entries of its tag; without `new`, `old` is taken out;
@@ -43,6 +47,8 @@ pub(crate) struct Applied {
     pub(crate) chunks_written: u64,
     /// Changes whose `old` was not there, and which changed nothing.
     pub(crate) missed: Vec<Change>,
+    /// Positions with entries to be settled: one that was put is the [`CROWDED`]th of its tag.
+    pub(crate) crowded: Vec<Position>,
     /// Not all was done: the same changes may be applied again, since a put that is there already
     /// changes nothing.
     pub(crate) stopped: bool,
@@ -58,6 +64,7 @@ struct Edit {
     taken: u64,
     replaced: u64,
     missed: Vec<Change>,
+    crowded: Vec<Position>,
 }
 
 impl ColdIndex {
@@ -109,6 +116,7 @@ impl ColdIndex {
         applied.taken += edit.taken;
         applied.replaced += edit.replaced;
         applied.missed.extend(edit.missed);
+        applied.crowded.extend(edit.crowded);
         Ok(Outcome::Done)
     }
 
@@ -172,13 +180,16 @@ impl Edit {
     fn apply(&mut self, change: Change) {
         let tag = Prefix::of(change.position).tag();
         let first = self.entries.partition_point(|entry| entry.tag() < tag);
+        let same = || self.entries[first..].iter().take_while(|entry| entry.tag() == tag);
         let place = |address| {
             let wanted = Entry::new(tag, address);
-            let mut same = self.entries[first..].iter().take_while(|entry| entry.tag() == tag);
-            same.position(|entry| *entry == wanted).map(|place| first + place)
+            same().position(|entry| *entry == wanted).map(|place| first + place)
         };
         if change.old == LogAddress::NONE {
             if place(change.new).is_none() {
+                if (same().count() + 1).is_multiple_of(CROWDED) {
+                    self.crowded.push(change.position);
+                }
                 // [K1]
                 self.entries.insert(first, Entry::new(tag, change.new));
                 self.put += 1;

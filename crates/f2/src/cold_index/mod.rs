@@ -55,6 +55,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use crate::hybrid_log::HybridLog;
 use directory::Directory;
 
+#[cfg(test)]
+pub(crate) use apply::CROWDED;
 pub(crate) use apply::Change;
 pub(crate) use check::{NamedRecords, encoded_again};
 pub(crate) use moves::{Moves, Verdict};

@@ -96,20 +96,25 @@ impl ColdIndex {
         self.grow_for(puts.puts.len() as u64);
     }
 
-    /// Puts a slice that nobody has taken yet; `false` if there is none, or if it was stopped. When
-    /// all threads have got that answer, all are put. Each chunk is read once and written once,
-    /// unless others change it meanwhile. Blocks; the caller is not protected.
+    /// Puts a slice that nobody has taken yet, and answers the positions that are crowded now; `None`
+    /// if there is no slice, or if it was stopped. When all threads have got that answer, all are put.
+    /// Each chunk is read once and written once, unless others change it meanwhile. Blocks; the
+    /// caller is not protected.
     ///
     /// # Errors
     /// Damage with its place; the storage's; a chunk too long for a page. Some may have been put
     /// then.
-    pub(crate) fn put_some(&self, puts: &SortedPuts, stop: &StopToken) -> Result<bool> {
+    pub(crate) fn put_some(
+        &self,
+        puts: &SortedPuts,
+        stop: &StopToken,
+    ) -> Result<Option<Vec<Position>>> {
         let SortedPuts { puts, taken } = puts;
         let prefix_of = |index: usize| puts.prefix(index);
         let mut first = taken.load(Relaxed);
         let end = loop {
             if first >= puts.len() {
-                return Ok(false);
+                return Ok(None);
             }
             let end = self.end_of_slice(first, puts.len(), &prefix_of);
             // The words were there before the threads were.
@@ -120,9 +125,10 @@ impl ColdIndex {
         };
         let mut value = Vec::new();
         let mut applied = Applied::default();
-        self.with_chunks(first..end, &prefix_of, stop, &mut |group, chunk| {
+        let is_whole = self.with_chunks(first..end, &prefix_of, stop, &mut |group, chunk| {
             let changes = puts.words[group.first..group.end].iter().map(|word| puts.change(*word));
             self.edit(group, chunk, changes, &mut value, &mut applied)
-        })
+        })?;
+        Ok(is_whole.then_some(applied.crowded))
     }
 }

@@ -267,7 +267,11 @@ impl Put {
     fn run(&self) {
         let Some(cold) = &self.shared.cold else { return };
         while self.error.lock().is_none() {
-            match cold.index.put_some(&self.puts, &self.stop) {
+            let put = cold.index.put_some(&self.puts, &self.stop).and_then(|crowded| {
+                let Some(crowded) = crowded else { return Ok(false) };
+                cold.settle_crowded(&crowded, &self.stop).map(|()| true)
+            });
+            match put {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {

@@ -1,0 +1,84 @@
+//! One key that becomes cold again and again, in a cold log of others that live: nothing compacts that
+//! log, and the key's chunk stays short all the same.
+
+use engine::Engine;
+use workers::StopToken;
+
+use super::stores::{Bench, key, tiny, value};
+use super::two_logs::{KEYS, small_hot};
+use crate::Options;
+use crate::address::LogAddress;
+use crate::cold_index::{CROWDED, Change};
+
+/// A cold log that is left alone: it has fewer segments than are worth a round.
+fn left_alone() -> Options {
+    Options { segment_bytes: 64 << 20, read_cache_bytes: Some(0), ..small_hot() }
+}
+
+#[test]
+fn versions_of_a_key_do_not_pile_up_in_its_chunk() {
+    const ROUNDS: u64 = 10_000;
+    const NEW: u64 = 4;
+    let bench = Bench::open_by_hand(device::memory(), left_alone(), 7);
+    let log = &bench.store.shared.log;
+    let mut appended = 0;
+    for round in 0..ROUNDS {
+        bench.put(b"again", &value(0, round, 8));
+        for number in round * NEW..(round + 1) * NEW {
+            bench.put(&key(number), &value(number, 0, 8));
+        }
+        let written = log.tail();
+        while log.begin() < written {
+            // In the way of nothing: all but the newest is dead before it leaves the hot log.
+            bench.put(b"filler", &value(0, appended, 124 + 2 * (appended % 2) as usize));
+            appended += 1;
+            if appended % 4 == 0 {
+                bench.advance();
+            }
+            assert_eq!(bench.figure("compaction_failures"), 0, "in round {round}");
+        }
+        if round % 100 == 0 {
+            let covered = bench.figure("cold_index_covered_entries");
+            assert!(
+                covered <= 2 * CROWDED as u64,
+                "{covered} entries are covered in round {round}"
+            );
+        }
+    }
+    assert_eq!(bench.figure("cold_compactions"), 0, "nothing else takes them out");
+    assert!(bench.figure("compactions") >= ROUNDS);
+    assert_eq!(bench.get(b"again"), Some(value(0, ROUNDS - 1, 8)));
+    for number in (0..ROUNDS * NEW).step_by(97) {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number}");
+    }
+}
+
+/// What stands in front stays, and so do records of other keys and those that cannot be read.
+#[test]
+fn only_entries_behind_another_of_their_key_are_taken_out() {
+    let bench = Bench::open(Options { read_cache_bytes: Some(0), ..tiny() });
+    let cold = bench.store.shared.cold.as_ref().expect("a store of two logs");
+    let go_on = StopToken::default();
+    let position = bench.store.shared.index.position(bench.store.shared.hash(&key(1)));
+    // Another key at the same position, as the index sees it.
+    let written: Vec<LogAddress> = [1, 2, 1, 1, 2, 1]
+        .into_iter()
+        .map(|number| cold.append(&key(number), &value(number, 0, 8)).expect("it is appended"))
+        .collect();
+    for at in 0..KEYS {
+        cold.append(&key(at), &value(at, 0, 8)).expect("others follow");
+    }
+    let put = |new: &LogAddress| Change { position, old: LogAddress::NONE, new: *new };
+    let mut changes: Vec<Change> = written.iter().map(put).collect();
+    cold.index.apply(&mut changes, &go_on).expect("they are put");
+    bench.store.flush().expect("flushes");
+    let segments = &cold.log.segments;
+    let number = cold.log.geometry.segment(written[2]);
+    let file = bench.device.open(&segments.file_name(number), device::Mode::Write).expect("opens");
+    let damaged = segments.get(number).expect("it is there").offset(written[2]) + 40;
+    file.write_at(damaged, &[0xff; 4]).expect("it is damaged");
+    cold.settle_crowded(&[position], &go_on).expect("settles");
+    let mut left = Vec::new();
+    cold.index.find(position, &mut left).expect("finds");
+    assert_eq!(left, [written[5], written[4], written[2], written[1]], "newest first");
+}
