@@ -11,6 +11,7 @@ use crate::range::{Direction, KeyRange};
 use crate::seat::Seat;
 use crate::sequence::Pin;
 use crate::stats::Stats;
+use crate::trouble::Trouble;
 
 /// What an engine can do beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +130,8 @@ pub trait Engine: Send + Sync {
     /// slow writers down; once it has said yes, `apply` does not refuse for want of memory.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfMemory`], [`crate::Error::ReadOnly`], [`crate::Error::Closed`].
+    /// [`crate::Error::OutOfMemory`], [`crate::Error::SpaceUsedUp`], [`crate::Error::ReadOnly`],
+    /// [`crate::Error::Closed`].
     fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
         Ok(())
     }
@@ -184,6 +186,11 @@ pub trait Engine: Send + Sync {
 
     /// Figures about itself. May visit all that is in memory, so it is not for a hot path.
     fn stats(&self) -> Stats;
+
+    /// Work in the background that fails, at the cost of a few loads; nothing where all is well.
+    fn troubles(&self) -> Vec<Trouble> {
+        Vec::new()
+    }
 
     /// Stops its background work and releases its files, without flushing. Later calls get
     /// [`crate::Error::Closed`].

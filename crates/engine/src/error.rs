@@ -58,6 +58,21 @@ pub enum Error {
         /// The budget.
         limit: u64,
     },
+    /// What should give space back fails, and too much is taken by now. What is sound can be read; writes
+    /// are taken again once it succeeds.
+    #[error(
+        "read-only: {what} takes {bytes} bytes, {limit} at most, and none can be given back: {cause}"
+    )]
+    SpaceUsedUp {
+        /// What takes the space.
+        what: &'static str,
+        /// How much it takes.
+        bytes: u64,
+        /// How much it may take.
+        limit: u64,
+        /// Why it cannot give it back.
+        cause: Arc<Error>,
+    },
     /// Stored bytes are not what was written.
     #[error("damaged data: {0}")]
     Corruption(#[from] Corruption),
@@ -83,8 +98,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it refuses one write for what that write is, before anything was changed; the next
-    /// one may well be taken.
+    /// Whether it refuses one write before anything was changed; another one, or the same one later, may
+    /// well be taken.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -92,6 +107,7 @@ impl Error {
                 | Self::ValueTooLong { .. }
                 | Self::RecordTooLong { .. }
                 | Self::OutOfMemory { .. }
+                | Self::SpaceUsedUp { .. }
         )
     }
 

@@ -40,6 +40,7 @@ mod seat;
 mod sequence;
 mod stats;
 mod superblock;
+mod trouble;
 
 #[cfg(test)]
 mod tests;
@@ -58,5 +59,6 @@ pub use seat::{Begun, BegunOld, Listener, Old, Seat};
 pub use sequence::{Pin, Sequence, Ticket};
 pub use stats::Stats;
 pub use superblock::Superblock;
+pub use trouble::Trouble;
 
 pub use codec::{Corruption, SeqNo};

@@ -45,6 +45,7 @@ use std::sync::atomic::Ordering::Acquire;
 use engine::Result;
 use workers::StopToken;
 
+use crate::address::LogAddress;
 use crate::cold::Cold;
 use crate::hybrid_log::HybridLog;
 use crate::store::Shared;
@@ -67,7 +68,7 @@ impl Shared {
     }
 
     fn compact_hot(self: &Arc<Self>, cold: &Cold, stop: &StopToken) -> Result<bool> {
-        let figures = figures_of(&self.log, &self.hot_figures);
+        let figures = self.figures_of(&self.log, &self.hot_figures);
         // Entries of the last round are to be gone before another one is made for their sake.
         let is_crowded = self.scrubs.load(Acquire) == 0 && self.is_index_crowded();
         let until = plan::plan_hot(&figures, self.disk_bytes_max, is_crowded, &self.log.geometry);
@@ -81,9 +82,8 @@ impl Shared {
             // A checkpoint is being cut; that is soon over.
             return Ok(false);
         }
-        let copied = self.move_to_cold(cold, figures.begin, until, stop);
+        let copied = self.move_if_readable(cold, figures.begin, until, stop);
         cold.unnamed_from.end();
-        self.update_pressure();
         if !self.note(&self.hot_figures, &self.log, copied)? {
             return Ok(false);
         }
@@ -91,12 +91,25 @@ impl Shared {
         Ok(true)
     }
 
+    fn move_if_readable(
+        self: &Arc<Self>,
+        cold: &Cold,
+        from: LogAddress,
+        until: LogAddress,
+        stop: &StopToken,
+    ) -> Result<Option<Copied>> {
+        if self.hot_figures.failing().is_some() && !self.try_reading(cold, from, until, stop)? {
+            return Ok(None);
+        }
+        self.move_to_cold(cold, from, until, stop)
+    }
+
     /// Compacts the oldest part of the cold log, if there is one and the plan says so.
     pub(crate) fn compact_cold_if_due(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
         let Some(cold) = &self.cold else { return Ok(false) };
         let Some(_one_at_a_time) = self.compacting_cold.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
-        let mut figures = figures_of(&cold.log, &self.cold_figures);
+        let mut figures = self.figures_of(&cold.log, &self.cold_figures);
         figures.dead_share = Some(cold.dead_share());
         let geometry = &cold.log.geometry;
         let Some(until) = plan::plan(&figures, self.cold_disk_bytes_max, geometry) else {
@@ -121,7 +134,7 @@ impl Shared {
         let Some(_one_at_a_time) = self.compacting_chunks.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
         let Some(until) = cold.index.compaction_due() else { return Ok(false) };
-        let figures = figures_of(&cold.chunk_log, &self.chunk_figures);
+        let figures = self.figures_of(&cold.chunk_log, &self.chunk_figures);
         if figures.waits_after_failure() {
             return Ok(false);
         }
@@ -135,7 +148,7 @@ impl Shared {
     }
 
     fn compact_single(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
-        let figures = figures_of(&self.log, &self.hot_figures);
+        let figures = self.figures_of(&self.log, &self.hot_figures);
         let geometry = &self.log.geometry;
         let Some(until) = plan::plan(&figures, self.disk_bytes_max, geometry) else {
             return Ok(false);
@@ -163,27 +176,27 @@ impl Shared {
         match copied {
             Ok(Some(copied)) => {
                 figures.note(&copied, log.tail());
+                self.update_pressure();
                 Ok(true)
             }
             Ok(None) => Ok(false),
             Err(error) => {
-                // What cannot be read now is tried again when more was appended, not at once.
-                figures.note_failure(log.tail());
+                self.note_failed_round(figures, log, &error);
                 Err(error)
             }
         }
     }
-}
 
-fn figures_of(log: &HybridLog, compacted: &CompactionFigures) -> Figures {
-    let (flushed, tail) = (log.flushed(), log.tail());
-    Figures {
-        begin: log.begin(),
-        flushed,
-        tail,
-        appended: compacted.appended_since(tail),
-        live_share: compacted.live_share(),
-        dead_share: None,
-        has_failed: compacted.has_failed(),
+    fn figures_of(&self, log: &HybridLog, compacted: &CompactionFigures) -> Figures {
+        let (flushed, tail) = (log.flushed(), log.tail());
+        Figures {
+            begin: log.begin(),
+            flushed,
+            tail,
+            appended: compacted.appended_since(tail),
+            live_share: compacted.live_share(),
+            dead_share: None,
+            failed: compacted.failed(tail, self.host.environment.now()),
+        }
     }
 }

@@ -21,7 +21,8 @@
 //! - A hybrid log's are in `hybrid_log`, the hot index's in `hash_index`, the cold index's in
 //!   `cold_index`, a record's in `record`, those of chains in `ops`, of compactions in `compaction`.
 //! - Nobody waits or touches the disk while protected by the epochs.
-//! - User operations never compact; where compaction is behind they wait a moment (`pressure`).
+//! - User operations never compact; where compaction is behind they wait a moment (`pressure`), and where
+//!   it fails they go on until space is used up (`trouble`).
 //!
 //! # To follow
 //! - a put: `ops/upsert.rs`, then `hybrid_log/allocate.rs`, then `hash_index`;
@@ -60,6 +61,7 @@ mod stats;
 mod store;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+mod trouble;
 mod typed;
 mod upkeep;
 

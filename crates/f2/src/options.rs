@@ -38,8 +38,9 @@ pub struct Options {
     /// page. The hot log's are smaller where it is small. Default: 64 MiB.
     pub segment_bytes: u64,
     /// Bytes of disk that the hot log should keep within, at least twice its memory: at four fifths of
-    /// it the oldest three tenths move to the cold log. More is taken rather than a write refused. Default:
-    /// four times the hot log's memory. With a single log: of that log; default none, see `cold_disk_bytes_max`.
+    /// it the oldest three tenths move to the cold log. More is taken rather than a write refused, up
+    /// to twice that where compaction fails. Default: four times the hot log's memory. With a single log:
+    /// of that log; default none, see `cold_disk_bytes_max`.
     pub disk_bytes_max: Option<u64>,
     /// The same for the cold log, whose oldest tenth is compacted into itself while something of it is
     /// dead. Default: none; it is compacted as it grows, so that about two fifths of its oldest part

@@ -2,10 +2,10 @@
 //!
 //! Compaction gives back what writes take: entries of the hot index, and space of the hot log. Where
 //! it falls behind, writers wait for it, each a moment that has a bound; none ever compacts. So
-//! it always catches up, unless it fails: then memory ends before the patience does, and new values
-//! are refused.
+//! it always catches up, unless it fails: then nobody waits for it, and writes are refused once memory or
+//! disk space is used up (`trouble`).
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use engine::{Error, Result};
@@ -21,6 +21,8 @@ pub(crate) enum Level {
     FarBehind,
     /// The index has used up twice its share of the memory.
     OutOfMemory,
+    /// Compaction fails, and too much is used up.
+    Refused,
 }
 
 /// How long a write waits at most.
@@ -37,6 +39,10 @@ pub(crate) struct Pressure {
     level: AtomicU8,
     /// The page at which the level was found.
     page: AtomicU64,
+    /// What writers would wait for is not coming.
+    is_hopeless: AtomicBool,
+    /// What writes are refused with, if not for want of memory.
+    refusal: Mutex<Option<Error>>,
     waiting: Mutex<()>,
     relieved: Condvar,
 }
@@ -60,9 +66,21 @@ impl Pressure {
     }
 
     /// Says what writers should do from now on, and wakes those who wait.
-    pub(crate) fn set(&self, level: Level) {
+    pub(crate) fn set(&self, level: Level, is_hopeless: bool) {
+        self.is_hopeless.store(is_hopeless, Relaxed);
         self.level.store(level as u8, Relaxed);
         self.relieved.notify_all();
+    }
+
+    /// From now on writes are refused with this error, until a level is set.
+    pub(crate) fn refuse(&self, error: Error) {
+        *self.refusal.lock() = Some(error);
+        self.set(Level::Refused, true);
+    }
+
+    /// What writes are refused with, if not for want of memory.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        (self.level.load(Relaxed) == Level::Refused as u8).then(|| self.refusal.lock().clone())?
     }
 
     /// Whether compaction keeps up.
@@ -73,24 +91,28 @@ impl Pressure {
     /// Whether new values are refused.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] with the limit given.
+    /// [`Error::OutOfMemory`] with the limit given; [`Error::SpaceUsedUp`].
     pub(crate) fn check(&self, limit: u64) -> Result<()> {
-        match self.level.load(Relaxed) == Level::OutOfMemory as u8 {
-            true => Err(Error::OutOfMemory { limit }),
-            false => Ok(()),
+        let level = self.level.load(Relaxed);
+        if level < Level::OutOfMemory as u8 {
+            return Ok(());
         }
+        Err(self.refusal().unwrap_or(Error::OutOfMemory { limit }))
     }
 
     /// Waits a moment if compaction is behind. The caller is not protected.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] with the limit given.
+    /// The same.
     pub(crate) fn wait(&self, limit: u64) -> Result<()> {
         let level = self.level.load(Relaxed);
         if level == Level::None as u8 {
             return Ok(());
         }
         self.check(limit)?;
+        if self.is_hopeless.load(Relaxed) {
+            return Ok(());
+        }
         let patience = if level == Level::Behind as u8 { BEHIND_WAIT } else { FAR_BEHIND_WAIT };
         self.relieved.wait_for(&mut self.waiting.lock(), patience);
         Ok(())

@@ -41,6 +41,10 @@ impl Shared {
             ("log_read_only", log.read_only().get()),
             ("log_tail", log.tail().get()),
         ];
+        let troubles = self.troubles();
+        let refuses = troubles.iter().any(|trouble| trouble.refuses_writes);
+        detail.push(("compactions_failing", troubles.len() as u64));
+        detail.push(("writes_refused", u64::from(refuses)));
         self.hot_figures.tell(&HOT_NAMES, &mut detail);
         let mut memory_bytes = index.bytes + log.memory_bytes() + cache.bytes;
         if let Some(cold) = &self.cold {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats, View,
-    Visit,
+    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats,
+    Trouble, View, Visit,
 };
 use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
@@ -176,6 +176,10 @@ impl Engine for Store {
 
     fn stats(&self) -> Stats {
         self.shared.stats()
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        self.shared.troubles()
     }
 
     fn close(&self) -> Result<()> {

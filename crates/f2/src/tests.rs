@@ -14,6 +14,7 @@ mod prefix;
 mod read_cache;
 mod sessions;
 mod stores;
+mod trouble;
 mod two_logs;
 mod typed;
 mod walks;

@@ -52,7 +52,7 @@ impl Store {
         self.shared.workers.every(Class::Compact, name, INTERVAL, move |stop| {
             let Some(shared) = shared.upgrade() else { return };
             // One round, so that other work of the pool has its turn. A failed write is remembered and
-            // told to whoever writes next; what cannot be read is counted.
+            // told to whoever writes next; what cannot be read is a trouble that is told of.
             let _: engine::Result<bool> = compact(&shared, stop);
         })
     }
@@ -121,7 +121,10 @@ impl Shared {
             // What lives does not fit into the space: waiting would not help.
             Level::None
         };
-        self.pressure.set(level);
+        match self.refusal(level) {
+            Some(error) => self.pressure.refuse(error),
+            None => self.pressure.set(level, self.is_waiting_hopeless()),
+        }
     }
 
     /// Whether the index may double a table of so many bytes. With two logs it may be a little above

@@ -202,7 +202,9 @@ impl Error {
     pub fn corruption(&self) -> Option<&Corruption> {
         match self {
             Self::Engine(engine::Error::Corruption(corruption)) => Some(corruption),
-            Self::Engine(engine::Error::ReadOnly { cause }) => match cause.as_ref() {
+            Self::Engine(
+                engine::Error::ReadOnly { cause } | engine::Error::SpaceUsedUp { cause, .. },
+            ) => match cause.as_ref() {
                 engine::Error::Corruption(corruption) => Some(corruption),
                 _ => None,
             },

@@ -90,7 +90,7 @@ pub mod f2 {
 pub use codec::{Corruption, SeqNo};
 pub use device::Io;
 pub use engine::{
-    Begun, Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, VALUE_BYTES_MAX, Visit,
+    Begun, Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, Trouble, VALUE_BYTES_MAX, Visit,
 };
 pub use environment::Environment;
 pub use journal::Durability;

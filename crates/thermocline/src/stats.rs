@@ -1,10 +1,13 @@
 //! What a database tells about itself.
 
+use std::sync::Arc;
+
 use codec::SeqNo;
 use device::IoCounts;
 
 use crate::database::{Db, Inner};
 use crate::options::KeyspaceOptions;
+use crate::slot::Slot;
 
 /// Figures of a database at one moment, read without stopping anything.
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub struct KeyspaceStats {
     pub persisted: SeqNo,
     /// What its engine tells.
     pub engine: engine::Stats,
+    /// What its engine does in the background and fails with.
+    pub troubles: Vec<engine::Trouble>,
 }
 
 impl Stats {
@@ -52,6 +57,17 @@ impl Db {
     /// Figures of everything, now. May visit every page of an engine.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// What engines do in the background and fail with, by the names of their keyspaces. A few loads each.
+    pub fn troubles(&self) -> Vec<(String, engine::Trouble)> {
+        let slots = self.inner.slots.read();
+        let of = |slot: &Arc<Slot>| {
+            let troubles = slot.last_generation().engine.troubles();
+            let name = slot.name.clone();
+            troubles.into_iter().map(move |trouble| (name.clone(), trouble))
+        };
+        slots.values().flat_map(of).collect()
     }
 
     /// Bytes of the memory budget that are used or in an engine's share, and the budget. Two loads.
@@ -70,6 +86,7 @@ impl Inner {
                 options: slot.options,
                 persisted: generation.engine.persisted(),
                 engine: generation.engine.stats(),
+                troubles: generation.engine.troubles(),
             }
         });
         Stats {

@@ -4,17 +4,22 @@
 //!    if those are taken: a server that is refused makes no database.
 //! 2. The database is opened. Whoever connects before recovery is done waits for it.
 //! 3. Where it listens is told: one line, or JSON on standard output for a program that waits.
-//! 4. SIGINT and SIGTERM ask it to stop; it finishes what it was told, syncs and closes.
+//! 4. What its engines fail with in the background is told on standard error, when it begins and when it
+//!    is over.
+//! 5. SIGINT and SIGTERM ask it to stop; it finishes what it was told, syncs and closes.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use environment::Environment;
 use serde_json::json;
 use server::{Bound, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use thermocline::{Db, Error};
+use thermocline::{Db, Error, Trouble};
 
 use super::Context;
 use crate::arguments::Serve;
@@ -51,7 +56,15 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
             }
         })
         .map_err(|error| Failure::io("a thread for signals", &error))?;
+    let (watched, is_over) = mpsc::channel();
+    let troubles =
+        Troubles { db: db.clone(), known: BTreeSet::new(), is_json: context.shared.json };
+    let watching = environment
+        .spawn("troubles", move || troubles.watch(&is_over))
+        .map_err(|error| Failure::io("a thread for troubles", &error))?;
     let served = server.wait();
+    drop(watched);
+    let _ = watching.join();
     listening.close();
     // It ends once its handle is closed, and it cannot panic.
     let _ = waiting.join();
@@ -62,6 +75,39 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
         eprintln!("stopped; everything acknowledged is on the device");
     }
     Ok(())
+}
+
+/// How often the engines are asked what they fail with.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What engines fail with in the background, as it was told.
+struct Troubles {
+    db: Db,
+    known: BTreeSet<(String, String)>,
+    is_json: bool,
+}
+
+impl Troubles {
+    /// Looks every now and then, until nobody keeps the other end.
+    fn watch(mut self, is_over: &Receiver<()>) {
+        while is_over.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            let of = |(keyspace, trouble): (String, Trouble)| (keyspace, trouble.to_string());
+            let now: BTreeSet<_> = self.db.troubles().into_iter().map(of).collect();
+            now.difference(&self.known).for_each(|trouble| self.tell(trouble, false));
+            self.known.difference(&now).for_each(|trouble| self.tell(trouble, true));
+            self.known = now;
+        }
+    }
+
+    fn tell(&self, (keyspace, what): &(String, String), is_over: bool) {
+        if self.is_json {
+            eprintln!("{}", json!({ "keyspace": keyspace, "trouble": what, "over": is_over }));
+        } else if is_over {
+            eprintln!("thermocline: keyspace {keyspace}: no longer so: {what}");
+        } else {
+            eprintln!("thermocline: keyspace {keyspace}: {what}");
+        }
+    }
 }
 
 /// Takes the ports asked for, or the next ones that are free.

@@ -3,8 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use engine::Error;
+use environment::Monotonic;
+use parking_lot::Mutex;
+
+use super::plan::Failed;
 use crate::address::LogAddress;
 use crate::compaction::{Copied, plan::LIVE_SHARE_MAX};
+use crate::trouble::Failing;
 
 /// Counts of rounds, and what the next plan depends on.
 #[derive(Debug, Default)]
@@ -15,8 +21,9 @@ pub(crate) struct CompactionFigures {
     pub(crate) bytes: AtomicU64,
     pub(crate) bytes_live: AtomicU64,
     pub(crate) failures: AtomicU64,
-    /// Whether the last round did.
+    /// Whether the last round did, and how.
     has_failed: AtomicBool,
+    failing: Mutex<Option<Failing>>,
     /// Of the bytes of the last round, how many in a thousand lived; 0 before the first.
     live_permille: AtomicU64,
     /// What users had appended when the last round ended, or when the store was opened.
@@ -38,19 +45,49 @@ impl CompactionFigures {
         self.appended_in_all(tail).saturating_sub(self.appended.load(Relaxed))
     }
 
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed.load(Relaxed)
+    /// The rounds that have failed since one did not.
+    pub(crate) fn failing(&self) -> Option<Failing> {
+        if !self.has_failed.load(Relaxed) {
+            return None;
+        }
+        self.failing.lock().clone()
     }
 
-    pub(super) fn note_failure(&self, tail: LogAddress) {
+    /// The same for the plan, of a log that ends at `tail` now.
+    pub(super) fn failed(&self, tail: LogAddress, now: Monotonic) -> Option<Failed> {
+        let failing = self.failing()?;
+        Some(Failed {
+            rounds: failing.rounds,
+            appended: self.appended_in_all(tail).saturating_sub(failing.appended),
+            elapsed: now - failing.at,
+        })
+    }
+
+    pub(crate) fn note_failure(
+        &self,
+        error: &Error,
+        log_bytes: u64,
+        tail: LogAddress,
+        now: Monotonic,
+        wall_ms: u64,
+    ) {
+        let mut failing = self.failing.lock();
+        let first = failing.take();
+        *failing = Some(Failing {
+            cause: error.clone(),
+            since_ms: first.as_ref().map_or(wall_ms, |first| first.since_ms),
+            rounds: first.as_ref().map_or(0, |first| first.rounds) + 1,
+            at: now,
+            bytes_at_first: first.as_ref().map_or(log_bytes, |first| first.bytes_at_first),
+            appended: self.appended_in_all(tail),
+        });
         self.has_failed.store(true, Relaxed);
-        self.failures.fetch_add(1, Relaxed);
-        self.live_permille.store(1000, Relaxed);
-        self.appended.store(self.appended_in_all(tail), Relaxed);
     }
 
     pub(super) fn note(&self, copied: &Copied, tail: LogAddress) {
-        self.has_failed.store(false, Relaxed);
+        if self.has_failed.swap(false, Relaxed) {
+            *self.failing.lock() = None;
+        }
         self.rounds.fetch_add(1, Relaxed);
         self.records.fetch_add(copied.records, Relaxed);
         self.records_live.fetch_add(copied.records_live, Relaxed);
@@ -63,6 +100,7 @@ impl CompactionFigures {
     pub(super) fn live_share(&self) -> f64 {
         self.live_permille.load(Relaxed) as f64 / 1000.0
     }
+
     /// Whether the last round found enough that was dead; also before the first.
     pub(crate) fn is_worth_it(&self) -> bool {
         self.live_share() <= LIVE_SHARE_MAX

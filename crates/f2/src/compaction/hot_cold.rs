@@ -27,7 +27,7 @@ use crate::address::LogAddress;
 use crate::cold::Cold;
 use crate::cold_index::{Change, Puts, SortedPuts};
 use crate::compaction::Copied;
-use crate::hybrid_log::{Scan, Stretch};
+use crate::hybrid_log::{Scan, Stretch, stretches};
 use crate::position::Position;
 use crate::store::Shared;
 
@@ -140,6 +140,33 @@ impl Shared {
     fn in_company(&self, work: impl Fn() + Send + Sync + 'static) {
         let work: Arc<dyn Fn() + Send + Sync> = Arc::new(work);
         together(&self.workers, self.compaction_threads - 1, &work);
+    }
+
+    /// Reads what a round from `from` to `until` reads, and appends nothing. After a round has failed
+    /// because of what it reads, the next one would leave dead copies in the cold log again.
+    pub(crate) fn try_reading(
+        &self,
+        cold: &Cold,
+        from: LogAddress,
+        until: LogAddress,
+        stop: &StopToken,
+    ) -> Result<bool> {
+        let at_once = (self.work.notes / size_of::<(Position, usize)>() as u64).max(1) as usize;
+        let mut positions = Vec::new();
+        let look_up = |positions: &mut Vec<Position>| {
+            cold.look_up(positions.drain(..), stop, &mut |_, _| Ok(()))
+        };
+        let (segments, geometry) = (&self.log.segments, &self.log.geometry);
+        stretches(segments, geometry, from, until, &mut |stretch| {
+            stretch.records(&mut |_, stored| {
+                positions.push(self.index.position(self.hash(stored.key)));
+                if positions.len() >= at_once {
+                    look_up(&mut positions)?;
+                }
+                Ok(())
+            })
+        })?;
+        look_up(&mut positions)
     }
 
     /// Step 2. What another compaction changes meanwhile is looked up again.

@@ -10,8 +10,12 @@
 //! Of the cold log the index tells about how much is dead; while that is little it is left alone, and
 //! while that is nearly nothing also where its budget is used up.
 //!
+//! A round that has failed is tried again ([`Figures::waits_after_failure`]), as `trouble` has it.
+//!
 //! Where nearly everything lives a round gains nothing: then the next one waits until users have
 //! appended a share of the log anew, so that compaction never runs for its own sake.
+
+use std::time::Duration;
 
 use crate::address::LogAddress;
 use crate::hybrid_log::Geometry;
@@ -28,8 +32,18 @@ pub(crate) struct Figures {
     pub(crate) live_share: f64,
     /// What of the log is dead at least, as a share, where that is known.
     pub(crate) dead_share: Option<f64>,
-    /// Whether the last round failed.
-    pub(crate) has_failed: bool,
+    /// Rounds that have failed, if the last one did.
+    pub(crate) failed: Option<Failed>,
+}
+
+/// Rounds that have failed since one did not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failed {
+    pub(crate) rounds: u64,
+    /// What users have appended since the last of them.
+    pub(crate) appended: u64,
+    /// How long that is ago.
+    pub(crate) elapsed: Duration,
 }
 
 impl Figures {
@@ -39,9 +53,14 @@ impl Figures {
         self.tail.get() - self.begin.get()
     }
 
-    /// What could not be read is tried again when more was appended, not at once.
+    /// Whether it is too soon to try again what has failed: it is tried when more was appended, or after
+    /// a while, and each time later.
     pub(crate) fn waits_after_failure(&self) -> bool {
-        self.has_failed && (self.appended as f64) < self.bytes() as f64 * PATIENCE_SHARE_AT_BUDGET
+        self.failed.is_some_and(|failed| {
+            let times = 1_u32 << failed.rounds.saturating_sub(1).min(RETRY_DOUBLINGS_MAX);
+            let appended = self.bytes() as f64 * RETRY_SHARE * f64::from(times);
+            (failed.appended as f64) < appended && failed.elapsed < RETRY_INTERVAL * times
+        })
     }
 }
 
@@ -67,6 +86,11 @@ const DEAD_SHARE_MIN_AT_BUDGET: f64 = 0.02;
 const PATIENCE_SHARE: f64 = 0.5;
 /// The same where the budget is nearly used up.
 const PATIENCE_SHARE_AT_BUDGET: f64 = 0.02;
+/// What users append, as a share of the log, or the time that passes before what has failed is tried
+/// again; twice that each further time, so many times.
+const RETRY_SHARE: f64 = 0.02;
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const RETRY_DOUBLINGS_MAX: u64 = 5;
 /// Without a budget the log is left alone below so many segments.
 const SEGMENTS_MIN: u64 = 4;
 
@@ -76,6 +100,9 @@ pub(crate) fn plan(
     disk_bytes_max: Option<u64>,
     geometry: &Geometry,
 ) -> Option<LogAddress> {
+    if figures.waits_after_failure() {
+        return None;
+    }
     let bytes = figures.bytes() as f64;
     let was_worth_it = figures.live_share <= LIVE_SHARE_MAX;
     let (is_large, patience) = match disk_bytes_max {

@@ -34,9 +34,11 @@ impl From<Error> for StoreError {
         match error {
             Error::ReadOnly { .. } | Error::Closed => Self::ReadOnly(text),
             Error::Engine(engine::Error::OutOfMemory { .. }) => Self::Full(text),
-            Error::Engine(engine::Error::ReadOnly { .. } | engine::Error::Journal(_)) => {
-                Self::ReadOnly(text)
-            }
+            Error::Engine(
+                engine::Error::ReadOnly { .. }
+                | engine::Error::SpaceUsedUp { .. }
+                | engine::Error::Journal(_),
+            ) => Self::ReadOnly(text),
             _ => Self::Refused(text),
         }
     }

@@ -1,6 +1,8 @@
 //! The plan against a log that is simulated by its figures alone.
 
-use super::{Figures, plan};
+use std::time::Duration;
+
+use super::{Failed, Figures, plan};
 use crate::address::LogAddress;
 use crate::hybrid_log::Geometry;
 
@@ -36,7 +38,7 @@ impl Log {
                 appended: self.appended,
                 live_share: self.live_share,
                 dead_share: None,
-                has_failed: false,
+                failed: None,
             };
             let Some(until) = plan(&figures, disk_bytes_max, &geometry()) else { return };
             self.tail += ((until.get() - self.begin) as f64 * live) as u64;
@@ -90,7 +92,7 @@ fn only_what_is_on_disk_is_compacted() {
         appended: 100 * SEGMENT,
         live_share: 0.0,
         dead_share: None,
-        has_failed: false,
+        failed: None,
     };
     assert_eq!(plan(&figures, None, &geometry()), None);
 }
@@ -104,7 +106,7 @@ fn a_log_that_is_known_to_live_is_left_alone() {
         appended: 100 * SEGMENT,
         live_share: 0.0,
         dead_share,
-        has_failed: false,
+        failed: None,
     };
     assert_eq!(plan(&figures(Some(0.1)), None, &geometry()), None);
     assert!(plan(&figures(Some(0.2)), None, &geometry()).is_some());
@@ -116,4 +118,31 @@ fn a_log_that_is_known_to_live_is_left_alone() {
         None,
         "nothing would be gained"
     );
+}
+
+#[test]
+fn what_has_failed_is_tried_again_later_each_time() {
+    let is_due = |rounds, appended, elapsed_ms| {
+        let figures = Figures {
+            begin: LogAddress::new(0),
+            flushed: LogAddress::new(100 * SEGMENT),
+            tail: LogAddress::new(100 * SEGMENT),
+            appended: 100 * SEGMENT,
+            live_share: 0.0,
+            dead_share: None,
+            failed: Some(Failed { rounds, appended, elapsed: Duration::from_millis(elapsed_ms) }),
+        };
+        plan(&figures, Some(100 * SEGMENT), &geometry()).is_some()
+    };
+    assert!(!is_due(1, 2 * SEGMENT - 1, 999));
+    assert!(is_due(1, 2 * SEGMENT, 0));
+    assert!(is_due(1, 0, 1000));
+    assert!(!is_due(3, 8 * SEGMENT - 1, 3999));
+    assert!(is_due(3, 8 * SEGMENT, 0));
+    assert!(is_due(3, 0, 4000));
+    for rounds in [6, 1000, u64::MAX] {
+        assert!(!is_due(rounds, 64 * SEGMENT - 1, 31_999));
+        assert!(is_due(rounds, 64 * SEGMENT, 0));
+        assert!(is_due(rounds, 0, 32_000));
+    }
 }
