@@ -25,6 +25,7 @@ pub(crate) mod rmw;
 mod upsert;
 mod walk;
 mod walk_chunks;
+mod walk_versions;
 
 use std::sync::atomic::Ordering::Acquire;
 

@@ -13,7 +13,7 @@
 //!
 //! Then the cold log begins behind the part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::Result;
 use workers::StopToken;
@@ -29,6 +29,8 @@ use crate::store::Shared;
 const FAR: u64 = 1 << 34;
 /// Records in doubt whose keys are in memory at once, with those in front of them.
 const DOUBTS_AT_ONCE: usize = 1 << 10;
+/// Keys of records in doubt take this part of the memory for a piece; one is taken in any case.
+const KEYS_SHARE: u64 = 4;
 /// What a piece takes in memory for each record: what is known of it, and a doubt of every other one.
 const BYTES_PER_RECORD: u64 = Moves::BYTES + size_of::<(LogAddress, LogAddress)>() as u64 / 2;
 
@@ -71,7 +73,8 @@ impl Shared {
         let mut moves = Moves::new(from, cold.log.tail());
         let mut scan = Scan::new(&cold.log.geometry, from, until);
         let mut end = from;
-        while (moves.len() as u64) * BYTES_PER_RECORD < self.work.piece
+        let room = (self.work.piece - self.work.piece / KEYS_SHARE).max(1);
+        while (moves.len() as u64) * BYTES_PER_RECORD < room
             && moves.reaches(end.plus(FAR), cold.log.tail().plus(FAR))
             && !stop.is_stopping()
         {
@@ -94,27 +97,40 @@ impl Shared {
         cold.index.judge_moves(moves, stop, &mut |at, newer| doubts.push((at, newer)))?;
         doubts.sort_unstable();
         for some in doubts.chunks(DOUBTS_AT_ONCE) {
-            self.settle(cold, moves, some, stop)?;
+            let mut open = some.to_vec();
+            while !open.is_empty() && !stop.is_stopping() {
+                open = self.settle(cold, moves, &open, stop)?;
+            }
         }
         Ok(())
     }
 
-    /// Compares the keys of some records in doubt with those of the records in front of them.
+    /// Compares the keys of some records in doubt with those of the records in front of them. Answers
+    /// those for whose keys there was no room.
     fn settle(
         &self,
         cold: &Cold,
         moves: &mut Moves,
         doubts: &[(LogAddress, LogAddress)],
         stop: &StopToken,
-    ) -> Result<()> {
+    ) -> Result<Vec<(LogAddress, LogAddress)>> {
         let mut keys: BTreeMap<LogAddress, Box<[u8]>> = BTreeMap::new();
+        let mut without_room: BTreeSet<LogAddress> = BTreeSet::new();
+        let mut room = self.work.piece / KEYS_SHARE;
         let mut own: Vec<LogAddress> = doubts.iter().map(|(at, _)| *at).collect();
         own.dedup();
         cold.each_record(own.into_iter().map(|at| (at, ())), stop, &mut |(), at, stored| {
-            keys.extend(stored.map(|stored| (at, stored.key.into())));
+            let Some(stored) = stored else { return Ok(()) };
+            if keys.is_empty() || stored.key.len() as u64 <= room {
+                room = room.saturating_sub(stored.key.len() as u64);
+                keys.insert(at, stored.key.into());
+            } else {
+                without_room.insert(at);
+            }
             Ok(())
         })?;
-        let newer = doubts.iter().map(|(at, newer)| (*newer, *at));
+        let with_room = doubts.iter().filter(|(at, _)| keys.contains_key(at));
+        let newer = with_room.map(|(at, newer)| (*newer, *at));
         cold.each_record(newer, stop, &mut |at, _, stored| {
             // One that is gone was copied, or is outdated itself: undecided, so the record stays.
             if stored.is_some_and(|stored| keys.get(&at).is_some_and(|key| **key == *stored.key))
@@ -124,7 +140,7 @@ impl Shared {
             }
             Ok(())
         })?;
-        Ok(())
+        Ok(doubts.iter().copied().filter(|(at, _)| without_room.contains(at)).collect())
     }
 
     /// Step 3.

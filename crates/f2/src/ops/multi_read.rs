@@ -21,8 +21,9 @@ const DEPTH: usize = 128;
 const SPARE_MAX: usize = 4;
 /// No queue takes more at once: more keeps no device busier.
 pub(crate) const DEPTH_MAX: usize = 4096;
-/// Keys looked for in memory under one protection.
+/// Keys looked for in memory under one protection, fewer where their values are long.
 const KEYS_AT_ONCE: usize = 64;
+const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// What is told of each key: its index, and its value if it has one.
 type Tell<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
@@ -55,8 +56,9 @@ impl Shared {
         let mut answers = Answers::default();
         let mut flight: Option<Flight<Numbered<'_>>> = None;
         let mut scratch = Vec::new();
-        for first in (0..keys.len()).step_by(KEYS_AT_ONCE) {
-            self.ask_memory(keys, first, &mut scratch, &mut answers);
+        let mut asked = 0;
+        while asked < keys.len() {
+            asked = self.ask_memory(keys, asked, &mut scratch, &mut answers);
             // Told once nobody is protected any more: `tell` may do what it likes.
             answers.tell(tell);
             for (index, hash, beyond) in answers.beyond.drain(..) {
@@ -89,15 +91,19 @@ impl Shared {
         Ok(())
     }
 
+    /// Looks for some keys from number `first` on, and answers which is the next.
     fn ask_memory(
         &self,
         keys: &[&[u8]],
         first: usize,
         scratch: &mut Vec<u8>,
         answers: &mut Answers,
-    ) {
+    ) -> usize {
         let _guard = self.epochs.protect();
         for (index, key) in keys.iter().enumerate().skip(first).take(KEYS_AT_ONCE) {
+            if answers.values.len() >= ANSWER_BYTES_MAX {
+                return index;
+            }
             let hash = self.hash(key);
             match self.look_in_memory(hash, key, LogAddress::NONE, scratch) {
                 InMemory::Value => {
@@ -108,6 +114,7 @@ impl Shared {
                 InMemory::Beyond(beyond) => answers.beyond.push((index, hash, beyond)),
             }
         }
+        keys.len().min(first + KEYS_AT_ONCE)
     }
 
     /// Waits for some look-ups and tells what they have found.
@@ -146,5 +153,6 @@ impl Answers {
             tell(index, value);
         }
         self.values.clear();
+        self.values.shrink_to(ANSWER_BYTES_MAX);
     }
 }

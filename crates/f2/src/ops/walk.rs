@@ -2,12 +2,18 @@
 //!
 //! That order depends neither on what is written meanwhile nor on the index's growth: a pair that is
 //! there all the while is met exactly once, also by a walk that is begun again at some key.
+//!
+//! What is collected is visited once nobody is protected, so it is in memory until then. Of values
+//! as much is kept as there is room for (`walk_versions`); the others are looked up
+//! again when they are visited, one by one.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Acquire;
 
 use engine::{Result, Visit};
 
+use super::look_up::{InMemory, LookUp};
+use super::walk_versions::{Version, Versions};
 use crate::address::LogAddress;
 use crate::hash_index::ChainId;
 use crate::hybrid_log::Place as Found;
@@ -17,19 +23,6 @@ use crate::store::Shared;
 
 /// Where a walk begins: a position, and a key there.
 pub(super) type Place<'a> = (Position, &'a [u8]);
-
-/// What one chain or chunk holds: the newest record of each key, tombstones included.
-#[derive(Default)]
-pub(super) struct Versions(pub(super) Vec<(Vec<u8>, Option<Vec<u8>>)>);
-
-impl Versions {
-    /// Adds a record that is older than those before.
-    pub(super) fn add(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
-        if self.0.iter().all(|(known, _)| *known != key) {
-            self.0.push((key, value));
-        }
-    }
-}
 
 impl Shared {
     /// Visits every live pair, from where `from` lies on. One read of the device for each record on
@@ -48,7 +41,7 @@ impl Shared {
         let mut after = from.and_then(|(position, _)| self.index.chain_at(position).before());
         loop {
             let truncations = self.truncations.load(Acquire);
-            let mut versions = Versions::default();
+            let mut versions = self.no_versions();
             let Some(chain) = self.next_chain_versions(after, &mut versions)? else {
                 return Ok(());
             };
@@ -56,7 +49,7 @@ impl Shared {
                 // What was copied to the tail meanwhile may be missing: the same chain again.
                 continue;
             }
-            if self.visit_versions(versions, from, visit) == ControlFlow::Break(()) {
+            if self.visit_versions(versions, from, visit)? == ControlFlow::Break(()) {
                 return Ok(());
             }
             after = Some(chain);
@@ -69,11 +62,12 @@ impl Shared {
         after: Option<ChainId>,
         versions: &mut Versions,
     ) -> Result<Option<ChainId>> {
+        let first = versions.len();
         let guard = self.epochs.protect();
         let Some((chain, head)) = self.index.next_chain(after) else { return Ok(None) };
-        let on_disk = self.versions_in_memory(head, versions);
+        let on_disk = self.versions_in_memory(head, versions, first);
         drop(guard);
-        self.versions_on_disk(on_disk, versions)?;
+        self.versions_on_disk(on_disk, versions, first)?;
         Ok(Some(chain))
     }
 
@@ -83,18 +77,35 @@ impl Shared {
         mut versions: Versions,
         from: Option<Place<'_>>,
         visit: &mut Visit<'_>,
-    ) -> ControlFlow<()> {
+    ) -> Result<ControlFlow<()>> {
         let place = |key: &[u8]| self.index.position(self.hash(key));
-        versions.0.sort_by_cached_key(|(key, _)| (place(key), key.clone()));
-        for (key, value) in &versions.0 {
-            let is_before = from.is_some_and(|from| (place(key), key.as_slice()) < from);
-            if let Some(value) = value
-                && !is_before
-            {
-                visit(key, value)?;
+        let pairs = versions.take();
+        let mut order: Vec<_> =
+            pairs.iter().map(|(key, version)| (place(key), key, version)).collect();
+        order.sort_unstable_by_key(|(place, key, _)| (*place, key.as_slice()));
+        let mut looked_up = Vec::new();
+        for (place, key, version) in order {
+            if from.is_some_and(|from| (place, key.as_slice()) < from) {
+                continue;
+            }
+            let value = match version {
+                Version::Tombstone => continue,
+                Version::Value(value) => value,
+                Version::LeftOut => {
+                    // One that is gone by now is not visited.
+                    let is_there = self.get_uncached(key, &mut looked_up)?;
+                    versions.charge_also(looked_up.capacity());
+                    if !is_there {
+                        continue;
+                    }
+                    &looked_up
+                }
+            };
+            if visit(key, value) == ControlFlow::Break(()) {
+                return Ok(ControlFlow::Break(()));
             }
         }
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Where the key lies in the order of a walk.
@@ -102,17 +113,35 @@ impl Shared {
         self.index.position(self.hash(key)).get()
     }
 
+    /// Reads a key without a place for it in the read cache: a walk comes by once.
+    fn get_uncached(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        let hash = self.hash(key);
+        let guard = self.epochs.protect();
+        let looked = self.look_in_memory(hash, key, LogAddress::NONE, into);
+        drop(guard);
+        match looked {
+            InMemory::Value => Ok(true),
+            InMemory::Tombstone => Ok(false),
+            InMemory::Beyond(beyond) => LookUp::new(hash, beyond, false).run(self, key, into),
+        }
+    }
+
     /// Collects the part of a chain that is in memory, and answers where it goes on on disk. The
     /// caller is protected.
-    fn versions_in_memory(&self, head: LogAddress, versions: &mut Versions) -> LogAddress {
+    fn versions_in_memory(
+        &self,
+        head: LogAddress,
+        versions: &mut Versions,
+        first: usize,
+    ) -> LogAddress {
         let mut at = self.cache.log_head(head);
+        let (mut key, mut value) = (Vec::new(), Vec::new());
         while at != LogAddress::NONE {
             match self.log.place(at) {
                 Found::Memory(record) => {
-                    let (mut key, mut value) = (Vec::new(), Vec::new());
                     record.read_key(&mut key);
                     let has_value = record.read(&mut value) == Read::Value;
-                    versions.add(key, has_value.then_some(value));
+                    versions.add(&key, has_value.then_some(&value), first);
                     at = record.header().previous();
                 }
                 Found::Disk => return at,
@@ -122,11 +151,16 @@ impl Shared {
         LogAddress::NONE
     }
 
-    fn versions_on_disk(&self, from: LogAddress, versions: &mut Versions) -> Result<()> {
+    fn versions_on_disk(
+        &self,
+        from: LogAddress,
+        versions: &mut Versions,
+        first: usize,
+    ) -> Result<()> {
         let mut at = from;
         while at >= self.log.begin() && at != LogAddress::NONE {
             let previous = self.log.read_stored(at, |stored| {
-                versions.add(stored.key.to_vec(), stored.value.map(<[u8]>::to_vec));
+                versions.add(stored.key, stored.value, first);
                 stored.header.previous()
             })?;
             at = previous.unwrap_or(LogAddress::NONE);

@@ -11,17 +11,27 @@ use std::sync::atomic::Ordering::Acquire;
 use engine::{Result, Visit};
 use workers::StopToken;
 
-use super::walk::{Place, Versions};
+use super::walk::Place;
+use super::walk_versions::{Version, Versions};
 use crate::address::LogAddress;
 use crate::cold::{Cold, Gone};
 use crate::position::Position;
 use crate::store::Shared;
 
 /// A stretch of the walk has about so many pairs, which are in memory at once: enough that their
-/// reads overlap.
+/// reads overlap. Fewer where there is no room for them, but one chunk's at least.
 const PAIRS_MIN: usize = 64;
 const PAIRS_MAX: usize = 512;
 const CHUNKS_MAX: usize = 4096;
+
+/// What has come of collecting the records that some chunks name.
+enum Collected {
+    All,
+    /// There is no room for so many.
+    TooMuch,
+    /// One moved meanwhile, so the chunks are to be looked up again.
+    Moved,
+}
 
 impl Shared {
     pub(super) fn walk_chunks(
@@ -36,9 +46,13 @@ impl Shared {
         while let Some(begin) = next {
             // The hot log is read first, so where the stretch ends has to be known before.
             let end = cold.index.end_of_chunks(begin, chunks);
-            let mut versions = Versions::default();
+            let mut versions = self.no_versions();
             let truncations = self.truncations.load(Acquire);
-            self.hot_versions(begin, end, &mut versions)?;
+            let may_end = chunks > 1;
+            if !self.hot_versions(begin, end, may_end, &mut versions)? {
+                chunks /= 2;
+                continue;
+            }
             if self.truncations.load(Acquire) != truncations {
                 // What was left behind for the sake of a newer record may be missing: once more [O3].
                 continue;
@@ -46,19 +60,27 @@ impl Shared {
             let walked = cold.index.next_chunks(begin, chunks)?;
             let end = [end, walked.next].into_iter().flatten().min();
             let named: Vec<LogAddress> = walked.entries.iter().map(|(_, at)| *at).collect();
-            if !self.cold_versions(cold, &named, &mut versions)? {
-                gone.again()?;
-                continue;
+            match self.cold_versions(cold, &named, may_end, &mut versions)? {
+                Collected::All => {}
+                Collected::TooMuch => {
+                    chunks /= 2;
+                    continue;
+                }
+                Collected::Moved => {
+                    gone.again()?;
+                    continue;
+                }
             }
             let place = |key: &[u8]| self.index.position(self.hash(key));
             let is_there = |at: Position| at >= begin && end.is_none_or(|end| at < end);
-            versions.0.retain(|(key, _)| is_there(place(key)));
-            chunks = match versions.0.len() {
+            versions.retain(|key| is_there(place(key)));
+            chunks = match versions.len() {
+                _ if versions.is_overfull() => (chunks / 2).max(1),
                 few if few < PAIRS_MIN => (chunks * 2).min(CHUNKS_MAX),
                 many if many > PAIRS_MAX => (chunks / 2).max(1),
                 _ => chunks,
             };
-            if self.visit_versions(versions, from, visit) == ControlFlow::Break(()) {
+            if self.visit_versions(versions, from, visit)? == ControlFlow::Break(()) {
                 return Ok(());
             }
             next = end;
@@ -66,46 +88,60 @@ impl Shared {
         Ok(())
     }
 
-    /// What the hot log has from `begin` to `end`, and perhaps a little more.
+    /// What the hot log has from `begin` to `end`, and perhaps a little more. `false`: where it `may_end`
+    /// before, there was too much of it.
     fn hot_versions(
         &self,
         begin: Position,
         end: Option<Position>,
+        may_end: bool,
         versions: &mut Versions,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let last = end.map(|end| self.index.chain_at(end));
         let mut after = self.index.chain_at(begin).before();
         loop {
-            let mut chain_versions = Versions::default();
-            match self.next_chain_versions(after, &mut chain_versions)? {
+            let before = versions.len();
+            match self.next_chain_versions(after, versions)? {
                 Some(chain) if last.is_none_or(|last| chain <= last) => after = Some(chain),
-                _ => return Ok(()),
+                _ => {
+                    versions.truncate(before);
+                    return Ok(true);
+                }
             }
-            versions.0.append(&mut chain_versions.0);
+            if may_end && versions.is_overfull() {
+                return Ok(false);
+            }
         }
     }
 
-    /// Adds what the cold log has of keys that the hot one has nothing of. `false`: a record moved
-    /// meanwhile, so the chunk is to be looked up again.
+    /// Adds what the cold log has of keys that the hot one has nothing of.
     fn cold_versions(
         &self,
         cold: &Cold,
         named: &[LogAddress],
+        may_end: bool,
         versions: &mut Versions,
-    ) -> Result<bool> {
-        let mut found: Vec<Option<(Vec<u8>, Vec<u8>)>> = named.iter().map(|_| None).collect();
+    ) -> Result<Collected> {
+        let mut found: Vec<Option<(Vec<u8>, Version)>> = named.iter().map(|_| None).collect();
         let wanted = named.iter().copied().enumerate().map(|(number, at)| (at, number));
-        let mut is_whole = true;
+        let (mut is_whole, mut is_too_much) = (true, false);
         cold.each_record(wanted, &StopToken::default(), &mut |number, _, stored| {
             is_whole &= stored.is_some();
-            found[number] = stored
-                .map(|stored| (stored.key.to_vec(), stored.value.unwrap_or_default().to_vec()));
+            is_too_much |= may_end && versions.is_overfull();
+            if let Some(stored) = stored.filter(|_| !is_too_much) {
+                versions.count_key(stored.key);
+                let version = versions.keep(stored.value.unwrap_or_default());
+                found[number] = Some((stored.key.to_vec(), version));
+            }
             Ok(())
         })?;
-        // In the chunk's order, in which the newest of a key comes first.
-        for (key, value) in found.into_iter().flatten() {
-            versions.add(key, Some(value));
+        if is_too_much {
+            return Ok(Collected::TooMuch);
         }
-        Ok(is_whole)
+        // In the chunk's order, in which the newest of a key comes first.
+        for (key, version) in found.into_iter().flatten() {
+            versions.add_counted(key, version);
+        }
+        Ok(if is_whole { Collected::All } else { Collected::Moved })
     }
 }

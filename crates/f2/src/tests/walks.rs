@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use device::{Device, FaultDevice, OperationKind};
 use engine::Engine;
 
-use super::stores::{Bench, fill, key, two_of_a_chain, value};
+use super::stores::{Bench, fill, key, tiny, two_of_a_chain, value};
 use super::two_logs::small_cold;
 use crate::Options;
 
@@ -61,4 +61,49 @@ fn a_walk_meets_what_was_left_behind_for_a_newer_record() {
 fn a_walk_over_a_single_log_meets_what_was_copied_to_its_tail() {
     let options = Options { read_cache_bytes: Some(0), single_log: true, ..small_cold() };
     assert_eq!(walk_past(options, |_, _| ()), [value(1, 0, 8)]);
+}
+
+/// What is longer than there is room for is not held until it is visited, and what is held is counted.
+#[test]
+fn a_walk_over_long_values_holds_few_of_them() {
+    const KEYS: u64 = 600;
+    const WORDS: usize = 256;
+    /// The room for keys and values, and a value that is looked up again.
+    const MOST: u64 = (64 << 10) + 3 * 8 * WORDS as u64;
+    for single_log in [false, true] {
+        let options = Options {
+            log_memory_bytes: Some(8 << 14),
+            page_bytes: Some(1 << 14),
+            segment_bytes: 1 << 16,
+            disk_bytes_max: Some(1 << 18),
+            read_cache_bytes: Some(0),
+            chunk_bytes: 64,
+            single_log,
+            ..tiny()
+        };
+        let bench = Bench::open_by_hand(device::memory(), options, 7);
+        for number in 0..KEYS {
+            bench.put(&key(number), &value(number, 0, WORDS));
+            if number % 10 == 0 && !single_log {
+                bench.advance();
+            }
+        }
+        bench.delete(&key(3));
+        let before = bench.memory.used();
+        let mut most = 0;
+        let mut met = vec![0; KEYS as usize];
+        let walked = bench.store.walk(None, &mut |found, of_it| {
+            let number = (0..KEYS).find(|number| key(*number) == found).expect("one of ours");
+            assert_eq!(of_it, value(number, 0, WORDS), "{number}");
+            met[number as usize] += 1;
+            most = most.max(bench.memory.used() - before);
+            ControlFlow::Continue(())
+        });
+        walked.expect("the walk is made");
+        assert!(met.iter().enumerate().all(|(at, count)| *count == i32::from(at != 3)), "{met:?}");
+        assert!((1..=MOST).contains(&most), "{most} bytes were held, single log: {single_log}");
+        assert_eq!(bench.memory.used(), before, "all is given back");
+        let keys: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
+        bench.must_get_many(&keys);
+    }
 }

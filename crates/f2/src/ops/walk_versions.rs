@@ -1,0 +1,124 @@
+//! What a walk has collected of a chain or of some chunks, in memory that has a bound and is counted.
+//!
+//! Keys are kept, since they tell pairs apart and put them in order. Values are kept as long as there is
+//! room for them.
+
+use std::sync::Arc;
+
+use crate::memory_use::Charge;
+use crate::store::Shared;
+
+/// What keys and values of a walk may take, where a share of the budget would be less.
+const ROOM_MIN: u64 = 64 << 10;
+/// What a pair takes beside its bytes.
+const PAIR_BYTES: usize = 72;
+
+/// The newest record of a key that was met.
+pub(super) enum Version {
+    Tombstone,
+    Value(Vec<u8>),
+    /// There was no room for the value.
+    LeftOut,
+}
+
+/// The newest record of each key, tombstones included.
+pub(super) struct Versions {
+    pairs: Vec<(Vec<u8>, Version)>,
+    bytes: u64,
+    room: u64,
+    charge: Charge,
+}
+
+impl Version {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Value(value) => value.len(),
+            Self::Tombstone | Self::LeftOut => 0,
+        }
+    }
+}
+
+impl Shared {
+    /// Room for what a walk collects.
+    pub(super) fn no_versions(&self) -> Versions {
+        let charge = Charge::new(Arc::clone(&self.host.memory));
+        let room = self.work.flight.max(ROOM_MIN);
+        Versions { pairs: Vec::new(), bytes: 0, room, charge }
+    }
+}
+
+impl Versions {
+    /// Takes a value in, or leaves it out. What it takes counts from now on.
+    pub(super) fn keep(&mut self, value: &[u8]) -> Version {
+        if self.bytes + value.len() as u64 > self.room {
+            return Version::LeftOut;
+        }
+        self.count(value.len());
+        Version::Value(value.to_vec())
+    }
+
+    /// Counts a key.
+    pub(super) fn count_key(&mut self, key: &[u8]) {
+        self.count(key.len() + PAIR_BYTES);
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.charge.set(self.bytes);
+    }
+
+    /// Adds a record of the chain whose pairs begin with number `first`, older than those of it before.
+    pub(super) fn add(&mut self, key: &[u8], value: Option<&[u8]>, first: usize) {
+        if self.is_known(key, first) {
+            return;
+        }
+        self.count_key(key);
+        let version = value.map_or(Version::Tombstone, |value| self.keep(value));
+        self.pairs.push((key.to_vec(), version));
+    }
+
+    /// Adds one that was counted before, unless its key is known.
+    pub(super) fn add_counted(&mut self, key: Vec<u8>, version: Version) {
+        if self.is_known(&key, 0) {
+            self.bytes -= (key.len() + PAIR_BYTES + version.bytes()) as u64;
+            self.charge.set(self.bytes);
+        } else {
+            self.pairs.push((key, version));
+        }
+    }
+
+    /// Whether a key is among those from number `first` on.
+    fn is_known(&self, key: &[u8], first: usize) -> bool {
+        self.pairs[first..].iter().any(|(known, _)| *known == key)
+    }
+
+    /// Pairs, tombstones included.
+    pub(super) fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether what was collected takes more than there is room for, without values that were left out.
+    pub(super) fn is_overfull(&self) -> bool {
+        self.bytes > self.room
+    }
+
+    /// Forgets the pairs whose keys `keep` does not want.
+    pub(super) fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) {
+        self.pairs.retain(|(key, _)| keep(key));
+    }
+
+    /// Forgets the pairs from number `first` on.
+    pub(super) fn truncate(&mut self, first: usize) {
+        self.pairs.truncate(first);
+    }
+
+    /// The pairs. They count until this is dropped.
+    pub(super) fn take(&mut self) -> Vec<(Vec<u8>, Version)> {
+        std::mem::take(&mut self.pairs)
+    }
+
+    /// Counts so many bytes beside what was collected.
+    pub(super) fn charge_also(&self, bytes: usize) {
+        self.charge.set(self.bytes + bytes as u64);
+    }
+}
