@@ -24,7 +24,7 @@ use sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use sync::thread::{spin_loop, yield_now};
 
 /// Tickets that may be open at once before another has to wait; a power of two.
-const OPEN_TICKETS_MAX: usize = if cfg!(shuttle) { 4 } else { 4096 };
+const OPEN_TICKETS_MAX: usize = if cfg!(any(loom, shuttle)) { 4 } else { 4096 };
 
 /// Looks at a number before the processor is given to somebody else.
 const SPINS: u32 = 64;

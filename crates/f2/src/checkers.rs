@@ -1,6 +1,8 @@
 //! How models are run: under loom every execution that the memory model allows, within a bound on how
 //! often a thread is interrupted; under shuttle very many random schedules.
 
+pub(crate) mod small_store;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -57,25 +59,69 @@ pub(crate) fn explore_orders(name: &str, interruptions: usize, model: fn(Order))
     }
 }
 
+/// Random schedules of a model of a few steps, and of one with whole operations of a store.
+#[cfg(all(shuttle, not(loom)))]
+const SCHEDULES: usize = 10_000;
+#[cfg(all(shuttle, not(loom)))]
+const STORE_SCHEDULES: usize = 5_000;
+
 /// Explores `model` with at most `interruptions` switches away from a thread that could go on.
 #[cfg(loom)]
 pub(crate) fn explore(name: &str, interruptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions);
-    builder.max_branches = 20_000;
-    builder.check(model);
-    println!("{name}: explored");
+    builder.max_branches = 50_000;
+    let executions = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&executions);
+    builder.check(move || {
+        counted.fetch_add(1, Relaxed);
+        model();
+    });
+    println!("{name}: {} executions", executions.load(Relaxed));
 }
 
 /// Runs `model` under random schedules, and under those that find bugs of few ordering constraints.
 #[cfg(all(shuttle, not(loom)))]
 pub(crate) fn explore(name: &str, _interruptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    explore_at_random(name, SCHEDULES, model);
+}
+
+/// Explores a model of whole operations of a store, in both orders.
+pub(crate) fn explore_store(name: &str, interruptions: usize, model: fn(Order)) {
+    explore_store_as_written(name, interruptions, model);
+    if cfg!(loom) {
+        explore_store_in(Order::Reversed, name, interruptions, model);
+    }
+}
+
+/// The same in one order.
+pub(crate) fn explore_store_as_written(name: &str, interruptions: usize, model: fn(Order)) {
+    explore_store_in(Order::Written, name, interruptions, model);
+}
+
+#[cfg(loom)]
+fn explore_store_in(order: Order, name: &str, interruptions: usize, model: fn(Order)) {
+    // Such operations take more of the stack than loom gives its first thread.
+    let deep = move || spawn(move || model(order)).join().expect("ends");
+    explore(&format!("{name}, {order:?}"), interruptions, deep);
+}
+
+#[cfg(all(shuttle, not(loom)))]
+fn explore_store_in(order: Order, name: &str, _interruptions: usize, model: fn(Order)) {
+    explore_at_random(name, STORE_SCHEDULES, move || model(order));
+}
+
+#[cfg(all(shuttle, not(loom)))]
+fn explore_at_random(name: &str, schedules: usize, model: impl Fn() + Send + Sync + 'static) {
     use std::hash::{BuildHasher, RandomState};
 
     use shuttle::scheduler::{PctScheduler, RandomScheduler};
     use shuttle::{Config, Runner};
 
-    const SCHEDULES: usize = 10_000;
+    /// Room on the stack for whole operations of a store.
+    const STACK_BYTES: usize = 512 << 10;
     /// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
     const PCT_DEPTH: usize = 3;
 
@@ -84,12 +130,13 @@ pub(crate) fn explore(name: &str, _interruptions: usize, model: impl Fn() + Send
     let config = || {
         let mut config = Config::new();
         config.silence_warnings = true;
+        config.stack_size = STACK_BYTES;
         config
     };
     let model = Arc::new(model);
     let again = Arc::clone(&model);
-    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(move || model());
-    let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES);
+    Runner::new(RandomScheduler::new_from_seed(seed, schedules), config()).run(move || model());
+    let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules);
     Runner::new(pct, config()).run(move || again());
 }
 

@@ -42,6 +42,7 @@ use sync::thread::yield_now;
 
 use crate::address::LogAddress;
 use crate::hybrid_log::HybridLog;
+use crate::planted::{Planted, between_cuts, is_planted};
 use crate::store::{Shared, Store};
 
 pub(crate) use format::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing};
@@ -193,6 +194,9 @@ impl Shared {
             return Ok(());
         }
         let standing = Standing { number: standing.number + 1, ..standing };
+        if is_planted(Planted::RemovedBeforeNamed) {
+            self.remove_below(&standing)?;
+        }
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
         superblock.commit(&standing.encode())?;
         checkpointer.standing = standing;
@@ -201,6 +205,11 @@ impl Shared {
         }
         self.persisted.store(standing.persisted.get(), Release);
         *self.newest_checkpoint.write() = standing.checkpoint();
+        self.remove_below(&standing)
+    }
+
+    /// Removes the segments that a checkpoint does not need. [K5]
+    fn remove_below(&self, standing: &Standing) -> Result<()> {
         for (log, span) in self.logs().into_iter().zip(standing.spans()) {
             log.map_or(Ok(()), |log| log.segments.remove_below(span.begin))?;
         }
@@ -214,7 +223,13 @@ impl Shared {
     /// Cuts the cold log and the chunk log, in the order of [K4].
     fn cut_cold(&self, tails: OfEach<LogAddress>) -> [Option<LogAddress>; 2] {
         let [_, cold_log, chunk_log] = self.logs();
+        if is_planted(Planted::CutsSwapped) {
+            let cold = self.cut(cold_log, tails[1]);
+            between_cuts();
+            return [cold, self.cut(chunk_log, tails[2])];
+        }
         let chunks = self.cut(chunk_log, tails[2]);
+        between_cuts();
         [self.cut(cold_log, tails[1]), chunks]
     }
 

@@ -48,6 +48,7 @@ use workers::StopToken;
 use crate::address::LogAddress;
 use crate::cold::Cold;
 use crate::hybrid_log::HybridLog;
+use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
 pub(crate) use copy::Copied;
@@ -78,7 +79,7 @@ impl Shared {
             self.log.shift_read_only(until);
             return Ok(false);
         }
-        if !self.frontier.allows(until) {
+        if !self.frontier.allows(until) && !is_planted(Planted::FrontierPassed) {
             // A checkpoint is being cut; that is soon over.
             return Ok(false);
         }
@@ -115,7 +116,9 @@ impl Shared {
         let Some(until) = plan::plan(&figures, self.cold_disk_bytes_max, geometry) else {
             return Ok(false);
         };
-        let until = geometry.segment_begin(geometry.segment(cold.unnamed_from.clip(until)));
+        let named = cold.unnamed_from.clip(until);
+        let until = if is_planted(Planted::UnnamedJudged) { until } else { named };
+        let until = geometry.segment_begin(geometry.segment(until));
         if until <= figures.begin {
             return Ok(false);
         }

@@ -59,10 +59,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use engine::{Error, Health, MemoryBudget};
-use parking_lot::Mutex;
-use sync::CachePadded;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::epoch::Epochs;
+use sync::{CachePadded, Mutex};
 use workers::Group;
 
 use crate::address::LogAddress;

@@ -174,7 +174,7 @@ impl Store {
             epochs: parts.epochs,
             hash_seed: identity.hash_seed,
             pressure: Pressure::default(),
-            truncations: AtomicU64::new(0),
+            truncations: sync::atomic::AtomicU64::new(0),
             fetchers: Mutex::default(),
             compacting: Mutex::default(),
             compacting_cold: Mutex::default(),

@@ -19,6 +19,8 @@
 //!   not below that, since whoever was to link it was protected.
 
 pub(crate) mod look_up;
+#[cfg(all(test, any(loom, shuttle)))]
+mod models;
 mod multi_read;
 mod read;
 pub(crate) mod rmw;

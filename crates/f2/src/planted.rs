@@ -1,7 +1,7 @@
 //! Bugs that models and tests plant to show that they would be found; nothing outside of them.
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-pub(crate) use in_tests::{is_planted, with_planted};
+pub(crate) use in_tests::{between_cuts, is_planted, meanwhile_between_cuts, with_planted};
 #[cfg(any(loom, shuttle, not(test)))]
 pub(crate) use sync::planted::is_planted;
 pub(crate) use sync::planted::relaxed_if;
@@ -77,13 +77,53 @@ pub(crate) enum Planted {
     GoneBelieved,
     /// An evicted page is filled anew although somebody may still read it.
     FreedEarly,
+    /// A copy is cached although the entry is not what was noted.
+    NotedUncompared,
+    /// A copy is cached at an entry without address, whatever was truncated since it was noted.
+    TruncatedUnseen,
+    /// A record is appended on the old value's word, whatever was linked since.
+    NewPartUnsearched,
+    /// The same, whatever was linked and has left the log since.
+    BeginUnlookedAt,
+    /// The log begins further on before that is counted.
+    BegunUncounted,
+    /// The log begins further on without release: who sees that may not know that it was counted.
+    RelaxedBegin,
+    /// Truncations are counted when the entry was read already.
+    CountedLate,
+    /// Entries are freed while somebody may hold what was read from them.
+    ScrubbedEarly,
+    /// A page's memory is given up while somebody may read it.
+    GivenUpEarly,
+    /// What is left of a page is no filler.
+    EndUnfilled,
+    /// What is left of a block where the log is cut is no filler.
+    BlockUnfilled,
+    /// Who finds a page full turns it, whoever has.
+    TurnedTwice,
     /// Changes in place go on while the log is cut.
     CutWithoutHold,
     /// The tail is only looked at where it needs no filler to be cut.
     CutByLooking,
     /// What a cut has is written out although somebody may still change it.
     CutWithoutEpoch,
+    /// Files go before the superblock that does not need them is committed.
+    RemovedBeforeNamed,
+    /// The hot log begins behind records that no chunk names yet.
+    BegunBeforeNamed,
+    /// Cold-to-cold compaction judges records that hot-to-cold has not named yet.
+    UnnamedJudged,
+    /// What lies above a cut of the hot log moves before the cold index is cut.
+    FrontierPassed,
+    /// The cold log is cut before the chunk log.
+    CutsSwapped,
 }
+
+/// Where the chunk log is cut and the cold log is not, or the other way round: only tests do anything
+/// there.
+#[cfg(any(loom, shuttle, not(test)))]
+#[inline]
+pub(crate) const fn between_cuts() {}
 
 /// Without a checker, for schedules that a test makes by itself: on the thread that plants it.
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -94,6 +134,19 @@ mod in_tests {
 
     thread_local! {
         static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+        static BETWEEN_CUTS: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+    }
+
+    /// Has this thread do `work` once, between two cuts of a checkpoint.
+    pub(crate) fn meanwhile_between_cuts(work: impl FnOnce() + 'static) {
+        BETWEEN_CUTS.set(Some(Box::new(work)));
+    }
+
+    /// Does what is to be done there.
+    pub(crate) fn between_cuts() {
+        if let Some(work) = BETWEEN_CUTS.take() {
+            work();
+        }
     }
 
     /// Does `work` with one bug planted.

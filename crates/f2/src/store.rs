@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) hash_seed: u64,
     pub(crate) pressure: Pressure,
     /// How often the log's beginning has moved; counted before it moves.
-    pub(crate) truncations: AtomicU64,
+    pub(crate) truncations: sync::atomic::AtomicU64,
     /// Everything up to this is in the checkpoint that the superblock names.
     pub(crate) persisted: AtomicU64,
     /// Queues that no `multi_get` uses just now.

@@ -10,10 +10,15 @@ pub use loom::thread::{JoinHandle, yield_now};
 
 /// Starts a thread of the model.
 #[cfg(loom)]
-pub fn spawn<T: 'static>(work: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
+pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     crate::atomic::prepare_fences();
-    loom::thread::spawn(work)
+    let thread = loom::thread::Builder::new().stack_size(STACK_WORDS);
+    thread.spawn(work).expect("the checker has a thread left")
 }
+
+/// Room on the stack for whole operations of a store, in words.
+#[cfg(loom)]
+const STACK_WORDS: usize = 64 << 10;
 
 #[cfg(all(shuttle, not(loom)))]
 pub use shuttle::thread::{JoinHandle, spawn, yield_now};

@@ -52,7 +52,7 @@ impl Shared {
     /// Copies what lives between `from` and `until`, which are on disk. `None`: it was stopped.
     /// Memory: one page, and what the reads take that are in flight at once. Reads of the device: the part
     /// itself, and for each record whose chain has records on disk above it, those.
-    pub(super) fn copy_live(
+    pub(crate) fn copy_live(
         &self,
         from: LogAddress,
         until: LogAddress,

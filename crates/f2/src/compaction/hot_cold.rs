@@ -28,6 +28,7 @@ use crate::cold::Cold;
 use crate::cold_index::{Change, Puts, SortedPuts};
 use crate::compaction::Copied;
 use crate::hybrid_log::{Scan, Stretch, stretches};
+use crate::planted::{Planted, is_planted};
 use crate::position::Position;
 use crate::store::Shared;
 
@@ -115,6 +116,9 @@ impl Shared {
             self.in_company(move || work.run());
             let notes = std::mem::take(&mut *step.notes.lock());
             copied += notes.copied;
+            if is_planted(Planted::BegunBeforeNamed) {
+                self.truncate(step.moved_until());
+            }
             self.apply_notes(cold, notes, stop)?;
             if stop.is_stopping() {
                 return Ok(None);

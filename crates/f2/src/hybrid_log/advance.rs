@@ -14,6 +14,7 @@ use workers::Class;
 use super::HybridLog;
 use super::read_only::{Cut, when_nobody_changes};
 use crate::address::LogAddress;
+use crate::planted::{Planted, is_planted, relaxed_if};
 
 impl HybridLog {
     /// What lies below nobody reads in memory any more.
@@ -87,7 +88,7 @@ impl HybridLog {
     }
 
     /// Lets go of pages in memory below `wanted`, as far as they are flushed.
-    pub(super) fn advance_head_to(self: &Arc<Self>, wanted: u64) {
+    pub(crate) fn advance_head_to(self: &Arc<Self>, wanted: u64) {
         let flushed = self.geometry.page(self.flushed());
         let to = self.geometry.page_begin(wanted.min(flushed)).get();
         let before = self.regions.head.fetch_max(to, Ordering::AcqRel);
@@ -96,13 +97,14 @@ impl HybridLog {
         }
         let log = Arc::clone(self);
         // [H3]
-        self.epochs.bump_with(move || {
-            log.give_up_below(to);
-        });
+        let give_up = move || log.give_up_below(to);
+        if is_planted(Planted::GivenUpEarly) { give_up() } else { self.epochs.bump_with(give_up) }
     }
 
     /// Gives up everything below `to`. The files stay until [`super::Segments::remove_below`].
     pub(crate) fn shift_begin(&self, to: LogAddress) {
-        self.regions.begin.fetch_max(to.get(), Ordering::AcqRel);
+        // Release: who sees it sees what was counted before [O3 of `ops`].
+        let order = relaxed_if(Planted::RelaxedBegin, Ordering::AcqRel);
+        self.regions.begin.fetch_max(to.get(), order);
     }
 }

@@ -17,6 +17,7 @@ use sync::thread::yield_now;
 
 use super::{BLOCK_BYTES, Geometry, HybridLog, Reservation};
 use crate::address::LogAddress;
+use crate::planted::{Planted, is_planted};
 
 /// Bits of the tail's offset beside those of a page: two thousand threads may each be late by the longest
 /// record.
@@ -78,7 +79,7 @@ impl HybridLog {
         if offset + bytes <= page_bytes {
             return Ok(at);
         }
-        if offset < page_bytes {
+        if offset < page_bytes && !is_planted(Planted::EndUnfilled) {
             self.live(at).write_filler(page_bytes - offset);
         }
         Err(PageFull(page))
@@ -101,7 +102,7 @@ impl HybridLog {
         }
         loop {
             let word = self.tail.load(Ordering::Relaxed);
-            if self.geometry.tail_parts(word).0 != page {
+            if self.geometry.tail_parts(word).0 != page && !is_planted(Planted::TurnedTwice) {
                 return true;
             }
             let turned = self.geometry.tail_word(next, 0);
@@ -188,7 +189,7 @@ impl HybridLog {
     pub(super) fn fill_block(&self, tail: u64) {
         let (page, offset) = self.geometry.tail_parts(tail);
         let missing = self.end_of_block(tail).0 - tail;
-        if missing > 0 {
+        if missing > 0 && !is_planted(Planted::BlockUnfilled) {
             self.live(self.geometry.page_begin(page).plus(offset)).write_filler(missing);
         }
     }

@@ -3,11 +3,11 @@
 use crate::address::LogAddress;
 use crate::record::{HEAD_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// The unit in which the log is written and read.
-pub(crate) const BLOCK_BYTES: u64 = 4096;
+/// The unit in which the log is written and read. Small under the checkers, which follow every word.
+pub(crate) const BLOCK_BYTES: u64 = if cfg!(any(loom, shuttle)) { 64 } else { 4096 };
 
 /// What the first page begins with, so that no record has the address 0.
-pub(crate) const FIRST_BYTES: u64 = 64;
+pub(crate) const FIRST_BYTES: u64 = if cfg!(any(loom, shuttle)) { 16 } else { 64 };
 
 /// Sizes of a log's parts, all powers of two but the counts.
 #[derive(Clone, Copy, Debug, PartialEq)]

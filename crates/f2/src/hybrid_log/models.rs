@@ -1,5 +1,5 @@
 //! Models of a cut beside changes in place and appended records, for both checkers: the border and
-//! the epochs are real, the log is numbers.
+//! the epochs are real, the log is numbers. Those with a real log are in `real`.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --release --lib --target-dir target/loom hybrid_log
@@ -8,6 +8,8 @@
 //!
 //! An address is a slot that holds what was written there. Key `a` has the first slot, and is changed
 //! in place there; what cannot be, and every write of `b`, takes the next slot.
+
+mod real;
 
 use std::sync::Arc;
 

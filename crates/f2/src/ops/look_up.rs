@@ -124,8 +124,12 @@ impl Shared {
         into: &mut Vec<u8>,
     ) -> InMemory {
         // Before the entry is read [O3].
-        let truncations = self.truncations.load(Acquire);
-        let seen = self.cache.seen(self.index.find(hash), truncations);
+        let mut truncations = self.truncations.load(Acquire);
+        let found = self.index.find(hash);
+        if is_planted(Planted::CountedLate) {
+            truncations = self.truncations.load(Acquire);
+        }
+        let seen = self.cache.seen(found, truncations);
         if self.cache.read(&seen, hash, key, into) {
             return InMemory::Value;
         }

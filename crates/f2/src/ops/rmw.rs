@@ -24,6 +24,7 @@ use crate::hybrid_log::PageFull;
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
 use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
+use crate::planted::{Planted, is_planted};
 use crate::record::{InPlace, Live, Read, Shape};
 use crate::store::Shared;
 
@@ -267,10 +268,15 @@ impl Shared {
     /// Whether the chain that begins at `head` has no record of the key that was linked since. The
     /// caller is protected since before it read `head`. [O4]
     fn has_nothing_since(&self, head: LogAddress, key: &[u8], wanted: &WantsOld) -> bool {
-        let found = self.walk(head, wanted.beyond.chain.log_head.plus(1), key);
+        let until = wanted.beyond.chain.log_head.plus(1);
+        let found = match is_planted(Planted::NewPartUnsearched) {
+            true => Found::Nothing,
+            false => self.walk(head, until, key),
+        };
         // A record that came since may have gone again. One that goes from now on stays on its chain
         // while we are protected, so that a link from `head` would fail.
-        self.log.begin() <= wanted.start && matches!(found, Found::Nothing)
+        let is_all_there = self.log.begin() <= wanted.start || is_planted(Planted::BeginUnlookedAt);
+        is_all_there && matches!(found, Found::Nothing)
     }
 
     /// Appends what `change` says and links it in place of what `slot` was read with.

@@ -1,0 +1,201 @@
+//! Models of a real log of tiny pages: what is appended by several threads is on the device once it is
+//! written out, whole and without holes, and what is read in memory is what was asked for.
+
+use std::sync::Arc;
+
+use engine::{Health, MemoryBudget};
+use environment::Environment;
+use sync::epoch::Epochs;
+use sync::thread::yield_now;
+use telemetry::Registry;
+use workers::{HandCranked, Order as Tasks, Pool};
+
+use super::super::{Geometry, HybridLog, Place, Segments, StoreParts, stretches};
+use crate::address::LogAddress;
+use crate::checkers::{self, Order, together};
+use crate::planted::Planted;
+
+/// A page has room for two records of a key of a byte and no value; the first one, for one.
+const PAGE_BYTES: u64 = 64;
+const RECORD_BYTES: u64 = 32;
+const FRAMES: usize = Geometry::FRAMES_MIN;
+
+struct Log {
+    log: Arc<HybridLog>,
+    _pool: (Pool, HandCranked),
+}
+
+impl Log {
+    fn new() -> Arc<Self> {
+        let (environment, _clock) = Environment::simulated(1);
+        let pool = Pool::hand_cranked(&environment, &Registry::default(), Tasks::InOrder);
+        let geometry = Geometry::new(PAGE_BYTES, 16 * PAGE_BYTES, FRAMES, 0.5);
+        let (none, salts) = (LogAddress::NONE, environment.random("log"));
+        let segments = Segments::open(device::memory(), "log", geometry, none, none, salts);
+        let parts = StoreParts {
+            epochs: Epochs::new(),
+            health: Arc::new(Health::default()),
+            memory: Arc::new(MemoryBudget::new(u64::MAX)),
+            workers: Arc::new(pool.0.group("log")),
+            flight_bytes: 1,
+        };
+        let log = HybridLog::new(geometry, segments.expect("opens"), none, none, &parts);
+        Arc::new(Self { log, _pool: pool })
+    }
+
+    /// Appends a record of `key`, as every operation does.
+    fn append(&self, key: u8) -> (LogAddress, u8) {
+        let at = self.log.with_room(None, || {
+            let at = self.log.try_allocate(RECORD_BYTES)?;
+            self.log.live(at).write(LogAddress::NONE, &[key], None);
+            Ok(at)
+        });
+        (at.expect("there is room"), key)
+    }
+
+    fn append_two(&self, key: u8) -> [(LogAddress, u8); 2] {
+        [self.append(key), self.append(key + 1)]
+    }
+
+    /// Writes everything out, as a checkpoint does.
+    fn write_out(&self) -> LogAddress {
+        let guard = self.log.epochs.protect();
+        let cut = self.log.cut();
+        drop(guard);
+        while self.log.safe_read_only() < cut {
+            yield_now();
+        }
+        self.log.flush_until(cut).expect("it is written");
+        cut
+    }
+
+    /// What lies on the device below `cut` is what was appended there, in its order.
+    fn must_hold(&self, cut: LogAddress, appended: &[(LogAddress, u8)]) {
+        let mut wanted: Vec<_> = appended.iter().filter(|(at, _)| *at < cut).copied().collect();
+        wanted.sort_unstable();
+        let mut found = Vec::new();
+        let HybridLog { segments, geometry, .. } = &*self.log;
+        let read = stretches(segments, geometry, LogAddress::NONE, cut, &mut |stretch| {
+            stretch.records(&mut |at, stored| {
+                found.push((at, stored.key[0]));
+                Ok(())
+            })
+        });
+        assert_eq!(read, Ok(()), "{DAMAGED}");
+        assert_eq!(found, wanted, "{DAMAGED}");
+    }
+}
+
+const DAMAGED: &str = "what was appended is not what was written";
+
+/// Two threads append beside a cut: one of them meets the page's end, and the cut a block's middle.
+fn appends_beside_a_cut(order: Order) {
+    let log = Log::new();
+    let (appended, cut) = together(order, &log, |log| log.append_two(1), Log::write_out);
+    log.must_hold(cut, &appended);
+    log.must_hold(log.write_out(), &appended);
+}
+
+/// Two threads append more than a page has room for.
+fn appends_beside_appends(order: Order) {
+    let log = Log::new();
+    let (first, second) = together(order, &log, |log| log.append_two(1), |log| log.append_two(3));
+    log.must_hold(log.write_out(), &[first, second].concat());
+}
+
+/// Both.
+#[cfg(shuttle)]
+fn crowd(_order: Order) {
+    let log = Log::new();
+    let others = [1, 3]
+        .map(|key| checkers::run(&log, move |log| [log.append_two(key), log.append_two(key)]));
+    let cut = log.write_out();
+    let appended = others.map(|other| other.join().expect("ends").concat()).concat();
+    log.must_hold(cut, &appended);
+    log.must_hold(log.write_out(), &appended);
+}
+
+/// A thread reads a record in memory, while others need the memory of its page.
+fn read_beside_a_turn(order: Order) {
+    let log = Log::new();
+    let (at, _) = log.append(1);
+    // The last page that there is memory for is full.
+    let more = 2 * (FRAMES as u8 - 2);
+    for key in 0..more {
+        log.append(key + 2);
+    }
+    let read = move |log: &Log| {
+        let _guard = log.log.epochs.protect();
+        let mut key = Vec::new();
+        match log.log.place(at) {
+            Place::Memory(record) => record.read_key(&mut key),
+            Place::Disk => key.push(1),
+            Place::Truncated => {}
+        }
+        key
+    };
+    let append = |log: &Log| {
+        for key in 0..6 {
+            log.append(100 + key);
+        }
+    };
+    let (key, ()) = together(order, &log, read, append);
+    assert_eq!(key, [1], "another record than was asked for");
+    assert!(log.log.head() > at, "its page is gone");
+}
+
+fn check(name: &str, interruptions: usize, model: fn(Order)) {
+    checkers::explore_store(name, interruptions, model);
+}
+
+fn must_be_found(bug: Planted, how: &str, model: fn(Order)) {
+    checkers::must_be_found(bug, how, || check(&format!("{bug:?}"), 2, model));
+}
+
+#[test]
+fn what_is_appended_beside_a_cut_is_whole() {
+    check("what_is_appended_beside_a_cut_is_whole", 2, appends_beside_a_cut);
+}
+
+#[test]
+fn what_is_appended_by_two_is_whole() {
+    check("what_is_appended_by_two_is_whole", 2, appends_beside_appends);
+}
+
+#[cfg(shuttle)]
+#[test]
+fn what_is_appended_by_a_crowd_is_whole() {
+    check("what_is_appended_by_a_crowd_is_whole", 0, crowd);
+}
+
+#[test]
+fn what_is_read_keeps_its_memory() {
+    check("what_is_read_keeps_its_memory", 2, read_beside_a_turn);
+}
+
+#[test]
+fn a_pages_end_without_a_filler_is_found() {
+    must_be_found(Planted::EndUnfilled, "", appends_beside_appends);
+}
+
+#[test]
+fn a_blocks_end_without_a_filler_is_found() {
+    must_be_found(Planted::BlockUnfilled, "", appends_beside_a_cut);
+}
+
+#[test]
+fn a_cut_that_is_written_out_too_early_is_found() {
+    let how = "an allocation was left without a record";
+    must_be_found(Planted::CutWithoutEpoch, how, appends_beside_a_cut);
+}
+
+#[test]
+fn a_page_that_is_turned_twice_is_found() {
+    must_be_found(Planted::TurnedTwice, "", appends_beside_appends);
+}
+
+#[test]
+fn memory_that_is_given_up_early_is_found() {
+    let how = "another record than was asked for";
+    must_be_found(Planted::GivenUpEarly, how, read_beside_a_turn);
+}
