@@ -9,14 +9,16 @@
 use std::sync::Arc;
 
 use engine::MemoryBudget;
+use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::epoch::Epochs;
+use sync::thread::yield_now;
 
 use super::{ReadCache, Ring};
 use crate::address::LogAddress;
 use crate::checkers::{self, run};
 use crate::hash_index::HashIndex;
 use crate::key_hash::KeyHash;
-use crate::planted::Planted;
+use crate::planted::{Planted, is_planted};
 
 const SEED: u64 = 3;
 /// A record of a key and a value of a byte each.
@@ -25,6 +27,8 @@ const PAGES: u64 = 2;
 /// So that the memory of pages is given back, and not kept for those to come.
 const SLOTS: u64 = 4;
 
+/// What is in the cold log at first, and nobody else's.
+const COLD: LogAddress = LogAddress::new(32);
 /// What is in the log at first, and what the model's writer links.
 const OLD: LogAddress = LogAddress::new(64);
 const NEW: LogAddress = LogAddress::new(128);
@@ -33,6 +37,10 @@ struct Shared {
     index: HashIndex,
     epochs: Epochs,
     cache: ReadCache,
+    /// How often the log was truncated.
+    truncations: AtomicU64,
+    /// What a key that is not in the log has in the cold log.
+    cold: AtomicU64,
 }
 
 fn hash(key: u8) -> KeyHash {
@@ -42,13 +50,19 @@ fn hash(key: u8) -> KeyHash {
 impl Shared {
     /// A cache of two pages of so many records, and a log that has key 1 at [`OLD`].
     fn new(records: u64) -> Arc<Self> {
+        let shared = Self::without_entries(records);
+        shared.write(1, OLD);
+        shared
+    }
+
+    /// The same with an empty log.
+    fn without_entries(records: u64) -> Arc<Self> {
         let epochs = Epochs::new();
         let memory = Arc::new(MemoryBudget::new(u64::MAX));
         let ring = Ring::new(records * RECORD_BYTES, PAGES, SLOTS, epochs.clone(), memory);
         let cache = ReadCache::with_ring(Some(ring), SEED);
-        let shared = Self { index: HashIndex::new(0), epochs, cache };
-        shared.write(1, OLD);
-        Arc::new(shared)
+        let (truncations, cold) = (AtomicU64::new(0), AtomicU64::new(COLD.get()));
+        Arc::new(Self { index: HashIndex::new(0), epochs, cache, truncations, cold })
     }
 
     /// Links a record behind the log head, as every write does.
@@ -57,35 +71,74 @@ impl Shared {
         while self.index.find_or_create(hash(key)).compare_exchange(at).is_err() {}
     }
 
+    /// The record at `at` and all below move to the cold log, as hot-to-cold compaction has it: then
+    /// the log begins behind, and entries that lead below are freed.
+    fn move_to_cold(&self, at: LogAddress) {
+        self.cold.store(at.get(), Ordering::Release);
+        self.truncations.fetch_add(1, Ordering::AcqRel);
+        let is_over = Arc::new(AtomicBool::new(is_planted(Planted::ScrubbedEarly)));
+        let over = Arc::clone(&is_over);
+        self.epochs.bump_with(move || over.store(true, Ordering::Release));
+        while !is_over.load(Ordering::Acquire) {
+            yield_now();
+        }
+        let _guard = self.epochs.protect();
+        assert_eq!(self.index.scrub(at.plus(1), 0, usize::MAX), None);
+    }
+
     /// A get of a key that finds nothing in memory and reads its value, which is its log head's
-    /// number, from a device: a step for itself.
+    /// number, or what the cold log has where it has none, from a device: a step for itself. What it
+    /// caches it caches as production does.
     fn get(&self, key: u8) -> u8 {
         let guard = self.epochs.protect();
-        let seen = self.cache.seen(self.index.find(hash(key)), 0);
+        let truncations = self.truncations.load(Ordering::Acquire);
+        let seen = self.cache.seen(self.index.find(hash(key)), truncations);
         let mut value = Vec::new();
         if self.cache.read(&seen, hash(key), &[key], &mut value) {
             return value[0];
         }
+        let noted = seen.note();
         drop(guard);
-        let value = seen.log_head.get() as u8;
+        let value = match noted.log_head {
+            LogAddress::NONE => self.cold.load(Ordering::Acquire) as u8,
+            head => head.get() as u8,
+        };
         let _guard = self.epochs.protect();
-        self.cache.insert(&self.index, &seen, hash(key), &[key], &[value], || 0, true);
+        let truncations = || self.truncations.load(Ordering::Acquire);
+        let (key, value_bytes) = (&[key], &[value]);
+        let hash = hash(key[0]);
+        self.cache.insert_noted(&self.index, &noted, hash, key, value_bytes, truncations, true);
         value
     }
 
     /// What the entry leads to in the log, and that a copy in front of it is one of this.
     fn must_hold(&self, key: u8, log_head: LogAddress) {
+        let (found, value) = self.entry(key);
+        assert_eq!(found, log_head, "another log head");
+        if let Some(value) = value {
+            assert_eq!(value, log_head.get() as u8, "an old value is cached");
+        }
+    }
+
+    /// That a copy of a key which has moved from `at` to the cold log is one of this. It keeps its entry,
+    /// which leads to what is gone.
+    fn must_have_moved(&self, key: u8, at: LogAddress) {
+        let (found, value) = self.entry(key);
+        assert!([LogAddress::NONE, at].contains(&found), "another log head: {found:?}");
+        if let Some(value) = value {
+            assert_eq!(value, at.get() as u8, "an old value is cached");
+        }
+    }
+
+    /// A chain's newest record in the log, and the value of the copy in front of it.
+    fn entry(&self, key: u8) -> (LogAddress, Option<u8>) {
         let _guard = self.epochs.protect();
         let seen = self.cache.seen(self.index.find(hash(key)), 0);
-        assert_eq!(seen.log_head, log_head, "another log head");
         let address = seen.slot.map_or(LogAddress::NONE, |slot| slot.address());
-        if let Some(record) = self.cache.find(address, &[key]) {
-            let mut value = Vec::new();
-            record.read(&mut value);
-            assert_eq!(value, [log_head.get() as u8], "an old value is cached");
-        } else {
-            assert!(!address.is_cached(), "an entry leads to what is another's");
-        }
+        let record = self.cache.find(address, &[key]);
+        assert!(record.is_some() || !address.is_cached(), "an entry leads to what is another's");
+        let mut value = Vec::new();
+        (seen.log_head, record.map(|record| (record.read(&mut value), value[0]).1))
     }
 }
 
@@ -156,6 +209,31 @@ fn evict_beside_read() {
     shared.must_hold(1, OLD);
 }
 
+/// A reader caches what it has read from the cold log, while the key is written and that has moved to
+/// the cold log too: the entry is without an address again.
+fn insert_beside_a_move() {
+    let shared = Shared::without_entries(1);
+    let reader = run(&shared, |shared| shared.get(1));
+    shared.write(1, NEW);
+    shared.move_to_cold(NEW);
+    let seen = u64::from(reader.join().expect("ends"));
+    assert!(seen == COLD.get() || seen == NEW.get(), "{seen}");
+    shared.must_have_moved(1, NEW);
+}
+
+/// The same, and another write begins, which makes the entry anew.
+fn insert_beside_a_move_and_a_new_entry() {
+    let shared = Shared::without_entries(1);
+    let reader = run(&shared, |shared| shared.get(1));
+    shared.write(1, NEW);
+    shared.move_to_cold(NEW);
+    let guard = shared.epochs.protect();
+    let _: super::Slot<'_> = shared.index.find_or_create(hash(1));
+    drop(guard);
+    reader.join().expect("ends");
+    shared.must_have_moved(1, NEW);
+}
+
 fn check(name: &str, model: fn()) {
     checkers::explore(name, 2, model);
 }
@@ -207,4 +285,26 @@ fn a_second_chance_that_undoes_a_write_is_found() {
 #[test]
 fn a_page_given_away_too_early_is_found() {
     must_be_found(Planted::FreedEarly, "another", evict_beside_read);
+}
+
+#[test]
+fn inserts_lose_against_what_came_and_went() {
+    check("inserts_lose_against_what_came_and_went", insert_beside_a_move);
+    check("inserts_lose_against_what_came_and_went", insert_beside_a_move_and_a_new_entry);
+}
+
+#[test]
+fn a_copy_of_a_chain_that_is_not_compared_is_found() {
+    must_be_found(Planted::NotedUncompared, "", insert_beside_write);
+}
+
+#[test]
+fn a_copy_of_what_was_truncated_meanwhile_is_found() {
+    must_be_found(Planted::TruncatedUnseen, "an old value is cached", insert_beside_a_move);
+}
+
+#[test]
+fn an_entry_that_is_freed_early_is_found() {
+    let how = "an old value is cached";
+    must_be_found(Planted::ScrubbedEarly, how, insert_beside_a_move_and_a_new_entry);
 }
