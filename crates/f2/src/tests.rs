@@ -10,6 +10,7 @@ mod durability;
 mod fetch;
 mod laws;
 mod memory_split;
+mod planted;
 mod prefix;
 mod read_cache;
 mod sessions;

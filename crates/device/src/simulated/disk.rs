@@ -232,7 +232,8 @@ impl Disk {
 
     fn try_sync(&mut self, (node, name): (Inode, &str), until: u64) -> Result<()> {
         let step = self.step(Operation::Sync, name)?;
-        if step == Step::Whole && !self.faults.lying_flush {
+        let is_lie = self.faults.lying_flush || self.faults.unsynced_name == Some(name);
+        if step == Step::Whole && !is_lie {
             if self.dice.happens(self.faults.sync_error_ppm) {
                 let how = self.dice.pick(&SyncFailure::ALL);
                 self.happen(Event::SyncFailed { node, how });

@@ -31,6 +31,8 @@ pub struct Faults {
     /// Every sync, of files and of directories, is acknowledged and makes nothing durable: a disk
     /// that lies about its flush.
     pub lying_flush: bool,
+    /// The same for syncs of the files of one name alone: a store that forgets one of its syncs.
+    pub unsynced_name: Option<&'static str>,
 }
 
 /// What becomes of the bytes that a failed sync was to make durable. All three have been seen on

@@ -3,6 +3,7 @@
 //! ended had found.
 
 use std::hash::{BuildHasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::yield_now;
@@ -14,6 +15,7 @@ use rand::RngExt;
 
 use super::stores::{Bench, tiny};
 use super::two_logs::small_cold;
+use crate::checkpoint::SUPERBLOCK;
 use crate::{Checkpoint, Options};
 
 /// Keys of each thread; a few of them get most of the writes, and are changed in place.
@@ -222,6 +224,33 @@ impl Deeds {
         }
     }
 
+    /// The same, and the power goes again at every operation of the recovery from the first cut.
+    fn must_survive_twice(&self, cuts: impl IntoIterator<Item = u64>) {
+        let mut replay = self.history.replay();
+        let (mut operations, mut removals) = (0, 0);
+        for cut in cuts {
+            replay.advance_to(cut);
+            let disk = replay.crash(self.seed ^ cut);
+            disk.keep_history();
+            let files = || disk.list("").expect("is listed").len();
+            let before = files();
+            let image = Bench::open_by_hand(Arc::clone(&disk) as _, self.options.clone(), cut);
+            self.must_recover(&image, cut);
+            let recovery = disk.history();
+            removals += before.saturating_sub(files());
+            let mut again = recovery.replay();
+            for second in 0..=recovery.last_operation() {
+                again.advance_to(second);
+                let disk: Arc<dyn Device> = again.crash(self.seed ^ cut ^ second << 32);
+                let image = Bench::open_by_hand(disk, self.options.clone(), cut);
+                self.must_recover(&image, cut);
+            }
+            operations += recovery.last_operation();
+        }
+        println!("{operations} operations of recoveries, {removals} files removed");
+        assert!(operations > 100 && removals > 10, "{operations} operations, {removals} removals");
+    }
+
     fn random_cuts(&self, count: usize) -> Vec<u64> {
         let mut draw = Seed::from(self.seed).stream("cuts");
         let last = self.history.last_operation();
@@ -245,8 +274,8 @@ fn a_checkpoint_of_a_single_log_has_a_prefix_of_each_threads_writes() {
 
 /// One thread, whose run a seed decides, with all background work between its writes, until both
 /// logs were compacted some times.
-fn alone(seed: u64, options: Options) -> Deeds {
-    let disk = SimulatedDisk::new(seed, Faults::none());
+fn alone(seed: u64, options: Options, faults: Faults) -> Deeds {
+    let disk = SimulatedDisk::new(seed, faults);
     disk.keep_history();
     let bench = Bench::open_by_hand(Arc::clone(&disk) as _, options.clone(), seed);
     let mut draw = Seed::from(seed).stream("thread 0");
@@ -282,7 +311,12 @@ fn alone(seed: u64, options: Options) -> Deeds {
 /// recovered stays as it is when it is compacted again.
 #[test]
 fn law_compaction_never_resurrects() {
-    let deeds = alone(seed("never resurrects"), small_cold());
+    never_resurrects(Faults::none());
+}
+
+/// The same on a disk with faults.
+pub(super) fn never_resurrects(faults: Faults) {
+    let deeds = alone(seed("never resurrects"), small_cold(), faults);
     let mut replay = deeds.history.replay();
     for cut in 0..=deeds.history.last_operation() {
         replay.advance_to(cut);
@@ -307,10 +341,62 @@ fn law_compaction_never_resurrects() {
     }
 }
 
+/// A recovery that is cut off is recovered from.
+#[test]
+fn a_recovery_may_be_cut_off_at_any_operation() {
+    let deeds = alone(seed("recovery cut off"), small_cold(), Faults::none());
+    deeds.must_survive_twice(deeds.random_cuts(60));
+}
+
+/// A copy of the store is whole or no store, wherever the power goes while it is made; and so is the
+/// store that is copied.
+#[test]
+fn a_copy_may_be_cut_off_at_any_operation() {
+    let seed = seed("copy cut off");
+    let (source, into) =
+        (SimulatedDisk::new(seed, Faults::none()), SimulatedDisk::new(seed ^ 1, Faults::none()));
+    let bench = Bench::open_by_hand(Arc::clone(&source) as _, small_cold(), seed);
+    let mut draw = Seed::from(seed).stream("thread 0");
+    for number in 1..3_000 {
+        write(&bench, 0, number, &mut draw);
+        if number % 10 == 0 {
+            bench.advance();
+        }
+    }
+    assert!(bench.figure("compactions") > 0 && bench.figure("cold_log_tail") > 64);
+    let found = found_of(&bench, 0);
+    bench.store.flush().expect("flushes");
+    source.keep_history();
+    into.keep_history();
+    bench.put(&key_of(1, 0), &value_of(1, 8));
+    bench.store.checkpoint(Arc::clone(&into) as _).expect("is written");
+    for (disk, is_copy) in [(source, false), (into, true)] {
+        let history = disk.history();
+        let (mut replay, mut whole) = (history.replay(), 0);
+        for cut in 0..=history.last_operation() {
+            replay.advance_to(cut);
+            let image: Arc<dyn Device> = replay.crash(seed ^ cut);
+            if is_copy && !image.exists(SUPERBLOCK).expect("is looked for") {
+                assert!(cut < history.last_operation(), "it had been written");
+                let is_empty = image.list("").expect("is listed").is_empty();
+                let open = || drop(Bench::open_by_hand(Arc::clone(&image), small_cold(), cut));
+                let opened = catch_unwind(AssertUnwindSafe(open));
+                assert!(is_empty || opened.is_err(), "it is taken for empty, cut at {cut}");
+                continue;
+            }
+            whole += 1;
+            let image = Bench::open_by_hand(image, small_cold(), cut);
+            assert_eq!(found_of(&image, 0), found, "seed {seed}, cut at {cut}");
+        }
+        println!("{whole} whole of {}", history.last_operation() + 1);
+        assert!(whole > 0 && history.last_operation() > 4);
+    }
+}
+
 /// What is written above a cut must not come into the cold index before that is cut too: it would be in
 /// the checkpoint without what had ended before.
 #[test]
-fn what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut() {
+pub(super) fn what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut() {
     let bench = Bench::open_by_hand(device::memory(), small_cold(), 1);
     let write_much = |round: usize| {
         for number in 0..1_000 {

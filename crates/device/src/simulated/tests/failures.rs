@@ -81,6 +81,21 @@ fn a_lying_flush_makes_nothing_durable() {
 }
 
 #[test]
+fn a_name_that_is_not_synced_is_lost_alone() {
+    let faults = Faults { unsynced_name: Some("a"), ..Faults::none() };
+    let disk = SimulatedDisk::new(1, faults);
+    for name in ["a", "b"] {
+        let file = disk.open(name, Mode::CreateNew).unwrap();
+        file.write_at(0, &[1; 8 * SECTOR]).unwrap();
+        file.sync(SyncKind::All).unwrap();
+    }
+    disk.sync_dir("").unwrap();
+    let images: Vec<_> = (0..100).map(|seed| disk.crash(seed)).collect();
+    assert!(images.iter().any(|image| content(&**image, "a") != Some(vec![1; 8 * SECTOR])));
+    assert!(images.iter().all(|image| content(&**image, "b") == Some(vec![1; 8 * SECTOR])));
+}
+
+#[test]
 fn refused_reads_and_writes_say_so() {
     let disk = SimulatedDisk::new(1, Faults::none());
     let file = file(&disk);

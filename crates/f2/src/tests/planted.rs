@@ -1,0 +1,222 @@
+//! Bugs planted in the store, each with the test that finds it (`docs/reliability/planted-f2.md`); and
+//! the tests that put one step of a compaction or a checkpoint into the middle of another.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
+use engine::{Engine, Op};
+use workers::StopToken;
+
+use super::prefix::{
+    never_resurrects, what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut,
+};
+use super::stores::{Bench, key, value};
+use super::two_logs::small_cold;
+use crate::checkpoint::SUPERBLOCK;
+use crate::planted::{Planted, meanwhile_between_cuts, with_planted};
+use crate::{Options, check};
+
+/// So many take more than the hot log's disk space, and what moves of them at once several times the
+/// cold log's memory.
+const KEYS: u64 = 2_500;
+/// Rounds of hot-to-cold compaction, not all of which have something to do.
+const ROUNDS: u64 = 4;
+
+/// No cache, so that every key is looked for in the logs; a cold log of small segments, which is
+/// compacted as soon as there is anything in it.
+fn options() -> Options {
+    Options {
+        read_cache_bytes: Some(0),
+        log_memory_bytes: Some(24 * 4096),
+        segment_bytes: 4096,
+        cold_disk_bytes_max: Some(8192),
+        ..small_cold()
+    }
+}
+
+/// Without waiting for a compaction that nobody does.
+fn put_all(bench: &Bench) {
+    for number in 0..KEYS {
+        let put = Op::Put { key: &key(number), value: &value(number, 0, 8) };
+        let ticket = bench.sequence.begin();
+        bench.store.apply(&[put], ticket.seqno()).expect("the write is taken");
+    }
+}
+
+fn must_have_all(bench: &Bench, when: &str) {
+    must_have(bench, 1, when);
+}
+
+fn must_have(bench: &Bench, step: usize, when: &str) {
+    for number in (0..KEYS).step_by(step) {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number} {when}");
+    }
+}
+
+/// From now on `action` is done before each operation of these kinds that this thread does.
+fn at_each(
+    device: &Arc<FaultDevice>,
+    kinds: &'static [OperationKind],
+    action: &Arc<dyn Fn() + Send + Sync>,
+) {
+    for kind in kinds {
+        let (again, action) = (Arc::clone(device), Arc::clone(action));
+        device.interpose(*kind, move || {
+            action();
+            at_each(&again, std::slice::from_ref(kind), &action);
+        });
+    }
+}
+
+/// Rounds of hot-to-cold compaction with `action` done before each operation of the device. Answers
+/// how often it was.
+fn compact_with(
+    kinds: &'static [OperationKind],
+    action: impl Fn(&Bench) + Send + Sync + 'static,
+) -> u64 {
+    let device = FaultDevice::new(device::memory());
+    let bench = Bench::open_by_hand(Arc::clone(&device) as Arc<dyn Device>, options(), 1);
+    let bench = Arc::new(bench);
+    put_all(&bench);
+    let count = Arc::new(AtomicU64::new(0));
+    let (beside, counted) = (Arc::downgrade(&bench), Arc::clone(&count));
+    let is_within = Arc::new(AtomicBool::new(false));
+    let within = Arc::clone(&is_within);
+    let action: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+        let Some(beside) = beside.upgrade() else { return };
+        // Not in the middle of itself.
+        if !within.swap(true, SeqCst) {
+            counted.fetch_add(1, SeqCst);
+            action(&beside);
+            within.store(false, SeqCst);
+        }
+    });
+    at_each(&device, kinds, &action);
+    let shared = &bench.store.shared;
+    for round in 0..ROUNDS {
+        let is_due = shared.compact_if_due(&StopToken::default()).expect("it is compacted");
+        assert!(is_due || round > 0, "there was something to be done");
+        is_within.store(true, SeqCst);
+        must_have_all(&bench, "after a round");
+        is_within.store(false, SeqCst);
+    }
+    assert!(bench.figure("compactions") > 0);
+    count.load(SeqCst)
+}
+
+/// What moves from the hot to the cold log is found before each operation of the device.
+fn every_key_is_found_at_each_operation_of_a_compaction() {
+    let looks = compact_with(&[OperationKind::Read, OperationKind::Write], |bench| {
+        must_have(bench, 7, "in the middle of a round");
+    });
+    println!("{looks} looks");
+    assert!(looks > 10, "{looks} looks");
+}
+
+/// A whole round of cold-to-cold compaction comes before each read of a hot-to-cold one.
+fn nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one() {
+    let rounds = compact_with(&[OperationKind::Read], |bench| {
+        let shared = &bench.store.shared;
+        shared.compact_cold_if_due(&StopToken::default()).expect("it is compacted");
+    });
+    println!("{rounds} rounds");
+    assert!(rounds > 5, "{rounds} rounds");
+}
+
+/// Records move to the cold log between the cuts of its chunks and of itself.
+fn every_record_that_a_chunk_names_is_in_the_checkpoint() {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let bench = Arc::new(Bench::open_by_hand(Arc::clone(&disk) as _, options(), 1));
+    put_all(&bench);
+    let beside = Arc::clone(&bench);
+    meanwhile_between_cuts(move || {
+        let shared = &beside.store.shared;
+        assert_eq!(shared.compact_if_due(&StopToken::default()), Ok(true), "some records move");
+    });
+    bench.store.flush().expect("flushes");
+    assert_eq!(bench.figure("compactions"), 1);
+    for seed in 0..10 {
+        let image: Arc<dyn Device> = disk.crash(seed);
+        assert_eq!(check(&image).expect("is checked").damage, [], "damage");
+        must_have_all(&Bench::open_by_hand(image, options(), seed), "after a crash");
+    }
+}
+
+#[test]
+fn each_step_beside_another_loses_nothing() {
+    every_key_is_found_at_each_operation_of_a_compaction();
+    nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one();
+    every_record_that_a_chunk_names_is_in_the_checkpoint();
+}
+
+/// The page names every bug, and none that there is not.
+#[test]
+fn the_table_has_every_planted_bug() {
+    let bugs = include_str!("../planted.rs");
+    let (_, bugs) = bugs.split_once("enum Planted {").expect("the list");
+    let (bugs, _) = bugs.split_once("\n}").expect("its end");
+    let bugs = bugs.lines().map(|line| line.trim().trim_end_matches(','));
+    let bugs: Vec<&str> = bugs.filter(|line| !line.is_empty() && !line.starts_with('/')).collect();
+    let table = include_str!("../../../../docs/reliability/planted-f2.md");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let rows: Vec<&str> = rows.map(|(bug, _)| bug).collect();
+    assert_eq!(rows, bugs);
+}
+
+/// `test` fails, and says `how`.
+fn must_be_found(how: &str, test: impl FnOnce()) {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(test)) else { panic!("it was not found") };
+    let said = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or_default();
+    assert!(said.contains(how), "it failed in another way: {said}");
+}
+
+#[test]
+fn a_superblock_that_is_not_synced_is_found() {
+    let faults = Faults { unsynced_name: Some(SUPERBLOCK), ..Faults::none() };
+    must_be_found("", || never_resurrects(faults));
+}
+
+#[test]
+fn files_that_go_before_that_is_named_are_found() {
+    must_be_found("the store opens", || {
+        with_planted(Planted::RemovedBeforeNamed, || never_resurrects(Faults::none()));
+    });
+}
+
+#[test]
+fn a_log_that_begins_before_its_records_are_named_is_found() {
+    must_be_found("in the middle of a round", || {
+        let test = every_key_is_found_at_each_operation_of_a_compaction;
+        with_planted(Planted::BegunBeforeNamed, test);
+    });
+}
+
+#[test]
+fn records_that_are_judged_before_they_are_named_are_found() {
+    must_be_found("the get is answered", || {
+        let test = nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one;
+        with_planted(Planted::UnnamedJudged, test);
+    });
+}
+
+#[test]
+fn records_that_pass_the_frontier_are_found() {
+    must_be_found("what is above the cut has moved", || {
+        let test = what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut;
+        with_planted(Planted::FrontierPassed, test);
+    });
+}
+
+#[test]
+fn cuts_in_the_wrong_order_are_found() {
+    must_be_found("damage", || {
+        let test = every_record_that_a_chunk_names_is_in_the_checkpoint;
+        with_planted(Planted::CutsSwapped, test);
+    });
+}
