@@ -57,6 +57,11 @@ impl Bench {
         bench
     }
 
+    /// On memory, made for a budget.
+    pub(super) fn open_made_for(limit: u64, options: Options) -> Self {
+        Self::open_in(device::memory(), options, Arc::new(NoJournal), limit, threads())
+    }
+
     /// On memory, with a budget.
     pub(super) fn open_within(limit: u64, options: Options) -> Self {
         let bench = Self::open(options);
@@ -69,11 +74,7 @@ impl Bench {
         options: Options,
         barrier: Arc<dyn Barrier>,
     ) -> Self {
-        let environment = Environment::seeded(7);
-        let telemetry = Registry::default();
-        // So many that all compactions run beside each other.
-        let pool = Pool::start(&environment, 5, &telemetry).expect("threads start");
-        Self::open_in(device, options, barrier, u64::MAX, (environment, telemetry, pool, None))
+        Self::open_in(device, options, barrier, u64::MAX, threads())
     }
 
     /// A store whose background work is done by [`Bench::advance`] alone: the same calls give the
@@ -180,6 +181,14 @@ impl Bench {
         let found = stats.detail.iter().find(|(known, _)| *known == name);
         found.expect("a figure of that name").1
     }
+}
+
+/// Threads for background work, so many that all compactions run beside each other.
+fn threads() -> Place {
+    let environment = Environment::seeded(7);
+    let telemetry = Registry::default();
+    let pool = Pool::start(&environment, 5, &telemetry).expect("threads start");
+    (environment, telemetry, pool, None)
 }
 
 pub(super) fn key(number: u64) -> Vec<u8> {

@@ -1,11 +1,11 @@
 //! Recorded histories of sessions with operations pending are linearizable, key by key.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use conformance::linearizable::{Action, Call, check};
-use engine::Change;
+use engine::{Change, Engine};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -15,7 +15,11 @@ use super::uncached;
 use crate::{Completed, Get, Session, Ticket, Update, Wait};
 
 const CLIENTS: usize = 3;
+/// Calls of a client, at least and at most: it goes on until all of [`BESIDE`] has happened.
 const CALLS: u64 = 500;
+const CALLS_MAX: u64 = 5_000;
+/// What has to have happened beside the calls.
+const BESIDE: [(&str, u64); 3] = [("compactions", 10), ("cold_compactions", 2), ("checkpoint", 10)];
 const REGISTERS: u64 = 25;
 /// Written beside every few calls: together the clients fill memory every some fifty calls.
 const FILLERS: u64 = 20;
@@ -163,10 +167,17 @@ fn history(seed: u64) -> u64 {
     let clock = AtomicU64::new(1);
     let mut all = Vec::new();
     let mut pended = 0;
+    let happened = || BESIDE.iter().all(|(name, least)| bench.figure(name) >= *least);
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                bench.store.flush().expect("flushes");
+            }
+        });
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
-                let (bench, clock) = (&bench, &clock);
+                let (bench, clock, happened) = (&bench, &clock, &happened);
                 scope.spawn(move || {
                     let mut draw = SmallRng::seed_from_u64(seed * 100 + client as u64);
                     let session = bench.store.session_of_depth(6).expect("a session begins");
@@ -179,7 +190,10 @@ fn history(seed: u64) -> u64 {
                         history: Vec::new(),
                         pended: 0,
                     };
-                    for call in 0..CALLS {
+                    for call in 0..CALLS_MAX {
+                        if call >= CALLS && happened() {
+                            break;
+                        }
                         state.step(&mut draw);
                         if draw.random_range(0..4) == 0 {
                             push(bench, call);
@@ -196,13 +210,19 @@ fn history(seed: u64) -> u64 {
                 })
             })
             .collect();
-        for client in clients {
-            let (history, pending) = client.join().expect("a client ends");
+        let ended: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        is_over.store(true, SeqCst);
+        for client in ended {
+            let (history, pending) = client.expect("a client ends");
             all.extend(history);
             pended += pending;
         }
     });
-    assert_eq!(all.len() as u64, CLIENTS as u64 * CALLS);
+    println!("{} calls", all.len());
+    for (name, least) in BESIDE {
+        let figure = bench.figure(name);
+        assert!(figure >= least, "{figure} {name} beside the calls");
+    }
     for register in 0..REGISTERS {
         let of_key = all.iter().filter(|(of, _)| *of == register);
         let calls: Vec<Call> = of_key.map(|(_, call)| *call).collect();
