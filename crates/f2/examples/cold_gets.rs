@@ -72,6 +72,17 @@ impl Bench {
         self.store.flush().unwrap();
     }
 
+    /// What a key of the cold log takes of memory: the directory of its index.
+    fn tell_memory(&self) {
+        let detail = self.store.stats().detail;
+        let figure = |name| detail.iter().find(|(known, _)| *known == name).unwrap().1;
+        let (bytes, keys) = (figure("cold_index_directory_bytes"), figure("cold_index_entries"));
+        println!(
+            "{keys} entries of the cold index, {:.3} B of memory each",
+            bytes as f64 / keys as f64
+        );
+    }
+
     fn turn(&self, round: u64) -> Turn {
         let mut random = Environment::seeded(round).random("keys");
         let mut session = self.store.session_of_depth(self.depth).unwrap();
@@ -148,6 +159,7 @@ fn main() {
     let (keys, depth, rounds) = (number(1, 5_000_000), number(2, 128) as usize, number(3, 5));
     let bench = Bench::open(dir, keys, depth, number(4, 3));
     bench.load();
+    bench.tell_memory();
     let mut ratios = Vec::new();
     println!("{keys} keys, depth {depth}: gets/s, reads/s of the device, of fio, ratio");
     for round in 0..rounds {

@@ -29,6 +29,10 @@ pub struct SummaryRow {
     pub rounds: usize,
     /// Median of the rounds' p99 latencies, in microseconds.
     pub p99_us_median: f64,
+    /// Median of the rounds' p99.9 latencies, in microseconds.
+    pub p999_us_median: f64,
+    /// The longest operation of all rounds, in microseconds.
+    pub max_us: f64,
     /// Median of the rounds' processor time an operation.
     pub cpu_us_per_op_median: f64,
     /// Median over the rounds that have one.
@@ -113,6 +117,8 @@ fn row(
         space_bytes: of(|run| run.space_bytes as f64) as u64,
         rounds: runs.len(),
         p99_us_median: of(|run| run.latency_us.p99),
+        p999_us_median: of(|run| run.latency_us.p999),
+        max_us: runs.iter().map(|run| run.latency_us.max).fold(0.0, f64::max),
         cpu_us_per_op_median: of(|run| run.cpu_us_per_op),
         read_amplification: median(runs, |run| run.read_amplification),
         rss_peak_bytes: of(|run| run.rss_peak_bytes as f64) as u64,

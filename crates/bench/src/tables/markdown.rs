@@ -27,7 +27,7 @@ pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
         out,
         "Made by `{command}`. Each cell: the median of the rounds in operations a second, the slowest \
          and the fastest round, how many times as fast as the store ours is, the median of the rounds' \
-         99th percentile, and bytes written to the device for each byte that the workload wrote. What \
+         99th percentile and 99.9th, the longest operation of all rounds, and bytes written to the device for each byte that the workload wrote. What \
          the words mean: [README.md](README.md).\n"
     );
     for (wanted, found) in suite.comparison.iter().zip(found) {
@@ -90,7 +90,8 @@ fn cell(row: &SummaryRow) -> String {
     if let Some(ratio) = row.ratio_ours_to_this {
         let _ = write!(cell, ", {ratio:.2}x");
     }
-    let _ = write!(cell, ", p99 {}", micros(row.p99_us_median));
+    let (p99, p999) = (micros(row.p99_us_median), micros(row.p999_us_median));
+    let _ = write!(cell, ", p99 {p99}, p99.9 {p999}, longest {}", micros(row.max_us));
     if let Some(amplification) = row.write_amplification {
         let _ = write!(cell, ", w-amp {amplification:.2}");
     }

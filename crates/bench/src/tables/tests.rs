@@ -36,6 +36,8 @@ fn row(store: &str) -> SummaryRow {
         space_bytes: 1 << 20,
         rounds: 3,
         p99_us_median: 250.0,
+        p999_us_median: 900.0,
+        max_us: 12_000.0,
         cpu_us_per_op_median: 1.0,
         read_amplification: None,
         rss_peak_bytes: 2 << 20,
@@ -88,7 +90,7 @@ fn a_page_shows_what_was_found_and_says_what_was_not() {
     for part in [
         "# A page",
         "| workload | f2 | rocksdb |",
-        "**1000** (900 - 1100), 2.50x, p99 250 us, w-amp 1.25",
+        "**1000** (900 - 1100), 2.50x, p99 250 us, p99.9 900 us, longest 12.00 ms, w-amp 1.25",
         "failed: it   fell",
         "[Plots](page-1.html)",
         "1 comparisons of this page were not run",
