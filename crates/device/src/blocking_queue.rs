@@ -5,7 +5,9 @@
 //! caller waits, so nothing overlaps.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use crate::doorbell::Doorbell;
 use crate::error::Result;
 use crate::queue::{Completion, Queue, Request, Work};
 
@@ -13,19 +15,28 @@ use crate::queue::{Completion, Queue, Request, Work};
 pub(crate) struct BlockingQueue {
     held: VecDeque<Request>,
     depth: usize,
+    bell: Option<Arc<Doorbell>>,
 }
 
 impl BlockingQueue {
     /// A queue with room for `depth` requests, at least one.
     pub(crate) fn new(depth: usize) -> Self {
         let depth = depth.max(1);
-        Self { held: VecDeque::with_capacity(depth), depth }
+        Self { held: VecDeque::with_capacity(depth), depth, bell: None }
     }
 
     fn complete(&mut self, count: usize, into: &mut Vec<Completion>) -> usize {
         let count = count.min(self.held.len());
         into.extend(self.held.drain(..count).map(perform));
+        if !self.held.is_empty() {
+            self.tell();
+        }
         count
+    }
+
+    /// What is held is done as soon as anybody looks.
+    fn tell(&self) {
+        self.bell.iter().for_each(|bell| bell.ring());
     }
 }
 
@@ -51,6 +62,9 @@ impl Queue for BlockingQueue {
             return Err(request);
         }
         self.held.push_back(request);
+        if self.held.len() == 1 {
+            self.tell();
+        }
         Ok(())
     }
 
@@ -64,6 +78,11 @@ impl Queue for BlockingQueue {
 
     fn in_flight(&self) -> usize {
         self.held.len()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        self.bell = Some(Arc::clone(bell));
+        Ok(())
     }
 }
 

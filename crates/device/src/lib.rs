@@ -32,6 +32,7 @@
 mod accounting;
 mod blocking_queue;
 mod buffer;
+mod doorbell;
 mod error;
 mod fault;
 mod file;
@@ -46,6 +47,7 @@ mod tests;
 
 pub use accounting::{Accounting, IoCounts};
 pub use buffer::Buffer;
+pub use doorbell::Doorbell;
 pub use error::{Error, Operation as FailedOperation, Result};
 pub use fault::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 pub use file::{Entry, File, Mode, Space, SyncKind};

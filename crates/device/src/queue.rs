@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
+use crate::doorbell::Doorbell;
 use crate::error::Result;
 use crate::file::{File, SyncKind};
 
@@ -68,4 +69,12 @@ pub trait Queue: Send {
 
     /// How many requests were taken and not yet handed back.
     fn in_flight(&self) -> usize;
+
+    /// Has `bell` rung from now on whenever there is something that [`Queue::poll`] would hand over, and
+    /// that was submitted before the last call of it, or is done already. It may be rung for nothing.
+    /// For a queue on which nothing is in flight.
+    ///
+    /// # Errors
+    /// The system's.
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()>;
 }

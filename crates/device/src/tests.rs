@@ -41,7 +41,8 @@ macro_rules! suite {
                 errors_come_with_their_buffers, wait_returns_as_many_as_asked,
                 a_sync_follows_its_write, dropping_a_queue_does_its_work,
                 long_transfers_are_whole, a_read_across_the_end_fails,
-                impossible_offsets_are_refused, many_requests_keep_their_tags, a_queue_takes_files_of_any_device,
+                impossible_offsets_are_refused, many_requests_keep_their_tags, a_bell_tells_of_every_completion,
+                a_queue_takes_files_of_any_device,
             ]);
         }
     };

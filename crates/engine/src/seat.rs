@@ -5,6 +5,10 @@
 //! the value, the host keeps other writes of the key out, asks whether the value still is the newest
 //! (law L7), and then applies what it makes of it; otherwise it begins anew.
 
+use std::sync::Arc;
+
+use device::Doorbell;
+
 use crate::error::Result;
 
 /// How a get began.
@@ -102,4 +106,11 @@ pub trait Seat: Send {
 
     /// How many are pending.
     fn pending(&self) -> usize;
+
+    /// Has `bell` rung from now on whenever [`Seat::complete`] may have something to tell of what was
+    /// begun before its last call. It may be rung for nothing. For a seat on which nothing is pending.
+    ///
+    /// # Errors
+    /// The device's queue failed.
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()>;
 }

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use device::{Buffer, Completion, Queue, Request, Work};
+use device::{Buffer, Completion, Doorbell, Queue, Request, Work};
 use engine::Result;
 
 use crate::cache::Cached;
@@ -37,6 +37,7 @@ pub(crate) type Tell<'a, T> = dyn FnMut(T, &[u8], Result<Option<Found>>, &[u8]) 
 pub(crate) struct Flights<K, T> {
     depth: usize,
     queue: Option<Box<dyn Queue>>,
+    bell: Option<Arc<Doorbell>>,
     waiting: Vec<Option<Waiting<K, T>>>,
     pending: usize,
     completions: Vec<Completion>,
@@ -70,6 +71,7 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
         Self {
             depth: depth.max(1),
             queue: None,
+            bell: None,
             waiting: Vec::new(),
             pending: 0,
             completions: Vec::new(),
@@ -80,6 +82,15 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
     /// How many wait.
     pub(crate) fn pending(&self) -> usize {
         self.pending
+    }
+
+    /// Has `bell` rung when [`Flights::complete`] has something to do.
+    pub(crate) fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        if let Some(queue) = &mut self.queue {
+            queue.ring(bell)?;
+        }
+        self.bell = Some(Arc::clone(bell));
+        Ok(())
     }
 
     /// Begins a look-up. Does not wait for the device.
@@ -165,7 +176,13 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
     ) -> Result<()> {
         let queue = match &mut self.queue {
             Some(queue) => queue,
-            none => none.insert(shared.host.device.queue(self.depth)?),
+            none => {
+                let mut queue = shared.host.device.queue(self.depth)?;
+                if let Some(bell) = &self.bell {
+                    queue.ring(bell)?;
+                }
+                none.insert(queue)
+            }
         };
         let free = self.waiting.iter().position(Option::is_none);
         request.tag = free.unwrap_or(self.waiting.len()) as u64;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
+use device::Doorbell;
 use engine::{Begun, BegunOld, Listener, Old, Result};
 
 use crate::entry::Target;
@@ -86,6 +87,10 @@ impl engine::Seat for Seat {
 
     fn pending(&self) -> usize {
         self.flights.pending()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        self.flights.ring(bell)
     }
 }
 

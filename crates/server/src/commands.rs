@@ -25,8 +25,8 @@ pub(crate) mod strings;
 pub(crate) mod table;
 pub(crate) mod transactions;
 
-pub(crate) use call::Call;
-pub(crate) use dispatch::dispatch;
+pub(crate) use call::{Call, Means};
+pub(crate) use dispatch::{Dispatched, Waits, dispatch};
 pub(crate) use failure::{Failure, Outcome};
 pub(crate) use room::Room;
 pub(crate) use table::COMMANDS;

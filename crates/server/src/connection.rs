@@ -3,8 +3,10 @@
 //! To follow a request: [`Connection::serve`] reads and executes, the event loop waits for
 //! durability once for all connections of its turn, [`Connection::flush`] writes the replies.
 
+mod behind;
 mod output;
 mod serve;
+mod waits;
 
 use std::io::{self, Read as _};
 use std::net::Shutdown;
@@ -14,6 +16,7 @@ use mio::net::TcpStream;
 
 use crate::client_memory::ClientMemory;
 use crate::commands::transactions::forget_transaction;
+use crate::event_loop::Wanted;
 use crate::gate::Pass;
 use crate::protocol::Parser;
 use crate::session::Session;
@@ -45,9 +48,10 @@ pub(crate) struct Connection {
     /// It was refused, and what its client still sends is read and thrown away: closing a socket
     /// with unread bytes would take the error back that the client has not seen yet.
     drains: bool,
-    /// So much is unsent that its commands wait, read ones and unread ones, until its client reads.
-    is_paused: bool,
-    /// Ticks that it has been closing or paused without sending anything.
+    /// Why its commands wait, read ones and unread ones.
+    stopped: Option<Stopped>,
+    /// Ticks that it has been closing, or stopped because its client does not read, without sending
+    /// anything.
     stuck_ticks: u32,
     /// The client took output since the last tick, so it is not idle.
     has_sent: bool,
@@ -55,6 +59,17 @@ pub(crate) struct Connection {
     pub(crate) is_ending: bool,
     /// It is among those that this turn serves.
     pub(crate) is_listed: bool,
+}
+
+/// Why a connection executes nothing at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopped {
+    /// So much is unsent; until its client has read all of it.
+    Unread,
+    /// The next command waits until nothing before it waits for the device.
+    Waiting,
+    /// As many commands wait for the device as may; until half of them are answered.
+    Ahead,
 }
 
 /// What an event loop lends to the connection that it serves.
@@ -66,6 +81,8 @@ pub(crate) struct Worker<'a> {
     /// Where a piece of input is read into.
     pub(crate) piece: &'a mut [u8],
     pub(crate) now: Monotonic,
+    /// Commands that want their keys looked up.
+    pub(crate) wanted: &'a mut Wanted,
 }
 
 impl Connection {
@@ -81,7 +98,7 @@ impl Connection {
             last_active: now,
             is_gone: false,
             drains: false,
-            is_paused: false,
+            stopped: None,
             stuck_ticks: 0,
             has_sent: false,
             is_ending: false,
@@ -100,22 +117,22 @@ impl Connection {
         if self.session.closing && !self.drains || self.is_gone {
             return false;
         }
-        if self.is_paused {
+        if self.stopped.is_some() {
             if !self.may_resume() {
                 return false;
             }
-            self.is_paused = false;
+            self.stopped = None;
             self.execute_kept(worker);
             self.charge(&worker.shared.client_memory);
             self.evict_if_too_large(worker.shared);
             // What came meanwhile has had its event.
-            return !self.is_paused;
+            return self.stopped.is_none();
         }
         let len = match self.stream.read(worker.piece) {
             Ok(0) => {
                 // It may have closed one direction alone and still read: it gets its replies.
                 self.session.closing = true;
-                self.is_gone = self.drains || !self.has_output();
+                self.is_gone = self.drains || self.output.is_sent();
                 return false;
             }
             Ok(len) => len,
@@ -134,18 +151,24 @@ impl Connection {
         self.execute(len, worker);
         self.charge(&worker.shared.client_memory);
         self.evict_if_too_large(worker.shared);
-        (len == worker.piece.len() || self.is_ending) && !self.is_paused
+        (len == worker.piece.len() || self.is_ending) && self.stopped.is_none()
     }
 
-    /// Whether it was paused and may go on: the kernel has taken all output, and still has enough of
-    /// it to keep the client busy meanwhile.
+    /// Whether it was stopped and may go on. If its client had not read: the kernel has taken all
+    /// output, and still has enough of it to keep the client busy meanwhile.
     pub(crate) fn may_resume(&self) -> bool {
-        self.is_paused && !self.is_gone && self.output.is_sent()
+        !self.is_gone
+            && match self.stopped {
+                None => false,
+                Some(Stopped::Unread) => self.output.is_sent(),
+                Some(Stopped::Waiting) => !self.is_waiting(),
+                Some(Stopped::Ahead) => self.has_few_waiting(),
+            }
     }
 
     /// Whether replies wait to be sent.
     pub(crate) fn has_output(&self) -> bool {
-        !self.output.is_sent()
+        self.output.is_due()
     }
 
     /// Makes errors of the replies that promised a write, since the promise cannot be kept.
@@ -222,13 +245,14 @@ impl Connection {
         self.is_gone || self.session.closing && self.output.is_sent() && !self.drains
     }
 
-    /// Counts a tick of the event loop, at `now`; whether the connection has been closing or paused
+    /// Counts a tick of the event loop, at `now`; whether the connection has been closing or stopped
     /// for too many of them because its peer neither reads nor closes.
     pub(crate) fn tick(&mut self, now: Monotonic) -> bool {
         if std::mem::take(&mut self.has_sent) {
             self.last_active = now;
         }
-        if !self.session.closing && !self.is_paused {
+        let is_unread = self.stopped == Some(Stopped::Unread) && self.has_output();
+        if !self.session.closing && !is_unread {
             self.stuck_ticks = 0;
             return false;
         }

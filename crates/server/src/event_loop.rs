@@ -1,30 +1,38 @@
 //! An event loop: a thread that owns connections and serves them in turns.
 //!
 //! One turn:
-//! 1. Wait for sockets that can be read or written, and for letters from other loops.
+//! 1. Wait for sockets that can be read or written, for letters from other loops, and for the bell that
+//!    the device rings when it has read something.
 //! 2. Enter the gate; read and execute one piece of input of every connection that has some.
-//! 3. Leave the gate, and wait *once* until the last write is as durable as asked. If that fails,
+//! 3. Look up what commands have to wait for on the device, tell them what was found meanwhile, and
+//!    execute them.
+//! 4. Leave the gate, and wait *once* until the last write is as durable as asked. If that fails,
 //!    every reply of this turn that promised a write becomes an error.
-//! 4. Send the replies.
-//! 5. Now and then, send what slow readers have made room for, and disconnect who is idle, does not
+//! 5. Send the replies.
+//! 6. Now and then, send what slow readers have made room for, and disconnect who is idle, does not
 //!    authenticate, does not take the last replies before the end, or holds too much of the clients'
 //!    memory.
 //!
 //! # Invariants
-//! I1. No reply leaves before step 3: neither the acknowledgement of a write, nor a value that
+//! I1. No reply leaves before step 4: neither the acknowledgement of a write, nor a value that
 //!     somebody else has written and that a crash could still take back.
+//! I2. Nobody waits for the device in steps 1 to 3, but for commands over several keys and walks.
 
 mod accept;
+mod look_ups;
 mod mailbox;
 
 use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use environment::Monotonic;
 use mio::net::{TcpListener, TcpStream};
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use thermocline::Doorbell;
 
 use crate::clients::Client;
 use crate::commands::failure::store_error;
@@ -33,10 +41,13 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
 pub(crate) use accept::KEEPALIVE;
+use look_ups::LookUps;
+pub(crate) use look_ups::{Want, Wanted};
 pub(crate) use mailbox::{Letter, Mailbox};
 
 const LISTENER: Token = Token(usize::MAX);
 pub(crate) const LETTERS: Token = Token(usize::MAX - 1);
+const BELL: Token = Token(usize::MAX - 2);
 
 /// Bytes read from one connection per turn: what pipelining clients send at once, and what fits a
 /// core's cache.
@@ -64,6 +75,8 @@ pub(crate) struct EventLoop {
     connections: Vec<Option<Box<Connection>>>,
     free_tokens: Vec<usize>,
     tally: Tally,
+    look_ups: LookUps,
+    wanted: Wanted,
     scratch: Vec<u8>,
     piece: Vec<u8>,
     last_tick: Monotonic,
@@ -81,6 +94,11 @@ impl EventLoop {
         if let Some(listener) = &mut listener {
             poll.registry().register(listener, LISTENER, Interest::READABLE)?;
         }
+        let bell = Arc::new(Doorbell::new().map_err(io::Error::other)?);
+        let descriptor = bell.as_fd().as_raw_fd();
+        poll.registry().register(&mut SourceFd(&descriptor), BELL, Interest::READABLE)?;
+        let loops = shared.options.threads;
+        let look_ups = LookUps::new(bell, shared.store.memory().1, loops);
         let last_tick = shared.environment.now();
         Ok(Self {
             shared,
@@ -92,6 +110,8 @@ impl EventLoop {
             connections: Vec::new(),
             free_tokens: Vec::new(),
             tally: Tally::new(),
+            look_ups,
+            wanted: Wanted::new(),
             scratch: Vec::new(),
             piece: vec![0; PIECE_BYTES],
             last_tick,
@@ -103,15 +123,17 @@ impl EventLoop {
         let mut events = Events::with_capacity(EVENTS_MAX);
         // Tokens to serve, and those that had more to read than one piece.
         let (mut listed, mut more) = (Vec::new(), Vec::new());
+        let mut is_behind = false;
         while !self.shared.stop.is_asked() {
-            let wait = if more.is_empty() { TICK } else { Duration::ZERO };
+            let wait = if more.is_empty() && !is_behind { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(wait)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // Perhaps by the device itself, whose bell comes with the next turn.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
                 result => result?,
             }
             listed.append(&mut more);
             self.sort(&events, &mut listed);
-            self.serve(&listed, &mut more);
+            is_behind = self.serve(&mut listed, &mut more);
             self.settle(&listed);
             self.send(&listed, &mut more);
             listed.clear();
@@ -132,6 +154,8 @@ impl EventLoop {
             match event.token() {
                 LISTENER => self.accept(),
                 LETTERS => self.read_letters(listed),
+                // It has woken the poll, which was all.
+                BELL => {}
                 Token(token) => {
                     if event.is_read_closed() || event.is_error() {
                         self.note_ending(token);
@@ -157,10 +181,11 @@ impl EventLoop {
         }
     }
 
-    /// Step 2. A connection that may have more to read goes to `more`.
-    fn serve(&mut self, listed: &[usize], more: &mut Vec<usize>) {
-        if listed.is_empty() {
-            return;
+    /// Steps 2 and 3. A connection that may have more to read goes to `more`, one whose commands went on
+    /// to `listed`. Whether there is more to look up at once.
+    fn serve(&mut self, listed: &mut Vec<usize>, more: &mut Vec<usize>) -> bool {
+        if listed.is_empty() && self.wanted.is_empty() && self.look_ups.under_way() == 0 {
+            return false;
         }
         let mut worker = Worker {
             shared: &self.shared,
@@ -169,8 +194,9 @@ impl EventLoop {
             scratch: &mut self.scratch,
             piece: &mut self.piece,
             now: self.shared.environment.now(),
+            wanted: &mut self.wanted,
         };
-        for &token in listed {
+        for &token in listed.iter() {
             if let Some(Some(connection)) = self.connections.get_mut(token) {
                 connection.is_listed = connection.serve(&mut worker);
                 if connection.is_listed {
@@ -178,9 +204,17 @@ impl EventLoop {
                 }
             }
         }
+        if worker.wanted.is_empty() && self.look_ups.under_way() == 0 {
+            return false;
+        }
+        let begun = listed.len();
+        let is_behind = self.look_ups.turn(&mut self.connections, &mut worker, listed);
+        listed[begun..].sort_unstable();
+        listed.dedup();
+        is_behind
     }
 
-    /// Step 3.
+    /// Step 4.
     fn settle(&mut self, listed: &[usize]) {
         let is_due = |token: &usize| {
             self.connections.get(*token).and_then(Option::as_ref).is_some_and(|c| c.has_output())
@@ -198,7 +232,7 @@ impl EventLoop {
         }
     }
 
-    /// Step 4. A connection that has paused and may go on goes to `more`.
+    /// Step 5. A connection that was stopped and may go on goes to `more`.
     fn send(&mut self, listed: &[usize], more: &mut Vec<usize>) {
         for &token in listed {
             let Some(slot) = self.connections.get_mut(token) else { continue };
@@ -269,7 +303,7 @@ impl EventLoop {
         }
     }
 
-    /// Step 5. A connection that has paused and may go on goes to `more`.
+    /// Step 6. A connection that was stopped and may go on goes to `more`.
     fn tick(&mut self, more: &mut Vec<usize>) {
         let now = self.shared.environment.now();
         if now - self.last_tick < TICK {
@@ -304,8 +338,9 @@ impl EventLoop {
                     let is_over = connection.is_over() || is_stuck;
                     let session = &connection.session;
                     session.client.last_active.store(connection.last_active.as_nanos(), Relaxed);
-                    let is_idle =
-                        idle_s > 0 && now - connection.last_active >= Duration::from_secs(idle_s);
+                    let is_idle = idle_s > 0
+                        && !connection.is_waiting()
+                        && now - connection.last_active >= Duration::from_secs(idle_s);
                     let is_stranger =
                         !session.authenticated && now - session.client.since >= auth_deadline;
                     is_over || is_idle || is_stranger

@@ -42,6 +42,8 @@ pub(crate) struct Tally {
     pub(crate) misses: u64,
     pub(crate) expired: u64,
     pub(crate) errors: u64,
+    /// Commands that came to wait for the device.
+    pub(crate) waited: u64,
 }
 
 impl Tally {
@@ -58,6 +60,7 @@ impl Tally {
             misses: 0,
             expired: 0,
             errors: 0,
+            waited: 0,
         }
     }
 
@@ -131,6 +134,7 @@ pub(crate) struct Stats {
     pub(crate) misses: Total,
     pub(crate) expired: Total,
     pub(crate) errors: Total,
+    pub(crate) waited: Total,
     pub(crate) connections: Total,
     pub(crate) connections_refused: Total,
     pub(crate) output_limit_disconnects: Total,
@@ -159,6 +163,10 @@ impl Stats {
             misses: total("keyspace_misses_total", "Reads that found no key."),
             expired: total("expired_keys_total", "Keys removed because their time had come."),
             errors: total("error_replies_total", "Error replies."),
+            waited: total(
+                "waited_commands_total",
+                "Commands on one key that waited for the device, beside others.",
+            ),
             connections: total("connections_total", "Connections accepted or refused."),
             connections_refused: total("connections_refused_total", "Connections refused."),
             output_limit_disconnects: total(
@@ -191,7 +199,7 @@ impl Stats {
                 rejected: total("server_command_rejections_total", "Calls refused unrun."),
                 latency: registry.histogram(
                     "server_command_seconds",
-                    "Time in the handler, of a thread's first call and one in 16 after it.",
+                    "Time to the reply, of a thread's first call and one in 16 after it.",
                     Unit::Seconds,
                 ),
             }
@@ -220,6 +228,7 @@ impl Stats {
             (&self.misses, &mut tally.misses),
             (&self.expired, &mut tally.expired),
             (&self.errors, &mut tally.errors),
+            (&self.waited, &mut tally.waited),
         ] {
             to.add(std::mem::take(from));
         }
@@ -238,6 +247,7 @@ impl Stats {
             &self.misses,
             &self.expired,
             &self.errors,
+            &self.waited,
             &self.connections,
             &self.connections_refused,
             &self.output_limit_disconnects,

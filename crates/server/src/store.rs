@@ -2,12 +2,15 @@
 
 pub(crate) mod database;
 mod figures;
+pub(crate) mod seat;
 pub(crate) mod transaction;
 pub(crate) mod value;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use codec::SeqNo;
+use thermocline::Doorbell;
 
 /// Which of the 16 numbered databases.
 pub(crate) type DbIndex = u8;
@@ -44,6 +47,9 @@ pub(crate) struct Step {
 /// What a walk is told about each pair: the key and its stored value.
 pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
+/// Who is told of each of many keys: its index, and its stored value if it has one.
+pub(crate) type Found<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
+
 /// A store of numbered databases. Values are *stored* values ([`value`]).
 ///
 /// Writes are applied when the call returns (every later read sees them) but not yet durable:
@@ -52,8 +58,30 @@ pub(crate) trait Store {
     /// The key's value replaces what is in `into`; `false` if it has none.
     fn get(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError>;
 
+    /// [`Store::get`] as far as it comes without waiting for the device: `None` if it would have to.
+    fn get_at_once(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Option<bool>, StoreError> {
+        self.get(db, key, into).map(Some)
+    }
+
+    /// Many keys at once, whose reads of the device overlap. `found` is called once for each, in any
+    /// order, with its index and its value.
+    fn multi_get(
+        &self,
+        db: DbIndex,
+        keys: &[&[u8]],
+        found: &mut Found<'_>,
+    ) -> Result<(), StoreError>;
+
     /// Sets the value of `key`, whatever it was.
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError>;
+
+    /// Removes `key`, which the caller knows to be there.
+    fn delete(&self, db: DbIndex, key: &[u8]) -> Result<SeqNo, StoreError>;
 
     /// Changes one key atomically. `decide` may be called more than once; the last call counts.
     /// The number is zero if nothing changed.
@@ -63,6 +91,17 @@ pub(crate) trait Store {
         key: &[u8],
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<SeqNo, StoreError>;
+
+    /// [`Store::update`] as far as it comes without waiting for the device to read: `None`, and nothing
+    /// has changed, if it would have to.
+    fn update_at_once(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<Option<SeqNo>, StoreError> {
+        self.update(db, key, decide).map(Some)
+    }
 
     /// Visits pairs by ascending position, and by key where positions are equal, until `visit`
     /// breaks: from the beginning, or from where `from` lies, itself included if it is there. A pair
@@ -104,6 +143,15 @@ pub(crate) trait Store {
 
 /// A [`Store`] with a disk behind it.
 pub(crate) trait Durable: Store + Send + Sync {
+    /// A seat at database `db` for `depth` look-ups at once, which rings `bell` when there is something
+    /// to complete. For what [`Store::get_at_once`] and [`Store::update_at_once`] could not do.
+    fn seat(
+        &self,
+        db: DbIndex,
+        depth: usize,
+        bell: &Arc<Doorbell>,
+    ) -> Result<Box<dyn seat::Seat>, StoreError>;
+
     /// Applies all steps as one write, whole or not at all across a crash.
     fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError>;
 

@@ -2,6 +2,7 @@
 //! server, and on a real database where it is the two together.
 
 mod client;
+mod cold;
 mod commands;
 mod database;
 mod figures;
@@ -12,6 +13,7 @@ mod model;
 mod poisoned;
 mod transactions;
 mod unordered;
+mod waits;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

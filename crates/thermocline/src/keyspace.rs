@@ -10,6 +10,7 @@ use journal::Durability;
 use crate::database::Opened;
 use crate::error::Result;
 use crate::options::KeyspaceOptions;
+use crate::rmw::Tried;
 use crate::scan::Scan;
 use crate::slot::Slot;
 
@@ -55,15 +56,36 @@ impl Keyspace {
         Ok(self.slot.current()?.engine.get(key, value)?)
     }
 
+    /// The same as far as it comes without waiting for the device: `None` if it would have to.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn get_at_once(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
+        self.inner.check_open()?;
+        Ok(self.slot.current()?.engine.get_at_once(key, value)?)
+    }
+
     /// Many keys at once, with their reads overlapped where the engine is on a disk.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.inner.check_open()?;
         let mut values = vec![None; keys.len()];
-        let generation = self.slot.current()?;
-        generation.engine.multi_get(keys, &mut |index, value| {
+        self.multi_get_with(keys, &mut |index, value| {
             values[index] = value.map(<[u8]>::to_vec);
         })?;
         Ok(values)
+    }
+
+    /// The same without a copy: `found` is called once for each key, in any order, with its index
+    /// and its value.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]; some keys may have been told of by then.
+    pub fn multi_get_with(
+        &self,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.inner.check_open()?;
+        Ok(self.slot.current()?.engine.multi_get(keys, found)?)
     }
 
     /// Gives `key` the value `value`. When this returns the write is visible to every later read
@@ -110,6 +132,15 @@ impl Keyspace {
     /// The same with an [`Operator`], which may also change a value where it lies.
     pub fn rmw_with(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Option<SeqNo>> {
         self.inner.rmw(&self.slot, key, operator, self.durability)
+    }
+
+    /// The same as far as memory knows the old value, and without waiting for the handle's durability
+    /// ([`crate::Db::wait`] does). Otherwise a [`crate::Seat`] looks the old value up.
+    ///
+    /// # Errors
+    /// As [`Keyspace::rmw`].
+    pub fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Tried> {
+        self.inner.rmw_at_once(&self.slot, key, operator)
     }
 
     /// The pairs of `range` in key order, as they are now; later writes do not show.

@@ -77,8 +77,9 @@ pub use database::Db;
 pub use error::{Error, Result};
 pub use keyspace::Keyspace;
 pub use options::{EngineKind, KeyspaceOptions, Options};
+pub use rmw::Tried;
 pub use scan::Scan;
-pub use seat::{AsyncGet, BegunRmw, Completed, Seat, Told};
+pub use seat::{AsyncGet, BegunRmw, Completed, Looked, Seat, Told};
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 
@@ -88,9 +89,10 @@ pub mod f2 {
 }
 
 pub use codec::{Corruption, SeqNo};
-pub use device::Io;
+pub use device::{Doorbell, Io};
 pub use engine::{
-    Begun, Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, Trouble, VALUE_BYTES_MAX, Visit,
+    Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, Trouble,
+    VALUE_BYTES_MAX, Visit,
 };
 pub use environment::Environment;
 pub use journal::Durability;

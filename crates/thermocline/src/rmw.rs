@@ -35,8 +35,8 @@ use crate::slot::{Generation, Slot};
 use crate::write::{Part, check_op};
 
 /// What has come of a read-modify-write.
-#[derive(Debug)]
-pub(crate) enum Tried {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
     /// It is over; without a number if it changed nothing.
     Done(Option<SeqNo>),
     /// The device has to be read; nothing has changed.

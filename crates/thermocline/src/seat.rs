@@ -4,7 +4,9 @@
 //! 2. Otherwise the engine's seat looks the value up, and no lock is held meanwhile.
 //! 3. Told of the value, a get is over. A read-modify-write goes on with it under its key's lock, unless
 //!    another write of the key came first: then it begins anew ([`crate::rmw`]).
-//! 4. What was committed meanwhile is waited for once, all of it together, and then told.
+//! 4. A user that has an operator of its own may have old values looked up alone, and go on with them
+//!    when it is told ([`Looked`]).
+//! 5. What was committed meanwhile is waited for once, all of it together, and then told.
 //!
 //! # Invariants
 //! - T1. What is pending has changed nothing, but for what was committed within the call of
@@ -15,6 +17,7 @@
 
 pub(crate) mod desk;
 mod future;
+mod looked;
 pub(crate) mod pool;
 
 use std::collections::{HashMap, VecDeque};
@@ -22,6 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use codec::SeqNo;
+use device::Doorbell;
 use engine::{Begun, BegunOld, Listener, Old, Operator, Seat as EngineSeat};
 
 use crate::error::{Error, Result};
@@ -30,6 +34,7 @@ use crate::rmw::Tried;
 use crate::slot::Generation;
 
 pub use future::AsyncGet;
+pub use looked::Looked;
 
 /// A thread's seat at one [`Keyspace`]: operations that need the device overlap, so that one thread
 /// keeps it busy. An engine in memory answers all of them at once.
@@ -72,6 +77,7 @@ pub use future::AsyncGet;
 ///         Ok(Completed::Value(Some(value))) => told.push((tag, value.to_vec())),
 ///         Ok(Completed::Value(None)) => {}
 ///         Ok(Completed::Updated(seqno)) => assert!(seqno.is_some()),
+///         Ok(Completed::Old(_)) => unreachable!("nobody asked with begin_old"),
 ///         Err(error) => panic!("{error}"),
 ///     })?;
 /// }
@@ -83,8 +89,10 @@ pub struct Seat {
     keyspace: Keyspace,
     depth: usize,
     place: Place,
+    /// Rung by the queues of the places.
+    bell: Option<Arc<Doorbell>>,
     /// Whose old values are looked up, by the tags of the look-ups.
-    updates: HashMap<u64, Update>,
+    updates: HashMap<u64, Whose>,
     look_ups: u64,
     /// Whose keys others have written first.
     overtaken: VecDeque<(Vec<u8>, Update)>,
@@ -110,12 +118,22 @@ pub enum Completed<'a> {
     Value(Option<&'a [u8]>),
     /// A read-modify-write's: its number, or none if it changed nothing.
     Updated(Option<SeqNo>),
+    /// What [`Seat::begin_old`] asked for.
+    Old(Looked<'a>),
 }
 
 /// Who is told of each pending operation that is over: by its tag.
 pub type Told<'a> = dyn FnMut(u64, Result<Completed<'_>>) + 'a;
 
-/// A read-modify-write that is not.
+/// Who wants to know an old value.
+enum Whose {
+    /// A read-modify-write of the seat's own.
+    Update(Update),
+    /// The user of the seat, by the tag.
+    User(u64),
+}
+
+/// A read-modify-write that is not over.
 struct Update {
     tag: u64,
     operator: Box<dyn Operator + Send>,
@@ -146,8 +164,8 @@ impl Keyspace {
     pub fn seat(&self, depth: usize) -> Result<Seat> {
         self.inner.check_open()?;
         let place = Place::new(self.slot.generation()?, depth)?;
-        let (updates, look_ups, overtaken, over) = Default::default();
-        Ok(Seat { keyspace: self.clone(), depth, place, updates, look_ups, overtaken, over })
+        let (bell, updates, look_ups, overtaken, over) = Default::default();
+        Ok(Seat { keyspace: self.clone(), depth, place, bell, updates, look_ups, overtaken, over })
     }
 }
 
@@ -192,6 +210,41 @@ impl Seat {
         inner.settle_rmw(slot, seqno, *durability).map(BegunRmw::Done)
     }
 
+    /// Looks up the value that a read-modify-write of `key` is to change, after
+    /// [`Keyspace::rmw_at_once`] could not do it, and tells of it as [`Completed::Old`]. Never waits for
+    /// the device. [`BegunOld::Full`] as [`Seat::begin_get`] says.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]; nothing is pending then.
+    pub fn begin_old(&mut self, tag: u64, key: &[u8]) -> Result<BegunOld> {
+        self.keyspace.inner.check_open()?;
+        if !self.is_current()? {
+            return Ok(BegunOld::Full);
+        }
+        if self.place.seat.is_none() {
+            return Ok(BegunOld::AtOnce);
+        }
+        self.look_up(key, Whose::User(tag)).map(|(begun, _)| begun)
+    }
+
+    /// Has `bell` rung from now on whenever [`Seat::complete`] may have something to tell of what was
+    /// begun before its last call: for a thread that waits for other things too. It may be rung for
+    /// nothing.
+    ///
+    /// # Errors
+    /// The device's queue failed.
+    ///
+    /// # Panics
+    /// If something is pending.
+    pub fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        assert_eq!(self.pending(), 0, "the bell is hung up first");
+        if let Some(seat) = &mut self.place.seat {
+            seat.ring(bell)?;
+        }
+        self.bell = Some(Arc::clone(bell));
+        Ok(())
+    }
+
     /// Goes on with what is pending, and tells `told` of each operation that is over. Where `waits`,
     /// does not return before there was one, if any is pending. Answers how many there were.
     ///
@@ -225,7 +278,11 @@ impl Seat {
     fn is_current(&mut self) -> Result<bool> {
         let is_current = Arc::ptr_eq(&*self.keyspace.slot.current()?, &self.place.generation);
         if !is_current && self.pending() == 0 {
-            self.place = Place::new(self.keyspace.slot.generation()?, self.depth)?;
+            let mut place = Place::new(self.keyspace.slot.generation()?, self.depth)?;
+            if let (Some(seat), Some(bell)) = (&mut place.seat, &self.bell) {
+                seat.ring(bell)?;
+            }
+            self.place = place;
             return Ok(true);
         }
         Ok(is_current)
@@ -242,22 +299,32 @@ impl Seat {
             if !self.is_current()? {
                 return Ok(Advanced::Full(update));
             }
-            let Some(seat) = &mut self.place.seat else {
-                unreachable!("an engine without seats does everything at once")
-            };
-            match seat.begin_old(self.look_ups, key)? {
-                BegunOld::AtOnce => {}
-                BegunOld::Full => return Ok(Advanced::Full(update)),
-                BegunOld::Pending => {
-                    self.updates.insert(self.look_ups, update);
-                    self.look_ups += 1;
-                    return Ok(Advanced::Pending);
+            update = match self.look_up(key, Whose::Update(update))? {
+                (BegunOld::Pending, _) => return Ok(Advanced::Pending),
+                (BegunOld::Full, Some(Whose::Update(update))) => {
+                    return Ok(Advanced::Full(update));
                 }
-            }
+                (BegunOld::AtOnce, Some(Whose::Update(update))) => update,
+                _ => unreachable!("who is not pending is handed back"),
+            };
         }
     }
 
-    /// Goes on with the look-ups that have ended. Answers how many gets were told.
+    /// Begins to look an old value up; who wants it comes back if it is not pending.
+    fn look_up(&mut self, key: &[u8], whose: Whose) -> Result<(BegunOld, Option<Whose>)> {
+        let Some(seat) = &mut self.place.seat else {
+            unreachable!("an engine without seats does everything at once")
+        };
+        let begun = seat.begin_old(self.look_ups, key)?;
+        if begun != BegunOld::Pending {
+            return Ok((begun, Some(whose)));
+        }
+        self.updates.insert(self.look_ups, whose);
+        self.look_ups += 1;
+        Ok((begun, None))
+    }
+
+    /// Goes on with the look-ups that have ended. Answers of how many their user was told.
     fn go_on(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
         let Self { keyspace, place, updates, overtaken, over, .. } = self;
         let Some(seat) = &mut place.seat else { return Ok(0) };
@@ -314,7 +381,7 @@ enum Advanced {
 struct Ended<'a, 't> {
     keyspace: &'a Keyspace,
     generation: &'a Arc<Generation>,
-    updates: &'a mut HashMap<u64, Update>,
+    updates: &'a mut HashMap<u64, Whose>,
     overtaken: &'a mut VecDeque<(Vec<u8>, Update)>,
     over: &'a mut VecDeque<Over>,
     told: &'a mut Told<'t>,
@@ -328,8 +395,17 @@ impl Listener for Ended<'_, '_> {
     }
 
     fn old(&mut self, tag: u64, old: engine::Result<Old<'_>>) {
-        let Some(mut update) = self.updates.remove(&tag) else {
+        let Some(whose) = self.updates.remove(&tag) else {
             unreachable!("the engine tells of what was looked up, once")
+        };
+        let mut update = match whose {
+            Whose::Update(update) => update,
+            Whose::User(tag) => {
+                self.gets += 1;
+                let (keyspace, generation) = (self.keyspace, self.generation);
+                let looked = old.map(|old| Completed::Old(Looked { keyspace, generation, old }));
+                return (self.told)(tag, looked.map_err(Error::from));
+            }
         };
         let Keyspace { inner, slot, .. } = self.keyspace;
         let outcome = match old {

@@ -12,8 +12,8 @@ use std::thread;
 use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
 use rand::RngExt;
 use thermocline::{
-    Batch, Begun, BegunRmw, Change, Completed, Db, Durability, EngineKind, Environment, Error,
-    Keyspace, KeyspaceOptions, Operator, Options, Seat, SeqNo, f2,
+    Batch, Begun, BegunOld, BegunRmw, Change, Completed, Db, Durability, EngineKind, Environment,
+    Error, Keyspace, KeyspaceOptions, Operator, Options, Seat, SeqNo, Tried, f2,
 };
 
 /// Keys that do not fit into the memory of the keyspace.
@@ -98,7 +98,7 @@ fn complete(seat: &mut Seat) -> Vec<(u64, Result<Option<SeqNo>, Error>)> {
     while seat.pending() > 0 {
         let count = seat.complete(true, &mut |tag, outcome| match outcome {
             Ok(Completed::Updated(seqno)) => told.push((tag, Ok(seqno))),
-            Ok(Completed::Value(value)) => panic!("{value:?} of an update"),
+            Ok(other) => panic!("{other:?} of an update"),
             Err(error) => told.push((tag, Err(error))),
         });
         assert!(count.unwrap() > 0, "a wait is for something");
@@ -247,6 +247,7 @@ fn pending_updates_of_one_key_all_count() {
                     assert!(tag == 99 && (at..=at + 4).contains(&number(value)));
                     gets += 1;
                 }
+                Completed::Old(_) => panic!("nobody asked for it"),
             })
             .unwrap();
         }
@@ -605,7 +606,7 @@ fn a_power_cut_leaves_what_was_told() {
     let hear = |seat: &mut Seat, order: &mut Vec<(SeqNo, u64)>| {
         seat.complete(true, &mut |tag, outcome| match outcome.unwrap() {
             Completed::Updated(seqno) => order.push((seqno.unwrap(), tag)),
-            Completed::Value(_) => panic!("nothing was read"),
+            other => panic!("{other:?}: nothing was read"),
         })
         .unwrap();
     };
@@ -640,5 +641,37 @@ fn a_power_cut_leaves_what_was_told() {
         let mut expected = vec![0; found.len()];
         order[..kept].iter().for_each(|(_, at)| expected[*at as usize] += 1);
         assert_eq!(found, expected, "seed {SEED}, cut after {operation}: no prefix of {kept}");
+    }
+}
+
+#[test]
+fn a_user_may_update_with_what_was_looked_up_for_it() {
+    for journaled in [false, true] {
+        let (_db, space) = filled(journaled);
+        let mut seat = space.seat(4).unwrap();
+        let on_disk =
+            |at: &u64| space.rmw_at_once(&key(*at), &mut add_one).unwrap() == Tried::NeedsDevice;
+        let at = (0..KEYS).find(on_disk).unwrap();
+        for tag in [7, 8] {
+            assert_eq!(seat.begin_old(tag, &key(at)).unwrap(), BegunOld::Pending);
+        }
+        assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), at, "nothing has changed");
+        // The first finds what it looked up still to be the newest, the second what memory knows by now.
+        let mut tags = Vec::new();
+        while seat.pending() > 0 {
+            let told = seat.complete(true, &mut |tag, outcome| match outcome.unwrap() {
+                Completed::Old(old) => {
+                    let tried = old.update(&mut add_one).unwrap();
+                    assert!(matches!(tried, Tried::Done(Some(_))), "{tried:?}");
+                    tags.push(tag);
+                }
+                other => panic!("{other:?}"),
+            });
+            assert!(told.unwrap() > 0);
+        }
+        tags.sort_unstable();
+        assert_eq!(tags, [7, 8]);
+        assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), at + 2);
+        assert_eq!(seat.begin_old(9, &key(at)).unwrap(), BegunOld::AtOnce);
     }
 }

@@ -179,6 +179,7 @@ impl Session for Handle<'_> {
                 let exchanged = exchanges[tag as usize].lock();
                 told(tag, Ok(exchanged.found.then_some(exchanged.old.as_slice())));
             }
+            Ok(Completed::Old(_)) => unreachable!("nobody asks for old values alone"),
             Err(error) => told(tag, Err(error.into())),
         })?;
         Ok(count)

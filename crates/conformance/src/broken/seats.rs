@@ -1,5 +1,8 @@
 //! A seat that confirms whatever it has told.
 
+use std::sync::Arc;
+
+use device::Doorbell;
 use engine::{Begun, BegunOld, Listener, Old, Result, Seat};
 
 pub(super) struct ConfirmingSeat {
@@ -34,5 +37,9 @@ impl Seat for ConfirmingSeat {
 
     fn pending(&self) -> usize {
         self.inner.pending()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        self.inner.ring(bell)
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use device::Doorbell;
 use engine::{Begun, BegunOld, Error, Listener, Old, Result, Seat};
 use parking_lot::{Mutex, RwLock};
 
@@ -17,6 +18,8 @@ pub(super) struct ReferenceSeat {
     pub(super) failure: Arc<Mutex<Option<Error>>>,
     pub(super) depth: usize,
     pub(super) asked: Vec<Asked>,
+    /// Rung when something is asked: it is told of by the next call.
+    pub(super) bell: Option<Arc<Doorbell>>,
 }
 
 /// A look-up.
@@ -40,6 +43,11 @@ impl ReferenceSeat {
         }
     }
 
+    fn ask(&mut self, asked: Asked) {
+        self.asked.push(asked);
+        self.bell.iter().for_each(|bell| bell.ring());
+    }
+
     fn is_full(&self) -> bool {
         self.asked.len() >= self.depth.max(1)
     }
@@ -53,7 +61,8 @@ impl Seat for ReferenceSeat {
             if self.is_full() {
                 return Ok(Begun::Full);
             }
-            self.asked.push(Asked { tag, key: key.to_vec(), old: None });
+            drop(versions);
+            self.ask(Asked { tag, key: key.to_vec(), old: None });
             return Ok(Begun::Pending);
         }
         let value = versions.get(key, u64::MAX);
@@ -72,7 +81,8 @@ impl Seat for ReferenceSeat {
             return Ok(BegunOld::Full);
         }
         let old = (versions.newest(key), versions.get(key, u64::MAX).map(<[u8]>::to_vec));
-        self.asked.push(Asked { tag, key: key.to_vec(), old: Some(old) });
+        drop(versions);
+        self.ask(Asked { tag, key: key.to_vec(), old: Some(old) });
         Ok(BegunOld::Pending)
     }
 
@@ -97,5 +107,10 @@ impl Seat for ReferenceSeat {
 
     fn pending(&self) -> usize {
         self.asked.len()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        self.bell = Some(Arc::clone(bell));
+        Ok(())
     }
 }

@@ -135,6 +135,7 @@ impl Engine for Reference {
             failure: Arc::clone(&self.failure),
             depth,
             asked: Vec::new(),
+            bell: None,
         })))
     }
 

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::doorbell::Doorbell;
 use crate::error::Result;
 use crate::file::File;
 use crate::queue::{Completion, Queue, Request, Work};
@@ -18,11 +19,12 @@ pub(super) struct FaultQueue {
     plan: Arc<Plan>,
     depth: usize,
     failed: Vec<Completion>,
+    bell: Option<Arc<Doorbell>>,
 }
 
 impl FaultQueue {
     pub(super) fn new(inner: Box<dyn Queue>, plan: Arc<Plan>, depth: usize) -> Self {
-        Self { inner, plan, depth: depth.max(1), failed: Vec::new() }
+        Self { inner, plan, depth: depth.max(1), failed: Vec::new(), bell: None }
     }
 
     /// Decides over a request on one of our files: its completion if it fails.
@@ -70,6 +72,7 @@ impl Queue for FaultQueue {
             }
             Err(completion) => {
                 self.failed.push(completion);
+                self.bell.iter().for_each(|bell| bell.ring());
                 Ok(())
             }
         }
@@ -89,5 +92,10 @@ impl Queue for FaultQueue {
 
     fn in_flight(&self) -> usize {
         self.inner.in_flight() + self.failed.len()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        self.bell = Some(Arc::clone(bell));
+        self.inner.ring(bell)
     }
 }

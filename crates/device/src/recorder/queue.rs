@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::doorbell::Doorbell;
 use crate::error::Result;
 use crate::file::SyncKind;
 use crate::queue::{Completion, Queue, Request, Work};
@@ -91,6 +92,10 @@ impl Queue for RecordedQueue {
 
     fn in_flight(&self) -> usize {
         self.inner.in_flight()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        self.inner.ring(bell)
     }
 }
 

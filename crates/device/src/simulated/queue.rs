@@ -11,6 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::blocking_queue::perform;
+use crate::doorbell::Doorbell;
 use crate::error::Result;
 use crate::file::File;
 use crate::queue::{Completion, Queue, Request, Work};
@@ -25,6 +26,7 @@ pub(super) struct SimulatedQueue {
     polls: u64,
     /// In the order in which they came.
     held: Vec<Held>,
+    bell: Option<Arc<Doorbell>>,
 }
 
 struct Held {
@@ -39,7 +41,7 @@ struct Held {
 
 impl SimulatedQueue {
     pub(super) fn new(disk: Arc<Mutex<Disk>>, depth: usize) -> Self {
-        Self { disk, depth: depth.max(1), polls: 0, held: Vec::new() }
+        Self { disk, depth: depth.max(1), polls: 0, held: Vec::new(), bell: None }
     }
 
     /// The simulated file behind a request, if it is one of this queue's disk.
@@ -82,7 +84,15 @@ impl SimulatedQueue {
             let completion = self.complete(held);
             into.push(completion);
         }
+        if !self.held.is_empty() {
+            // It is the polls that it is late by.
+            self.tell();
+        }
         count
+    }
+
+    fn tell(&self) {
+        self.bell.iter().for_each(|bell| bell.ring());
     }
 }
 
@@ -104,6 +114,7 @@ impl Queue for SimulatedQueue {
         };
         drop(disk);
         self.held.push(Held { request, due: self.polls + latency, submitted, ticket });
+        self.tell();
         Ok(())
     }
 
@@ -123,6 +134,11 @@ impl Queue for SimulatedQueue {
 
     fn in_flight(&self) -> usize {
         self.held.len()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        self.bell = Some(Arc::clone(bell));
+        Ok(())
     }
 }
 

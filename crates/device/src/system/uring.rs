@@ -23,7 +23,7 @@ mod tests;
 mod transfer;
 
 use std::any::Any;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd as _, AsRawFd};
 use std::sync::Arc;
 
 use io_uring::{IoUring, Probe, opcode, squeue, types};
@@ -31,6 +31,7 @@ use rustix::io::Errno;
 
 use crate::blocking_queue::perform;
 use crate::buffer::Buffer;
+use crate::doorbell::Doorbell;
 use crate::error::{Error, Operation, Result};
 use crate::file::{File, SyncKind};
 use crate::queue::{Completion, Queue, Request, Work};
@@ -50,6 +51,8 @@ pub(super) struct UringQueue {
     /// Completions that did not go over the ring, or that came while none could be handed over.
     ready: Vec<Completion>,
     depth: usize,
+    /// Rung by the kernel for each completion, and by us for what does not go over the ring.
+    bell: Option<Arc<Doorbell>>,
 }
 
 /// A request under way.
@@ -112,7 +115,7 @@ impl UringQueue {
         let ring = build(depth as u32).map_err(ring_error)?;
         let slots = std::iter::repeat_with(|| None).take(depth).collect();
         let free = (0..depth as u32).rev().collect();
-        Ok(Self { ring, slots, free, ready: Vec::new(), depth })
+        Ok(Self { ring, slots, free, ready: Vec::new(), depth, bell: None })
     }
 
     /// Puts what is left of a slot's work on the ring.
@@ -308,6 +311,7 @@ impl Queue for UringQueue {
             (_, index) => {
                 self.free.extend(index);
                 self.ready.push(perform(request));
+                self.bell.iter().for_each(|bell| bell.ring());
             }
         }
         Ok(())
@@ -323,6 +327,13 @@ impl Queue for UringQueue {
 
     fn in_flight(&self) -> usize {
         self.on_ring() + self.ready.len()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        let descriptor = bell.as_fd().as_raw_fd();
+        self.ring.submitter().register_eventfd(descriptor).map_err(ring_error)?;
+        self.bell = Some(Arc::clone(bell));
+        Ok(())
     }
 }
 

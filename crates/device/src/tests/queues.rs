@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+
 use super::{BLOCK, numbered, read};
-use crate::{Buffer, Completion, Device, Error, File, Mode, Queue, Request, SyncKind, Work};
+use crate::{
+    Buffer, Completion, Device, Doorbell, Error, File, Mode, Queue, Request, SyncKind, Work,
+};
 
 const LEN: u64 = BLOCK as u64;
 
@@ -204,4 +208,31 @@ pub(crate) fn a_queue_takes_files_of_any_device(device: &Arc<dyn Device>) {
     let done = finish(&mut *queue);
     done[0].result.clone().unwrap();
     assert_eq!(done[0].buffer.as_ref().unwrap()[0], 2);
+}
+
+/// Whether the bell is rung within ten seconds; it is as if new then.
+fn hears(bell: &Doorbell) -> bool {
+    let mut waits = [PollFd::new(bell, PollFlags::IN)];
+    let within = Timespec { tv_sec: 10, tv_nsec: 0 };
+    let rung = rustix::event::poll(&mut waits, Some(&within)).unwrap() == 1;
+    rung && rustix::io::read(bell, &mut [0; 8]).is_ok()
+}
+
+pub(crate) fn a_bell_tells_of_every_completion(device: &Arc<dyn Device>) {
+    let file = numbered(device, "a", 8);
+    let mut queue = device.queue(8).unwrap();
+    let bell = Arc::new(Doorbell::new().unwrap());
+    queue.ring(&bell).unwrap();
+    for round in 0..20 {
+        let mut done = Vec::new();
+        for block in 0..round % 8 + 1 {
+            queue.submit(read_block(block, &file, block)).unwrap();
+        }
+        while queue.in_flight() > 0 {
+            // Nobody waits for the queue itself.
+            queue.poll(&mut done).unwrap();
+            assert!(queue.in_flight() == 0 || hears(&bell), "{} are in flight", queue.in_flight());
+        }
+        assert_eq!(done.len() as u64, round % 8 + 1);
+    }
 }

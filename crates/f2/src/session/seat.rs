@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use device::Doorbell;
 use engine::{Begun, BegunOld, Listener, Old, Result, Seat};
 use sync::epoch::Participant;
 
@@ -88,5 +89,9 @@ impl Seat for StoreSeat {
 
     fn pending(&self) -> usize {
         self.flight.len()
+    }
+
+    fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        self.flight.ring(bell)
     }
 }

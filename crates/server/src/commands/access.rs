@@ -1,17 +1,45 @@
 //! How handlers reach keys: expiry, counting and WATCH included.
 
-use super::{Call, Failure};
+use codec::SeqNo;
 
+use super::call::Means;
+use super::{Call, Failure, Outcome};
 use crate::protocol::Reply;
-use crate::store::Change;
+use crate::store::seat::{Looked, Purpose};
 use crate::store::value::{self, Stored};
+use crate::store::{Change, DbIndex, Store, StoreError};
 
 /// The error for stored bytes that are no value.
 fn damaged(key: &[u8], error: &codec::Corruption) -> Failure {
     Failure::Quoted(format!("ERR damaged value of key '{}': {error}", key.escape_ascii()))
 }
 
-impl Call<'_> {
+/// The stored value of `key`, by the means that there are.
+#[inline]
+fn bytes_of<'s>(
+    means: Means<'s>,
+    store: &dyn Store,
+    db: DbIndex,
+    key: &[u8],
+    scratch: &'s mut Vec<u8>,
+) -> Result<Option<&'s [u8]>, Failure> {
+    let is_there = match means {
+        Means::Looked(Looked::Value(value)) => return Ok(value),
+        Means::AtOnce => store.get_at_once(db, key, scratch)?,
+        Means::Follows => None,
+        Means::Blocking | Means::Looked(Looked::Old(_)) => Some(store.get(db, key, scratch)?),
+    };
+    match is_there {
+        None => Err(Failure::Waits(Purpose::Read)),
+        Some(is_there) => Ok(is_there.then_some(scratch.as_slice())),
+    }
+}
+
+/// Keys that are looked up at once: what keeps a device busy, and what a client may make the server
+/// hold for the sake of their order.
+pub(crate) const SLICE_KEYS: usize = 64;
+
+impl<'a> Call<'a> {
     /// Shows `found` the live value of `key`, and the reply to write to. Counts a hit or a miss.
     pub(crate) fn read<R>(
         &mut self,
@@ -19,11 +47,7 @@ impl Call<'_> {
         found: impl FnOnce(Option<Stored<'_>>, &mut Reply<'_>) -> R,
     ) -> Result<R, Failure> {
         let (result, present) = self.peek(key, found)?;
-        if present {
-            self.tally.hits += 1;
-        } else {
-            self.tally.misses += 1;
-        }
+        self.count_read(present);
         Ok(result)
     }
 
@@ -33,10 +57,11 @@ impl Call<'_> {
         key: &[u8],
         found: impl FnOnce(Option<Stored<'_>>, &mut Reply<'_>) -> R,
     ) -> Result<(R, bool), Failure> {
-        if !self.store.get(self.session.db, key, self.scratch)? {
+        let (db, scratch) = (self.session.db, &mut *self.scratch);
+        let Some(bytes) = bytes_of(self.means, self.store, db, key, scratch)? else {
             return Ok((found(None, &mut self.reply), false));
-        }
-        let stored = Stored::decode(self.scratch).map_err(|error| damaged(key, &error))?;
+        };
+        let stored = Stored::decode(bytes).map_err(|error| damaged(key, &error))?;
         if !stored.is_expired(self.now_ms) {
             return Ok((found(Some(stored), &mut self.reply), true));
         }
@@ -45,25 +70,116 @@ impl Call<'_> {
         Ok((result, false))
     }
 
-    /// Removes `key` if it has expired. A store that cannot is left as it is: the key stays
-    /// invisible.
+    /// Changes `key` as [`Store::update`] does, by the means that there are; `None`, and nothing has
+    /// changed, where they do not suffice.
+    fn update_by_means(
+        &self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<Option<SeqNo>, StoreError> {
+        let db = self.session.db;
+        match self.means {
+            Means::Blocking => self.store.update(db, key, decide).map(Some),
+            Means::Looked(Looked::Old(old)) => old.update(decide),
+            Means::AtOnce | Means::Follows | Means::Looked(Looked::Value(_)) => {
+                self.store.update_at_once(db, key, decide)
+            }
+        }
+    }
+
+    /// Removes `key` if it has expired. A store that cannot, or not without the device, is left as it
+    /// is: the key stays invisible.
     pub(crate) fn reap(&mut self, key: &[u8]) {
         let (now_ms, db) = (self.now_ms, self.session.db);
         let mut gone = false;
-        let removed = self.store.update(db, key, &mut |bytes| {
+        let removed = self.update_by_means(key, &mut |bytes| {
             let stored = bytes.and_then(|bytes| Stored::decode(bytes).ok());
             gone = stored.is_some_and(|stored| stored.is_expired(now_ms));
             if gone { Change::Delete } else { Change::Keep }
         });
-        if gone && removed.is_ok() {
+        if gone && matches!(removed, Ok(Some(_))) {
             self.tally.expired += 1;
             self.shared.watches.touch(db, key);
         }
     }
 
-    /// Whether `key` is live.
-    pub(crate) fn exists(&mut self, key: &[u8]) -> Result<bool, Failure> {
-        self.read(key, |stored, _| stored.is_some())
+    /// [`Call::read`] for each of `keys` in their order, with the reads of the device overlapped.
+    pub(crate) fn read_many(
+        &mut self,
+        keys: impl Iterator<Item = &'a [u8]>,
+        mut found: impl FnMut(Option<Stored<'_>>, &mut Reply<'_>),
+    ) -> Outcome {
+        self.peek_many(keys, |_, stored, call| {
+            call.count_read(stored.is_some());
+            found(stored, &mut call.reply);
+            Ok(())
+        })
+    }
+
+    fn count_read(&mut self, is_present: bool) {
+        if is_present {
+            self.tally.hits += 1;
+        } else {
+            self.tally.misses += 1;
+        }
+    }
+
+    /// The same without counting. [`SLICE_KEYS`] are looked up at once, and their values held until all
+    /// of them are told: what `found` changes shows in the next slice.
+    pub(crate) fn peek_many(
+        &mut self,
+        keys: impl Iterator<Item = &'a [u8]>,
+        mut found: impl FnMut(&'a [u8], Option<Stored<'_>>, &mut Self) -> Outcome,
+    ) -> Outcome {
+        let mut keys = keys.peekable();
+        let (mut slice, mut places) = (Vec::new(), Vec::new());
+        while keys.peek().is_some() {
+            slice.clear();
+            slice.extend(keys.by_ref().take(SLICE_KEYS));
+            let mut values = std::mem::take(self.scratch);
+            let outcome = self.look_up(&slice, &mut values, &mut places).and_then(|held| {
+                for (key, place) in slice.iter().zip(&places) {
+                    let stored = place.and_then(|(begin, end)| values.get(begin..end));
+                    let stored = stored.map(Stored::decode).transpose();
+                    let stored = stored.map_err(|error| damaged(key, &error))?;
+                    let live = stored.filter(|stored| !stored.is_expired(self.now_ms));
+                    found(key, live, self)?;
+                    if stored.is_some() && live.is_none() {
+                        self.reap(key);
+                    }
+                    self.check_room()?;
+                }
+                self.room.release(held);
+                Ok(())
+            });
+            *self.scratch = values;
+            outcome?;
+        }
+        Ok(())
+    }
+
+    /// Puts the stored values of `keys` into `values`, and where each lies into `places`. The room
+    /// holds as many bytes as it answers.
+    fn look_up(
+        &self,
+        keys: &[&[u8]],
+        values: &mut Vec<u8>,
+        places: &mut Vec<Option<(usize, usize)>>,
+    ) -> Result<usize, Failure> {
+        values.clear();
+        places.clear();
+        places.resize(keys.len(), None);
+        let mut refused = Ok(());
+        self.store.multi_get(self.session.db, keys, &mut |index, value| {
+            let Some(value) = value.filter(|_| refused.is_ok()) else { return };
+            refused = self.room.hold(value.len());
+            let begin = values.len();
+            values.extend_from_slice(value);
+            if let Some(place) = places.get_mut(index) {
+                *place = Some((begin, values.len()));
+            }
+        })?;
+        refused.map(|()| values.len())
     }
 
     /// Sets `key`, whatever it was.
@@ -94,7 +210,7 @@ impl Call<'_> {
         let (now_ms, db) = (self.now_ms, self.session.db);
         let mut result = Err(Failure::Text("ERR the store gave no answer"));
         let (mut changes, mut expiry_ms) = (false, None);
-        let seqno = self.store.update(db, key, &mut |bytes| {
+        let updated = self.update_by_means(key, &mut |bytes| {
             changes = false;
             let stored = match bytes.map(Stored::decode).transpose() {
                 Ok(stored) => stored,
@@ -125,6 +241,7 @@ impl Call<'_> {
                 }
             }
         })?;
+        let seqno = updated.ok_or(Failure::Waits(Purpose::Update))?;
         if changes {
             self.shared.watches.touch(db, key);
             self.written.note(seqno);
@@ -133,6 +250,14 @@ impl Call<'_> {
             }
         }
         result
+    }
+
+    /// Removes `key`, which is there.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Outcome {
+        let seqno = self.store.delete(self.session.db, key)?;
+        self.shared.watches.touch(self.session.db, key);
+        self.written.note(seqno);
+        Ok(())
     }
 
     /// Removes `key`; whether it was live.

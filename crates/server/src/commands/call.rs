@@ -1,6 +1,7 @@
 //! One command being executed: everything a handler may use.
 
 use codec::SeqNo;
+use environment::Monotonic;
 
 use super::{COMMANDS, Outcome, Room};
 use crate::protocol::{Args, Reply};
@@ -8,6 +9,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
 use crate::store::Store;
+use crate::store::seat::Looked;
 
 /// A command's execution.
 pub(crate) struct Call<'a> {
@@ -26,6 +28,23 @@ pub(crate) struct Call<'a> {
     pub(crate) scratch: &'a mut Vec<u8>,
     /// What it wrote.
     pub(crate) written: Written,
+    /// How it comes to know what a key has.
+    pub(crate) means: Means<'a>,
+    /// When it began, if it is one of those that are timed.
+    pub(crate) begun: Option<Monotonic>,
+}
+
+/// How a command comes to know what its key has.
+#[derive(Clone, Copy)]
+pub(crate) enum Means<'a> {
+    /// It asks the store, and waits for the device.
+    Blocking,
+    /// It asks memory alone, and else fails with [`super::Failure::Waits`].
+    AtOnce,
+    /// It fails so at once: an earlier command of the same client waits for the same key.
+    Follows,
+    /// It was told.
+    Looked(Looked<'a>),
 }
 
 /// What a command wrote.
@@ -49,7 +68,8 @@ impl Written {
 pub(crate) type Handler = fn(&mut Call<'_>) -> super::Outcome;
 
 impl Call<'_> {
-    /// The same call, of other arguments, on another store: a command within EXEC.
+    /// The same call, of other arguments, on another store: a command within EXEC, which is alone, and
+    /// so waits for the device.
     pub(crate) fn within<'b>(&'b mut self, store: &'b dyn Store, args: Args<'b>) -> Call<'b> {
         Call {
             shared: self.shared,
@@ -62,6 +82,8 @@ impl Call<'_> {
             now_ms: self.now_ms,
             scratch: self.scratch,
             written: self.written,
+            means: Means::Blocking,
+            begun: None,
         }
     }
 

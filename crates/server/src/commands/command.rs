@@ -30,6 +30,12 @@ impl Command {
         let least = self.arity.unsigned_abs() as usize;
         if self.arity >= 0 { arg_count == least } else { arg_count >= least }
     }
+
+    /// Whether, with this many arguments, it is about one key, and runs beside others.
+    #[inline]
+    pub(crate) fn has_one_key(&self, arg_count: usize) -> bool {
+        self.keys.first > 0 && !self.flags.has(Flags::ALONE) && !self.keys.is_several(arg_count)
+    }
 }
 
 pub(crate) fn command(call: &mut Call<'_>) -> Outcome {

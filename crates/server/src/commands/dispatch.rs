@@ -6,17 +6,49 @@
 //! 4. It runs: beside others if it touches one key, alone if several, and as one atomic write if
 //!    it writes several.
 //! 5. If it failed, what it wrote of a reply is taken back and the error stands there instead.
+//!
+//! A command on one key that memory cannot answer ends with [`Failure::Waits`] in step 4, having
+//! changed nothing. Its key is looked up, and the handler runs again with what was found
+//! ([`resume`]), until it does not end so.
 
-use super::call::Call;
+use environment::Monotonic;
+
+use super::call::{Call, Means};
 use super::command::Command;
 use super::flags::Flags;
 use super::{COMMANDS, Failure, Outcome, table};
 use crate::gate::Pass;
+use crate::protocol::Args;
 use crate::session::ReplyMode;
+use crate::store::StoreError;
+use crate::store::seat::Purpose;
 use crate::store::transaction::Transaction;
 
-/// Executes one command and writes its reply; whether the connection may go on.
-pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> bool {
+/// What has come of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dispatched {
+    /// Its reply is written.
+    Done,
+    /// The connection may not go on.
+    OutputLimit,
+    /// It has to have its key looked up, and then to run again by [`resume`].
+    Waits(Waits),
+}
+
+/// What a command that waits for the device has to be told later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// Its index in the table.
+    pub(crate) command: usize,
+    pub(crate) purpose: Purpose,
+    /// Its reply will not be sent.
+    pub(crate) is_muted: bool,
+    /// When it began, if it is one of those that are timed.
+    pub(crate) begun: Option<Monotonic>,
+}
+
+/// Executes one command and writes its reply.
+pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
     let mark = call.reply.mark();
     let found = table::find(call.args.at(0));
     call.tally.executed += 1;
@@ -25,24 +57,84 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> bool {
         Some(index) => admit(call, index)
             .and_then(|queued| if queued { Ok(()) } else { timed(call, index, pass) }),
     };
-    if let Err(failure) = &outcome {
-        call.reply.rewind(mark);
-        failure.answer(&mut call.reply);
-        call.tally.errors += 1;
-        if let Some(index) = found {
-            call.tally.command(index).failed += 1;
+    answer(call, mark, found, &outcome);
+    let is_muted = match call.session.reply_mode {
+        ReplyMode::On => false,
+        ReplyMode::Off => true,
+        ReplyMode::SkipNext => {
+            call.session.reply_mode = ReplyMode::Skip;
+            false
         }
-    }
-    match call.session.reply_mode {
-        ReplyMode::On => {}
-        ReplyMode::Off => call.reply.rewind(mark),
-        ReplyMode::SkipNext => call.session.reply_mode = ReplyMode::Skip,
         ReplyMode::Skip => {
-            call.reply.rewind(mark);
             call.session.reply_mode = ReplyMode::On;
+            true
         }
+    };
+    if is_muted {
+        call.reply.rewind(mark);
     }
-    outcome != Err(Failure::OutputLimit)
+    match (outcome, found) {
+        (Err(Failure::Waits(purpose)), Some(command)) => {
+            Dispatched::Waits(Waits { command, purpose, is_muted, begun: call.begun })
+        }
+        (Err(Failure::OutputLimit), _) => Dispatched::OutputLimit,
+        _ => Dispatched::Done,
+    }
+}
+
+/// Runs a command again that has waited, now that its key was looked up.
+pub(crate) fn resume(call: &mut Call<'_>, waited: Waits) -> Dispatched {
+    let mark = call.reply.mark();
+    let outcome = (COMMANDS[waited.command].handler)(call);
+    if let Err(Failure::Waits(purpose)) = outcome {
+        call.reply.rewind(mark);
+        return Dispatched::Waits(Waits { purpose, ..waited });
+    }
+    end(call, mark, waited, &outcome)
+}
+
+/// Answers a command whose look-up has failed.
+pub(crate) fn fail(call: &mut Call<'_>, waited: Waits, error: StoreError) -> Dispatched {
+    let mark = call.reply.mark();
+    end(call, mark, waited, &Err(error.into()))
+}
+
+fn end(call: &mut Call<'_>, mark: usize, waited: Waits, outcome: &Outcome) -> Dispatched {
+    answer(call, mark, Some(waited.command), outcome);
+    if waited.is_muted {
+        call.reply.rewind(mark);
+    }
+    if let Some(begun) = waited.begun {
+        let took = call.shared.environment.now() - begun;
+        call.shared.stats.command(waited.command).latency.record_duration(took);
+    }
+    match outcome {
+        Err(Failure::OutputLimit) => Dispatched::OutputLimit,
+        _ => Dispatched::Done,
+    }
+}
+
+/// Step 5.
+fn answer(call: &mut Call<'_>, mark: usize, command: Option<usize>, outcome: &Outcome) {
+    let Err(failure) = outcome else { return };
+    call.reply.rewind(mark);
+    if matches!(failure, Failure::Waits(_)) {
+        return;
+    }
+    failure.answer(&mut call.reply);
+    call.tally.errors += 1;
+    if let Some(index) = command {
+        call.tally.command(index).failed += 1;
+    }
+}
+
+/// The key that `args` read without changing anything, if it is one alone: such a command may be under
+/// way beside others of its client.
+#[inline]
+pub(crate) fn reads_one_key<'a>(args: Args<'a>) -> Option<&'a [u8]> {
+    let command = &COMMANDS[table::find(args.at(0))?];
+    let reads = command.flags.has(Flags::READ) && command.has_one_key(args.len());
+    if reads { args.get(command.keys.first as usize) } else { None }
 }
 
 /// Runs a command.
@@ -63,6 +155,10 @@ pub(crate) fn counted(
     }
     let begun = call.shared.environment.now();
     let outcome = run(call);
+    if matches!(outcome, Err(Failure::Waits(_))) {
+        call.begun = Some(begun);
+        return outcome;
+    }
     let took = call.shared.environment.now() - begun;
     call.shared.stats.command(index).latency.record_duration(took);
     outcome
@@ -112,6 +208,10 @@ fn check(call: &Call<'_>, command: &Command) -> Outcome {
 /// Step 4.
 #[inline]
 fn run(call: &mut Call<'_>, command: &Command, pass: &mut Pass<'_>) -> Outcome {
+    if command.has_one_key(call.args.len()) {
+        return (command.handler)(call);
+    }
+    call.means = Means::Blocking;
     if command.flags.has(Flags::ALONE) {
         return pass.alone(|| (command.handler)(call));
     }

@@ -2,6 +2,7 @@
 
 use crate::protocol::Reply;
 use crate::store::StoreError;
+use crate::store::seat::Purpose;
 
 /// A handler's result: its reply is written, or it failed and the error is to be.
 pub(crate) type Outcome = Result<(), Failure>;
@@ -19,6 +20,8 @@ pub(crate) enum Failure {
     OutputLimit,
     /// The reply, or what is watched, is more than the clients' memory of `limit` bytes has room for.
     NoRoom { limit: usize },
+    /// No error: memory does not know the key, which has to be looked up before the command runs again.
+    Waits(Purpose),
 }
 
 impl Failure {
@@ -68,7 +71,8 @@ impl Failure {
             Self::Text(text) => reply.error(text),
             Self::Quoted(text) => reply.error(text),
             Self::Store(error) => reply.error(&store_error(error)),
-            // Nobody will see it.
+            // Nobody will see these two.
+            Self::Waits(_) => reply.error("ERR the device is read"),
             Self::OutputLimit => reply.error("ERR the reply is too large"),
             Self::NoRoom { limit } => reply.error(&format!(
                 "OOM command refused: the clients' memory of {limit} bytes is used up"

@@ -159,6 +159,7 @@ fn stats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     lines.total("keyspace_hits", &stats.hits);
     lines.total("keyspace_misses", &stats.misses);
     lines.total("total_error_replies", &stats.errors);
+    lines.total("waited_commands", &stats.waited);
     lines.total("acl_access_denied_auth", &stats.auth_failures);
     lines.total("client_output_buffer_limit_disconnections", &stats.output_limit_disconnects);
     Ok(())

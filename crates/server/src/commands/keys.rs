@@ -1,13 +1,30 @@
 //! DEL, EXISTS, TYPE, RENAME and what else treats keys whatever they hold.
 
+use std::collections::HashSet;
+
+use super::access::SLICE_KEYS;
 use super::{Call, Failure, Outcome};
 use crate::store::value::Stored;
 use crate::store::{Change, DbIndex};
 
 pub(crate) fn del(call: &mut Call<'_>) -> Outcome {
     let mut removed = 0;
-    for key in call.args.from(1) {
-        removed += i64::from(call.delete(key)?);
+    if call.args.len() == 2 {
+        removed += i64::from(call.delete(call.args.at(1))?);
+    } else {
+        // A key that comes twice in one slice seems to be there twice.
+        let (mut seen, mut gone) = (0_usize, HashSet::new());
+        call.peek_many(call.args.from(1), |key, stored, call| {
+            if seen.is_multiple_of(SLICE_KEYS) {
+                gone.clear();
+            }
+            seen += 1;
+            if stored.is_some() && gone.insert(key) {
+                call.remove(key)?;
+                removed += 1;
+            }
+            Ok(())
+        })?;
     }
     call.reply.integer(removed);
     Ok(())
@@ -15,8 +32,10 @@ pub(crate) fn del(call: &mut Call<'_>) -> Outcome {
 
 pub(crate) fn exists(call: &mut Call<'_>) -> Outcome {
     let mut found = 0;
-    for key in call.args.from(1) {
-        found += i64::from(call.exists(key)?);
+    if call.args.len() == 2 {
+        found += i64::from(call.read(call.args.at(1), |stored, _| stored.is_some())?);
+    } else {
+        call.read_many(call.args.from(1), |stored, _| found += i64::from(stored.is_some()))?;
     }
     call.reply.integer(found);
     Ok(())

@@ -67,6 +67,14 @@ impl<'a> Room<'a> {
         Ok(())
     }
 
+    /// Gives back `bytes` that were held.
+    pub(crate) fn release(&self, bytes: usize) {
+        let mut charged = self.charged.get();
+        let less = charged.saturating_sub(bytes);
+        self.memory.recharge(&mut charged, less);
+        self.charged.set(charged);
+    }
+
     /// What the connection is charged for now.
     pub(crate) fn charged(&self) -> usize {
         self.charged.get()

@@ -28,11 +28,10 @@ pub(crate) fn get(call: &mut Call<'_>) -> Outcome {
 
 pub(crate) fn mget(call: &mut Call<'_>) -> Outcome {
     call.reply.array(call.args.len() - 1);
-    for key in call.args.from(1) {
-        call.read(key, answer)?;
-        call.check_room()?;
+    if call.args.len() == 2 {
+        return call.read(call.args.at(1), answer);
     }
-    Ok(())
+    call.read_many(call.args.from(1), answer)
 }
 
 pub(crate) fn strlen(call: &mut Call<'_>) -> Outcome {
@@ -81,11 +80,17 @@ pub(crate) fn mset(call: &mut Call<'_>) -> Outcome {
 
 pub(crate) fn msetnx(call: &mut Call<'_>) -> Outcome {
     check_pairs(call)?;
-    for key in call.args.from(1).step_by(2) {
-        if call.peek(key, |stored, _| stored.is_some())?.0 {
-            call.reply.integer(0);
-            return Ok(());
-        }
+    if call.args.len() == 3 {
+        return setnx(call);
+    }
+    let mut is_any_there = false;
+    call.peek_many(call.args.from(1).step_by(2), |_, stored, _| {
+        is_any_there |= stored.is_some();
+        Ok(())
+    })?;
+    if is_any_there {
+        call.reply.integer(0);
+        return Ok(());
     }
     set_pairs(call)?;
     call.reply.integer(1);

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::access::SLICE_KEYS;
 use super::dispatch::{atomically, counted};
 use super::{COMMANDS, Call, Failure, Outcome};
 use crate::options::WATCHED_KEYS_MAX;
@@ -72,18 +73,24 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Whether a key changed, or ended, since it was watched.
-fn a_watched_key_changed(call: &mut Call<'_>) -> Result<bool, Failure> {
+fn a_watched_key_changed(call: &Call<'_>) -> Result<bool, Failure> {
     if call.session.changed.load(Relaxed) {
         return Ok(true);
     }
-    for (db, key) in call.session.watched.places() {
-        let present = call.store.get(*db, key, call.scratch)?;
-        let stored = Stored::decode(call.scratch);
-        if present && stored.is_ok_and(|stored| stored.is_expired(call.now_ms)) {
-            return Ok(true);
+    let mut places: Vec<_> = call.session.watched.places().collect();
+    places.sort_unstable_by_key(|(db, _)| *db);
+    let mut has_ended = false;
+    for of_one in places.chunk_by(|(db, _), (other, _)| db == other) {
+        for slice in of_one.chunks(SLICE_KEYS) {
+            let Some((db, _)) = slice.first() else { continue };
+            let keys: Vec<&[u8]> = slice.iter().map(|(_, key)| key.as_slice()).collect();
+            call.store.multi_get(*db, &keys, &mut |_, value| {
+                let stored = value.and_then(|value| Stored::decode(value).ok());
+                has_ended |= stored.is_some_and(|stored| stored.is_expired(call.now_ms));
+            })?;
         }
     }
-    Ok(false)
+    Ok(has_ended)
 }
 
 pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {

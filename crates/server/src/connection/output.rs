@@ -3,13 +3,15 @@
 //! # Invariants
 //! I1. A reply that promises a write is sent only after the write's durability was reached: the
 //!     event loop calls [`Output::send`] after it has waited, or after
-//!     [`Output::break_promises`].
+//!     [`Output::break_promises`]. What waits behind another reply promises nothing: a command that
+//!     changes something is answered when nothing waits before it.
 
 use std::io::{self, Write as _};
 
 use mio::net::TcpStream;
 
 use super::KEPT_BYTES;
+use super::behind::{Behind, Waiting};
 use crate::protocol::Reply;
 
 /// A connection's output.
@@ -20,6 +22,8 @@ pub(super) struct Output {
     sent: usize,
     /// Where in `bytes` the replies of this turn lie that promise a write.
     promises: Vec<(usize, usize)>,
+    /// What must not go out before a command that waits for the device.
+    pub(super) behind: Behind,
 }
 
 impl Output {
@@ -57,7 +61,7 @@ impl Output {
             }
         }
         let sent = self.sent - begun;
-        if self.is_sent() {
+        if self.sent == self.bytes.len() {
             self.bytes.clear();
             self.sent = 0;
             self.bytes.shrink_to(KEPT_BYTES);
@@ -70,19 +74,41 @@ impl Output {
         Ok(sent)
     }
 
-    /// Whether nothing waits.
+    /// Puts the reply of the command that waited at `number` into its place; the first one's stands in
+    /// `bytes` already.
+    pub(super) fn answer(&mut self, number: u64, waiting: &Waiting, reply: Vec<u8>) {
+        self.behind.answer(number, waiting, reply, &mut self.bytes);
+    }
+
+    /// Adds a reply behind everything.
+    pub(super) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.behind.is_empty() {
+            return write(&mut self.bytes);
+        }
+        let mut tail = self.behind.take_tail();
+        write(&mut tail);
+        self.behind.put_tail(tail);
+    }
+
+    /// Whether there is something to send now.
+    pub(super) fn is_due(&self) -> bool {
+        self.sent < self.bytes.len()
+    }
+
+    /// Whether everything is sent, and nothing will come of itself.
     pub(super) fn is_sent(&self) -> bool {
-        self.sent == self.bytes.len()
+        !self.is_due() && self.behind.is_empty()
     }
 
     /// Bytes that wait.
     pub(super) fn unsent_bytes(&self) -> usize {
-        self.bytes.len() - self.sent
+        self.bytes.len() - self.sent + self.behind.reply_bytes()
     }
 
-    /// The length of `bytes` at which more than `unsent_max` would wait.
-    pub(super) fn end(&self, unsent_max: usize) -> usize {
-        self.sent.saturating_add(unsent_max)
+    /// The length of a buffer of replies, `len` bytes long now, at which more than `unsent_max` would
+    /// wait with what is here.
+    pub(super) fn end(&self, len: usize, unsent_max: usize) -> usize {
+        len.saturating_add(unsent_max).saturating_sub(self.unsent_bytes())
     }
 
     /// Gives back memory that a reply took which was then dropped.
@@ -94,7 +120,9 @@ impl Output {
 
     /// Bytes of memory held.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.promises.capacity() * size_of::<(usize, usize)>()
+        self.bytes.capacity()
+            + self.promises.capacity() * size_of::<(usize, usize)>()
+            + self.behind.memory_bytes()
     }
 }
 

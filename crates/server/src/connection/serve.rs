@@ -3,8 +3,9 @@
 //! 1. A piece of input is parsed where it was received; only the part of a command that is not
 //!    whole yet is kept, in the connection's own buffer.
 //! 2. If something is kept already, the piece is put behind it, and parsing goes on there.
-//! 3. When much output is unsent the connection pauses: the commands that are read already are kept,
-//!    and no more is read, until its client has read.
+//! 3. When much output is unsent the connection stops: the commands that are read already are kept,
+//!    and no more is read, until its client has read. It stops as well before a command that has to wait
+//!    until others are answered ([`super::waits`]).
 //!
 //! # Invariants
 //! I1. An idle connection between commands keeps at most [`super::KEPT_BYTES`] of buffers.
@@ -13,9 +14,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Connection, KEPT_BYTES, Worker};
+use super::{Connection, KEPT_BYTES, Stopped, Worker};
 use crate::client_memory::ClientMemory;
-use crate::commands::{self, Call, Room};
+use crate::commands::{self, Call, Dispatched, Means, Room};
 use crate::options::ARGS_MAX;
 use crate::protocol::{Bounds, Reply, Step};
 use crate::shared::Shared;
@@ -83,7 +84,8 @@ impl Connection {
 
     /// Answers an error and ends the connection.
     fn refuse(&mut self, error: &str) {
-        Reply::new(&mut self.output.bytes, self.session.resp3).error(error);
+        let resp3 = self.session.resp3;
+        self.output.append(|out| Reply::new(out, resp3).error(error));
         self.session.closing = true;
         self.drains = true;
         self.input = Vec::new();
@@ -100,8 +102,8 @@ impl Connection {
             command_bytes_max: shared.request_bytes_max(),
             unauthenticated: false,
         };
-        let (mut used, mut charged_at) = (0, self.output.bytes.len());
-        while !self.session.closing && !self.is_gone && !self.is_paused {
+        let (mut used, mut charged_at) = (0, self.output.unsent_bytes());
+        while !self.session.closing && !self.is_gone && self.stopped.is_none() {
             let rest = bytes.get(used..).unwrap_or_default();
             let bounds =
                 if self.session.authenticated { authenticated } else { Bounds::UNAUTHENTICATED };
@@ -113,12 +115,13 @@ impl Connection {
                     return bytes.len();
                 }
                 Step::Command { consumed } => {
-                    self.execute_one(rest, now_ms, output_max, worker);
-                    used += consumed;
+                    if self.execute_one(rest, now_ms, output_max, worker) {
+                        used += consumed;
+                    }
                 }
             }
-            if self.output.bytes.len() > charged_at + CHARGE_STEP_BYTES {
-                charged_at = self.output.bytes.len();
+            if self.output.unsent_bytes() > charged_at + CHARGE_STEP_BYTES {
+                charged_at = self.output.unsent_bytes();
                 self.charge(&shared.client_memory);
                 self.pause_if_unread(shared);
                 self.evict_if_too_large(shared);
@@ -130,52 +133,78 @@ impl Connection {
     }
 
     fn pause_if_unread(&mut self, shared: &Shared) {
-        self.is_paused = self.output.unsent_bytes() > shared.pause_bytes();
+        if self.output.unsent_bytes() > shared.pause_bytes() {
+            self.stopped = Some(Stopped::Unread);
+        }
     }
 
-    /// Executes the command that the parser has just found at the front of `bytes`.
+    /// Executes the command that the parser has just found at the front of `bytes`; `false`: it has to
+    /// be found again, when those before it do not wait any more.
     fn execute_one(
         &mut self,
         bytes: &[u8],
         now_ms: u64,
         output_max: usize,
         worker: &mut Worker<'_>,
-    ) {
+    ) -> bool {
         let args = self.parser.args(bytes);
         if is_http(args.at(0)) {
             // A web page that makes a browser talk to us: say nothing it could use.
             self.is_gone = true;
-            return;
+            return true;
         }
-        let begin = self.output.bytes.len();
+        let (is_ahead, mut tail) = (self.is_waiting(), Vec::new());
+        let mut means = Means::AtOnce;
+        if is_ahead {
+            match self.run_ahead(args) {
+                Ok(ahead) => means = ahead,
+                Err(stopped) => {
+                    self.stopped = Some(stopped);
+                    return false;
+                }
+            }
+            tail = self.output.behind.take_tail();
+        }
         let resp3 = self.session.resp3;
         let memory = &worker.shared.client_memory;
-        let room = Room::new(memory, self.charged, begin, self.output.end(output_max));
+        let begin = if is_ahead { tail.len() } else { self.output.bytes.len() };
+        let room = Room::new(memory, self.charged, begin, self.output.end(begin, output_max));
+        let out = if is_ahead { &mut tail } else { &mut self.output.bytes };
         let mut call = Call {
             shared: worker.shared,
             store: worker.shared.store.commands(),
             session: &mut self.session,
             tally: worker.tally,
             args,
-            reply: Reply::new(&mut self.output.bytes, resp3),
+            reply: Reply::new(out, resp3),
             room: &room,
             now_ms,
             scratch: worker.scratch,
             written: commands::call::Written::default(),
+            means,
+            begun: None,
         };
-        let goes_on = commands::dispatch(&mut call, &mut worker.pass);
+        let dispatched = commands::dispatch(&mut call, &mut worker.pass);
         if call.written.any {
             self.output.promise(begin);
+        }
+        if is_ahead {
+            self.output.behind.put_tail(tail);
         }
         if room.charged() != self.charged {
             self.charged = room.charged();
             self.output.shrink();
             self.charge(memory);
         }
-        if !goes_on {
-            worker.shared.stats.output_limit_disconnects.add(1);
-            self.abandon(memory);
+        match dispatched {
+            Dispatched::Done => {}
+            Dispatched::Waits(waits) => self.wait(waits, bytes, worker),
+            Dispatched::OutputLimit => {
+                worker.shared.stats.output_limit_disconnects.add(1);
+                self.abandon(memory);
+            }
         }
+        true
     }
 }
 

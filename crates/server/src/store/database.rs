@@ -2,14 +2,15 @@
 //!
 //! Database `n` is the keyspace `redis-n`. It is made when something is first written to it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
 use parking_lot::Mutex;
-use thermocline::{Batch, Db, Durability, EngineKind, Error, Keyspace, KeyspaceOptions};
+use thermocline::{Batch, Db, Doorbell, Durability, EngineKind, Error, Keyspace, KeyspaceOptions};
 
 use super::figures::Figures;
-use super::{Change, DB_COUNT, DbIndex, Durable, Step, Store, StoreError, Visit};
+use super::seat::{KeyspaceSeat, Seat, number_of};
+use super::{Change, DB_COUNT, DbIndex, Durable, Found, Step, Store, StoreError, Visit};
 
 /// What one write may bring even when the memory for data is used up: it may replace values by
 /// others of their size, which only the engine can tell.
@@ -125,8 +126,40 @@ impl Store for Database {
     }
 
     #[inline]
+    fn get_at_once(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Option<bool>, StoreError> {
+        match self.existing(db) {
+            Some(keyspace) => Ok(keyspace.get_at_once(key, into)?),
+            None => Ok(Some(false)),
+        }
+    }
+
+    fn multi_get(
+        &self,
+        db: DbIndex,
+        keys: &[&[u8]],
+        found: &mut Found<'_>,
+    ) -> Result<(), StoreError> {
+        match self.existing(db) {
+            Some(keyspace) => Ok(keyspace.multi_get_with(keys, found)?),
+            None => {
+                (0..keys.len()).for_each(|index| found(index, None));
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
         self.keyspace(db)?.put(key, value).map_err(|error| self.failed(error))
+    }
+
+    fn delete(&self, db: DbIndex, key: &[u8]) -> Result<SeqNo, StoreError> {
+        self.keyspace(db)?.delete(key).map_err(|error| self.failed(error))
     }
 
     #[inline]
@@ -138,6 +171,17 @@ impl Store for Database {
     ) -> Result<SeqNo, StoreError> {
         let written = self.keyspace(db)?.rmw(key, decide).map_err(|error| self.failed(error))?;
         Ok(written.unwrap_or(SeqNo::ZERO))
+    }
+
+    #[inline]
+    fn update_at_once(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        mut decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<Option<SeqNo>, StoreError> {
+        let tried = self.keyspace(db)?.rmw_at_once(key, &mut decide);
+        tried.map(number_of).map_err(|error| self.failed(error))
     }
 
     fn walk(
@@ -179,6 +223,15 @@ impl Store for Database {
 }
 
 impl Durable for Database {
+    fn seat(
+        &self,
+        db: DbIndex,
+        depth: usize,
+        bell: &Arc<Doorbell>,
+    ) -> Result<Box<dyn Seat>, StoreError> {
+        Ok(Box::new(KeyspaceSeat::new(self.keyspace(db)?, depth, bell)?))
+    }
+
     fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError> {
         let mut batch = Batch::new();
         for step in steps {

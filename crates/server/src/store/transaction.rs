@@ -19,7 +19,7 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use codec::SeqNo;
 
-use super::{Change, DbIndex, Durable, Step, Store, StoreError, Visit};
+use super::{Change, DbIndex, Durable, Found, Step, Store, StoreError, Visit};
 
 /// New stored values by database, position and key, which is the order of the store's own walks;
 /// `None` is a deletion.
@@ -103,6 +103,33 @@ impl Store for Transaction<'_> {
         into.clear();
         into.extend_from_slice(value.as_deref().unwrap_or_default());
         Ok(value.is_some())
+    }
+
+    fn multi_get(
+        &self,
+        db: DbIndex,
+        keys: &[&[u8]],
+        found: &mut Found<'_>,
+    ) -> Result<(), StoreError> {
+        let changes = self.changes.borrow();
+        let (mut below, mut places) = (Vec::new(), Vec::new());
+        for (index, key) in keys.iter().enumerate() {
+            match changes.get(&self.place(db, key)?) {
+                Some(value) => found(index, value.as_deref()),
+                None => {
+                    below.push(*key);
+                    places.push(index);
+                }
+            }
+        }
+        if below.is_empty() {
+            return Ok(());
+        }
+        self.below.multi_get(db, &below, &mut |at, value| found(places[at], value))
+    }
+
+    fn delete(&self, db: DbIndex, key: &[u8]) -> Result<SeqNo, StoreError> {
+        self.change(db, key, None)
     }
 
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {

@@ -1,7 +1,9 @@
 //! Every command's replies and errors, as Redis words them.
 
+use std::sync::atomic::Ordering::SeqCst;
+
 use super::client::Client;
-use super::serve;
+use super::{options, serve, start};
 
 /// Runs lines and compares replies.
 fn check(client: &mut Client, script: &[(&str, &str)]) {
@@ -468,4 +470,32 @@ fn shutdown_stops_the_server() {
     client.send(b"SHUTDOWN\r\n");
     assert!(client.is_closed());
     server.wait().expect("ends well");
+}
+
+#[test]
+fn commands_of_several_keys_ask_for_them_at_once() {
+    let asked = |lines: &[&str], wanted: &[&str]| {
+        let (server, store) = start(options());
+        let mut client = Client::connect(server.addr());
+        for key in 0..10 {
+            client.run(&format!("SET k{key} v{key}"));
+        }
+        client.run("SET ended v PX 1");
+        while client.run("EXISTS ended") == ":1" {}
+        let got: Vec<String> = lines.iter().map(|line| client.run(line)).collect();
+        assert_eq!(got, wanted);
+        store.asked_at_once.load(SeqCst)
+    };
+    assert_eq!(asked(&["MGET k0 none k2 ended k0"], &["[\"v0\", nil, \"v2\", nil, \"v0\"]"]), 5);
+    assert_eq!(asked(&["EXISTS k0 none k0 k1"], &[":3"]), 4);
+    assert_eq!(asked(&["TOUCH k0 none"], &[":1"]), 2);
+    assert_eq!(asked(&["DEL k0 none k0 k1 ended", "EXISTS k0 k1"], &[":2", ":0"]), 5);
+    assert_eq!(asked(&["MSETNX a 1 k0 2 b 3", "EXISTS a b"], &[":0", ":0"]), 3);
+    let transaction = ["MULTI", "DEL k1", "SET n 1", "MGET k0 k1 n", "EXEC"];
+    let replies = ["+OK", "+QUEUED", "+QUEUED", "+QUEUED", "[:1, +OK, [\"v0\", nil, \"1\"]]"];
+    assert_eq!(asked(&transaction, &replies), 1, "what the transaction changed is known");
+    assert_eq!(asked(&["WATCH k0 k1 k2", "MULTI", "EXEC"], &["+OK", "+OK", "[]"]), 3);
+    let many: Vec<String> = (0..300).map(|key| format!("k{}", key % 10)).collect();
+    let line = format!("DEL {}", many.join(" "));
+    assert_eq!(asked(&[&line], &[":10"]), 64, "a slice at a time");
 }

@@ -2,20 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
 use parking_lot::Mutex;
+use thermocline::Doorbell;
 
-use crate::store::{Change, DbIndex, Durable, Step, Store, StoreError, Visit};
+use super::cold::Cold;
+use crate::store::seat::Seat;
+use crate::store::{Change, DbIndex, Durable, Found, Step, Store, StoreError, Visit};
 
-type Map = BTreeMap<(DbIndex, Vec<u8>), Vec<u8>>;
+pub(super) type Map = BTreeMap<(DbIndex, Vec<u8>), Vec<u8>>;
 
 /// The map, and what was asked of it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct MapStore {
-    map: Mutex<Map>,
-    last: AtomicU64,
+    pub(super) map: Arc<Mutex<Map>>,
+    last: Arc<AtomicU64>,
+    /// Whose values only a look-up tells.
+    pub(super) cold: Arc<Cold>,
     /// Writes up to here were waited for.
     pub(super) waited: AtomicU64,
     /// From now on no write becomes durable, and once that was noticed none is taken.
@@ -24,6 +30,8 @@ pub(crate) struct MapStore {
     is_hashed: AtomicBool,
     /// What one write may bring, in bytes; 0 is without limit.
     pub(super) write_room: AtomicU64,
+    /// The most keys that were asked for at once.
+    pub(super) asked_at_once: AtomicU64,
 }
 
 impl MapStore {
@@ -51,6 +59,46 @@ impl Store for MapStore {
         let value = map.get(&(db, key.to_vec()));
         into.extend_from_slice(value.map(Vec::as_slice).unwrap_or_default());
         Ok(value.is_some())
+    }
+
+    fn get_at_once(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Option<bool>, StoreError> {
+        if self.cold.has(key) { Ok(None) } else { self.get(db, key, into).map(Some) }
+    }
+
+    fn update_at_once(
+        &self,
+        db: DbIndex,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<Option<SeqNo>, StoreError> {
+        if self.cold.has(key) { Ok(None) } else { self.update(db, key, decide).map(Some) }
+    }
+
+    fn multi_get(
+        &self,
+        db: DbIndex,
+        keys: &[&[u8]],
+        found: &mut Found<'_>,
+    ) -> Result<(), StoreError> {
+        self.asked_at_once.fetch_max(keys.len() as u64, SeqCst);
+        // In another order than that of the keys, as a device has it.
+        let map = self.map.lock();
+        for (index, key) in keys.iter().enumerate().rev() {
+            found(index, map.get(&(db, key.to_vec())).map(Vec::as_slice));
+        }
+        Ok(())
+    }
+
+    fn delete(&self, db: DbIndex, key: &[u8]) -> Result<SeqNo, StoreError> {
+        let mut map = self.map.lock();
+        let seqno = self.next()?;
+        map.remove(&(db, key.to_vec()));
+        Ok(seqno)
     }
 
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
@@ -136,6 +184,16 @@ impl Store for MapStore {
 }
 
 impl Durable for MapStore {
+    fn seat(
+        &self,
+        db: DbIndex,
+        depth: usize,
+        bell: &Arc<Doorbell>,
+    ) -> Result<Box<dyn Seat>, StoreError> {
+        let (map, last) = (Arc::clone(&self.map), Arc::clone(&self.last));
+        Ok(Box::new(self.cold.seat(db, depth, bell, map, last)?))
+    }
+
     fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError> {
         let mut map = self.map.lock();
         let seqno = self.next()?;

@@ -152,6 +152,43 @@ pub(super) fn seed() -> u64 {
     given.map_or_else(|| Seed::from_entropy().get(), |seed| seed.parse().expect("a number"))
 }
 
+/// The reply as the model tells it.
+fn normal(line: &str, got: String) -> String {
+    if line.starts_with("TTL") && !got.starts_with(":-") {
+        return ":some".to_owned();
+    }
+    if line != "KEYS *" {
+        return got;
+    }
+    // Whatever order the store has.
+    let keys = got.trim_start_matches('[').trim_end_matches(']');
+    let mut keys: Vec<&str> = keys.split(", ").collect();
+    keys.sort_unstable();
+    format!("[{}]", keys.join(", "))
+}
+
+/// Compares the replies to `rounds` pipelines of `steps` random commands each, through `clients` in
+/// turn.
+pub(super) fn compare_pipelines(clients: &mut [Client], seed: u64, steps: usize, rounds: usize) {
+    let mut random = Environment::seeded(seed).random("server model");
+    let mut model = Model::default();
+    for round in 0..rounds {
+        let lines: Vec<String> = (0..steps).map(|_| command(&mut random)).collect();
+        let count = clients.len();
+        let client = &mut clients[round % count];
+        client.send(lines.iter().map(|line| format!("{line}\r\n")).collect::<String>().as_bytes());
+        for (step, line) in lines.iter().enumerate() {
+            let want = model.run(&line.split(' ').collect::<Vec<_>>());
+            assert_eq!(
+                normal(line, client.reply()),
+                want,
+                "round {round}, step {step}: {line}; replay: SERVER_MODEL_SEED={seed} cargo test -p \
+                 thermocline-server"
+            );
+        }
+    }
+}
+
 /// Compares `steps` random replies, through `clients` in turn.
 pub(super) fn compare(clients: &mut [Client], seed: u64, steps: usize) {
     let mut random = Environment::seeded(seed).random("server model");
@@ -161,17 +198,7 @@ pub(super) fn compare(clients: &mut [Client], seed: u64, steps: usize) {
         let words: Vec<&str> = line.split(' ').collect();
         let want = model.run(&words);
         let count = clients.len();
-        let mut got = clients[step % count].run(&line);
-        if line.starts_with("TTL") && !got.starts_with(":-") {
-            got = ":some".to_owned();
-        }
-        if line == "KEYS *" {
-            // Whatever order the store has.
-            let keys = got.trim_start_matches('[').trim_end_matches(']');
-            let mut keys: Vec<&str> = keys.split(", ").collect();
-            keys.sort_unstable();
-            got = format!("[{}]", keys.join(", "));
-        }
+        let got = normal(&line, clients[step % count].run(&line));
         assert_eq!(
             got, want,
             "step {step}: {line}; replay: SERVER_MODEL_SEED={seed} cargo test -p \

@@ -1,17 +1,22 @@
 //! The server over `f2`, a store that keeps no order and does not count its keys.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use environment::Environment;
+use environment::{Environment, Random};
+use rand::Rng as _;
 use thermocline::{Db, EngineKind};
 
-use super::client::Client;
+use super::client::{Client, encode};
 use super::{model, options};
 use crate::{Options, Server};
 
 fn serve(path: &std::path::Path) -> (Db, Server) {
-    let database = thermocline::Options { memory_bytes: 64 << 20, ..Default::default() };
+    serve_in(path, 64 << 20)
+}
+
+fn serve_in(path: &std::path::Path, memory_bytes: u64) -> (Db, Server) {
+    let database = thermocline::Options { memory_bytes, ..Default::default() };
     let db = Db::open(path, database).expect("opens");
     let options = Options { engine: EngineKind::F2, ..options() };
     let server = Server::start(&db, options, Environment::real()).expect("starts");
@@ -152,5 +157,91 @@ fn a_transaction_sees_its_own_keys_among_the_others() {
     client.run("KEYS *");
     assert_eq!(client.run("EXEC"), "[+OK, +OK, [\"only\"]]");
     assert_eq!(client.run("KEYS *"), "[\"only\"]");
+    stop(&db, &server);
+}
+
+/// A random command on the keys of one client, and its reply.
+fn command(
+    random: &mut Random,
+    keys: &mut BTreeMap<String, Vec<u8>>,
+    of: usize,
+) -> (String, String) {
+    let mut pick = |count: u64| random.next_u64() % count;
+    let key = format!("c{of}:{}", pick(COLD_KEYS));
+    let value = keys.get(&key).cloned();
+    let shown = |value: &[u8]| format!("\"{}\"", value.escape_ascii());
+    let shown_or_nil = |value: Option<&[u8]>| value.map_or("nil".to_owned(), shown);
+    let len = value.as_ref().map_or(0, Vec::len);
+    match pick(12) {
+        0..6 => (format!("GET {key}"), shown_or_nil(value.as_deref())),
+        6 => (format!("STRLEN {key}"), format!(":{len}")),
+        7 => (format!("EXISTS {key}"), format!(":{}", u8::from(value.is_some()))),
+        8 => {
+            let other = format!("c{of}:{}", pick(COLD_KEYS));
+            let values = [value.as_deref(), keys.get(&other).map(Vec::as_slice)];
+            (format!("MGET {key} {other}"), format!("[{}]", values.map(shown_or_nil).join(", ")))
+        }
+        9 => {
+            let new = vec![b'a' + pick(26) as u8; 900 + pick(200) as usize];
+            let line = format!("SET {key} {}", String::from_utf8_lossy(&new));
+            keys.insert(key, new);
+            (line, "+OK".to_owned())
+        }
+        10 => {
+            keys.entry(key.clone()).or_default().extend_from_slice(b"more");
+            (format!("APPEND {key} more"), format!(":{}", len + 4))
+        }
+        _ => {
+            keys.remove(&key);
+            (format!("DEL {key}"), format!(":{}", u8::from(value.is_some())))
+        }
+    }
+}
+
+/// Keys of each client, of some 1,000 bytes each.
+const COLD_KEYS: u64 = 9_000;
+
+#[test]
+fn pipelines_over_more_than_memory_answer_as_the_model_does() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (db, server) = serve_in(dir.path(), 16 << 20);
+    let seed = model::seed();
+    let mut random = Environment::seeded(seed).random("cold pipelines");
+    let mut clients: Vec<(Client, BTreeMap<String, Vec<u8>>)> =
+        (0..3).map(|_| (Client::connect(server.addr()), BTreeMap::new())).collect();
+    for (of, (client, keys)) in clients.iter_mut().enumerate() {
+        for number in 0..COLD_KEYS {
+            let (key, value) = (format!("c{of}:{number}"), vec![b'x'; 1000]);
+            client.send(&encode(&[b"SET", key.as_bytes(), &value]));
+            keys.insert(key, value);
+            if number % 100 == 99 {
+                (0..100).for_each(|_| assert_eq!(client.reply(), "+OK"));
+            }
+        }
+    }
+    for round in 0..3 {
+        // All of them at once: what one waits for is under way beside what the others do.
+        let mut wanted = Vec::new();
+        for (of, (client, keys)) in clients.iter_mut().enumerate() {
+            let commands: Vec<_> = (0..1000).map(|_| command(&mut random, keys, of)).collect();
+            let lines: String = commands.iter().map(|(line, _)| format!("{line}\r\n")).collect();
+            client.send(lines.as_bytes());
+            wanted.push(commands);
+        }
+        for ((client, _), commands) in clients.iter_mut().zip(wanted) {
+            for (step, (line, want)) in commands.into_iter().enumerate() {
+                let got = client.reply();
+                assert_eq!(
+                    got, want,
+                    "round {round}, step {step}: {line:.40}; replay: SERVER_MODEL_SEED={seed} cargo \
+                     test -p thermocline-server pipelines"
+                );
+            }
+        }
+    }
+    let info = clients[0].0.run("INFO stats");
+    let waited = info.split("waited_commands:").nth(1).and_then(|rest| rest.split("\\r").next());
+    let waited: u64 = waited.expect("a figure").parse().expect("a number");
+    assert!(waited > 3000, "{waited} of 9,000 commands waited for the device");
     stop(&db, &server);
 }

@@ -13,8 +13,9 @@
 //!   none of them has changed anything.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use device::{Buffer, Completion, Queue, Request, Work};
+use device::{Buffer, Completion, Doorbell, Queue, Request, Work};
 use engine::Result;
 
 use super::{LookUp, Progress};
@@ -161,6 +162,11 @@ impl<T: Purpose> Flight<T> {
         }
         self.fetcher.rest();
         Some(self.fetcher)
+    }
+
+    /// Has `bell` rung when [`Flight::complete`] has something to do.
+    pub(crate) fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
+        Ok(self.fetcher.queue.ring(bell)?)
     }
 
     /// Look-ups under way.

@@ -1,0 +1,223 @@
+//! The replies of one client from its first command on that waits for the device.
+//!
+//! ```text
+//!  sent and to be sent │ GET a waits │ reply of GET b │ GET c waits │ replies of GET d, GET e
+//!     Output::bytes    │  entry 7    │    entry 8     │   entry 9   │        entry 10
+//! ```
+//!
+//! # Invariants
+//! - B1. Replies leave in the order of their commands: what stands behind a command that waits stays
+//!   here until that one is answered.
+//! - B2. The first entry waits, if there is any.
+//! - B3. At most one look-up of a key is under way for a client. A later command that reads the same key
+//!   follows: its look-up begins when the earlier one is answered, so that it shows nothing older, and
+//!   nothing that was overwritten before it came.
+//! - B4. A command that waits to change something is alone here.
+
+use std::collections::VecDeque;
+
+use crate::commands::Waits;
+use crate::protocol::Args;
+use crate::protocol::args::OwnedArgs;
+
+/// A command that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) waits: Waits,
+    pub(crate) args: OwnedArgs,
+    /// Where its key is among the arguments.
+    key_place: usize,
+    /// The entry that is looked up: its own, or the earlier one that it follows.
+    of: u64,
+}
+
+impl Waiting {
+    pub(crate) fn new(waits: Waits, args: Args<'_>, key_place: usize) -> Self {
+        Self { waits, args: OwnedArgs::copy(args), key_place, of: 0 }
+    }
+
+    /// The key that is looked up.
+    pub(crate) fn key(&self) -> &[u8] {
+        self.args.args().at(self.key_place)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.args.memory_bytes()
+    }
+}
+
+#[derive(Debug)]
+enum Entry {
+    Waits(Box<Waiting>),
+    /// It was taken out to be answered.
+    Taken,
+    Replies(Vec<u8>),
+}
+
+/// The entries.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    entries: VecDeque<Entry>,
+    /// The first one's number.
+    first: u64,
+    waiting: usize,
+    /// Bytes of replies.
+    reply_bytes: usize,
+    /// Bytes of memory, but for the list's own.
+    memory_bytes: usize,
+}
+
+impl Behind {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Commands that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// What the first of them waits for.
+    pub(super) fn first_waits(&self) -> Option<&Waits> {
+        self.waiting_at(self.first).map(|waiting| &waiting.waits)
+    }
+
+    pub(super) fn reply_bytes(&self) -> usize {
+        self.reply_bytes
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.memory_bytes + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    /// Adds a command that waits. Answers its number if its look-up may begin.
+    pub(super) fn push(&mut self, mut waiting: Waiting) -> Option<u64> {
+        let number = self.first + self.entries.len() as u64;
+        let earlier = self.look_up_of(waiting.key());
+        waiting.of = earlier.unwrap_or(number);
+        self.waiting += 1;
+        self.memory_bytes += waiting.memory_bytes();
+        self.entries.push_back(Entry::Waits(Box::new(waiting)));
+        earlier.is_none().then_some(number)
+    }
+
+    /// The entry that is looked up among those that wait for `key`.
+    pub(super) fn look_up_of(&self, key: &[u8]) -> Option<u64> {
+        self.entries.iter().find_map(|entry| match entry {
+            Entry::Waits(waiting) if waiting.key() == key => Some(waiting.of),
+            _ => None,
+        })
+    }
+
+    /// The command at `number`, if it waits there.
+    pub(super) fn waiting_at(&self, number: u64) -> Option<&Waiting> {
+        match self.entries.get(self.index(number)?)? {
+            Entry::Waits(waiting) => Some(waiting),
+            Entry::Taken | Entry::Replies(_) => None,
+        }
+    }
+
+    /// The first of those that followed entry `number`, which is answered: the others follow it now.
+    pub(super) fn next_of(&mut self, number: u64) -> Option<u64> {
+        let mut next = None;
+        for (at, entry) in (self.first..).zip(&mut self.entries) {
+            if let Entry::Waits(waiting) = entry
+                && waiting.of == number
+            {
+                waiting.of = *next.get_or_insert(at);
+            }
+        }
+        next
+    }
+
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first)?).ok()
+    }
+
+    /// Takes the command at `number` out, to be answered by [`Behind::answer`] or to come back by
+    /// [`Behind::put_back`].
+    pub(super) fn take(&mut self, number: u64) -> Option<Box<Waiting>> {
+        let index = self.index(number)?;
+        let entry = self.entries.get_mut(index)?;
+        if !matches!(entry, Entry::Waits(_)) {
+            return None;
+        }
+        match std::mem::replace(entry, Entry::Taken) {
+            Entry::Waits(waiting) => Some(waiting),
+            Entry::Taken | Entry::Replies(_) => None,
+        }
+    }
+
+    pub(super) fn put_back(&mut self, number: u64, waiting: Box<Waiting>) {
+        if let Some(entry) = self.index(number).and_then(|index| self.entries.get_mut(index)) {
+            *entry = Entry::Waits(waiting);
+        }
+    }
+
+    /// Whether entry `number` is the first, whose reply can go out.
+    pub(super) fn is_first(&self, number: u64) -> bool {
+        self.first == number
+    }
+
+    /// Puts the reply of the command that was taken from `number` into its place; of the first one it
+    /// stands in `out` already, and what follows it is moved there.
+    pub(super) fn answer(
+        &mut self,
+        number: u64,
+        waiting: &Waiting,
+        reply: Vec<u8>,
+        out: &mut Vec<u8>,
+    ) {
+        self.waiting -= 1;
+        self.memory_bytes -= waiting.memory_bytes();
+        if !self.is_first(number) {
+            self.reply_bytes += reply.len();
+            self.memory_bytes += reply.capacity();
+            if let Some(entry) = self.index(number).and_then(|index| self.entries.get_mut(index)) {
+                *entry = Entry::Replies(reply);
+            }
+            return;
+        }
+        self.entries.pop_front();
+        self.first += 1;
+        // [B2]
+        while let Some(Entry::Replies(reply)) = self.entries.front() {
+            self.reply_bytes -= reply.len();
+            self.memory_bytes -= reply.capacity();
+            out.extend_from_slice(reply);
+            self.entries.pop_front();
+            self.first += 1;
+        }
+        if self.entries.is_empty() {
+            self.entries.shrink_to(64);
+        }
+    }
+
+    /// Takes the buffer out that the next reply is to be written to, behind what is there.
+    pub(super) fn take_tail(&mut self) -> Vec<u8> {
+        if let Some(Entry::Replies(reply)) = self.entries.back_mut() {
+            let reply = std::mem::take(reply);
+            self.reply_bytes -= reply.len();
+            self.memory_bytes -= reply.capacity();
+            return reply;
+        }
+        self.entries.push_back(Entry::Replies(Vec::new()));
+        Vec::new()
+    }
+
+    /// Puts it back.
+    pub(super) fn put_tail(&mut self, reply: Vec<u8>) {
+        if reply.is_empty() {
+            self.entries.pop_back();
+            return;
+        }
+        self.reply_bytes += reply.len();
+        self.memory_bytes += reply.capacity();
+        if let Some(entry) = self.entries.back_mut() {
+            *entry = Entry::Replies(reply);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Commands that wait for the device: how they come to wait, and how they go on.
+//!
+//! 1. A command on one key that memory cannot answer takes its place among the replies
+//!    ([`super::behind`]), and the event loop has its key looked up.
+//! 2. Meanwhile the connection goes on with commands that read one key: those that memory answers are
+//!    done, others wait as well. Everything else stops it, until nothing waits: a write, so that it does
+//!    not overtake a read before it; MULTI, SELECT, QUIT, and whatever depends on what was before it.
+//!    So does everything behind a command that waits to change something.
+//! 3. Told of the key, the command runs again, and its reply stands in its place.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::behind::Waiting;
+use super::{Connection, Stopped, Worker};
+use crate::commands::dispatch::{fail, reads_one_key, resume};
+use crate::commands::{self, COMMANDS, Call, Dispatched, Means, Room, Waits};
+use crate::event_loop::Want;
+use crate::protocol::{Args, Reply};
+use crate::store::seat::{Looked, Purpose};
+use crate::store::{DbIndex, StoreError};
+
+/// Commands of one connection that wait at once: what keeps a device busy.
+const WAITING_MAX: usize = 128;
+
+impl Connection {
+    /// By what means `args` may run while other commands of the connection wait, or why they may not.
+    pub(super) fn run_ahead<'a>(&self, args: Args<'_>) -> Result<Means<'a>, Stopped> {
+        let behind = &self.output.behind;
+        let updates = |waits: &Waits| waits.purpose == Purpose::Update;
+        if behind.waiting() >= WAITING_MAX {
+            return Err(Stopped::Ahead);
+        }
+        if self.session.queue.is_some() || behind.first_waits().is_some_and(updates) {
+            return Err(Stopped::Waiting);
+        }
+        let key = reads_one_key(args).ok_or(Stopped::Waiting)?;
+        Ok(if behind.look_up_of(key).is_some() { Means::Follows } else { Means::AtOnce })
+    }
+
+    /// Has a command wait whose arguments the parser has found at the front of `bytes`.
+    pub(super) fn wait(&mut self, waits: Waits, bytes: &[u8], worker: &mut Worker<'_>) {
+        worker.tally.waited += 1;
+        let key_place = COMMANDS[waits.command].keys.first as usize;
+        let waiting = Waiting::new(waits, self.parser.args(bytes), key_place);
+        let begins = self.output.behind.push(waiting);
+        worker.wanted.extend(begins.map(|number| self.want(number)));
+    }
+
+    fn want(&self, number: u64) -> Want {
+        let client = &self.session.client;
+        Want { token: client.token, client: client.id, number }
+    }
+
+    /// What the command at `number` wants to know, if it waits.
+    pub(crate) fn wanted(&self, number: u64) -> Option<(DbIndex, &[u8], Purpose)> {
+        let waiting = self.output.behind.waiting_at(number)?;
+        // SELECT waits until nothing waits before it.
+        Some((self.session.db, waiting.key(), waiting.waits.purpose))
+    }
+
+    /// Whether commands wait for the device.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.output.behind.is_empty()
+    }
+
+    /// Whether so few commands wait that more may.
+    pub(super) fn has_few_waiting(&self) -> bool {
+        self.output.behind.waiting() <= WAITING_MAX / 2
+    }
+
+    /// Runs the command at `number` again, with what was found.
+    pub(crate) fn go_on(
+        &mut self,
+        number: u64,
+        found: Result<Looked<'_>, StoreError>,
+        worker: &mut Worker<'_>,
+    ) {
+        self.run_again(number, found.map(Means::Looked), worker);
+    }
+
+    /// Runs the command at `number` again, since memory may know its key by now.
+    pub(crate) fn try_again(&mut self, number: u64, worker: &mut Worker<'_>) {
+        self.run_again(number, Ok(Means::AtOnce), worker);
+    }
+
+    /// Runs the command at `number` again, and waits for the device.
+    pub(crate) fn block(&mut self, number: u64, worker: &mut Worker<'_>) {
+        self.run_again(number, Ok(Means::Blocking), worker);
+    }
+
+    fn run_again(
+        &mut self,
+        number: u64,
+        means: Result<Means<'_>, StoreError>,
+        worker: &mut Worker<'_>,
+    ) {
+        let Some(mut waiting) = self.output.behind.take(number) else { return };
+        let shared = worker.shared;
+        let memory = &shared.client_memory;
+        let output_max = shared.settings.output_bytes_max.load(Relaxed);
+        // The first one's reply needs no buffer of its own.
+        let is_first = self.output.behind.is_first(number);
+        let begin = if is_first { self.output.bytes.len() } else { 0 };
+        let room = Room::new(memory, self.charged, begin, self.output.end(begin, output_max));
+        let mut own = Vec::new();
+        let out = if is_first { &mut self.output.bytes } else { &mut own };
+        let reply = Reply::new(out, self.session.resp3);
+        let mut call = Call {
+            shared,
+            store: shared.store.commands(),
+            session: &mut self.session,
+            tally: worker.tally,
+            args: waiting.args.args(),
+            reply,
+            room: &room,
+            now_ms: shared.environment.wall_ms(),
+            scratch: worker.scratch,
+            written: commands::call::Written::default(),
+            means: Means::AtOnce,
+            begun: None,
+        };
+        let dispatched = match means {
+            Ok(means) => {
+                call.means = means;
+                resume(&mut call, waiting.waits)
+            }
+            Err(error) => fail(&mut call, waiting.waits, error),
+        };
+        let has_written = call.written.any;
+        self.charged = room.charged();
+        if let Dispatched::Waits(waits) = dispatched {
+            waiting.waits = waits;
+            self.output.behind.put_back(number, waiting);
+            worker.wanted.push_back(self.want(number));
+            return;
+        }
+        if has_written {
+            self.output.promise(begin);
+        }
+        let next = self.output.behind.next_of(number);
+        worker.wanted.extend(next.map(|next| self.want(next)));
+        self.output.answer(number, &waiting, own);
+        self.charge(memory);
+        if dispatched == Dispatched::OutputLimit {
+            shared.stats.output_limit_disconnects.add(1);
+            self.abandon(memory);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Keys of a map whose values are not known at once: a look-up of one ends when the test lets it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use codec::SeqNo;
+use environment::Environment;
+use parking_lot::{Condvar, Mutex};
+use thermocline::Doorbell;
+
+use super::map_store::Map;
+use crate::store::seat::{Begun, Looked, OldValue, Purpose, Seat, Told};
+use crate::store::{Change, DbIndex, StoreError};
+
+/// The cold keys of a store, and who looks them up.
+#[derive(Default)]
+pub(crate) struct Cold {
+    state: Mutex<State>,
+    asked: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    keys: BTreeSet<Vec<u8>>,
+    /// All keys are cold, and told of by the next call of `complete`.
+    is_icy: bool,
+    /// A look-up tells what is there when it ends, and not what was there when it began.
+    tells_newest: bool,
+    /// Every look-up fails; the whole seat does.
+    fails: bool,
+    breaks: bool,
+    has_no_seats: bool,
+    seats: u64,
+    asked: Vec<Asked>,
+    /// All that were ever asked for.
+    log: Vec<String>,
+    most_under_way: usize,
+}
+
+struct Asked {
+    seat: u64,
+    tag: u64,
+    place: (DbIndex, Vec<u8>),
+    purpose: Purpose,
+    /// Its value when the look-up began.
+    value: Option<Vec<u8>>,
+    is_released: bool,
+    bell: Arc<Doorbell>,
+}
+
+impl Cold {
+    /// Makes keys cold.
+    pub(super) fn freeze(&self, keys: &[&str]) {
+        self.state.lock().keys.extend(keys.iter().map(|key| key.as_bytes().to_vec()));
+    }
+
+    /// Makes all keys cold, and lets every look-up end at once.
+    pub(super) fn freeze_all(&self) {
+        self.state.lock().is_icy = true;
+    }
+
+    /// Makes a key warm. Look-ups that are under way tell what is there when they end.
+    pub(super) fn thaw(&self, key: &str) {
+        let mut state = self.state.lock();
+        state.keys.remove(key.as_bytes());
+        state.tells_newest = true;
+    }
+
+    pub(super) fn fail(&self) {
+        self.state.lock().fails = true;
+    }
+
+    pub(super) fn break_seats(&self) {
+        let mut state = self.state.lock();
+        state.breaks = true;
+        state.asked.iter().for_each(|asked| asked.bell.ring());
+    }
+
+    pub(super) fn refuse_seats(&self) {
+        self.state.lock().has_no_seats = true;
+    }
+
+    /// Whether the value of `key` is not known at once.
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        let state = self.state.lock();
+        state.is_icy || state.keys.contains(key)
+    }
+
+    /// Waits until so many look-ups were asked for in all; which.
+    pub(super) fn await_asked(&self, count: usize) -> Vec<String> {
+        let deadline = std::time::Duration::from_secs(10);
+        let begun = Environment::real().now();
+        let mut state = self.state.lock();
+        while state.log.len() < count {
+            let waited = Environment::real().now() - begun;
+            assert!(waited < deadline, "only {:?} were asked for", state.log);
+            self.asked.wait_for(&mut state, deadline - waited);
+        }
+        state.log.clone()
+    }
+
+    pub(super) fn most_under_way(&self) -> usize {
+        self.state.lock().most_under_way
+    }
+
+    /// Lets the look-ups of `key` end.
+    pub(super) fn release(&self, key: &str) {
+        let mut state = self.state.lock();
+        let of = state.asked.iter_mut().filter(|asked| asked.place.1 == key.as_bytes());
+        let mut count = 0;
+        for asked in of {
+            asked.is_released = true;
+            asked.bell.ring();
+            count += 1;
+        }
+        assert!(count > 0, "nobody asks for {key}");
+    }
+
+    pub(super) fn seat(
+        self: &Arc<Self>,
+        db: DbIndex,
+        depth: usize,
+        bell: &Arc<Doorbell>,
+        map: Arc<Mutex<Map>>,
+        last: Arc<AtomicU64>,
+    ) -> Result<ColdSeat, StoreError> {
+        let mut state = self.state.lock();
+        if state.has_no_seats {
+            return Err(StoreError::Refused("no queue is left".to_owned()));
+        }
+        state.seats += 1;
+        let (id, cold, bell) = (state.seats, Arc::clone(self), Arc::clone(bell));
+        Ok(ColdSeat { id, db, depth, cold, bell, map, last })
+    }
+}
+
+/// A seat at such a map.
+pub(super) struct ColdSeat {
+    id: u64,
+    db: DbIndex,
+    depth: usize,
+    cold: Arc<Cold>,
+    bell: Arc<Doorbell>,
+    map: Arc<Mutex<Map>>,
+    last: Arc<AtomicU64>,
+}
+
+impl Seat for ColdSeat {
+    fn begin(
+        &mut self,
+        tag: u64,
+        key: &[u8],
+        purpose: Purpose,
+        into: &mut Vec<u8>,
+    ) -> Result<Begun, StoreError> {
+        let place = (self.db, key.to_vec());
+        let value = self.map.lock().get(&place).cloned();
+        if !self.cold.has(key) {
+            into.clear();
+            into.extend_from_slice(value.as_deref().unwrap_or_default());
+            return Ok(match purpose {
+                Purpose::Read => Begun::Known(value.is_some()),
+                Purpose::Update => Begun::AtOnce,
+            });
+        }
+        if self.pending() == self.depth {
+            return Ok(Begun::Full);
+        }
+        let mut state = self.cold.state.lock();
+        state.log.push(String::from_utf8_lossy(key).into_owned());
+        let (seat, bell, is_released) = (self.id, Arc::clone(&self.bell), state.is_icy);
+        state.asked.push(Asked { seat, tag, place, purpose, value, is_released, bell });
+        state.most_under_way = state.most_under_way.max(state.asked.len());
+        if is_released {
+            self.bell.ring();
+        }
+        self.cold.asked.notify_all();
+        Ok(Begun::Pending)
+    }
+
+    fn complete(&mut self, told: &mut Told<'_>) -> Result<(), StoreError> {
+        let mut state = self.cold.state.lock();
+        let id = self.id;
+        if std::mem::take(&mut state.breaks) {
+            state.asked.retain(|asked| asked.seat != id);
+            return Err(StoreError::Refused("the queue broke".to_owned()));
+        }
+        let (fails, tells_newest) = (state.fails, state.tells_newest);
+        let over: Vec<Asked> =
+            state.asked.extract_if(.., |asked| asked.seat == id && asked.is_released).collect();
+        drop(state);
+        for mut asked in over {
+            if tells_newest {
+                asked.value = self.map.lock().get(&asked.place).cloned();
+            }
+            if fails {
+                told(asked.tag, Err(StoreError::Refused("cannot read".to_owned())));
+                continue;
+            }
+            match asked.purpose {
+                Purpose::Read => told(asked.tag, Ok(Looked::Value(asked.value.as_deref()))),
+                Purpose::Update => {
+                    let old = Old { asked: &asked, map: &self.map, last: &self.last };
+                    told(asked.tag, Ok(Looked::Old(&old)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pending(&self) -> usize {
+        self.cold.state.lock().asked.iter().filter(|asked| asked.seat == self.id).count()
+    }
+}
+
+impl Drop for ColdSeat {
+    fn drop(&mut self) {
+        let id = self.id;
+        self.cold.state.lock().asked.retain(|asked| asked.seat != id);
+    }
+}
+
+struct Old<'a> {
+    asked: &'a Asked,
+    map: &'a Mutex<Map>,
+    last: &'a AtomicU64,
+}
+
+impl OldValue for Old<'_> {
+    fn update(
+        &self,
+        decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<Option<SeqNo>, StoreError> {
+        let mut map = self.map.lock();
+        let Asked { place, value, .. } = self.asked;
+        if map.get(place) != value.as_ref() {
+            return Ok(None);
+        }
+        match decide(value.as_deref()) {
+            Change::Keep => return Ok(Some(SeqNo::ZERO)),
+            Change::Put(value) => drop(map.insert(place.clone(), value)),
+            Change::Delete => drop(map.remove(place)),
+        }
+        Ok(Some(SeqNo::new(self.last.fetch_add(1, SeqCst) + 1)))
+    }
+}
