@@ -1,11 +1,18 @@
 //! Offline verification of everything that a store keeps on its device; nothing is changed.
 //!
 //! 1. The superblock, and the heads of the segments that it names.
-//! 2. Every record of the hot log.
+//! 2. Every record of the hot log, and that its chain goes on at a record of the same chain.
 //! 3. Every chunk of the chunk log, and of each number the last one: these are the cold index.
 //! 4. Every record of the cold log. An entry of the index that does not lead to the beginning of
 //!    one, whose key has the entry's bits in its hash, is damage. A record that no entry leads to
 //!    is dead, which is no damage: compaction leaves it behind.
+//!
+//! It goes on behind damage ([`crate::hybrid_log::inspect`]). What only follows from damage that was told
+//! is not told again: a chain or an entry that leads to a record which was lost. Nor is anything compared
+//! with the cold index if a chunk of it was lost: another version of that chunk, which is over, would be
+//! taken for it.
+
+mod chains;
 
 use std::sync::Arc;
 
@@ -15,13 +22,15 @@ use engine::{Error, Result, Superblock};
 use environment::Environment;
 
 use crate::address::LogAddress;
-use crate::checkpoint::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use crate::checkpoint::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing};
 use crate::cold_index::{CHUNKS, NamedRecords, encoded_again};
-use crate::hybrid_log::{SegmentHeader, stretches};
+use crate::hash_index::ChainId;
+use crate::hybrid_log::{Met, SegmentHeader, Segments, inspect};
 use crate::key_hash::KeyHash;
 use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing};
 use crate::position::Position;
 use crate::record::Stored;
+use chains::Chains;
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,22 +46,77 @@ pub struct Report {
     pub dead: u64,
     /// Every write up to this number is in it.
     pub persisted: SeqNo,
-    /// What is not what was written; the first damage ends the check.
+    /// What is not what was written, each with its place: the first [`DAMAGE_MAX`] pieces.
     pub damage: Vec<Corruption>,
+    /// How many more there are.
+    pub further_damage: u64,
 }
 
-/// Verifies every record of the logs that the superblock names, and that the cold index and the cold
-/// log belong together. Reads the hot and the cold log once, the chunk log twice. Memory: 16 bytes
-/// for each entry of the cold index, 8 for each chunk, and a page.
+/// Pieces of damage that a report lists.
+pub const DAMAGE_MAX: usize = 100;
+
+impl Report {
+    fn note(&mut self, damage: Corruption) {
+        if self.damage.len() < DAMAGE_MAX {
+            self.damage.push(damage);
+        } else {
+            self.further_damage += 1;
+        }
+    }
+
+    /// Keeps damage, and hands on what is whole and what ends the check.
+    fn judge<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(whole) => Ok(Some(whole)),
+            Err(Error::Corruption(damage)) => {
+                self.note(damage);
+                Ok(None)
+            }
+            Err(other) => Err(other),
+        }
+    }
+}
+
+/// Stretches of a log that cannot be read, in the order of their addresses.
+#[derive(Default)]
+struct Lost(Vec<(LogAddress, LogAddress)>);
+
+impl Lost {
+    fn add(&mut self, from: LogAddress, to: LogAddress) {
+        let at = self.0.partition_point(|(other, _)| *other <= from);
+        self.0.insert(at, (from, to));
+    }
+
+    fn has(&self, address: LogAddress) -> bool {
+        let behind = self.0.partition_point(|(from, _)| *from <= address);
+        behind.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|(_, to)| address < *to)
+    }
+}
+
+/// Verifies every record of the logs that the superblock names, every chain, and that the cold index and
+/// the cold log belong together. Goes on behind damage. Reads the hot and the cold log once, the chunk
+/// log twice. Memory: 16 bytes for each record of the hot log, or, later, for each entry of the cold
+/// index and 8 for each chunk; and some pages.
 ///
 /// # Errors
 /// The storage's. Damage is no error but part of the report.
 pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     let mut report = Report::default();
-    match verify(device, &mut report) {
-        Ok(()) => {}
-        Err(Error::Corruption(damage)) => report.damage.push(damage),
-        Err(other) => return Err(other),
+    if !device.exists(SUPERBLOCK)? {
+        return Ok(report);
+    }
+    let superblock = Superblock::open(&**device, SUPERBLOCK, SUPERBLOCK_KIND);
+    let standing = superblock.and_then(|superblock| decode_standing(&superblock));
+    let Some(standing) = report.judge(standing)? else { return Ok(report) };
+    report.persisted = standing.persisted;
+    let identity = standing.identity;
+    let hot = open(device, HOT_LOG, standing.hot, identity.hot, &mut report)?.0;
+    verify_hot(&hot, identity, &mut report)?;
+    if identity.has_cold_log() {
+        let (cold, lost) = open(device, COLD_LOG, standing.cold, identity.cold, &mut report)?;
+        let (chunks, lost_chunks) =
+            open(device, CHUNKS, standing.chunks, identity.chunks, &mut report)?;
+        verify_cold(&cold, lost, &chunks, lost_chunks.0.is_empty(), identity, &mut report)?;
     }
     Ok(report)
 }
@@ -94,60 +158,100 @@ pub fn check_heads(bytes: &[u8]) -> std::result::Result<(), Corruption> {
     SegmentHeader::decode(bytes).map(drop).or_else(|_| Standing::decode(bytes).map(drop))
 }
 
-fn verify(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
-    if !device.exists(SUPERBLOCK)? {
-        return Ok(());
-    }
-    let superblock = Superblock::open(&**device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-    let standing = decode_standing(&superblock)?;
-    report.persisted = standing.persisted;
-    let identity = standing.identity;
-    let nothing_is_written = Environment::real();
-    let open = |name, span, units: LogUnits| {
-        StoredLog::open(device, &nothing_is_written, name, span, units.background_geometry())
+/// Opens the segments of a log that can be opened, and says where the others are.
+fn open(
+    device: &Arc<dyn Device>,
+    name: &'static str,
+    span: Span,
+    units: LogUnits,
+    report: &mut Report,
+) -> Result<(StoredLog, Lost)> {
+    let geometry = units.background_geometry();
+    let mut note = |error| match error {
+        Error::Device(device::Error::NotFound { name }) => {
+            report.note(Corruption::new("a segment of the log is missing", 0).at(&name, 0));
+            Ok(())
+        }
+        error => report.judge(Err::<(), _>(error)).map(drop),
     };
-    verify_records(&open(HOT_LOG, standing.hot, identity.hot)?, report, &mut |_, _| Ok(()))?;
-    if identity.has_cold_log() {
-        let cold = open(COLD_LOG, standing.cold, identity.cold)?;
-        let chunks = open(CHUNKS, standing.chunks, identity.chunks)?;
-        verify_cold(&cold, &chunks, identity, report)?;
+    let nothing_is_written = Environment::real().random(name);
+    let (place, whole) = (Arc::clone(device), (span.begin, span.end));
+    let segments =
+        Segments::open_unless(place, name, geometry, whole, nothing_is_written, &mut note)?;
+    let mut lost = Lost::default();
+    let mut at = span.begin;
+    while at < span.end {
+        let number = geometry.segment(at);
+        let next = geometry.segment_begin(number + 1);
+        if segments.get(number).is_none() {
+            lost.add(at, next);
+        }
+        at = next;
     }
-    Ok(())
+    Ok((StoredLog { geometry, segments, span }, lost))
+}
+
+fn verify_hot(log: &StoredLog, identity: Identity, report: &mut Report) -> Result<()> {
+    let StoredLog { segments, geometry, span } = log;
+    let (mut chains, mut lost) = (Chains::new(span.begin), Lost::default());
+    inspect(segments, geometry, span.begin, span.end, &mut |met| match met {
+        Met::Lost(from, to, damage) => {
+            lost.add(from, to);
+            report.note(damage);
+        }
+        Met::Record(stretch, address, stored) => {
+            report.records += 1;
+            report.bytes += stored.bytes as u64;
+            let hash = KeyHash::of(stored.key, identity.hash_seed);
+            let chain = ChainId::of(hash, identity.index_bits);
+            let damage = chains.meet(stretch, address, stored, chain, &lost);
+            damage.into_iter().for_each(|damage| report.note(damage));
+        }
+    })
 }
 
 fn verify_cold(
     cold: &StoredLog,
+    mut lost: Lost,
     chunks: &StoredLog,
+    mut are_chunks_whole: bool,
     identity: Identity,
     report: &mut Report,
 ) -> Result<()> {
     let StoredLog { segments, geometry, span } = chunks;
-    let mut named = NamedRecords::read(segments, geometry, span.begin, span.end)?;
+    let mut named = NamedRecords::read(segments, geometry, span.begin, span.end, &mut |damage| {
+        are_chunks_whole = false;
+        report.note(damage);
+    })?;
     report.entries = named.len() as u64;
     let mut dead = 0;
-    verify_records(cold, report, &mut |address, stored| {
-        // No entry may lead to one that was given up, or to a tombstone.
-        let may_live = !stored.header.is_invalid() && stored.value.is_some();
-        let hash = KeyHash::of(stored.key, identity.hash_seed);
-        let position = Position::of(hash, identity.index_bits);
-        let lives = may_live && named.meet(address, position)?;
-        dead += u64::from(!lives);
-        Ok(())
+    let StoredLog { segments, geometry, span } = cold;
+    inspect(segments, geometry, span.begin, span.end, &mut |met| match met {
+        Met::Lost(from, to, damage) => {
+            lost.add(from, to);
+            report.note(damage);
+        }
+        Met::Record(_, address, stored) => {
+            report.records += 1;
+            report.bytes += stored.bytes as u64;
+            // No entry may lead to one that was given up, or to a tombstone.
+            let may_live = !stored.header.is_invalid() && stored.value.is_some();
+            let hash = KeyHash::of(stored.key, identity.hash_seed);
+            let position = Position::of(hash, identity.index_bits);
+            let mut astray = |to, damage| {
+                if are_chunks_whole && !lost.has(to) {
+                    report.note(damage);
+                }
+            };
+            let lives = may_live && named.meet(address, position, &mut astray);
+            dead += u64::from(!lives);
+        }
     })?;
     report.dead = dead;
-    Ok(named.finish()?)
-}
-
-fn verify_records(
-    log: &StoredLog,
-    report: &mut Report,
-    with: &mut dyn FnMut(LogAddress, &Stored<'_>) -> Result<()>,
-) -> Result<()> {
-    stretches(&log.segments, &log.geometry, log.span.begin, log.span.end, &mut |stretch| {
-        report.bytes += stretch.len() as u64;
-        stretch.records(&mut |address, stored| {
-            report.records += 1;
-            with(address, stored)
-        })
-    })
+    named.finish(&mut |to, damage| {
+        if are_chunks_whole && !lost.has(to) {
+            report.note(damage);
+        }
+    });
+    Ok(())
 }

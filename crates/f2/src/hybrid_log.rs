@@ -44,6 +44,7 @@ mod fetch;
 mod flush;
 mod geometry;
 mod ghosts;
+mod inspect;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod read;
@@ -72,6 +73,7 @@ pub(crate) use allocate::PageFull;
 pub(crate) use fetch::{CopiedFrom, RecordCopy, Wanted};
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use ghosts::GhostHits;
+pub(crate) use inspect::{Met, inspect};
 pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use reserve::Reservation;

@@ -16,7 +16,7 @@ mod layout;
 mod live;
 mod stored;
 
-pub(crate) use layout::{Header, KEY_BYTES_MAX, Shape, VALUE_BYTES_MAX, WORD_BYTES};
+pub(crate) use layout::{ALIGNMENT, Header, KEY_BYTES_MAX, Shape, VALUE_BYTES_MAX, WORD_BYTES};
 pub(crate) use live::{InPlace, Live, Read};
 pub(crate) use stored::{Damage, HEAD_BYTES, Stored, stamp};
 

@@ -17,9 +17,14 @@ use crate::options::EngineKind;
 pub struct Report {
     /// What was looked at, damaged or not, in the order of looking.
     pub checked: Vec<Checked>,
-    /// Every piece of damage, with its place.
+    /// Every piece of damage, with its place: of all of them the first [`DAMAGE_MAX`].
     pub damage: Vec<Corruption>,
+    /// How many more there are.
+    pub further_damage: u64,
 }
+
+/// Pieces of damage that a report lists.
+pub const DAMAGE_MAX: usize = f2::DAMAGE_MAX;
 
 /// One part of a database that a check looked at; shows as a line for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,10 +79,26 @@ impl Report {
     pub fn is_whole(&self) -> bool {
         self.damage.is_empty()
     }
+
+    /// Pieces of damage that were found, listed or not.
+    pub fn damage_count(&self) -> u64 {
+        self.damage.len() as u64 + self.further_damage
+    }
+
+    fn extend(&mut self, damage: impl IntoIterator<Item = Corruption>) {
+        for damage in damage {
+            if self.damage.len() < DAMAGE_MAX {
+                self.damage.push(damage);
+            } else {
+                self.further_damage += 1;
+            }
+        }
+    }
 }
 
 /// Verifies every byte of the database in `path` that has a checksum, and changes nothing. The
-/// database must not be open.
+/// database must not be open. Goes on behind damage: to the next segment of the journal, keyspace, table of
+/// `lsm`, record of `f2`.
 ///
 /// # Errors
 /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`], [`Error::NewerVersion`],
@@ -126,14 +147,14 @@ fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
         bytes: found.segments.iter().map(|segment| segment.bytes).sum(),
         segments: found.segments.len() as u64,
     });
-    report.damage.extend(found.damage);
+    report.extend(found.damage);
     Ok(())
 }
 
 fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) -> Result<()> {
     if let Err(error) = catalog::check_present(&**device, entry) {
         let damage = error.corruption().cloned();
-        report.damage.push(damage.ok_or(error)?);
+        report.extend([damage.ok_or(error)?]);
         return Ok(());
     }
     let dir = entry.dir();
@@ -145,6 +166,7 @@ fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) 
         }
         EngineKind::F2 => {
             let found = f2::check(&device)?;
+            report.further_damage += found.further_damage;
             (found.records, found.bytes, found.persisted, found.damage)
         }
         EngineKind::Lsm => {
@@ -160,7 +182,7 @@ fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) 
         pair_bytes,
         persisted,
     });
-    report.damage.extend(
+    report.extend(
         damage
             .into_iter()
             .map(|damage| Corruption { file: format!("{dir}/{}", damage.file), ..damage }),

@@ -72,7 +72,7 @@ mod write;
 
 pub use atomically::Section;
 pub use batch::Batch;
-pub use check::{Checked, Report, check, check_on};
+pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
 pub use database::Db;
 pub use error::{Error, Result};
 pub use keyspace::Keyspace;

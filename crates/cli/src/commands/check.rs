@@ -20,8 +20,11 @@ pub(super) fn run(context: &Context, arguments: &Check) -> Outcome {
         for damage in &report.damage {
             output::line(&format!("damaged  {damage}"))?;
         }
+        if report.further_damage > 0 {
+            output::line(&format!("damaged  {} more, not listed", report.further_damage))?;
+        }
     }
-    match report.damage.len() {
+    match report.damage_count() {
         0 if context.shared.json => Ok(()),
         0 => output::line("everything is whole"),
         1 => Err(Failure::new(Kind::Damaged, "1 piece is damaged")),
@@ -57,6 +60,7 @@ fn as_json(report: &Report) -> Value {
         "catalog": catalog,
         "journal": journal,
         "keyspaces": of_keyspaces,
+        "damage_count": report.damage_count(),
         "damage": report.damage.iter().map(place).collect::<Vec<_>>(),
     })
 }

@@ -13,12 +13,11 @@ use codec::Corruption;
 use engine::Result;
 
 use super::chunk::{Chunk, Entry, Prefix, encode};
-use super::directory::Directory;
-use super::rebuild::{Restored, rebuild};
+use super::directory::{Directory, Word};
 use crate::address::LogAddress;
-use crate::hybrid_log::{Geometry, Segments, stretches};
+use crate::hybrid_log::{Geometry, Met, Segments, inspect};
 use crate::position::Position;
-use crate::record::{Damage, WORD_BYTES};
+use crate::record::{Damage, Stored, WORD_BYTES};
 
 /// What the index says of one record of the cold log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +28,9 @@ struct NamedRecord {
 
 const _: () = assert!(size_of::<NamedRecord>() == 16, "what `check` says that it takes");
 
+/// Told of each entry that leads where it must not: to where, and the damage.
+pub(crate) type Astray<'a> = dyn FnMut(LogAddress, Corruption) + 'a;
+
 /// The records that the index names, in the order of their addresses, until they are met.
 pub(crate) struct NamedRecords<'a> {
     segments: &'a Segments,
@@ -38,33 +40,41 @@ pub(crate) struct NamedRecords<'a> {
 }
 
 impl<'a> NamedRecords<'a> {
-    /// Reads and verifies the chunk log from `begin` to `end`, twice. Memory: 16 bytes an entry, and
-    /// the directory.
+    /// Reads and verifies the chunk log from `begin` to `end`, twice, and tells `damaged` what is wrong.
+    /// Memory: 16 bytes an entry, and the directory.
     ///
     /// # Errors
-    /// Damage with its place; the storage's.
+    /// The storage's.
     pub(crate) fn read(
         segments: &'a Segments,
         geometry: &'a Geometry,
         begin: LogAddress,
         end: LogAddress,
+        damaged: &mut dyn FnMut(Corruption),
     ) -> Result<Self> {
-        let Restored { directory, entries, .. } = rebuild(segments, geometry, begin, end)?;
-        let mut records = Vec::with_capacity(entries as usize);
-        stretches(segments, geometry, begin, end, &mut |stretch| {
-            stretch.records(&mut |at, stored| {
-                if stored.header.is_invalid() {
-                    return Ok(());
+        let directory = Directory::new();
+        inspect(segments, geometry, begin, end, &mut |met| match met {
+            Met::Lost(_, _, damage) => damaged(damage),
+            Met::Record(_, _, stored) if stored.header.is_invalid() => {}
+            Met::Record(stretch, at, stored) => {
+                if let Err(damage) = restore(&directory, at, stored) {
+                    damaged(stretch.damage(at, damage));
                 }
-                let damaged = |damage| stretch.damage(at, damage);
-                let chunk = Chunk::decode(stored.key, stored.value).map_err(damaged)?;
-                let named = chunk.entries().map(|entry| NamedRecord {
-                    address: entry.address(),
-                    prefix: chunk.name.first().with_tag(entry.tag()),
-                });
-                records.extend(named.filter(|it| directory.find(it.prefix).1.address() == at));
-                Ok(())
-            })
+            }
+        })?;
+        let mut records = Vec::new();
+        inspect(segments, geometry, begin, end, &mut |met| {
+            let Met::Record(_, at, stored) = met else { return };
+            let is_linked = !stored.header.is_invalid();
+            let Some(chunk) = Chunk::decode(stored.key, stored.value).ok().filter(|_| is_linked)
+            else {
+                return;
+            };
+            let named = chunk.entries().map(|entry| NamedRecord {
+                address: entry.address(),
+                prefix: chunk.name.first().with_tag(entry.tag()),
+            });
+            records.extend(named.filter(|it| directory.find(it.prefix).1.address() == at));
         })?;
         records.sort_unstable();
         Ok(Self { segments, geometry, directory, records: records.into_iter().peekable() })
@@ -76,34 +86,33 @@ impl<'a> NamedRecords<'a> {
     }
 
     /// The record at `address`, the next one of the cold log, is of a key at `position`. Answers
-    /// whether an entry names it.
-    ///
-    /// # Errors
-    /// An entry that leads to no record, or to this one with the bits of another position.
+    /// whether an entry names it. Entries that lead to no record, or to this one with the bits of
+    /// another position, are told to `astray`, each with where it leads.
     pub(crate) fn meet(
         &mut self,
         address: LogAddress,
         position: Position,
-    ) -> std::result::Result<bool, Corruption> {
+        astray: &mut Astray<'_>,
+    ) -> bool {
         let mut is_named = false;
         while let Some(named) = self.records.next_if(|named| named.address <= address) {
             if named.address < address {
-                return Err(self.leads_to_no_record(named));
+                astray(named.address, self.leads_to_no_record(named));
+            } else if named.prefix != Prefix::of(position) {
+                let what = "a record of a key with another hash";
+                astray(named.address, self.damage(named, what));
+            } else {
+                is_named = true;
             }
-            if named.prefix != Prefix::of(position) {
-                return Err(self.damage(named, "a record of a key with another hash"));
-            }
-            is_named = true;
         }
-        Ok(is_named)
+        is_named
     }
 
-    /// All records of the cold log have come by.
-    ///
-    /// # Errors
-    /// An entry that leads to no record.
-    pub(crate) fn finish(mut self) -> std::result::Result<(), Corruption> {
-        self.records.next().map_or(Ok(()), |named| Err(self.leads_to_no_record(named)))
+    /// All records of the cold log have come by: what is left leads to no record.
+    pub(crate) fn finish(mut self, astray: &mut Astray<'_>) {
+        while let Some(named) = self.records.next() {
+            astray(named.address, self.leads_to_no_record(named));
+        }
     }
 
     fn leads_to_no_record(&self, named: NamedRecord) -> Corruption {
@@ -120,6 +129,24 @@ impl<'a> NamedRecords<'a> {
         let offset = self.segments.get(number).map_or(0, |segment| segment.offset(chunk));
         Corruption::new(what, offset).at(&self.segments.file_name(number), 0)
     }
+}
+
+/// Has `directory` know the chunk at `at`, which comes behind all that it knows.
+fn restore(
+    directory: &Directory,
+    at: LogAddress,
+    stored: &Stored<'_>,
+) -> std::result::Result<(), Damage> {
+    let chunk = Chunk::decode(stored.key, stored.value)?;
+    let name = chunk.name;
+    while directory.level() < name.level {
+        directory.double(directory.level());
+    }
+    if name.level < directory.level() {
+        return Err(Damage("a chunk of a level that was over"));
+    }
+    directory.restore(name.number, Word::new(at, chunk.len()));
+    Ok(())
 }
 
 /// Reads `bytes` as the name and the entries of a chunk, and answers what a chunk is written as that

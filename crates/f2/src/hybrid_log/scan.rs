@@ -225,6 +225,18 @@ impl Stretch {
         self.segment.damage(address, damage)
     }
 
+    /// The record that begins so many bytes behind the stretch's beginning, verified.
+    pub(super) fn decode(&self, at: usize) -> std::result::Result<Stored<'_>, Damage> {
+        let bytes = self.bytes().get(at..).unwrap_or_default();
+        Stored::decode(bytes, self.segment.salt(), self.from.plus(at as u64))
+    }
+
+    /// The length that what begins there claims to have, if that is possible; otherwise none.
+    pub(super) fn claimed_bytes(&self, at: usize) -> usize {
+        let bytes = self.bytes().get(at..).unwrap_or_default();
+        Stored::claimed_bytes(bytes, bytes.len()).unwrap_or_default()
+    }
+
     /// Hands every record, with its address, to `with`; fillers are left out.
     ///
     /// # Errors
@@ -233,12 +245,10 @@ impl Stretch {
         &'a self,
         with: &mut dyn FnMut(LogAddress, &Stored<'a>) -> Result<()>,
     ) -> Result<()> {
-        let bytes = self.bytes();
         let mut at = 0;
-        while at < bytes.len() {
+        while at < self.len() {
             let address = self.from.plus(at as u64);
-            let stored = Stored::decode(&bytes[at..], self.segment.salt(), address)
-                .map_err(|damage| self.damage(address, damage))?;
+            let stored = self.decode(at).map_err(|damage| self.damage(address, damage))?;
             at += stored.bytes;
             if !stored.header.is_filler() {
                 with(address, &stored)?;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
 use device::{Buffer, Device, File, Mode, Queue, SyncKind};
-use engine::Result;
+use engine::{Error, Result};
 use environment::Random;
 use parking_lot::{Mutex, RwLock};
 use rand::Rng;
@@ -154,6 +154,22 @@ impl Segments {
         end: LogAddress,
         salts: Random,
     ) -> Result<Self> {
+        let refuse = &mut |error| Err(error);
+        Self::open_unless(device, prefix, geometry, (begin, end), salts, refuse)
+    }
+
+    /// The same, but a segment that cannot be opened is left out unless `refuse` makes an error of why.
+    ///
+    /// # Errors
+    /// Those of `refuse`.
+    pub(crate) fn open_unless(
+        device: Arc<dyn Device>,
+        prefix: &'static str,
+        geometry: Geometry,
+        (begin, end): (LogAddress, LogAddress),
+        salts: Random,
+        refuse: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<Self> {
         let segments = Self {
             device,
             prefix,
@@ -166,8 +182,10 @@ impl Segments {
         };
         let (first, last) = segments.numbers(begin, end);
         for number in first..last {
-            let segment = segments.open_one(number)?;
-            segments.open.write().insert(number, Arc::new(segment));
+            match segments.open_one(number) {
+                Ok(segment) => drop(segments.open.write().insert(number, Arc::new(segment))),
+                Err(error) => refuse(error)?,
+            }
         }
         Ok(segments)
     }

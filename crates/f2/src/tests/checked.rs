@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use codec::Corruption;
 use device::{Device, Mode};
 use engine::{Engine, Superblock};
 use environment::Environment;
 
 use super::stores::{Bench, key, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
-use crate::check;
+use crate::address::LogAddress;
+use crate::check::{DAMAGE_MAX, check};
 use crate::checkpoint::{SUPERBLOCK, SUPERBLOCK_KIND};
 use crate::cold_index::CHUNKS;
 use crate::hybrid_log::stretches;
-use crate::open::{StoredLog, decode_standing};
+use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing};
 use crate::record::{WORD_BYTES, stamp};
 
 /// Bits of an entry that are its address.
@@ -27,34 +29,81 @@ fn closed(bench: &Bench) -> Arc<dyn Device> {
     Arc::clone(&bench.device)
 }
 
-/// Changes the first entry of the newest chunk, with a checksum that is right, and answers where the
-/// chunk lies.
-fn change_entry(device: &Arc<dyn Device>, change: impl Fn(u64) -> u64) -> (String, u64) {
+/// A log of a closed store, and where its linked records lie: address, length, what the chain goes on
+/// at.
+fn records_of(
+    device: &Arc<dyn Device>,
+    name: &'static str,
+) -> (StoredLog, Vec<(LogAddress, usize, LogAddress)>) {
     let superblock = Superblock::open(&**device, SUPERBLOCK, SUPERBLOCK_KIND).expect("is there");
     let standing = decode_standing(&superblock).expect("is whole");
-    let geometry = standing.identity.chunks.background_geometry();
-    let environment = Environment::seeded(1);
-    let log = StoredLog::open(device, &environment, CHUNKS, standing.chunks, geometry);
-    let StoredLog { segments, span, .. } = log.expect("opens");
-    let mut newest = None;
-    let walked = stretches(&segments, &geometry, span.begin, span.end, &mut |stretch| {
+    let (span, units) = match name {
+        HOT_LOG => (standing.hot, standing.identity.hot),
+        COLD_LOG => (standing.cold, standing.identity.cold),
+        _ => (standing.chunks, standing.identity.chunks),
+    };
+    let geometry = units.background_geometry();
+    let log = StoredLog::open(device, &Environment::seeded(1), name, span, geometry);
+    let log = log.expect("opens");
+    let mut records = Vec::new();
+    let walked = stretches(&log.segments, &geometry, span.begin, span.end, &mut |stretch| {
         stretch.records(&mut |at, stored| {
-            newest = Some((at, stored.bytes)).filter(|_| !stored.header.is_invalid()).or(newest);
+            if !stored.header.is_invalid() {
+                records.push((at, stored.bytes, stored.header.previous()));
+            }
             Ok(())
         })
     });
     walked.expect("is whole");
-    let (at, bytes) = newest.expect("there is a chunk");
-    let segment = segments.get(geometry.segment(at)).expect("its segment is there");
-    let (name, offset) = (segments.file_name(geometry.segment(at)), segment.offset(at));
+    (log, records)
+}
+
+/// Changes the record at an address, and answers its place. Its checksum is right again if the change
+/// says so.
+fn change_record(
+    device: &Arc<dyn Device>,
+    log: &StoredLog,
+    (at, bytes): (LogAddress, usize),
+    change: impl FnOnce(&mut [u8]) -> bool,
+) -> (String, u64) {
+    let number = log.geometry.segment(at);
+    let segment = log.segments.get(number).expect("its segment is there");
+    let (name, offset) = (log.segments.file_name(number), segment.offset(at));
     let file = device.open(&name, Mode::Write).expect("opens");
     let mut record = vec![0; bytes];
     file.read_at(offset, &mut record).expect("reads");
-    let entry = record[ENTRIES_AT..].first_chunk_mut().expect("the chunk has an entry");
-    *entry = change(u64::from_le_bytes(*entry)).to_le_bytes();
-    stamp(&mut record, segment.salt(), at);
+    if change(&mut record) {
+        stamp(&mut record, segment.salt(), at);
+    }
     file.write_at(offset, &record).expect("writes");
     (name, offset)
+}
+
+/// Changes the first entry of the newest chunk, with a checksum that is right, and answers where the
+/// chunk lies.
+fn change_entry(device: &Arc<dyn Device>, change: impl Fn(u64) -> u64) -> (String, u64) {
+    let (log, records) = records_of(device, CHUNKS);
+    let (at, bytes, _) = *records.last().expect("there is a chunk");
+    change_record(device, &log, (at, bytes), |record| {
+        let entry = record[ENTRIES_AT..].first_chunk_mut().expect("the chunk has an entry");
+        *entry = change(u64::from_le_bytes(*entry)).to_le_bytes();
+        true
+    })
+}
+
+/// A bit of the record's last word is another.
+fn rot(record: &mut [u8]) -> bool {
+    let last = record.len() - WORD_BYTES;
+    record[last] ^= 1;
+    false
+}
+
+/// Has the chain go on elsewhere.
+fn lead_to(previous: LogAddress) -> impl FnOnce(&mut [u8]) -> bool {
+    move |record| {
+        record[..6].copy_from_slice(&previous.get().to_le_bytes()[..6]);
+        true
+    }
 }
 
 #[test]
@@ -96,4 +145,91 @@ fn an_entry_that_leads_astray_is_reported_with_its_place() {
         assert_eq!((&damage.file, damage.offset), (&file, offset), "{damage}");
         assert!(damage.what.contains(what), "{damage}");
     }
+}
+
+/// A closed store with chains of several records in its hot log.
+fn chained() -> Arc<dyn Device> {
+    let bench = cold_store(small_cold());
+    for round in 0..4 {
+        for number in 0..40 {
+            // Longer each time, so that it is not changed in place.
+            bench.put(&key(number), &value(number, round, 8 + 8 * round as usize));
+        }
+    }
+    closed(&bench)
+}
+
+#[test]
+fn every_kind_of_damage_is_reported_at_once_with_its_place() {
+    let device = chained();
+    assert_eq!(check(&device).expect("is checked").damage, []);
+    let (hot, records) = records_of(&device, HOT_LOG);
+    let mut linked = records.iter().filter(|(_, _, to)| *to >= hot.span.begin && to.get() > 0);
+    let (first, last) = (linked.next().expect("a chain"), linked.next_back().expect("chains"));
+    let other = records.iter().find(|(at, _, _)| *at < last.0 && *at != last.2);
+    let other = other.expect("a record of another chain").0;
+    let unhurt = records[records.len() / 2 + 1..].iter().find(|it| it.0 > first.0 && *it != last);
+    let unhurt = unhurt.expect("a record between");
+    let wanted = [
+        (
+            change_record(&device, &hot, (first.0, first.1), lead_to(first.2.plus(16))),
+            "where no record begins",
+        ),
+        (change_record(&device, &hot, (unhurt.0, unhurt.1), rot), "checksum does not match"),
+        (
+            change_record(&device, &hot, (last.0, last.1), lead_to(other)),
+            "at a record of another chain",
+        ),
+        (
+            change_entry(&device, |entry| entry & !ADDRESS | 1),
+            "where no record of the cold log begins",
+        ),
+        {
+            let (cold, records) = records_of(&device, COLD_LOG);
+            let (at, bytes, _) = records[records.len() / 2];
+            (change_record(&device, &cold, (at, bytes), rot), "checksum does not match")
+        },
+    ];
+    let report = check(&device).expect("is checked");
+    for ((file, offset), what) in &wanted {
+        let at = |it: &&Corruption| (&it.file, it.offset) == (file, *offset);
+        let found: Vec<&Corruption> = report.damage.iter().filter(at).collect();
+        let [found] = found[..] else { panic!("{file} {offset}: {found:?}") };
+        assert!(found.what.contains(what), "{found}");
+    }
+    assert_eq!(report.damage.len(), wanted.len(), "{:?}", report.damage);
+    assert_eq!(report.further_damage, 0);
+    assert!(report.records as usize > records.len(), "what lies behind damage was read");
+}
+
+#[test]
+fn a_segment_that_is_missing_or_cut_short_does_not_end_the_check() {
+    let device = chained();
+    let whole = check(&device).expect("is checked");
+    let files = || device.list("").expect("lists").into_iter().map(|entry| entry.name);
+    let gone = files().find(|name| name.starts_with(COLD_LOG)).expect("a segment");
+    let cut = files().rfind(|name| name.starts_with(HOT_LOG)).expect("a segment");
+    device.remove(&gone).expect("removes");
+    let file = device.open(&cut, Mode::Write).expect("opens");
+    file.set_len(file.len().expect("a length") - 4096).expect("cuts");
+    let report = check(&device).expect("is checked");
+    let told: Vec<_> = report.damage.iter().map(|it| (it.file.clone(), &it.what[..])).collect();
+    let wanted = [(cut, "a segment is cut short"), (gone, "a segment of the log is missing")];
+    assert_eq!(told, wanted);
+    assert!(report.records > 0 && report.records < whole.records);
+}
+
+#[test]
+fn damage_beyond_what_is_listed_is_counted() {
+    let device = chained();
+    let (cold, records) = records_of(&device, COLD_LOG);
+    // One of two is lost, so that each is a place of its own.
+    let lost: Vec<_> = records.iter().step_by(2).collect();
+    assert!(lost.len() > DAMAGE_MAX, "{}", lost.len());
+    for (at, bytes, _) in &lost {
+        change_record(&device, &cold, (*at, *bytes), rot);
+    }
+    let report = check(&device).expect("is checked");
+    assert_eq!(report.damage.len(), DAMAGE_MAX);
+    assert_eq!(report.further_damage as usize, lost.len() - DAMAGE_MAX);
 }
