@@ -88,6 +88,11 @@ pub mod f2 {
     pub use ::f2::Options;
 }
 
+/// The options of the engine `lsm`.
+pub mod lsm {
+    pub use ::lsm::{Compression, Options, Routing};
+}
+
 pub use codec::{Corruption, SeqNo};
 pub use device::{Doorbell, Io};
 pub use engine::{

@@ -89,6 +89,7 @@ impl Db {
             telemetry: telemetry.clone(),
             workers: background.pool().clone(),
             f2: options.f2.clone(),
+            lsm: options.lsm.clone(),
         };
         let slots = nursery.open_all(&catalog, needed)?;
         let journal = Arc::new(recover(&nursery, &slots, catalog.newest, &options)?);
@@ -179,6 +180,7 @@ pub(crate) struct Nursery {
     telemetry: Registry,
     workers: Pool,
     f2: f2::Options,
+    lsm: lsm::Options,
 }
 
 impl Nursery {
@@ -203,7 +205,7 @@ impl Nursery {
         let engine: Box<dyn Engine> = match entry.options.engine {
             EngineKind::Memory => Box::new(memory::Store::open(host, memory::Options::default())?),
             EngineKind::F2 => Box::new(f2::Store::open(host, self.f2.clone())?),
-            EngineKind::Lsm => Box::new(lsm::Store::open(host, lsm::Options::default())?),
+            EngineKind::Lsm => Box::new(lsm::Store::open(host, self.lsm.clone())?),
             engine => return Err(Error::NotBuilt { engine }),
         };
         let journaled = entry.options.journaled;

@@ -42,6 +42,9 @@ pub struct Options {
     /// How keyspaces of the engine `f2` are opened, and with what new ones are made. Default: what
     /// their share of the memory suggests.
     pub f2: f2::Options,
+    /// How keyspaces of the engine `lsm` are opened. Default: what their share of the memory
+    /// suggests.
+    pub lsm: lsm::Options,
     /// Clock, randomness, threads. Default: the real ones.
     pub environment: Environment,
 }
@@ -66,6 +69,7 @@ impl Default for Options {
             background_threads: 6,
             journal_bytes: 256 << 20,
             f2: f2::Options::default(),
+            lsm: lsm::Options::default(),
             environment: Environment::real(),
         }
     }

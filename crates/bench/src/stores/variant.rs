@@ -2,14 +2,14 @@
 //! than usual, for comparisons of an engine with itself.
 //!
 //! ```text
-//! f2    f2:single-log    f2:read-cache=0:chunk-bytes=64
+//! f2    f2:single-log    f2:read-cache=0:chunk-bytes=64    lsm:dranges=off:merging=off
 //! ```
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use thermocline::{EngineKind, f2};
+use thermocline::{EngineKind, f2, lsm};
 
 use super::{StoreError, WordError};
 
@@ -18,8 +18,11 @@ use super::{StoreError, WordError};
 pub(super) struct Variant {
     pub(super) engine: EngineKind,
     pub(super) f2: f2::Options,
+    pub(super) lsm: lsm::Options,
 }
 
+const LSM_SETTINGS: &str = "dranges=off, dranges=random, lookup-index=off, range-index=off, \
+                            merging=off or duplicates=off";
 const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, threads=COUNT, \
                         mutable-share=SHARE, disk-bytes=BYTES or cold-disk-bytes=BYTES";
 
@@ -53,11 +56,15 @@ impl FromStr for Variant {
     fn from_str(name: &str) -> Result<Self, StoreError> {
         let mut parts = name.split(':');
         let engine: EngineKind = parts.next().unwrap_or_default().parse()?;
-        let mut f2 = f2::Options::default();
+        let (mut f2, mut lsm) = (f2::Options::default(), lsm::Options::default());
         for setting in parts {
             let unknown = || WordError::new(setting, SETTINGS);
+            if engine == EngineKind::Lsm {
+                set_of_lsm(&mut lsm, setting)?;
+                continue;
+            }
             if engine != EngineKind::F2 {
-                return Err(WordError::new(setting, "no settings but of f2").into());
+                return Err(WordError::new(setting, "no settings but of f2 and lsm").into());
             }
             match setting.split_once('=') {
                 None if setting == "single-log" => f2.single_log = true,
@@ -74,8 +81,21 @@ impl FromStr for Variant {
         if f2.scan_compaction && !f2.single_log {
             return Err("scan-compaction wants single-log".into());
         }
-        Ok(Self { engine, f2 })
+        Ok(Self { engine, f2, lsm })
     }
+}
+
+fn set_of_lsm(lsm: &mut lsm::Options, setting: &str) -> Result<(), WordError> {
+    match setting {
+        "dranges=off" => lsm.routing = lsm::Routing::One,
+        "dranges=random" => lsm.routing = lsm::Routing::Random,
+        "lookup-index=off" => lsm.lookup_index_bytes_max = 0,
+        "range-index=off" => lsm.range_index = false,
+        "merging=off" => lsm.merging = false,
+        "duplicates=off" => lsm.duplicates = false,
+        _ => return Err(WordError::new(setting, LSM_SETTINGS)),
+    }
+    Ok(())
 }
 
 #[cfg(test)]

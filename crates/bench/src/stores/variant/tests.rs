@@ -1,12 +1,13 @@
 //! Names, good and bad.
 
 use super::{Variant, is_ours};
-use thermocline::{EngineKind, f2};
+use thermocline::{EngineKind, f2, lsm};
 
 #[test]
 fn a_name_is_an_engine_and_its_settings() {
     let plain: Variant = "f2".parse().expect("a name");
-    assert_eq!(plain, Variant { engine: EngineKind::F2, f2: f2::Options::default() });
+    let (f2, lsm) = (f2::Options::default(), lsm::Options::default());
+    assert_eq!(plain, Variant { engine: EngineKind::F2, f2, lsm });
     let changed: Variant = "f2:single-log:read-cache=0:chunk-bytes=64".parse().expect("a name");
     let expected = f2::Options {
         single_log: true,
@@ -18,8 +19,34 @@ fn a_name_is_an_engine_and_its_settings() {
 }
 
 #[test]
+fn parts_of_lsm_are_left_out() {
+    let name = "lsm:dranges=random:lookup-index=off:range-index=off:merging=off:duplicates=off";
+    let changed: Variant = name.parse().expect("a name");
+    let expected = lsm::Options {
+        routing: lsm::Routing::Random,
+        lookup_index_bytes_max: 0,
+        range_index: false,
+        merging: false,
+        duplicates: false,
+        ..lsm::Options::default()
+    };
+    assert_eq!((changed.engine, changed.lsm), (EngineKind::Lsm, expected));
+    let single: Variant = "lsm:dranges=off".parse().expect("a name");
+    assert_eq!(single.lsm.routing, lsm::Routing::One);
+}
+
+#[test]
 fn other_names_are_refused() {
-    let names = ["", "f3", "f2:", "f2:single", "f2:read-cache", "f2:chunk-bytes=7", "memory:x=1"];
+    let names = [
+        "",
+        "f3",
+        "f2:",
+        "f2:single",
+        "f2:read-cache",
+        "f2:chunk-bytes=7",
+        "memory:x=1",
+        "lsm:merging",
+    ];
     for name in names {
         assert!(name.parse::<Variant>().is_err(), "{name:?}");
     }
