@@ -1,110 +1,317 @@
-//! What a store really takes of memory while ten times its budget goes through it: the process's
-//! resident set, as the system counts it, less what it was before the store was opened.
+//! What a store really takes of memory: the peak of the process's resident set, as the system counts
+//! it, less what was resident before the store was opened. Several times its budget goes through it,
+//! by several threads, by sessions, by seats, by walks, and when it is opened again.
 //!
-//! One test, in a process of its own, so that nothing else is in the resident set.
+//! Each case is a process of its own, so that nothing else is in its resident set.
 
+use std::ops::ControlFlow;
+use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+use device::Device;
+use engine::{Begun, Change, Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
 use environment::Environment;
 use telemetry::Registry;
-use thermocline_f2::{Options, Store};
+use thermocline_f2::{Completed, Get, Options, Store, Wait};
 use workers::Pool;
 
 const MIB: u64 = 1 << 20;
-const BUDGET: u64 = 16 * MIB;
-/// What the allocator keeps of freed memory, stacks of threads, and what this test itself takes.
-const SLACK: u64 = 4 * MIB;
 /// A record of a key of 8 bytes and a value of 100.
 const RECORD_BYTES: u64 = 128;
-const KEYS: u64 = 10 * BUDGET / RECORD_BYTES;
+/// What tells a child which case it is.
+const CASE: &str = "THERMOCLINE_MEMORY_CASE";
 
-fn resident_bytes() -> u64 {
+/// A budget, and who uses the store.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    budget: u64,
+    /// How many times the budget is loaded.
+    times: u64,
+    threads: u64,
+    /// Of each session and seat, one a thread.
+    depth: usize,
+    /// Beside the budget: what the allocator keeps of freed memory, stacks of threads, what the test
+    /// itself takes, and buffers of sessions that begin together, before log and cache have made room.
+    slack: u64,
+}
+
+const CASES: [Case; 3] = [
+    Case { name: "alone", budget: 16 * MIB, times: 10, threads: 1, depth: 32, slack: MIB },
+    Case { name: "crowd", budget: 16 * MIB, times: 5, threads: 4, depth: 128, slack: 4 * MIB },
+    Case { name: "large", budget: 64 * MIB, times: 3, threads: 4, depth: 128, slack: MIB },
+];
+
+/// A line of what the system tells of this process.
+fn status(name: &str) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a figure of the system about this process")]
-    let read = std::fs::read("/proc/self/statm").expect("the system tells");
+    let read = std::fs::read("/proc/self/status").expect("the system tells");
     let text = String::from_utf8(read).expect("text");
-    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    4096 * pages.expect("the second number is the resident set")
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a line of that name");
+    let kib = line.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>();
+    kib.expect("a number of KiB") << 10
+}
+
+/// From now on the peak is counted anew.
+fn forget_peak() {
+    #[expect(clippy::disallowed_methods, reason = "the system is told about this process")]
+    let written = std::fs::write("/proc/self/clear_refs", "5");
+    written.expect("the system forgets the peak");
 }
 
 struct Watched {
-    store: Store,
+    case: Case,
+    store: Option<Store>,
+    device: Arc<dyn Device>,
     budget: Arc<MemoryBudget>,
+    sequence: Arc<Sequence>,
+    workers: Pool,
+    /// What was resident before the store was opened.
     before: u64,
+    /// The most so far that was resident beside that.
     most: u64,
-    most_charged: u64,
+}
+
+fn value(number: u64) -> [u8; 100] {
+    [number as u8; 100]
 }
 
 impl Watched {
-    fn look(&mut self) {
-        self.most = self.most.max(resident_bytes().saturating_sub(self.before));
-        self.most_charged = self.most_charged.max(self.budget.used());
+    fn new(case: Case, directory: &std::path::Path) -> Self {
+        let (environment, telemetry) = (Environment::real(), Registry::default());
+        let workers = Pool::start(&environment, 2, &telemetry).expect("threads start");
+        let device = device::open(directory, device::Options::default()).expect("it opens");
+        let budget = Arc::new(MemoryBudget::new(case.budget));
+        let before = status("VmRSS:");
+        forget_peak();
+        let sequence = Arc::new(Sequence::new());
+        let mut watched =
+            Self { case, store: None, device, budget, sequence, workers, before, most: 0 };
+        watched.open();
+        watched
     }
 
-    fn tell(&self, phase: &str) {
+    fn open(&mut self) {
+        let host = Host {
+            device: Arc::clone(&self.device),
+            workers: self.workers.clone(),
+            environment: Environment::real(),
+            telemetry: Registry::default(),
+            sequence: Arc::clone(&self.sequence),
+            barrier: Arc::new(NoJournal),
+            memory: Arc::clone(&self.budget),
+        };
+        self.store = Some(Store::open(host, Options::default()).expect("the store opens"));
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("it is open")
+    }
+
+    fn keys(&self) -> u64 {
+        self.case.times * self.case.budget / RECORD_BYTES
+    }
+
+    /// The peak since the last phase ended, which must be within what is allowed.
+    fn end_phase(&mut self, name: &str) {
+        let peak = status("VmHWM:").saturating_sub(self.before);
+        forget_peak();
+        self.most = self.most.max(peak);
         println!(
-            "{phase}: {} KiB resident at most, {} KiB charged, of {} KiB",
-            self.most >> 10,
-            self.most_charged >> 10,
-            BUDGET >> 10
+            "{}, {name}: {} KiB resident at most, {} KiB charged, of {} KiB",
+            self.case.name,
+            peak >> 10,
+            self.budget.used() >> 10,
+            self.case.budget >> 10
         );
+        let allowed = self.case.budget + self.case.slack;
+        assert!(peak <= allowed, "{name}: {peak} bytes are resident, of {allowed} allowed");
+        let used = self.budget.used();
+        assert!(used <= self.case.budget, "{name}: {used} bytes are charged");
     }
-}
 
-/// Scatters numbers below [`KEYS`].
-fn scattered(number: u64) -> u64 {
-    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % KEYS
+    /// Has each thread do `work`, given its number.
+    fn together(&self, work: impl Fn(u64) + Sync) {
+        std::thread::scope(|scope| {
+            for thread in 0..self.case.threads {
+                let work = &work;
+                scope.spawn(move || work(thread));
+            }
+        });
+    }
+
+    fn put(&self, number: u64) {
+        let (key, value) = (number.to_le_bytes(), value(number));
+        let ops = [Op::Put { key: &key, value: &value }];
+        self.store().admit(&ops).expect("there is room");
+        let ticket = self.sequence.begin();
+        self.store().apply(&ops, ticket.seqno()).expect("the write is taken");
+    }
+
+    fn update(&self, number: u64) {
+        let key = number.to_le_bytes();
+        self.store().admit(&[Op::Delete { key: &key }]).expect("there is room");
+        let ticket = self.sequence.begin();
+        let mut operator = |old: Option<&[u8]>| {
+            assert!(old.is_none_or(|old| old == value(number)), "key {number}");
+            Change::Put(value(number).to_vec())
+        };
+        self.store().rmw(&key, &mut operator, ticket.seqno()).expect("the update is taken");
+    }
+
+    fn load(&self) {
+        let (threads, keys) = (self.case.threads, self.keys());
+        self.together(|thread| {
+            (thread..keys).step_by(threads as usize).for_each(|number| self.put(number));
+        });
+    }
+
+    /// A key, some of them far more often than others.
+    fn draw(&self, at: u64) -> u64 {
+        let spread = if at.is_multiple_of(2) { self.keys() } else { 5_000 };
+        at.wrapping_mul(0x9e37_79b9_7f4a_7c15) % spread
+    }
+
+    /// Reads and read-modify-writes of one key after the other.
+    fn mix(&self) {
+        let count = self.keys() / 40 / self.case.threads;
+        self.together(|thread| {
+            let mut found = Vec::new();
+            for at in (thread << 32)..(thread << 32) + count {
+                let number = self.draw(at);
+                let read = self.store().get(&number.to_le_bytes(), &mut found);
+                assert!(read.expect("it is read") && found == value(number), "key {number}");
+                if at % 4 == 0 {
+                    self.update(self.draw(at / 4));
+                }
+            }
+        });
+    }
+
+    /// Reads on sessions, many at once.
+    fn use_sessions(&self) {
+        let count = self.keys() / 20 / self.case.threads;
+        let told = AtomicU64::new(0);
+        self.together(|thread| {
+            let mut session = self.store().session_of_depth(self.case.depth).expect("begins");
+            let mut into = Vec::new();
+            let complete = |session: &mut thermocline_f2::Session, wait| {
+                let completed = session.complete_pending(wait, &mut |_, outcome| {
+                    assert!(matches!(outcome, Ok(Completed::Value(Some(_)))), "{outcome:?}");
+                });
+                told.fetch_add(completed.expect("the queue works") as u64, Relaxed);
+            };
+            for at in (thread << 32)..(thread << 32) + count {
+                let key = self.draw(2 * at).to_le_bytes();
+                while session.get(&key, &mut into).expect("it begins") == Get::Full {
+                    complete(&mut session, Wait::ForOne);
+                }
+            }
+            complete(&mut session, Wait::ForAll);
+        });
+        assert!(told.load(Relaxed) > self.keys() / 40, "most were on disk");
+    }
+
+    /// The same on seats.
+    fn use_seats(&self) {
+        let count = self.keys() / 20 / self.case.threads;
+        self.together(|thread| {
+            let mut seat = self.store().seat(self.case.depth).expect("begins").expect("a seat");
+            let mut into = Vec::new();
+            let mut listener = |_: u64, found: engine::Result<Option<&[u8]>>| {
+                assert!(matches!(found, Ok(Some(_))), "{found:?}");
+            };
+            for at in (thread << 32)..(thread << 32) + count {
+                let key = self.draw(2 * at).to_le_bytes();
+                while seat.begin_get(at, &key, &mut into).expect("it begins") == Begun::Full {
+                    seat.complete(true, &mut listener).expect("the queue works");
+                }
+            }
+            while seat.pending() > 0 {
+                seat.complete(true, &mut listener).expect("the queue works");
+            }
+        });
+    }
+
+    /// A walk over all beside writers.
+    fn walk(&self) {
+        let mut met = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..self.keys() / 20).for_each(|at| self.put(self.draw(at))));
+            let walked = self.store().walk(None, &mut |_, _| {
+                met += 1;
+                ControlFlow::Continue(())
+            });
+            walked.expect("the walk is made");
+        });
+        assert_eq!(met, self.keys(), "each is met once");
+    }
+
+    fn reopen(&mut self) {
+        let store = self.store.take().expect("it is open");
+        store.flush().expect("flushes");
+        store.close().expect("closes");
+        drop(store);
+        self.open();
+    }
 }
 
 #[test]
-fn a_store_keeps_within_its_budget() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (environment, telemetry) = (Environment::real(), Registry::default());
-    let workers = Pool::start(&environment, 2, &telemetry).expect("threads start");
-    let budget = Arc::new(MemoryBudget::new(BUDGET));
-    let host = Host {
-        device: device::open(dir.path(), device::Options::default()).expect("it opens"),
-        workers,
-        environment,
-        telemetry,
-        sequence: Arc::new(Sequence::new()),
-        barrier: Arc::new(NoJournal),
-        memory: Arc::clone(&budget),
-    };
-    let sequence = Arc::clone(&host.sequence);
-    let before = resident_bytes();
-    let store = Store::open(host, Options::default()).expect("the store opens");
-    let mut watched = Watched { store, budget, before, most: 0, most_charged: 0 };
-    for number in 0..KEYS {
-        let (key, value) = (number.to_le_bytes(), [number as u8; 100]);
-        let ops = [Op::Put { key: &key, value: &value }];
-        watched.store.admit(&ops).expect("there is room");
-        let ticket = sequence.begin();
-        watched.store.apply(&ops, ticket.seqno()).expect("the write is taken");
-        drop(ticket);
-        if number % 1000 == 0 {
-            watched.look();
-        }
-    }
-    watched.tell("loaded");
-    let mut value = Vec::new();
-    for number in 0..KEYS / 20 {
-        let number = if number % 2 == 0 { scattered(number) } else { scattered(number % 5000) };
-        let found = watched.store.get(&number.to_le_bytes(), &mut value).expect("it is read");
-        assert!(found && value == [number as u8; 100], "key {number}");
-        if number % 100 == 0 {
-            watched.look();
-        }
-    }
-    watched.tell("read");
-    watched.store.flush().expect("flushes");
-    watched.look();
-    watched.tell("flushed");
-    for (name, figure) in watched.store.stats().detail {
+#[ignore = "is run by the others, in a process of its own"]
+fn child() {
+    let name = std::env::var(CASE).expect("a case");
+    let case = CASES.into_iter().find(|case| case.name == name).expect("a case of that name");
+    // As every program of ours does that has a store.
+    sync::share_heaps();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut watched = Watched::new(case, directory.path());
+    watched.end_phase("opened");
+    watched.load();
+    watched.end_phase("loaded");
+    watched.mix();
+    watched.end_phase("read and updated");
+    watched.use_sessions();
+    watched.end_phase("read on sessions");
+    watched.use_seats();
+    watched.end_phase("read on seats");
+    watched.walk();
+    watched.end_phase("walked over");
+    watched.reopen();
+    watched.end_phase("opened again");
+    watched.mix();
+    watched.end_phase("read and updated again");
+    for (name, figure) in watched.store().stats().detail {
         println!("  {name} {figure}");
     }
-    assert!(watched.most_charged <= BUDGET, "{} bytes are charged", watched.most_charged);
-    assert!(watched.most <= BUDGET + SLACK, "{} bytes are resident", watched.most);
-    assert!(watched.most > BUDGET / 2, "{} bytes: this test sees nothing", watched.most);
-    watched.store.close().expect("closes");
+    let least = case.budget / 2;
+    assert!(watched.most > least, "{} bytes: this test sees nothing", watched.most);
+    watched.store().close().expect("closes");
+}
+
+fn run(name: &str) {
+    let program = std::env::current_exe().expect("this program");
+    let arguments = ["--exact", "child", "--ignored", "--nocapture", "--test-threads=1"];
+    let output = Command::new(program).args(arguments).env(CASE, name).output();
+    let output = output.expect("the child runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("{said}");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaint}");
+    assert!(said.contains("1 passed"), "the case was run");
+}
+
+#[test]
+fn a_store_of_one_thread_keeps_within_its_budget() {
+    run("alone");
+}
+
+#[test]
+fn a_store_of_many_threads_keeps_within_its_budget() {
+    run("crowd");
+}
+
+#[test]
+fn a_store_with_more_memory_keeps_within_its_budget() {
+    run("large");
 }
