@@ -14,4 +14,7 @@ pub struct Stats {
     pub disk_bytes: u64,
     /// What is particular to the engine, by name.
     pub detail: Vec<(&'static str, u64)>,
+    /// The names of those that count since the store was opened, or tell what is under way: they say
+    /// nothing of a store that was opened to be looked at.
+    pub running: &'static [&'static str],
 }

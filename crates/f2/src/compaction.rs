@@ -102,6 +102,7 @@ impl Shared {
         if self.hot_figures.failing().is_some() && !self.try_reading(cold, from, until, stop)? {
             return Ok(None);
         }
+        self.hot_figures.begin_round(from, until);
         self.move_to_cold(cold, from, until, stop)
     }
 
@@ -122,6 +123,7 @@ impl Shared {
         if until <= figures.begin {
             return Ok(false);
         }
+        self.cold_figures.begin_round(figures.begin, until);
         let copied = self.copy_cold(cold, figures.begin, until, stop);
         if !self.note(&self.cold_figures, &cold.log, copied)? {
             return Ok(false);
@@ -141,6 +143,7 @@ impl Shared {
         if figures.waits_after_failure() {
             return Ok(false);
         }
+        self.chunk_figures.begin_round(figures.begin, until);
         let compacted = cold.index.compact(until, stop);
         let copied = compacted.map(|is_whole| is_whole.then(Copied::default));
         if !self.note(&self.chunk_figures, &cold.chunk_log, copied)? {
@@ -156,6 +159,7 @@ impl Shared {
         let Some(until) = plan::plan(&figures, self.disk_bytes_max, geometry) else {
             return Ok(false);
         };
+        self.hot_figures.begin_round(figures.begin, until);
         let copied = match self.scan_compaction {
             false => self.copy_live(figures.begin, until, stop),
             true => self.copy_by_scan(figures.begin, until, stop),
@@ -176,6 +180,7 @@ impl Shared {
         log: &HybridLog,
         copied: Result<Option<Copied>>,
     ) -> Result<bool> {
+        figures.end_round();
         match copied {
             Ok(Some(copied)) => {
                 figures.note(&copied, log.tail());

@@ -33,6 +33,7 @@ use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
 use crate::memory_split::MemorySplit;
 use crate::memory_use::{Charge, UserBytes};
+use crate::ops::look_up::reads::LookUpReads;
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::pressure::Pressure;
 use crate::store::{Shared, Store};
@@ -182,6 +183,7 @@ impl Store {
             hot_figures: CompactionFigures::new(tails[0]),
             cold_figures: CompactionFigures::new(tails[1]),
             chunk_figures: CompactionFigures::new(tails[2]),
+            look_up_reads: LookUpReads::default(),
             scrubs: AtomicU64::new(0),
             disk_bytes_max: plan.hot_disk(),
             cold_disk_bytes_max: plan.options.cold_disk_bytes_max,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use engine::Stats;
 
 use crate::compaction::CompactionFigures;
+use crate::hybrid_log::HybridLog;
 use crate::store::Shared;
 
 impl Shared {
@@ -40,6 +41,8 @@ impl Shared {
             ("log_head", log.head().get()),
             ("log_read_only", log.read_only().get()),
             ("log_tail", log.tail().get()),
+            ("log_bytes", length(log)),
+            ("log_disk_bytes", log.segments.disk_bytes()),
         ];
         let troubles = self.troubles();
         let refuses = troubles.iter().any(|trouble| trouble.refuses_writes);
@@ -53,6 +56,9 @@ impl Shared {
                 ("cold_log_memory_bytes", cold.log.memory_bytes()),
                 ("cold_log_begin", cold.log.begin().get()),
                 ("cold_log_tail", cold.log.tail().get()),
+                ("cold_log_bytes", length(&cold.log)),
+                ("cold_log_disk_bytes", cold.log.segments.disk_bytes()),
+                ("chunk_log_disk_bytes", cold.chunk_log.segments.disk_bytes()),
                 ("cold_index_level", u64::from(chunks.level)),
                 ("cold_index_chunks", chunks.chunks),
                 ("cold_index_entries", chunks.entries),
@@ -68,14 +74,140 @@ impl Shared {
         }
         let logs = self.logs().into_iter().flatten();
         let log_disk_bytes: u64 = logs.map(|log| log.segments.disk_bytes()).sum();
+        self.tell_ratios(memory_bytes, log_disk_bytes, &mut detail);
+        self.tell_progress(&mut detail);
         Stats {
             live_keys: None,
             live_bytes: None,
             memory_bytes,
             disk_bytes: log_disk_bytes + engine::Superblock::FILE_BYTES,
             detail,
+            running: &RUNNING,
         }
     }
+
+    /// What is told of how much memory, disk and reading a key takes.
+    fn tell_ratios(&self, memory_bytes: u64, disk_bytes: u64, detail: &mut Detail) {
+        let chunks = self.cold.as_ref().map(|cold| cold.index.figures()).unwrap_or_default();
+        let cold_keys = chunks.entries.saturating_sub(chunks.covered);
+        // Nearly: chains of several keys count once, keys in both halves twice.
+        let keys = cold_keys + self.index.figures().entries;
+        let cache = self.cache.figures();
+        let [look_ups, reads, read_bytes] = self.look_up_reads.get();
+        detail.extend([
+            ("memory_per_key_millibytes", per_thousand(memory_bytes, keys)),
+            (
+                "memory_per_cold_key_millibytes",
+                per_thousand(chunks.directory_bytes, chunks.entries),
+            ),
+            ("read_cache_hits_permille", per_thousand(cache.hits, cache.hits + cache.misses)),
+            ("look_ups", look_ups),
+            ("look_up_reads", reads),
+            ("look_up_read_bytes", read_bytes),
+            ("reads_per_look_up_permille", per_thousand(reads, look_ups)),
+        ]);
+        let written = |log: &HybridLog| log.segments.written_bytes();
+        let mut appended = self.hot_figures.appended_since_opening(self.log.tail());
+        if self.cold.is_none() {
+            // What lived was appended to the same log.
+            appended = appended.saturating_sub(self.hot_figures.bytes_live.load(Relaxed));
+        }
+        let all_written: u64 = self.logs().into_iter().flatten().map(|log| written(log)).sum();
+        detail.extend([
+            ("appended_bytes", appended),
+            ("log_written_bytes", written(&self.log)),
+            ("write_amplification_permille", per_thousand(all_written, appended)),
+        ]);
+        if let Some(cold) = &self.cold {
+            let live = length(&cold.log) as f64 * (1.0 - cold.dead_share());
+            let live = live as u64 + length(&self.log);
+            detail.extend([
+                ("cold_log_written_bytes", written(&cold.log)),
+                ("chunk_log_written_bytes", written(&cold.chunk_log)),
+                ("cold_log_dead_permille", (cold.dead_share() * 1000.0) as u64),
+                ("space_amplification_permille", per_thousand(disk_bytes, live)),
+            ]);
+        }
+    }
+
+    /// How far the rounds under way came.
+    fn tell_progress(&self, detail: &mut Detail) {
+        let (bytes, done) = self.hot_figures.progress();
+        detail.extend([
+            ("compaction_round_bytes", bytes),
+            ("compaction_round_done_permille", per_thousand(done, bytes)),
+        ]);
+        if self.cold.is_some() {
+            let (bytes, done) = self.cold_figures.progress();
+            detail.extend([
+                ("cold_compaction_round_bytes", bytes),
+                ("cold_compaction_round_done_permille", per_thousand(done, bytes)),
+                ("chunk_compaction_round_bytes", self.chunk_figures.progress().0),
+                ("chunk_compactions", self.chunk_figures.rounds.load(Relaxed)),
+                ("chunk_compaction_failures", self.chunk_figures.failures.load(Relaxed)),
+            ]);
+        }
+    }
+}
+
+/// Figures by name.
+type Detail = Vec<(&'static str, u64)>;
+
+/// What only a store knows that has been running.
+const RUNNING: [&str; 43] = [
+    "compactions_failing",
+    "writes_refused",
+    "log_ghost_reads",
+    "log_ghost_appends",
+    "memory_moves_to_log",
+    "memory_moves_to_read_cache",
+    "read_cache_ghost_hits",
+    "read_cache_hits",
+    "read_cache_misses",
+    "read_cache_inserted",
+    "read_cache_second_chances",
+    "read_cache_evicted",
+    "read_cache_hits_permille",
+    "look_ups",
+    "look_up_reads",
+    "look_up_read_bytes",
+    "reads_per_look_up_permille",
+    "appended_bytes",
+    "log_written_bytes",
+    "cold_log_written_bytes",
+    "chunk_log_written_bytes",
+    "write_amplification_permille",
+    "cold_log_dead_permille",
+    "space_amplification_permille",
+    "compaction_round_bytes",
+    "compaction_round_done_permille",
+    "cold_compaction_round_bytes",
+    "cold_compaction_round_done_permille",
+    "chunk_compaction_round_bytes",
+    "chunk_compactions",
+    "chunk_compaction_failures",
+    "compactions",
+    "compaction_failures",
+    "compacted_bytes",
+    "compacted_live_bytes",
+    "compacted_records",
+    "compacted_live_records",
+    "cold_compactions",
+    "cold_compaction_failures",
+    "cold_compacted_bytes",
+    "cold_compacted_live_bytes",
+    "cold_compacted_records",
+    "cold_compacted_live_records",
+];
+
+/// Bytes of a log.
+fn length(log: &HybridLog) -> u64 {
+    log.tail().get().saturating_sub(log.begin().get())
+}
+
+/// How many of `part` there are for a thousand of `whole`.
+fn per_thousand(part: u64, whole: u64) -> u64 {
+    (u128::from(part) * 1000).checked_div(u128::from(whole)).unwrap_or_default() as u64
 }
 
 /// What the figures of compactions are called: rounds, failures, bytes and records that were read,

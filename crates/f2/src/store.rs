@@ -22,6 +22,7 @@ use crate::key_hash::KeyHash;
 use crate::memory_split::MemorySplit;
 use crate::memory_use::{Charge, UserBytes};
 use crate::ops::look_up::flight::Fetcher;
+use crate::ops::look_up::reads::LookUpReads;
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
 use crate::session::StoreSeat;
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) hot_figures: CompactionFigures,
     pub(crate) cold_figures: CompactionFigures,
     pub(crate) chunk_figures: CompactionFigures,
+    /// Reads of the device that look-ups have taken.
+    pub(crate) look_up_reads: LookUpReads,
     /// Scrubs of the hot index that have not ended.
     pub(crate) scrubs: AtomicU64,
     /// What the hot and the cold log may take on disk, if there is a limit.

@@ -8,6 +8,7 @@ mod crowded;
 mod defects;
 mod durability;
 mod fetch;
+mod figures;
 mod laws;
 mod memory_split;
 mod planted;

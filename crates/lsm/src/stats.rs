@@ -27,6 +27,30 @@ const LEVEL_BYTES: [&str; LEVELS] = [
     "level6_bytes",
 ];
 
+/// What only a store knows that has been running.
+const RUNNING: [&str; 20] = [
+    "reorganisations_minor",
+    "reorganisations_major",
+    "cache_hits",
+    "cache_misses",
+    "led_to_memtables",
+    "led_to_tables",
+    "filtered",
+    "searched",
+    "searched_in_vain",
+    "flushes",
+    "flushed_bytes",
+    "memtable_merges",
+    "compactions",
+    "compactions_under_way",
+    "compactions_failed",
+    "compacted_read_bytes",
+    "compacted_bytes",
+    "moves",
+    "slowed_nanos",
+    "stalls",
+];
+
 impl Shared {
     /// Figures about the store. Visits every table's summary.
     pub(crate) fn stats(&self) -> Stats {
@@ -75,6 +99,7 @@ impl Shared {
             memory_bytes: memtable_bytes + self.cache.bytes() + self.lookup_index.load().bytes(),
             disk_bytes,
             detail,
+            running: &RUNNING,
         }
     }
 }

@@ -28,6 +28,7 @@ impl Shared {
                 ("snapshot_pairs", last.pairs.load(Relaxed)),
                 ("snapshot_micros", last.micros.load(Relaxed)),
             ],
+            running: &["splits", "merges", "snapshots_written", "snapshot_micros"],
         }
     }
 }

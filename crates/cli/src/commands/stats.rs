@@ -47,17 +47,38 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
         figure("  memory", human_bytes(keyspace.engine.memory_bytes))?;
         figure("  on disk", human_bytes(keyspace.engine.disk_bytes))?;
         figure("  persisted up to", keyspace.persisted.get().to_string())?;
+        for (name, value) in sizes(keyspace) {
+            output::line(&format!("    {name:<34} {}", shown(name, value)))?;
+        }
+        if !keyspace.engine.running.is_empty() {
+            figure("  rates and progress", "only a server knows: INFO, or its metrics".to_owned())?;
+        }
     }
     Ok(())
 }
 
+/// What an engine tells that was opened to be looked at. What it counts, it has counted of the opening
+/// alone.
+fn sizes(keyspace: &KeyspaceStats) -> impl Iterator<Item = (&'static str, u64)> {
+    let engine = &keyspace.engine;
+    engine.detail.iter().filter(|(name, _)| !engine.running.contains(name)).copied()
+}
+
+/// A figure in its unit, which its name ends with.
+fn shown(name: &str, value: u64) -> String {
+    let thousandth = value as f64 / 1000.0;
+    match name.rsplit('_').next() {
+        Some("bytes") => human_bytes(value),
+        Some("millibytes") => format!("{thousandth:.3} bytes"),
+        Some("permille") => format!("{thousandth:.3}"),
+        Some("us") => format!("{thousandth:.3} ms"),
+        _ => value.to_string(),
+    }
+}
+
 fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
-    let detail: Map<String, Value> = keyspace
-        .engine
-        .detail
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), json!(value)))
-        .collect();
+    let detail: Map<String, Value> =
+        sizes(keyspace).map(|(name, value)| (name.to_owned(), json!(value))).collect();
     json!({
         "name": keyspace.name,
         "engine": keyspace.options.engine.name(),
@@ -68,5 +89,6 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
         "memory_bytes": keyspace.engine.memory_bytes,
         "disk_bytes": keyspace.engine.disk_bytes,
         "detail": detail,
+        "only_while_running": keyspace.engine.running,
     })
 }

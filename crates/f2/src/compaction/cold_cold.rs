@@ -58,6 +58,7 @@ impl Shared {
                 return Ok(None);
             }
             at = end;
+            self.cold_figures.note_progress(at);
         }
         Ok(Some(copied))
     }

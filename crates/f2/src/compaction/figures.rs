@@ -21,6 +21,11 @@ pub(crate) struct CompactionFigures {
     pub(crate) bytes: AtomicU64,
     pub(crate) bytes_live: AtomicU64,
     pub(crate) failures: AtomicU64,
+    /// The part of the log that the round under way works off, and how far it came; all the same where
+    /// there is none.
+    round: [AtomicU64; 3],
+    /// Where the log ended when the store was opened.
+    opened_at: u64,
     /// Whether the last round did, and how.
     has_failed: AtomicBool,
     failing: Mutex<Option<Failing>>,
@@ -33,7 +38,7 @@ pub(crate) struct CompactionFigures {
 impl CompactionFigures {
     /// Figures of a log that ends at `tail` when it is opened.
     pub(crate) fn new(tail: LogAddress) -> Self {
-        Self { appended: tail.get().into(), ..Self::default() }
+        Self { appended: tail.get().into(), opened_at: tail.get(), ..Self::default() }
     }
 
     /// What users have ever appended: what was appended less what was copied.
@@ -43,6 +48,34 @@ impl CompactionFigures {
 
     pub(super) fn appended_since(&self, tail: LogAddress) -> u64 {
         self.appended_in_all(tail).saturating_sub(self.appended.load(Relaxed))
+    }
+
+    /// What was appended to the log since the store was opened, by users and by compaction.
+    pub(crate) fn appended_since_opening(&self, tail: LogAddress) -> u64 {
+        tail.get().saturating_sub(self.opened_at)
+    }
+
+    /// A round begins that works off what lies between.
+    pub(super) fn begin_round(&self, from: LogAddress, until: LogAddress) {
+        for (place, address) in self.round.iter().zip([from, from, until]) {
+            place.store(address.get(), Relaxed);
+        }
+    }
+
+    /// The round came so far.
+    pub(super) fn note_progress(&self, at: LogAddress) {
+        self.round[1].fetch_max(at.get(), Relaxed);
+    }
+
+    pub(super) fn end_round(&self) {
+        self.begin_round(LogAddress::NONE, LogAddress::NONE);
+    }
+
+    /// Bytes that the round under way works off, none if there is no round, and how many it has.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        let [from, at, until] = [0, 1, 2].map(|place: usize| self.round[place].load(Relaxed));
+        let bytes = until.saturating_sub(from);
+        (bytes, at.saturating_sub(from).min(bytes))
     }
 
     /// The rounds that have failed since one did not.

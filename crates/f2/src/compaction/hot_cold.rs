@@ -246,6 +246,7 @@ impl Move {
             let Some(stretch) = stretch else { return Ok(()) };
             // The threads come together before it is looked at.
             self.handed_out_until.fetch_max(stretch.end().get(), Relaxed);
+            self.shared.hot_figures.note_progress(stretch.end());
             if let Err(error) = self.move_stretch(cold, &stretch) {
                 self.failed_from.fetch_min(stretch.begin().get(), Relaxed);
                 return Err(error);

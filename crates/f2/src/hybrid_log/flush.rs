@@ -76,6 +76,7 @@ impl HybridLog {
         assert_eq!(at, len, "records end where what is flushed ends");
         self.record_bytes_guess.store(len / records, Relaxed);
         segment.write(from, &buffer)?;
+        self.segments.count_written(len as u64);
         self.segments.note_written(self.geometry.segment(from));
         flusher.buffer = (len == page_bytes).then_some(buffer);
         Ok(())

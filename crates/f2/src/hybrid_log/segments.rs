@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
 use device::{Buffer, Device, File, Mode, Queue, SyncKind};
@@ -43,6 +43,8 @@ pub(crate) struct Segments {
     salts: Mutex<Random>,
     /// Queues that nobody uses just now.
     queues: Mutex<Vec<Box<dyn Queue>>>,
+    /// Bytes of pages that were written since it was opened.
+    written_bytes: AtomicU64,
 }
 
 /// A queue of the device, lent.
@@ -179,6 +181,7 @@ impl Segments {
             previous_end: Mutex::new(Some(end)),
             salts: Mutex::new(salts),
             queues: Mutex::default(),
+            written_bytes: AtomicU64::new(0),
         };
         let (first, last) = segments.numbers(begin, end);
         for number in first..last {
@@ -352,6 +355,15 @@ impl Segments {
             None => self.queue(LentQueue::DEPTH)?,
         };
         Ok(LentQueue { segments: self, queue: Some(queue) })
+    }
+
+    pub(super) fn count_written(&self, bytes: u64) {
+        self.written_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Bytes of pages that were written since it was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Relaxed)
     }
 
     /// Bytes of the files that are there.

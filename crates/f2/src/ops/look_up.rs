@@ -36,6 +36,7 @@
 //!   memory was searched in vain [R2 of the read cache]; nothing else is.
 
 pub(crate) mod flight;
+pub(crate) mod reads;
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -232,15 +233,18 @@ impl LookUp {
         let mut scratch = Vec::new();
         loop {
             let fetched = self.read().fetch()?;
-            match self.resume(shared, key, &fetched, &mut scratch)? {
+            shared.look_up_reads.note_read(fetched.len());
+            let has_value = match self.resume(shared, key, &fetched, &mut scratch)? {
                 Progress::Value(value) => {
                     into.clear();
                     into.extend_from_slice(value);
-                    return Ok(true);
+                    true
                 }
-                Progress::Absent => return Ok(false),
-                Progress::Read => {}
-            }
+                Progress::Absent => false,
+                Progress::Read => continue,
+            };
+            shared.look_up_reads.note_end();
+            return Ok(has_value);
         }
     }
 

@@ -262,6 +262,7 @@ impl<T: Purpose> Flight<T> {
             unreachable!("a completion answers a read that was submitted")
         };
         self.fetcher.flying_bytes -= buffer.len();
+        shared.look_up_reads.note_read(buffer.len());
         let lent = Lent { fetcher: &mut self.fetcher, buffer: Some(buffer) };
         let key = purpose.key();
         let progress = match completion.result {
@@ -272,6 +273,9 @@ impl<T: Purpose> Flight<T> {
         };
         // [F1]
         self.free.push(tag);
+        if !matches!(progress, Ok(Progress::Read)) {
+            shared.look_up_reads.note_end();
+        }
         let next = match progress {
             Ok(Progress::Read) => Some((look_up, purpose)),
             Ok(Progress::Value(value)) => ended(purpose, Ok(Some(value))),
