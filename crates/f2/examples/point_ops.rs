@@ -17,6 +17,8 @@ use telemetry::Registry;
 use thermocline_f2::{Options, Store};
 use workers::Pool;
 
+/// Keys of one call of `multi_get`.
+const KEYS_AT_ONCE: usize = 32;
 /// Draws of one thread, made before the clock runs.
 const DRAWS: usize = 1 << 20;
 
@@ -107,10 +109,42 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let took = (environment.now() - began).as_secs_f64();
         println!("{name}: {:.0} k/s", total.load(Relaxed) as f64 / took / 1e3);
     }
+    many_at_once(&store, &environment, &draws, Duration::from_secs(seconds));
     for (name, figure) in store.stats().detail {
         println!("{name} {figure}");
     }
     Ok(store.close()?)
+}
+
+/// Reads of several keys by one call.
+fn many_at_once(store: &Store, environment: &Environment, draws: &[Vec<u32>], length: Duration) {
+    let total = AtomicU64::new(0);
+    let began = environment.now();
+    let until = began + length;
+    std::thread::scope(|scope| {
+        for draws in draws {
+            scope.spawn(|| {
+                for some in draws.chunks_exact(KEYS_AT_ONCE).cycle() {
+                    multi_get(store, some);
+                    total.fetch_add(KEYS_AT_ONCE as u64, Relaxed);
+                    if environment.now() > until {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let took = (environment.now() - began).as_secs_f64();
+    let total = total.load(Relaxed) as f64;
+    println!("C ({KEYS_AT_ONCE} keys at once): {:.0} k/s", total / took / 1e3);
+}
+
+fn multi_get(store: &Store, some: &[u32]) {
+    let keys: [[u8; 8]; KEYS_AT_ONCE] = std::array::from_fn(|at| u64::from(some[at]).to_le_bytes());
+    let keys: [&[u8]; KEYS_AT_ONCE] = std::array::from_fn(|at| keys[at].as_slice());
+    let mut found = 0;
+    let outcome = store.multi_get(&keys, &mut |_, value| found += usize::from(value.is_some()));
+    assert!(outcome.is_ok() && found == keys.len(), "{outcome:?}");
 }
 
 /// Keys by Zipf's law, scattered over the key space.

@@ -14,7 +14,7 @@ pub(crate) const TAG_BITS: u32 = 14;
 const TAG_SHIFT: u32 = 48;
 
 /// A key's hash under the store's secret seed, so that nobody can choose keys that collide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyHash(u64);
 
 impl KeyHash {

@@ -28,6 +28,7 @@ mod upsert;
 mod walk;
 mod walk_chunks;
 mod walk_versions;
+mod warm;
 
 use std::sync::atomic::Ordering::Acquire;
 

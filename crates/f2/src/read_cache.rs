@@ -132,7 +132,7 @@ impl ReadCache {
 
     /// The cached record at `address`. The caller is protected since before it read the address
     /// from an entry [R4].
-    fn live(&self, address: LogAddress) -> Live<'_> {
+    pub(crate) fn live(&self, address: LogAddress) -> Live<'_> {
         self.ring.as_ref().expect("only a ring has cached addresses").live(address)
     }
 

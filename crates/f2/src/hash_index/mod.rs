@@ -187,6 +187,13 @@ impl HashIndex {
         }
     }
 
+    /// Loads the bucket that a key's chain is in, for its own sake.
+    #[inline]
+    pub(crate) fn warm(&self, hash: KeyHash) -> u64 {
+        let number = self.chain(hash).number(self.table.base_bits(), self.level());
+        u64::from(self.table.bucket(number).control().level())
+    }
+
     /// The entry of a key's chain, made without an address if there is none. Waits while another
     /// thread makes the same entry or splits its bucket.
     pub(crate) fn find_or_create(&self, hash: KeyHash) -> Slot<'_> {

@@ -23,6 +23,8 @@ const SPARE_MAX: usize = 4;
 pub(crate) const DEPTH_MAX: usize = 4096;
 /// Keys looked for in memory under one protection, fewer where their values are long.
 const KEYS_AT_ONCE: usize = 64;
+/// Of these, keys whose misses of the processor's caches overlap.
+const KEYS_WARMED_AT_ONCE: usize = 16;
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// What is told of each key: its index, and its value if it has one.
@@ -100,21 +102,30 @@ impl Shared {
         answers: &mut Answers,
     ) -> usize {
         let _guard = self.epochs.protect();
-        for (index, key) in keys.iter().enumerate().skip(first).take(KEYS_AT_ONCE) {
-            if answers.values.len() >= ANSWER_BYTES_MAX {
-                return index;
+        let end = keys.len().min(first + KEYS_AT_ONCE);
+        for begin in (first..end).step_by(KEYS_WARMED_AT_ONCE) {
+            let some = &keys[begin..end.min(begin + KEYS_WARMED_AT_ONCE)];
+            let mut hashes = [KeyHash::default(); KEYS_WARMED_AT_ONCE];
+            let hashes = &mut hashes[..some.len()];
+            hashes.iter_mut().zip(some).for_each(|(hash, key)| *hash = self.hash(key));
+            if some.len() > 1 {
+                self.warm(hashes);
             }
-            let hash = self.hash(key);
-            match self.look_in_memory(hash, key, LogAddress::NONE, scratch) {
-                InMemory::Value => {
-                    answers.values.extend_from_slice(scratch);
-                    answers.known.push((index, Some(answers.values.len())));
+            for (index, (key, hash)) in (begin..).zip(some.iter().zip(&*hashes)) {
+                if answers.values.len() >= ANSWER_BYTES_MAX {
+                    return index;
                 }
-                InMemory::Tombstone => answers.known.push((index, None)),
-                InMemory::Beyond(beyond) => answers.beyond.push((index, hash, beyond)),
+                match self.look_in_memory(*hash, key, LogAddress::NONE, scratch) {
+                    InMemory::Value => {
+                        answers.values.extend_from_slice(scratch);
+                        answers.known.push((index, Some(answers.values.len())));
+                    }
+                    InMemory::Tombstone => answers.known.push((index, None)),
+                    InMemory::Beyond(beyond) => answers.beyond.push((index, *hash, beyond)),
+                }
             }
         }
-        keys.len().min(first + KEYS_AT_ONCE)
+        end
     }
 
     /// Waits for some look-ups and tells what they have found.

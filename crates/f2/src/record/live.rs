@@ -22,6 +22,8 @@ use crate::address::LogAddress;
 use crate::patience::Patience;
 use crate::planted::{Planted, is_planted, relaxed_if};
 
+const CACHE_LINE_BYTES: usize = 64;
+
 /// Words from the beginning of a record on; more of the page may follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live<'a>(&'a [AtomicU64]);
@@ -69,6 +71,12 @@ impl<'a> Live<'a> {
 
     pub(crate) fn header(self) -> Header {
         Header(self.0[0].load(Ordering::Relaxed))
+    }
+
+    /// Loads the record's first two cache lines, for their own sake.
+    pub(crate) fn warm(self) -> u64 {
+        let second = self.0.get(CACHE_LINE_BYTES / WORD_BYTES);
+        self.header().0 ^ second.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
     /// Marks a record that was never linked, so that scans of the log pass it by.

@@ -1,0 +1,36 @@
+//! Many keys' way through memory, begun for all of them at once.
+//!
+//! A look-up waits for two or three misses of the processor's caches, each for the one before: the
+//! bucket, the record, the record's second line. Where several keys are known, first all their buckets are
+//! loaded, then all their records. Those loads do not wait for each other, so they overlap.
+
+use std::hint::black_box;
+
+use crate::address::LogAddress;
+use crate::key_hash::KeyHash;
+use crate::store::Shared;
+
+impl Shared {
+    /// Loads what keys with these hashes will be looked for in, into the processor's caches; nothing else
+    /// comes of it. More than some twenty hashes gain no more: so many misses overlap. The caller is
+    /// protected.
+    pub(crate) fn warm(&self, hashes: &[KeyHash]) {
+        let loaded = hashes.iter().fold(0, |loaded, hash| loaded ^ self.index.warm(*hash));
+        black_box(loaded);
+        let loaded = hashes.iter().fold(0, |loaded, hash| {
+            let found = self.index.find(*hash);
+            loaded ^ found.map_or(0, |slot| self.warm_record(slot.address()))
+        });
+        black_box(loaded);
+    }
+
+    fn warm_record(&self, address: LogAddress) -> u64 {
+        if address.is_cached() {
+            self.cache.live(address).warm()
+        } else if address >= self.log.head() {
+            self.log.live(address).warm()
+        } else {
+            0
+        }
+    }
+}
