@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use codec::Corruption;
 use device::Device;
@@ -27,7 +28,7 @@ use crate::checkpoint::{
     Checkpointer, Frontier, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
 };
 use crate::cold::{Cold, Unnamed};
-use crate::cold_index::{self, CHUNK_BYTES, CHUNKS, ColdIndex};
+use crate::cold_index::{self, CHUNK_BYTES, CHUNKS, ColdIndex, Restored};
 use crate::compaction::CompactionFigures;
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
@@ -36,7 +37,7 @@ use crate::memory_use::{Charge, UserBytes};
 use crate::ops::look_up::reads::LookUpReads;
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::pressure::Pressure;
-use crate::store::{Shared, Store};
+use crate::store::{Recovery, Shared, Store};
 
 /// What the files of each log are named after.
 pub(crate) const HOT_LOG: &str = "log";
@@ -103,6 +104,40 @@ impl LogUnits {
     }
 }
 
+/// What a superblock names, read and verified.
+struct Recovered {
+    hot: StoredLog,
+    index: HashIndex,
+    /// The cold log, the chunk log, and the directory.
+    cold: Option<(StoredLog, StoredLog, Restored)>,
+    hot_log_time: Duration,
+    chunk_log_time: Duration,
+}
+
+impl Recovered {
+    fn read(host: &Host, standing: &Standing, plan: &MemoryPlan) -> Result<Self> {
+        let identity = standing.identity;
+        let begun = host.environment.now();
+        let open = |name, span, geometry| {
+            StoredLog::open(&host.device, &host.environment, name, span, geometry)
+        };
+        let hot = open(HOT_LOG, standing.hot, plan.hot_geometry())?;
+        let index = HashIndex::new(identity.index_bits);
+        rebuild(&index, identity.hash_seed, &hot)?;
+        let hot_log_read = host.environment.now();
+        let cold = identity.has_cold_log().then(|| -> Result<_> {
+            let cold = open(COLD_LOG, standing.cold, identity.cold.background_geometry())?;
+            let chunks = open(CHUNKS, standing.chunks, identity.chunks.background_geometry())?;
+            let StoredLog { segments, geometry, span } = &chunks;
+            let restored = cold_index::rebuild(segments, geometry, span.begin, span.end)?;
+            Ok((cold, chunks, restored))
+        });
+        let cold = cold.transpose()?;
+        let chunk_log_time = host.environment.now() - hot_log_read;
+        Ok(Self { hot, index, cold, hot_log_time: hot_log_read - begun, chunk_log_time })
+    }
+}
+
 /// What the logs of a store share.
 fn parts(host: &Host, plan: &MemoryPlan) -> StoreParts {
     StoreParts {
@@ -130,20 +165,8 @@ impl Store {
         let standing = decode_standing(&superblock)?;
         let identity = standing.identity;
         let plan = MemoryPlan::new(options, identity, host.memory.limit());
-        let open = |name, span, geometry| {
-            StoredLog::open(&host.device, &host.environment, name, span, geometry)
-        };
-        let hot = open(HOT_LOG, standing.hot, plan.hot_geometry())?;
-        let index = HashIndex::new(identity.index_bits);
-        rebuild(&index, identity.hash_seed, &hot)?;
-        let cold = identity.has_cold_log().then(|| -> Result<_> {
-            let cold = open(COLD_LOG, standing.cold, identity.cold.background_geometry())?;
-            let chunks = open(CHUNKS, standing.chunks, identity.chunks.background_geometry())?;
-            let StoredLog { segments, geometry, span } = &chunks;
-            let restored = cold_index::rebuild(segments, geometry, span.begin, span.end)?;
-            Ok((cold, chunks, restored))
-        });
-        let cold = cold.transpose()?;
+        let Recovered { hot, index, cold, hot_log_time, chunk_log_time } =
+            Recovered::read(&host, &standing, &plan)?;
         let superblock = superblock.settle(&*host.device, SUPERBLOCK)?;
         hot.remove_outside()?;
         if let Some((cold, chunks, _)) = &cold {
@@ -197,7 +220,11 @@ impl Store {
             persisted: AtomicU64::new(standing.persisted.get()),
             frontier: Frontier::default(),
             recovered: standing.checkpoint(),
-            recovery_time: host.environment.now() - begun,
+            recovery: Recovery {
+                time: host.environment.now() - begun,
+                hot_log_time,
+                chunk_log_time,
+            },
             newest_checkpoint: RwLock::new(standing.checkpoint()),
             checkpointer: Mutex::new(Checkpointer::new(superblock, standing, tails)),
             host,

@@ -84,9 +84,18 @@ pub(crate) struct Shared {
     pub(crate) frontier: Frontier,
     /// What it was opened from, and what was committed last.
     pub(crate) recovered: Checkpoint,
-    /// How long it took to open the store.
-    pub(crate) recovery_time: Duration,
+    pub(crate) recovery: Recovery,
     pub(crate) newest_checkpoint: RwLock<Checkpoint>,
+}
+
+/// How long it took to open a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recovery {
+    pub(crate) time: Duration,
+    /// Of that, to read the hot log and make the hot index.
+    pub(crate) hot_log_time: Duration,
+    /// And the chunk log, and the directory of the cold index.
+    pub(crate) chunk_log_time: Duration,
 }
 
 impl std::fmt::Debug for Shared {
