@@ -6,7 +6,7 @@
 //!
 //! Keys of 8 bytes, values of 100, a budget of a tenth of that, direct I/O, no journal. The keys are put in
 //! an order that is none, and a fifth of as many puts of keys that are there follows, so that all
-//! logs have seen compactions.
+//! logs have seen compactions. A store that is there already is opened as it is.
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use std::sync::Arc;
@@ -43,14 +43,7 @@ fn scatter(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let dir = arguments.first().expect("usage: opening DIR [KEYS [ROUNDS]]");
-    let number = |at: usize, default: u64| {
-        arguments.get(at).map_or(default, |text| text.parse().expect("a number"))
-    };
-    let (keys, rounds) = (number(1, 10_000_000), number(2, 3));
-    let (store, sequence, pool) = open(dir, keys);
+fn load(store: &Store, sequence: &Sequence, keys: u64) {
     for put in 0..keys + keys / 5 {
         let key = scatter(if put < keys { put } else { scatter(put) % keys }).to_le_bytes();
         let ops = [Op::Put { key: &key, value: &[7; 100] }];
@@ -59,6 +52,19 @@ fn main() {
         store.apply(&ops, number.seqno()).unwrap();
     }
     store.flush().unwrap();
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let dir = arguments.first().expect("usage: opening DIR [KEYS [ROUNDS]]");
+    let number = |at: usize, default: u64| {
+        arguments.get(at).map_or(default, |text| text.parse().expect("a number"))
+    };
+    let (keys, rounds) = (number(1, 10_000_000), number(2, 3));
+    let (store, sequence, pool) = open(dir, keys);
+    if sequence.last().get() == 0 {
+        load(&store, &sequence, keys);
+    }
     store.close().unwrap();
     drop((store, pool));
     for _ in 0..rounds {

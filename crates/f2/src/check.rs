@@ -23,7 +23,7 @@ use environment::Environment;
 
 use crate::address::LogAddress;
 use crate::checkpoint::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing};
-use crate::cold_index::{CHUNKS, NamedRecords, encoded_again};
+use crate::cold_index::{CHUNKS, NamedRecords, check_snapshot, encoded_again};
 use crate::hash_index::ChainId;
 use crate::hybrid_log::{Met, SegmentHeader, Segments, inspect};
 use crate::key_hash::KeyHash;
@@ -148,6 +148,15 @@ pub fn check_records(
 /// The damage.
 pub fn check_chunk(bytes: &[u8]) -> std::result::Result<Vec<u8>, Corruption> {
     encoded_again(bytes).map_err(|damage| Corruption::new(damage.0, 0))
+}
+
+/// Reads `bytes` as a snapshot of the cold index's directory, and answers how many words it has: the
+/// entry for whatever checks bytes offline.
+///
+/// # Errors
+/// The damage.
+pub fn check_directory(bytes: &[u8]) -> std::result::Result<usize, Corruption> {
+    check_snapshot(bytes)
 }
 
 /// Reads the first block of a segment and a superblock's payload, whichever it is.

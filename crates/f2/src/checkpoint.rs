@@ -1,12 +1,13 @@
 //! Making what was applied durable: the logs up to their cuts, then the superblock that says so.
 //!
-//! 1. Pin the present: every write up to the pin is applied. Read where the logs begin.
+//! 1. Pin the present: every write up to the pin is applied. Read where the logs begin. Where the chunk log
+//!    has grown much, write the directory of the cold index to a file ([`crate::cold_index`], `snapshot`).
 //! 2. *Cut* the logs, one after the other and without a pause: the hot log, the chunk log, the cold
 //!    log. What is above its cut is appended from now on, and what is below is read-only
 //!    (*fold-over*).
 //! 3. Wait until nobody changes it any more, flush and sync it.
 //! 4. Let the journal reach all that may be in it (law L3), and commit the superblock.
-//! 5. Remove segments that lie below the logs' beginnings.
+//! 5. Remove segments that lie below the logs' beginnings, and the file of an older directory.
 //!
 //! Nobody is stopped: step 2 is a few instructions, during which every write is appended. What the
 //! last checkpoint has is not written again.
@@ -41,6 +42,7 @@ use engine::{Error, Result, SeqNo, Superblock};
 use sync::thread::yield_now;
 
 use crate::address::LogAddress;
+use crate::cold_index::{Counts, NamedSnapshot};
 use crate::hybrid_log::HybridLog;
 use crate::planted::{Planted, between_cuts, is_planted};
 use crate::store::{Shared, Store};
@@ -130,6 +132,7 @@ impl Shared {
         // The number is enough: what a pin holds back is of no use here.
         let pinned = self.host.sequence.pin().seqno();
         let begins = self.begins();
+        let directory = self.snapshot_directory(checkpointer)?;
         let tails = checkpointer.durable_tails;
         let cuts = {
             let _held = self.frontier.hold(self.log.tail());
@@ -143,7 +146,21 @@ impl Shared {
         let persisted = pinned.min(reached).max(self.persisted());
         let named = checkpointer.standing;
         let spans = moved(named.spans(), begins, cuts);
-        self.name(checkpointer, Standing { persisted, ..named.with_spans(spans) }, cuts)
+        let counts = self.counts();
+        let standing = Standing { persisted, directory, counts, ..named.with_spans(spans) };
+        self.name(checkpointer, standing, cuts)
+    }
+
+    fn counts(&self) -> Counts {
+        self.cold.as_ref().map_or_else(Counts::default, |cold| cold.index.counts())
+    }
+
+    /// The directory's snapshot that is to be named: a new one, if it is due. Before the logs are cut.
+    fn snapshot_directory(&self, checkpointer: &Checkpointer) -> Result<NamedSnapshot> {
+        let Standing { directory, number, .. } = checkpointer.standing;
+        let Some(cold) = &self.cold else { return Ok(directory) };
+        let new = cold.index.snapshot_if_due(&*self.host.device, directory, number + 1)?;
+        Ok(new.unwrap_or(directory))
     }
 
     /// After a compaction: makes the cold and the chunk log durable, and gives the disk space back
@@ -174,13 +191,16 @@ impl Shared {
 
     fn advance_begins(&self, checkpointer: &mut Checkpointer) -> Result<()> {
         let begins = self.begins();
+        let directory = self.snapshot_directory(checkpointer)?;
         let [cold, chunks] = self.cut_cold(checkpointer.durable_tails);
         let cuts = [None, cold, chunks];
         self.make_durable(cuts)?;
         self.host.barrier.reach(self.host.sequence.last())?;
         let named = checkpointer.standing;
         let spans = moved(named.spans(), begins, cuts);
-        self.name(checkpointer, named.with_spans(spans), cuts)
+        let counts = self.counts();
+        let standing = Standing { directory, counts, ..named.with_spans(spans) };
+        self.name(checkpointer, standing, cuts)
     }
 
     /// Commits what stands now, and removes the segments that it does not need.
@@ -199,12 +219,15 @@ impl Shared {
         }
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
         superblock.commit(&standing.encode())?;
-        checkpointer.standing = standing;
+        let before = std::mem::replace(&mut checkpointer.standing, standing);
         for (tail, cut) in checkpointer.durable_tails.iter_mut().zip(cuts) {
             *tail = cut.unwrap_or_default().max(*tail);
         }
         self.persisted.store(standing.persisted.get(), Release);
         *self.newest_checkpoint.write() = standing.checkpoint();
+        if before.directory != standing.directory {
+            before.directory.remove(&*self.host.device)?;
+        }
         self.remove_below(&standing)
     }
 
@@ -264,6 +287,7 @@ impl Shared {
         for (log, span) in self.logs().into_iter().zip(standing.spans()) {
             log.map_or(Ok(()), |log| log.segments.copy(&*into, span.begin, span.end))?;
         }
+        standing.directory.copy(&*self.host.device, &*into)?;
         Superblock::create(&*into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
         Ok(())
     }

@@ -65,7 +65,9 @@ mod trouble;
 mod typed;
 mod upkeep;
 
-pub use check::{DAMAGE_MAX, Report, check, check_chunk, check_heads, check_records};
+pub use check::{
+    DAMAGE_MAX, Report, check, check_chunk, check_directory, check_heads, check_records,
+};
 pub use checkpoint::Checkpoint;
 pub use open::memory_bytes_min;
 pub use options::Options;

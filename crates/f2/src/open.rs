@@ -2,9 +2,9 @@
 //!
 //! 1. An empty directory gets a superblock that names empty logs.
 //! 2. The superblock is read, and the hot log that it names, whole: every checksum is verified, and
-//!    the hot index is rebuilt. So is the chunk log, and the directory of the cold index. Of the cold
-//!    log the segments' heads are read. Nothing was changed so far, and nothing is if any of it is
-//!    damaged.
+//!    the hot index is rebuilt. Of the directory of the cold index the snapshot is read, and of the chunk
+//!    log what is not in that, or all of it, if there is none that is sound. Of the cold log the
+//!    segments' heads are read. Nothing was changed so far, and nothing is if any of it is damaged.
 //! 3. The superblock is settled: it may be in the page cache alone. Segments outside the parts that
 //!    it names are what a crash left; they go.
 //! 4. Each log goes on in a new segment. The host replays its journal above `persisted`.
@@ -28,7 +28,7 @@ use crate::checkpoint::{
     Checkpointer, Frontier, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
 };
 use crate::cold::{Cold, Unnamed};
-use crate::cold_index::{self, CHUNK_BYTES, CHUNKS, ColdIndex, Restored};
+use crate::cold_index::{self, CHUNK_BYTES, CHUNKS, ColdIndex, Directory};
 use crate::compaction::CompactionFigures;
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
@@ -109,7 +109,7 @@ struct Recovered {
     hot: StoredLog,
     index: HashIndex,
     /// The cold log, the chunk log, and the directory.
-    cold: Option<(StoredLog, StoredLog, Restored)>,
+    cold: Option<(StoredLog, StoredLog, Directory)>,
     hot_log_time: Duration,
     chunk_log_time: Duration,
 }
@@ -129,8 +129,10 @@ impl Recovered {
             let cold = open(COLD_LOG, standing.cold, identity.cold.background_geometry())?;
             let chunks = open(CHUNKS, standing.chunks, identity.chunks.background_geometry())?;
             let StoredLog { segments, geometry, span } = &chunks;
-            let restored = cold_index::rebuild(segments, geometry, span.begin, span.end)?;
-            Ok((cold, chunks, restored))
+            let (device, named) = (&*host.device, standing.directory);
+            let span = (span.begin, span.end);
+            let directory = cold_index::restore(device, named, segments, geometry, span)?;
+            Ok((cold, chunks, directory))
         });
         let cold = cold.transpose()?;
         let chunk_log_time = host.environment.now() - hot_log_read;
@@ -150,8 +152,9 @@ fn parts(host: &Host, plan: &MemoryPlan) -> StoreParts {
 }
 
 impl Store {
-    /// Opens the store in the host's directory, and makes it if there is none. Reads the hot log
-    /// and the chunk log whole; its time grows with them, not with the cold log.
+    /// Opens the store in the host's directory, and makes it if there is none. Reads the hot log whole,
+    /// and of the chunk log what was appended since the directory's last snapshot; its time grows with
+    /// these, not with the cold log.
     ///
     /// # Errors
     /// [`engine::Error::Corruption`] if anything is not what was written; then no file is changed.
@@ -172,6 +175,7 @@ impl Store {
         if let Some((cold, chunks, _)) = &cold {
             cold.remove_outside()?;
             chunks.remove_outside()?;
+            standing.directory.remove_others(&*host.device)?;
         }
         if !host.barrier.is_journaled() {
             // Nobody replays anything, so what is written from now on is newer than what is here.
@@ -182,10 +186,10 @@ impl Store {
             Some((cold, chunks, _)) => [hot.tail(), cold.tail(), chunks.tail()],
             None => [hot.tail(), LogAddress::NONE, LogAddress::NONE],
         };
-        let cold = cold.map(|(cold, chunks, restored)| {
+        let cold = cold.map(|(cold, chunks, directory)| {
             let chunk_log = chunks.go_on(&parts);
-            let chunk_bytes = u64::from(identity.chunk_bytes);
-            let index = ColdIndex::restored(Arc::clone(&chunk_log), chunk_bytes, restored);
+            let (chunk_bytes, counts) = (u64::from(identity.chunk_bytes), standing.counts);
+            let index = ColdIndex::restored(Arc::clone(&chunk_log), chunk_bytes, directory, counts);
             Cold { log: cold.go_on(&parts), index, chunk_log, unnamed_from: Unnamed::default() }
         });
         let shared = Arc::new(Shared {

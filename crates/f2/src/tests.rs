@@ -6,6 +6,7 @@ mod costs;
 mod counters;
 mod crowded;
 mod defects;
+mod directory;
 mod durability;
 mod fetch;
 mod figures;

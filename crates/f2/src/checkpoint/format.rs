@@ -7,7 +7,7 @@ use codec::{Corruption, Reader, SeqNo, Writer};
 
 use super::{Checkpoint, OfEach};
 use crate::address::LogAddress;
-use crate::cold_index::CHUNK_BYTES;
+use crate::cold_index::{CHUNK_BYTES, Counts, NamedSnapshot};
 use crate::hash_index::BASE_BITS_MAX;
 use crate::hybrid_log::BLOCK_BYTES;
 
@@ -58,6 +58,10 @@ pub(crate) struct Standing {
     pub(crate) persisted: SeqNo,
     /// How many came before it.
     pub(crate) number: u64,
+    /// The directory of the cold index, as it was at some moment.
+    pub(crate) directory: NamedSnapshot,
+    /// Entries of the cold index.
+    pub(crate) counts: Counts,
 }
 
 impl Identity {
@@ -94,7 +98,8 @@ impl Standing {
     /// An empty store.
     pub(crate) fn empty(identity: Identity) -> Self {
         let [hot, cold, chunks] = [Span::default(); 3];
-        Self { identity, hot, cold, chunks, persisted: SeqNo::new(0), number: 0 }
+        let (persisted, directory, counts) = Default::default();
+        Self { identity, hot, cold, chunks, persisted, number: 0, directory, counts }
     }
 
     /// Its part of each log.
@@ -129,6 +134,10 @@ impl Standing {
         }
         out.put_u64(self.persisted.get());
         out.put_u64(self.number);
+        out.put_u64(self.directory.number);
+        out.put_u64(self.directory.from.get());
+        out.put_u64(self.counts.entries);
+        out.put_u64(self.counts.covered);
         bytes
     }
 
@@ -151,10 +160,18 @@ impl Standing {
         })?;
         let persisted = SeqNo::new(fields.take_u64()?);
         let number = fields.take_u64()?;
+        let directory_number = fields.take_u64()?;
+        let from = LogAddress::new(fields.take_u64()?);
+        let counts = Counts { entries: fields.take_u64()?, covered: fields.take_u64()? };
         fields.finish()?;
-        let standing = Self { identity, hot, cold, chunks, persisted, number };
+        let directory = NamedSnapshot { number: directory_number, from };
+        let standing = Self { identity, hot, cold, chunks, persisted, number, directory, counts };
         let spans_are_sound = standing.spans().iter().all(Span::is_sound);
-        if identity.is_sound() && spans_are_sound {
+        if identity.is_sound()
+            && spans_are_sound
+            && directory.is_sound(END_MAX)
+            && counts.is_sound(END_MAX)
+        {
             Ok(standing)
         } else {
             Err(Corruption::new("a checkpoint's fields make no sense together", 0))

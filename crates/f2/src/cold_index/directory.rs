@@ -56,6 +56,15 @@ impl Word {
         LogAddress::new(self.0)
     }
 
+    /// As it is written.
+    pub(super) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(super) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// How many entries the chunk has, if the word can say.
     pub(super) fn entries(self) -> Option<usize> {
         let count = self.0 >> COUNT_SHIFT;
@@ -90,6 +99,22 @@ impl Directory {
         directory
     }
 
+    /// A directory without chunks that was doubled so often.
+    pub(super) fn of_level(level: u32) -> Self {
+        let directory = Self::new();
+        for before in 0..level {
+            directory.double(before);
+        }
+        directory
+    }
+
+    /// What `look` says at a moment at which nobody changes a word, and the directory does not double.
+    /// Waits for who does; the caller is not protected.
+    pub(super) fn while_unchanged<T>(&self, look: impl FnOnce(u32) -> T) -> T {
+        let _exclusive = self.changes.write();
+        look(self.level())
+    }
+
     /// How often it was doubled.
     pub(super) fn level(&self) -> u32 {
         // [W2]
@@ -115,7 +140,7 @@ impl Directory {
         &words.expect("a level is published after its segment")[number - first]
     }
 
-    fn load(&self, number: usize) -> Word {
+    pub(super) fn load(&self, number: usize) -> Word {
         // [W1]
         Word(self.word(number).load(Ordering::Acquire))
     }

@@ -45,24 +45,26 @@ mod plan;
 mod puts;
 mod read;
 mod rebuild;
+mod snapshot;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod walk;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use crate::hybrid_log::HybridLog;
-use directory::Directory;
 
 #[cfg(test)]
 pub(crate) use apply::CROWDED;
 pub(crate) use apply::Change;
 pub(crate) use check::{NamedRecords, encoded_again};
+pub(crate) use directory::Directory;
 pub(crate) use moves::{Moves, Verdict};
 pub(crate) use puts::{Puts, SortedPuts};
 pub(crate) use read::Lookup;
-pub(crate) use rebuild::{Restored, rebuild};
+pub(crate) use rebuild::restore;
+pub(crate) use snapshot::{NamedSnapshot, check_snapshot};
 
 /// Bits of a position that number the chunks before the first doubling. None under the checkers.
 const BASE_BITS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
@@ -88,6 +90,23 @@ pub(crate) struct ColdIndex {
     entries: AtomicI64,
     /// Entries that stand behind others of their tag.
     covered: AtomicI64,
+    /// When a snapshot of the directory is due: see `snapshot`.
+    snapshot_share: AtomicU64,
+}
+
+/// How many entries there are, and how many of them stand behind others of their tag. A checkpoint keeps
+/// them; those that are changed while it is cut may be missing, or be too many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) entries: u64,
+    pub(crate) covered: u64,
+}
+
+impl Counts {
+    /// Whether a superblock can say so, of a cold log that ends below `end`.
+    pub(crate) const fn is_sound(self, end: u64) -> bool {
+        self.covered <= self.entries && self.entries < end
+    }
 }
 
 /// What the index consists of.
@@ -97,7 +116,7 @@ pub(crate) struct Figures {
     pub(crate) level: u32,
     /// Chunks, written or not.
     pub(crate) chunks: u64,
-    /// Entries; exact when nobody changes them, but for what [`rebuild`] had to guess.
+    /// Entries; exact when nobody changes them.
     pub(crate) entries: u64,
     /// Of these, how many stand behind others of the same tag, as exactly: older versions of a key,
     /// but for one in thousands.
@@ -113,11 +132,16 @@ pub(crate) struct Figures {
 }
 
 impl ColdIndex {
-    /// The index that [`rebuild`] has read from the segments of this chunk log.
+    /// The index of this chunk log, whose `directory` was restored.
     ///
     /// `chunk_bytes`: what a chunk's entries take on average before the directory doubles, 64 to
     /// 4096; less where the log's pages are small.
-    pub(crate) fn restored(log: Arc<HybridLog>, chunk_bytes: u64, restored: Restored) -> Self {
+    pub(crate) fn restored(
+        log: Arc<HybridLog>,
+        chunk_bytes: u64,
+        directory: Directory,
+        counts: Counts,
+    ) -> Self {
         let chunk_bytes = chunk_bytes.clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end());
         let room = log.geometry.record_bytes_max() - chunk::record_bytes(0);
         let entries_max = room / ENTRY_BYTES as usize - 1;
@@ -125,9 +149,10 @@ impl ColdIndex {
             log,
             entries_target: (chunk_bytes / ENTRY_BYTES).min((entries_max / SLACK) as u64),
             entries_max,
-            entries: AtomicI64::new(restored.entries as i64),
-            covered: AtomicI64::new(restored.covered as i64),
-            directory: restored.directory,
+            entries: AtomicI64::new(counts.entries as i64),
+            covered: AtomicI64::new(counts.covered as i64),
+            snapshot_share: AtomicU64::new(snapshot::SHARE),
+            directory,
         }
     }
 
@@ -138,6 +163,13 @@ impl ColdIndex {
         let entries = self.entries.load(Relaxed).max(0) as u64;
         let doublings = u32::from(entries > room / 4 * 3 && self.directory.level() < LEVEL_MAX);
         self.directory.bytes() << doublings
+    }
+
+    /// Its entries.
+    pub(crate) fn counts(&self) -> Counts {
+        let now = |count: &AtomicI64| count.load(Relaxed).max(0) as u64;
+        let entries = now(&self.entries);
+        Counts { entries, covered: now(&self.covered).min(entries) }
     }
 
     /// What the index consists of.

@@ -102,6 +102,9 @@ fn crowd(seed: u64, options: Options, threads: usize) -> Deeds {
     let disk = SimulatedDisk::new(seed, Faults::none());
     disk.keep_history();
     let bench = Bench::open_on(Arc::clone(&disk) as _, options.clone());
+    if let Some(cold) = bench.store.shared.cold.as_ref().filter(|_| seed.is_multiple_of(2)) {
+        cold.index.snapshot_always();
+    }
     let ended: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
     let knows = || -> Vec<usize> { ended.iter().map(|ended| ended.load(SeqCst)).collect() };
     let is_over = AtomicBool::new(false);

@@ -4,7 +4,8 @@ use device::Mode;
 use engine::Error;
 
 use super::{Bench, TINY, at, position, put};
-use crate::cold_index::{CHUNKS, rebuild};
+use crate::cold_index::CHUNKS;
+use crate::cold_index::rebuild::rebuild;
 use crate::hybrid_log::{Geometry, Segments};
 
 const KEYS: u64 = 2_000;

@@ -4,6 +4,7 @@ mod against_map;
 mod chunks;
 mod costs;
 mod damage;
+mod snapshot;
 mod threads;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use sync::thread::yield_now;
 use telemetry::Registry;
 use workers::{Pool, StopToken};
 
-use super::{CHUNKS, Change, ColdIndex, rebuild};
+use super::{CHUNKS, Change, ColdIndex, Counts, Directory, NamedSnapshot, restore};
 use crate::address::LogAddress;
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
 use crate::position::Position;
@@ -40,16 +41,28 @@ struct Bench {
     sizes: Sizes,
     /// Where the log went on, and where it had ended before.
     opened: (LogAddress, LogAddress),
+    /// The snapshot that it is opened from.
+    named: NamedSnapshot,
     _pool: Pool,
 }
 
 impl Bench {
     fn new(sizes: Sizes) -> Self {
-        Self::open(device::memory(), sizes, LogAddress::NONE, LogAddress::NONE)
+        Self::on(device::memory(), sizes)
+    }
+
+    fn on(device: Arc<dyn Device>, sizes: Sizes) -> Self {
+        Self::open(device, sizes, Default::default(), LogAddress::NONE, LogAddress::NONE)
     }
 
     /// The index that lies on a device.
-    fn open(device: Arc<dyn Device>, sizes: Sizes, begin: LogAddress, end: LogAddress) -> Self {
+    fn open(
+        device: Arc<dyn Device>,
+        sizes: Sizes,
+        (named, counts): (NamedSnapshot, Counts),
+        begin: LogAddress,
+        end: LogAddress,
+    ) -> Self {
         let environment = Environment::seeded(7);
         let pool = Pool::start(&environment, 1, &Registry::default()).expect("threads start");
         let frames = Geometry::FRAMES_MIN;
@@ -57,8 +70,9 @@ impl Bench {
         let salts = environment.random("segments");
         let segments = Segments::open(Arc::clone(&device), CHUNKS, geometry, begin, end, salts)
             .expect("opens");
-        let restored =
-            (begin < end).then(|| rebuild(&segments, &geometry, begin, end).expect("it is whole"));
+        let directory = (begin < end).then(|| {
+            restore(&*device, named, &segments, &geometry, (begin, end)).expect("it is whole")
+        });
         segments.remove_outside(begin, end).expect("removes");
         let tail = geometry.segment_begin(end.get().div_ceil(geometry.segment_bytes()));
         let parts = StoreParts {
@@ -69,9 +83,9 @@ impl Bench {
             workers: Arc::new(pool.group("f2")),
         };
         let log = HybridLog::new(geometry, segments, begin, tail, &parts);
-        let restored = restored.unwrap_or_default();
-        let index = ColdIndex::restored(Arc::clone(&log), sizes.chunk_bytes, restored);
-        Self { index, log, device, sizes, opened: (tail, end), _pool: pool }
+        let directory = directory.unwrap_or_else(Directory::new);
+        let index = ColdIndex::restored(Arc::clone(&log), sizes.chunk_bytes, directory, counts);
+        Self { index, log, device, sizes, opened: (tail, end), named, _pool: pool }
     }
 
     /// Makes everything durable, as a checkpoint does, and answers where the log ends.
@@ -95,7 +109,15 @@ impl Bench {
     fn reopen(self) -> Self {
         let (begin, end) = (self.log.begin(), self.flush());
         self.log.segments.close();
-        Self::open(Arc::clone(&self.device), self.sizes, begin, end)
+        let kept = (self.named, self.index.counts());
+        Self::open(Arc::clone(&self.device), self.sizes, kept, begin, end)
+    }
+
+    /// Writes a snapshot, from which it is opened the next time.
+    fn snapshot(&mut self) {
+        let number = self.named.number + 1;
+        let named = self.index.write_snapshot(&*self.device, number).expect("it is written");
+        self.named = named.expect("nothing doubles");
     }
 
     fn find(&self, position: Position) -> Vec<LogAddress> {

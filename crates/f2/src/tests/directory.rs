@@ -1,0 +1,56 @@
+//! The directory's snapshot as a store keeps it: one file that its checkpoint names, also in a copy.
+
+use std::sync::Arc;
+
+use device::{Device, Mode};
+use engine::Engine;
+
+use super::stores::{Bench, key, value};
+use super::two_logs::{KEYS, push_out, small_hot};
+
+fn snapshots(device: &Arc<dyn Device>) -> Vec<String> {
+    let entries = device.list("").expect("lists").into_iter();
+    entries.map(|entry| entry.name).filter(|name| name.starts_with("directory-")).collect()
+}
+
+fn must_be_whole(bench: &Bench, version: u64) {
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, version, 8)), "{number}");
+    }
+}
+
+#[test]
+fn a_store_keeps_one_snapshot_and_opens_from_it() {
+    const VERSIONS: u64 = 5;
+    let bench = Bench::open(small_hot());
+    let cold = |bench: &Bench| {
+        let cold = bench.store.shared.cold.as_ref();
+        cold.expect("a store of two logs").index.snapshot_always();
+    };
+    cold(&bench);
+    for version in 0..VERSIONS {
+        for number in 0..KEYS {
+            bench.put(&key(number), &value(number, version, 8));
+        }
+        bench.store.flush().expect("flushes");
+        assert_eq!(snapshots(&bench.device).len(), 1, "the one before is removed");
+    }
+    push_out(&bench);
+    let copy = device::memory();
+    bench.store.checkpoint(Arc::clone(&copy)).expect("is copied");
+    assert_eq!(snapshots(&copy), snapshots(&bench.device));
+    // What a crash has left.
+    bench.device.open("directory-0000000000999999", Mode::CreateNew).expect("is made");
+    let bench = bench.reopen(small_hot());
+    assert_eq!(snapshots(&bench.device).len(), 1);
+    must_be_whole(&bench, VERSIONS - 1);
+    // Of the copy its snapshot is damaged.
+    let [name] = &snapshots(&copy)[..] else { panic!("one") };
+    let file = copy.open(name, Mode::Write).expect("opens");
+    file.write_at(1_000, &[0xff; 8]).expect("writes");
+    let bench = Bench::open_on(copy, small_hot());
+    must_be_whole(&bench, VERSIONS - 1);
+    let (entries, covered) =
+        (bench.figure("cold_index_entries"), bench.figure("cold_index_covered_entries"));
+    assert!(entries >= KEYS && covered < entries, "{entries} entries, {covered} covered");
+}
