@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use codec::SeqNo;
 use crossbeam_skiplist::SkipMap;
 use engine::{Op, Result};
-use parking_lot::{RwLock, RwLockReadGuard};
+use sync::{RwLock, RwLockReadGuard};
 
 use crate::dranges::Bounds;
 use crate::entry::{Entry, Found, Target};

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use arc_swap::ArcSwap;
 use codec::SeqNo;
 use engine::{Health, Host, Result};
-use parking_lot::Mutex;
+use sync::Mutex;
 
 use crate::cache::Cache;
 use crate::dranges::Dranges;

@@ -10,8 +10,8 @@ use engine::{
     Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, Stats, View, Visit,
     walk_in_order,
 };
-use parking_lot::Mutex;
 use rand::Rng;
+use sync::Mutex;
 use workers::Group;
 
 use crate::background::Background;

@@ -4,6 +4,8 @@ mod closing;
 mod contract;
 mod dranges;
 mod durability;
+#[cfg(shuttle)]
+mod models;
 mod seats;
 pub(crate) mod stores;
 pub(crate) mod tables;

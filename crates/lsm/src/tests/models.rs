@@ -1,0 +1,199 @@
+//! Models of a whole store under shuttle: very many random schedules of a few threads that write, read,
+//! reorganise, merge and flush.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-lsm --release --lib models --target-dir target/shuttle
+//! ```
+//!
+//! A schedule switches threads where they take the locks that are held for long (the gates of memtables,
+//! whoever installs a state, whoever flushes) and where they ask the sequence. The oracle is always the
+//! same: a get or a scan never misses a write that was acknowledged before it began, nor gives an older
+//! one.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use engine::{Direction, Engine, KeyRange, NoJournal, Op};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::thread::{JoinHandle, spawn};
+use shuttle::{Config, Runner};
+
+use super::stores::{Bench, scan, small};
+use crate::Options;
+use crate::background::flush::Wanted;
+use crate::dranges::construct::{Layout, Part};
+
+const SCHEDULES: usize = 5_000;
+const PCT_DEPTH: usize = 3;
+const WRITES: u64 = 4;
+/// Keys, in order, with a boundary of Dranges between them in every layout.
+const KEYS: [&[u8]; 2] = [b"c", b"p"];
+
+fn check(name: &str, model: fn()) {
+    let seed = RandomState::new().hash_one(name);
+    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
+    let config = || {
+        let mut config = Config::new();
+        config.silence_warnings = true;
+        config.stack_size = 1 << 20;
+        config
+    };
+    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(model);
+    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(model);
+}
+
+/// A store, and the newest write to each key that was acknowledged.
+struct Model {
+    bench: Bench,
+    acknowledged: [AtomicU64; KEYS.len()],
+}
+
+impl Model {
+    fn new() -> Arc<Self> {
+        let options = Options { slots_max: 4, merging: true, ..small() };
+        let limit = 1 << 20;
+        let bench = Bench::with_options(device::memory(), Arc::new(NoJournal), limit, options);
+        let model = Self { bench: bench.expect("opens"), acknowledged: Default::default() };
+        model.install(&[(b"", 1), (b"m", 1)], 1);
+        Arc::new(model)
+    }
+
+    fn install(&self, parts: &[(&[u8], usize)], mut next_id: u64) {
+        let part = |(start, slots): &(&[u8], usize)| Part {
+            tranges: vec![(start.to_vec(), 0)],
+            slots: *slots,
+            is_point: false,
+        };
+        let layout = Layout { parts: parts.iter().map(part).collect(), basis: 0 };
+        let shared = &self.bench.store.shared;
+        let now = Arc::clone(&shared.state.load().dranges);
+        shared.install_dranges(now.after(layout, &mut next_id));
+    }
+
+    /// Writes one key, again and again: its number is the value.
+    fn writer(self: &Arc<Self>, key: usize) -> JoinHandle<()> {
+        let model = Arc::clone(self);
+        spawn(move || {
+            for value in 1..=WRITES {
+                let ticket = model.bench.sequence.begin();
+                let op = [Op::Put { key: KEYS[key], value: &value.to_le_bytes() }];
+                model.bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
+                drop(ticket);
+                model.acknowledged[key].store(value, SeqCst);
+            }
+        })
+    }
+
+    /// Looks at each key by a get, and at all by scans both ways.
+    fn reader(self: &Arc<Self>) -> JoinHandle<()> {
+        let model = Arc::clone(self);
+        spawn(move || {
+            for direction in [Direction::Forward, Direction::Backward] {
+                for (key, acknowledged) in KEYS.iter().zip(&model.acknowledged) {
+                    let before = acknowledged.load(SeqCst);
+                    let found = model.bench.get(key).map_or(0, number_of);
+                    assert!(found >= before, "a get gave {found}, not {before}");
+                }
+                let before: Vec<u64> =
+                    model.acknowledged.iter().map(|value| value.load(SeqCst)).collect();
+                let pairs = scan(&*model.bench.view(), KeyRange::all(), direction);
+                for (key, before) in KEYS.iter().zip(before) {
+                    let found = pairs.iter().find(|(found, _)| found == key);
+                    let found = found.map_or(0, |(_, value)| number_of(value.clone()));
+                    assert!(found >= before, "a scan gave {found}, not {before}");
+                }
+            }
+        })
+    }
+
+    fn flusher(self: &Arc<Self>, wanted: Wanted) -> JoinHandle<()> {
+        let model = Arc::clone(self);
+        spawn(move || {
+            let shared = &model.bench.store.shared;
+            for _ in 0..2 {
+                let actives = shared.state.load().actives.clone();
+                shared.seal(&actives);
+                shared.flush_sealed(wanted).expect("memory takes it");
+            }
+        })
+    }
+
+    /// Moves boundaries over the keys, and has one key's Drange duplicated.
+    fn reorganiser(self: &Arc<Self>) -> JoinHandle<()> {
+        let model = Arc::clone(self);
+        spawn(move || {
+            model.install(&[(b"", 1), (b"b", 2), (b"q", 1)], 10);
+            model.install(&[(b"", 1), (b"d", 1)], 20);
+        })
+    }
+
+    /// Everything that was written is there in the end, also when it is all flushed.
+    fn end(self: Arc<Self>, threads: Vec<JoinHandle<()>>) {
+        threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+        for _ in 0..2 {
+            for (key, acknowledged) in KEYS.iter().zip(&self.acknowledged) {
+                let found = self.bench.get(key).map_or(0, number_of);
+                assert_eq!(found, acknowledged.load(SeqCst));
+            }
+            self.bench.store.flush().expect("memory takes it");
+        }
+        assert_eq!(self.bench.store.persisted(), self.bench.sequence.visible());
+    }
+}
+
+fn number_of(value: Vec<u8>) -> u64 {
+    value.try_into().map_or(0, u64::from_le_bytes)
+}
+
+fn reorganisation_beside_put() {
+    let model = Model::new();
+    let threads = vec![model.writer(0), model.writer(1), model.reorganiser()];
+    model.end(threads);
+}
+
+fn reorganisation_beside_scan() {
+    let model = Model::new();
+    let threads = vec![model.writer(0), model.reorganiser(), model.reader()];
+    model.end(threads);
+}
+
+fn flush_beside_merge() {
+    let model = Model::new();
+    let (merge, flush) = (Wanted::WhatIsDue, Wanted::Everything);
+    let threads = vec![model.writer(0), model.flusher(merge), model.flusher(flush), model.reader()];
+    model.end(threads);
+}
+
+fn all_at_once() {
+    let model = Model::new();
+    let threads = vec![
+        model.writer(0),
+        model.writer(1),
+        model.reorganiser(),
+        model.flusher(Wanted::WhatIsDue),
+        model.flusher(Wanted::Everything),
+        model.reader(),
+    ];
+    model.end(threads);
+}
+
+#[test]
+fn a_put_beside_a_reorganisation_is_ordered() {
+    check("a_put_beside_a_reorganisation_is_ordered", reorganisation_beside_put);
+}
+
+#[test]
+fn a_scan_beside_a_reorganisation_misses_nothing() {
+    check("a_scan_beside_a_reorganisation_misses_nothing", reorganisation_beside_scan);
+}
+
+#[test]
+fn a_flush_beside_a_merge_loses_nothing() {
+    check("a_flush_beside_a_merge_loses_nothing", flush_beside_merge);
+}
+
+#[test]
+fn everything_at_once_misses_nothing() {
+    check("everything_at_once_misses_nothing", all_at_once);
+}
