@@ -2,8 +2,9 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that the database and the server itself may have open beside the clients' sockets.
-const RESERVED: u64 = 256;
+/// Files that the database and the server itself may have open beside the clients' sockets: 256 of
+/// tables, which all keyspaces of the engine `lsm` keep open together, and as many others.
+const RESERVED: u64 = 512;
 
 /// Raises the process's limit as far as `clients_max` clients need and the hard limit allows; how
 /// many clients fit.

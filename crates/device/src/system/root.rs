@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Operation, Result};
 use crate::file::Space;
+use crate::limit::sparing;
 use crate::name::split;
 
 use super::errors::explain;
@@ -106,7 +107,10 @@ impl Root {
 
     /// Opens `name`, following no symbolic link on the way.
     fn resolve(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        let flags = flags | OFlags::CLOEXEC;
+        sparing(|| self.resolve_once(name, flags | OFlags::CLOEXEC))
+    }
+
+    fn resolve_once(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         if self.walks.load(Relaxed) {
             return self.walk(name, flags);
         }

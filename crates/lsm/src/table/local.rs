@@ -12,7 +12,7 @@ use device::{Buffer, Device, File, Mode, SyncKind};
 use engine::Result;
 use parking_lot::Mutex;
 
-use super::open_files::OpenFiles;
+use super::open_files::{OpenFiles, PROCESS};
 use super::source::{Span, TableSink, TableSource, TableStore};
 use super::summary::{Summary, TableId};
 
@@ -26,8 +26,6 @@ const FOOTER_BYTES: usize = 40;
 const PREFIX: &str = "table-";
 /// Bytes that the device is given at once, at most.
 const WRITE_BYTES_MAX: usize = 128 << 10;
-/// Files of tables that are kept open, at most: with tables of 16 MiB these are 4 GiB.
-const OPEN_FILES_MAX: usize = 256;
 
 /// The name of a table's file.
 pub(crate) fn file_name(number: u64) -> String {
@@ -50,7 +48,7 @@ pub(crate) struct LocalTables {
 
 impl LocalTables {
     pub(crate) fn on(device: Arc<dyn Device>) -> Arc<dyn TableStore> {
-        let files = Arc::new(OpenFiles::on(Arc::clone(&device), OPEN_FILES_MAX));
+        let files = OpenFiles::on(Arc::clone(&device), &PROCESS);
         Arc::new(Self { device, files, is_closed: Mutex::new(false) })
     }
 }
@@ -97,6 +95,7 @@ impl TableStore for LocalTables {
 
     fn close(&self) {
         *self.is_closed.lock() = true;
+        self.files.close();
     }
 
     fn list(&self) -> Result<Vec<u64>> {
