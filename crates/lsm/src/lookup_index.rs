@@ -8,10 +8,12 @@
 //! memtables may go; memory is bounded, and nothing has to be switched together with anything.
 //!
 //! # Invariants
-//! - U1. An entry's number is the largest of all writes to keys of its hash that have returned:
-//!   writers put it in before they return, and a smaller number never takes the place of a larger
-//!   one. An entry that was given up does not come back with an older number, since only writers
-//!   put entries in, and writes to a key come one after the other (law L6).
+//! - U1. An entry's number is not below that of any write to a key of its hash that somebody may
+//!   have found: writers put it in before the version can be read, and a smaller number never takes
+//!   the place of a larger one. So whoever has found a version by searching everything is not led
+//!   to an older one later. An entry ahead of its write leads nowhere, which does no harm. One that
+//!   was given up does not come back with an older number, since only writers put entries in, and
+//!   writes to a key come one after the other (law L6).
 //! - U2. When memtables are merged an entry is led to the new one only if it still has the number
 //!   that was merged.
 //!

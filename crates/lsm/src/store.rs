@@ -36,8 +36,8 @@ pub struct Store {
 
 /// What views, cursors and background work hold on to.
 ///
-/// Lock order: `flusher`, then `manifest`, then `install`. None of them is held by readers or
-/// writers.
+/// Lock order: `flusher`, then `manifest`, then `install`. Readers hold none of them, and writers
+/// only `install`, when they seal a full memtable.
 pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
     /// What all memtables share.

@@ -16,6 +16,7 @@ use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
 
 use crate::entry::Found;
 use crate::memtable::Memtable;
+use crate::state::State;
 use crate::store::Shared;
 use crate::table::hash;
 
@@ -145,10 +146,10 @@ impl Shared {
             }
             // If it was sealed meanwhile, the state has another one by now.
             if let Some(entered) = active.enter() {
+                // U1 of the lookup index: before anybody can find the version.
+                self.lookup_index.load().put(hash(op.key()), seqno, active.id());
                 entered.insert(op, seqno);
                 drop(entered);
-                // Before the write returns (U1 of the lookup index).
-                self.lookup_index.load().put(hash(op.key()), seqno, active.id());
                 state.dranges.count(trange);
                 return Ok(());
             }
@@ -158,22 +159,33 @@ impl Shared {
     /// Puts empty memtables in the places of those of `full` that are written to, and has these
     /// flushed.
     pub(crate) fn seal(self: &Arc<Self>, full: &[Arc<Memtable>]) {
+        self.seal_where(&|active| full.iter().any(|full| full.id() == active.id()));
+    }
+
+    /// Puts empty memtables in the places of all that are wanted of those that are written to, in
+    /// one step, and has these flushed. Answers the state that this step has made, or has found.
+    pub(crate) fn seal_where(
+        self: &Arc<Self>,
+        is_wanted: &dyn Fn(&Memtable) -> bool,
+    ) -> Arc<State> {
         let install = self.install.lock();
         let state = self.state.load_full();
         // Asked before the new memtables are named: whoever writes to one holds a number above
         // this.
         let visible = self.host.sequence.visible();
-        let is_full = |active: &&Arc<Memtable>| full.iter().any(|full| full.id() == active.id());
-        let replaced: Vec<Arc<Memtable>> = state.actives.iter().filter(is_full).cloned().collect();
+        let wanted = state.actives.iter().filter(|active| is_wanted(active));
+        let replaced: Vec<Arc<Memtable>> = wanted.cloned().collect();
         if replaced.is_empty() {
-            return;
+            return state;
         }
         let ids: Vec<u64> = replaced.iter().map(|active| active.id()).collect();
         let new: Vec<_> = replaced.iter().map(|active| active.successor(visible)).collect();
-        self.state.store(Arc::new(state.with_actives(&ids, &new)));
+        let next = Arc::new(state.with_actives(&ids, &new));
+        self.state.store(Arc::clone(&next));
         drop(install);
         replaced.iter().for_each(|active| active.seal());
         self.schedule_flush();
+        next
     }
 }
 

@@ -18,7 +18,9 @@
 //!   goes first, and what is passed over rests in a Drange that is still there, whose keys only
 //!   memtables of the same Drange have (D2, S3).
 //! - E2. Of a Drange with several slots all memtables are flushed at once, those that are written
-//!   to included: they take turns, so no order of tables would be the order of their versions.
+//!   to included: they take turns, so no order of tables would be the order of their versions. All
+//!   of its slots change in one step, and what is flushed is what that very state has of it: of two
+//!   writes of a key the later one is never in it without the earlier one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
@@ -145,25 +147,23 @@ impl Shared {
     /// `upto` wait too, and are not merged. Answers whether there was one.
     pub(crate) fn flush_next(self: &Arc<Self>, upto: u64) -> Result<bool> {
         self.health.check_writable()?;
-        let mut state = self.state.load_full();
+        let state = self.state.load_full();
         let waits = |memtable: &&Arc<Memtable>| memtable.id() <= upto || state.is_due(memtable);
         let Some(oldest) = state.sealed.iter().rev().find(waits).cloned() else { return Ok(false) };
-        let mut unit = state.sealed_of(oldest.drange());
+        let unit = state.sealed_of(oldest.drange());
         // Whoever put others in their places may not have sealed them yet, and somebody be writing.
         unit.iter().for_each(|memtable| memtable.seal());
         let may_merge = oldest.id() > upto && state.dranges.has(oldest.drange());
         if may_merge && self.merge_memtables(&unit)? {
             return Ok(true);
         }
-        if oldest.is_one_of_many() {
-            // E2.
-            let of_it = |active: &&Arc<Memtable>| active.drange() == oldest.drange();
-            let actives: Vec<_> = state.actives.iter().filter(of_it).cloned().collect();
-            self.seal(&actives);
-            state = self.state.load_full();
-            unit = state.sealed_of(oldest.drange());
-            unit.iter().for_each(|memtable| memtable.seal());
+        if !oldest.is_one_of_many() {
+            return self.flush_unit(&state, &unit).map(|()| true);
         }
+        // E2. A writer may have sealed a slot of it alone since the state was looked at.
+        let state = self.seal_where(&|active| active.drange() == oldest.drange());
+        let unit = state.sealed_of(oldest.drange());
+        unit.iter().for_each(|memtable| memtable.seal());
         self.flush_unit(&state, &unit).map(|()| true)
     }
 

@@ -10,6 +10,7 @@ use environment::Environment;
 
 use super::stores::{Bench, key, scan, small};
 use crate::Options;
+use crate::background::flush::Wanted;
 use crate::dranges::Dranges;
 use crate::dranges::construct::{Layout, Part};
 use crate::options::Routing;
@@ -170,6 +171,63 @@ fn versions_in_several_slots_are_told_apart() {
     let mut seen = Vec::new();
     assert!(view.get(b"hot", &mut seen).expect("the store is open"));
     assert_eq!(seen, 5_u64.to_le_bytes().repeat(8));
+}
+
+/// A writer finds one slot full, and seals it alone, while a flush waits for writers of the other
+/// one: what goes to the new memtable of that slot must not stay behind what is younger.
+#[test]
+fn slots_are_flushed_together_whoever_seals_one_of_them() {
+    for newest in [Some(&b"newest"[..]), None] {
+        let bench = bench(Options { merging: false, ..options() });
+        let shared = &bench.store.shared;
+        install(&bench, &[(b"", 2)], &mut 1);
+        let state = shared.state.load_full();
+        let entered = state.actives[0].enter().expect("it is not sealed");
+        let environment = Environment::real();
+        let (sealing, first) = (Arc::clone(shared), vec![Arc::clone(&state.actives[0])]);
+        let seal = environment.spawn("seal", move || sealing.seal(&first)).expect("a thread");
+        let is_sealed = || shared.state.load().actives[0].id() != state.actives[0].id();
+        while !is_sealed() {
+            std::thread::yield_now();
+        }
+        let waiting = || shared.state.load().sealed.len();
+        let flushing = Arc::clone(shared);
+        let flush = environment.spawn("flush", move || flushing.flush_sealed(Wanted::Everything));
+        let flush = flush.expect("a thread");
+        // The one of before goes at once; for the next one the flush waits.
+        while waiting() > 1 {
+            std::thread::yield_now();
+        }
+        for _ in 0..10_000 {
+            std::thread::yield_now();
+        }
+        shared.seal(&[Arc::clone(&state.actives[1])]);
+        let write_to = |slot: usize, value: Option<&[u8]>| {
+            let op = value.map_or(Op::Delete { key: b"k" }, |value| Op::Put { key: b"k", value });
+            loop {
+                let ticket = bench.sequence.begin();
+                let now = shared.state.load_full();
+                let (active, _) = now.active(b"k", ticket.seqno()).expect("the store is open");
+                if active.id() == now.actives[slot].id() {
+                    let ops = [op];
+                    bench.store.apply(&ops, ticket.seqno()).expect("the write is taken");
+                    return;
+                }
+            }
+        };
+        write_to(1, Some(b"older"));
+        write_to(0, newest);
+        drop(entered);
+        seal.join().expect("it does not panic");
+        flush.join().expect("it does not panic").expect("memory takes it");
+        let expected: Vec<_> =
+            newest.map(|value| (b"k".to_vec(), value.to_vec())).into_iter().collect();
+        for _ in 0..2 {
+            assert_eq!(bench.get(b"k").as_deref(), newest);
+            assert_eq!(bench.pairs(), expected);
+            bench.settle();
+        }
+    }
 }
 
 /// What is merged stays in memory, and the journal keeps it, whatever else is flushed.

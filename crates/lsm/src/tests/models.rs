@@ -8,7 +8,7 @@
 //! A schedule switches threads where they take the locks that are held for long (the gates of memtables,
 //! whoever installs a state, whoever flushes) and where they ask the sequence. The oracle is always the
 //! same: a get or a scan never misses a write that was acknowledged before it began, nor gives an older
-//! one.
+//! one; and a get never gives an older one than a get before it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -51,11 +51,15 @@ struct Model {
 
 impl Model {
     fn new() -> Arc<Self> {
+        Self::of(&[(b"", 1), (b"m", 1)])
+    }
+
+    fn of(parts: &[(&[u8], usize)]) -> Arc<Self> {
         let options = Options { slots_max: 4, merging: true, ..small() };
         let limit = 1 << 20;
         let bench = Bench::with_options(device::memory(), Arc::new(NoJournal), limit, options);
         let model = Self { bench: bench.expect("opens"), acknowledged: Default::default() };
-        model.install(&[(b"", 1), (b"m", 1)], 1);
+        model.install(parts, 1);
         Arc::new(model)
     }
 
@@ -89,11 +93,10 @@ impl Model {
     fn reader(self: &Arc<Self>) -> JoinHandle<()> {
         let model = Arc::clone(self);
         spawn(move || {
+            let mut seen = [0; KEYS.len()];
             for direction in [Direction::Forward, Direction::Backward] {
-                for (key, acknowledged) in KEYS.iter().zip(&model.acknowledged) {
-                    let before = acknowledged.load(SeqCst);
-                    let found = model.bench.get(key).map_or(0, number_of);
-                    assert!(found >= before, "a get gave {found}, not {before}");
+                for (key, seen) in seen.iter_mut().enumerate() {
+                    model.look(key, seen);
                 }
                 let before: Vec<u64> =
                     model.acknowledged.iter().map(|value| value.load(SeqCst)).collect();
@@ -103,6 +106,37 @@ impl Model {
                     let found = found.map_or(0, |(_, value)| number_of(value.clone()));
                     assert!(found >= before, "a scan gave {found}, not {before}");
                 }
+            }
+        })
+    }
+
+    /// Looks at one key, and holds it to what was acknowledged and what was seen before.
+    fn look(&self, key: usize, seen: &mut u64) {
+        let before = self.acknowledged[key].load(SeqCst).max(*seen);
+        *seen = self.bench.get(KEYS[key]).map_or(0, number_of);
+        assert!(*seen >= before, "a get gave {seen}, not {before}");
+    }
+
+    /// Looks at one key again and again.
+    fn watcher(self: &Arc<Self>, key: usize) -> JoinHandle<()> {
+        let model = Arc::clone(self);
+        spawn(move || {
+            let mut seen = 0;
+            for _ in 0..6 {
+                model.look(key, &mut seen);
+                shuttle::thread::yield_now();
+            }
+        })
+    }
+
+    /// Finds one slot full, and later the other one, as writers do.
+    fn sealer(self: &Arc<Self>) -> JoinHandle<()> {
+        let model = Arc::clone(self);
+        spawn(move || {
+            for slot in [1, 0] {
+                let shared = &model.bench.store.shared;
+                let full = Arc::clone(&shared.state.load().actives[slot]);
+                shared.seal(&[full]);
             }
         })
     }
@@ -165,6 +199,19 @@ fn flush_beside_merge() {
     model.end(threads);
 }
 
+fn slot_beside_flush() {
+    let model = Model::of(&[(b"", 2)]);
+    let threads =
+        vec![model.writer(0), model.sealer(), model.flusher(Wanted::Everything), model.watcher(0)];
+    model.end(threads);
+}
+
+fn gets_beside_merge() {
+    let model = Model::new();
+    let threads = vec![model.writer(0), model.flusher(Wanted::WhatIsDue), model.watcher(0)];
+    model.end(threads);
+}
+
 fn all_at_once() {
     let model = Model::new();
     let threads = vec![
@@ -191,6 +238,16 @@ fn a_scan_beside_a_reorganisation_misses_nothing() {
 #[test]
 fn a_flush_beside_a_merge_loses_nothing() {
     check("a_flush_beside_a_merge_loses_nothing", flush_beside_merge);
+}
+
+#[test]
+fn a_slot_that_is_sealed_alone_loses_nothing_beside_a_flush() {
+    check("a_slot_that_is_sealed_alone_loses_nothing_beside_a_flush", slot_beside_flush);
+}
+
+#[test]
+fn gets_beside_a_merge_never_go_back() {
+    check("gets_beside_a_merge_never_go_back", gets_beside_merge);
 }
 
 #[test]
