@@ -217,6 +217,12 @@ impl Memtable {
         best
     }
 
+    /// Bytes of every `stride`th key, once for each of its versions.
+    pub(crate) fn key_bytes(&self, stride: usize) -> u64 {
+        let keys = self.entries.iter().step_by(stride.max(1));
+        keys.map(|entry| entry.key().target().key.len() as u64).sum()
+    }
+
     /// Adds every `stride`th key to `sample`, once for each of its versions.
     pub(crate) fn sample(&self, stride: usize, sample: &mut Vec<Vec<u8>>) {
         let keys = self.entries.iter().step_by(stride.max(1));
@@ -236,13 +242,17 @@ impl Entered<'_> {
         let memtable = self.memtable;
         debug_assert!(memtable.place.bounds.covers(op.key()), "who enters was routed here");
         let value: Option<Box<[u8]>> = op.value().map(Into::into);
-        let value_bytes = value.as_ref().map_or(0, |value| value.len());
-        let bytes = (op.key().len() + value_bytes) as u64 + ENTRY_OVERHEAD_BYTES;
+        let bytes = entry_bytes(op.key(), op.value());
         memtable.family.charge(bytes);
         memtable.bytes.fetch_add(bytes, Relaxed);
         memtable.newest.fetch_max(seqno.get(), Relaxed);
         memtable.entries.get_or_insert(EntryKey::new(op.key(), seqno), value);
     }
+}
+
+/// Bytes of memory that an entry takes, as they are counted.
+pub(crate) fn entry_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
+    (key.len() + value.map_or(0, <[u8]>::len)) as u64 + ENTRY_OVERHEAD_BYTES
 }
 
 /// What an entry of the skip list holds.

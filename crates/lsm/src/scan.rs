@@ -1,15 +1,16 @@
 //! Snapshots and the cursors on them.
 //!
 //! A cursor holds its pin and the key it gave last. Between calls it stands on the state that it
-//! walks over. A flush or a compaction takes that away from all cursors that nobody moves, so that
-//! its memtables and tables go; the next call goes on in the newest state, from the same key. What
-//! the pin shows, flushes and compactions keep.
+//! walks over. A flush, a merge or a compaction takes that away from all cursors that nobody moves,
+//! so that its memtables and tables go; the next call goes on in the newest state, from the same
+//! key. What the pin shows, they keep.
 //!
 //! It walks over one partition of the range index at a time, and at its edge goes to the next one.
 //!
-//! # Concurrency A cursor that is moved has its stand locked, and nobody waits for it: it looks
-//! itself, once it has unlocked it, whether there is a newer state. Whoever makes one publishes it
-//! before it looks for stands.
+//! # Concurrency
+//! A cursor that is moved has its stand locked, and nobody waits for it: it looks itself, once it
+//! has unlocked it, whether there is a newer state. Whoever makes one publishes it before it looks
+//! for stands.
 
 use std::sync::{Arc, Weak};
 

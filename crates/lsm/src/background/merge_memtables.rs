@@ -3,7 +3,8 @@
 //!
 //! What is merged is not persisted, and the floor of the new memtable is the least of its inputs',
 //! so the journal keeps their writes. Which versions stay, [`Retention`] says, as for a table; a
-//! tombstone always stays, since older versions may lie in tables.
+//! tombstone always stays, since older versions may lie in tables. Where it would be too much, the
+//! copying ends there, and what was copied is dropped.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use engine::{Op, Result};
 
 use super::retention::Retention;
 use crate::entry::{Entry, EntryCursor, Target};
-use crate::memtable::{Memtable, MemtableCursor};
+use crate::memtable::{Memtable, MemtableCursor, entry_bytes};
 use crate::merge::Merged;
 use crate::store::Shared;
 use crate::table::hash;
@@ -23,55 +24,67 @@ const BYTES_PART: u64 = 8;
 
 impl Shared {
     /// Puts one memtable in the place of these, which are sealed and all of one Drange, if they
-    /// have few keys; answers whether they had. The flusher is held.
+    /// have few keys, and small values; answers whether they had. The flusher is held.
     pub(crate) fn merge_memtables(&self, inputs: &[Arc<Memtable>]) -> Result<bool> {
         if !self.options.merging || !has_few_keys(inputs)? {
             return Ok(false);
         }
-        let mut kept = Vec::new();
+        let bytes_max = self.memory_split().memtable_bytes / BYTES_PART;
+        let (mut kept, mut bytes, mut is_all) = (Vec::new(), 0, false);
         let merged = Memtable::merged(inputs, |entered| {
-            keep_all_that_is_seen(self, inputs, &mut |entry| {
+            is_all = self.visit_kept(inputs, &mut |entry| {
+                bytes += entry_bytes(entry.key, entry.value);
+                if bytes > bytes_max {
+                    return false;
+                }
                 kept.push((hash(entry.key), entry.seqno));
                 let op = match entry.value {
                     Some(value) => Op::Put { key: entry.key, value },
                     None => Op::Delete { key: entry.key },
                 };
                 entered.insert(&op, entry.seqno);
-                Ok(())
-            })
+                true
+            })?;
+            Ok(())
         })?;
-        let bytes_max = self.memory_split().memtable_bytes / BYTES_PART;
-        if merged.as_ref().is_some_and(|merged| merged.bytes() > bytes_max) {
+        if !is_all {
             return Ok(false);
         }
         let ids: Vec<u64> = inputs.iter().map(|input| input.id()).collect();
         let install = self.install.lock();
         let next = self.state.load().with_merged(&ids, merged);
+        let generation = next.generation;
         self.state.store(Arc::new(next));
         drop(install);
         let id = ids.iter().copied().max().unwrap_or(0);
         let index = self.lookup_index.load();
         kept.iter().for_each(|(hash, seqno)| index.lead(*hash, *seqno, id));
+        self.stands.leave_all_but(generation);
         Self::count(&self.background.merges, 1);
         Ok(true)
     }
-}
 
-/// Offers everything to [`Retention`].
-fn keep_all_that_is_seen(
-    shared: &Shared,
-    inputs: &[Arc<Memtable>],
-    keep: &mut dyn FnMut(&Entry<'_>) -> Result<()>,
-) -> Result<()> {
-    let is_seen = |older, newer| shared.host.sequence.is_seen(older, newer);
-    let mut retention = Retention::new(&is_seen, &|_| true);
-    let mut all = walk(inputs);
-    all.seek(Target::START)?;
-    while let Some(entry) = all.entry() {
-        retention.offer(&entry, keep)?;
-        all.next()?;
+    /// Visits of each key what [`Retention`] keeps, as long as `visit` wants more; answers whether
+    /// that was all.
+    pub(crate) fn visit_kept(
+        &self,
+        inputs: &[Arc<Memtable>],
+        visit: &mut dyn FnMut(&Entry<'_>) -> bool,
+    ) -> Result<bool> {
+        let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
+        let mut retention = Retention::new(&is_seen, &|_| true);
+        let mut all = walk(inputs);
+        all.seek(Target::START)?;
+        let mut goes_on = true;
+        while let Some(entry) = all.entry().filter(|_| goes_on) {
+            retention.offer(&entry, &mut |kept| {
+                goes_on = goes_on && visit(kept);
+                Ok(())
+            })?;
+            all.next()?;
+        }
+        Ok(goes_on)
     }
-    Ok(())
 }
 
 /// A walk over the entries of memtables.

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use engine::Charge;
 use parking_lot::Mutex;
 
 use crate::dranges::Dranges;
@@ -96,12 +97,7 @@ impl Shared {
 
     /// A layout made of what memtables hold, if it is better than the present one.
     fn construct_dranges(&self, now: &Layout, slots: usize) -> Option<Layout> {
-        let state = self.state.load_full();
-        let entries: usize = state.memtables().map(|memtable| memtable.len()).sum();
-        let stride = entries.div_ceil(SAMPLE_MAX).max(1);
-        let mut sample = Vec::new();
-        state.memtables().for_each(|memtable| memtable.sample(stride, &mut sample));
-        sample.sort_unstable();
+        let (sample, _charge) = self.sample();
         let duplicates = self.options.duplicates;
         let weighed = weigh(now, sample);
         // Of a few keys nothing can be told.
@@ -111,6 +107,22 @@ impl Shared {
         let layout = construct(&weighed, Wanted { slots, tranges: TRANGES, duplicates });
         let is_better = layout.slots() > now.slots() || layout.imbalance() < GAIN * now.imbalance();
         is_better.then(|| layout.forgetting())
+    }
+
+    /// Keys that memtables hold, in order: one of each, and of all not many more bytes than a job
+    /// may take, which are charged.
+    pub(crate) fn sample(&self) -> (Vec<Vec<u8>>, Charge) {
+        let state = self.state.load_full();
+        let entries: usize = state.memtables().map(|memtable| memtable.len()).sum();
+        let stride = entries.div_ceil(SAMPLE_MAX).max(1);
+        let bytes: u64 = state.memtables().map(|memtable| memtable.key_bytes(stride)).sum();
+        let stride = stride * bytes.div_ceil(self.memory_split().job_bytes.max(1)).max(1) as usize;
+        let mut sample = Vec::new();
+        state.memtables().for_each(|memtable| memtable.sample(stride, &mut sample));
+        sample.sort_unstable();
+        let mut charge = Charge::new(&self.host.memory);
+        charge.set(sample.iter().map(|key| key.len() + size_of::<Vec<u8>>()).sum());
+        (sample, charge)
     }
 
     /// Steps 2 and 3.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Change, Direction, Engine, Error, KeyRange, NoJournal, Op};
 
-use super::stores::{Bench, key, scan};
+use super::stores::{Bench, key, scan, small};
+use crate::Options;
 
 #[test]
 fn of_several_steps_on_a_key_the_last_stands() {
@@ -105,6 +106,30 @@ fn a_cursor_that_nobody_moves_holds_no_memtable_and_no_file() {
     let name = format!("table-{table}");
     assert!(!bench.device.exists(&name).expect("memory looks"), "the cursor stood on it");
     assert_eq!(cursor.next(), Ok(Some((&b"c"[..], &b"value"[..]))));
+    assert_eq!(cursor.next(), Ok(None));
+}
+
+#[test]
+fn a_cursor_that_nobody_moves_holds_no_memtable_that_was_merged() {
+    let options = Options { merging: true, ..small() };
+    let bench = Bench::with_options(device::memory(), Arc::new(NoJournal), 1 << 20, options);
+    let bench = bench.expect("opens");
+    for name in [b"a", b"b"] {
+        bench.put(name, b"value");
+    }
+    let view = bench.view();
+    let mut cursor = view.scan(KeyRange::all(), Direction::Forward).expect("the store is open");
+    assert!(cursor.next().expect("nothing fails").is_some());
+    let shared = &bench.store.shared;
+    let memtable = {
+        let state = shared.state.load_full();
+        shared.seal(&state.actives);
+        Arc::downgrade(&state.actives[0])
+    };
+    bench.crank.run_all();
+    assert_eq!(bench.detail("memtable_merges"), 1);
+    assert!(memtable.upgrade().is_none(), "the cursor stood on it");
+    assert_eq!(cursor.next(), Ok(Some((&b"b"[..], &b"value"[..]))));
     assert_eq!(cursor.next(), Ok(None));
 }
 

@@ -13,6 +13,7 @@ use crate::Options;
 use crate::background::flush::Wanted;
 use crate::dranges::Dranges;
 use crate::dranges::construct::{Layout, Part};
+use crate::entry::Entry;
 use crate::options::Routing;
 
 fn options() -> Options {
@@ -228,6 +229,49 @@ fn slots_are_flushed_together_whoever_seals_one_of_them() {
             bench.settle();
         }
     }
+}
+
+/// Large values are not all copied to find out that they are too large to be merged.
+#[test]
+fn a_merge_ends_where_it_is_too_much() {
+    let bench = bench(Options { routing: Routing::One, ..options() });
+    let shared = &bench.store.shared;
+    for number in 0..20 {
+        bench.put(&key(number), &[1; 100]);
+    }
+    shared.seal(&shared.state.load_full().actives);
+    let sealed = shared.state.load_full().sealed.clone();
+    let mut visited = 0;
+    let mut visit = |_: &Entry<'_>| {
+        visited += 1;
+        visited < 3
+    };
+    let is_all = shared.visit_kept(&sealed, &mut visit).expect("memory reads");
+    assert_eq!((is_all, visited), (false, 3));
+    let is_all = shared.visit_kept(&sealed, &mut |_| true).expect("memory reads");
+    assert!(is_all);
+    let before = shared.family.bytes();
+    assert!(!shared.merge_memtables(&sealed).expect("memory reads"));
+    assert_eq!(shared.family.bytes(), before, "what was copied is gone");
+    assert_eq!(bench.pairs().len(), 20);
+}
+
+/// Large keys: a sample of them is no copy of all.
+#[test]
+fn a_sample_takes_as_much_as_a_job() {
+    let bench = bench(options());
+    let shared = &bench.store.shared;
+    for number in 0..40 {
+        bench.put(&[key(number), vec![b'k'; 2000]].concat(), b"value");
+    }
+    let before = bench.budget.used();
+    let (sample, charge) = shared.sample();
+    let bytes: usize = sample.iter().map(Vec::len).sum();
+    assert!(bytes as u64 <= 2 * shared.memory_split().job_bytes, "{bytes}");
+    assert!(sample.len() > 5 && sample.is_sorted());
+    assert!(bench.budget.used() >= before + bytes as u64);
+    drop((sample, charge));
+    assert_eq!(bench.budget.used(), before);
 }
 
 /// What is merged stays in memory, and the journal keeps it, whatever else is flushed.
