@@ -1,9 +1,9 @@
 //! Background work: flushes and compactions, submitted to the pool that the store was handed.
 //!
-//! One flush task is queued at a time; it reorganises the Dranges, if that is due, and flushes or
-//! merges all memtables that wait. A compaction task does
-//! one job of the plan, and plans anew when it is done. Jobs that run at once are disjoint
-//! (`plan_compaction`).
+//! One flush task is queued at a time; it reorganises the Dranges, if that is due, flushes or merges
+//! the memtable that waits longest, with its Drange, and queues the next one: writers that wait for
+//! room look for it after each task. A compaction task does one job of the plan, and plans anew
+//! when it is done. Jobs that run at once are disjoint (`plan_compaction`).
 //!
 //! A job that cannot read a table keeps its claim until the store is opened again: its tables stay
 //! where they are, and nothing else is in danger. Jobs that do not meet it go on, and so do writes
@@ -26,7 +26,7 @@ use workers::Class;
 use crate::memory_split::JOBS_MAX;
 use crate::store::{Shared, stops_writes};
 use flush::Wanted;
-use plan_compaction::{Claim, Job, plan};
+use plan_compaction::{Claim, Job, group_tables, plan};
 
 /// What is under way, and what was done.
 #[derive(Debug, Default)]
@@ -66,8 +66,12 @@ impl Shared {
             shared.background.is_flush_queued.store(false, SeqCst);
             shared.fit_lookup_index();
             shared.reorganise();
-            let flushed = shared.flush_sealed(Wanted::WhatIsDue);
+            let flushed = shared.flush_sealed(Wanted::WhatWaitsLongest);
+            let has_failed = flushed.is_err();
             shared.pressure.note_flush(flushed.err());
+            if !has_failed {
+                shared.schedule_flush();
+            }
         };
         // A pool that is stopping runs nothing more, and nobody waits for it.
         if self.group.submit(Class::Flush, "flush", task).is_err() {
@@ -84,7 +88,8 @@ impl Shared {
         let version = Arc::clone(&self.state.load().version);
         let jobs_max = JOBS_MAX.saturating_sub(claims.under_way.len());
         let claimed = [claims.under_way.as_slice(), &claims.failed].concat();
-        let level0_bytes = self.options.level0_tables as u64 * self.memory_split().level0_unit();
+        let level0_tables = group_tables(&self.options) as u64;
+        let level0_bytes = level0_tables * self.memory_split().level0_unit();
         for job in plan(&version, &self.options, level0_bytes, &claimed, jobs_max) {
             let claim = job.claim();
             let shared = Arc::downgrade(self);

@@ -46,7 +46,9 @@ pub struct Options {
     /// Bits that a table's filter has for each key: 10 let one search in a hundred through in vain.
     /// Default: 10.
     pub filter_bits_per_key: u32,
-    /// Tables in Level 0 from which on they are compacted. Default: 4.
+    /// Tables of Level 0 that overlap with each other from which on they are compacted; and all of
+    /// it is, where it has as many thirds of the memtables' share in bytes. With more than
+    /// `level0_tables_slow` it is that. Default: 4.
     pub level0_tables: usize,
     /// Tables in Level 0 from which on writers are slowed down, the more the more there are; at
     /// twice as many they wait. Default: 12.

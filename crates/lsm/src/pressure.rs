@@ -2,8 +2,8 @@
 //!
 //! The wait of a write grows with its bytes and with what Level 0 has above the mark, so that
 //! writers come down to the pace of the compactions instead of running into a wall. Only at twice
-//! the mark do they wait until a compaction is done. What Level 0 has is measured in full
-//! memtables, or in the tables that one key lies in, where these are more
+//! the mark do they wait until a compaction is done. What Level 0 has is measured in thirds of the
+//! memtables' share, or in the tables that one key lies in, where these are more
 //! ([`Version::level0_weight`]).
 //!
 //! A write that would bring the memtables above their share waits as long as any of them waits for
@@ -21,7 +21,7 @@ use workers::WaitError;
 
 use crate::store::Shared;
 
-/// What each memtable's worth above the mark adds to the time that a byte takes: at one 50 MB/s, at
+/// What each table's worth above the mark adds to the time that a byte takes: at one 50 MB/s, at
 /// ten 5 MB/s.
 const NANOS_PER_BYTE: u64 = 20;
 /// Waits are added up until they are as long as this: shorter ones cost more than they slow down.

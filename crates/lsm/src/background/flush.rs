@@ -83,8 +83,8 @@ impl Run<'_> {
 /// Which memtables a flush is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Those that wait: what rests stays in memory.
-    WhatIsDue,
+    /// The one that waits longest, and all of its Drange: what rests stays in memory.
+    WhatWaitsLongest,
     /// All that are sealed: none is merged.
     Everything,
 }
@@ -122,19 +122,21 @@ impl Shared {
     pub(crate) fn flush_sealed(self: &Arc<Self>, wanted: Wanted) -> Result<()> {
         let _flusher = self.flusher.lock();
         let youngest = self.state.load().sealed.first().map_or(0, |memtable| memtable.id());
-        let upto = if wanted == Wanted::Everything { youngest } else { 0 };
-        let flushed = self.stopping((|| {
-            while self.flush_next(upto)? {}
-            Ok(())
-        })());
-        // The budget may have become less since something was cached.
-        self.cache.shrink();
-        self.schedule_compactions();
-        flushed
+        let all = wanted == Wanted::Everything;
+        let upto = if all { youngest } else { 0 };
+        loop {
+            let flushed = self.stopping(self.flush_next(upto));
+            // The budget may have become less since something was cached.
+            self.cache.shrink();
+            self.schedule_compactions();
+            if !flushed? || !all {
+                return Ok(());
+            }
+        }
     }
 
     /// Stops all later writes if this failed for what these files did.
-    fn stopping(&self, done: Result<()>) -> Result<()> {
+    fn stopping<T>(&self, done: Result<T>) -> Result<T> {
         if let Err(error) = &done
             && stops_writes(error)
         {

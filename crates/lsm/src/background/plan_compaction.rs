@@ -3,8 +3,9 @@
 //! 1. Level 0 falls apart into groups of tables that overlap, directly or by others. A group is a
 //!    job, with what it overlaps in Level 1; a group that is too large gives up its youngest
 //!    tables. Groups of some tables are due; all are where Level 0 has too many bytes or tables.
-//! 2. A level's pressure is what it holds beside what it should: tables of a group in Level 0,
-//!    bytes in the others. Levels above their measure are served, the most pressed first.
+//! 2. A level's pressure is what it holds beside what it should: tables of a group or bytes in
+//!    Level 0, bytes in the others. Levels above their measure are served, the most pressed first.
+//!    Where Level 0 slows writers down, one job is always one of its own.
 //! 3. In another level the table is taken that overlaps with the least below for its size.
 //! 4. A job whose levels and keys meet those of a job under way has to wait.
 //!
@@ -123,38 +124,73 @@ pub(crate) fn plan(
     jobs_max: usize,
 ) -> Vec<Job> {
     let due = due_groups(version, options, level0_bytes, claims);
-    let tables = due.first().map_or(0, Vec::len);
-    let level0 = if due.is_empty() { 0.0 } else { tables as f64 / group_tables(options) as f64 };
+    let level0 = level0_pressure(version, options, level0_bytes, claims, &due);
     let mut pressed: Vec<(f64, usize)> = (1..LEVELS - 1)
         .map(|level| (pressure(version, options, claims, level), level))
         .filter(|(pressure, _)| *pressure >= 1.0)
         .collect();
     pressed.extend((!due.is_empty()).then_some((level0.max(1.0), 0)));
     pressed.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut claims = claims.to_vec();
-    let mut jobs = Vec::new();
+    let mut begun = Begun { version, claims: claims.to_vec(), jobs: Vec::new(), jobs_max };
+    // Writers wait for Level 0 alone: above the mark one job is its, whatever the others hold.
+    let mark = options.level0_tables_slow as f64 / group_tables(options) as f64;
+    if level0 > mark && !claims.iter().any(|claim| claim.from == 0) {
+        let _ = due.iter().any(|upper| begun.begin(0, upper.clone()));
+    }
     for (_, level) in pressed {
         let candidates = if level == 0 { due.clone() } else { singles(version, level) };
         for upper in candidates {
-            let job = Job::new(version, level, upper);
-            let claim = job.claim();
-            if jobs.len() >= jobs_max || claims.iter().any(|other| other.meets(&claim)) {
-                continue;
-            }
-            claims.push(claim);
-            jobs.push(job);
-            if level > 0 {
+            if begun.begin(level, upper) && level > 0 {
                 break;
             }
         }
     }
-    jobs
+    begun.jobs
+}
+
+/// The jobs of a plan, as far as it has come.
+struct Begun<'a> {
+    version: &'a Version,
+    claims: Vec<Claim>,
+    jobs: Vec<Job>,
+    jobs_max: usize,
+}
+
+impl Begun<'_> {
+    /// Adds the job of these tables, if it meets no other and there are not enough; answers whether
+    /// it did.
+    fn begin(&mut self, level: usize, upper: Vec<Arc<Table>>) -> bool {
+        let job = Job::new(self.version, level, upper);
+        let claim = job.claim();
+        let meets = self.claims.iter().any(|other| other.meets(&claim));
+        if self.jobs.len() >= self.jobs_max || meets {
+            return false;
+        }
+        self.claims.push(claim);
+        self.jobs.push(job);
+        true
+    }
 }
 
 /// Tables that make a group of Level 0 due: no more than writers are slowed down for, or they would
 /// wait for ever.
-fn group_tables(options: &Options) -> usize {
+pub(crate) fn group_tables(options: &Options) -> usize {
     options.level0_tables.min(options.level0_tables_slow).max(1)
+}
+
+/// The same as [`pressure`] of Level 0, in which these groups are due: by the tables of the largest
+/// of them, or by the bytes of all.
+fn level0_pressure(
+    version: &Version,
+    options: &Options,
+    level0_bytes: u64,
+    claims: &[Claim],
+    due: &[Vec<Arc<Table>>],
+) -> f64 {
+    let tables = due.first().map_or(0, Vec::len) as f64 / group_tables(options) as f64;
+    let free = version.level(0).iter().filter(|table| is_free(table, claims, 0));
+    let bytes: u64 = free.map(|table| table.summary().stored_bytes).sum();
+    tables.max(bytes as f64 / level0_bytes.max(1) as f64)
 }
 
 /// The groups of Level 0 that are to be compacted and that nobody works on, the largest first.

@@ -231,6 +231,23 @@ fn slots_are_flushed_together_whoever_seals_one_of_them() {
     }
 }
 
+/// Writers look for room after each task, so none of them may be long.
+#[test]
+fn a_flush_task_flushes_one_drange() {
+    let bench = bench(Options { merging: false, ..options() });
+    let shared = &bench.store.shared;
+    install(&bench, &[(b"", 1), (b"m", 1)], &mut 1);
+    bench.put(b"c", b"1");
+    bench.put(b"p", b"1");
+    shared.seal(&shared.state.load_full().actives);
+    let due = || shared.state.load().due();
+    assert_eq!(due(), 3, "one is of before");
+    for left in [2, 1, 0] {
+        assert!(bench.crank.run_one().is_some());
+        assert_eq!(due(), left);
+    }
+}
+
 /// Large values are not all copied to find out that they are too large to be merged.
 #[test]
 fn a_merge_ends_where_it_is_too_much() {

@@ -194,7 +194,7 @@ fn reorganisation_beside_scan() {
 
 fn flush_beside_merge() {
     let model = Model::new();
-    let (merge, flush) = (Wanted::WhatIsDue, Wanted::Everything);
+    let (merge, flush) = (Wanted::WhatWaitsLongest, Wanted::Everything);
     let threads = vec![model.writer(0), model.flusher(merge), model.flusher(flush), model.reader()];
     model.end(threads);
 }
@@ -208,7 +208,7 @@ fn slot_beside_flush() {
 
 fn gets_beside_merge() {
     let model = Model::new();
-    let threads = vec![model.writer(0), model.flusher(Wanted::WhatIsDue), model.watcher(0)];
+    let threads = vec![model.writer(0), model.flusher(Wanted::WhatWaitsLongest), model.watcher(0)];
     model.end(threads);
 }
 
@@ -218,7 +218,7 @@ fn all_at_once() {
         model.writer(0),
         model.writer(1),
         model.reorganiser(),
-        model.flusher(Wanted::WhatIsDue),
+        model.flusher(Wanted::WhatWaitsLongest),
         model.flusher(Wanted::Everything),
         model.reader(),
     ];

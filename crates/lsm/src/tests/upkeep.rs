@@ -102,6 +102,19 @@ fn writers_wait_for_flushes_without_end_of_memory() {
     assert_eq!(bench.pairs().len(), 3000);
 }
 
+/// Whatever is chosen: all of Level 0 is due before writers wait for it.
+#[test]
+fn writers_wait_for_nothing_that_is_never_planned() {
+    let small = super::stores::small();
+    let options = crate::Options { level0_tables: 100, level0_tables_slow: 2, ..small };
+    let barrier = std::sync::Arc::new(engine::NoJournal);
+    let bench = Bench::with_options(device::memory(), barrier, 1 << 20, options).expect("opens");
+    for number in 0..3000 {
+        bench.put(&key(number), &[1; 60]);
+    }
+    assert_eq!(bench.pairs().len(), 3000);
+}
+
 #[test]
 fn a_table_with_nothing_below_moves_without_being_written() {
     let bench = Bench::new();

@@ -65,6 +65,35 @@ fn a_group_is_due_before_writers_wait_for_it() {
     assert_eq!(plan(&version, &options, u64::MAX, &[], JOBS_MAX).len(), 1);
 }
 
+/// However pressed the other levels are: writers wait for Level 0 alone.
+#[test]
+fn one_job_is_of_level_0_where_it_slows_writers_down() {
+    let yard = Yard::new();
+    let tables: &[(usize, &[&str])] = &[
+        (0, &["a", "b"]),
+        (0, &["a", "b"]),
+        (1, &["c"]),
+        (2, &["d"]),
+        (3, &["e"]),
+        (4, &["f"]),
+        (5, &["g"]),
+    ];
+    let version = version(&yard, tables);
+    let options = Options { level1_bytes: 1, ..options() };
+    let level0_bytes = |times| version.level_bytes(0) / times;
+    let levels = |level0_bytes, claims: &[Claim]| -> Vec<usize> {
+        let jobs = plan(&version, &options, level0_bytes, claims, JOBS_MAX);
+        let mut levels: Vec<usize> = jobs.iter().map(|job| job.from).collect();
+        levels.sort_unstable();
+        levels
+    };
+    assert_eq!(levels(level0_bytes(5), &[]), [1, 2, 3, 4], "writers are not slowed down");
+    assert_eq!(levels(level0_bytes(7), &[]), [0, 1, 2, 3]);
+    let claim = Claim { from: 0, to: 1, smallest: b"x".to_vec(), largest: b"z".to_vec() };
+    assert_eq!(levels(level0_bytes(7), &[claim]), [1, 2, 3, 4], "it has one");
+    assert_eq!(levels(1, &[]), [0, 1, 2, 3], "by its bytes it is the most pressed");
+}
+
 #[test]
 fn a_group_that_is_too_large_gives_up_its_youngest() {
     let yard = Yard::new();
