@@ -5,7 +5,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Change, Direction, Engine, Error, KeyRange, NoJournal, Op};
 
-use super::stores::{Bench, key, scan, small};
+use super::stores::{Bench, both, key, scan, small};
 use crate::Options;
 
 #[test]
@@ -26,33 +26,35 @@ fn of_several_steps_on_a_key_the_last_stands() {
 
 #[test]
 fn a_view_shows_its_moment_through_flushes_and_compactions() {
-    let bench = Bench::new();
-    for number in 0..300 {
-        bench.put(&key(number), b"before");
-    }
-    let view = bench.view();
-    for round in 0..4 {
+    for options in both() {
+        let bench = Bench::of(options);
         for number in 0..300 {
-            match (number + round) % 3 {
-                0 => bench.put(&key(number), b"after"),
-                1 => bench.delete(&key(number)),
-                _ => bench.put(&key(number + 1000), b"new"),
-            };
+            bench.put(&key(number), b"before");
+        }
+        let view = bench.view();
+        for round in 0..4 {
+            for number in 0..300 {
+                match (number + round) % 3 {
+                    0 => bench.put(&key(number), b"after"),
+                    1 => bench.delete(&key(number)),
+                    _ => bench.put(&key(number + 1000), b"new"),
+                };
+            }
+            bench.settle();
+        }
+        assert!(bench.detail("compactions") > 0);
+        for direction in [Direction::Forward, Direction::Backward] {
+            let pairs = scan(&*view, KeyRange::all(), direction);
+            assert_eq!(pairs.len(), 300);
+            assert!(pairs.iter().all(|(_, value)| value == b"before"));
+        }
+        drop(view);
+        for number in 0..1300 {
+            bench.delete(&key(number));
         }
         bench.settle();
+        assert_eq!(bench.pairs(), []);
     }
-    assert!(bench.detail("compactions") > 0);
-    for direction in [Direction::Forward, Direction::Backward] {
-        let pairs = scan(&*view, KeyRange::all(), direction);
-        assert_eq!(pairs.len(), 300);
-        assert!(pairs.iter().all(|(_, value)| value == b"before"));
-    }
-    drop(view);
-    for number in 0..1300 {
-        bench.delete(&key(number));
-    }
-    bench.settle();
-    assert_eq!(bench.pairs(), []);
 }
 
 #[test]
@@ -111,9 +113,7 @@ fn a_cursor_that_nobody_moves_holds_no_memtable_and_no_file() {
 
 #[test]
 fn a_cursor_that_nobody_moves_holds_no_memtable_that_was_merged() {
-    let options = Options { merging: true, ..small() };
-    let bench = Bench::with_options(device::memory(), Arc::new(NoJournal), 1 << 20, options);
-    let bench = bench.expect("opens");
+    let bench = Bench::of(Options { merging: true, ..small() });
     for name in [b"a", b"b"] {
         bench.put(name, b"value");
     }
@@ -175,20 +175,23 @@ fn a_write_larger_than_the_memory_is_refused_before_it_is_journaled() {
 
 #[test]
 fn memory_stays_within_the_budget() {
-    let limit = 256 << 10;
-    let bench = Bench::with(device::memory(), Arc::new(NoJournal), limit).expect("opens");
-    let mut most = 0;
-    for number in 0..6000 {
-        bench.put(&key(number * 7919 % 6000), &[number as u8; 200]);
-        bench.get(&key(number));
-        most = most.max(bench.budget.used());
+    for options in both() {
+        let limit = 256 << 10;
+        let bench = Bench::with_options(device::memory(), Arc::new(NoJournal), limit, options);
+        let bench = bench.expect("opens");
+        let mut most = 0;
+        for number in 0..6000 {
+            bench.put(&key(number * 7919 % 6000), &[number as u8; 200]);
+            bench.get(&key(number));
+            most = most.max(bench.budget.used());
+        }
+        assert!(most <= limit, "{most} bytes of {limit}");
+        assert!(most > limit / 2, "most of it is used: {most}");
+        assert_eq!(bench.budget.used(), bench.store.stats().memory_bytes);
+        let budget = Arc::clone(&bench.budget);
+        drop(bench);
+        assert_eq!(budget.used(), 0, "a store that is gone takes no memory");
     }
-    assert!(most <= limit, "{most} bytes of {limit}");
-    assert!(most > limit / 2, "most of it is used: {most}");
-    assert_eq!(bench.budget.used(), bench.store.stats().memory_bytes);
-    let budget = Arc::clone(&bench.budget);
-    drop(bench);
-    assert_eq!(budget.used(), 0, "a store that is gone takes no memory");
 }
 
 #[test]

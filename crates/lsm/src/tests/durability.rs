@@ -6,33 +6,35 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use codec::SeqNo;
 use engine::{Barrier, Engine, Error, Op, Result};
 
-use super::stores::{Bench, key};
+use super::stores::{Bench, both, key};
 
 #[test]
 fn what_was_flushed_is_there_when_it_is_opened() {
-    let mut bench = Bench::new();
-    let mut expected = std::collections::BTreeMap::new();
-    for round in 0..6_u64 {
-        for number in 0..200 {
-            let number = number * 31 % 257;
-            if (number + round) % 4 == 0 {
-                bench.delete(&key(number));
-                expected.remove(&key(number));
-            } else {
-                let value = format!("{round}-{number}").into_bytes();
-                bench.put(&key(number), &value);
-                expected.insert(key(number), value);
+    for options in both() {
+        let mut bench = Bench::of(options);
+        let mut expected = std::collections::BTreeMap::new();
+        for round in 0..6_u64 {
+            for number in 0..200 {
+                let number = number * 31 % 257;
+                if (number + round) % 4 == 0 {
+                    bench.delete(&key(number));
+                    expected.remove(&key(number));
+                } else {
+                    let value = format!("{round}-{number}").into_bytes();
+                    bench.put(&key(number), &value);
+                    expected.insert(key(number), value);
+                }
             }
+            bench.store.flush().expect("memory takes it");
+            assert_eq!(bench.store.persisted(), bench.sequence.visible());
+            if round % 2 == 1 {
+                bench.crank.run_all();
+            }
+            bench = bench.reopen();
+            assert_eq!(bench.pairs(), expected.clone().into_iter().collect::<Vec<_>>());
+            let report = crate::check(&bench.device).expect("memory reads");
+            assert_eq!((report.damage, report.leftover), (Vec::new(), Vec::new()));
         }
-        bench.store.flush().expect("memory takes it");
-        assert_eq!(bench.store.persisted(), bench.sequence.visible());
-        if round % 2 == 1 {
-            bench.crank.run_all();
-        }
-        bench = bench.reopen();
-        assert_eq!(bench.pairs(), expected.clone().into_iter().collect::<Vec<_>>());
-        let report = crate::check(&bench.device).expect("memory reads");
-        assert_eq!((report.damage, report.leftover), (Vec::new(), Vec::new()));
     }
 }
 

@@ -41,9 +41,19 @@ pub(crate) fn small() -> Options {
     }
 }
 
+/// The same, and with several slots of Dranges, and merging.
+pub(crate) fn both() -> [Options; 2] {
+    [small(), Options { slots_max: 6, merging: true, ..small() }]
+}
+
 impl Bench {
     pub(crate) fn new() -> Self {
         Self::on(device::memory()).expect("an empty device opens")
+    }
+
+    pub(crate) fn of(options: Options) -> Self {
+        let opened = Self::with_options(device::memory(), Arc::new(NoJournal), 1 << 20, options);
+        opened.expect("an empty device opens")
     }
 
     /// Opens the store of `device`.

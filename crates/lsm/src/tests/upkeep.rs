@@ -4,56 +4,64 @@ use std::collections::BTreeMap;
 
 use engine::Engine;
 
-use super::stores::{Bench, key};
+use super::stores::{Bench, both, key};
 use crate::version::LEVELS;
 
 #[test]
 fn levels_keep_their_measure_and_everything_is_found() {
-    let bench = Bench::new();
-    let mut expected = BTreeMap::new();
-    for number in 0..4000_u64 {
-        let number = number * 7919 % 1999;
-        let value = vec![number as u8; 30];
-        bench.put(&key(number), &value);
-        expected.insert(key(number), value);
-    }
-    bench.settle();
-    let options = super::stores::small();
-    assert!(bench.detail("level0_tables") < options.level0_tables as u64);
-    for (level, figure) in ["level1_bytes", "level2_bytes"].into_iter().enumerate() {
-        let measure = options.level1_bytes * options.level_ratio.pow(level as u32);
-        assert!(bench.detail(figure) <= measure, "{figure}: {} of {measure}", bench.detail(figure));
-    }
-    assert!(bench.detail("level3_tables") > 0, "there are several levels");
-    assert_eq!(bench.pairs(), expected.clone().into_iter().collect::<Vec<_>>());
-    for (key, value) in &expected {
-        assert_eq!(bench.get(key).as_ref(), Some(value));
+    for options in both() {
+        let bench = Bench::of(options.clone());
+        let mut expected = BTreeMap::new();
+        for number in 0..4000_u64 {
+            let number = number * 7919 % 1999;
+            let value = vec![number as u8; 30];
+            bench.put(&key(number), &value);
+            expected.insert(key(number), value);
+        }
+        bench.settle();
+        let depth = bench.store.shared.state.load().version.level0_weight(u64::MAX);
+        assert!(depth < options.level0_tables);
+        for (level, figure) in ["level1_bytes", "level2_bytes"].into_iter().enumerate() {
+            let measure = options.level1_bytes * options.level_ratio.pow(level as u32);
+            assert!(
+                bench.detail(figure) <= measure,
+                "{figure}: {} of {measure}",
+                bench.detail(figure)
+            );
+        }
+        assert!(bench.detail("level3_tables") > 0, "there are several levels");
+        assert_eq!(bench.pairs(), expected.clone().into_iter().collect::<Vec<_>>());
+        for (key, value) in &expected {
+            assert_eq!(bench.get(key).as_ref(), Some(value));
+        }
     }
 }
 
 #[test]
 fn overwritten_and_deleted_keys_leave_nothing() {
-    let bench = Bench::new();
-    for round in 0..5_u8 {
-        for number in 0..500 {
-            bench.put(&key(number), &[round; 40]);
+    for options in both() {
+        let bench = Bench::of(options);
+        for round in 0..5_u8 {
+            for number in 0..500 {
+                bench.put(&key(number), &[round; 40]);
+            }
         }
-    }
-    bench.settle();
-    for number in 0..500 {
-        bench.delete(&key(number));
-    }
-    for _ in 0..3 {
         bench.settle();
+        for number in 0..500 {
+            bench.delete(&key(number));
+        }
+        for _ in 0..3 {
+            bench.settle();
+        }
+        assert_eq!(bench.pairs(), []);
+        // What is left are tombstones of upper levels, above tables that no job has reached.
+        for number in 0..3000 {
+            bench.put(&key(number % 600), b"again");
+        }
+        bench.settle();
+        assert_eq!(bench.pairs().len(), 600);
+        assert!(bench.table_entries() < 2000, "{} versions of 600 keys", bench.table_entries());
     }
-    assert_eq!(bench.pairs(), []);
-    // What is left are tombstones of upper levels, above tables that no job has reached.
-    for number in 0..3000 {
-        bench.put(&key(number % 600), b"again");
-    }
-    bench.settle();
-    assert_eq!(bench.pairs().len(), 600);
-    assert!(bench.table_entries() < 2000, "{} versions of 600 keys", bench.table_entries());
 }
 
 /// Bytes that do not compress.
@@ -63,28 +71,30 @@ fn noise(round: u32) -> Vec<u8> {
 
 #[test]
 fn a_key_with_many_seen_versions_stays_in_one_table() {
-    let bench = Bench::new();
-    let mut views = Vec::new();
-    for round in 0..300_u32 {
-        bench.put(b"hot", &noise(round));
-        bench.put(&key(u64::from(round)), b"cold");
-        views.push((bench.view(), round));
-        if round % 30 == 29 {
-            bench.settle();
+    for options in both() {
+        let bench = Bench::of(options);
+        let mut views = Vec::new();
+        for round in 0..300_u32 {
+            bench.put(b"hot", &noise(round));
+            bench.put(&key(u64::from(round)), b"cold");
+            views.push((bench.view(), round));
+            if round % 30 == 29 {
+                bench.settle();
+            }
         }
+        let mut value = Vec::new();
+        for (view, round) in &views {
+            assert!(view.get(b"hot", &mut value).expect("the store is open"));
+            assert_eq!(value, noise(*round));
+        }
+        let report = crate::check(&bench.device).expect("memory reads");
+        assert_eq!(report.damage, []);
+        let state = bench.store.shared.state.load_full();
+        let with_hot = (1..LEVELS).map(|level| {
+            state.version.level(level).iter().filter(|table| table.covers(b"hot")).count()
+        });
+        assert!(with_hot.into_iter().all(|count| count <= 1), "V2");
     }
-    let mut value = Vec::new();
-    for (view, round) in &views {
-        assert!(view.get(b"hot", &mut value).expect("the store is open"));
-        assert_eq!(value, noise(*round));
-    }
-    let report = crate::check(&bench.device).expect("memory reads");
-    assert_eq!(report.damage, []);
-    let state = bench.store.shared.state.load_full();
-    let with_hot = (1..LEVELS).map(|level| {
-        state.version.level(level).iter().filter(|table| table.covers(b"hot")).count()
-    });
-    assert!(with_hot.into_iter().all(|count| count <= 1), "V2");
 }
 
 #[test]
@@ -107,8 +117,7 @@ fn writers_wait_for_flushes_without_end_of_memory() {
 fn writers_wait_for_nothing_that_is_never_planned() {
     let small = super::stores::small();
     let options = crate::Options { level0_tables: 100, level0_tables_slow: 2, ..small };
-    let barrier = std::sync::Arc::new(engine::NoJournal);
-    let bench = Bench::with_options(device::memory(), barrier, 1 << 20, options).expect("opens");
+    let bench = Bench::of(options);
     for number in 0..3000 {
         bench.put(&key(number), &[1; 60]);
     }
