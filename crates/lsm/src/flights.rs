@@ -6,18 +6,27 @@
 //!    look-up goes on.
 //!
 //! # Invariants
-//! - F1. As many look-ups wait as requests are in flight, and no more than the queue has room for.
+//! - F1. Each look-up that waits has exactly one read, whose tag is its place: on the queue, or,
+//!   where those there are long, held up until there is room among them. One is on the queue if
+//!   there is any, and no more wait than the queue has room for.
+//! - F2. The budget knows of every buffer that is read into.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use device::{Buffer, Completion, Doorbell, Queue, Request, Work};
-use engine::Result;
+use engine::{Charge, MemoryBudget, Result};
 
 use crate::cache::Cached;
 use crate::entry::Found;
 use crate::search::{Progress, Search};
 use crate::store::Shared;
 use crate::table::{Piece, Span, Table};
+
+/// Bytes of reads on the queue at once, or one read that is longer.
+const BYTES_MAX: usize = 4 << 20;
+/// Memory for values that is kept from call to call.
+const VALUE_BYTES_KEPT: usize = 64 << 10;
 
 /// How a look-up began.
 #[derive(Debug)]
@@ -40,8 +49,16 @@ pub(crate) struct Flights<K, T> {
     bell: Option<Arc<Doorbell>>,
     waiting: Vec<Option<Waiting<K, T>>>,
     pending: usize,
+    /// Whose reads wait for room on the queue, the first to come first.
+    held_up: VecDeque<usize>,
+    /// Bytes of reads on the queue.
+    flying_bytes: usize,
+    /// The device may not have heard of the last reads.
+    is_held_back: bool,
     completions: Vec<Completion>,
     value: Vec<u8>,
+    /// Behind the queue, which is dropped first and waits for its buffers.
+    charge: Charge,
 }
 
 /// A look-up that waits for a piece.
@@ -51,31 +68,34 @@ struct Waiting<K, T> {
     wanted: Wanted,
 }
 
-/// A piece of a table: so many bytes, behind so many others of what is read.
+/// A piece of a table, and where it is to be read.
 struct Wanted {
     table: Arc<Table>,
     piece: Piece,
-    skipped: usize,
-    len: usize,
+    span: Span,
 }
 
 /// How far a look-up has come.
 enum Step {
     Ended(Option<Found>),
-    Waits(Wanted, Request),
+    Waits(Wanted),
 }
 
 impl<K: AsRef<[u8]>, T> Flights<K, T> {
-    /// None yet; at most `depth` wait at once.
-    pub(crate) fn new(depth: usize) -> Self {
+    /// None yet; at most `depth` wait at once. Their buffers are charged to `memory`.
+    pub(crate) fn new(depth: usize, memory: &Arc<MemoryBudget>) -> Self {
         Self {
             depth: depth.max(1),
             queue: None,
             bell: None,
             waiting: Vec::new(),
             pending: 0,
+            held_up: VecDeque::new(),
+            flying_bytes: 0,
+            is_held_back: false,
             completions: Vec::new(),
             value: Vec::new(),
+            charge: Charge::new(memory),
         }
     }
 
@@ -103,16 +123,18 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
     ) -> Result<Began> {
         match go_on(shared, &mut search, None, into)? {
             Step::Ended(found) => Ok(Began::Ended(found)),
-            Step::Waits(..) if self.pending == self.depth => Ok(Began::Full),
-            Step::Waits(wanted, request) => {
-                self.submit(shared, Waiting { search, whose, wanted }, request)?;
+            Step::Waits(_) if self.pending == self.depth => Ok(Began::Full),
+            Step::Waits(wanted) => {
+                self.open_queue(shared)?;
+                self.fly(Waiting { search, whose, wanted });
                 Ok(Began::Pending)
             }
         }
     }
 
     /// Tells of the look-ups that have ended, and where `waits`, not before there was one, if any
-    /// is pending. Answers how many there were.
+    /// is pending. Answers how many there were: no more than were on the queue at once, unless it
+    /// waits for the first.
     pub(crate) fn complete(
         &mut self,
         shared: &Shared,
@@ -120,80 +142,108 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
         tell: &mut Tell<'_, T>,
     ) -> Result<usize> {
         let mut ended = 0;
+        // Also what a panic of who was told has left (F1).
+        self.fly_on();
         while self.pending > 0 {
             let Some(queue) = &mut self.queue else { break };
-            if waits && ended == 0 {
+            if waits && self.completions.is_empty() {
                 queue.wait(1, &mut self.completions)?;
             } else {
                 queue.poll(&mut self.completions)?;
             }
-            if self.completions.is_empty() {
+            self.is_held_back = false;
+            while let Some(completion) = self.completions.pop() {
+                ended += usize::from(self.land(shared, completion, tell));
+            }
+            self.fly_on();
+            if !waits || ended > 0 {
                 break;
             }
-            while let Some(completion) = self.completions.pop() {
-                ended += usize::from(self.land(shared, completion, tell)?);
-            }
         }
+        if self.is_held_back
+            && let Some(queue) = &mut self.queue
+        {
+            queue.poll(&mut self.completions)?;
+            self.is_held_back = false;
+        }
+        self.value.clear();
+        self.value.shrink_to(VALUE_BYTES_KEPT);
         Ok(ended)
     }
 
     /// Goes on with the look-up whose piece has come; answers whether it has ended.
-    fn land(
-        &mut self,
-        shared: &Shared,
-        completion: Completion,
-        tell: &mut Tell<'_, T>,
-    ) -> Result<bool> {
+    fn land(&mut self, shared: &Shared, completion: Completion, tell: &mut Tell<'_, T>) -> bool {
         let slot = self.waiting.get_mut(completion.tag as usize);
-        let Some(mut waiting) = slot.and_then(Option::take) else { return Ok(false) };
+        let Some(mut waiting) = slot.and_then(Option::take) else { return false };
         self.pending -= 1;
-        let Wanted { table, piece, skipped, len } = &waiting.wanted;
+        let Wanted { table, piece, span } = &waiting.wanted;
+        self.flying_bytes -= span.read_len;
         let given = completion.result.map_err(engine::Error::from).and_then(|()| {
             let buffer = completion.buffer.as_deref().unwrap_or_default();
-            table.keep(*piece, buffer.get(*skipped..skipped + len).unwrap_or_default())
+            let wanted = buffer.get(span.skipped..span.skipped + span.len);
+            table.keep(*piece, wanted.unwrap_or_default())
         });
+        drop(completion.buffer);
+        self.charge.set(self.flying_bytes);
         let value = &mut self.value;
         let step = given.and_then(|given| go_on(shared, &mut waiting.search, Some(given), value));
         let found = match step {
-            Ok(Step::Waits(wanted, request)) => {
+            Ok(Step::Waits(wanted)) => {
                 waiting.wanted = wanted;
-                self.submit(shared, waiting, request)?;
-                return Ok(false);
+                self.fly(waiting);
+                return false;
             }
             Ok(Step::Ended(found)) => Ok(found),
             Err(error) => Err(error),
         };
         tell(waiting.whose, waiting.search.key(), found, &self.value);
-        Ok(true)
+        true
     }
 
-    /// Has a piece read (F1).
-    fn submit(
-        &mut self,
-        shared: &Shared,
-        waiting: Waiting<K, T>,
-        mut request: Request,
-    ) -> Result<()> {
-        let queue = match &mut self.queue {
-            Some(queue) => queue,
-            none => {
-                let mut queue = shared.host.device.queue(self.depth)?;
-                if let Some(bell) = &self.bell {
-                    queue.ring(bell)?;
-                }
-                none.insert(queue)
+    /// Makes the queue if there is none yet.
+    fn open_queue(&mut self, shared: &Shared) -> Result<()> {
+        if self.queue.is_none() {
+            let mut queue = shared.host.device.queue(self.depth)?;
+            if let Some(bell) = &self.bell {
+                queue.ring(bell)?;
             }
-        };
+            self.queue = Some(queue);
+        }
+        Ok(())
+    }
+
+    /// Has a look-up's piece read as soon as there is room for it. There is a queue, and a place.
+    fn fly(&mut self, waiting: Waiting<K, T>) {
         let free = self.waiting.iter().position(Option::is_none);
-        request.tag = free.unwrap_or(self.waiting.len()) as u64;
-        let submitted = queue.submit(request);
-        assert!(submitted.is_ok(), "fewer are in flight than the queue has room for");
-        match free.and_then(|free| self.waiting.get_mut(free)) {
+        let place = free.unwrap_or(self.waiting.len());
+        match self.waiting.get_mut(place) {
             Some(slot) => *slot = Some(waiting),
             None => self.waiting.push(Some(waiting)),
         }
         self.pending += 1;
-        Ok(())
+        self.held_up.push_back(place);
+        self.fly_on();
+    }
+
+    /// Has the pieces read that there is room for.
+    fn fly_on(&mut self) {
+        let Some(queue) = &mut self.queue else { return };
+        while let Some(&place) = self.held_up.front()
+            && let Some(Some(waiting)) = self.waiting.get(place)
+        {
+            let Span { file, offset, read_len, .. } = &waiting.wanted.span;
+            if self.flying_bytes > 0 && self.flying_bytes + read_len > BYTES_MAX {
+                break;
+            }
+            self.held_up.pop_front();
+            self.flying_bytes += read_len;
+            self.charge.set(self.flying_bytes);
+            let work = Work::Read { offset: *offset, buffer: Buffer::zeroed(*read_len) };
+            let request = Request { tag: place as u64, file: Arc::clone(file), work };
+            let submitted = queue.submit(request);
+            assert!(submitted.is_ok(), "fewer are in flight than the queue has room for");
+            self.is_held_back = true;
+        }
     }
 }
 
@@ -211,12 +261,10 @@ fn go_on<K: AsRef<[u8]>>(
             Progress::Absent => return Ok(Step::Ended(None)),
             Progress::Waits(table, piece) => (table, piece),
         };
-        let Some(Span { file, offset, read_len, skipped, len }) = table.span(piece)? else {
+        let Some(span) = table.span(piece)? else {
             given = Some(table.piece(piece)?);
             continue;
         };
-        let work = Work::Read { offset, buffer: Buffer::zeroed(read_len) };
-        let request = Request { tag: 0, file, work };
-        return Ok(Step::Waits(Wanted { table, piece, skipped, len }, request));
+        return Ok(Step::Waits(Wanted { table, piece, span }));
     }
 }

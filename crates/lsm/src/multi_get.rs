@@ -21,7 +21,7 @@ impl Shared {
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         let state = Arc::clone(&*self.open_state()?);
-        let mut flights: Flights<&[u8], usize> = Flights::new(DEPTH);
+        let mut flights: Flights<&[u8], usize> = Flights::new(DEPTH, &self.host.memory);
         let mut value = Vec::new();
         let mut failure = None;
         let mut tell = |index, version: Result<Option<Found>>, value: &[u8]| match version {

@@ -31,7 +31,8 @@ pub(crate) struct Seat {
 impl Seat {
     /// A seat for at most `depth` look-ups at once.
     pub(crate) fn new(shared: &Arc<Shared>, depth: usize) -> Self {
-        Self { shared: Arc::clone(shared), flights: Flights::new(depth), value: Vec::new() }
+        let flights = Flights::new(depth, &shared.host.memory);
+        Self { shared: Arc::clone(shared), flights, value: Vec::new() }
     }
 }
 

@@ -1,11 +1,15 @@
 //! Reads that wait for the device beside each other: many at once, and on seats.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Begun, BegunOld, Engine, Error, Listener, Old, Result, Seat};
+use engine::{
+    Begun, BegunOld, Engine, Error, Listener, MemoryBudget, NoJournal, Old, Result, Seat,
+};
 
-use super::stores::{Bench, key};
+use super::stores::{Bench, key, small};
+use crate::Options;
 
 /// A store of 500 keys, every third one deleted again, of which the cache has nothing.
 fn cold() -> Bench {
@@ -99,6 +103,71 @@ fn a_seat_keeps_as_many_pending_as_it_may() {
     for (number, value) in told.values {
         assert_eq!(value, Ok(expected(number)), "{number}");
     }
+}
+
+/// A seat's user who looks at the budget whenever it is told of a value.
+struct Weighing {
+    budget: Arc<MemoryBudget>,
+    most_bytes: u64,
+    told: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Weighing {
+    fn weigh(&mut self) {
+        self.most_bytes = self.most_bytes.max(self.budget.used());
+    }
+}
+
+impl Listener for Weighing {
+    fn value(&mut self, tag: u64, value: Result<Option<&[u8]>>) {
+        let value = value.expect("nothing is damaged").expect("it is there");
+        assert!(self.told.insert(tag, value.to_vec()).is_none(), "told of {tag} twice");
+        self.weigh();
+    }
+    fn old(&mut self, tag: u64, _old: Result<Old<'_>>) {
+        panic!("{tag} was not asked for")
+    }
+}
+
+#[test]
+fn long_values_are_read_a_few_at_a_time_and_their_buffers_are_charged() {
+    const COUNT: u64 = 16;
+    const VALUE_BYTES: u64 = 1 << 20;
+    let long = |number: u64| -> Vec<u8> {
+        // Nothing that compression makes shorter.
+        let words = (0..VALUE_BYTES / 8).map(|word| codec::hash64(number, &word.to_le_bytes()));
+        words.flat_map(u64::to_le_bytes).collect()
+    };
+    let roomy = Options { memtable_bytes_max: 8 << 20, ..small() };
+    let bench = Bench::with_options(device::memory(), Arc::new(NoJournal), 128 << 20, roomy);
+    let bench = bench.expect("an empty device opens");
+    for number in 0..COUNT {
+        bench.put(&key(number), &long(number));
+    }
+    bench.settle();
+    // Its cache is smaller than a value.
+    let bench = bench.reopen();
+    let mut seat = bench.store.seat(128).expect("open").expect("it has seats");
+    let budget = Arc::clone(&bench.budget);
+    let mut user = Weighing { budget, most_bytes: 0, told: BTreeMap::new() };
+    for number in 0..COUNT {
+        let begun = seat.begin_get(number, &key(number), &mut Vec::new());
+        assert_eq!(begun, Ok(Begun::Pending));
+        user.weigh();
+    }
+    while seat.pending() > 0 {
+        let told = seat.complete(false, &mut user).expect("the queue works");
+        assert!(told as u64 * VALUE_BYTES <= 4 << 20, "{told} values at once");
+        user.weigh();
+    }
+    assert_eq!(user.told.len() as u64, COUNT);
+    for (number, value) in &user.told {
+        assert!(*value == long(*number), "{number}");
+    }
+    let most = user.most_bytes;
+    assert!((3 * VALUE_BYTES..5 * VALUE_BYTES).contains(&most), "{most} bytes were charged");
+    drop(seat);
+    assert!(bench.budget.used() < VALUE_BYTES, "the buffers are given back");
 }
 
 #[test]
