@@ -59,6 +59,8 @@ pub(crate) struct Connection {
     pub(crate) is_ending: bool,
     /// It is among those that this turn serves.
     pub(crate) is_listed: bool,
+    /// It is among those that take turns in looking up.
+    pub(crate) is_in_turn: bool,
 }
 
 /// Why a connection executes nothing at the moment.
@@ -68,7 +70,8 @@ enum Stopped {
     Unread,
     /// The next command waits until nothing before it waits for the device.
     Waiting,
-    /// As many commands wait for the device as may; until half of them are answered.
+    /// As many commands wait for the device as may, until half of them are answered; or as many
+    /// replies stand between them.
     Ahead,
 }
 
@@ -81,7 +84,7 @@ pub(crate) struct Worker<'a> {
     /// Where a piece of input is read into.
     pub(crate) piece: &'a mut [u8],
     pub(crate) now: Monotonic,
-    /// Commands that want their keys looked up.
+    /// Whose commands want their keys looked up.
     pub(crate) wanted: &'a mut Wanted,
 }
 
@@ -103,6 +106,7 @@ impl Connection {
             has_sent: false,
             is_ending: false,
             is_listed: false,
+            is_in_turn: false,
         }
     }
 
@@ -114,11 +118,15 @@ impl Connection {
     /// Reads one piece of input and executes the commands in it. Their replies wait in the output.
     /// Whether there may be more to read at once.
     pub(crate) fn serve(&mut self, worker: &mut Worker<'_>) -> bool {
-        if self.session.closing && !self.drains || self.is_gone {
+        if self.is_gone {
+            return false;
+        }
+        self.take_turn(worker);
+        if self.session.closing && !self.drains {
             return false;
         }
         if self.stopped.is_some() {
-            if !self.may_resume() {
+            if !self.may_execute() {
                 return false;
             }
             self.stopped = None;
@@ -154,16 +162,20 @@ impl Connection {
         (len == worker.piece.len() || self.is_ending) && self.stopped.is_none()
     }
 
-    /// Whether it was stopped and may go on. If its client had not read: the kernel has taken all
-    /// output, and still has enough of it to keep the client busy meanwhile.
-    pub(crate) fn may_resume(&self) -> bool {
-        !self.is_gone
-            && match self.stopped {
-                None => false,
-                Some(Stopped::Unread) => self.output.is_sent(),
-                Some(Stopped::Waiting) => !self.is_waiting(),
-                Some(Stopped::Ahead) => self.has_few_waiting(),
-            }
+    /// Whether it was stopped and may go on, or was to look nothing up and may now.
+    pub(crate) fn may_resume(&self, shared: &Shared) -> bool {
+        !self.is_gone && (self.may_execute() || self.may_look_up(shared))
+    }
+
+    /// Whether its commands were stopped and may go on. If its client had not read: the kernel has
+    /// taken all output, and still has enough of it to keep the client busy meanwhile.
+    fn may_execute(&self) -> bool {
+        match self.stopped {
+            None => false,
+            Some(Stopped::Unread) => self.output.is_sent(),
+            Some(Stopped::Waiting) => !self.is_waiting(),
+            Some(Stopped::Ahead) => self.has_few_waiting(),
+        }
     }
 
     /// Whether replies wait to be sent.
@@ -252,7 +264,9 @@ impl Connection {
             self.last_active = now;
         }
         let is_unread = self.stopped == Some(Stopped::Unread) && self.has_output();
-        if !self.session.closing && !is_unread {
+        // While nothing can be sent before the device has answered, it is not the peer who is slow.
+        let is_closing = self.session.closing && (self.has_output() || !self.is_waiting());
+        if !is_closing && !is_unread {
             self.stuck_ticks = 0;
             return false;
         }
@@ -281,3 +295,6 @@ impl Connection {
         shared.clients.remove(self.session.client.id);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ use crate::shared::Shared;
 use crate::stats::Tally;
 pub(crate) use accept::KEEPALIVE;
 use look_ups::LookUps;
-pub(crate) use look_ups::{Want, Wanted};
+pub(crate) use look_ups::{Asker, Wanted};
 pub(crate) use mailbox::{Letter, Mailbox};
 
 const LISTENER: Token = Token(usize::MAX);
@@ -240,7 +240,7 @@ impl EventLoop {
             connection.flush(&self.shared, &mut self.tally);
             if connection.is_over() {
                 self.drop_connection(token);
-            } else if connection.may_resume() && !connection.is_listed {
+            } else if connection.may_resume(&self.shared) && !connection.is_listed {
                 connection.is_listed = true;
                 more.push(token);
             }
@@ -310,6 +310,7 @@ impl EventLoop {
             return;
         }
         self.last_tick = now;
+        self.look_ups.tick(&self.shared);
         if std::mem::take(&mut self.accept_again) {
             self.accept();
         }
@@ -327,7 +328,7 @@ impl EventLoop {
                         // when there is much, which takes a slow reader longer than it may be stuck.
                         connection.flush(shared, tally);
                     }
-                    if connection.may_resume() && !connection.is_listed {
+                    if connection.may_resume(shared) && !connection.is_listed {
                         connection.is_listed = true;
                         more.push(token);
                     }

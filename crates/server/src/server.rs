@@ -140,6 +140,7 @@ impl Server {
             run_id,
             last_save_s: AtomicU64::new(environment.wall().as_secs()),
             soonest_written_ms: [const { AtomicU64::new(u64::MAX) }; DB_COUNT as usize],
+            retired: Mutex::default(),
             stop: Stop::default(),
             environment,
             options,

@@ -16,6 +16,7 @@ use crate::protocol::Bounds;
 use crate::rates::{Counts, Rates};
 use crate::scan_cursors::ScanCursors;
 use crate::stats::Stats;
+use crate::store::seat::Seat;
 use crate::store::{DB_COUNT, DbIndex, Durable};
 use crate::watch::Watches;
 
@@ -43,6 +44,9 @@ pub(crate) struct Shared {
     /// When the first of the keys ends that were written since the sweeper's last pass began, in
     /// milliseconds since the epoch, per database.
     pub(crate) soonest_written_ms: [AtomicU64; DB_COUNT as usize],
+    /// Seats that nobody uses any more. Dropping one may close an engine, which takes its time, so
+    /// it is left to the sweeper.
+    pub(crate) retired: Mutex<Vec<Box<dyn Seat>>>,
     pub(crate) stop: Stop,
 }
 
@@ -145,6 +149,13 @@ impl Shared {
             output_bytes: stats.output_bytes.get(),
         };
         self.rates.sample(now, counts, self.memory_used());
+    }
+
+    /// Has a seat dropped that nobody uses any more.
+    pub(crate) fn retire(&self, seat: Option<Box<dyn Seat>>) {
+        if let Some(seat) = seat {
+            self.retired.lock().push(seat);
+        }
     }
 
     /// Asks every thread to end.

@@ -1,5 +1,5 @@
 //! The sweeper: removes keys whose time has come though nobody asks for them, and counts those that
-//! have one.
+//! have one; and drops the seats that event loops have given up.
 //!
 //! 1. Ten times a second it takes a turn: it looks at the keys of each database whose pass is due,
 //!    in the store's order, slice by slice, and removes the expired ones, one atomic update each.
@@ -12,7 +12,8 @@
 //!    an expiry, after a minute at least.
 //!
 //! # Concurrency
-//! It enters the gate by its own slot, and leaves it between slices.
+//! It looks outside of the gate, since a walk may have to read the device for each key. It enters by
+//! its own slot for each key that it removes, and when a pass begins.
 
 use std::io;
 use std::ops::ControlFlow::{Break, Continue};
@@ -110,9 +111,16 @@ impl Sweeper {
     pub(crate) fn run(mut self) -> io::Result<()> {
         while !self.shared.stop.wait_for(TICK) {
             self.tick += 1;
+            self.drop_retired();
             self.turn();
         }
         Ok(())
+    }
+
+    /// Drops what nobody uses any more, outside of the gate and of the lock: it may take its time.
+    fn drop_retired(&self) {
+        let retired = std::mem::take(&mut *self.shared.retired.lock());
+        drop(retired);
     }
 
     /// Steps 1 and 2: a slice of each database in turn.
@@ -153,10 +161,11 @@ impl Sweeper {
     /// Sweeps one slice; whether the pass goes on, and whether it pays to go on at once.
     fn sweep(&mut self, db: DbIndex) -> (bool, bool) {
         let shared = Arc::clone(&self.shared);
-        let pass = shared.gate.enter(shared.options.threads);
         let place = &mut self.places[usize::from(db)];
         if place.from.is_none() {
-            // What is written from now on may lie where the pass has been already.
+            // What is written from now on may lie where the pass has been already. Not amid a
+            // transaction, which may have noted an expiry that it has not written yet.
+            let _pass = shared.gate.enter(shared.options.threads);
             shared.soonest_written_ms[usize::from(db)].store(u64::MAX, Relaxed);
             (place.begun, place.found, place.seen) = (self.tick, Found::default(), 0);
         }
@@ -169,10 +178,10 @@ impl Sweeper {
         };
         let mut removed = 0;
         for key in &slice.expired {
+            let _pass = shared.gate.enter(shared.options.threads);
             // A store that cannot be written likewise; the keys stay invisible.
             removed += u64::from(self.remove(db, key).unwrap_or(false));
         }
-        drop(pass);
         shared.stats.expired.add(removed);
         let is_dense = removed > 0 && slice.is_dense();
         (self.advance(db, slice), is_dense)

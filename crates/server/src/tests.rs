@@ -1,6 +1,7 @@
 //! The server from outside, over loopback sockets: on a plain map, so that what is tested is the
 //! server, and on a real database where it is the two together.
 
+mod clearing;
 mod client;
 mod cold;
 mod commands;

@@ -256,7 +256,8 @@ impl Keyspace {
 
     /// Removes every pair at once, at a cost that does not depend on how many there are. Durable
     /// when this returns, together with everything written before. Snapshots keep what they show.
-    /// Files are given back at once, the journal's too as far as no other keyspace needs them.
+    /// Files are given back at once, unless a [`crate::Seat`] or a scan keeps them; the journal's
+    /// too as far as no other keyspace needs them.
     pub fn clear(&self) -> Result<()> {
         self.inner.clear(&self.slot)
     }

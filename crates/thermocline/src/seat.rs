@@ -44,7 +44,8 @@ pub use looked::Looked;
 /// [`Keyspace::rmw_with`] is, and takes place at some moment between. Those that are pending beside each
 /// other take place in any order, also those of one key. Dropping the seat gives up what is pending,
 /// which has changed nothing, and waits for what the device has in hand. A seat keeps the engine that it
-/// was last used with, and that engine's memory, also when the keyspace is cleared or dropped.
+/// was last used with, and that engine's memory and files, also when the keyspace is cleared or
+/// dropped ([`Seat::is_outdated`]).
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -271,6 +272,14 @@ impl Seat {
     pub fn pending(&self) -> usize {
         let looked_up = self.place.seat.as_ref().map_or(0, |seat| seat.pending());
         looked_up + self.overtaken.len() + self.over.len()
+    }
+
+    /// Whether the keyspace was cleared or dropped since the seat was last used. With nothing
+    /// pending, the next use moves the seat, and dropping it lets go of the old engine: the last
+    /// one to do so closes that, which may take its time, and removes its files.
+    pub fn is_outdated(&self) -> bool {
+        let current = self.keyspace.slot.current();
+        !current.is_ok_and(|current| Arc::ptr_eq(&*current, &self.place.generation))
     }
 
     /// Whether the seat is in the engine that fills the keyspace now; it moves there if nothing is

@@ -216,7 +216,9 @@ fn a_seat_reads_what_was_there_before_a_clearing_and_then_what_is_there_now() {
         number += 1;
     }
     assert_eq!(seat.pending(), 8);
+    assert!(!seat.is_outdated());
     space.clear().unwrap();
+    assert!(seat.is_outdated());
     space.put(&key(1), b"new").unwrap();
     assert_eq!(
         seat.begin_get(0, &key(1), &mut into).unwrap(),
@@ -232,5 +234,6 @@ fn a_seat_reads_what_was_there_before_a_clearing_and_then_what_is_there_now() {
     }
     assert_eq!(seat.begin_get(0, &key(1), &mut into).unwrap(), Begun::Found);
     assert_eq!(into, b"new");
+    assert!(!seat.is_outdated(), "it has moved");
     assert_eq!(seat.begin_get(0, &key(2), &mut into).unwrap(), Begun::Absent);
 }

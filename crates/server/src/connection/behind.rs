@@ -13,8 +13,9 @@
 //!   follows: its look-up begins when the earlier one is answered, so that it shows nothing older, and
 //!   nothing that was overwritten before it came.
 //! - B4. A command that waits to change something is alone here.
+//! - B5. Of a command that waits, its look-up is wanted, or under way, or it follows another one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::commands::Waits;
 use crate::protocol::Args;
@@ -54,6 +55,9 @@ enum Entry {
     Replies(Vec<u8>),
 }
 
+/// What a want takes in the set of them, about.
+const WANT_BYTES: usize = 32;
+
 /// The entries.
 #[derive(Debug, Default)]
 pub(crate) struct Behind {
@@ -61,6 +65,8 @@ pub(crate) struct Behind {
     /// The first one's number.
     first: u64,
     waiting: usize,
+    /// Commands whose look-up is to begin.
+    wants: BTreeSet<u64>,
     /// Bytes of replies.
     reply_bytes: usize,
     /// Bytes of memory, but for the list's own.
@@ -77,6 +83,26 @@ impl Behind {
         self.waiting
     }
 
+    /// All that is here: commands that wait, and replies between them.
+    pub(super) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Has the look-up of the command at `number` begin when it can.
+    pub(super) fn want(&mut self, number: u64) {
+        self.wants.insert(number);
+    }
+
+    /// The first command whose look-up is to begin.
+    pub(super) fn first_wanted(&self) -> Option<u64> {
+        self.wants.first().copied()
+    }
+
+    /// The look-up of the command at `number` begins.
+    pub(super) fn forget_want(&mut self, number: u64) {
+        self.wants.remove(&number);
+    }
+
     /// What the first of them waits for.
     pub(super) fn first_waits(&self) -> Option<&Waits> {
         self.waiting_at(self.first).map(|waiting| &waiting.waits)
@@ -87,7 +113,9 @@ impl Behind {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.memory_bytes + self.entries.capacity() * size_of::<Entry>()
+        self.memory_bytes
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.wants.len() * WANT_BYTES
     }
 
     /// Adds a command that waits. Answers its number if its look-up may begin.

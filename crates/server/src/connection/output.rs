@@ -105,6 +105,12 @@ impl Output {
         self.bytes.len() - self.sent + self.behind.reply_bytes()
     }
 
+    /// Whether the reply of the command that waits at `number` may be made, where no more than
+    /// `unsent_max` should be unsent: also if nothing goes out before it is.
+    pub(super) fn has_room_for(&self, number: u64, unsent_max: usize) -> bool {
+        self.unsent_bytes() <= unsent_max || !self.is_due() && self.behind.is_first(number)
+    }
+
     /// The length of a buffer of replies, `len` bytes long now, at which more than `unsent_max` would
     /// wait with what is here.
     pub(super) fn end(&self, len: usize, unsent_max: usize) -> usize {

@@ -35,11 +35,16 @@ impl Connection {
         if self.input.is_empty() {
             let used = self.execute_whole(received, worker);
             self.keep(received.get(used..).unwrap_or_default(), worker);
+            self.rest();
         } else {
             self.keep(received, worker);
             self.execute_kept(worker);
         }
         worker.piece = piece;
+    }
+
+    /// Gives back what parsing took, and shows others what the commands have changed.
+    fn rest(&mut self) {
         if self.input.is_empty() {
             self.parser.shrink();
         }
@@ -56,6 +61,7 @@ impl Connection {
             kept = Vec::new();
         }
         self.input = kept;
+        self.rest();
     }
 
     /// Puts `bytes` behind what is kept.
@@ -132,7 +138,7 @@ impl Connection {
         used
     }
 
-    fn pause_if_unread(&mut self, shared: &Shared) {
+    pub(super) fn pause_if_unread(&mut self, shared: &Shared) {
         if self.output.unsent_bytes() > shared.pause_bytes() {
             self.stopped = Some(Stopped::Unread);
         }

@@ -7,6 +7,8 @@
 //!    not overtake a read before it; MULTI, SELECT, QUIT, and whatever depends on what was before it.
 //!    So does everything behind a command that waits to change something.
 //! 3. Told of the key, the command runs again, and its reply stands in its place.
+//! 4. As long as much output is unsent nothing is looked up, and what was found meanwhile is
+//!    dropped and looked up again: commands that wait are small, and their replies may not be.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,20 +16,24 @@ use super::behind::Waiting;
 use super::{Connection, Stopped, Worker};
 use crate::commands::dispatch::{fail, reads_one_key, resume};
 use crate::commands::{self, COMMANDS, Call, Dispatched, Means, Room, Waits};
-use crate::event_loop::Want;
+use crate::event_loop::Asker;
 use crate::protocol::{Args, Reply};
+use crate::shared::Shared;
 use crate::store::seat::{Looked, Purpose};
 use crate::store::{DbIndex, StoreError};
 
 /// Commands of one connection that wait at once: what keeps a device busy.
 const WAITING_MAX: usize = 128;
+/// The same with the replies between them, which wait for the first: so few that walking over all
+/// of them costs little.
+const ENTRIES_MAX: usize = 4 * WAITING_MAX;
 
 impl Connection {
     /// By what means `args` may run while other commands of the connection wait, or why they may not.
     pub(super) fn run_ahead<'a>(&self, args: Args<'_>) -> Result<Means<'a>, Stopped> {
         let behind = &self.output.behind;
         let updates = |waits: &Waits| waits.purpose == Purpose::Update;
-        if behind.waiting() >= WAITING_MAX {
+        if behind.waiting() >= WAITING_MAX || behind.entries() >= ENTRIES_MAX {
             return Err(Stopped::Ahead);
         }
         if self.session.queue.is_some() || behind.first_waits().is_some_and(updates) {
@@ -42,13 +48,35 @@ impl Connection {
         worker.tally.waited += 1;
         let key_place = COMMANDS[waits.command].keys.first as usize;
         let waiting = Waiting::new(waits, self.parser.args(bytes), key_place);
-        let begins = self.output.behind.push(waiting);
-        worker.wanted.extend(begins.map(|number| self.want(number)));
+        if let Some(number) = self.output.behind.push(waiting) {
+            self.output.behind.want(number);
+        }
+        self.take_turn(worker);
     }
 
-    fn want(&self, number: u64) -> Want {
-        let client = &self.session.client;
-        Want { token: client.token, client: client.id, number }
+    /// Takes its place among those that look something up, if it is to.
+    pub(crate) fn take_turn(&mut self, worker: &mut Worker<'_>) {
+        if self.may_look_up(worker.shared) {
+            let client = &self.session.client;
+            worker.wanted.push_back(Asker { token: client.token, client: client.id });
+            self.is_in_turn = true;
+        }
+    }
+
+    /// Whether it is not yet among those that look something up, and is to be.
+    pub(super) fn may_look_up(&self, shared: &Shared) -> bool {
+        !self.is_in_turn && self.next_wanted(shared).is_some()
+    }
+
+    /// The first command whose look-up may begin: none while much output is unsent.
+    pub(crate) fn next_wanted(&self, shared: &Shared) -> Option<u64> {
+        let number = self.output.behind.first_wanted()?;
+        self.output.has_room_for(number, shared.pause_bytes()).then_some(number)
+    }
+
+    /// The look-up of the command at `number` begins, or has to wait after all.
+    pub(crate) fn note_begun(&mut self, number: u64) {
+        self.output.behind.forget_want(number);
     }
 
     /// What the command at `number` wants to know, if it waits.
@@ -65,7 +93,8 @@ impl Connection {
 
     /// Whether so few commands wait that more may.
     pub(super) fn has_few_waiting(&self) -> bool {
-        self.output.behind.waiting() <= WAITING_MAX / 2
+        let behind = &self.output.behind;
+        behind.waiting() <= WAITING_MAX / 2 && behind.entries() < ENTRIES_MAX
     }
 
     /// Runs the command at `number` again, with what was found.
@@ -96,6 +125,11 @@ impl Connection {
     ) {
         let Some(mut waiting) = self.output.behind.take(number) else { return };
         let shared = worker.shared;
+        if !self.output.has_room_for(number, shared.pause_bytes()) {
+            self.output.behind.put_back(number, waiting);
+            self.output.behind.want(number);
+            return;
+        }
         let memory = &shared.client_memory;
         let output_max = shared.settings.output_bytes_max.load(Relaxed);
         // The first one's reply needs no buffer of its own.
@@ -131,19 +165,23 @@ impl Connection {
         if let Dispatched::Waits(waits) = dispatched {
             waiting.waits = waits;
             self.output.behind.put_back(number, waiting);
-            worker.wanted.push_back(self.want(number));
-            return;
+            self.output.behind.want(number);
+            return self.take_turn(worker);
         }
         if has_written {
             self.output.promise(begin);
         }
-        let next = self.output.behind.next_of(number);
-        worker.wanted.extend(next.map(|next| self.want(next)));
+        if let Some(next) = self.output.behind.next_of(number) {
+            self.output.behind.want(next);
+        }
         self.output.answer(number, &waiting, own);
         self.charge(memory);
         if dispatched == Dispatched::OutputLimit {
             shared.stats.output_limit_disconnects.add(1);
-            self.abandon(memory);
+            return self.abandon(memory);
         }
+        self.pause_if_unread(shared);
+        self.evict_if_too_large(shared);
+        self.take_turn(worker);
     }
 }

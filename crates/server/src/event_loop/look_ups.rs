@@ -1,8 +1,9 @@
 //! The look-ups of one event loop that wait for the device.
 //!
-//! 1. A command that has to wait says so ([`Want`]); wants stand in the order in which they came.
-//! 2. As long as there is room among those under way, the first want's key is looked up, on the seat of
-//!    its database.
+//! 1. A connection of which commands have to wait takes its place among the others ([`Wanted`]).
+//! 2. As long as there is room among those under way, the first one's first key is looked up, on
+//!    the seat of its database, and if it wants more it takes its place again, behind the others: a
+//!    long pipeline holds up no short one.
 //! 3. The device rings the loop's bell, which wakes its poll as a socket does. What has ended is told
 //!    to the connections, whose commands go on.
 //!
@@ -12,15 +13,21 @@
 //! - L2. When [`LookUps::turn`] returns, every look-up that was begun is with the device, so that the bell
 //!   will tell; or it answers that it is to be called again.
 //! - L3. A connection that ends does not wait for its look-ups: what they find is told to nobody.
+//! - L4. A seat keeps the engine of its keyspace, with its memory and its files, and what it once
+//!   read into. So it is given up at the second tick after its last look-up, and at the next one
+//!   once the keyspace was cleared. The sweeper drops it: the last to let go closes the engine,
+//!   which may wait for compactions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thermocline::Doorbell;
 
+use super::SCRATCH_BYTES_KEPT;
 use crate::connection::{Connection, Worker};
+use crate::shared::Shared;
 use crate::store::seat::{Begun, Looked, Purpose, Seat};
-use crate::store::{DB_COUNT, DbIndex, Durable, StoreError};
+use crate::store::{DB_COUNT, DbIndex, StoreError};
 
 /// Most look-ups under way: what keeps a fast device busy.
 const DEPTH_MAX: u64 = 128;
@@ -33,20 +40,35 @@ const MEMORY_SHARE: u64 = 16;
 /// How often a turn begins what the last round left.
 const ROUNDS: usize = 3;
 
-/// A command that wants its key looked up: the connection's token, its client, and the place of the
-/// command among its replies.
+/// A connection whose keys are looked up: its token, and its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Want {
+pub(crate) struct Asker {
     pub(crate) token: usize,
     pub(crate) client: u64,
-    pub(crate) number: u64,
+}
+
+/// A command whose key is looked up: whose it is, and its place among the replies.
+#[derive(Clone, Copy, Debug)]
+struct Want {
+    asker: Asker,
+    number: u64,
+}
+
+/// The connections that want keys looked up, each once, in the order of their turns.
+pub(crate) type Wanted = VecDeque<Asker>;
+
+/// A seat in use.
+struct Taken {
+    seat: Box<dyn Seat>,
+    /// Something was begun since the last tick.
+    is_used: bool,
 }
 
 /// The look-ups.
 pub(super) struct LookUps {
     bell: Arc<Doorbell>,
     depth: usize,
-    seats: [Option<Box<dyn Seat>>; DB_COUNT as usize],
+    seats: [Option<Taken>; DB_COUNT as usize],
     /// Who wants to know, by tag.
     owners: Vec<Option<(DbIndex, Want)>>,
     free: Vec<usize>,
@@ -85,9 +107,9 @@ impl LookUps {
         for _ in 0..ROUNDS {
             let is_full = self.begin_wanted(connections, worker, answered);
             self.complete(&mut |want, looked| {
-                if let Some(connection) = client_of(connections, want) {
+                if let Some(connection) = client_of(connections, want.asker) {
                     connection.go_on(want.number, looked, worker);
-                    answered.push(want.token);
+                    answered.push(want.asker.token);
                 }
             });
             if worker.wanted.is_empty() || !self.has_room() || is_full && self.under_way() > 0 {
@@ -105,49 +127,67 @@ impl LookUps {
         worker: &mut Worker<'_>,
         answered: &mut Vec<usize>,
     ) -> bool {
-        // What comes to be wanted meanwhile has its turn in the next round.
-        for _ in 0..worker.wanted.len() {
+        let mut full = Vec::new();
+        // What memory answers after all takes no room, and is not gone on with for ever.
+        for _ in 0..self.depth {
             if !self.has_room() {
                 break;
             }
-            let Some(want) = worker.wanted.pop_front() else { break };
-            let Some(connection) = client_of(connections, want) else { continue };
-            let Some((db, key, purpose)) = connection.wanted(want.number) else { continue };
-            let store = &*worker.shared.store;
-            match self.begin(store, want, db, key, purpose) {
-                Ok(Begun::Pending) => continue,
-                Ok(Begun::Full) => {
-                    worker.wanted.push_front(want);
-                    return true;
+            let Some(asker) = worker.wanted.pop_front() else { break };
+            let Some(connection) = client_of(connections, asker) else { continue };
+            connection.is_in_turn = false;
+            let Some(number) = connection.next_wanted(worker.shared) else { continue };
+            let Some((db, key, purpose)) = connection.wanted(number) else { continue };
+            let begun = self.begin(worker.shared, Want { asker, number }, db, key, purpose);
+            if matches!(begun, Ok(Begun::Full)) {
+                // Others may have room, in other databases.
+                connection.is_in_turn = true;
+                full.push(asker);
+                continue;
+            }
+            connection.note_begun(number);
+            match begun {
+                Ok(Begun::Pending | Begun::Full) => {
+                    connection.take_turn(worker);
+                    continue;
                 }
-                Ok(Begun::AtOnce) => connection.try_again(want.number, worker),
+                Ok(Begun::AtOnce) => connection.try_again(number, worker),
                 Ok(Begun::Known(is_there)) => {
                     let value = is_there.then_some(self.value.as_slice());
-                    connection.go_on(want.number, Ok(Looked::Value(value)), worker);
+                    connection.go_on(number, Ok(Looked::Value(value)), worker);
                 }
                 // There is no queue to be had: better to wait for the device than to fail.
-                Err(_) => connection.block(want.number, worker),
+                Err(_) => connection.block(number, worker),
             }
-            answered.push(want.token);
+            connection.take_turn(worker);
+            answered.push(asker.token);
         }
-        false
+        let is_full = !full.is_empty();
+        full.into_iter().rev().for_each(|asker| worker.wanted.push_front(asker));
+        is_full
     }
 
     fn begin(
         &mut self,
-        store: &dyn Durable,
+        shared: &Shared,
         want: Want,
         db: DbIndex,
         key: &[u8],
         purpose: Purpose,
     ) -> Result<Begun, StoreError> {
         let Some(place) = self.seats.get_mut(usize::from(db)) else { return Ok(Begun::Full) };
-        let seat = match place {
-            Some(seat) => seat,
-            none => none.insert(store.seat(db, self.depth, &self.bell)?),
+        // [L4]
+        shared.retire(place.take_if(|taken| taken.is_of_no_use()).map(|taken| taken.seat));
+        let taken = match place {
+            Some(taken) => taken,
+            none => {
+                let seat = shared.store.seat(db, self.depth, &self.bell)?;
+                none.insert(Taken { seat, is_used: true })
+            }
         };
+        taken.is_used = true;
         let tag = self.free.last().copied().unwrap_or(self.owners.len());
-        let begun = seat.begin(tag as u64, key, purpose, &mut self.value)?;
+        let begun = taken.seat.begin(tag as u64, key, purpose, &mut self.value)?;
         if begun == Begun::Pending {
             match self.free.pop() {
                 Some(tag) => self.owners[tag] = Some((db, want)),
@@ -157,12 +197,26 @@ impl LookUps {
         Ok(begun)
     }
 
+    /// Gives up what was not used since the last call. [L4]
+    pub(super) fn tick(&mut self, shared: &Shared) {
+        for place in &mut self.seats {
+            let given_up = place.take_if(|taken| {
+                let is_used = std::mem::take(&mut taken.is_used);
+                !is_used && taken.seat.pending() == 0 || taken.is_of_no_use()
+            });
+            shared.retire(given_up.map(|taken| taken.seat));
+        }
+        self.value.clear();
+        self.value.shrink_to(SCRATCH_BYTES_KEPT);
+    }
+
     /// Goes on with what is under way, and tells of what has ended.
     fn complete(&mut self, told: &mut dyn FnMut(Want, Result<Looked<'_>, StoreError>)) {
         let Self { seats, owners, free, .. } = self;
         for (db, place) in (0..).zip(seats) {
-            let Some(seat) = place.as_mut().filter(|seat| seat.pending() > 0) else { continue };
-            let completed = seat.complete(&mut |tag, looked| {
+            let taken = place.as_mut().filter(|taken| taken.seat.pending() > 0);
+            let Some(taken) = taken else { continue };
+            let completed = taken.seat.complete(&mut |tag, looked| {
                 let owner = owners.get_mut(tag as usize).and_then(Option::take);
                 if let Some((_, want)) = owner {
                     free.push(tag as usize);
@@ -183,11 +237,15 @@ impl LookUps {
     }
 }
 
-/// The connection that wants to know, if it is still there.
-fn client_of(connections: &mut Connections, want: Want) -> Option<&mut Connection> {
-    let connection = connections.get_mut(want.token)?.as_deref_mut()?;
-    (connection.session.client.id == want.client && !connection.is_gone).then_some(connection)
+impl Taken {
+    /// Whether it is only in the way of the engine that it keeps.
+    fn is_of_no_use(&self) -> bool {
+        self.seat.pending() == 0 && self.seat.is_outdated()
+    }
 }
 
-/// What waits for room, in the order in which it came.
-pub(crate) type Wanted = VecDeque<Want>;
+/// The connection that wants to know, if it is still there.
+fn client_of(connections: &mut Connections, asker: Asker) -> Option<&mut Connection> {
+    let connection = connections.get_mut(asker.token)?.as_deref_mut()?;
+    (connection.session.client.id == asker.client && !connection.is_gone).then_some(connection)
+}

@@ -33,7 +33,10 @@ impl From<Error> for StoreError {
     fn from(error: Error) -> Self {
         let text = error.to_string();
         match error {
-            Error::ReadOnly { .. } | Error::Closed => Self::ReadOnly(text),
+            // The last two have just stopped all writes.
+            Error::ReadOnly { .. } | Error::Closed | Error::Journal(_) | Error::Background(_) => {
+                Self::ReadOnly(text)
+            }
             Error::Engine(engine::Error::OutOfMemory { .. }) => Self::Full(text),
             Error::Engine(
                 engine::Error::ReadOnly { .. }

@@ -71,6 +71,9 @@ pub(crate) trait Seat: Send {
 
     /// How many are under way.
     fn pending(&self) -> usize;
+
+    /// Whether the database was cleared, and the seat keeps what was there before.
+    fn is_outdated(&self) -> bool;
 }
 
 /// A seat at a keyspace.
@@ -124,6 +127,10 @@ impl Seat for KeyspaceSeat {
 
     fn pending(&self) -> usize {
         self.0.pending()
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.0.is_outdated()
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
 use environment::Environment;
 use parking_lot::{Condvar, Mutex};
 use thermocline::Doorbell;
 
-use super::map_store::Map;
+use super::map_store::{Map, Numbers};
 use crate::store::seat::{Begun, Looked, OldValue, Purpose, Seat, Told};
 use crate::store::{Change, DbIndex, StoreError};
 
@@ -31,7 +30,9 @@ struct State {
     fails: bool,
     breaks: bool,
     has_no_seats: bool,
+    /// Seats that were ever taken, and those that were given up.
     seats: u64,
+    seats_given_up: u64,
     asked: Vec<Asked>,
     /// All that were ever asked for.
     log: Vec<String>,
@@ -104,6 +105,17 @@ impl Cold {
         self.state.lock().most_under_way
     }
 
+    /// How many look-ups were asked for in all.
+    pub(super) fn asked_count(&self) -> usize {
+        self.state.lock().log.len()
+    }
+
+    /// How many seats there are.
+    pub(super) fn seats(&self) -> u64 {
+        let state = self.state.lock();
+        state.seats - state.seats_given_up
+    }
+
     /// Lets the look-ups of `key` end.
     pub(super) fn release(&self, key: &str) {
         let mut state = self.state.lock();
@@ -123,7 +135,7 @@ impl Cold {
         depth: usize,
         bell: &Arc<Doorbell>,
         map: Arc<Mutex<Map>>,
-        last: Arc<AtomicU64>,
+        numbers: Arc<Numbers>,
     ) -> Result<ColdSeat, StoreError> {
         let mut state = self.state.lock();
         if state.has_no_seats {
@@ -131,7 +143,7 @@ impl Cold {
         }
         state.seats += 1;
         let (id, cold, bell) = (state.seats, Arc::clone(self), Arc::clone(bell));
-        Ok(ColdSeat { id, db, depth, cold, bell, map, last })
+        Ok(ColdSeat { id, db, depth, cold, bell, map, numbers })
     }
 }
 
@@ -143,7 +155,7 @@ pub(super) struct ColdSeat {
     cold: Arc<Cold>,
     bell: Arc<Doorbell>,
     map: Arc<Mutex<Map>>,
-    last: Arc<AtomicU64>,
+    numbers: Arc<Numbers>,
 }
 
 impl Seat for ColdSeat {
@@ -201,7 +213,7 @@ impl Seat for ColdSeat {
             match asked.purpose {
                 Purpose::Read => told(asked.tag, Ok(Looked::Value(asked.value.as_deref()))),
                 Purpose::Update => {
-                    let old = Old { asked: &asked, map: &self.map, last: &self.last };
+                    let old = Old { asked: &asked, map: &self.map, numbers: &self.numbers };
                     told(asked.tag, Ok(Looked::Old(&old)));
                 }
             }
@@ -212,19 +224,25 @@ impl Seat for ColdSeat {
     fn pending(&self) -> usize {
         self.cold.state.lock().asked.iter().filter(|asked| asked.seat == self.id).count()
     }
+
+    fn is_outdated(&self) -> bool {
+        false
+    }
 }
 
 impl Drop for ColdSeat {
     fn drop(&mut self) {
         let id = self.id;
-        self.cold.state.lock().asked.retain(|asked| asked.seat != id);
+        let mut state = self.cold.state.lock();
+        state.asked.retain(|asked| asked.seat != id);
+        state.seats_given_up += 1;
     }
 }
 
 struct Old<'a> {
     asked: &'a Asked,
     map: &'a Mutex<Map>,
-    last: &'a AtomicU64,
+    numbers: &'a Numbers,
 }
 
 impl OldValue for Old<'_> {
@@ -237,11 +255,16 @@ impl OldValue for Old<'_> {
         if map.get(place) != value.as_ref() {
             return Ok(None);
         }
-        match decide(value.as_deref()) {
-            Change::Keep => return Ok(Some(SeqNo::ZERO)),
+        let change = decide(value.as_deref());
+        if change == Change::Keep {
+            return Ok(Some(SeqNo::ZERO));
+        }
+        let seqno = self.numbers.next()?;
+        match change {
+            Change::Keep => {}
             Change::Put(value) => drop(map.insert(place.clone(), value)),
             Change::Delete => drop(map.remove(place)),
         }
-        Ok(Some(SeqNo::new(self.last.fetch_add(1, SeqCst) + 1)))
+        Ok(Some(seqno))
     }
 }

@@ -19,19 +19,38 @@ pub(super) type Map = BTreeMap<(DbIndex, Vec<u8>), Vec<u8>>;
 #[derive(Default)]
 pub(crate) struct MapStore {
     pub(super) map: Arc<Mutex<Map>>,
-    last: Arc<AtomicU64>,
+    numbers: Arc<Numbers>,
     /// Whose values only a look-up tells.
     pub(super) cold: Arc<Cold>,
     /// Writes up to here were waited for.
     pub(super) waited: AtomicU64,
     /// From now on no write becomes durable, and once that was noticed none is taken.
     pub(super) broken: AtomicBool,
-    read_only: AtomicBool,
     is_hashed: AtomicBool,
     /// What one write may bring, in bytes; 0 is without limit.
     pub(super) write_room: AtomicU64,
     /// The most keys that were asked for at once.
     pub(super) asked_at_once: AtomicU64,
+    /// Walks wait for it, and are counted before.
+    pub(super) walking: Mutex<()>,
+    pub(super) walks: AtomicU64,
+}
+
+/// The numbers of its writes.
+#[derive(Default)]
+pub(super) struct Numbers {
+    last: AtomicU64,
+    read_only: AtomicBool,
+}
+
+impl Numbers {
+    /// The next write's, if writes are taken.
+    pub(super) fn next(&self) -> Result<SeqNo, StoreError> {
+        if self.read_only.load(SeqCst) {
+            return Err(StoreError::ReadOnly("the store is read-only: no space".to_owned()));
+        }
+        Ok(SeqNo::new(self.last.fetch_add(1, SeqCst) + 1))
+    }
 }
 
 impl MapStore {
@@ -45,10 +64,7 @@ impl MapStore {
     }
 
     fn next(&self) -> Result<SeqNo, StoreError> {
-        if self.read_only.load(SeqCst) {
-            return Err(StoreError::ReadOnly("the store is read-only: no space".to_owned()));
-        }
-        Ok(SeqNo::new(self.last.fetch_add(1, SeqCst) + 1))
+        self.numbers.next()
     }
 }
 
@@ -137,6 +153,8 @@ impl Store for MapStore {
         from: Option<&[u8]>,
         visit: &mut Visit<'_>,
     ) -> Result<(), StoreError> {
+        self.walks.fetch_add(1, SeqCst);
+        drop(self.walking.lock());
         let map = self.map.lock();
         if self.is_ordered(db) {
             let begin = (db, from.unwrap_or_default().to_vec());
@@ -190,8 +208,8 @@ impl Durable for MapStore {
         depth: usize,
         bell: &Arc<Doorbell>,
     ) -> Result<Box<dyn Seat>, StoreError> {
-        let (map, last) = (Arc::clone(&self.map), Arc::clone(&self.last));
-        Ok(Box::new(self.cold.seat(db, depth, bell, map, last)?))
+        let (map, numbers) = (Arc::clone(&self.map), Arc::clone(&self.numbers));
+        Ok(Box::new(self.cold.seat(db, depth, bell, map, numbers)?))
     }
 
     fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError> {
@@ -223,7 +241,7 @@ impl Durable for MapStore {
             return Ok(());
         }
         if self.broken.load(SeqCst) {
-            self.read_only.store(true, SeqCst);
+            self.numbers.read_only.store(true, SeqCst);
             return Err(StoreError::ReadOnly("the store is read-only: no space".to_owned()));
         }
         self.waited.fetch_max(seqno.get(), SeqCst);
@@ -231,7 +249,7 @@ impl Durable for MapStore {
     }
 
     fn last(&self) -> SeqNo {
-        SeqNo::new(self.last.load(SeqCst))
+        SeqNo::new(self.numbers.last.load(SeqCst))
     }
 
     fn save(&self) -> Result<(), StoreError> {

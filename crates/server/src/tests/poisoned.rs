@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use super::client::Client;
 use super::{options, start};
+use crate::store::StoreError;
 
 #[test]
 fn a_write_that_is_not_durable_is_not_acknowledged() {
@@ -39,4 +40,35 @@ fn every_reply_waits_for_the_last_write() {
         assert_eq!(client.run("INCR n"), format!(":{round}"));
         assert!(store.waited.load(SeqCst) >= round);
     }
+}
+
+#[test]
+fn an_update_that_has_waited_is_not_acknowledged_before_it_is_durable() {
+    let (server, store) = start(options());
+    let mut client = Client::connect(server.addr());
+    let mut other = Client::connect(server.addr());
+    assert_eq!(client.run("MSET n 1 b 2"), "+OK");
+    store.cold.freeze(&["n", "b"]);
+    store.broken.store(true, SeqCst);
+    client.send(b"INCR n\r\n");
+    other.send(b"GET b\r\n");
+    store.cold.await_asked(2);
+    store.cold.release("n");
+    let error = "-MISCONF the store is read-only: no space";
+    assert_eq!(client.reply(), error);
+    store.cold.release("b");
+    assert_eq!(other.reply(), "\"2\"");
+    // Now it is refused when it goes on.
+    client.send(b"INCR n\r\n");
+    store.cold.await_asked(3);
+    store.cold.release("n");
+    assert_eq!(client.reply(), error);
+    server.stop();
+    assert!(server.wait().is_err(), "the store could not be saved at the end");
+}
+
+#[test]
+fn a_journal_that_fails_has_stopped_all_writes() {
+    let failed = thermocline::Error::Journal(journal::Error::Closed);
+    assert!(matches!(StoreError::from(failed), StoreError::ReadOnly(_)));
 }

@@ -1,12 +1,17 @@
 //! Commands that wait for the device: nobody else does, replies keep their order, and what depends on
 //! the order within a connection is right.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, Read as _};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use environment::Environment;
 
 use super::client::Client;
+use super::memory::figure;
 use super::{MapStore, model, options, start};
-use crate::{Options, Server};
+use crate::{Bound, Options, Server};
 
 /// A server of one loop, so that whatever blocks it blocks everybody; and what is cold.
 fn serve(cold: &[&str]) -> (Server, Arc<MapStore>) {
@@ -232,6 +237,136 @@ fn no_more_is_looked_up_at_once_than_there_is_memory_for() {
         assert_eq!(client.reply(), format!("\"of-{key}\""));
     }
     assert_eq!(store.cold.most_under_way(), 8, "the least depth: the map has no memory");
+}
+
+#[test]
+fn a_long_pipeline_holds_up_no_short_one() {
+    let keys: Vec<String> = (0..100).map(|key| format!("key-{key}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let (server, store) = serve(&keys);
+    store.cold.freeze(&["warm"]);
+    let mut long = Client::connect(server.addr());
+    let mut short = Client::connect(server.addr());
+    let mut other = Client::connect(server.addr());
+    let lines: Vec<String> = keys.iter().map(|key| format!("GET {key}")).collect();
+    send(&mut long, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    store.cold.await_asked(8);
+    send(&mut short, &["GET warm"]);
+    assert!(has_nothing(&mut short, &mut other));
+    store.cold.release("key-0");
+    store.cold.await_asked(9);
+    store.cold.release("key-1");
+    let asked = store.cold.await_asked(10);
+    assert!(asked.contains(&"warm".to_owned()), "{asked:?}");
+    store.cold.release("warm");
+    assert_eq!(short.reply(), "\"of-warm\"");
+}
+
+#[test]
+fn replies_behind_a_slow_read_are_so_many_and_no_more() {
+    const BEHIND_MAX: usize = 512;
+    let keys: Vec<String> = (0..600).map(|key| format!("key-{key}")).collect();
+    let cold: Vec<&str> = ["slow"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    let (server, store) = serve(&cold);
+    let mut client = Client::connect(server.addr());
+    let mut other = Client::connect(server.addr());
+    let lines: Vec<String> = cold.iter().map(|key| format!("GET {key}")).collect();
+    send(&mut client, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    for (at, key) in cold.iter().enumerate().take(BEHIND_MAX).skip(1) {
+        store.cold.await_asked(at + 1);
+        store.cold.release(key);
+    }
+    assert!(has_nothing(&mut client, &mut other));
+    assert_eq!(store.cold.asked_count(), BEHIND_MAX);
+    store.cold.release("slow");
+    for (at, key) in cold.iter().enumerate().skip(BEHIND_MAX) {
+        store.cold.await_asked(at + 1);
+        store.cold.release(key);
+    }
+    for key in cold {
+        assert_eq!(client.reply(), format!("\"of-{key}\""));
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_has_little_looked_up() {
+    const MIB: usize = 1 << 20;
+    // More than the sockets' own buffers have room for.
+    const VALUES: u8 = 40;
+    let limits = Options { threads: 1, output_bytes_max: 4 * MIB, ..options() };
+    let (server, store) = start(limits);
+    let mut client = Client::connect(server.addr());
+    let mut other = Client::connect(server.addr());
+    for number in 0..VALUES {
+        let key = format!("big-{number}");
+        assert_eq!(client.call(&[b"SET", key.as_bytes(), &vec![number; MIB]]), "+OK");
+    }
+    store.cold.freeze_all();
+    let lines: Vec<String> = (0..VALUES).map(|number| format!("GET big-{number}")).collect();
+    send(&mut client, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    store.cold.await_asked(8);
+    // Each takes a turn, in which eight could be looked up.
+    let held = (0..100).map(|_| figure(&mut other, "client_memory_bytes")).max();
+    let held = held.expect("it was asked for");
+    assert!(held < 12 * MIB as u64, "{held} bytes wait for a client that does not read");
+    let mut reply = vec![0; MIB + "$1048576\r\n\r\n".len()];
+    for number in 0..VALUES {
+        client.stream.read_exact(&mut reply).expect("the reply comes");
+        let value = &reply["$1048576\r\n".len()..][..MIB];
+        assert!(value.iter().all(|byte| *byte == number), "value {number}");
+    }
+    assert_eq!(other.run("PING"), "+PONG");
+    assert_eq!(figure(&mut other, "client_output_buffer_limit_disconnections"), 0);
+}
+
+#[test]
+fn a_seat_that_nobody_uses_is_given_back() {
+    let (server, store) = serve(&["a"]);
+    let mut client = Client::connect(server.addr());
+    for round in 1..=2 {
+        send(&mut client, &["GET a"]);
+        store.cold.await_asked(round);
+        assert_eq!(store.cold.seats(), 1);
+        store.cold.release("a");
+        assert_eq!(client.reply(), "\"of-a\"");
+        let is_given_back = (0..500).any(|_| {
+            Environment::real().sleep(Duration::from_millis(20));
+            store.cold.seats() == 0
+        });
+        assert!(is_given_back);
+    }
+}
+
+#[test]
+fn others_see_what_a_client_does_after_it_has_waited() {
+    let (server, store) = serve(&["a"]);
+    let mut client = Client::connect(server.addr());
+    let mut other = Client::connect(server.addr());
+    send(&mut client, &["GET a", "SELECT 3"]);
+    store.cold.await_asked(1);
+    store.cold.release("a");
+    assert_eq!(replies(&mut client), ["\"of-a\"", "+OK"]);
+    let clients = other.run("CLIENT LIST");
+    assert!(clients.contains("db=3 "), "{clients}");
+}
+
+#[test]
+fn the_sweeper_reads_while_others_are_alone() {
+    let store = Arc::new(MapStore::default());
+    let held = store.walking.lock();
+    let bound = Bound::new(options()).expect("the ports are free");
+    let registry = telemetry::Registry::default();
+    let server = bound.serve_on(store.clone(), Environment::real(), registry).expect("starts");
+    while store.walks.load(SeqCst) == 0 {
+        Environment::real().sleep(Duration::from_millis(10));
+    }
+    let mut client = Client::connect(server.addr());
+    send(&mut client, &["MSET a 1 b 2"]);
+    let is_answered = client.stream.fill_buf().is_ok();
+    // The server waits for the sweeper when it ends.
+    drop(held);
+    assert!(is_answered);
+    assert_eq!(client.reply(), "+OK");
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! A database that is cleared after commands have waited for the device there.
+
+use std::path::Path;
+use std::time::Duration;
+
+use environment::Environment;
+use thermocline::{Db, EngineKind};
+
+use super::client::{Client, encode};
+use super::memory::figure;
+use super::options;
+use crate::{Options, Server};
+
+/// Keys, more than memory has room for.
+const KEYS: u64 = 2000;
+const VALUE_BYTES: u64 = 10_000;
+
+/// Nothing that compression makes shorter.
+fn value(number: u64) -> Vec<u8> {
+    let words = (0..VALUE_BYTES / 8).map(|word| codec::hash64(number, &word.to_le_bytes()));
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+fn load(client: &mut Client, keys: u64) {
+    for number in 0..keys {
+        client.send(&encode(&[b"SET", format!("key:{number}").as_bytes(), &value(number)]));
+        assert_eq!(client.reply(), "+OK");
+    }
+}
+
+/// Engines of database 0 whose files are there.
+fn engines(dir: &Path) -> usize {
+    std::fs::read_dir(dir.join("keyspaces/redis-0")).expect("a directory").count()
+}
+
+/// Reads keys until one of them had to be waited for.
+fn wait_for_the_device(client: &mut Client) {
+    let before = figure(client, "waited_commands");
+    let waited = (0..KEYS).step_by(7).any(|number| {
+        assert_ne!(client.run(&format!("GET key:{number}")), "nil");
+        figure(client, "waited_commands") > before
+    });
+    assert!(waited, "everything is in memory");
+}
+
+fn leaves_nothing_behind(engine: EngineKind) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = thermocline::Options { memory_bytes: 16 << 20, ..Default::default() };
+    let db = Db::open(dir.path(), database).expect("opens");
+    let options = Options { engine, ..options() };
+    let server = Server::start(&db, options, Environment::real()).expect("starts");
+    // The loops take clients by turns.
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(server.addr())).collect();
+    load(&mut clients[0], KEYS);
+    for client in &mut clients {
+        wait_for_the_device(client);
+    }
+    assert_eq!(engines(dir.path()), 1);
+    assert_eq!(clients[0].run("FLUSHDB"), "+OK");
+    // No other command is executed meanwhile.
+    let is_gone = (0..500).any(|_| {
+        Environment::real().sleep(Duration::from_millis(20));
+        engines(dir.path()) == 1
+    });
+    assert!(is_gone, "{} engines are there", engines(dir.path()));
+    load(&mut clients[1], 100);
+    let want = format!("\"{}\"", value(99).escape_ascii());
+    assert_eq!(clients[2].run("GET key:99"), want);
+    assert_eq!(clients[3].run("GET key:100"), "nil");
+    server.stop();
+    server.wait().expect("ends well");
+    db.close().expect("closes");
+}
+
+#[test]
+fn a_cleared_f2_database_is_given_back_by_all_loops() {
+    leaves_nothing_behind(EngineKind::F2);
+}
+
+#[test]
+fn a_cleared_lsm_database_is_given_back_by_all_loops() {
+    leaves_nothing_behind(EngineKind::Lsm);
+}
