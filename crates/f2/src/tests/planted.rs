@@ -62,10 +62,13 @@ fn at_each(
     action: &Arc<dyn Fn() + Send + Sync>,
 ) {
     for kind in kinds {
-        let (again, action) = (Arc::clone(device), Arc::clone(action));
+        // The device keeps the closure.
+        let (again, action) = (Arc::downgrade(device), Arc::clone(action));
         device.interpose(*kind, move || {
             action();
-            at_each(&again, std::slice::from_ref(kind), &action);
+            if let Some(device) = again.upgrade() {
+                at_each(&device, std::slice::from_ref(kind), &action);
+            }
         });
     }
 }
