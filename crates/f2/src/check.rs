@@ -1,4 +1,5 @@
-//! Offline verification of everything that a store keeps on its device; nothing is changed.
+//! Offline verification of everything that a store needs of its device; nothing is changed. The directory's
+//! snapshot is not read, without which a store opens as well.
 //!
 //! 1. The superblock, and the heads of the segments that it names.
 //! 2. Every record of the hot log, and that its chain goes on at a record of the same chain.
@@ -10,7 +11,7 @@
 //! It goes on behind damage ([`crate::hybrid_log::inspect`]). What only follows from damage that was told
 //! is not told again: a chain or an entry that leads to a record which was lost. Nor is anything compared
 //! with the cold index if a chunk of it was lost: another version of that chunk, which is over, would be
-//! taken for it.
+//! taken for it. What the device refuses to read ends it.
 
 mod chains;
 
@@ -110,8 +111,8 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     let Some(standing) = report.judge(standing)? else { return Ok(report) };
     report.persisted = standing.persisted;
     let identity = standing.identity;
-    let hot = open(device, HOT_LOG, standing.hot, identity.hot, &mut report)?.0;
-    verify_hot(&hot, identity, &mut report)?;
+    let (hot, lost) = open(device, HOT_LOG, standing.hot, identity.hot, &mut report)?;
+    verify_hot(&hot, lost, identity, &mut report)?;
     if identity.has_cold_log() {
         let (cold, lost) = open(device, COLD_LOG, standing.cold, identity.cold, &mut report)?;
         let (chunks, lost_chunks) =
@@ -200,9 +201,14 @@ fn open(
     Ok((StoredLog { geometry, segments, span }, lost))
 }
 
-fn verify_hot(log: &StoredLog, identity: Identity, report: &mut Report) -> Result<()> {
+fn verify_hot(
+    log: &StoredLog,
+    mut lost: Lost,
+    identity: Identity,
+    report: &mut Report,
+) -> Result<()> {
     let StoredLog { segments, geometry, span } = log;
-    let (mut chains, mut lost) = (Chains::new(span.begin), Lost::default());
+    let mut chains = Chains::new(span.begin);
     inspect(segments, geometry, span.begin, span.end, &mut |met| match met {
         Met::Lost(from, to, damage) => {
             lost.add(from, to);

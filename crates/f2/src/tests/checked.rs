@@ -233,3 +233,20 @@ fn damage_beyond_what_is_listed_is_counted() {
     assert_eq!(report.damage.len(), DAMAGE_MAX);
     assert_eq!(report.further_damage as usize, lost.len() - DAMAGE_MAX);
 }
+
+#[test]
+fn what_leads_to_a_missing_segment_is_not_told_again() {
+    let device = chained();
+    let (log, records) = records_of(&device, HOT_LOG);
+    let segment = |at| log.geometry.segment(at);
+    let leads_back = |(at, _, to): &&(LogAddress, usize, LogAddress)| {
+        *to >= log.span.begin && *to != LogAddress::NONE && segment(*to) < segment(*at)
+    };
+    let to = records.iter().find(leads_back).expect("a chain over two segments").2;
+    let gone = log.segments.file_name(segment(to));
+    device.remove(&gone).expect("removes");
+    let report = check(&device).expect("is checked");
+    let told: Vec<_> = report.damage.iter().map(|it| (&it.file, &it.what[..])).collect();
+    assert_eq!(told, [(&gone, "a segment of the log is missing")]);
+    assert!(report.records > 0);
+}
