@@ -136,6 +136,14 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
+    /// The same before a read-modify-write of `key`, which an engine that orders writes does by itself.
+    ///
+    /// # Errors
+    /// The same.
+    fn admit_rmw(&self, key: &[u8]) -> Result<()> {
+        self.admit(&[Op::Delete { key }])
+    }
+
     /// Applies the steps of write `seqno`; all of them or, with an error, none that a later read
     /// or recovery could see beside the others' absence. A number at or below
     /// [`Engine::persisted`], or one applied before, changes nothing (replay).

@@ -109,10 +109,12 @@ impl Shared {
     /// where compaction is behind with giving them back, who writes waits a moment.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.check_ops(ops)?;
-        if ops.iter().any(|op| op.value().is_some()) || self.cold.is_some() {
-            self.wait_for_compaction()?;
+        let takes_none = self.cold.is_none() && ops.iter().all(|op| op.value().is_none());
+        match self.wait_for_compaction() {
+            // With a single log a tombstone takes none of the index.
+            Err(Error::OutOfMemory { .. }) if takes_none => Ok(()),
+            waited => waited,
         }
-        Ok(())
     }
 
     /// Waits a moment if compaction is behind; refuses where the index has no room at all.

@@ -145,6 +145,10 @@ impl Engine for Store {
         self.shared.admit(ops)
     }
 
+    fn admit_rmw(&self, key: &[u8]) -> Result<()> {
+        self.shared.admit_rmw(key)
+    }
+
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         self.shared.apply(ops, seqno)
     }

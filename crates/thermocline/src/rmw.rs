@@ -10,13 +10,15 @@
 //!    contract). If so the operator is asked and the new value committed; otherwise it begins anew
 //!    with 1.
 //! 3. *Waiting*: 1, and where the device is needed a look-up on a seat of the engine's
-//!    [pool](crate::seat::pool), and 2, until one of them has done it.
+//!    [pool](crate::seat::pool), and 2, until one of them has done it. Where there is no seat to be had,
+//!    1 to its end, reading the device.
 //!
 //! # Invariants
 //! - M1. From when the old value is the key's present one until the new one is applied, no other write
 //!   of the key is applied: its lock is held, or the engine sees to it.
 //! - M2. While anything waits for a read of the device, neither a lock nor a number of the sequence is
-//!   held for it. So no other write, no snapshot and no flush waits for that read.
+//!   held for it. So no other write, no snapshot and no flush waits for that read. They do where the
+//!   process has no queue of the device left.
 //! - M3. What ended without a commit has changed nothing. So a read that failed is an error of the one
 //!   who asked, and of nobody else.
 
@@ -33,6 +35,16 @@ use crate::error::Result;
 use crate::key_locks::Held;
 use crate::slot::{Generation, Slot};
 use crate::write::{Part, check_op};
+
+/// Look-ups at once of a seat of who waits for one.
+const DEPTH: usize = 1;
+
+/// Whether the device may be waited for with the key locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Device {
+    LeftAlone,
+    WaitedFor,
+}
 
 /// What has come of a read-modify-write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,15 +83,28 @@ impl Inner {
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
+        self.rmw_locked(slot, key, operator, Device::LeftAlone)
+    }
+
+    fn rmw_locked(
+        &self,
+        slot: &Slot,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        device: Device,
+    ) -> Result<Tried> {
         self.check_writable()?;
         check_key(key)?;
         if slot.orders_writes {
-            return self.rmw_in_engine(slot, key, operator);
+            return self.rmw_in_engine(slot, key, operator, device);
         }
         let _held = self.locks.one(slot.lock_id, key);
         let generation = slot.current()?;
         let mut value = Vec::new();
-        let looked = generation.engine.get_at_once(key, &mut value)?;
+        let looked = match device {
+            Device::LeftAlone => generation.engine.get_at_once(key, &mut value)?,
+            Device::WaitedFor => Some(generation.engine.get(key, &mut value)?),
+        };
         let Some(had_value) = looked else { return Ok(Tried::NeedsDevice) };
         let change = if had_value && operator.update_in_place(&mut value) {
             Change::Put(value)
@@ -127,8 +152,8 @@ impl Inner {
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
         let generation = slot.generation()?;
-        let Some(mut seat) = generation.seats.lend(&*generation.engine)? else {
-            unreachable!("an engine without seats does everything at once")
+        let Some(mut seat) = generation.seats.lend(|| generation.engine.seat(DEPTH)) else {
+            return self.rmw_locked(slot, key, operator, Device::WaitedFor);
         };
         if seat.get().begin_old(0, key)? != BegunOld::Pending {
             // Somebody has written it meanwhile.
@@ -170,9 +195,15 @@ impl Inner {
     }
 
     /// Leaves a read-modify-write to the engine, where there is no journal that must agree.
-    fn rmw_in_engine(&self, slot: &Slot, key: &[u8], operator: &mut dyn Operator) -> Result<Tried> {
+    fn rmw_in_engine(
+        &self,
+        slot: &Slot,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        device: Device,
+    ) -> Result<Tried> {
         // It may wait for compaction, and is asked before anything is held.
-        slot.current()?.engine.admit(&[Op::Delete { key }])?;
+        slot.current()?.engine.admit_rmw(key)?;
         let _held = self.locks.shared(slot.lock_id, key);
         // Again, since whoever closes the database flushes it under all locks.
         self.check_writable()?;
@@ -181,12 +212,20 @@ impl Inner {
         let mut witness = Witness { operator, changes: false };
         let ticket = self.sequence.begin();
         let seqno = ticket.seqno();
-        match engine.rmw_at_once(key, &mut witness, seqno) {
+        let done = match device {
+            Device::LeftAlone => engine.rmw_at_once(key, &mut witness, seqno),
+            Device::WaitedFor => engine.rmw(key, &mut witness, seqno).map(|()| true),
+        };
+        match done {
             Ok(true) => {}
             Ok(false) => return Ok(Tried::NeedsDevice),
             Err(error) if error.is_refusal() => return Err(error.into()),
             // Of what was read; nothing was written [M3].
             Err(error @ EngineError::Corruption(_)) => return Err(error.into()),
+            // The same: an engine whose own writes fail takes no more of them, and says so.
+            Err(error @ EngineError::Device(_)) if device == Device::WaitedFor => {
+                return Err(error.into());
+            }
             Err(error) => return Err(self.fail(error.into())),
         }
         if !witness.changes {

@@ -15,7 +15,7 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use engine::{Change, Op, Operator, Result, SeqNo};
+use engine::{Change, Operator, Result, SeqNo};
 use sync::epoch::Guard;
 
 use crate::address::LogAddress;
@@ -142,11 +142,11 @@ impl Shared {
         self.has_nothing_since(head, key, wanted)
     }
 
-    /// Asked before a read-modify-write of the crate's own faces, as [`Self::admit`] before a write. The
-    /// old value may be cold, and the new one takes room in the hot index and log.
+    /// Asked before a read-modify-write, as [`Self::admit`] before a write: the new value takes room in the
+    /// hot index and log as a put's does.
     pub(crate) fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         self.check_rmw(key)?;
-        self.admit(&[Op::Delete { key }])
+        self.wait_for_compaction()
     }
 
     /// Whether a read-modify-write of `key` may begin.

@@ -1,9 +1,12 @@
 //! Compaction gives space back, loses nothing and brings nothing back.
 
-use engine::Engine;
+use std::sync::Arc;
+
+use engine::{Engine, Error, Op};
 
 use super::stores::{Bench, key, read_beside_writes, tiny, value};
 use crate::Options;
+use crate::pressure::Level;
 
 const KEYS: u64 = 400;
 /// Some six times what lives.
@@ -110,4 +113,20 @@ fn a_key_that_is_there_is_never_absent() {
     for options in both() {
         read_beside_writes(&Bench::open(options), KEYS, 1, ("compactions", 5));
     }
+}
+
+#[test]
+fn a_read_modify_write_waits_and_is_refused_as_a_put_is() {
+    let bench = Bench::open_by_hand(device::memory(), both()[0].clone(), 1);
+    let pressure = &bench.store.shared.pressure;
+    let rmw = || bench.store.admit_rmw(b"there");
+    let delete = || bench.store.admit(&[Op::Delete { key: b"there" }]);
+    rmw().expect("nothing is behind");
+    pressure.set(Level::OutOfMemory, false);
+    assert!(matches!(rmw(), Err(Error::OutOfMemory { .. })));
+    delete().expect("it takes none of the index");
+    let cause = Arc::new(Error::Closed);
+    pressure.refuse(Error::SpaceUsedUp { what: "the hot log", bytes: 2, limit: 1, cause });
+    assert!(matches!(rmw(), Err(Error::SpaceUsedUp { .. })));
+    assert!(matches!(delete(), Err(Error::SpaceUsedUp { .. })));
 }
