@@ -70,9 +70,12 @@ impl Shared {
 
     fn compact_hot(self: &Arc<Self>, cold: &Cold, stop: &StopToken) -> Result<bool> {
         let figures = self.figures_of(&self.log, &self.hot_figures);
+        let (disk_bytes_max, is_crowded) = (self.disk_bytes_max, self.is_index_crowded());
+        let is_wanted = plan::is_wanted_of_hot(&figures, disk_bytes_max, is_crowded);
+        self.forgive_unless(is_wanted, &self.hot_figures);
         // Entries of the last round are to be gone before another one is made for their sake.
-        let is_crowded = self.scrubs.load(Acquire) == 0 && self.is_index_crowded();
-        let until = plan::plan_hot(&figures, self.disk_bytes_max, is_crowded, &self.log.geometry);
+        let is_crowded = self.scrubs.load(Acquire) == 0 && is_crowded;
+        let until = plan::plan_hot(&figures, disk_bytes_max, is_crowded, &self.log.geometry);
         let Some(until) = until else { return Ok(false) };
         if until > figures.flushed {
             // The index is full before the log is: what is in memory only has to be on disk first.
@@ -114,6 +117,8 @@ impl Shared {
         let mut figures = self.figures_of(&cold.log, &self.cold_figures);
         figures.dead_share = Some(cold.dead_share());
         let geometry = &cold.log.geometry;
+        let is_wanted = plan::is_wanted(&figures, self.cold_disk_bytes_max, geometry);
+        self.forgive_unless(is_wanted, &self.cold_figures);
         let Some(until) = plan::plan(&figures, self.cold_disk_bytes_max, geometry) else {
             return Ok(false);
         };
@@ -138,6 +143,7 @@ impl Shared {
         let Some(cold) = &self.cold else { return Ok(false) };
         let Some(_one_at_a_time) = self.compacting_chunks.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
+        self.forgive_unless(cold.index.is_compaction_wanted(), &self.chunk_figures);
         let Some(until) = cold.index.compaction_due() else { return Ok(false) };
         let figures = self.figures_of(&cold.chunk_log, &self.chunk_figures);
         if figures.waits_after_failure() {
@@ -156,6 +162,8 @@ impl Shared {
     fn compact_single(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
         let figures = self.figures_of(&self.log, &self.hot_figures);
         let geometry = &self.log.geometry;
+        let is_wanted = plan::is_wanted(&figures, self.disk_bytes_max, geometry);
+        self.forgive_unless(is_wanted, &self.hot_figures);
         let Some(until) = plan::plan(&figures, self.disk_bytes_max, geometry) else {
             return Ok(false);
         };
@@ -171,6 +179,13 @@ impl Shared {
         self.update_pressure();
         self.flush()?;
         Ok(true)
+    }
+
+    /// A log that is not to be compacted is in no trouble, however its last round ended.
+    fn forgive_unless(&self, is_wanted: bool, figures: &CompactionFigures) {
+        if !is_wanted && figures.forgive() {
+            self.update_pressure();
+        }
     }
 
     /// Notes how a round ended; `false` if it was stopped.

@@ -2,10 +2,12 @@
 //! that the device refuses.
 //!
 //! 1. A round that fails is noted with its log, its cause and its time, and told (`Engine::troubles`). A
-//!    round that succeeds ends the trouble.
+//!    round that succeeds ends the trouble, and so does a log that is not to be compacted any more.
 //! 2. It is tried again when a fiftieth of the log was appended anew, or after a second; each further
 //!    time after twice as much, up to 32 times (`compaction/plan`). A round that failed may have copied for
-//!    nothing; the next one reads all that it will read before it copies anything.
+//!    nothing; the next one reads all that it will read before it copies anything. A cold record is not
+//!    among that: a tombstone whose entries cannot be told because of one goes back to the hot log's
+//!    tail, and fails no round (`compaction/hot_cold`).
 //! 3. Nobody waits for what is not coming: as long as the hot log's compaction fails, writers are not
 //!    slowed down.
 //! 4. When a log takes [`REFUSED_FROM`] times what it should, writes are refused with the cause and its
@@ -16,7 +18,9 @@
 //! - D1. No record is skipped: a log never begins behind one that could not be moved [C1].
 //! - D2. Each log is apart: what is wrong with one keeps no other from being compacted, as far as that
 //!   does not read it. What was moved before the place of the damage stays moved.
-//! - D3. Reads go on. What is damaged is told to who asks for it, and to nobody else.
+//! - D3. Reads of a key go on. What is damaged is told to who asks for it, and to nobody else. A walk ends
+//!   where it meets damage; and a store whose hot log is damaged does not open again, since opening reads
+//!   all of that log. So what is sound is read from it while it is open.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

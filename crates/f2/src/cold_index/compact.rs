@@ -18,13 +18,18 @@ use super::ColdIndex;
 use super::chunk::{Name, Prefix};
 use super::directory::Word;
 use super::fetch::Outcome;
-use super::plan::plan;
+use super::plan::{is_wanted, plan};
 use crate::address::LogAddress;
 
 /// Addresses that are compacted at once: what is kept in memory of them are their chunks' names.
 const SLICE_BYTES: u64 = 16 << 20;
 
 impl ColdIndex {
+    /// Whether compaction of the chunk log has anything to do, be it now or later.
+    pub(crate) fn is_compaction_wanted(&self) -> bool {
+        is_wanted(&self.figures(), &self.log.geometry)
+    }
+
     /// Up to where the chunk log is to be compacted now, if at all.
     pub(crate) fn compaction_due(&self) -> Option<LogAddress> {
         let (begin, flushed) = (self.log.begin(), self.log.flushed());

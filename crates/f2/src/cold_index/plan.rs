@@ -14,6 +14,12 @@ const ROUND_PART: u64 = 4;
 /// The log is left alone up to so many segments.
 const SEGMENTS_MIN: u64 = 4;
 
+/// Whether there is anything that compaction would be for.
+pub(super) fn is_wanted(figures: &Figures, geometry: &Geometry) -> bool {
+    figures.log_bytes > SEGMENTS_MIN * geometry.segment_bytes()
+        && figures.log_bytes > BYTES_PER_LIVE_BYTE * figures.live_bytes
+}
+
 /// Up to where to compact, if at all: a segment's end that is on disk.
 pub(super) fn plan(
     figures: &Figures,
@@ -21,8 +27,7 @@ pub(super) fn plan(
     flushed: LogAddress,
     geometry: &Geometry,
 ) -> Option<LogAddress> {
-    let is_large = figures.log_bytes > SEGMENTS_MIN * geometry.segment_bytes();
-    if !is_large || figures.log_bytes <= BYTES_PER_LIVE_BYTE * figures.live_bytes {
+    if !is_wanted(figures, geometry) {
         return None;
     }
     let round = geometry.segment(begin.plus(figures.log_bytes / ROUND_PART));

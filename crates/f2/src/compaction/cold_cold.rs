@@ -34,6 +34,26 @@ const KEYS_SHARE: u64 = 4;
 /// What a piece takes in memory for each record: what is known of it, and a doubt of every other one.
 const BYTES_PER_RECORD: u64 = Moves::BYTES + size_of::<(LogAddress, LogAddress)>() as u64 / 2;
 
+/// Has `work` done on all items, `at_once` of them at most. It answers those for which it had no room, which
+/// are never all: then the next portions are as many as it had room for, and grow again where it has more.
+fn in_portions<T>(
+    mut items: Vec<T>,
+    at_once: usize,
+    work: &mut dyn FnMut(&[T]) -> Result<Vec<T>>,
+) -> Result<()> {
+    let mut portion = at_once;
+    while !items.is_empty() {
+        let some = items.split_off(items.len().saturating_sub(portion));
+        let left = work(&some)?;
+        portion = match some.len() - left.len() {
+            all if left.is_empty() => (2 * all).clamp(1, at_once),
+            done => done.max(1),
+        };
+        items.extend(left);
+    }
+    Ok(())
+}
+
 impl Shared {
     /// Appends what lives between `from` and `until`, which are on disk, anew. `None`: it was
     /// stopped; what was appended until then is right, and the rest stays where it is.
@@ -97,13 +117,10 @@ impl Shared {
         let mut doubts: Vec<(LogAddress, LogAddress)> = Vec::new();
         cold.index.judge_moves(moves, stop, &mut |at, newer| doubts.push((at, newer)))?;
         doubts.sort_unstable();
-        for some in doubts.chunks(DOUBTS_AT_ONCE) {
-            let mut open = some.to_vec();
-            while !open.is_empty() && !stop.is_stopping() {
-                open = self.settle(cold, moves, &open, stop)?;
-            }
-        }
-        Ok(())
+        in_portions(doubts, DOUBTS_AT_ONCE, &mut |some| match stop.is_stopping() {
+            true => Ok(Vec::new()),
+            false => self.settle(cold, moves, some, stop),
+        })
     }
 
     /// Compares the keys of some records in doubt with those of the records in front of them. Answers
@@ -191,3 +208,6 @@ impl Shared {
         })
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

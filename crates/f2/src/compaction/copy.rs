@@ -82,20 +82,31 @@ impl Shared {
 
     /// Copies one record that lived when it was judged, unless it is dead by now; says whether it did.
     fn copy_if_live(&self, judged: &Judged<'_>) -> Result<bool> {
-        let Judged { at, stored, mut searched, .. } = *judged;
+        let Judged { at, stored, searched, .. } = *judged;
         // [C2]
         let Some(value) = stored.value else { return Ok(false) };
-        let hash = self.hash(stored.key);
+        self.copy_newest(stored.key, Some(value), at, searched)
+    }
+
+    /// Appends the record at `at` anew, or the tombstone, if it still is the newest of its key. When the
+    /// chain's head was `searched` it was. Says whether it did; the caller is not protected.
+    pub(super) fn copy_newest(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        at: LogAddress,
+        mut searched: LogAddress,
+    ) -> Result<bool> {
+        let hash = self.hash(key);
         // What lies above `at` and at or below `searched` has no record of the key.
         loop {
-            let verdict =
-                self.with_room(None, || self.try_copy(hash, stored.key, value, at, searched))?;
+            let verdict = self.with_room(None, || self.try_copy(hash, key, value, at, searched))?;
             match verdict {
                 Verdict::Copied => return Ok(true),
                 Verdict::Dead => return Ok(false),
                 Verdict::Lost { head } => searched = head,
                 Verdict::OnDisk { head, from } => {
-                    if !self.is_newest(stored.key, from, searched, at)? {
+                    if !self.is_newest(key, from, searched, at)? {
                         return Ok(false);
                     }
                     searched = head;
@@ -110,7 +121,7 @@ impl Shared {
         &self,
         hash: KeyHash,
         key: &[u8],
-        value: &[u8],
+        value: Option<&[u8]>,
         at: LogAddress,
         searched: LogAddress,
     ) -> std::result::Result<Verdict, PageFull> {
@@ -130,9 +141,9 @@ impl Shared {
         if next < searched {
             return Ok(Verdict::Dead);
         }
-        let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
+        let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
         let copy = self.log.try_allocate(shape.bytes() as u64)?;
-        self.log.live(copy).write(head, key, Some(value));
+        self.log.live(copy).write(head, key, value);
         debug_assert!(copy > at, "a copy lies behind its original");
         if slot.compare_exchange(copy).is_ok() {
             return Ok(Verdict::Copied);

@@ -117,10 +117,17 @@ impl CompactionFigures {
         self.has_failed.store(true, Relaxed);
     }
 
-    pub(super) fn note(&self, copied: &Copied, tail: LogAddress) {
-        if self.has_failed.swap(false, Relaxed) {
+    /// Rounds that have failed are over and done with. Says whether there were any.
+    pub(super) fn forgive(&self) -> bool {
+        let had_failed = self.has_failed.swap(false, Relaxed);
+        if had_failed {
             *self.failing.lock() = None;
         }
+        had_failed
+    }
+
+    pub(super) fn note(&self, copied: &Copied, tail: LogAddress) {
+        self.forgive();
         self.rounds.fetch_add(1, Relaxed);
         self.records.fetch_add(copied.records, Relaxed);
         self.records_live.fetch_add(copied.records_live, Relaxed);

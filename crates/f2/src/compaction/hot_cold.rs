@@ -9,6 +9,11 @@
 //! 3. When they are applied the hot log begins behind the pages that were read ([X1] of ADR 0009); if
 //!    one could not be moved, before that one.
 //!
+//! A tombstone whose entries cannot be told, since a record that may be of its key cannot be read, stays: it
+//! is appended to the hot log's tail anew, if it still is the newest of its key, and takes part in a later
+//! round again. Only then, and when it is durable there, may the log begin behind it: with a journal
+//! that begin is named while the checkpoint's end stays where it is.
+//!
 //! A key has one note in a round at most, since of its records in the part only the newest lives. So
 //! the order in which threads come to them says nothing. Superfluous copies do no harm: what the
 //! hot log has of a key comes first.
@@ -33,12 +38,26 @@ use crate::position::Position;
 use crate::store::Shared;
 
 /// What a noted removal takes in memory beside its key: itself, and the changes that it becomes.
-const REMOVAL_BYTES: u64 = 192;
+const REMOVAL_BYTES: u64 = 208;
 /// Notes are applied before the cold log's tail comes so near to what a note can reach.
 const FAR: u64 = 1 << 35;
 
-/// Entries that a tombstone takes out: those of its key.
-type Removal = (Position, Box<[u8]>);
+/// A tombstone, which takes the entries of its key out.
+struct Removal {
+    position: Position,
+    key: Box<[u8]>,
+    at: LogAddress,
+    /// The head that its chain had when it was the newest of its key.
+    searched: LogAddress,
+}
+
+/// What came of noting what tombstones take out.
+struct Removed {
+    /// Where a record has moved meanwhile.
+    again: HashSet<Position>,
+    /// Numbers of those for which a record cannot be read.
+    undecided: HashSet<usize>,
+}
 
 /// What is to be changed in the cold index, and what was found so far.
 #[derive(Default)]
@@ -50,9 +69,9 @@ struct Notes {
 }
 
 impl Notes {
-    fn remove(&mut self, position: Position, key: &[u8]) {
-        self.removals_bytes += REMOVAL_BYTES + key.len() as u64;
-        self.removals.push((position, key.into()));
+    fn remove(&mut self, removal: Removal) {
+        self.removals_bytes += REMOVAL_BYTES + removal.key.len() as u64;
+        self.removals.push(removal);
     }
 
     fn add(&mut self, mut more: Self) {
@@ -146,8 +165,8 @@ impl Shared {
         together(&self.workers, self.compaction_threads - 1, &work);
     }
 
-    /// Reads what a round from `from` to `until` reads, and appends nothing. After a round has failed
-    /// because of what it reads, the next one would leave dead copies in the cold log again.
+    /// Reads what a round from `from` to `until` cannot do without, and appends nothing. After a round
+    /// has failed because of what it reads, the next one would leave dead copies in the cold log again.
     pub(crate) fn try_reading(
         &self,
         cold: &Cold,
@@ -162,8 +181,10 @@ impl Shared {
         };
         let (segments, geometry) = (&self.log.segments, &self.log.geometry);
         stretches(segments, geometry, from, until, &mut |stretch| {
-            stretch.records(&mut |_, stored| {
-                positions.push(self.index.position(self.hash(stored.key)));
+            in_groups(stretch, &mut |records| {
+                self.judge(records, stop)?;
+                let live = records.iter().filter(|record| record.lives);
+                positions.extend(live.map(|it| self.index.position(self.hash(it.stored.key))));
                 if positions.len() >= at_once {
                     look_up(&mut positions)?;
                 }
@@ -177,16 +198,32 @@ impl Shared {
     fn apply_notes(self: &Arc<Self>, cold: &Cold, notes: Notes, stop: &StopToken) -> Result<()> {
         let Notes { puts, mut removals, .. } = notes;
         self.put_all(cold, puts, stop)?;
-        let mut changes = Vec::new();
+        let (mut changes, mut stay) = (Vec::new(), Vec::new());
         while !removals.is_empty() && !stop.is_stopping() {
-            let again = self.note_removals(cold, &removals, &mut changes, stop)?;
+            let noted = self.note_removals(cold, &removals, &mut changes, stop)?;
+            let Removed { mut again, undecided } = noted;
             let missed = cold.index.apply(&mut changes, stop)?.missed;
             changes.clear();
-            let mut again: HashSet<Position> = again.into_iter().collect();
             again.extend(missed.iter().map(|change| change.position));
-            removals.retain(|(position, _)| again.contains(position));
+            let mut left = Vec::new();
+            for (number, removal) in removals.into_iter().enumerate() {
+                if undecided.contains(&number) {
+                    stay.push(removal);
+                } else if again.contains(&removal.position) {
+                    left.push(removal);
+                }
+            }
+            removals = left;
         }
-        Ok(())
+        self.renew(&stay)
+    }
+
+    /// Appends tombstones to the hot log anew, durably.
+    fn renew(&self, tombstones: &[Removal]) -> Result<()> {
+        for Removal { key, at, searched, .. } in tombstones {
+            self.copy_newest(key, None, *at, *searched)?;
+        }
+        if tombstones.is_empty() { Ok(()) } else { self.flush() }
     }
 
     fn put_all(self: &Arc<Self>, cold: &Cold, puts: Puts, stop: &StopToken) -> Result<()> {
@@ -200,34 +237,35 @@ impl Shared {
         error.map_or(Ok(()), Err)
     }
 
-    /// Notes the entries that keys have in the cold index, to be taken out. Answers the positions of
-    /// which a record moved meanwhile.
+    /// Notes the entries that keys have in the cold index, to be taken out.
     fn note_removals(
         &self,
         cold: &Cold,
         removals: &[Removal],
         changes: &mut Vec<Change>,
         stop: &StopToken,
-    ) -> Result<Vec<Position>> {
+    ) -> Result<Removed> {
         let mut named = Vec::new();
-        let positions = removals.iter().map(|(position, _)| *position);
+        let positions = removals.iter().map(|removal| removal.position);
         cold.look_up(positions, stop, &mut |number, addresses| {
             named.extend(addresses.iter().map(|at| (*at, number)));
             Ok(())
         })?;
-        let mut again = Vec::new();
-        cold.each_record(named.into_iter(), stop, &mut |number, at, record| {
-            let (position, removed) = &removals[number];
+        let mut again = HashSet::new();
+        let undecided = cold.each_readable(named, stop, &mut |number, at, record| {
+            let Removal { position, key, .. } = &removals[number];
             match record {
-                Some(stored) if stored.key == &**removed => {
+                Some(stored) if stored.key == &**key => {
                     changes.push(Change { position: *position, old: at, new: LogAddress::NONE });
                 }
                 Some(_) => {}
-                None => again.push(*position),
+                None => {
+                    again.insert(*position);
+                }
             }
             Ok(())
         })?;
-        Ok(again)
+        Ok(Removed { again, undecided: undecided.into_iter().collect() })
     }
 }
 
@@ -279,7 +317,8 @@ impl Move {
         let base = self.notes.lock().puts.base();
         let mut notes = Notes { puts: Puts::new(base, records.len()), ..Notes::default() };
         notes.copied.records += records.len() as u64;
-        for Judged { stored, .. } in records.iter().filter(|record| record.lives) {
+        let living = records.iter().filter(|record| record.lives);
+        for Judged { at, stored, searched, .. } in living {
             let position = shared.index.position(shared.hash(stored.key));
             match stored.value {
                 Some(value) => {
@@ -287,7 +326,10 @@ impl Move {
                     notes.copied.records_live += 1;
                     notes.copied.bytes_live += stored.bytes as u64;
                 }
-                None => notes.remove(position, stored.key),
+                None => {
+                    let (key, at, searched) = (stored.key.into(), *at, *searched);
+                    notes.remove(Removal { position, key, at, searched });
+                }
             }
         }
         self.notes.lock().add(notes);

@@ -10,7 +10,8 @@
 //! Of the cold log the index tells about how much is dead; while that is little it is left alone, and
 //! while that is nearly nothing also where its budget is used up.
 //!
-//! A round that has failed is tried again ([`Figures::waits_after_failure`]), as `trouble` has it.
+//! A round that has failed is tried again ([`Figures::waits_after_failure`]), as `trouble` has it, as long
+//! as one is wanted.
 //!
 //! Where nearly everything lives a round gains nothing: then the next one waits until users have
 //! appended a share of the log anew, so that compaction never runs for its own sake.
@@ -100,27 +101,18 @@ pub(crate) fn plan(
     disk_bytes_max: Option<u64>,
     geometry: &Geometry,
 ) -> Option<LogAddress> {
-    if figures.waits_after_failure() {
+    if figures.waits_after_failure() || !is_wanted(figures, disk_bytes_max, geometry) {
         return None;
     }
     let bytes = figures.bytes() as f64;
     let was_worth_it = figures.live_share <= LIVE_SHARE_MAX;
-    let (is_large, patience) = match disk_bytes_max {
-        Some(max) => {
-            let patience = if was_worth_it { 0.0 } else { PATIENCE_SHARE_AT_BUDGET };
-            (bytes >= max as f64 * TRIGGER_SHARE, patience)
-        }
-        None => {
-            let pace = ROUND_SHARE / BYTES_PER_BYTE;
-            let patience = if was_worth_it { pace } else { PATIENCE_SHARE };
-            (figures.bytes() > SEGMENTS_MIN * geometry.segment_bytes(), patience)
-        }
+    let patience = match disk_bytes_max {
+        Some(_) if was_worth_it => 0.0,
+        Some(_) => PATIENCE_SHARE_AT_BUDGET,
+        None if was_worth_it => ROUND_SHARE / BYTES_PER_BYTE,
+        None => PATIENCE_SHARE,
     };
-    let dead_min = if disk_bytes_max.is_some() { DEAD_SHARE_MIN_AT_BUDGET } else { DEAD_SHARE_MIN };
-    if figures.dead_share.is_some_and(|dead| dead < dead_min) {
-        return None;
-    }
-    if !is_large || (figures.appended as f64) < bytes * patience {
+    if (figures.appended as f64) < bytes * patience {
         return None;
     }
     let round = ((bytes * ROUND_SHARE) as u64).min(ROUND_BYTES_MAX);
@@ -131,6 +123,31 @@ pub(crate) fn plan(
     (until > figures.begin).then_some(until)
 }
 
+/// Whether there is anything that compaction would be for, be it now or later.
+pub(crate) fn is_wanted(
+    figures: &Figures,
+    disk_bytes_max: Option<u64>,
+    geometry: &Geometry,
+) -> bool {
+    let (is_large, dead_min) = match disk_bytes_max {
+        Some(max) => {
+            (figures.bytes() as f64 >= max as f64 * TRIGGER_SHARE, DEAD_SHARE_MIN_AT_BUDGET)
+        }
+        None => (figures.bytes() > SEGMENTS_MIN * geometry.segment_bytes(), DEAD_SHARE_MIN),
+    };
+    is_large && figures.dead_share.is_none_or(|dead| dead >= dead_min)
+}
+
+/// The same of the hot log of two.
+pub(crate) fn is_wanted_of_hot(
+    figures: &Figures,
+    disk_bytes_max: Option<u64>,
+    is_index_crowded: bool,
+) -> bool {
+    let is_over = |max: u64| figures.bytes() as f64 >= max as f64 * TRIGGER_SHARE;
+    is_index_crowded || disk_bytes_max.is_some_and(is_over)
+}
+
 /// Up to where to move what lives in the hot log to the cold one, if at all: a page's end, which may
 /// not be on disk yet where the index is crowded.
 pub(crate) fn plan_hot(
@@ -139,12 +156,11 @@ pub(crate) fn plan_hot(
     is_index_crowded: bool,
     geometry: &Geometry,
 ) -> Option<LogAddress> {
-    let bytes = figures.bytes();
-    let is_over = disk_bytes_max.is_some_and(|max| bytes as f64 >= max as f64 * TRIGGER_SHARE);
-    if !is_over && !is_index_crowded || figures.waits_after_failure() {
+    let is_wanted = is_wanted_of_hot(figures, disk_bytes_max, is_index_crowded);
+    if !is_wanted || figures.waits_after_failure() {
         return None;
     }
-    let round = ((bytes as f64 * HOT_ROUND_SHARE) as u64).clamp(1, ROUND_BYTES_MAX);
+    let round = ((figures.bytes() as f64 * HOT_ROUND_SHARE) as u64).clamp(1, ROUND_BYTES_MAX);
     let until = geometry.page_begin(geometry.page(figures.begin.plus(round - 1)) + 1);
     let on_disk = geometry.page_begin(geometry.page(figures.flushed));
     if on_disk > figures.begin {

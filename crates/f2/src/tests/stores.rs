@@ -90,11 +90,17 @@ impl Bench {
         options: Options,
         seed: u64,
     ) -> Self {
-        let (environment, clock) = Environment::simulated(seed);
-        let telemetry = Registry::default();
-        let (pool, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
-        let place = (environment, telemetry, pool, Some((crank, clock)));
-        Self::open_in(device, options, Arc::new(NoJournal), limit, place)
+        Self::open_in(device, options, Arc::new(NoJournal), limit, by_hand(seed))
+    }
+
+    /// The same, with something that has to be reached before a commit.
+    pub(super) fn open_by_hand_behind(
+        barrier: Arc<dyn Barrier>,
+        device: Arc<dyn Device>,
+        options: Options,
+        seed: u64,
+    ) -> Self {
+        Self::open_in(device, options, barrier, u64::MAX, by_hand(seed))
     }
 
     fn open_in(
@@ -189,6 +195,14 @@ fn threads() -> Place {
     let telemetry = Registry::default();
     let pool = Pool::start(&environment, 5, &telemetry).expect("threads start");
     (environment, telemetry, pool, None)
+}
+
+/// Background work that is done by hand alone.
+fn by_hand(seed: u64) -> Place {
+    let (environment, clock) = Environment::simulated(seed);
+    let telemetry = Registry::default();
+    let (pool, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
+    (environment, telemetry, pool, Some((crank, clock)))
 }
 
 pub(super) fn key(number: u64) -> Vec<u8> {

@@ -1,9 +1,12 @@
 //! One damaged record, in each of the logs: nothing is lost, reads go on, writes are refused with its place
-//! once space is used up, and taken again when it can be read.
+//! once space is used up, and taken again when it can be read. And what is no trouble: a log that is not
+//! to be compacted, and a tombstone that waits for a record to be readable.
 
-use engine::{Engine, Error, Op};
+use std::sync::Arc;
 
-use super::stores::{Bench, key, value};
+use engine::{Barrier, Change, Corruption, Engine, Error, Op, SeqNo};
+
+use super::stores::{Bench, key, tiny, value};
 use super::two_logs::small_cold;
 use crate::Options;
 use crate::address::LogAddress;
@@ -165,4 +168,209 @@ fn damage_in_a_chunk() {
     });
     let damage = Damage::of(&cold.chunk_log, on_disk.expect("a chunk is on disk"));
     suffer(&bench, &damage, "compaction of the hot log", "the hot log");
+}
+
+#[test]
+fn a_single_log_that_cannot_be_compacted_refuses_read_modify_writes_too() {
+    let disk_bytes_max = Some(256 << 10);
+    let single = Options { single_log: true, disk_bytes_max, compaction_threads: 1, ..tiny() };
+    let bench = Bench::open_by_hand(device::memory(), single, 7);
+    for version in 0..4 {
+        write(&bench, version).expect("nothing is wrong");
+    }
+    assert!(bench.figure("compactions") > 0);
+    let log = &bench.store.shared.log;
+    Damage::of(log, log.begin().max(FIRST)).turn(&bench);
+    let refused = (0..100 * KEYS).find_map(|number| {
+        if number % 10 == 0 {
+            bench.advance();
+        }
+        let key = key(number % KEYS);
+        if let Err(error) = bench.store.admit_rmw(&key) {
+            return Some(error);
+        }
+        let mut operator = |_: Option<&[u8]>| Change::Put(value(number, 9, 8));
+        let ticket = bench.sequence.begin();
+        match bench.store.rmw(&key, &mut operator, ticket.seqno()) {
+            Ok(()) | Err(Error::Corruption(_)) => None,
+            Err(other) => panic!("{other}"),
+        }
+    });
+    let refused = refused.expect("the log has a bound");
+    assert!(matches!(refused, Error::SpaceUsedUp { what: "the hot log", .. }), "{refused}");
+    let delete = bench.store.admit(&[Op::Delete { key: b"k" }]);
+    assert!(matches!(delete, Err(Error::SpaceUsedUp { .. })), "{delete:?}");
+}
+
+/// A cold log without a bound.
+fn unbounded() -> Options {
+    Options { cold_disk_bytes_max: None, ..options() }
+}
+
+fn cold_log(bench: &Bench) -> &HybridLog {
+    &bench.store.shared.cold.as_ref().expect("two logs").log
+}
+
+/// Puts new keys until the cold log has so many bytes; answers which is the next one.
+fn grow_cold_log(bench: &Bench, from: u64, bytes: u64) -> u64 {
+    let log = cold_log(bench);
+    let grown = (from..).find(|number| {
+        bench.put(&key(*number), &value(*number, 0, 8));
+        if number % 10 == 0 {
+            bench.advance();
+        }
+        log.tail().get() - log.begin().get() >= bytes
+    });
+    grown.expect("it grows") + 1
+}
+
+/// A round failed; then so much that lives is appended that none is wanted any more.
+#[test]
+fn a_log_that_grows_by_what_lives_is_in_no_trouble() {
+    let bench = Bench::open_by_hand(device::memory(), unbounded(), 7);
+    let next = grow_cold_log(&bench, 0, 8 * (16 << 10));
+    let log = cold_log(&bench);
+    let damage = Damage::of(log, log.begin().max(FIRST));
+    damage.turn(&bench);
+    let failures = || bench.figure("cold_compaction_failures");
+    // A quarter of it is written again, so that hardly more is dead than a round is for.
+    let mut newest = next;
+    let failed = (0_u64..).find(|step| {
+        let again = step / 4 % next;
+        if step % 4 == 0 {
+            bench.put(&key(again), &value(again, 1, 8));
+        } else {
+            newest += 1;
+            bench.put(&key(newest), &value(newest, 0, 8));
+        }
+        if step % 10 == 0 {
+            bench.advance();
+        }
+        failures() > 0
+    });
+    assert!(failed.is_some());
+    assert_eq!(bench.store.troubles().len(), 1);
+    let bytes = log.tail().get() - log.begin().get();
+    grow_cold_log(&bench, newest + 1, 3 * bytes);
+    assert_eq!(bench.store.troubles(), []);
+    assert_eq!(bench.figure("cold_compactions"), 0, "it still is damaged");
+}
+
+#[test]
+fn a_log_that_is_not_to_be_compacted_is_in_no_trouble() {
+    let bench = Bench::open_by_hand(device::memory(), options(), 7);
+    bench.put(&key(1), &value(1, 0, 8));
+    let shared = &bench.store.shared;
+    let cold = shared.cold.as_ref().expect("two logs");
+    let error = Error::from(Corruption::new("what once was", 0));
+    shared.note_failed_round(&shared.hot_figures, &shared.log, &error);
+    shared.note_failed_round(&shared.cold_figures, &cold.log, &error);
+    shared.note_failed_round(&shared.chunk_figures, &cold.chunk_log, &error);
+    assert_eq!(bench.store.troubles().len(), 3);
+    (0..3).for_each(|_| bench.advance());
+    assert_eq!(bench.store.troubles(), []);
+}
+
+/// Damages the record of a cold key that is on disk, and answers the key and the damage.
+fn damage_cold_key(bench: &Bench) -> (Vec<u8>, Damage) {
+    let shared = &bench.store.shared;
+    let cold = shared.cold.as_ref().expect("two logs");
+    let on_disk = (0..KEYS).filter_map(|number| {
+        let position = shared.index.position(shared.hash(&key(number)));
+        let mut named = Vec::new();
+        cold.index.find(position, &mut named).expect("finds");
+        named.first().filter(|at| **at < cold.log.head()).map(|at| (*at, number))
+    });
+    let (at, number) = on_disk.max().expect("some are on disk");
+    let damage = Damage::of(&cold.log, at);
+    damage.turn(bench);
+    let read = bench.store.get(&key(number), &mut Vec::new());
+    assert!(matches!(read, Err(Error::Corruption(_))), "{read:?}");
+    (key(number), damage)
+}
+
+/// Writes until all of the hot log was passed over so many times.
+fn pass_over(bench: &Bench, times: u64) {
+    let log = &bench.store.shared.log;
+    for _ in 0..times {
+        let tail = log.tail();
+        for number in 0.. {
+            bench.put(&key(KEYS + number % 3_000), &value(number, 2, 8));
+            if number % 10 == 0 {
+                bench.advance();
+            }
+            assert_eq!(bench.figure("compaction_failures"), 0);
+            if log.begin() >= tail {
+                break;
+            }
+        }
+    }
+}
+
+/// With a cold log that nobody compacts.
+fn never_compacted() -> Options {
+    Options { cold_disk_bytes_max: Some(1 << 30), ..options() }
+}
+
+#[test]
+fn a_key_whose_cold_record_is_damaged_can_be_deleted() {
+    let bench = Bench::open_by_hand(device::memory(), never_compacted(), 7);
+    write(&bench, 0).expect("nothing is wrong");
+    bench.store.flush().expect("flushes");
+    let (deleted, damage) = damage_cold_key(&bench);
+    bench.delete(&deleted);
+    pass_over(&bench, 4);
+    assert_eq!(bench.store.troubles(), []);
+    assert_eq!(bench.get(&deleted), None, "its tombstone stays");
+    let entries = |bench: &Bench| {
+        let shared = &bench.store.shared;
+        let position = shared.index.position(shared.hash(&deleted));
+        let mut named = Vec::new();
+        let cold = shared.cold.as_ref().expect("two logs");
+        cold.index.find(position, &mut named).expect("finds");
+        named.len()
+    };
+    assert_eq!(entries(&bench), 1, "nobody knows whose it is");
+    damage.turn(&bench);
+    assert_eq!(bench.get(&deleted), None);
+    pass_over(&bench, 2);
+    assert_eq!((bench.get(&deleted), entries(&bench)), (None, 0));
+    // Written again while nobody can tell: that comes first.
+    let (again, _damage) = damage_cold_key(&bench);
+    bench.delete(&again);
+    pass_over(&bench, 1);
+    bench.put(&again, b"anew");
+    pass_over(&bench, 2);
+    assert_eq!(bench.get(&again), Some(b"anew".to_vec()));
+}
+
+/// A journal that is replayed by nobody.
+struct Journaled;
+
+impl Barrier for Journaled {
+    fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
+        Ok(seqno)
+    }
+
+    fn is_journaled(&self) -> bool {
+        true
+    }
+}
+
+/// The delete is in a checkpoint, so the journal has it no more.
+#[test]
+fn a_tombstone_that_stays_is_durable_before_the_log_begins_behind_it() {
+    let device = device::memory();
+    let barrier = Arc::new(Journaled);
+    let bench = Bench::open_by_hand_behind(barrier, Arc::clone(&device), never_compacted(), 7);
+    write(&bench, 0).expect("nothing is wrong");
+    let (deleted, damage) = damage_cold_key(&bench);
+    bench.delete(&deleted);
+    bench.store.flush().expect("flushes");
+    pass_over(&bench, 3);
+    damage.turn(&bench);
+    // A crash.
+    drop(bench);
+    let bench = Bench::open_by_hand(device, never_compacted(), 7);
+    assert_eq!(bench.get(&deleted), None);
 }
