@@ -134,11 +134,11 @@ impl Shared {
         let begins = self.begins();
         let directory = self.snapshot_directory(checkpointer)?;
         let tails = checkpointer.durable_tails;
-        let cuts = {
+        let (cuts, counts) = {
             let _held = self.frontier.hold(self.log.tail());
             let hot = self.cut(Some(&self.log), tails[0]);
-            let [cold, chunks] = self.cut_cold(tails);
-            [hot, cold, chunks]
+            let ([cold, chunks], counts) = self.cut_cold(tails);
+            ([hot, cold, chunks], counts)
         };
         self.make_durable(cuts)?;
         let last = self.host.sequence.last();
@@ -146,13 +146,8 @@ impl Shared {
         let persisted = pinned.min(reached).max(self.persisted());
         let named = checkpointer.standing;
         let spans = moved(named.spans(), begins, cuts);
-        let counts = self.counts();
         let standing = Standing { persisted, directory, counts, ..named.with_spans(spans) };
         self.name(checkpointer, standing, cuts)
-    }
-
-    fn counts(&self) -> Counts {
-        self.cold.as_ref().map_or_else(Counts::default, |cold| cold.index.counts())
     }
 
     /// The directory's snapshot that is to be named: a new one, if it is due. Before the logs are cut.
@@ -192,13 +187,12 @@ impl Shared {
     fn advance_begins(&self, checkpointer: &mut Checkpointer) -> Result<()> {
         let begins = self.begins();
         let directory = self.snapshot_directory(checkpointer)?;
-        let [cold, chunks] = self.cut_cold(checkpointer.durable_tails);
+        let ([cold, chunks], counts) = self.cut_cold(checkpointer.durable_tails);
         let cuts = [None, cold, chunks];
         self.make_durable(cuts)?;
         self.host.barrier.reach(self.host.sequence.last())?;
         let named = checkpointer.standing;
         let spans = moved(named.spans(), begins, cuts);
-        let counts = self.counts();
         let standing = Standing { directory, counts, ..named.with_spans(spans) };
         self.name(checkpointer, standing, cuts)
     }
@@ -226,7 +220,8 @@ impl Shared {
         self.persisted.store(standing.persisted.get(), Release);
         *self.newest_checkpoint.write() = standing.checkpoint();
         if before.directory != standing.directory {
-            before.directory.remove(&*self.host.device)?;
+            // Nothing names it any more. If it stays, opening removes it.
+            let _left: Result<()> = before.directory.remove(&*self.host.device);
         }
         self.remove_below(&standing)
     }
@@ -243,17 +238,20 @@ impl Shared {
         self.logs().map(|log| log.map(|log| log.begin()))
     }
 
-    /// Cuts the cold log and the chunk log, in the order of [K4].
-    fn cut_cold(&self, tails: OfEach<LogAddress>) -> [Option<LogAddress>; 2] {
-        let [_, cold_log, chunk_log] = self.logs();
+    /// Cuts the cold log and the chunk log, in the order of [K4], and answers the cold index's counts.
+    fn cut_cold(&self, tails: OfEach<LogAddress>) -> ([Option<LogAddress>; 2], Counts) {
+        let Some(cold) = &self.cold else { return Default::default() };
+        let cut_cold = || self.cut(Some(&cold.log), tails[1]);
+        let cut_chunks = || cold.index.cut_and_count(|| self.cut(Some(&cold.chunk_log), tails[2]));
         if is_planted(Planted::CutsSwapped) {
-            let cold = self.cut(cold_log, tails[1]);
+            let cold_cut = cut_cold();
             between_cuts();
-            return [cold, self.cut(chunk_log, tails[2])];
+            let (chunk_cut, counts) = cut_chunks();
+            return ([cold_cut, chunk_cut], counts);
         }
-        let chunks = self.cut(chunk_log, tails[2]);
+        let (chunk_cut, counts) = cut_chunks();
         between_cuts();
-        [self.cut(cold_log, tails[1]), chunks]
+        ([cut_cold(), chunk_cut], counts)
     }
 
     /// Cuts a log. Nothing is done if nothing was appended since the last commit: then nothing was
@@ -287,7 +285,8 @@ impl Shared {
         for (log, span) in self.logs().into_iter().zip(standing.spans()) {
             log.map_or(Ok(()), |log| log.segments.copy(&*into, span.begin, span.end))?;
         }
-        standing.directory.copy(&*self.host.device, &*into)?;
+        // A copy without it, or with a part of it, is opened from its chunk log.
+        let _is_whole: Result<()> = standing.directory.copy(&*self.host.device, &*into);
         Superblock::create(&*into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
         Ok(())
     }

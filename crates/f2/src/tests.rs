@@ -4,6 +4,7 @@ mod checked;
 mod compaction;
 mod costs;
 mod counters;
+mod counts;
 mod crowded;
 mod defects;
 mod directory;

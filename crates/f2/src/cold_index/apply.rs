@@ -54,6 +54,13 @@ pub(crate) struct Applied {
     pub(crate) stopped: bool,
 }
 
+/// By how much a change of a chunk changes the index's counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Growth {
+    entries: i64,
+    covered: i64,
+}
+
 /// What the changes of one chunk have made of its entries.
 #[derive(Debug, Default)]
 struct Edit {
@@ -104,12 +111,11 @@ impl ColdIndex {
     ) -> Result<Outcome> {
         let edit = Edit::of(chunk, group.name, changes);
         if edit.changes_something() {
-            let outcome = self.install(group.name, group.word, &edit.entries, value)?;
+            let growth = edit.growth();
+            let outcome = self.install(group.name, group.word, &edit.entries, growth, value)?;
             if outcome == Outcome::Again {
                 return Ok(Outcome::Again);
             }
-            self.entries.fetch_add(edit.put as i64 - edit.taken as i64, Relaxed);
-            self.covered.fetch_add(edit.covered, Relaxed);
             applied.chunks_written += 1;
         }
         applied.put += edit.put;
@@ -133,12 +139,14 @@ impl ColdIndex {
         }
     }
 
-    /// Appends a version of a chunk and makes it the present one, if `seen` still is.
+    /// Appends a version of a chunk and makes it the present one, if `seen` still is, by which the index
+    /// grows so much.
     pub(super) fn install(
         &self,
         name: Name,
         seen: Word,
         entries: &[Entry],
+        growth: Growth,
         value: &mut Vec<u8>,
     ) -> Result<Outcome> {
         if entries.len() > self.entries_max {
@@ -158,6 +166,9 @@ impl ColdIndex {
             let at = self.log.try_allocate(bytes)?;
             self.log.live(at).write(LogAddress::NONE, &key, Some(value));
             if changer.replace(name, seen, Word::new(at, entries.len())) {
+                // Before the changer lets go: who counts keeps changers out [N5].
+                self.entries.fetch_add(growth.entries, Relaxed);
+                self.covered.fetch_add(growth.covered, Relaxed);
                 return Ok(Outcome::Done);
             }
             self.log.live(at).invalidate();
@@ -207,6 +218,10 @@ impl Edit {
                 self.replaced += 1;
             }
         }
+    }
+
+    fn growth(&self) -> Growth {
+        Growth { entries: self.put as i64 - self.taken as i64, covered: self.covered }
     }
 
     fn changes_something(&self) -> bool {

@@ -15,6 +15,7 @@ use engine::Result;
 use workers::StopToken;
 
 use super::ColdIndex;
+use super::apply::Growth;
 use super::chunk::{Name, Prefix};
 use super::directory::Word;
 use super::fetch::Outcome;
@@ -94,7 +95,7 @@ impl ColdIndex {
             };
             let entries = chunk.part(group.name);
             if !entries.is_empty() {
-                return self.install(group.name, group.word, &entries, value);
+                return self.install(group.name, group.word, &entries, Growth::default(), value);
             }
             let changer = self.directory.changer();
             let is_forgotten = changer.has_level(group.name)

@@ -26,6 +26,8 @@
 //!   the beginning, or its segment gone, has read a word that was changed since, and reads it anew.
 //! - N4. A number without a word has no entries. What a chunk log that is read again says of it
 //!   is a chunk without entries too.
+//! - N5. While nobody may change a word, the counts are those of the chunks that the directory names. So a
+//!   checkpoint, which counts at the moment of its cut, has the counts of what it has.
 //!
 //! # Concurrency
 //! Readers wait for nobody. Several threads may change the index at once: who loses the race for a
@@ -95,7 +97,7 @@ pub(crate) struct ColdIndex {
 }
 
 /// How many entries there are, and how many of them stand behind others of their tag. A checkpoint keeps
-/// them; those that are changed while it is cut may be missing, or be too many.
+/// them [N5].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) entries: u64,
@@ -163,6 +165,12 @@ impl ColdIndex {
         let entries = self.entries.load(Relaxed).max(0) as u64;
         let doublings = u32::from(entries > room / 4 * 3 && self.directory.level() < LEVEL_MAX);
         self.directory.bytes() << doublings
+    }
+
+    /// Cuts the chunk log, and answers the counts of what lies below. Waits for who changes a chunk; the
+    /// caller is not protected. [N5]
+    pub(crate) fn cut_and_count<T>(&self, cut: impl FnOnce() -> T) -> (T, Counts) {
+        self.directory.while_unchanged(|_| (cut(), self.counts()))
     }
 
     /// Its entries.

@@ -35,7 +35,9 @@ pub(crate) fn restore(
     geometry: &Geometry,
     (begin, end): (LogAddress, LogAddress),
 ) -> Result<Directory> {
-    let Some(Snapshot { directory, from }) = Snapshot::read(device, named, end)? else {
+    // One that cannot be read is as good as none.
+    let snapshot = Snapshot::read(device, named, end).unwrap_or_default();
+    let Some(Snapshot { directory, from }) = snapshot else {
         return rebuild(segments, geometry, begin, end);
     };
     // [S4 of the snapshot]

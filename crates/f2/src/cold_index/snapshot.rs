@@ -5,7 +5,10 @@
 //!    it is by then.
 //! 2. The file is synced, and the superblock of the checkpoint names it.
 //! 3. Opening takes the words, and reads the chunk log from the noted tail on ([`super::rebuild`]). Where
-//!    the file is damaged, or not there, it reads the whole log.
+//!    the file is damaged, not there, or cannot be read, it reads the whole log.
+//!
+//! It is only a help. Where it cannot be written the checkpoint goes on naming the one before, and the
+//! next checkpoint tries again.
 //!
 //! # Format
 //! `docs/formats/f2-directory.md`.
@@ -202,10 +205,10 @@ impl ColdIndex {
 
     /// Writes a snapshot numbered `number`, if enough was appended to the chunk log since `last`. It is
     /// durable then, and is to be named. Blocks; the caller is not protected, and has the chunk log cut
-    /// afterwards [S1].
+    /// afterwards [S1]. `None` also if it cannot be written, for want of space or another reason.
     ///
     /// # Errors
-    /// The storage's.
+    /// A directory that cannot be synced: others have names in it.
     pub(crate) fn snapshot_if_due(
         &self,
         device: &dyn Device,
@@ -230,16 +233,23 @@ impl ColdIndex {
     ) -> Result<Option<NamedSnapshot>> {
         let (level, from) = self.directory.while_unchanged(|level| (level, self.log.tail()));
         let named = NamedSnapshot { number, from };
-        let head = Head { named, level };
-        named.remove(device)?;
-        let file = device.open(&named.file_name(), Mode::CreateNew)?;
-        if !self.write_words(&*file, &head)? {
-            named.remove(device)?;
+        if !self.write_file(device, &Head { named, level }).unwrap_or(false) {
+            // What stays of it is named by nobody; the next one of this number takes it away.
+            let _left: Result<()> = named.remove(device);
             return Ok(None);
         }
-        file.sync(SyncKind::All)?;
         device.sync_dir("")?;
         Ok(Some(named))
+    }
+
+    fn write_file(&self, device: &dyn Device, head: &Head) -> Result<bool> {
+        head.named.remove(device)?;
+        let file = device.open(&head.named.file_name(), Mode::CreateNew)?;
+        let is_whole = self.write_words(&*file, head)?;
+        if is_whole {
+            file.sync(SyncKind::All)?;
+        }
+        Ok(is_whole)
     }
 
     fn write_words(&self, file: &dyn File, head: &Head) -> Result<bool> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::{Device, Mode};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
 use engine::Engine;
 
 use super::stores::{Bench, key, value};
@@ -53,4 +53,43 @@ fn a_store_keeps_one_snapshot_and_opens_from_it() {
     let (entries, covered) =
         (bench.figure("cold_index_entries"), bench.figure("cold_index_covered_entries"));
     assert!(entries >= KEYS && covered < entries, "{entries} entries, {covered} covered");
+}
+
+#[test]
+fn one_that_cannot_be_written_or_removed_stops_nothing() {
+    let device = FaultDevice::new(device::memory());
+    let bench = Bench::open_by_hand(Arc::clone(&device) as Arc<dyn Device>, small_hot(), 7);
+    let cold = bench.store.shared.cold.as_ref().expect("a store of two logs");
+    cold.index.snapshot_always();
+    let write = |version| {
+        for number in 0..KEYS {
+            bench.put(&key(number), &value(number, version, 8));
+            if number % 20 == 0 {
+                bench.advance();
+            }
+        }
+    };
+    write(0);
+    bench.store.flush().expect("flushes");
+    let flush_with = |kind| {
+        let (before, failed) = (snapshots(&bench.device), device.failed());
+        assert_eq!(before.len(), 1);
+        let (kind, nth) = (Some(kind), device.count(Some(kind)) + 1);
+        device.fail(Fault { kind, nth, failure: Failure::Io, lasting: Lasting::Once });
+        bench.store.flush().expect("nothing depends on it");
+        assert_eq!(device.failed(), failed + 1);
+        device.heal();
+        (before, snapshots(&bench.device))
+    };
+    write(1);
+    let (before, after) = flush_with(OperationKind::Open);
+    assert_eq!(after, before, "the one before is named");
+    write(2);
+    let (before, after) = flush_with(OperationKind::Remove);
+    assert!(after.len() == 2 && after.contains(&before[0]), "{after:?}");
+    write(3);
+    bench.store.flush().expect("flushes");
+    let bench = bench.reopen(small_hot());
+    assert_eq!(snapshots(&bench.device).len(), 1);
+    must_be_whole(&bench, 3);
 }

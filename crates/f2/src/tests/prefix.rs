@@ -16,7 +16,7 @@ use rand::RngExt;
 use super::stores::{Bench, tiny};
 use super::two_logs::small_cold;
 use crate::checkpoint::SUPERBLOCK;
-use crate::{Checkpoint, Options};
+use crate::{Checkpoint, Options, check};
 
 /// Keys of each thread; a few of them get most of the writes, and are changed in place.
 const KEYS: usize = 150;
@@ -222,7 +222,11 @@ impl Deeds {
         for cut in cuts {
             replay.advance_to(cut);
             let disk: Arc<dyn Device> = replay.crash(self.seed ^ cut);
+            let entries = check(&disk).expect("is checked").entries;
             let image = Bench::open_by_hand(disk, self.options.clone(), cut);
+            if let Some(cold) = &image.store.shared.cold {
+                assert_eq!(cold.index.counts().entries, entries, "seed {}, {cut}", self.seed);
+            }
             self.must_recover(&image, cut);
         }
     }

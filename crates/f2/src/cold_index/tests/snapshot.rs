@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use device::{Device, FaultDevice, Mode, OperationKind};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
 use engine::Error;
 
 use super::{Bench, Sizes, TINY, at, go_on, position, put, replace, take};
 use crate::address::LogAddress;
 use crate::cold_index::snapshot::Head;
-use crate::cold_index::{NamedSnapshot, check_snapshot};
+use crate::cold_index::{NamedSnapshot, check_snapshot, restore};
 
 const KEYS: u64 = 50_000;
 /// Segments and pages as a store of some size has them.
@@ -86,6 +86,52 @@ fn a_snapshot_that_is_not_what_was_written_is_not_believed() {
     bench.snapshot();
     bench.named = NamedSnapshot { from: older.from, ..bench.named };
     must_be_whole(&reopened(bench).0);
+}
+
+#[test]
+fn one_that_cannot_be_read_is_done_without() {
+    let bench = filled();
+    let (begin, end) = (bench.log.begin(), bench.flush());
+    for kind in [OperationKind::Open, OperationKind::Read] {
+        for nth in 1..=2 {
+            let device = FaultDevice::new(Arc::clone(&bench.device));
+            let kind = Some(kind);
+            device.fail(Fault { kind, nth, failure: Failure::Io, lasting: Lasting::ForGood });
+            let (segments, geometry) = (&bench.log.segments, &bench.log.geometry);
+            let restored = restore(&*device, bench.named, segments, geometry, (begin, end));
+            let restored = restored.expect("the chunk log has it all");
+            assert!(device.failed() > 0 || device.count(kind) < nth, "{kind:?}");
+            let directory = &bench.index.directory;
+            assert_eq!(restored.chunks(), directory.chunks());
+            for number in 0..directory.chunks() {
+                assert_eq!(restored.load(number), directory.load(number), "{number}");
+            }
+        }
+    }
+}
+
+/// But for the directory that has its name, which others share.
+#[test]
+fn one_that_cannot_be_written_is_done_without() {
+    let bench = filled();
+    let left = || {
+        let files = bench.device.list("").expect("lists").into_iter();
+        files.filter(|file| file.name.ends_with("99")).count()
+    };
+    for nth in 1.. {
+        let device = FaultDevice::new(Arc::clone(&bench.device));
+        let failure = Failure::NoSpace;
+        device.fail(Fault { kind: None, nth, failure, lasting: Lasting::Once });
+        let written = bench.index.write_snapshot(&*device, 99);
+        if device.failed() == 0 {
+            assert!(matches!(written, Ok(Some(_))) && nth > 4, "{nth}: {written:?}");
+            break;
+        }
+        match device.count(Some(OperationKind::SyncDir)) {
+            0 => assert_eq!((written, left()), (Ok(None), 0), "{nth}"),
+            _ => assert!(written.is_err(), "{nth}: {written:?}"),
+        }
+    }
 }
 
 #[test]
