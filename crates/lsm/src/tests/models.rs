@@ -78,15 +78,15 @@ impl Model {
     /// Writes one key, again and again: its number is the value.
     fn writer(self: &Arc<Self>, key: usize) -> JoinHandle<()> {
         let model = Arc::clone(self);
-        spawn(move || {
-            for value in 1..=WRITES {
-                let ticket = model.bench.sequence.begin();
-                let op = [Op::Put { key: KEYS[key], value: &value.to_le_bytes() }];
-                model.bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
-                drop(ticket);
-                model.acknowledged[key].store(value, SeqCst);
-            }
-        })
+        spawn(move || (1..=WRITES).for_each(|value| model.write(key, value)))
+    }
+
+    fn write(&self, key: usize, value: u64) {
+        let ticket = self.bench.sequence.begin();
+        let op = [Op::Put { key: KEYS[key], value: &value.to_le_bytes() }];
+        self.bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
+        drop(ticket);
+        self.acknowledged[key].store(value, SeqCst);
     }
 
     /// Looks at each key by a get, and at all by scans both ways.
@@ -122,7 +122,7 @@ impl Model {
         let model = Arc::clone(self);
         spawn(move || {
             let mut seen = 0;
-            for _ in 0..6 {
+            for _ in 0..4 {
                 model.look(key, &mut seen);
                 shuttle::thread::yield_now();
             }
@@ -206,9 +206,22 @@ fn slot_beside_flush() {
     model.end(threads);
 }
 
+/// One write, one merge of what was before: whoever finds the write goes on finding it.
 fn gets_beside_merge() {
-    let model = Model::new();
-    let threads = vec![model.writer(0), model.flusher(Wanted::WhatWaitsLongest), model.watcher(0)];
+    let model = Model::of(&[(b"", 1)]);
+    model.bench.store.flush().expect("memory takes it");
+    let shared = &model.bench.store.shared;
+    // In two memtables, so that the merged one has not the id of the first key's.
+    for key in 0..KEYS.len() {
+        model.write(key, 1);
+        shared.seal(&shared.state.load_full().actives);
+    }
+    let (writing, merging) = (Arc::clone(&model), Arc::clone(shared));
+    let write = spawn(move || writing.write(0, 2));
+    let merge = spawn(move || {
+        merging.flush_sealed(Wanted::WhatWaitsLongest).expect("memory takes it");
+    });
+    let threads = vec![write, merge, model.watcher(0)];
     model.end(threads);
 }
 
