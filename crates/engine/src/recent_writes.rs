@@ -1,0 +1,297 @@
+//! Which keys were written since a moment, known as long as somebody watches.
+//!
+//! 1. Who wants to write by what it has read begins a [`Watch`], and only then pins the moment that
+//!    it reads ([`crate::Sequence::pin`]).
+//! 2. A writer takes its number, asks [`RecentWrites::is_watched`], and if so notes its keys, all
+//!    before it applies the write.
+//! 3. Whether a key, or any key of a range, was written after the moment is asked of the notes. Who
+//!    keeps writers of the key out meanwhile has an answer that stays true; who does not learns at
+//!    least of every write whose effect it may have seen.
+//! 4. Each note drops a few that no watch needs any more. Where there is no room left the oldest are
+//!    forgotten, and whoever watches from before them is told so. When the last watch ends, all go.
+//!
+//! # Invariants
+//! - W1. A write numbered above the moment of a watch is noted before it is applied. For its writer
+//!   has its number when it asks; had it been told that nobody watches, the watch would have begun
+//!   after that, and its pin would have waited for the write and be above it. All of these accesses
+//!   are in one total order, like those of the sequence.
+//! - W2. A note is dropped only if it is not above the moment of any watch, present or future, or if
+//!   [`Overtaken::Forgotten`] is told to those whose moment is below it.
+//! - W3. Each key has at most one note, and notes take at most the bytes that they were given.
+//!
+//! # Concurrency
+//! Lock order: `open`, then one shard. Writers lock a shard at a time, and nothing beside it.
+
+#[cfg(all(test, shuttle))]
+mod models;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use sync::{CachePadded, Mutex};
+
+use crate::range::KeyRange;
+use crate::sequence::Sequence;
+
+/// So that writers of different keys seldom wait for each other; a power of two.
+const SHARDS: usize = if cfg!(shuttle) { 1 } else { 16 };
+/// What a note takes beside its key: two places of it, and its part of a tree's node.
+const NOTE_BYTES: usize = 128;
+/// Notes that are dropped with each that is made: more than one, so that they become fewer.
+const DROPS_PER_NOTE: usize = 2;
+
+/// Why what was read may not stand any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Overtaken {
+    /// This key was written.
+    Written {
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// So much was written that there was no room to remember all of it.
+    Forgotten,
+}
+
+/// Notes of writes, by keyspace and key.
+#[derive(Debug)]
+pub struct RecentWrites {
+    watches: AtomicUsize,
+    /// A number that is not above the moment of each watch that is held.
+    open: Mutex<BTreeMap<u64, usize>>,
+    /// The least of `open`, or less: notes up to here are of no use.
+    oldest: AtomicU64,
+    /// Whether there may be notes.
+    has_notes: AtomicBool,
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    shard_bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    /// By keyspace: the number of each key's newest write.
+    newest: BTreeMap<u32, BTreeMap<Arc<[u8]>, u64>>,
+    /// Every key once, the oldest first; its number here is its newest or an older one.
+    order: VecDeque<(u64, u32, Arc<[u8]>)>,
+    bytes: usize,
+    /// The newest write that was forgotten for want of room.
+    forgotten: u64,
+    /// Notes taken so far.
+    noted: u64,
+}
+
+/// Has writes noted as long as it is held.
+#[derive(Debug)]
+pub struct Watch {
+    /// None once it has ended.
+    recent: Option<Arc<RecentWrites>>,
+    /// Not above the moment of who watches.
+    floor: u64,
+}
+
+/// Notes that nobody needs. Dropping them may take a while.
+#[derive(Debug, Default)]
+#[must_use = "to be dropped where it holds nobody up"]
+pub struct Outlived {
+    _shards: Vec<Shard>,
+}
+
+impl RecentWrites {
+    /// No notes yet; they will take about `bytes_max` at most.
+    pub fn new(bytes_max: u64) -> Self {
+        let shards: Box<[_]> = (0..SHARDS).map(|_| CachePadded::default()).collect();
+        Self {
+            watches: AtomicUsize::new(0),
+            open: Mutex::default(),
+            oldest: AtomicU64::new(0),
+            has_notes: AtomicBool::new(false),
+            shards,
+            shard_bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX) / SHARDS,
+        }
+    }
+
+    /// Has writes noted from now on. The moment that the caller reads at is one that it pins later.
+    pub fn watch(self: &Arc<Self>, sequence: &Sequence) -> Watch {
+        self.watches.fetch_add(1, SeqCst);
+        let mut open = self.open.lock();
+        let floor = sequence.visible().get();
+        *open.entry(floor).or_default() += 1;
+        self.publish_oldest(&open);
+        Watch { recent: Some(Arc::clone(self)), floor }
+    }
+
+    /// Whether a write that has its number by now, and is not applied yet, must be noted. [W1]
+    #[inline]
+    pub fn is_watched(&self) -> bool {
+        self.watches.load(SeqCst) > 0
+    }
+
+    /// Notes that `key` of `keyspace` is about to be written.
+    pub fn note(&self, keyspace: u32, key: &[u8], seqno: SeqNo) {
+        let mut shard = self.shard(keyspace, key).lock();
+        shard.note(keyspace, key, seqno.get());
+        shard.drop_through(self.oldest.load(SeqCst));
+        shard.forget_above(self.shard_bytes_max);
+        // After the note, so that who sees it finds the note.
+        if !self.has_notes.load(SeqCst) {
+            self.has_notes.store(true, SeqCst);
+        }
+    }
+
+    /// Whether `key` has not been written since `moment`, which a watch of the caller's keeps.
+    ///
+    /// # Errors
+    /// That it was, or that this is not known.
+    pub fn check_key(&self, keyspace: u32, key: &[u8], moment: SeqNo) -> Result<(), Overtaken> {
+        let shard = self.shard(keyspace, key).lock();
+        let newest = shard.newest.get(&keyspace).and_then(|keys| keys.get(key));
+        if newest.is_some_and(|newest| *newest > moment.get()) {
+            return Err(Overtaken::Written { key: key.to_vec() });
+        }
+        shard.check_memory(moment)
+    }
+
+    /// The same for all keys of `range`. Visits each note of a key in it.
+    ///
+    /// # Errors
+    /// One that was written, or that this is not known.
+    pub fn check_range(
+        &self,
+        keyspace: u32,
+        range: &KeyRange,
+        moment: SeqNo,
+    ) -> Result<(), Overtaken> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let bounds = (as_slice(&range.start), as_slice(&range.end));
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let keys = shard.newest.get(&keyspace);
+            let mut inside = keys.into_iter().flat_map(|keys| keys.range::<[u8], _>(bounds));
+            if let Some((key, _)) = inside.find(|(_, newest)| **newest > moment.get()) {
+                return Err(Overtaken::Written { key: key.to_vec() });
+            }
+            shard.check_memory(moment)?;
+        }
+        Ok(())
+    }
+
+    /// Notes taken so far, for tests and figures.
+    pub fn noted(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().noted).sum()
+    }
+
+    /// Bytes that notes take now, about.
+    pub fn bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().bytes as u64).sum()
+    }
+
+    fn shard(&self, keyspace: u32, key: &[u8]) -> &Mutex<Shard> {
+        &self.shards[codec::hash64(u64::from(keyspace), key) as usize % SHARDS]
+    }
+
+    fn publish_oldest(&self, open: &BTreeMap<u64, usize>) {
+        // With none open nothing is dropped by it: all of it is about to go.
+        self.oldest.store(open.keys().next().copied().unwrap_or(0), SeqCst);
+    }
+
+    fn end(&self, floor: u64) -> Outlived {
+        let mut open = self.open.lock();
+        if let Some(count) = open.get_mut(&floor) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&floor);
+            }
+        }
+        self.publish_oldest(&open);
+        self.watches.fetch_sub(1, SeqCst);
+        if !open.is_empty() || !self.has_notes.swap(false, SeqCst) {
+            return Outlived::default();
+        }
+        // A watch that begins now waits for `open`, and its pin for whoever has noted anything: so it
+        // stands above all that goes here [W2].
+        Outlived { _shards: self.shards.iter().map(|shard| shard.lock().take()).collect() }
+    }
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+impl Shard {
+    fn note(&mut self, keyspace: u32, key: &[u8], seqno: u64) {
+        self.noted += 1;
+        let keys = self.newest.entry(keyspace).or_default();
+        if let Some(newest) = keys.get_mut(key) {
+            *newest = seqno.max(*newest);
+            return;
+        }
+        let key: Arc<[u8]> = key.into();
+        self.bytes += NOTE_BYTES + key.len();
+        keys.insert(Arc::clone(&key), seqno);
+        self.order.push_back((seqno, keyspace, key));
+    }
+
+    /// Drops some of the notes up to `oldest`.
+    fn drop_through(&mut self, oldest: u64) {
+        for _ in 0..DROPS_PER_NOTE {
+            if self.order.front().is_none_or(|(seqno, ..)| *seqno > oldest) {
+                return;
+            }
+            self.drop_first();
+        }
+    }
+
+    fn forget_above(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max && !self.order.is_empty() {
+            self.forgotten = self.drop_first().max(self.forgotten);
+        }
+    }
+
+    /// Drops the first note and answers its number; one that was renewed goes to the end instead.
+    fn drop_first(&mut self) -> u64 {
+        let Some((seqno, keyspace, key)) = self.order.pop_front() else { return 0 };
+        let Some(keys) = self.newest.get_mut(&keyspace) else { return 0 };
+        let newest = keys.get(&key).copied().unwrap_or(seqno);
+        if newest > seqno {
+            self.order.push_back((newest, keyspace, key));
+            return 0;
+        }
+        keys.remove(&key);
+        if keys.is_empty() {
+            self.newest.remove(&keyspace);
+        }
+        self.bytes -= NOTE_BYTES + key.len();
+        newest
+    }
+
+    fn check_memory(&self, moment: SeqNo) -> Result<(), Overtaken> {
+        if self.forgotten > moment.get() { Err(Overtaken::Forgotten) } else { Ok(()) }
+    }
+
+    /// All notes; the count of them stays.
+    fn take(&mut self) -> Self {
+        let noted = self.noted;
+        std::mem::replace(self, Self { noted, ..Self::default() })
+    }
+}
+
+impl Watch {
+    /// Ends it, for who holds others up meanwhile.
+    pub fn end(mut self) -> Outlived {
+        self.recent.take().map_or_else(Outlived::default, |recent| recent.end(self.floor))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(recent) = self.recent.take() {
+            drop(recent.end(self.floor));
+        }
+    }
+}
