@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
 use device::{Device, File};
-use engine::{MemoryBudget, Sequence};
+use engine::{MemoryBudget, RecentWrites, Sequence};
 use journal::{Durability, Journal};
 use parking_lot::{Mutex, RwLock};
 use telemetry::Registry;
@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) sequence: Arc<Sequence>,
+    /// What open transactions must know of others.
+    pub(crate) recent: Arc<RecentWrites>,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) telemetry: Registry,
     pub(crate) locks: KeyLocks,

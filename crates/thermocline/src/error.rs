@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use codec::{Corruption, HeaderError};
+use engine::Overtaken;
 
+use crate::keyspace::Keyspace;
 use crate::options::EngineKind;
 
 /// The database's result.
@@ -123,6 +125,31 @@ pub enum Error {
     /// A key was read or written inside [`crate::Db::atomically`] without being declared.
     #[error("the key was not among those declared to `atomically`")]
     UndeclaredKey,
+    /// Somebody else has written what the transaction read; nothing of it was written.
+    #[error(
+        "key \"{}\" of keyspace {keyspace:?} was written by somebody else after the transaction \
+             had read it; nothing was written, begin it anew", key.escape_ascii()
+    )]
+    Conflict {
+        /// The key's keyspace.
+        keyspace: String,
+        /// The key; of a range that was read, the one that was written in it. If the whole keyspace
+        /// was cleared, some key or the first one of a range that was read.
+        key: Vec<u8>,
+    },
+    /// The transaction was open while so much was written that it is not known any more whether what
+    /// it read still stands; nothing of it was written.
+    #[error(
+        "the transaction was open too long: more was written meanwhile than is remembered, so \
+             what it read in keyspace {keyspace:?} cannot be verified; nothing was written, begin it anew"
+    )]
+    TransactionTooOld {
+        /// Where it had read.
+        keyspace: String,
+    },
+    /// For the body of a transaction to return that is not to be committed; nothing else returns it.
+    #[error("the transaction was rolled back by its own body")]
+    RolledBack,
     /// The checkpoint's directory is not empty.
     #[error("{path} is not empty; a checkpoint wants a new or empty directory")]
     NotEmpty {
@@ -210,6 +237,21 @@ impl Error {
             },
             Self::ReadOnly { cause } => cause.corruption(),
             _ => None,
+        }
+    }
+
+    /// Whether a transaction has met somebody else's write, so that it may succeed if it is begun
+    /// anew.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. } | Self::TransactionTooOld { .. })
+    }
+
+    /// What a transaction has met in `keyspace`.
+    pub(crate) fn overtaken(keyspace: &Keyspace, overtaken: Overtaken) -> Self {
+        let keyspace = keyspace.name().to_owned();
+        match overtaken {
+            Overtaken::Written { key } => Self::Conflict { keyspace, key },
+            Overtaken::Forgotten => Self::TransactionTooOld { keyspace },
         }
     }
 

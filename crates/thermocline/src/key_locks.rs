@@ -6,7 +6,8 @@
 //!
 //! Where no journal must agree, and the engine orders the writes of a key itself, single writes
 //! hold the lock *shared*: they go on side by side, and only what reads and then writes keys
-//! ([`crate::Db::atomically`]), batches, and what ends or replaces an engine keeps them out.
+//! ([`crate::Db::atomically`]), batches, and what ends or replaces an engine keeps them out. The keys
+//! that a transaction has read are shared the other way: between those who only want them to stay.
 //!
 //! # Concurrency
 //! Lock order: ascending stripe, all of a write's stripes before its number. Nothing else is
@@ -30,6 +31,16 @@ pub(crate) enum Held<'a> {
     One { _guard: RwLockWriteGuard<'a, ()> },
     Shared { _guard: RwLockReadGuard<'a, ()> },
     Many { _guards: Vec<RwLockWriteGuard<'a, ()>> },
+    Mixed { _alone: Vec<RwLockWriteGuard<'a, ()>>, _shared: Vec<RwLockReadGuard<'a, ()>> },
+}
+
+/// How a key is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hold {
+    /// Together with others that lock it so.
+    Shared,
+    /// Against everybody.
+    Alone,
 }
 
 impl KeyLocks {
@@ -59,6 +70,29 @@ impl KeyLocks {
         wanted.sort_unstable();
         wanted.dedup();
         Held::Many { _guards: wanted.into_iter().map(|at| self.stripes[at].write()).collect() }
+    }
+
+    /// Locks many keys, each as it says.
+    pub(crate) fn these<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8], Hold)>) -> Held<'_> {
+        let mut wanted: Vec<(usize, Hold)> =
+            keys.map(|(id, key, hold)| (self.stripe(id, key), hold)).collect();
+        wanted.sort_unstable();
+        // Of one stripe's holds the strongest is the last.
+        wanted.dedup_by(|later, kept| {
+            let is_same = later.0 == kept.0;
+            if is_same {
+                kept.1 = later.1;
+            }
+            is_same
+        });
+        let (mut alone, mut shared) = (Vec::new(), Vec::new());
+        for (stripe, hold) in wanted {
+            match hold {
+                Hold::Alone => alone.push(self.stripes[stripe].write()),
+                Hold::Shared => shared.push(self.stripes[stripe].read()),
+            }
+        }
+        Held::Mixed { _alone: alone, _shared: shared }
     }
 
     /// Locks every key of every keyspace.

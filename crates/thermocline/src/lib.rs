@@ -28,6 +28,12 @@
 //! read-modify-writes and their part in batches and checkpoints, and are walked over
 //! ([`Keyspace::walk`]); scans and snapshots of them are refused.
 //!
+//! # Reading and then writing
+//! [`Keyspace::compare_and_swap`] and [`Keyspace::rmw`] change one key by its value,
+//! [`Db::atomically`] several that are known beforehand. A transaction ([`Db::transaction`],
+//! [`Db::begin`]) reads and scans what it likes, of any keyspaces, and commits if that still stands:
+//! transactions are serializable with each other and with every other write.
+//!
 //! # Many operations at once
 //! A get of what is on disk waits for the device, and so does a read-modify-write.
 //! [`Keyspace::multi_get`] overlaps the gets that it is given, [`Keyspace::seat`] is a thread's seat on
@@ -50,6 +56,7 @@ mod batch;
 mod catalog;
 mod check;
 mod checkpoint;
+mod compare_and_swap;
 mod database;
 mod error;
 mod key_locks;
@@ -68,11 +75,13 @@ mod snapshot;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod write;
 
 pub use atomically::Section;
 pub use batch::Batch;
 pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
+pub use compare_and_swap::Swap;
 pub use database::Db;
 pub use error::{Error, Result};
 pub use keyspace::Keyspace;
@@ -82,6 +91,7 @@ pub use scan::Scan;
 pub use seat::{AsyncGet, BegunRmw, Completed, Looked, Seat, Told};
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
+pub use transaction::{Transaction, TransactionOptions, TransactionScan};
 
 /// The options of the engine `f2`.
 pub mod f2 {

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
 use device::Device;
-use engine::{Barrier, Engine, Host, MemoryBudget, Sequence};
+use engine::{Barrier, Engine, Host, MemoryBudget, RecentWrites, Sequence};
 use environment::Environment;
 use journal::{Durability, Journal, ReplayError};
 use parking_lot::{Mutex, RwLock};
@@ -39,6 +39,8 @@ use crate::slot::{Generation, Slot};
 pub(crate) const LOCK_FILE: &str = "LOCK";
 /// The journal's directory.
 pub(crate) const JOURNAL_DIR: &str = "journal";
+/// What part of the memory the keys may take that are written while transactions are open.
+const RECENT_WRITES_PART: u64 = 64;
 /// The directory of all keyspaces.
 pub(crate) const KEYSPACES_DIR: &str = "keyspaces";
 
@@ -98,6 +100,7 @@ impl Db {
             device,
             journal,
             sequence: Arc::clone(&nursery.sequence),
+            recent: Arc::new(RecentWrites::new(options.memory_bytes / RECENT_WRITES_PART)),
             memory,
             telemetry,
             locks: KeyLocks::new(options.environment.random("key locks").next_u64()),

@@ -212,6 +212,8 @@ impl Inner {
         let mut witness = Witness { operator, changes: false };
         let ticket = self.sequence.begin();
         let seqno = ticket.seqno();
+        // Whether it will change anything nobody knows before.
+        self.note(&generation, &[Op::Delete { key }], seqno);
         let done = match device {
             Device::LeftAlone => engine.rmw_at_once(key, &mut witness, seqno),
             Device::WaitedFor => engine.rmw(key, &mut witness, seqno).map(|()| true),

@@ -4,8 +4,9 @@
 //!    one step to a keyspace that is not journaled and whose engine orders writes itself.
 //! 2. Each engine is asked to admit its steps; nothing was written yet, so a refusal is clean.
 //! 3. Under the journal's lock the write takes its number and is appended as one record.
-//! 4. Each engine applies its steps under that number; the ticket is finished, and the keys are
-//!    unlocked.
+//! 4. If a transaction is open, the keys are noted for it ([`engine::RecentWrites`]); otherwise that
+//!    costs one load. Each engine applies its steps under the number; the ticket is finished, and the
+//!    keys are unlocked.
 //! 5. The writer waits for the durability it asked for, together with everyone else who waits.
 //!
 //! # Invariants
@@ -101,12 +102,24 @@ impl Inner {
             number()
         };
         for part in parts {
+            self.note(part.generation, part.ops, seqno);
+        }
+        for part in parts {
             let applied = part.generation.engine.apply(part.ops, seqno);
             applied.map_err(|error| self.fail(error.into()))?;
             part.generation.note_applied(seqno);
         }
         drop(ticket);
         Ok(seqno)
+    }
+
+    /// Tells open transactions what is about to be written under the number that was taken: nothing
+    /// of the write may be applied yet.
+    #[inline]
+    pub(crate) fn note(&self, generation: &Generation, ops: &[Op<'_>], seqno: SeqNo) {
+        if self.recent.is_watched() {
+            ops.iter().for_each(|op| self.recent.note(generation.id, op.key(), seqno));
+        }
     }
 
     /// Step 5.

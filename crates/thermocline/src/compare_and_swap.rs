@@ -1,0 +1,94 @@
+//! Writing a key's value only if it is the one that was expected.
+
+use codec::SeqNo;
+use engine::{Change, Operator};
+
+use crate::error::Result;
+use crate::keyspace::Keyspace;
+
+/// What [`Keyspace::compare_and_swap`] has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// The value was the expected one, and now is the new one.
+    Done {
+        /// The write's number; none if there was no value, and was to be none.
+        seqno: Option<SeqNo>,
+    },
+    /// It was another one, and still is.
+    Refused {
+        /// What the key had instead; none if it had no value.
+        present: Option<Vec<u8>>,
+    },
+}
+
+impl Swap {
+    /// Whether the new value is there.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+}
+
+/// Of the calls for one write the last one counts.
+struct CompareAndSwap<'a> {
+    expected: Option<&'a [u8]>,
+    new: Option<&'a [u8]>,
+    /// What was there, if it was not what was expected.
+    other: Option<Option<Vec<u8>>>,
+}
+
+impl Operator for CompareAndSwap<'_> {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        self.other = None;
+        match self.new {
+            Some(new) if new.len() == value.len() && self.expected == Some(&*value) => {
+                value.copy_from_slice(new);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        self.other = (value != self.expected).then(|| value.map(<[u8]>::to_vec));
+        match self.new {
+            _ if self.other.is_some() => Change::Keep,
+            Some(new) => Change::Put(new.to_vec()),
+            None => Change::Delete,
+        }
+    }
+}
+
+impl Keyspace {
+    /// Atomically gives `key` the value `new` if it has the value `expected`; `None` is no value, for
+    /// either. When this returns a swap that was done is visible and has reached this handle's
+    /// durability. Costs what a [`Keyspace::rmw`] does.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, Options, Swap};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let leases = db.keyspace("leases", Default::default())?;
+    /// assert!(leases.compare_and_swap(b"leader", None, Some(b"ada"))?.is_done());
+    /// let refused = leases.compare_and_swap(b"leader", None, Some(b"bob"))?;
+    /// assert_eq!(refused, Swap::Refused { present: Some(b"ada".to_vec()) });
+    /// assert!(leases.compare_and_swap(b"leader", Some(b"ada"), None)?.is_done());
+    /// assert_eq!(leases.get(b"leader")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::rmw`].
+    pub fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<Swap> {
+        let mut operator = CompareAndSwap { expected, new, other: None };
+        let seqno = self.rmw_with(key, &mut operator)?;
+        Ok(match operator.other {
+            Some(present) => Swap::Refused { present },
+            None => Swap::Done { seqno },
+        })
+    }
+}

@@ -1,0 +1,285 @@
+//! Transactions: reads of one moment, and writes that are made only if what was read still stands.
+//!
+//! 1. *Begin*: writes are noted from now on ([`engine::RecentWrites`]), and a moment is pinned.
+//! 2. *Reads* show that moment and the transaction's own writes. Keyspaces that keep an order show it
+//!    by a view. Of those that keep none the newest value is read, and it is that of the moment unless
+//!    the key was noted since: then the transaction has met a conflict, at once. What was read of
+//!    others' writes is remembered, by key or by range ([`reads`]).
+//! 3. *Writes* are kept in memory, and nobody is kept from anything.
+//! 4. *Commit*: the stripes of all keys that were written or read are locked, or every stripe if a
+//!    range was read; the notes tell whether anything that was read was written since the moment; if
+//!    not, what was written is one batch like any other (steps 2 to 5 of [`crate::write`]). A
+//!    transaction that has written nothing has nothing to commit.
+//!
+//! # Invariants
+//! - X1. Everything that a transaction reads is as of its moment, whether it is committed or not.
+//! - X2. One that commits writes could have run alone, at the moment when it took its number: from the
+//!   check of its reads until its writes are applied, no write of what it read is under way. Those
+//!   that have ended were noted before they were applied, and a write holds its key's lock from before
+//!   it is noted until after it is applied.
+//! - X3. One that has written nothing could have run alone, at its moment (X1).
+//! - X4. No lock is held while a transaction is open, nor while it waits for a durability.
+//!
+//! # Concurrency
+//! Lock order: key locks as always, then a shard of the notes. A transaction's own lock is held only
+//! to remember what it reads and writes.
+
+mod body;
+mod reads;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+use std::fmt;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Direction, KeyRange, Pin, Watch, check_key, check_value};
+use journal::Durability;
+use parking_lot::Mutex;
+
+use crate::database::{Db, Opened};
+use crate::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::slot::Generation;
+
+pub use body::TransactionOptions;
+use reads::Reads;
+pub use scan::TransactionScan;
+use writes::Writes;
+
+/// A transaction: see [`Db::begin`]. Dropping it rolls it back.
+pub struct Transaction {
+    inner: Arc<Opened>,
+    durability: Durability,
+    pin: Arc<Pin>,
+    watch: Watch,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The engines of the moment, by the slots' lock ids.
+    generations: Vec<(u32, Arc<Generation>)>,
+    reads: Reads,
+    writes: Writes,
+    /// Of a read: it cannot commit any more.
+    conflict: Option<Error>,
+}
+
+impl Db {
+    /// Begins a transaction over any keyspaces of this database. It shows them as they are now,
+    /// with its own writes, and locks nobody out; [`Transaction::commit`] makes its writes, all or
+    /// none, if nobody else has written what it has read. [`Db::transaction`] begins anew by itself
+    /// where somebody has.
+    ///
+    /// Transactions are serializable, also with all other writes, and each is placed in that order
+    /// between its beginning and the end of its commit. As long as one is open it holds back old
+    /// versions, as a snapshot does, and the keys that others write are noted: in at most a 64th of
+    /// [`crate::Options::memory_bytes`], and who stays open while more is written than that holds
+    /// cannot commit ([`Error::TransactionTooOld`]).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, Error, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let stock = db.keyspace("stock", Default::default())?;
+    /// stock.put(b"apples", b"1")?;
+    ///
+    /// let sale = db.begin()?;
+    /// assert_eq!(sale.get(&stock, b"apples")?.as_deref(), Some(&b"1"[..]));
+    /// sale.put(&stock, b"apples", b"0")?;
+    /// stock.put(b"apples", b"7")?; // somebody else's delivery
+    /// let Err(Error::Conflict { keyspace, key }) = sale.commit() else { panic!("a lost update") };
+    /// assert_eq!((keyspace.as_str(), &key[..]), ("stock", &b"apples"[..]));
+    /// assert_eq!(stock.get(b"apples")?.as_deref(), Some(&b"7"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn begin(&self) -> Result<Transaction> {
+        self.inner.check_open()?;
+        let watch = self.inner.recent.watch(&self.inner.sequence);
+        // Under the lock that a clearing takes to switch, so that all are of one moment.
+        let slots = self.inner.slots.read();
+        let generations =
+            slots.values().map(|slot| (slot.lock_id, slot.last_generation())).collect();
+        let pin = self.inner.sequence.pin();
+        drop(slots);
+        let (reads, writes, conflict) = Default::default();
+        let state = Mutex::new(State { generations, reads, writes, conflict });
+        let inner = Arc::clone(&self.inner);
+        Ok(Transaction { inner, durability: self.durability, pin, watch, state })
+    }
+}
+
+impl State {
+    /// The engine that filled the keyspace at the moment; of one that was made later its first, which
+    /// had nothing by then.
+    fn generation(&mut self, keyspace: &Keyspace) -> Result<Arc<Generation>> {
+        let lock_id = keyspace.slot.lock_id;
+        if let Some((_, known)) = self.generations.iter().find(|(id, _)| *id == lock_id) {
+            return Ok(Arc::clone(known));
+        }
+        let made_later = keyspace.slot.generation()?;
+        self.generations.push((lock_id, Arc::clone(&made_later)));
+        Ok(made_later)
+    }
+}
+
+impl Transaction {
+    /// The newest write of others that it shows.
+    pub fn seqno(&self) -> SeqNo {
+        self.pin.seqno()
+    }
+
+    /// The key's value at the transaction's moment, or the one that the transaction has given it.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] of a keyspace that keeps no order, if the key was written since: what it had
+    /// is not known any more. Otherwise as [`Keyspace::get`].
+    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.check(keyspace)?;
+        let mut state = self.state.lock();
+        if let Some(own) = state.writes.get(keyspace, key) {
+            return Ok(own.map(<[u8]>::to_vec));
+        }
+        let generation = state.generation(keyspace)?;
+        state.reads.add_key(keyspace, &generation, key);
+        drop(state);
+        let mut value = Vec::new();
+        if keyspace.is_ordered() {
+            let view = generation.engine.view(Arc::clone(&self.pin))?;
+            return Ok(view.get(key, &mut value)?.then_some(value));
+        }
+        let has_value = generation.engine.get(key, &mut value)?;
+        // After the read: a write that it may have seen is noted by now [X1].
+        let recent = &self.inner.recent;
+        recent.check_key(generation.id, key, self.seqno()).map_err(|overtaken| {
+            let conflict = Error::overtaken(keyspace, overtaken);
+            self.state.lock().conflict = Some(conflict.clone());
+            conflict
+        })?;
+        Ok(has_value.then_some(value))
+    }
+
+    /// Gives `key` the value `value` when the transaction commits; this transaction sees it at once.
+    ///
+    /// # Errors
+    /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`].
+    pub fn put(&self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check(keyspace)?;
+        check_key(key)?;
+        check_value(value)?;
+        self.state.lock().writes.set(keyspace, key, Some(value));
+        Ok(())
+    }
+
+    /// Removes `key` when the transaction commits; this transaction sees it at once.
+    ///
+    /// # Errors
+    /// [`engine::Error::KeyTooLong`].
+    pub fn delete(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+        self.check(keyspace)?;
+        check_key(key)?;
+        self.state.lock().writes.set(keyspace, key, None);
+        Ok(())
+    }
+
+    /// The pairs of `range` in key order, at the transaction's moment and with what it has written so
+    /// far. As much of the range as the scan has come through counts as read: if anybody writes a
+    /// key there, also one that was not there before, the transaction does not commit.
+    ///
+    /// # Errors
+    /// [`engine::Error::Unordered`] from a keyspace that keeps no order.
+    pub fn scan(&self, keyspace: &Keyspace, range: KeyRange) -> Result<TransactionScan<'_>> {
+        self.scan_in(keyspace, range, Direction::Forward)
+    }
+
+    /// The same from the last pair to the first.
+    pub fn scan_reverse(
+        &self,
+        keyspace: &Keyspace,
+        range: KeyRange,
+    ) -> Result<TransactionScan<'_>> {
+        self.scan_in(keyspace, range, Direction::Backward)
+    }
+
+    /// The same in the order of `direction`.
+    pub fn scan_in(
+        &self,
+        keyspace: &Keyspace,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<TransactionScan<'_>> {
+        self.check(keyspace)?;
+        let mut state = self.state.lock();
+        let generation = state.generation(keyspace)?;
+        let view = generation.engine.view(Arc::clone(&self.pin))?;
+        let own = state.writes.in_range(keyspace, &range, direction);
+        let place = state.reads.add_range(keyspace, &generation, range.clone());
+        drop(state);
+        let cursor = view.scan(range, direction)?;
+        Ok(TransactionScan::new(&self.state, place, cursor, own, direction))
+    }
+
+    /// Makes the writes, all of them or none. When this returns they are visible and have reached the
+    /// durability of the handle that the transaction was begun by. Their number, or none if there were
+    /// none.
+    ///
+    /// Where a range was read, every other write of the database waits for the check and the
+    /// application, as it does for a [`Keyspace::clear`]; else those to keys of the same stripes do.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] and [`Error::TransactionTooOld`]: nothing was written, and the same
+    /// transaction may well succeed when it is begun anew ([`Error::is_conflict`]). Otherwise as
+    /// [`Db::write`].
+    pub fn commit(self) -> Result<Option<SeqNo>> {
+        let Self { inner, durability, pin, watch, state } = self;
+        let State { reads, writes, conflict, .. } = state.into_inner();
+        if let Some(conflict) = conflict {
+            return Err(conflict);
+        }
+        if writes.is_empty() {
+            return Ok(None);
+        }
+        inner.check_writable()?;
+        let moment = pin.seqno();
+        if reads.has_ranges() {
+            // Whoever fails, or has to wait for an engine, should not do so with everything locked.
+            reads.check(&inner.recent, moment)?;
+            writes.admit()?;
+        }
+        let held = match reads.has_ranges() {
+            true => inner.locks.all(),
+            false => inner.locks.these(writes.keys().chain(reads.keys())),
+        };
+        let generations = writes.generations()?;
+        reads.check(&inner.recent, moment)?;
+        // Nothing is asked of the notes any more, and its own writes need none for its sake.
+        let outlived = watch.end();
+        let seqno = inner.commit_steps(writes.steps(&generations))?;
+        drop(held);
+        drop((outlived, pin));
+        let journaled = generations.iter().any(|generation| generation.journaled);
+        inner.settle(seqno, journaled, durability).map(Some)
+    }
+
+    /// Forgets the writes; the same as dropping it.
+    pub fn rollback(self) {}
+
+    fn check(&self, keyspace: &Keyspace) -> Result<()> {
+        self.inner.check_open()?;
+        if Arc::ptr_eq(&keyspace.inner, &self.inner) {
+            return Ok(());
+        }
+        Err(Error::NoKeyspace { name: keyspace.name().to_owned() })
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("seqno", &self.seqno()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! Transactions as closures that are run until they commit.
+
+use super::Transaction;
+use crate::database::Db;
+use crate::error::Result;
+
+/// How a closure is run as a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// How often it is run at most while it meets conflicts; at least once. Default 16. A conflict
+    /// means that somebody else's write came through, so that some progress is made always.
+    pub attempts_max: u32,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> Self {
+        Self { attempts_max: 16 }
+    }
+}
+
+impl Db {
+    /// Runs `body` as a transaction (see [`Db::begin`]) and commits it when it returns `Ok`; an error
+    /// rolls it back, and is returned. On a conflict it is run anew, at a later moment: so it may run
+    /// several times, and only the last time counts. It should not write to the database by other
+    /// ways, which the transaction would meet as somebody else's writes.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, Error, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let accounts = db.keyspace("accounts", Default::default())?;
+    /// let log = db.keyspace("log", Default::default())?;
+    /// accounts.put(b"alice", &[100])?;
+    /// let pay = |amount: u8| {
+    ///     db.transaction(|tx| {
+    ///         let alice = tx.get(&accounts, b"alice")?.map_or(0, |value| value[0]);
+    ///         let bob = tx.get(&accounts, b"bob")?.map_or(0, |value| value[0]);
+    ///         let Some(left) = alice.checked_sub(amount) else { return Err(Error::RolledBack) };
+    ///         tx.put(&accounts, b"alice", &[left])?;
+    ///         tx.put(&accounts, b"bob", &[bob + amount])?;
+    ///         tx.put(&log, b"last", b"alice pays bob")?;
+    ///         Ok(left)
+    ///     })
+    /// };
+    /// assert_eq!(pay(30), Ok(70));
+    /// assert_eq!(pay(80), Err(Error::RolledBack));
+    /// assert_eq!(accounts.get(b"bob")?, Some(vec![30]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` returned; [`crate::Error::Conflict`] after so many attempts as
+    /// [`TransactionOptions::attempts_max`] says; otherwise as [`Db::write`].
+    pub fn transaction<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
+        self.transaction_with(TransactionOptions::default(), body)
+    }
+
+    /// The same with options.
+    pub fn transaction_with<T>(
+        &self,
+        options: TransactionOptions,
+        mut body: impl FnMut(&Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let mut attempts = 1;
+        loop {
+            let transaction = self.begin()?;
+            let outcome = body(&transaction).and_then(|value| transaction.commit().map(|_| value));
+            match outcome {
+                Err(error) if error.is_conflict() && attempts < options.attempts_max => {
+                    attempts += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}

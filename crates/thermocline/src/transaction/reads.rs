@@ -1,0 +1,141 @@
+//! What a transaction has read of others' writes, and whether it still stands.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Direction, KeyRange, Overtaken, RecentWrites};
+
+use crate::error::{Error, Result};
+use crate::key_locks::Hold;
+use crate::keyspace::Keyspace;
+use crate::slot::Generation;
+
+/// The keys and ranges that were read, by the slots' lock ids.
+#[derive(Default)]
+pub(super) struct Reads {
+    spaces: BTreeMap<u32, SpaceReads>,
+}
+
+struct SpaceReads {
+    keyspace: Keyspace,
+    generation: Arc<Generation>,
+    keys: HashSet<Vec<u8>>,
+    /// None where a scan was not asked for anything.
+    ranges: Vec<Option<KeyRange>>,
+}
+
+/// Where a range is among those that were read.
+#[derive(Clone, Copy)]
+pub(super) struct RangePlace {
+    lock_id: u32,
+    index: usize,
+}
+
+impl Reads {
+    fn of(&mut self, keyspace: &Keyspace, generation: &Arc<Generation>) -> &mut SpaceReads {
+        self.spaces.entry(keyspace.slot.lock_id).or_insert_with(|| SpaceReads {
+            keyspace: keyspace.clone(),
+            generation: Arc::clone(generation),
+            keys: HashSet::new(),
+            ranges: Vec::new(),
+        })
+    }
+
+    pub(super) fn add_key(
+        &mut self,
+        keyspace: &Keyspace,
+        generation: &Arc<Generation>,
+        key: &[u8],
+    ) {
+        let keys = &mut self.of(keyspace, generation).keys;
+        if !keys.contains(key) {
+            keys.insert(key.to_vec());
+        }
+    }
+
+    /// Adds a range that is about to be read; all of it, until [`Reads::end_range`] knows better.
+    pub(super) fn add_range(
+        &mut self,
+        keyspace: &Keyspace,
+        generation: &Arc<Generation>,
+        range: KeyRange,
+    ) -> RangePlace {
+        let ranges = &mut self.of(keyspace, generation).ranges;
+        ranges.push(Some(range));
+        RangePlace { lock_id: keyspace.slot.lock_id, index: ranges.len() - 1 }
+    }
+
+    /// Of the range at `place` no more was read than up to the key `last`, itself included; nothing
+    /// if there is none.
+    pub(super) fn end_range(
+        &mut self,
+        place: RangePlace,
+        direction: Direction,
+        last: Option<Vec<u8>>,
+    ) {
+        let space = self.spaces.get_mut(&place.lock_id);
+        let Some(range) = space.and_then(|space| space.ranges.get_mut(place.index)) else { return };
+        let Some(last) = last else {
+            *range = None;
+            return;
+        };
+        if let Some(range) = range {
+            match direction {
+                Direction::Forward => range.end = Bound::Included(last),
+                Direction::Backward => range.start = Bound::Included(last),
+            }
+        }
+    }
+
+    pub(super) fn has_ranges(&self) -> bool {
+        self.spaces.values().any(|space| space.ranges.iter().flatten().next().is_some())
+    }
+
+    /// The keys, and how they are kept from being written: writers that share a key's lock are kept
+    /// out by nothing less than all of it.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (u32, &[u8], Hold)> {
+        self.spaces.iter().flat_map(|(lock_id, space)| {
+            let hold = match space.keyspace.slot.orders_writes {
+                true => Hold::Alone,
+                false => Hold::Shared,
+            };
+            space.keys.iter().map(move |key| (*lock_id, key.as_slice(), hold))
+        })
+    }
+
+    /// Whether all that was read is as it was at `moment`.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], [`Error::TransactionTooOld`]; [`Error::NoKeyspace`] if one was dropped.
+    pub(super) fn check(&self, recent: &RecentWrites, moment: SeqNo) -> Result<()> {
+        for space in self.spaces.values() {
+            let overtaken = |overtaken| Error::overtaken(&space.keyspace, overtaken);
+            if !Arc::ptr_eq(&*space.keyspace.slot.current()?, &space.generation) {
+                // It was cleared, and so was what was read.
+                return Err(overtaken(Overtaken::Written { key: space.some_key() }));
+            }
+            let id = space.generation.id;
+            for key in &space.keys {
+                recent.check_key(id, key, moment).map_err(overtaken)?;
+            }
+            for range in space.ranges.iter().flatten() {
+                recent.check_range(id, range, moment).map_err(overtaken)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SpaceReads {
+    /// A key that was read, or the first of a range: to name one.
+    fn some_key(&self) -> Vec<u8> {
+        let first = |range: &KeyRange| match &range.start {
+            Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+            Bound::Unbounded => Vec::new(),
+        };
+        let range = self.ranges.iter().flatten().next().map(first);
+        self.keys.iter().next().cloned().or(range).unwrap_or_default()
+    }
+}

@@ -1,0 +1,103 @@
+//! A walk over a range as a transaction sees it: the pairs of its moment, and its own writes.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::fmt;
+
+use engine::{Cursor, Direction};
+use parking_lot::Mutex;
+
+use super::State;
+use super::reads::RangePlace;
+use super::writes::OwnWrite;
+use crate::error::Result;
+
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// The pairs of a range, as a [`crate::Transaction`] saw it when the scan began: later writes of its
+/// own do not show, so it may write what it comes to.
+pub struct TransactionScan<'t> {
+    state: &'t Mutex<State>,
+    place: RangePlace,
+    cursor: Box<dyn Cursor>,
+    /// The pair of the moment that comes next, once the cursor was asked for it.
+    ahead: Option<Pair>,
+    /// What the transaction has written and the scan has not come to.
+    own: VecDeque<OwnWrite>,
+    direction: Direction,
+    /// The key that was given last.
+    last: Option<Vec<u8>>,
+    /// Whether all of the range was read, or may have been.
+    ended: bool,
+}
+
+impl<'t> TransactionScan<'t> {
+    pub(super) fn new(
+        state: &'t Mutex<State>,
+        place: RangePlace,
+        cursor: Box<dyn Cursor>,
+        own: VecDeque<OwnWrite>,
+        direction: Direction,
+    ) -> Self {
+        let (ahead, last, ended) = Default::default();
+        Self { state, place, cursor, ahead, own, direction, last, ended }
+    }
+
+    fn advance(&mut self) -> Result<Option<Pair>> {
+        loop {
+            if self.ahead.is_none() {
+                let next = self.cursor.next()?;
+                self.ahead = next.map(|(key, value)| (key.to_vec(), value.to_vec()));
+            }
+            let order = match (&self.ahead, self.own.front()) {
+                (None, None) => return Ok(None),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((key, _)), Some((own, _))) => match self.direction {
+                    Direction::Forward => key.cmp(own),
+                    Direction::Backward => own.cmp(key),
+                },
+            };
+            if order == Ordering::Less {
+                return Ok(self.ahead.take());
+            }
+            if order == Ordering::Equal {
+                self.ahead = None;
+            }
+            if let Some((key, Some(value))) = self.own.pop_front() {
+                return Ok(Some((key, value)));
+            }
+        }
+    }
+}
+
+impl Iterator for TransactionScan<'_> {
+    type Item = Result<Pair>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.advance().transpose();
+        match &next {
+            Some(Ok((key, _))) => self.last = Some(key.clone()),
+            Some(Err(_)) | None => self.ended = true,
+        }
+        next
+    }
+}
+
+impl Drop for TransactionScan<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.state.lock().reads.end_range(self.place, self.direction, self.last.take());
+        }
+    }
+}
+
+impl fmt::Debug for TransactionScan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionScan").field("last", &self.last).finish_non_exhaustive()
+    }
+}

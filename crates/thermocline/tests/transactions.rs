@@ -1,0 +1,568 @@
+//! Transactions one step at a time: what they show, what is a conflict and what is none, over every
+//! engine, journaled or not.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+
+use rand::RngExt;
+use tempfile::TempDir;
+use thermocline::{
+    Batch, Begun, BegunRmw, Change, Db, Direction, EngineKind, Environment, Error, KeyRange,
+    Keyspace, KeyspaceOptions, Operator, Options, Swap, Transaction, TransactionOptions,
+};
+
+const MIB: u64 = 1 << 20;
+const ENGINES: [EngineKind; 3] = [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2];
+const ORDERED: [EngineKind; 2] = [EngineKind::Memory, EngineKind::Lsm];
+
+fn open(dir: &TempDir) -> Db {
+    Db::open(dir.path(), Options { memory_bytes: 64 * MIB, ..Options::default() }).unwrap()
+}
+
+fn space(db: &Db, engine: EngineKind, journaled: bool) -> Keyspace {
+    let name = format!("{engine}-{}", if journaled { "journaled" } else { "alone" });
+    let options = KeyspaceOptions { engine, journaled, memory_bytes: Some(8 * MIB) };
+    db.keyspace(&name, options).unwrap()
+}
+
+/// Runs `test` on an empty keyspace of every kind.
+fn on_every_kind(engines: &[EngineKind], test: impl Fn(&Db, &Keyspace)) {
+    for engine in engines {
+        for journaled in [true, false] {
+            let dir = TempDir::new().unwrap();
+            let db = open(&dir);
+            let space = space(&db, *engine, journaled);
+            println!("{}", space.name());
+            test(&db, &space);
+        }
+    }
+}
+
+#[track_caller]
+fn is_conflict<T: std::fmt::Debug>(outcome: Result<T, Error>, space: &Keyspace, key: &[u8]) {
+    let wanted = Error::Conflict { keyspace: space.name().to_owned(), key: key.to_vec() };
+    assert_eq!(outcome.unwrap_err(), wanted, "in {}", space.name());
+}
+
+fn scanned(tx: &Transaction, space: &Keyspace, range: KeyRange) -> Vec<(Vec<u8>, Vec<u8>)> {
+    tx.scan(space, range).unwrap().map(|pair| pair.unwrap()).collect()
+}
+
+#[test]
+fn its_writes_show_to_itself_at_once_and_to_others_when_it_commits() {
+    on_every_kind(&ENGINES, |db, space| {
+        space.put(b"a", b"old").unwrap();
+        space.put(b"b", b"old").unwrap();
+        let tx = db.begin().unwrap();
+        tx.put(space, b"a", b"new").unwrap();
+        tx.delete(space, b"b").unwrap();
+        tx.put(space, b"c", b"first").unwrap();
+        tx.put(space, b"c", b"second").unwrap();
+        for (key, own, others) in [
+            (b"a", Some(&b"new"[..]), Some(&b"old"[..])),
+            (b"b", None, Some(&b"old"[..])),
+            (b"c", Some(&b"second"[..]), None),
+        ] {
+            assert_eq!(tx.get(space, key).unwrap().as_deref(), own);
+            assert_eq!(space.get(key).unwrap().as_deref(), others);
+        }
+        let seqno = tx.commit().unwrap().unwrap();
+        assert_eq!(seqno, db.last());
+        assert_eq!(space.get(b"a").unwrap().as_deref(), Some(&b"new"[..]));
+        assert_eq!(space.get(b"b").unwrap(), None);
+        assert_eq!(space.get(b"c").unwrap().as_deref(), Some(&b"second"[..]));
+    });
+}
+
+#[test]
+fn a_rollback_an_error_and_a_drop_leave_nothing() {
+    on_every_kind(&ENGINES, |db, space| {
+        let before = db.last();
+        let tx = db.begin().unwrap();
+        tx.put(space, b"k", b"v").unwrap();
+        tx.rollback();
+        drop(db.begin().inspect(|tx| tx.put(space, b"k", b"v").unwrap()));
+        let outcome: Result<(), _> = db.transaction(|tx| {
+            tx.put(space, b"k", b"v")?;
+            Err(Error::RolledBack)
+        });
+        assert_eq!(outcome, Err(Error::RolledBack));
+        assert_eq!((space.get(b"k").unwrap(), db.last()), (None, before));
+        assert_eq!(db.begin().unwrap().commit(), Ok(None), "nothing to commit");
+    });
+}
+
+#[test]
+fn a_lost_update_is_a_conflict() {
+    on_every_kind(&ENGINES, |db, space| {
+        space.put(b"n", b"1").unwrap();
+        let (one, other) = (db.begin().unwrap(), db.begin().unwrap());
+        for tx in [&one, &other] {
+            assert_eq!(tx.get(space, b"n").unwrap().as_deref(), Some(&b"1"[..]));
+            tx.put(space, b"n", b"2").unwrap();
+        }
+        one.commit().unwrap().unwrap();
+        is_conflict(other.commit(), space, b"n");
+    });
+}
+
+#[test]
+fn write_skew_is_a_conflict() {
+    on_every_kind(&ENGINES, |db, space| {
+        space.put(b"ada", b"on call").unwrap();
+        space.put(b"bob", b"on call").unwrap();
+        let (one, other) = (db.begin().unwrap(), db.begin().unwrap());
+        for (tx, leaves) in [(&one, b"ada"), (&other, b"bob")] {
+            assert!(tx.get(space, b"ada").unwrap().is_some());
+            assert!(tx.get(space, b"bob").unwrap().is_some());
+            tx.delete(space, leaves).unwrap();
+        }
+        one.commit().unwrap().unwrap();
+        is_conflict(other.commit(), space, b"ada");
+    });
+}
+
+/// A key that was not there was read as well.
+#[test]
+fn what_was_absent_and_comes_is_a_conflict() {
+    on_every_kind(&ENGINES, |db, space| {
+        let tx = db.begin().unwrap();
+        assert_eq!(tx.get(space, b"unique").unwrap(), None);
+        tx.put(space, b"unique", b"mine").unwrap();
+        space.put(b"unique", b"theirs").unwrap();
+        is_conflict(tx.commit(), space, b"unique");
+        assert_eq!(space.get(b"unique").unwrap().as_deref(), Some(&b"theirs"[..]));
+    });
+}
+
+#[test]
+fn a_phantom_is_a_conflict() {
+    on_every_kind(&ORDERED, |db, space| {
+        for key in [b"a1", b"a3", b"b1"] {
+            space.put(key, b"v").unwrap();
+        }
+        for (phantom, is_delete) in [(b"a2", false), (b"a1", true), (b"a0", false)] {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let tx = db.begin().unwrap();
+                let scan = tx.scan_in(space, KeyRange::prefix(b"a"), direction).unwrap();
+                let count = scan.count();
+                tx.put(space, b"count", &[count as u8]).unwrap();
+                match is_delete {
+                    true => space.delete(phantom).unwrap(),
+                    false => space.put(phantom, b"v").unwrap(),
+                };
+                is_conflict(tx.commit(), space, phantom);
+            }
+        }
+        let tx = db.begin().unwrap();
+        let count = scanned(&tx, space, KeyRange::prefix(b"a")).len();
+        tx.put(space, b"count", &[count as u8]).unwrap();
+        space.put(b"b2", b"beside the range").unwrap();
+        tx.commit().unwrap().unwrap();
+    });
+}
+
+/// Queues take from the front while others add at the back.
+#[test]
+fn what_a_scan_has_not_come_to_is_no_conflict() {
+    on_every_kind(&ORDERED, |db, space| {
+        for key in b'b'..b'z' {
+            space.put(&[key], b"v").unwrap();
+        }
+        let all = KeyRange::of(&b"a"[..]..);
+        for (direction, read, beyond) in
+            [(Direction::Forward, b"bcd", b"eyz"), (Direction::Backward, b"yxw", b"vba")]
+        {
+            let begin = || {
+                let tx = db.begin().unwrap();
+                let scan = tx.scan_in(space, all.clone(), direction).unwrap();
+                let keys: Vec<_> = scan.take(3).map(|pair| pair.unwrap().0).collect();
+                assert_eq!(keys.concat(), read);
+                tx.put(space, b"0", b"taken").unwrap();
+                tx
+            };
+            for key in beyond.chunks(1) {
+                let tx = begin();
+                space.put(key, b"w").unwrap();
+                tx.commit().unwrap().unwrap();
+                if key == b"a" || key == b"z" {
+                    space.delete(key).unwrap();
+                }
+            }
+            for key in read.chunks(1) {
+                let tx = begin();
+                space.put(key, b"w").unwrap();
+                is_conflict(tx.commit(), space, key);
+            }
+            let tx = db.begin().unwrap();
+            drop(tx.scan_in(space, all.clone(), direction).unwrap());
+            tx.put(space, b"0", b"v").unwrap();
+            space.put(b"k", b"w").unwrap();
+            tx.commit().unwrap().unwrap();
+        }
+    });
+}
+
+/// The same pairs as a map with the own writes in it, both ways, also with writes during the scan.
+#[test]
+fn scans_are_merged_with_its_own_writes() {
+    let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|text| text.parse().ok());
+    let seed: u64 = seed.unwrap_or(1);
+    println!("THERMOCLINE_SEED={seed}");
+    on_every_kind(&ORDERED, |db, space| {
+        let mut random = Environment::seeded(seed).random(space.name());
+        for _ in 0..20 {
+            let mut map = BTreeMap::new();
+            let tx_of_all = db.begin().unwrap();
+            for (key, _) in scanned(&tx_of_all, space, KeyRange::all()) {
+                space.delete(&key).unwrap();
+            }
+            for key in 0..30_u8 {
+                if random.random_range(0..2) == 0 {
+                    space.put(&[key], b"base").unwrap();
+                    map.insert(vec![key], b"base".to_vec());
+                }
+            }
+            let tx = db.begin().unwrap();
+            for key in 0..30_u8 {
+                match random.random_range(0..4) {
+                    0 => {
+                        tx.put(space, &[key], b"own").unwrap();
+                        map.insert(vec![key], b"own".to_vec());
+                    }
+                    1 => {
+                        tx.delete(space, &[key]).unwrap();
+                        map.remove(&vec![key]);
+                    }
+                    _ => {}
+                }
+            }
+            for _ in 0..5 {
+                let (low, high) = (random.random_range(0..30_u8), random.random_range(0..32_u8));
+                let range = KeyRange::of(vec![low]..vec![high.max(low)]);
+                let wanted: Vec<_> = map
+                    .iter()
+                    .filter(|(key, _)| range.contains(key))
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect();
+                assert_eq!(scanned(&tx, space, range.clone()), wanted);
+                let back = tx.scan_reverse(space, range.clone()).unwrap();
+                let mut back: Vec<_> = back.map(|pair| pair.unwrap()).collect();
+                back.reverse();
+                assert_eq!(back, wanted);
+                for pair in tx.scan(space, range).unwrap() {
+                    let key = pair.unwrap().0;
+                    tx.put(space, &key, b"seen").unwrap();
+                    map.insert(key, b"seen".to_vec());
+                }
+            }
+            tx.commit().unwrap();
+            let after: BTreeMap<_, _> =
+                space.scan(KeyRange::all()).unwrap().map(|pair| pair.unwrap()).collect();
+            assert_eq!(after, map);
+        }
+    });
+}
+
+/// A count in eight bytes, in place.
+struct Add;
+
+impl Operator for Add {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        value[0] += 1;
+        true
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        Change::Put(value.map_or(vec![1], |value| vec![value[0] + 1]))
+    }
+}
+
+fn by_seat(space: &Keyspace, key: &[u8]) {
+    let mut seat = space.seat(1).unwrap();
+    match seat.begin_rmw(0, key, Box::new(Add)).unwrap() {
+        BegunRmw::Done(seqno) => assert!(seqno.is_some()),
+        BegunRmw::Pending => {
+            while seat.pending() > 0 {
+                seat.complete(true, &mut |_, outcome| assert!(outcome.is_ok())).unwrap();
+            }
+        }
+        BegunRmw::Full(_) => unreachable!("one of one"),
+    }
+    let mut value = Vec::new();
+    assert_ne!(seat.begin_get(1, key, &mut value).unwrap(), Begun::Full);
+}
+
+#[test]
+fn every_way_of_writing_is_seen() {
+    type Way = fn(&Db, &Keyspace, &[u8]);
+    let ways: [(&str, Way); 9] = [
+        ("put", |_, space, key| assert!(space.put(key, b"2").is_ok())),
+        ("delete", |_, space, key| assert!(space.delete(key).is_ok())),
+        ("rmw", |_, space, key| assert!(space.rmw(key, |_| Change::Put(vec![2])).is_ok())),
+        ("rmw in place", |_, space, key| assert!(space.rmw_with(key, &mut Add).is_ok())),
+        ("seat", |_, space, key| by_seat(space, key)),
+        ("batch", |db, space, key| {
+            let mut batch = Batch::new();
+            batch.put(space, b"another", b"v").put(space, key, b"2");
+            db.write(&batch).unwrap();
+        }),
+        ("section", |db, space, key| {
+            db.atomically(&[(space, key)], |section| section.put(0, b"2".to_vec())).unwrap();
+        }),
+        ("compare and swap", |_, space, key| {
+            assert!(space.compare_and_swap(key, Some(b"1"), Some(b"2")).unwrap().is_done());
+        }),
+        ("transaction", |db, space, key| db.transaction(|tx| tx.put(space, key, b"2")).unwrap()),
+    ];
+    on_every_kind(&ENGINES, |db, space| {
+        for (index, (name, way)) in ways.into_iter().enumerate() {
+            let key = [b'k', index as u8];
+            space.put(&key, b"1").unwrap();
+            let tx = db.begin().unwrap();
+            assert_eq!(tx.get(space, &key).unwrap().as_deref(), Some(&b"1"[..]));
+            tx.put(space, b"result", b"by 1").unwrap();
+            way(db, space, &key);
+            println!("{name}");
+            is_conflict(tx.commit(), space, &key);
+            assert_eq!(space.get(b"result").unwrap(), None, "{name}");
+        }
+        // Some key; the whole keyspace has changed.
+        let tx = db.begin().unwrap();
+        tx.get(space, b"k").unwrap();
+        tx.put(space, b"result", b"by 1").unwrap();
+        space.clear().unwrap();
+        is_conflict(tx.commit(), space, b"k");
+    });
+}
+
+#[test]
+fn what_it_has_not_read_is_no_conflict() {
+    on_every_kind(&ENGINES, |db, space| {
+        space.put(b"read", b"1").unwrap();
+        let tx = db.begin().unwrap();
+        tx.get(space, b"read").unwrap();
+        tx.put(space, b"blind", b"mine").unwrap();
+        // Its own value is nobody else's.
+        assert_eq!(tx.get(space, b"blind").unwrap().as_deref(), Some(&b"mine"[..]));
+        space.put(b"blind", b"theirs").unwrap();
+        space.put(b"beside", b"v").unwrap();
+        // These change nothing, with a journal to tell it.
+        if space.options().journaled {
+            assert_eq!(space.rmw(b"read", |_| Change::Keep).unwrap(), None);
+            let refused = space.compare_and_swap(b"read", Some(b"2"), None).unwrap();
+            assert_eq!(refused, Swap::Refused { present: Some(b"1".to_vec()) });
+        }
+        tx.commit().unwrap().unwrap();
+        assert_eq!(space.get(b"blind").unwrap().as_deref(), Some(&b"mine"[..]));
+    });
+}
+
+#[test]
+fn one_that_only_reads_shows_one_moment_and_always_commits() {
+    on_every_kind(&ORDERED, |db, space| {
+        space.put(b"a", b"1").unwrap();
+        let tx = db.begin().unwrap();
+        space.put(b"a", b"2").unwrap();
+        space.put(b"b", b"2").unwrap();
+        assert_eq!(tx.get(space, b"a").unwrap().as_deref(), Some(&b"1"[..]));
+        space.clear().unwrap();
+        assert_eq!(scanned(&tx, space, KeyRange::all()), [(b"a".to_vec(), b"1".to_vec())]);
+        assert_eq!(tx.commit(), Ok(None));
+    });
+}
+
+/// It has no old values; so a read that would not be of the moment is the conflict.
+#[test]
+fn without_an_order_a_read_of_what_was_written_since_is_the_conflict() {
+    on_every_kind(&[EngineKind::F2], |db, space| {
+        space.put(b"a", b"1").unwrap();
+        space.put(b"b", b"1").unwrap();
+        let tx = db.begin().unwrap();
+        space.put(b"a", b"2").unwrap();
+        assert_eq!(tx.get(space, b"b").unwrap().as_deref(), Some(&b"1"[..]));
+        is_conflict(tx.get(space, b"a"), space, b"a");
+        is_conflict(tx.commit(), space, b"a");
+        let mut attempts = 0;
+        let read = db.transaction(|tx| {
+            attempts += 1;
+            if attempts == 1 {
+                space.put(b"a", b"3")?;
+            }
+            // To look away does not help.
+            Ok(tx.get(space, b"a").unwrap_or_default())
+        });
+        assert_eq!((attempts, read), (2, Ok(Some(b"3".to_vec()))));
+        let unordered = db.begin().unwrap().scan(space, KeyRange::all()).map(drop).unwrap_err();
+        assert!(matches!(unordered, Error::Engine(engine::Error::Unordered { engine: "f2", .. })));
+    });
+}
+
+#[test]
+fn it_goes_over_keyspaces_of_all_engines_at_once() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let spaces: Vec<_> = ENGINES.iter().map(|engine| space(&db, *engine, true)).collect();
+    let sum = |tx: &Transaction| -> Result<u8, Error> {
+        let mut sum = 0;
+        for space in &spaces {
+            sum += tx.get(space, b"n")?.map_or(0, |value| value[0]);
+        }
+        Ok(sum)
+    };
+    for round in 1..=20_u8 {
+        db.transaction(|tx| {
+            assert_eq!(sum(tx)?, 3 * (round - 1));
+            spaces.iter().try_for_each(|space| tx.put(space, b"n", &[round]))
+        })
+        .unwrap();
+    }
+    for changed in &spaces {
+        let tx = db.begin().unwrap();
+        assert_eq!(sum(&tx), Ok(60));
+        spaces.iter().for_each(|space| tx.put(space, b"n", b"?").unwrap());
+        changed.put(b"n", &[20]).unwrap();
+        is_conflict(tx.commit(), changed, b"n");
+    }
+    drop(spaces);
+    db.close().unwrap();
+    let db = open(&dir);
+    for engine in ENGINES {
+        assert_eq!(space(&db, engine, true).get(b"n").unwrap(), Some(vec![20]), "{engine}");
+    }
+}
+
+#[test]
+fn a_body_is_run_as_often_as_it_may_be() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let space = space(&db, EngineKind::Memory, true);
+    for (attempts_max, wanted) in [(0, 1), (1, 1), (5, 5)] {
+        let mut attempts = 0;
+        let outcome = db.transaction_with(TransactionOptions { attempts_max }, |tx| {
+            attempts += 1;
+            tx.get(&space, b"hot")?;
+            tx.put(&space, b"result", b"v")?;
+            space.put(b"hot", &[attempts])?;
+            Ok(())
+        });
+        is_conflict(outcome, &space, b"hot");
+        assert_eq!(attempts, wanted);
+    }
+    let mut attempts = 0;
+    let outcome = db.transaction(|tx| {
+        attempts += 1;
+        tx.get(&space, b"hot")?;
+        if attempts < 4 {
+            space.put(b"hot", &[attempts])?;
+        }
+        tx.put(&space, b"result", &[attempts])
+    });
+    assert_eq!((outcome, attempts), (Ok(()), 4));
+    assert_eq!(space.get(b"result").unwrap(), Some(vec![4]));
+}
+
+/// With 8 MiB of memory, 128 KiB of notes.
+#[test]
+fn one_that_stays_open_too_long_is_told_so_and_holds_no_memory() {
+    let dir = TempDir::new().unwrap();
+    let options = Options { memory_bytes: 8 * MIB, ..Options::default() };
+    let db = Db::open(dir.path(), options).unwrap();
+    let space = db.keyspace("s", KeyspaceOptions::default()).unwrap();
+    let begin = || {
+        let tx = db.begin().unwrap();
+        tx.get(&space, b"never written").unwrap();
+        tx.put(&space, b"result", b"v").unwrap();
+        tx
+    };
+    let tx = begin();
+    for index in 0..20_000_u32 {
+        space.put(&(index % 5000).to_be_bytes(), b"v").unwrap();
+    }
+    let refused = tx.commit().unwrap_err();
+    assert_eq!(refused, Error::TransactionTooOld { keyspace: "s".to_owned() });
+    assert!(refused.is_conflict());
+    assert_eq!(space.get(b"result").unwrap(), None);
+    let tx = begin();
+    space.put(b"k", b"v").unwrap();
+    tx.commit().unwrap().unwrap();
+}
+
+#[test]
+fn keyspaces_that_come_and_go_meanwhile() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    let old = db.keyspace("old", KeyspaceOptions::default()).unwrap();
+    old.put(b"k", b"v").unwrap();
+    let (reader, writer) = (db.begin().unwrap(), db.begin().unwrap());
+    assert_eq!(reader.get(&old, b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    writer.get(&old, b"k").unwrap();
+    let new = db.keyspace("new", KeyspaceOptions::default()).unwrap();
+    new.put(b"k", b"later").unwrap();
+    db.drop_keyspace("old").unwrap();
+    // As of its moment the one was there and the other was empty.
+    assert_eq!(reader.get(&old, b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(reader.get(&new, b"k").unwrap(), None);
+    assert_eq!(reader.commit(), Ok(None));
+    writer.put(&new, b"result", b"v").unwrap();
+    assert_eq!(writer.commit(), Err(Error::NoKeyspace { name: "old".to_owned() }));
+    let tx = db.begin().unwrap();
+    tx.put(&new, b"result", b"v").unwrap();
+    db.close().unwrap();
+    assert_eq!(tx.get(&new, b"k"), Err(Error::Closed));
+    assert_eq!(tx.commit(), Err(Error::Closed));
+    assert_eq!(db.begin().map(drop), Err(Error::Closed));
+}
+
+#[test]
+fn what_it_cannot_write_is_refused_when_it_is_told() {
+    let (dir, other_dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (db, other) = (open(&dir), open(&other_dir));
+    let foreign = space(&other, EngineKind::Memory, true);
+    let own = space(&db, EngineKind::Memory, true);
+    let tx = db.begin().unwrap();
+    let refused = Err(Error::NoKeyspace { name: foreign.name().to_owned() });
+    assert_eq!(tx.put(&foreign, b"k", b"v"), refused);
+    assert_eq!(tx.delete(&foreign, b"k"), refused);
+    assert_eq!(tx.get(&foreign, b"k").map(drop), refused);
+    assert_eq!(tx.scan(&foreign, KeyRange::all()).map(drop), refused);
+    let long = vec![0; thermocline::KEY_BYTES_MAX + 1];
+    assert!(matches!(
+        tx.put(&own, &long, b"v"),
+        Err(Error::Engine(engine::Error::KeyTooLong { .. }))
+    ));
+    assert_eq!(tx.commit(), Ok(None));
+}
+
+#[test]
+fn a_swap_is_done_or_tells_what_was_there() {
+    on_every_kind(&ENGINES, |db, space| {
+        let present = |value: &[u8]| Swap::Refused { present: Some(value.to_vec()) };
+        let swap = |expected: Option<&[u8]>, new: Option<&[u8]>| {
+            space.compare_and_swap(b"k", expected, new).unwrap()
+        };
+        assert_eq!(swap(Some(b"a"), Some(b"b")), Swap::Refused { present: None });
+        assert_eq!(swap(None, None), Swap::Done { seqno: None });
+        assert_eq!(space.get(b"k").unwrap(), None);
+        let Swap::Done { seqno: Some(seqno) } = swap(None, Some(b"a")) else { panic!("refused") };
+        assert!(seqno <= db.last());
+        assert_eq!(swap(None, Some(b"b")), present(b"a"));
+        assert_eq!(swap(Some(b"b"), Some(b"c")), present(b"a"));
+        assert_eq!(swap(Some(b"b"), None), present(b"a"));
+        assert!(swap(Some(b"a"), Some(b"b")).is_done(), "in place");
+        assert!(swap(Some(b"b"), Some(b"longer")).is_done());
+        assert_eq!(space.get(b"k").unwrap().as_deref(), Some(&b"longer"[..]));
+        assert!(swap(Some(b"longer"), None).is_done());
+        assert_eq!(space.get(b"k").unwrap(), None);
+    });
+}
+
+#[test]
+fn handles_may_be_sent_and_shared() {
+    fn is_sent<T: Send>() {}
+    fn is_shared<T: Sync>() {}
+    is_sent::<Transaction>();
+    is_shared::<Transaction>();
+    is_sent::<thermocline::TransactionScan<'_>>();
+}
