@@ -141,6 +141,27 @@ impl Sequence {
         pinning || pins.range(older.get()..newer.get()).next().is_some()
     }
 
+    /// The snapshots that are held, the oldest first.
+    pub fn pins(&self) -> Vec<SeqNo> {
+        self.pins.lock().keys().copied().map(SeqNo::new).collect()
+    }
+
+    /// The snapshots, present and future, that stand below `newest`, the oldest first; none told while
+    /// another one is being taken that may come to stand there. The caller has seen that `newest` was
+    /// given out.
+    pub fn pins_below(&self, newest: SeqNo) -> Option<Vec<SeqNo>> {
+        // As in `is_seen`: a pin that is counted only after this load stands at or above `newest`.
+        if self.pin_count.load(SeqCst) == 0 {
+            return Some(Vec::new());
+        }
+        let visible = self.visible.load(SeqCst);
+        let pins = self.pins.lock();
+        if newest.get() > visible && self.pinning.load(SeqCst) > 0 {
+            return None;
+        }
+        Some(pins.range(..newest.get()).map(|(number, _)| SeqNo::new(*number)).collect())
+    }
+
     /// The oldest snapshot that is held, if any: what keeps old versions alive.
     pub fn oldest_pin(&self) -> Option<SeqNo> {
         self.pins.lock().keys().next().copied().map(SeqNo::new)

@@ -1,0 +1,78 @@
+//! A space that is read where it lies, without being opened: for whoever verifies it.
+
+use std::ops::Range;
+
+use codec::Corruption;
+use device::{Buffer, Device};
+use engine::Superblock;
+
+use super::Error;
+use super::recover::{self, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use crate::data::DataFile;
+use crate::{FlexSnapshot, Mapping};
+
+/// The space in a device as the next opening would find it. Nothing is changed. It must not be open
+/// elsewhere.
+#[derive(Debug)]
+pub struct Offline {
+    tree: FlexSnapshot,
+    data: DataFile,
+}
+
+impl Offline {
+    /// Reads the superblock, the tree and the logs of the space in `device`, and verifies them.
+    ///
+    /// # Errors
+    /// [`device::Error::NotFound`] if there is none, [`Error::Corruption`], [`Error::Device`].
+    pub fn open(device: &dyn Device) -> Result<Self, Error> {
+        if !device.exists(SUPERBLOCK)? {
+            return Err(device::Error::NotFound { name: SUPERBLOCK.to_owned() }.into());
+        }
+        let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
+        let standing = Standing::decode(superblock.payload());
+        let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
+        let found = recover::recover(device, &standing)?;
+        let wrong = |what: String| Error::from(Corruption::new(what, 0).at(SUPERBLOCK, 0));
+        found.tree.check().map_err(wrong)?;
+        let data = DataFile::new(found.data, found.geometry, found.generations);
+        Ok(Self { tree: found.tree.snapshot(), data })
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
+    /// The `length` bytes at `offset`. Costs a read for each extent.
+    ///
+    /// # Errors
+    /// [`Error::BehindTheEnd`], [`Error::Corruption`] if a byte is not what was written,
+    /// [`Error::Device`].
+    pub fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+        let end = offset.saturating_add(length);
+        if end > self.len() {
+            return Err(Error::BehindTheEnd { end, len: self.len() });
+        }
+        let mut bytes = vec![0; length as usize];
+        let mut scratch: Option<Buffer> = None;
+        let mut rest = &mut bytes[..];
+        for piece in self.tree.query(offset..end) {
+            let (head, tail) = rest.split_at_mut(piece.length as usize);
+            if let Some(address) = piece.extent.address() {
+                self.data.read(address, head, &mut scratch)?;
+            }
+            rest = tail;
+        }
+        Ok(bytes)
+    }
+
+    /// The extents of a range, in order, with their tags: the first and the last are cut to it.
+    pub fn extents(&self, range: Range<u64>) -> impl Iterator<Item = Mapping> {
+        self.tree.query(range)
+    }
+}
