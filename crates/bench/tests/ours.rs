@@ -68,6 +68,8 @@ fn what_overlaps_is_answered_rightly() {
         ("f2", "ycsb-f", Buffered),
         ("lsm", "ycsb-a", Buffered),
         ("lsm", "ycsb-e", None),
+        ("flexdb", "ycsb-a", Buffered),
+        ("flexdb", "ycsb-e", None),
         ("memory", "ycsb-b", Buffered),
         ("memory", "ycsb-f", Buffered),
     ] {
@@ -91,7 +93,7 @@ fn a_journal_writes_at_least_what_the_user_wrote_and_none_writes_nothing() {
 
 #[test]
 fn an_engine_that_is_not_built_is_refused_by_name() {
-    let is_built = |name: &&&str| ["memory", "f2", "lsm"].contains(*name);
+    let is_built = |name: &&&str| ["memory", "f2", "lsm", "flexdb"].contains(*name);
     for engine in Ours.names().iter().filter(|name| !is_built(name)) {
         let error = run(engine, "ycsb-a", Durability::Buffered).unwrap_err().to_string();
         assert!(error.contains(engine), "{error}");

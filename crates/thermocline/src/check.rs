@@ -98,7 +98,7 @@ impl Report {
 
 /// Verifies every byte of the database in `path` that has a checksum, and changes nothing. The
 /// database must not be open. Goes on behind damage: to the next segment of the journal, keyspace, table of
-/// `lsm`, record of `f2`.
+/// `lsm`, record of `f2`, interval of `flexdb`.
 ///
 /// # Errors
 /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`], [`Error::NewerVersion`],
@@ -172,6 +172,10 @@ fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) 
         EngineKind::Lsm => {
             let found = lsm::check(&device)?;
             (found.entries, found.raw_bytes, found.persisted, found.damage)
+        }
+        EngineKind::FlexDb => {
+            let found = flexdb::check(&device)?;
+            (found.pairs, found.pair_bytes, found.persisted, found.damage)
         }
         engine => return Err(Error::NotBuilt { engine }),
     };

@@ -81,7 +81,7 @@ pub enum Error {
         name: String,
     },
     /// An engine that this version does not have.
-    #[error("engine {engine} is not built yet; this version has: memory, f2 and lsm")]
+    #[error("engine {engine} is not built yet; this version has: memory, f2, lsm and flexdb")]
     NotBuilt {
         /// The engine.
         engine: EngineKind,

@@ -103,6 +103,11 @@ pub mod lsm {
     pub use ::lsm::{Compression, Options, Routing};
 }
 
+/// The options of the engine `flexdb`.
+pub mod flexdb {
+    pub use ::flexdb::Options;
+}
+
 pub use codec::{Corruption, SeqNo};
 pub use device::{Doorbell, Io};
 pub use engine::{

@@ -1,4 +1,4 @@
-//! What each keyspace of an engine over data larger than memory, `f2` or `lsm`, may take of the
+//! What each keyspace of an engine over data larger than memory, `f2`, `lsm` or `flexdb`, may take of the
 //! database's memory.
 //!
 //! Such an engine is told once, when it is opened, how much it has, and takes all of it as its logs
@@ -131,13 +131,14 @@ impl MemoryShares {
 }
 
 fn has_share(engine: EngineKind) -> bool {
-    matches!(engine, EngineKind::F2 | EngineKind::Lsm)
+    matches!(engine, EngineKind::F2 | EngineKind::Lsm | EngineKind::FlexDb)
 }
 
 /// What a new engine wants at least.
 fn least_of_new(engine: EngineKind) -> u64 {
     match engine {
         EngineKind::Lsm => lsm::Options::MEMORY_BYTES_MIN,
+        EngineKind::FlexDb => flexdb::Options::MEMORY_BYTES_MIN,
         _ => f2::Options::MEMORY_BYTES_MIN,
     }
 }

@@ -92,6 +92,7 @@ impl Db {
             workers: background.pool().clone(),
             f2: options.f2.clone(),
             lsm: options.lsm.clone(),
+            flexdb: options.flexdb.clone(),
         };
         let slots = nursery.open_all(&catalog, needed)?;
         let journal = Arc::new(recover(&nursery, &slots, catalog.newest, &options)?);
@@ -184,6 +185,7 @@ pub(crate) struct Nursery {
     workers: Pool,
     f2: f2::Options,
     lsm: lsm::Options,
+    flexdb: flexdb::Options,
 }
 
 impl Nursery {
@@ -209,6 +211,7 @@ impl Nursery {
             EngineKind::Memory => Box::new(memory::Store::open(host, memory::Options::default())?),
             EngineKind::F2 => Box::new(f2::Store::open(host, self.f2.clone())?),
             EngineKind::Lsm => Box::new(lsm::Store::open(host, self.lsm.clone())?),
+            EngineKind::FlexDb => Box::new(flexdb::Store::open(host, self.flexdb.clone())?),
             engine => return Err(Error::NotBuilt { engine }),
         };
         let journaled = entry.options.journaled;

@@ -17,8 +17,8 @@ pub struct Options {
     /// writes beyond it. Whatever was taken under one setting opens again under it; data that are
     /// more than a quarter above a lower one are not opened ([`Error::MemoryTooSmall`]).
     ///
-    /// Each keyspace of [`EngineKind::F2`] or [`EngineKind::Lsm`] has a share of it, all of which it
-    /// may take: at opening, three quarters of what keyspaces in memory leave, in equal parts; made later,
+    /// Each keyspace of [`EngineKind::F2`], [`EngineKind::Lsm`] or [`EngineKind::FlexDb`] has a share of
+    /// it, all of which it may take: at opening, three quarters of what keyspaces in memory leave, in equal parts; made later,
     /// three quarters of what is left, or where there is such a keyspace already a quarter of it.
     pub memory_bytes: u64,
     /// What a write waits for when nothing else is said. Default [`Durability::Flushed`]: a
@@ -45,6 +45,9 @@ pub struct Options {
     /// How keyspaces of the engine `lsm` are opened. Default: what their share of the memory
     /// suggests.
     pub lsm: lsm::Options,
+    /// How keyspaces of the engine `flexdb` are opened. Default: what their share of the memory
+    /// suggests.
+    pub flexdb: flexdb::Options,
     /// Clock, randomness, threads. Default: the real ones.
     pub environment: Environment,
 }
@@ -70,6 +73,7 @@ impl Default for Options {
             journal_bytes: 256 << 20,
             f2: f2::Options::default(),
             lsm: lsm::Options::default(),
+            flexdb: flexdb::Options::default(),
             environment: Environment::real(),
         }
     }
@@ -109,7 +113,8 @@ pub enum EngineKind {
     Lsm,
     /// Values in hash-grouped segments. Not built yet.
     HashKv,
-    /// The sorted store on FlexSpace. Not built yet.
+    /// All pairs sorted in one file, in place: ordered, journaled, over data larger than memory, for
+    /// reads and scans of small pairs.
     FlexDb,
     /// The cluster. Not built yet.
     Nova,
@@ -141,7 +146,7 @@ impl EngineKind {
 
     /// Whether this version can open a keyspace stored by it.
     pub const fn is_built(self) -> bool {
-        matches!(self, Self::Memory | Self::F2 | Self::Lsm)
+        matches!(self, Self::Memory | Self::F2 | Self::Lsm | Self::FlexDb)
     }
 }
 

@@ -32,7 +32,7 @@ struct Figures {
     simulated_seconds: u64,
 }
 
-const HARNESSES: [Harness; 6] = [
+const HARNESSES: [Harness; 7] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
@@ -68,6 +68,16 @@ const HARNESSES: [Harness; 6] = [
                 --example crash_engine",
         run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
               -p thermocline-conformance --example crash_engine -- --engine lsm \
+              --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
+              cat target/soak.jsonl; exit $ended",
+        figures: conformance_figures,
+    },
+    Harness {
+        name: "flexdb on a simulated disk",
+        build: "cargo build -q --release --locked -p thermocline-conformance \
+                --example crash_engine",
+        run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
+              -p thermocline-conformance --example crash_engine -- --engine flexdb \
               --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
               cat target/soak.jsonl; exit $ended",
         figures: conformance_figures,

@@ -38,7 +38,7 @@ impl Catalog for Ours {
     }
 
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {
-        let Variant { engine, f2, lsm } = name.parse()?;
+        let Variant { engine, f2, lsm, flexdb } = name.parse()?;
         let (journaled, durability) = match options.durability {
             Durability::None => (false, Reached::Buffered),
             Durability::Buffered => (true, Reached::Flushed),
@@ -58,6 +58,7 @@ impl Catalog for Ours {
                 io,
                 f2,
                 lsm,
+                flexdb,
                 ..Options::default()
             },
         )?;

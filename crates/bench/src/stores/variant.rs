@@ -2,14 +2,14 @@
 //! than usual, for comparisons of an engine with itself.
 //!
 //! ```text
-//! f2    f2:single-log    f2:read-cache=0:chunk-bytes=64    lsm:dranges=off:merging=off
+//! f2    f2:single-log    f2:read-cache=0:chunk-bytes=64    lsm:dranges=off:merging=off    flexdb:tail=0
 //! ```
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use thermocline::{EngineKind, f2, lsm};
+use thermocline::{EngineKind, f2, flexdb, lsm};
 
 use super::{StoreError, WordError};
 
@@ -19,10 +19,12 @@ pub(super) struct Variant {
     pub(super) engine: EngineKind,
     pub(super) f2: f2::Options,
     pub(super) lsm: lsm::Options,
+    pub(super) flexdb: flexdb::Options,
 }
 
 const LSM_SETTINGS: &str = "dranges=off, dranges=random, lookup-index=off, range-index=off, \
                             merging=off or duplicates=off";
+const FLEXDB_SETTINGS: &str = "tail=COUNT, fragments=COUNT, pairs=COUNT or memtable-bytes=BYTES";
 const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, threads=COUNT, \
                         mutable-share=SHARE, disk-bytes=BYTES or cold-disk-bytes=BYTES";
 
@@ -57,14 +59,19 @@ impl FromStr for Variant {
         let mut parts = name.split(':');
         let engine: EngineKind = parts.next().unwrap_or_default().parse()?;
         let (mut f2, mut lsm) = (f2::Options::default(), lsm::Options::default());
+        let mut flexdb = flexdb::Options::default();
         for setting in parts {
             let unknown = || WordError::new(setting, SETTINGS);
             if engine == EngineKind::Lsm {
                 set_of_lsm(&mut lsm, setting)?;
                 continue;
             }
+            if engine == EngineKind::FlexDb {
+                set_of_flexdb(&mut flexdb, setting)?;
+                continue;
+            }
             if engine != EngineKind::F2 {
-                return Err(WordError::new(setting, "no settings but of f2 and lsm").into());
+                return Err(WordError::new(setting, "no settings but of f2, lsm and flexdb").into());
             }
             match setting.split_once('=') {
                 None if setting == "single-log" => f2.single_log = true,
@@ -81,7 +88,7 @@ impl FromStr for Variant {
         if f2.scan_compaction && !f2.single_log {
             return Err("scan-compaction wants single-log".into());
         }
-        Ok(Self { engine, f2, lsm })
+        Ok(Self { engine, f2, lsm, flexdb })
     }
 }
 
@@ -94,6 +101,17 @@ fn set_of_lsm(lsm: &mut lsm::Options, setting: &str) -> Result<(), WordError> {
         "merging=off" => lsm.merging = false,
         "duplicates=off" => lsm.duplicates = false,
         _ => return Err(WordError::new(setting, LSM_SETTINGS)),
+    }
+    Ok(())
+}
+
+fn set_of_flexdb(flexdb: &mut flexdb::Options, setting: &str) -> Result<(), StoreError> {
+    match setting.split_once('=') {
+        Some(("tail", count)) => flexdb.tail_pairs_max = count.parse()?,
+        Some(("fragments", count)) => flexdb.fragments_max = count.parse()?,
+        Some(("pairs", count)) => flexdb.interval_pairs = within(count, 2..=1024)?,
+        Some(("memtable-bytes", bytes)) => flexdb.memtable_bytes_max = bytes.parse()?,
+        _ => return Err(WordError::new(setting, FLEXDB_SETTINGS).into()),
     }
     Ok(())
 }

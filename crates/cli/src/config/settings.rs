@@ -71,8 +71,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "engine",
         default: "memory",
         placeholder: "NAME",
-        help: "Engine of keyspaces that are made: memory, or for data larger than memory lsm, or f2 \
-               without scans",
+        help: "Engine of keyspaces that are made: memory, or for data larger than memory lsm, \
+               flexdb, or f2 without scans",
         scope: Scope::Store,
         check: |text| values::engine(text).map(drop),
     },
@@ -80,7 +80,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "io",
         default: "direct",
         placeholder: "KIND",
-        help: "Where f2 and lsm keep their data: direct (past the page cache) or buffered (through it, so \
+        help: "Where f2, lsm and flexdb keep their data: direct (past the page cache) or buffered (through it, so \
                that idle memory serves as a cache)",
         scope: Scope::Store,
         check: |text| values::io(text).map(drop),

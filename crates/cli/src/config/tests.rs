@@ -111,7 +111,7 @@ fn refused_values() {
         ("memory", &["", "0", "1", "7mb", "8388607", "1.5gb", "-1", "1xb", "20000000tb", "gb"][..]),
         ("sync-interval", &["", "1", "0s", "1d", "soon", "99999999999999999h"]),
         ("durability", &["", "none", "Synced"]),
-        ("engine", &["rocksdb", "hashkv", "flexdb", "nova"]),
+        ("engine", &["rocksdb", "hashkv", "nova"]),
         ("io", &["mmap"]),
         ("port", &["-1", "65536", "redis"]),
         ("listen", &["localhost", "127.0.0.1:1"]),

@@ -128,7 +128,7 @@ fn a_run_that_is_impossible_is_a_wrong_command_line() {
 fn engines_that_are_not_built_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
-    for engine in ["hashkv", "flexdb", "nova"] {
+    for engine in ["hashkv", "nova"] {
         let said = on("put", &db, &["k", "v", "--engine", engine]);
         assert_eq!(said.code, 2, "{said:?}");
         assert!(said.err.contains(&format!("engine {engine} is not built yet")), "{said:?}");

@@ -21,6 +21,8 @@ use thermocline_conformance as conformance;
 
 #[path = "../../../f2/tests/conformance/fixture.rs"]
 mod f2_fixture;
+#[path = "../../../flexdb/tests/conformance/fixture.rs"]
+mod flexdb_fixture;
 #[path = "../../../lsm/tests/conformance/fixture.rs"]
 mod lsm_fixture;
 mod memory_fixture;
@@ -28,6 +30,7 @@ mod memory_fixture;
 /// The crates by the names under which the fixtures know them.
 mod crates {
     pub(crate) use f2 as store;
+    pub(crate) use flexdb as flexdb_store;
     pub(crate) use lsm as lsm_store;
     pub(crate) use thermocline_conformance as suite;
 }
@@ -87,8 +90,11 @@ fn run() -> Result<usize, String> {
         "memory" => &memory_fixture::MemoryFixture,
         "f2" => &f2_fixture::F2Fixture,
         "lsm" => &lsm_fixture::LsmFixture,
+        "flexdb" => &flexdb_fixture::FlexDbFixture,
         "reference" => &ReferenceFixture,
-        other => return Err(format!("no engine {other:?} here: memory, f2, lsm or reference")),
+        other => {
+            return Err(format!("no engine {other:?} here: memory, f2, lsm, flexdb or reference"));
+        }
     };
     let environment = Environment::real();
     let began = environment.now();

@@ -81,3 +81,8 @@ fn a_cleared_f2_database_is_given_back_by_all_loops() {
 fn a_cleared_lsm_database_is_given_back_by_all_loops() {
     leaves_nothing_behind(EngineKind::Lsm);
 }
+
+#[test]
+fn a_cleared_flexdb_database_is_given_back_by_all_loops() {
+    leaves_nothing_behind(EngineKind::FlexDb);
+}

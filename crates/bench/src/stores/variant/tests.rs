@@ -1,13 +1,14 @@
 //! Names, good and bad.
 
 use super::{Variant, is_ours};
-use thermocline::{EngineKind, f2, lsm};
+use thermocline::{EngineKind, f2, flexdb, lsm};
 
 #[test]
 fn a_name_is_an_engine_and_its_settings() {
     let plain: Variant = "f2".parse().expect("a name");
     let (f2, lsm) = (f2::Options::default(), lsm::Options::default());
-    assert_eq!(plain, Variant { engine: EngineKind::F2, f2, lsm });
+    let flexdb = flexdb::Options::default();
+    assert_eq!(plain, Variant { engine: EngineKind::F2, f2, lsm, flexdb });
     let changed: Variant = "f2:single-log:read-cache=0:chunk-bytes=64".parse().expect("a name");
     let expected = f2::Options {
         single_log: true,
@@ -16,6 +17,20 @@ fn a_name_is_an_engine_and_its_settings() {
         ..f2::Options::default()
     };
     assert_eq!(changed.f2, expected);
+}
+
+#[test]
+fn parts_of_flexdb_are_otherwise() {
+    let name = "flexdb:tail=0:fragments=3:pairs=64:memtable-bytes=4096";
+    let changed: Variant = name.parse().expect("a name");
+    let expected = flexdb::Options {
+        tail_pairs_max: 0,
+        fragments_max: 3,
+        interval_pairs: 64,
+        memtable_bytes_max: 4096,
+        ..flexdb::Options::default()
+    };
+    assert_eq!((changed.engine, changed.flexdb), (EngineKind::FlexDb, expected));
 }
 
 #[test]

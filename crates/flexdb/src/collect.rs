@@ -1,0 +1,74 @@
+//! Room that is given back: the space's collector, and what no snapshot needs any more.
+//!
+//! The base that readers look into holds segments that the collector has emptied. So once it has
+//! emptied some, another base takes its place, of the same pairs.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use engine::{Error, Result};
+use workers::{Class, StopToken};
+
+use crate::error::from_space;
+use crate::state::Base;
+use crate::store::Shared;
+
+/// How often it is looked after.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Has the space collected as long as the store is open.
+pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
+    let weak = Arc::downgrade(shared);
+    let work = move |stop: &StopToken| {
+        let Some(shared) = weak.upgrade() else { return };
+        // The budget may have become less since something was cached.
+        shared.cache.shrink(shared.cache_share());
+        // A write that fails is told to the next commit; what cannot be read is told to whoever
+        // reads it.
+        while !stop.is_stopping() && shared.collect().unwrap_or(0) > 0 {}
+        shared.forget_pins();
+    };
+    let group = &shared.group;
+    group.every(Class::Collect, "flexdb collect", INTERVAL, work).map_err(|_| Error::Closed)
+}
+
+impl Shared {
+    /// Empties segments, if it is worth it; says how many.
+    pub(crate) fn collect(&self) -> Result<u64> {
+        let done = self.space.collect().map_err(from_space)?;
+        self.counts.collected_segments.fetch_add(done.segments, Relaxed);
+        if done.segments > 0 {
+            self.renew_base()?;
+        }
+        Ok(done.segments)
+    }
+
+    /// Puts a base of the same pairs in the place of the present one. A commit that runs does so
+    /// itself.
+    fn renew_base(&self) -> Result<()> {
+        let Some(_committer) = self.committer.try_lock() else { return Ok(()) };
+        // What a commit that failed has left there is in no base.
+        self.health.check_writable()?;
+        let _install = self.install.lock();
+        let Some(state) = self.state.load_full() else { return Ok(()) };
+        let index = state.base.index.clone();
+        let space = self.space.snapshot().map_err(from_space)?;
+        let base = Arc::new(Base { space, index });
+        self.state.store(Some(Arc::new(state.with_base(base, None, state.pinned.clone()))));
+        Ok(())
+    }
+
+    /// Lets go what pins saw that are gone.
+    fn forget_pins(&self) {
+        let _install = self.install.lock();
+        let Some(state) = self.state.load_full() else { return };
+        let held = self.host.sequence.pins();
+        let mut pinned = state.pinned.clone();
+        pinned.retain(|seqno, _| held.contains(seqno));
+        if pinned.len() < state.pinned.len() {
+            let next = state.with_base(Arc::clone(&state.base), None, pinned);
+            self.state.store(Some(Arc::new(next)));
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Commits: a memtable's writes go to the space, in place (Flex 5.3).
+//!
+//! 1. The oldest memtable that waits is taken. The journal reaches its newest write (law L3).
+//! 2. Its keys are gone through in order, an interval's at a time: what happens to that is planned
+//!    (`commit/plan.rs`), and done, to the space and to the index. Readers look into the base of before,
+//!    which nothing of this changes.
+//! 3. The store's header says how far the writes are in the space now.
+//! 4. The space is synced, and the next state has the base as it is now, and the memtable no more.
+//!
+//! # Invariants
+//! - C1. 2 and 3 are in one hold of the space's writers' lock, so a crash leaves all of them or none; but
+//!   where the collector has to make room in between, or something failed: then some of the writes,
+//!   all of which the journal has.
+//! - C2. Where a pin stands between the writes of the memtable, those up to it are put in first, and a
+//!   base of that moment is kept for it (state, S2). No pin comes to stand there later: all these writes
+//!   were given their numbers before.
+//! - C3. A memtable is committed after all older ones.
+//!
+//! A failure in 1 leaves everything as it is, and a later commit tries again. One in 2 to 4 turns
+//! the store read-only (law L5).
+
+mod plan;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+
+use codec::SeqNo;
+use engine::{Error, Result};
+use flexspace::space::{self, Together};
+use workers::Class;
+
+use crate::error::{from_space, stops_writes};
+use crate::index::{self, Index};
+use crate::memtable::{Memtable, Update, Walker};
+use crate::pair::StoreHeader;
+use crate::state::{Base, Pinned, State};
+use crate::store::Shared;
+use plan::{Edit, Planner, Step};
+
+/// Updates of one interval that are planned at once, by number and bytes.
+const UPDATES_AT_ONCE: usize = 4096;
+const BYTES_AT_ONCE: usize = 1 << 20;
+
+/// What a commit changes, and what one that was broken off has left.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    index: Index,
+    /// Bases of pins, of a commit that is not done.
+    kept: BTreeMap<SeqNo, Arc<Base>>,
+    /// A change of which some steps are not done.
+    unfinished: Option<Unfinished>,
+}
+
+/// A change at its offset in the index, and how many of its steps are done.
+#[derive(Debug)]
+struct Unfinished {
+    edit: Edit,
+    offset: u64,
+    done: usize,
+}
+
+impl Committer {
+    pub(crate) fn new(index: Index) -> Self {
+        Self { index, kept: BTreeMap::new(), unfinished: None }
+    }
+
+    /// Lets everything go, of a store that is closed.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(Index::default());
+    }
+
+    /// The index is sound; for tests.
+    #[cfg(test)]
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
+        index::check(&self.index)
+    }
+
+    /// What the index holds, for tests.
+    #[cfg(test)]
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+}
+
+impl Shared {
+    /// Has the memtables that wait committed, soon.
+    pub(crate) fn schedule_commit(self: &Arc<Self>) {
+        let is_due = || self.state.load().as_ref().is_some_and(|state| !state.sealed.is_empty());
+        if !is_due() || self.counts.is_commit_queued.swap(true, SeqCst) {
+            return;
+        }
+        let shared = Arc::downgrade(self);
+        let task = move |_stop: &workers::StopToken| {
+            let Some(shared) = shared.upgrade() else { return };
+            // From here on a memtable that is sealed has another task queued for it.
+            shared.counts.is_commit_queued.store(false, SeqCst);
+            let committed = shared.commit_oldest(u64::MAX);
+            let has_failed = committed.is_err();
+            shared.pressure.note_commit(committed.err());
+            if !has_failed {
+                shared.schedule_commit();
+            }
+        };
+        // A pool that is stopping runs nothing more, and nobody waits for it.
+        if self.group.submit(Class::Flush, "flexdb commit", task).is_err() {
+            self.counts.is_commit_queued.store(false, SeqCst);
+        }
+    }
+
+    /// Makes everything durable that was applied before the call.
+    pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
+        self.health.check_writable()?;
+        let active = Arc::clone(&self.open_state()?.active);
+        // An empty memtable holds nothing, but its floor may be old: nothing was written since.
+        if !active.lift_if_empty(|| self.host.sequence.visible()) {
+            self.seal(&active);
+        }
+        while self.commit_oldest(active.id())? {}
+        let _committer = self.committer.lock();
+        self.health.check_writable()?;
+        let floor = self.open_state()?.floor_without(None);
+        if floor <= self.persisted() {
+            return Ok(());
+        }
+        let persisted = self.host.barrier.reach(floor)?.min(floor).max(self.persisted());
+        let written = self.space.together(|space| write_header(space, persisted));
+        self.stopping(written.map_err(from_space))?;
+        self.make_durable(persisted)
+    }
+
+    /// Commits the oldest memtable that waits, if its id is at most `upto`; answers whether there may
+    /// be another one.
+    fn commit_oldest(&self, upto: u64) -> Result<bool> {
+        let mut committer = self.committer.lock();
+        self.health.check_writable()?;
+        let state = self.open_state()?;
+        let Some(oldest) = state.sealed.last().filter(|oldest| oldest.id() <= upto) else {
+            return Ok(false);
+        };
+        // Whoever put another one in its place may not have sealed it yet, and somebody be writing.
+        oldest.seal();
+        let Some(pins) = self.host.sequence.pins_below(oldest.newest()) else {
+            drop(committer);
+            self.pressure.note_put_off();
+            sync::thread::yield_now();
+            return Ok(true);
+        };
+        let floor = state.floor_without(Some(oldest.id()));
+        let newest = oldest.newest();
+        let reached = self.host.barrier.reach(newest.max(floor))?;
+        // Below the newest write nothing is missing in the journal: numbers above what it holds are of
+        // writes that were refused, or are not journaled.
+        let persisted = floor.min(reached.max(newest)).max(self.persisted());
+        let cuts = pins.into_iter().filter(|pin| !state.pinned.contains_key(pin)).collect();
+        let work = Work { memtable: oldest, cuts, persisted };
+        loop {
+            let done = self.space.together(|space| Ok(self.put(space, &mut committer, &work)));
+            match self.stopping(done.map_err(from_space).flatten())? {
+                true => break,
+                false => self.make_room()?,
+            }
+        }
+        self.make_durable(persisted)?;
+        self.publish(&mut committer, oldest)?;
+        self.counts.commits.fetch_add(1, Relaxed);
+        Ok(true)
+    }
+
+    /// Stops all later writes if this failed for what these files did.
+    fn stopping<T>(&self, done: Result<T>) -> Result<T> {
+        if let Err(error) = &done
+            && stops_writes(error)
+        {
+            self.health.fail(error);
+        }
+        done
+    }
+
+    /// Step 2 and 3; `false` if the collector has to make room first.
+    fn put(
+        &self,
+        space: &mut Together<'_>,
+        committer: &mut Committer,
+        work: &Work<'_>,
+    ) -> Result<bool> {
+        let mut changing = Changing { shared: self, space, committer, delta: 0 };
+        if !changing.finish()? {
+            return Ok(false);
+        }
+        let mut above = SeqNo::ZERO;
+        for upto in work.cuts.iter().copied().chain([SeqNo::MAX]) {
+            if !changing.put_between(work.memtable, above, upto)? {
+                return Ok(false);
+            }
+            if upto < SeqNo::MAX && !changing.committer.kept.contains_key(&upto) {
+                let base = changing.base()?;
+                changing.committer.kept.insert(upto, Arc::new(base));
+            }
+            above = upto;
+        }
+        match write_header(changing.space, work.persisted) {
+            Err(space::Error::Uncollected) => Ok(false),
+            written => written.map(|()| true).map_err(from_space),
+        }
+    }
+
+    /// Has the collector run. An error if it has won nothing: the device is full.
+    fn make_room(&self) -> Result<()> {
+        let done = self.stopping(self.space.collect().map_err(from_space))?;
+        let full = Err(from_space(space::Error::Uncollected));
+        self.stopping(if done.segments > 0 { Ok(()) } else { full })
+    }
+
+    /// Makes what is in the space durable, which is everything up to `persisted`.
+    fn make_durable(&self, persisted: SeqNo) -> Result<()> {
+        self.stopping(self.space.sync().map_err(from_space))?;
+        self.persisted.fetch_max(persisted.get(), Release);
+        Ok(())
+    }
+
+    /// Step 4.
+    fn publish(&self, committer: &mut Committer, committed: &Arc<Memtable>) -> Result<()> {
+        let kept = std::mem::take(&mut committer.kept);
+        let base = Arc::new(self.base_of(&committer.index)?);
+        let install = self.install.lock();
+        let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
+        let pinned = self.pinned_after(&state, kept, committed);
+        let next = state.with_base(base, Some(committed.id()), pinned);
+        self.state.store(Some(Arc::new(next)));
+        drop(install);
+        self.cache.shrink(self.cache_share());
+        Ok(())
+    }
+
+    /// What pins see from now on that commits have left behind.
+    fn pinned_after(
+        &self,
+        state: &State,
+        kept: BTreeMap<SeqNo, Arc<Base>>,
+        committed: &Arc<Memtable>,
+    ) -> BTreeMap<SeqNo, Pinned> {
+        let held = self.host.sequence.pins();
+        let mut pinned = state.pinned.clone();
+        pinned.retain(|seqno, _| held.contains(seqno));
+        for (seqno, left) in &mut pinned {
+            // A writer that was slow has put a write to a younger memtable than later ones.
+            if committed.oldest() <= *seqno {
+                left.memtables.insert(0, Arc::clone(committed));
+            }
+        }
+        for (seqno, base) in kept {
+            pinned.insert(seqno, Pinned { base, memtables: Vec::new() });
+        }
+        pinned
+    }
+
+    fn base_of(&self, index: &Index) -> Result<Base> {
+        let space = self.space.snapshot().map_err(from_space)?;
+        Ok(Base { space, index: index.now().clone() })
+    }
+}
+
+/// What is to be committed.
+struct Work<'a> {
+    memtable: &'a Arc<Memtable>,
+    /// The pins that stand between its writes, the oldest first.
+    cuts: Vec<SeqNo>,
+    persisted: SeqNo,
+}
+
+fn write_header(
+    space: &mut Together<'_>,
+    persisted: SeqNo,
+) -> std::result::Result<(), space::Error> {
+    let header = StoreHeader { persisted }.encode();
+    space.splice(0, StoreHeader::BYTES as u64, &header, 0)
+}
+
+/// The space and the index while a commit changes them.
+struct Changing<'a, 'b> {
+    shared: &'a Shared,
+    space: &'a mut Together<'b>,
+    committer: &'a mut Committer,
+    /// By how much offsets behind the last change are larger than in the base that is planned by.
+    delta: u64,
+}
+
+impl Changing<'_, '_> {
+    /// A base of what is there now; plans count from it.
+    fn base(&mut self) -> Result<Base> {
+        self.delta = 0;
+        self.shared.base_of(&self.committer.index)
+    }
+
+    /// Does what a change that was broken off has left; `false` if there still is no room.
+    fn finish(&mut self) -> Result<bool> {
+        match self.committer.unfinished.take() {
+            Some(Unfinished { edit, offset, done }) => self.change(edit, offset, done),
+            None => Ok(true),
+        }
+    }
+
+    /// Puts the writes above one number, up to another, into the space; `false` if the collector has
+    /// to make room first.
+    fn put_between(&mut self, memtable: &Memtable, above: SeqNo, upto: SeqNo) -> Result<bool> {
+        let mut base = self.base()?;
+        let mut walker = Walker::new(memtable, above, upto);
+        walker.seek(Bound::Unbounded);
+        let mut pairs = 0_u64;
+        while let Some(first) = walker.here() {
+            self.shared.health.check_open()?;
+            let found = base.interval_of(first.key());
+            let end = found.as_ref().map(|found| found.offset + u64::from(found.length));
+            let bound = end.and_then(|end| index::bound_at(&base.index, end));
+            let (updates, is_whole) = take_updates(&mut walker, bound.map(|bound| &**bound));
+            pairs += updates.len() as u64;
+            let limits = self.shared.interval_limits();
+            let planner = Planner { shared: self.shared, base: &base, limits };
+            if let Some(edit) = planner.plan(found.as_ref(), &updates)? {
+                let offset = edit.offset.wrapping_add(self.delta);
+                if !self.change(edit, offset, 0)? {
+                    return Ok(false);
+                }
+            }
+            if !is_whole {
+                // What is left of them is for what is there now.
+                base = self.base()?;
+            }
+        }
+        self.shared.counts.committed_pairs.fetch_add(pairs, Relaxed);
+        Ok(true)
+    }
+
+    /// Does what was planned, from step `done` on, at an offset of the index.
+    fn change(&mut self, edit: Edit, offset: u64, done: usize) -> Result<bool> {
+        let begin = offset + StoreHeader::BYTES as u64;
+        for (index, step) in edit.steps.iter().enumerate().skip(done) {
+            let made = match step {
+                Step::Splice { at, removed, data, tag } => {
+                    let data = edit.data.get(data.clone()).unwrap_or_default();
+                    self.space.splice(begin + at, u64::from(*removed), data, *tag)
+                }
+                Step::Tag { at, tag } => self.space.set_tag(begin + at, *tag),
+            };
+            match made {
+                Ok(()) => {}
+                Err(space::Error::Uncollected) => {
+                    self.committer.unfinished = Some(Unfinished { edit, offset, done: index });
+                    return Ok(false);
+                }
+                Err(error) => return Err(from_space(error)),
+            }
+        }
+        let new: u64 = edit.pieces.iter().map(|(length, _)| u64::from(*length)).sum();
+        let tree = &mut self.committer.index;
+        if edit.length > 0 {
+            index::replace(tree, offset, edit.length, &edit.pieces);
+        } else {
+            for (length, interval) in edit.pieces {
+                index::append(tree, length, interval);
+            }
+        }
+        self.delta = self.delta.wrapping_add(new.wrapping_sub(u64::from(edit.length)));
+        Ok(true)
+    }
+}
+
+/// The next updates, before `bound`; and whether these are all of them, or only as many as are planned
+/// at once.
+fn take_updates<'a>(walker: &mut Walker<'a>, bound: Option<&[u8]>) -> (Vec<Update<'a>>, bool) {
+    let mut updates = Vec::new();
+    let mut bytes = 0;
+    while let Some(next) = walker.here().filter(|it| bound.is_none_or(|bound| it.key() < bound)) {
+        if !updates.is_empty() && (updates.len() >= UPDATES_AT_ONCE || bytes >= BYTES_AT_ONCE) {
+            return (updates, false);
+        }
+        bytes += next.key().len() + next.value().map_or(0, <[u8]>::len);
+        updates.extend(walker.take());
+    }
+    (updates, true)
+}

@@ -1,0 +1,32 @@
+//! What the failures of the space mean to whoever uses the store.
+
+use std::sync::Arc;
+
+use codec::Corruption;
+use engine::Error;
+use flexspace::space;
+
+/// The file that holds the pairs.
+pub(crate) const DATA: &str = "data";
+
+/// The same failure in the engines' words.
+pub(crate) fn from_space(error: space::Error) -> Error {
+    match error {
+        space::Error::Corruption(damage) => Error::Corruption(damage.at(DATA, 0)),
+        space::Error::Device(error) => Error::Device(error),
+        space::Error::Closed => Error::Closed,
+        space::Error::ReadOnly { cause } => {
+            Error::ReadOnly { cause: Arc::new(from_space((*cause).clone())) }
+        }
+        space::Error::NoSpace { .. } | space::Error::Uncollected => {
+            Error::Device(device::Error::NoSpace { name: DATA.to_owned() })
+        }
+        other => Error::Corruption(Corruption::new(other.to_string(), 0).at(DATA, 0)),
+    }
+}
+
+/// What an error of background work means: the journal's failure and a close are none of these
+/// files.
+pub(crate) fn stops_writes(error: &Error) -> bool {
+    !matches!(error, Error::Journal(_) | Error::Closed)
+}

@@ -1,0 +1,209 @@
+//! The sparse index: an entry for each interval, in a tree whose offsets shift (Flex 5.1).
+//!
+//! It is FlexTree's own tree, with keys as pivots. Offsets in it are those in the space less the
+//! header's bytes.
+//!
+//! # Invariants
+//! - X1. Intervals are disjoint, in the order of their keys: an interval has the keys from its bound
+//!   to before the next one's; the first has all that are smaller, too.
+//! - X2. The first pair that lies in an interval has the least key of all that lie there. Its extent
+//!   is tagged, so the interval is found again when the store is opened, and has this key as its bound
+//!   then. Where other extents are tagged, too, the same holds from each of them to the next.
+//! - X3. A [`Head`] stands for one version of its interval and never changes, but for its cache: so
+//!   what is cached is right for every snapshot that knows this head.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use arc_swap::ArcSwapOption;
+use flexspace::{Entry, Found, Room, ShiftTree, Side, Snapshot};
+
+use crate::block::Block;
+use crate::tally::{Charge, Tally};
+
+/// The tag of the extent that an interval begins with.
+pub(crate) const START: u16 = 1;
+
+/// What a head takes beside its keys.
+const HEAD_BYTES: u64 = 128;
+/// What an extent takes in the space's tree.
+const EXTENT_BYTES: u64 = 16;
+
+/// The tree that a commit changes.
+pub(crate) type Index = ShiftTree<Interval>;
+
+/// A state of it.
+pub(crate) type IndexSnapshot = Snapshot<Interval>;
+
+/// A version of an interval.
+#[derive(Debug)]
+pub(crate) struct Head {
+    bound: Arc<[u8]>,
+    /// The key of its first pair, where that is not the bound.
+    first: Option<Box<[u8]>>,
+    pub(crate) lie: Lie,
+    cached: ArcSwapOption<Block>,
+    /// Whether the cache's hand is to pass it by once.
+    is_used: AtomicBool,
+    _charge: Charge,
+}
+
+/// How an interval lies in the space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lie {
+    /// Its extents, at most.
+    pub(crate) fragments: u16,
+    /// Updates that were appended without looking.
+    pub(crate) tail: u16,
+    /// Whether other extents than the first may be tagged: several intervals were taken as one.
+    pub(crate) has_inner_tags: bool,
+}
+
+impl Head {
+    /// A version with a bound, whose first pair has the key `first`.
+    pub(crate) fn new(bound: Arc<[u8]>, first: &[u8], lie: Lie, tally: &Arc<Tally>) -> Arc<Self> {
+        let first: Option<Box<[u8]>> = (*bound != *first).then(|| first.into());
+        let keys = bound.len() + first.as_ref().map_or(0, |first| first.len());
+        let bytes = HEAD_BYTES + keys as u64 + EXTENT_BYTES * u64::from(lie.fragments);
+        Arc::new(Self {
+            bound,
+            first,
+            lie,
+            cached: ArcSwapOption::empty(),
+            is_used: AtomicBool::new(false),
+            _charge: tally.charge(bytes),
+        })
+    }
+
+    /// Its keys are not below this, unless it is the first interval.
+    pub(crate) fn bound(&self) -> &Arc<[u8]> {
+        &self.bound
+    }
+
+    /// The key of the first pair that lies in it (X2).
+    pub(crate) fn first_key(&self) -> &[u8] {
+        self.first.as_deref().unwrap_or(&self.bound)
+    }
+
+    /// What is cached of it, in place; and it is used.
+    pub(crate) fn cached(&self) -> arc_swap::Guard<Option<Arc<Block>>> {
+        let block = self.cached.load();
+        if block.is_some() && !self.is_used.load(Relaxed) {
+            self.is_used.store(true, Relaxed);
+        }
+        block
+    }
+
+    /// Caches its block; answers whether none was there.
+    pub(crate) fn cache(&self, block: &Arc<Block>) -> bool {
+        self.cached.swap(Some(Arc::clone(block))).is_none()
+    }
+
+    /// Takes its block out of the cache.
+    pub(crate) fn evict(&self) -> Option<Arc<Block>> {
+        self.cached.swap(None)
+    }
+
+    /// Whether a block of it is cached.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cached.load().is_some()
+    }
+
+    /// Whether it was used since it was asked last.
+    pub(crate) fn was_used(&self) -> bool {
+        self.is_used.swap(false, Relaxed)
+    }
+}
+
+/// An entry of the index. None stands in slots that hold nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interval(Option<Arc<Head>>);
+
+/// What parts two nodes of the index: the bound of the first interval of the right one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pivot(Option<Arc<[u8]>>);
+
+impl Interval {
+    pub(crate) fn new(head: Arc<Head>) -> Self {
+        Self(Some(head))
+    }
+
+    pub(crate) fn head(&self) -> Option<&Arc<Head>> {
+        self.0.as_ref()
+    }
+
+    fn bound(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |head| &head.bound)
+    }
+}
+
+impl Pivot {
+    fn key(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl Entry for Interval {
+    type Pivot = Pivot;
+
+    fn pivot(&self) -> Pivot {
+        Pivot(self.0.as_ref().map(|head| Arc::clone(&head.bound)))
+    }
+
+    fn tail(&self, _: u32) -> Self {
+        self.clone()
+    }
+}
+
+/// The interval that a key belongs to; none where there is no pair at all.
+pub(crate) fn find<'a>(index: &'a IndexSnapshot, key: &[u8]) -> Option<Found<'a, Interval>> {
+    index.get_by_key(key, Interval::bound, Pivot::key)
+}
+
+/// The bound of the interval that begins at `offset`: where the one before it ends.
+pub(crate) fn bound_at(index: &IndexSnapshot, offset: u64) -> Option<&Arc<[u8]>> {
+    index.get(offset)?.entry.head().map(|head| &head.bound)
+}
+
+/// Checks the tree and X1, for tests. O(N).
+///
+/// # Errors
+/// What does not hold, and where.
+#[cfg(test)]
+pub(crate) fn check(index: &Index) -> Result<(), String> {
+    index.check()?;
+    index.check_pivots(Interval::bound, Pivot::key)
+}
+
+/// Puts an interval behind all others.
+pub(crate) fn append(index: &mut Index, length: u32, interval: Interval) {
+    let offset = index.now().len();
+    put(index, offset, length, interval, Side::End);
+}
+
+/// Puts the intervals `pieces` in the place of the one at `offset`. The first has the bound that this
+/// one had.
+pub(crate) fn replace(index: &mut Index, offset: u64, old: u32, pieces: &[(u32, Interval)]) {
+    let Some(((length, interval), others)) = pieces.split_first() else {
+        index.remove(offset, offset + u64::from(old));
+        return;
+    };
+    if *length != old {
+        index.resize(offset, *length);
+    }
+    let room = Room { entries: 0, bytes: 0, side: Side::At };
+    index.edit(offset, room, |leaf, spot| *leaf.entry_mut(spot.index) = interval.clone());
+    let mut at = offset + u64::from(*length);
+    for (length, interval) in others {
+        put(index, at, *length, interval.clone(), Side::Before);
+        at += u64::from(*length);
+    }
+}
+
+fn put(index: &mut Index, offset: u64, length: u32, interval: Interval, side: Side) {
+    let room = Room { entries: 1, bytes: length, side };
+    index.edit(offset, room, |leaf, spot| {
+        let at = if spot.inside == 0 { 0 } else { spot.index + 1 };
+        leaf.splice(at, at, [(length, interval)]);
+    });
+}

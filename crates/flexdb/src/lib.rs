@@ -1,0 +1,94 @@
+//! Engine `flexdb`: all pairs sorted, in place, in a space into whose middle one can insert.
+//!
+//! ```text
+//!  put · rmw ──> memtable ──commit──┐ in place: insert, remove, replace
+//!                   │               v
+//!                   │     [ a  b  c | d  f | g  h ... | x  y  z ]   FlexSpace: one order, on disk
+//!                   │       ^         ^      ^          ^
+//!  get · scan ──────┴──> sparse index: an entry for each interval   in memory, its offsets shift
+//!                               └──> interval cache: its bytes, its pairs' places, fingerprints
+//! ```
+//!
+//! Between two commits durability is the host's: it journals what it applies and replays what lies
+//! above [`engine::Engine::persisted`].
+//!
+//! # Invariants
+//! - A reader's state misses nothing (`state`, S1), shows one moment (S2), and finds the newest version
+//!   first (`memtable`, M2).
+//! - What the index says of a key's place holds for the space of the same base (`index`, X1), and is
+//!   found again from the space alone (X2).
+//! - What is persisted is in the space, in the same commit as the number that says so (`memtable`, M1;
+//!   `commit`, C1).
+//! - No reader waits for a commit: what it looks into is not changed.
+//! - What is cached is what its interval has, in the version that the cache hangs on (`index`, X3).
+//!
+//! # To follow
+//! - a put: `write::Shared::apply`, then `memtable::Entered::insert`;
+//! - a get: `read::Shared::find`, then `memtable::Memtable::get`, `state::Base::interval_of`,
+//!   `block::Block::find`;
+//! - a scan: `scan::Walk`, a run at a time;
+//! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/plan.rs` and `Changing::change`;
+//! - recovery: `open::Store::open`, then `recover::index`;
+//! - room given back: `collect::Shared::collect`.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
+//! # use environment::Environment;
+//! # let environment = Environment::real();
+//! # let telemetry = telemetry::Registry::default();
+//! # let host = Host {
+//! #     device: device::memory(),
+//! #     workers: workers::Pool::start(&environment, 1, &telemetry)?,
+//! #     environment,
+//! #     telemetry,
+//! #     sequence: Arc::new(Sequence::new()),
+//! #     barrier: Arc::new(NoJournal),
+//! #     memory: Arc::new(MemoryBudget::new(1 << 30)),
+//! # };
+//! use thermocline_flexdb::{Options, Store};
+//!
+//! let sequence = Arc::clone(&host.sequence);
+//! let store = Store::open(host, Options::default())?;
+//! let ticket = sequence.begin();
+//! store.apply(&[Op::Put { key: b"lake", value: b"warm" }], ticket.seqno())?;
+//! drop(ticket);
+//! store.flush()?; // now it is in the space, and survives the process
+//!
+//! let mut value = Vec::new();
+//! assert!(store.get(b"lake", &mut value)?);
+//! assert_eq!(value, b"warm");
+//! assert_eq!(store.persisted(), sequence.visible());
+//! store.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod block;
+mod cache;
+mod check;
+mod checkpoint;
+mod collect;
+mod commit;
+mod error;
+mod index;
+mod memory_split;
+mod memtable;
+mod open;
+mod options;
+mod pair;
+mod pressure;
+mod read;
+mod recover;
+mod scan;
+mod state;
+mod stats;
+mod store;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use check::{Report, check};
+pub use options::Options;
+pub use pair::{decode_header, decode_pairs};
+pub use store::Store;

@@ -1,0 +1,90 @@
+//! How the budget is shared out: memtables, the sparse index, and the interval cache.
+//!
+//! Memtables may take three eighths: one that is written to, one that is committed, and one that
+//! waits. A sixteenth is for commits. The index takes what it needs; where that is more than an
+//! eighth, intervals are made larger, so that there are fewer. The rest is the cache's, which gives
+//! way where the index takes more.
+
+use crate::options::Options;
+
+/// Parts that the budget is cut into.
+const PARTS: u64 = 8;
+/// Memtables that may be there at once, each an eighth.
+const MEMTABLES: u64 = 3;
+/// No memtable is sealed below this, however small the budget is.
+const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
+/// Doublings of intervals, at most.
+const DOUBLINGS_MAX: u32 = 6;
+
+/// The shares, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemorySplit {
+    limit: u64,
+    /// A memtable is sealed above this.
+    pub(crate) memtable_bytes: u64,
+    /// What all memtables may take before writers wait for commits.
+    pub(crate) memtables_bytes: u64,
+}
+
+/// When intervals are split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IntervalLimits {
+    pub(crate) pairs: usize,
+    pub(crate) bytes: u32,
+}
+
+impl MemorySplit {
+    /// The shares of a budget.
+    pub(crate) fn of(limit: u64, options: &Options) -> Self {
+        let share = limit / PARTS;
+        let memtable_bytes = share.min(options.memtable_bytes_max).max(MEMTABLE_BYTES_MIN);
+        Self { limit, memtable_bytes, memtables_bytes: MEMTABLES * memtable_bytes }
+    }
+
+    /// What the cache may hold beside an index of so many bytes.
+    pub(crate) fn cache_bytes(&self, index_bytes: u64) -> u64 {
+        let others = self.memtables_bytes + self.limit / (2 * PARTS) + index_bytes;
+        self.limit.saturating_sub(others)
+    }
+
+    /// How large intervals may be beside an index of so many bytes.
+    pub(crate) fn interval_limits(&self, index_bytes: u64, options: &Options) -> IntervalLimits {
+        let share = (self.limit / PARTS).max(1);
+        let doublings = u64::BITS - (index_bytes / share).leading_zeros();
+        let doublings = doublings.min(DOUBLINGS_MAX);
+        // Where values are long, an interval has few pairs, and bytes alone bound it.
+        let bytes = u64::from(options.interval_bytes) << (doublings / 2);
+        IntervalLimits {
+            pairs: options.interval_pairs.max(2) << doublings,
+            bytes: bytes.min(1 << 30) as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_grow_with_the_index() {
+        let options = Options::default();
+        let split = MemorySplit::of(8 << 20, &options);
+        let at = |index_bytes| split.interval_limits(index_bytes, &options);
+        assert_eq!(at(0), IntervalLimits { pairs: 16, bytes: 16 << 10 });
+        assert_eq!(at((1 << 20) - 1), at(0));
+        assert_eq!(at(1 << 20), IntervalLimits { pairs: 32, bytes: 16 << 10 });
+        assert_eq!(at(2 << 20), IntervalLimits { pairs: 64, bytes: 32 << 10 });
+        assert_eq!(at(1 << 40), IntervalLimits { pairs: 1024, bytes: 128 << 10 });
+    }
+
+    #[test]
+    fn no_budget_is_too_small_or_too_large() {
+        let options = Options::default();
+        for limit in [0, 1, 1 << 20, u64::MAX] {
+            let split = MemorySplit::of(limit, &options);
+            assert!(split.memtable_bytes >= MEMTABLE_BYTES_MIN);
+            assert!(split.cache_bytes(1 << 30) <= limit);
+            split.interval_limits(1 << 30, &options);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A memtable: versions of keys in memory, in order, written by many threads at once.
+//!
+//! 1. A writer [enters](Memtable::enter) the memtable that the state names. If that has been sealed
+//!    meanwhile, the state has another by now, and the writer looks again.
+//! 2. [`Memtable::seal`] waits for those who have entered. From then on nothing changes, and it may
+//!    be committed.
+//!
+//! # Invariants
+//! - M1. Every write that it holds, or ever will, has a number above [`Memtable::floor`], or is
+//!   persisted. The floor is not above the last number up to which all writes were finished when
+//!   the memtable was made: whoever writes later holds an unfinished number. Nor is it above the
+//!   newest write before: a replay comes in order, and what is finished says nothing of it. Hence,
+//!   once all older memtables are committed, everything up to the floor is in the space.
+//! - M2. Of two writes of one key, the later one is in the same memtable or a younger one: the older
+//!   one has returned before the other one begins (law L6), and whoever finds a memtable sealed looks
+//!   for the next one. A write that comes a second time in a replay is left out.
+//! - M3. What was applied is noted once all steps of a write are in memtables: a floor that was
+//!   asked for in between does not pass it.
+//! - M4. All steps of a write are in one memtable, so a commit has all of them or none.
+
+mod key;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use codec::SeqNo;
+use crossbeam_skiplist::SkipMap;
+use crossbeam_skiplist::map;
+use engine::Op;
+use sync::{RwLock, RwLockReadGuard};
+
+use crate::tally::Tally;
+use key::{AsTarget, EntryKey};
+pub(crate) use walk::{Update, Walker};
+
+/// What an entry takes beside its key and value: the node of the skip list, two allocations.
+const ENTRY_OVERHEAD_BYTES: u64 = 104;
+
+/// A place in the order of entries: by key, of one key the newest first. No entry has the number
+/// zero, nor the largest one, so [`Target::first_of`] lies before all versions of a key and
+/// [`Target::behind`] after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) seqno: SeqNo,
+}
+
+impl<'a> Target<'a> {
+    /// Before every version of `key`.
+    pub(crate) fn first_of(key: &'a [u8]) -> Self {
+        Self { key, seqno: SeqNo::MAX }
+    }
+
+    /// Behind every version of `key`.
+    pub(crate) fn behind(key: &'a [u8]) -> Self {
+        Self { key, seqno: SeqNo::ZERO }
+    }
+}
+
+impl Ord for Target<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(other.key).then_with(|| other.seqno.cmp(&self.seqno))
+    }
+}
+
+impl PartialOrd for Target<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What a search for one key has found; a value was copied to where the caller wanted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The write's number; zero if it is in the space, where none has one.
+    pub(crate) seqno: SeqNo,
+    /// Whether it is a value, rather than a tombstone.
+    pub(crate) is_value: bool,
+}
+
+/// What all memtables of a store share.
+#[derive(Debug)]
+pub(crate) struct Family {
+    /// Bytes of all memtables that anybody holds.
+    pub(crate) tally: Arc<Tally>,
+    next_id: AtomicU64,
+    applied: AtomicU64,
+}
+
+impl Family {
+    pub(crate) fn new(tally: Arc<Tally>) -> Arc<Self> {
+        Arc::new(Self { tally, next_id: AtomicU64::new(1), applied: AtomicU64::new(0) })
+    }
+
+    /// The newest write that was applied since the store was opened.
+    pub(crate) fn applied(&self) -> SeqNo {
+        SeqNo::new(self.applied.load(Relaxed))
+    }
+
+    /// All of this write is in memtables.
+    pub(crate) fn note_applied(&self, seqno: SeqNo) {
+        if self.applied.load(Relaxed) < seqno.get() {
+            self.applied.fetch_max(seqno.get(), Relaxed);
+        }
+    }
+}
+
+type Entries = SkipMap<EntryKey, Option<Box<[u8]>>>;
+type MapEntry<'a> = map::Entry<'a, EntryKey, Option<Box<[u8]>>>;
+
+/// A memtable; see the file's head.
+#[derive(Debug)]
+pub(crate) struct Memtable {
+    id: u64,
+    entries: Entries,
+    floor: AtomicU64,
+    oldest: AtomicU64,
+    newest: AtomicU64,
+    bytes: AtomicU64,
+    /// Whether it is sealed. Writers read, and hold it while they write.
+    gate: RwLock<bool>,
+    family: Arc<Family>,
+}
+
+/// The right to write to a memtable, which is not sealed meanwhile.
+pub(crate) struct Entered<'a> {
+    memtable: &'a Memtable,
+    _gate: RwLockReadGuard<'a, bool>,
+}
+
+impl Memtable {
+    /// An empty memtable. Everything up to `floor` is in the space, or was finished before.
+    pub(crate) fn new(floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
+        Arc::new(Self {
+            id: family.next_id.fetch_add(1, Relaxed),
+            entries: SkipMap::new(),
+            floor: AtomicU64::new(floor.get()),
+            oldest: AtomicU64::new(u64::MAX),
+            newest: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            gate: RwLock::new(false),
+            family: Arc::clone(family),
+        })
+    }
+
+    /// The one that takes this one's place. Everything up to `visible` is finished.
+    pub(crate) fn successor(&self, visible: SeqNo) -> Arc<Self> {
+        let floor = visible.min(self.family.applied()).max(self.floor());
+        Self::new(floor, &self.family)
+    }
+
+    /// Its number; younger ones have larger ones.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// M1.
+    pub(crate) fn floor(&self) -> SeqNo {
+        SeqNo::new(self.floor.load(Relaxed))
+    }
+
+    /// The smallest number in it; the largest of all if it is empty.
+    pub(crate) fn oldest(&self) -> SeqNo {
+        SeqNo::new(self.oldest.load(Relaxed))
+    }
+
+    /// The largest number in it; zero if it is empty.
+    pub(crate) fn newest(&self) -> SeqNo {
+        SeqNo::new(self.newest.load(Relaxed))
+    }
+
+    /// Bytes of memory, as the budget counts them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Versions in it.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The right to write, unless it is sealed.
+    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
+        let gate = self.gate.read();
+        (!*gate).then_some(Entered { memtable: self, _gate: gate })
+    }
+
+    /// Lets nobody write any more. Waits for those who do.
+    pub(crate) fn seal(&self) {
+        *self.gate.write() = true;
+    }
+
+    /// Moves the floor to `visible()`, if nothing is in it; answers whether that was so. Nobody is
+    /// in between entering and writing meanwhile, and who enters later holds an unfinished number.
+    pub(crate) fn lift_if_empty(&self, visible: impl FnOnce() -> SeqNo) -> bool {
+        let _gate = self.gate.write();
+        let is_empty = self.entries.is_empty();
+        if is_empty {
+            self.floor.fetch_max(visible().get(), Relaxed);
+        }
+        is_empty
+    }
+
+    /// The newest version of `key` at or below `seqno`, its value copied.
+    pub(crate) fn get(&self, key: &[u8], seqno: SeqNo, into: &mut Vec<u8>) -> Option<Found> {
+        let to = Target { key, seqno };
+        let found = self.entries.lower_bound(Bound::Included(&to as &dyn AsTarget))?;
+        let target = found.key().target();
+        if target.key != key {
+            return None;
+        }
+        if let Some(value) = found.value() {
+            into.clear();
+            into.extend_from_slice(value);
+        }
+        Some(Found { seqno: target.seqno, is_value: found.value().is_some() })
+    }
+}
+
+impl Drop for Memtable {
+    fn drop(&mut self) {
+        self.family.tally.release(self.bytes.load(Relaxed));
+    }
+}
+
+impl Entered<'_> {
+    /// Adds the version that `op` makes. A version that is there already stays (replay).
+    pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo) {
+        let memtable = self.memtable;
+        let value: Option<Box<[u8]>> = op.value().map(Into::into);
+        let bytes = (op.key().len() + op.value().map_or(0, <[u8]>::len)) as u64;
+        let bytes = bytes + ENTRY_OVERHEAD_BYTES;
+        memtable.family.tally.add(bytes);
+        memtable.bytes.fetch_add(bytes, Relaxed);
+        memtable.oldest.fetch_min(seqno.get(), Relaxed);
+        memtable.newest.fetch_max(seqno.get(), Relaxed);
+        memtable.entries.get_or_insert(EntryKey::new(op.key(), seqno), value);
+    }
+}

@@ -1,0 +1,130 @@
+//! Memtables against a list of versions, the gate, and what the budget counts.
+
+use std::collections::BTreeMap;
+
+use engine::MemoryBudget;
+use proptest::prelude::*;
+
+use super::*;
+
+fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
+    let budget = Arc::new(MemoryBudget::new(1 << 20));
+    (Memtable::new(SeqNo::ZERO, &Family::new(Tally::new(&budget))), budget)
+}
+
+fn insert(memtable: &Memtable, key: &[u8], seqno: u64, value: Option<&[u8]>) {
+    let op = value.map_or(Op::Delete { key }, |value| Op::Put { key, value });
+    memtable.enter().expect("it is not sealed").insert(&op, SeqNo::new(seqno));
+}
+
+type Pairs = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+fn forward(memtable: &Memtable, range: (u64, u64), from: Bound<&[u8]>) -> Pairs {
+    let mut walker = Walker::new(memtable, SeqNo::new(range.0), SeqNo::new(range.1));
+    walker.seek(from);
+    let mut pairs = Vec::new();
+    while let Some(update) = walker.take() {
+        pairs.push((update.key().to_vec(), update.value().map(<[u8]>::to_vec)));
+    }
+    pairs
+}
+
+fn backward(memtable: &Memtable, range: (u64, u64), from: Bound<&[u8]>) -> Pairs {
+    let mut walker = Walker::new(memtable, SeqNo::new(range.0), SeqNo::new(range.1));
+    walker.seek_back(from);
+    let mut pairs = Vec::new();
+    while let Some(update) = walker.here() {
+        pairs.push((update.key().to_vec(), update.value().map(<[u8]>::to_vec)));
+        walker.step_back();
+    }
+    pairs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn walks_give_the_newest_version_that_counts(
+        versions in prop::collection::btree_map((0..10_u8, 1..20_u64), prop::option::of(any::<u8>()), 0..80),
+        (above, upto) in (0..20_u64, 0..21_u64),
+        place in 0..11_u8,
+    ) {
+        let (memtable, _budget) = memtable();
+        let mut model: BTreeMap<u8, (u64, Option<u8>)> = BTreeMap::new();
+        for ((key, seqno), value) in &versions {
+            insert(&memtable, &[*key], *seqno, value.as_ref().map(std::slice::from_ref));
+            if *seqno <= upto {
+                // Ascending numbers of a key: the last one stays.
+                model.insert(*key, (*seqno, *value));
+            }
+        }
+        let newest = |key: u8| model.get(&key).copied();
+        for key in 0..11_u8 {
+            let mut into = Vec::new();
+            let found = memtable.get(&[key], SeqNo::new(upto), &mut into);
+            let expected = newest(key).map(|(seqno, value)| (seqno, value.is_some()));
+            prop_assert_eq!(found.map(|found| (found.seqno.get(), found.is_value)), expected);
+            if let Some(value) = newest(key).and_then(|(_, value)| value) {
+                prop_assert_eq!(into, vec![value]);
+            }
+        }
+        let all: Pairs = model
+            .iter()
+            .filter(|(_, (seqno, _))| *seqno > above)
+            .map(|(key, (_, value))| (vec![*key], value.map(|byte| vec![byte])))
+            .collect();
+        let of = |keep: &dyn Fn(u8) -> bool| -> Pairs {
+            all.iter().filter(|(key, _)| keep(key[0])).cloned().collect()
+        };
+        let reversed = |pairs: Pairs| -> Pairs { pairs.into_iter().rev().collect() };
+        let (range, key) = ((above, upto), [place]);
+        prop_assert_eq!(forward(&memtable, range, Bound::Unbounded), all.clone());
+        prop_assert_eq!(forward(&memtable, range, Bound::Included(&key)), of(&|key| key >= place));
+        prop_assert_eq!(forward(&memtable, range, Bound::Excluded(&key)), of(&|key| key > place));
+        prop_assert_eq!(backward(&memtable, range, Bound::Unbounded), reversed(all.clone()));
+        let upto_place = reversed(of(&|key| key <= place));
+        prop_assert_eq!(backward(&memtable, range, Bound::Included(&key)), upto_place);
+        let before = reversed(of(&|key| key < place));
+        prop_assert_eq!(backward(&memtable, range, Bound::Excluded(&key)), before);
+    }
+}
+
+#[test]
+fn a_version_that_is_there_already_stays() {
+    let (memtable, _budget) = memtable();
+    insert(&memtable, b"k", 3, Some(b"first"));
+    insert(&memtable, b"k", 3, Some(b"again"));
+    let mut value = Vec::new();
+    memtable.get(b"k", SeqNo::MAX, &mut value).expect("it is there");
+    assert_eq!((value.as_slice(), memtable.len()), (&b"first"[..], 1));
+}
+
+#[test]
+fn the_budget_counts_it_until_it_is_gone() {
+    let (memtable, budget) = memtable();
+    insert(&memtable, &[1; 100], 3, Some(&[2; 1000]));
+    assert_eq!(memtable.bytes(), budget.used());
+    assert!((1100..1300).contains(&budget.used()));
+    drop(memtable);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn a_sealed_memtable_lets_nobody_in() {
+    let (memtable, _budget) = memtable();
+    assert!(memtable.enter().is_some());
+    memtable.seal();
+    assert!(memtable.enter().is_none());
+}
+
+#[test]
+fn the_floor_is_lifted_while_it_is_empty_only() {
+    let (memtable, _budget) = memtable();
+    assert!(memtable.lift_if_empty(|| SeqNo::new(7)));
+    assert!(memtable.lift_if_empty(|| SeqNo::new(5)));
+    assert_eq!(memtable.floor(), SeqNo::new(7), "it never goes back");
+    insert(&memtable, b"k", 8, None);
+    assert!(!memtable.lift_if_empty(|| SeqNo::new(9)));
+    assert_eq!((memtable.floor(), memtable.newest()), (SeqNo::new(7), SeqNo::new(8)));
+    assert_eq!(memtable.oldest(), SeqNo::new(8));
+}

@@ -1,0 +1,109 @@
+//! Opening: the space, the index to it, begin.
+//!
+//! 1. The space is opened, which replays its log; or made, if there is none.
+//! 2. The store's header is read; an empty space gets one. So a crash while the store is made leaves
+//!    nothing, or an empty space, or a store.
+//! 3. The sparse index is made anew from the extents' tags (`recover`).
+//! 4. The host replays its journal above `persisted`.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use arc_swap::ArcSwapOption;
+use codec::SeqNo;
+use engine::{Error, Health, Host, Result};
+use flexspace::space::{self, FlexSpace};
+use parking_lot::Mutex;
+
+use crate::cache::Cache;
+use crate::collect;
+use crate::commit::Committer;
+use crate::error::{DATA, from_space};
+use crate::memtable::{Family, Memtable};
+use crate::options::Options;
+use crate::pair::StoreHeader;
+use crate::recover;
+use crate::state::{Base, State};
+use crate::store::{Shared, Store};
+use crate::tally::Tally;
+
+/// Who its background tasks belong to.
+const GROUP: &str = "flexdb";
+
+impl Store {
+    /// Opens the store in the host's directory, and makes it if there is none. Reads the tree of the
+    /// space, and one key for each interval.
+    ///
+    /// # Errors
+    /// [`engine::Error::Corruption`] if what was read is not what was written.
+    pub fn open(host: Host, options: Options) -> Result<Self> {
+        let space = open_space(&host, &options)?;
+        match Self::open_on(&space, host, options) {
+            Ok(store) => Ok(store),
+            Err(error) => {
+                // It was not used, and may be opened again at once.
+                let _ = space.close();
+                Err(error)
+            }
+        }
+    }
+
+    fn open_on(space: &FlexSpace, host: Host, options: Options) -> Result<Self> {
+        let persisted = read_header(space)?;
+        let group = host.workers.group(GROUP);
+        let heads = Tally::new(&host.memory);
+        let snapshot = space.snapshot().map_err(from_space)?;
+        let step = u64::from(options.interval_bytes);
+        let index = recover::index(&snapshot, step, &group, &heads)?;
+        let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
+        let family = Family::new(Tally::new(&host.memory));
+        let state = State {
+            active: Memtable::new(persisted, &family),
+            sealed: Vec::new(),
+            base,
+            pinned: Default::default(),
+        };
+        let shared = Arc::new(Shared {
+            state: ArcSwapOption::from_pointee(state),
+            family,
+            install: Mutex::default(),
+            committer: Mutex::new(Committer::new(index)),
+            space: space.clone(),
+            space_stats: Mutex::new(space.stats()),
+            heads,
+            cache: Cache::new(Tally::new(&host.memory)),
+            options,
+            health: Health::default(),
+            persisted: AtomicU64::new(persisted.get()),
+            pressure: Default::default(),
+            counts: Default::default(),
+            group,
+            host,
+        });
+        collect::begin(&shared)?;
+        Ok(Self { shared })
+    }
+}
+
+fn open_space(host: &Host, options: &Options) -> Result<FlexSpace> {
+    match FlexSpace::open(Arc::clone(&host.device), options.space(host.memory.limit())) {
+        Err(space::Error::Device(device::Error::NotFound { .. })) => {
+            let options = options.space(host.memory.limit());
+            FlexSpace::create(Arc::clone(&host.device), options).map_err(from_space)
+        }
+        opened => opened.map_err(from_space),
+    }
+}
+
+/// Up to which write everything is in the space.
+fn read_header(space: &FlexSpace) -> Result<SeqNo> {
+    if space.is_empty() {
+        let header = StoreHeader { persisted: SeqNo::ZERO }.encode();
+        space.append(&header).map_err(from_space)?;
+        space.sync().map_err(from_space)?;
+        return Ok(SeqNo::ZERO);
+    }
+    let bytes = space.read(0, (StoreHeader::BYTES as u64).min(space.len())).map_err(from_space)?;
+    let header = StoreHeader::decode(&bytes);
+    Ok(header.map_err(|damage| Error::from(damage.at(DATA, 0)))?.persisted)
+}

@@ -1,0 +1,59 @@
+//! What may be chosen about a store.
+
+use flexspace::space;
+
+/// Options of a [`crate::Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of a memtable above which it is sealed and committed. It is less where an eighth of the
+    /// memory is. Larger ones have more updates for each interval that a commit touches. Default:
+    /// 64 MiB.
+    pub memtable_bytes_max: u64,
+    /// Pairs of an interval above which it is split (Flex 5.1). One is read for a get that finds
+    /// nothing in memory. More where the index would take more than its share of the memory.
+    /// Default: 16.
+    pub interval_pairs: usize,
+    /// Bytes of an interval above which it is split, unless it is a single pair. Default: 16 KiB.
+    pub interval_bytes: u32,
+    /// Updates that may lie unsorted behind an interval's pairs: those of an interval that is not
+    /// cached are written there without reading it. None at 0. Default: 15.
+    pub tail_pairs_max: u16,
+    /// Extents of an interval above which its next update writes it anew, as one. Reading it costs a
+    /// read for each. Default: 8.
+    pub fragments_max: u16,
+    /// Bytes of a segment of the FlexSpace, at most, a power of two from 16 KiB to 1 GiB; a
+    /// sixty-fourth of the memory, where that is less, as two segments are in memory. Fixed when the
+    /// store is made. Default: 4 MiB.
+    pub segment_bytes_max: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memtable_bytes_max: 64 << 20,
+            interval_pairs: 16,
+            interval_bytes: 16 << 10,
+            tail_pairs_max: 15,
+            fragments_max: 8,
+            segment_bytes_max: 4 << 20,
+        }
+    }
+}
+
+impl Options {
+    /// Memory that a store should have at least: memtables of an eighth of it are worth a commit.
+    pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+    /// How its space is opened, or made for so much memory.
+    pub(crate) fn space(&self, memory_bytes: u64) -> space::Options {
+        let share = (memory_bytes / SEGMENT_PARTS).clamp(1, u64::from(u32::MAX)) as u32;
+        let power_of_two = 1 << (u32::BITS - 1 - share.leading_zeros());
+        let segment_bytes = self.segment_bytes_max.min(power_of_two).max(SEGMENT_BYTES_MIN);
+        space::Options { segment_bytes, ..space::Options::default() }
+    }
+}
+
+/// Parts of the memory of which a segment may be one.
+const SEGMENT_PARTS: u64 = 64;
+/// The smallest segment.
+const SEGMENT_BYTES_MIN: u32 = 16 << 10;

@@ -1,0 +1,337 @@
+//! Snapshots and the cursors on them.
+//!
+//! A cursor holds its pin and the key it gave last. It copies a run of pairs at a time from what its
+//! pin sees in the present state, and holds nothing of that in between: so commits take memory and
+//! room back from cursors that nobody moves. Runs get longer the further it goes.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};
+
+use crate::block::Block;
+use crate::memtable::Walker;
+use crate::state::Base;
+use crate::store::Shared;
+
+/// Pairs of the first run, and of the longest.
+const RUN_PAIRS_MIN: usize = 16;
+const RUN_PAIRS_MAX: usize = 256;
+/// Bytes after which a run ends.
+const RUN_BYTES_MAX: usize = 256 << 10;
+
+/// The store as of one pin.
+pub(crate) struct Snapshot {
+    shared: Arc<Shared>,
+    pin: Arc<Pin>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(shared: Arc<Shared>, pin: Arc<Pin>) -> Self {
+        Self { shared, pin }
+    }
+
+    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Walk {
+        Walk {
+            shared: Arc::clone(&self.shared),
+            pin: Arc::clone(&self.pin),
+            is_at_end: range.is_empty(),
+            range,
+            direction,
+            last: None,
+            run: Run::default(),
+            pairs_max: RUN_PAIRS_MIN,
+            failure: None,
+        }
+    }
+}
+
+impl View for Snapshot {
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.shared.get_at(key, self.pin.seqno(), into)
+    }
+
+    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
+        self.shared.health.check_open()?;
+        Ok(Box::new(self.walk(range, direction)))
+    }
+}
+
+/// Pairs that were copied and not given yet.
+#[derive(Default)]
+struct Run {
+    bytes: Vec<u8>,
+    /// Where each begins, and the lengths of its key and its value.
+    pairs: Vec<(usize, usize, usize)>,
+    given: usize,
+}
+
+impl Run {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.pairs.clear();
+        self.given = 0;
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.pairs.push((self.bytes.len(), key.len(), value.len()));
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+    }
+
+    fn pair(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        let (at, key_len, value_len) = *self.pairs.get(index)?;
+        Some(self.bytes.get(at..at + key_len + value_len)?.split_at(key_len))
+    }
+}
+
+/// A walk over a snapshot.
+pub(crate) struct Walk {
+    shared: Arc<Shared>,
+    pin: Arc<Pin>,
+    range: KeyRange,
+    direction: Direction,
+    /// The last key of the last run.
+    last: Option<Vec<u8>>,
+    run: Run,
+    pairs_max: usize,
+    /// Whether nothing comes behind the run.
+    is_at_end: bool,
+    /// What ended it, once the run is given.
+    failure: Option<Error>,
+}
+
+impl Cursor for Walk {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.run.given == self.run.pairs.len() {
+            if self.failure.is_none() && !self.is_at_end {
+                self.fill();
+            }
+            if self.run.given == self.run.pairs.len() {
+                return self.failure.clone().map_or(Ok(None), Err);
+            }
+        }
+        self.run.given += 1;
+        Ok(self.run.pair(self.run.given - 1))
+    }
+}
+
+impl Walk {
+    /// Copies the next run. What fails is told behind what came before it.
+    fn fill(&mut self) {
+        self.run.clear();
+        let filled = match self.direction {
+            Direction::Forward => self.forward(),
+            Direction::Backward => self.backward(),
+        };
+        self.failure = filled.err();
+        self.pairs_max = (self.pairs_max * 2).min(RUN_PAIRS_MAX);
+        let count = self.run.pairs.len();
+        if let Some((key, _)) = count.checked_sub(1).and_then(|last| self.run.pair(last)) {
+            self.last = Some(key.to_vec());
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.run.pairs.len() >= self.pairs_max || self.run.bytes.len() >= RUN_BYTES_MAX
+    }
+
+    fn forward(&mut self) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let state = shared.open_state()?;
+        let sources = state.at(self.pin.seqno());
+        let last = self.last.take();
+        let start = match (&last, &self.range.start) {
+            (Some(last), _) => Bound::Excluded(last.as_slice()),
+            (None, start) => start.as_ref().map(Vec::as_slice),
+        };
+        let mut walkers = sources.walkers(self.pin.seqno());
+        walkers.iter_mut().for_each(|walker| walker.seek(start));
+        let mut base = BaseWalker::new(&shared, sources.base);
+        base.seek(start)?;
+        loop {
+            if self.is_full() {
+                return Ok(());
+            }
+            let least = walkers.iter().filter_map(|walker| walker.here()).map(|it| it.key()).min();
+            let from_base = base.key();
+            let Some(key) = least.into_iter().chain(from_base).min() else { break };
+            if self.range.ends_before(key) {
+                break;
+            }
+            if least != Some(key) {
+                if let Some(value) = base.value() {
+                    self.run.push(key, value);
+                }
+                base.next()?;
+                continue;
+            }
+            let (is_in_base, key) = (from_base == Some(key), key.to_vec());
+            self.take_newest(&mut walkers, &key, Walker::take_one);
+            if is_in_base {
+                base.next()?;
+            }
+        }
+        self.is_at_end = true;
+        Ok(())
+    }
+
+    fn backward(&mut self) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let state = shared.open_state()?;
+        let sources = state.at(self.pin.seqno());
+        let last = self.last.take();
+        let end = match (&last, &self.range.end) {
+            (Some(last), _) => Bound::Excluded(last.as_slice()),
+            (None, end) => end.as_ref().map(Vec::as_slice),
+        };
+        let mut walkers = sources.walkers(self.pin.seqno());
+        walkers.iter_mut().for_each(|walker| walker.seek_back(end));
+        let mut base = BaseWalker::new(&shared, sources.base);
+        base.seek_back(end)?;
+        loop {
+            if self.is_full() {
+                return Ok(());
+            }
+            let most = walkers.iter().filter_map(|walker| walker.here()).map(|it| it.key()).max();
+            let from_base = base.key();
+            let Some(key) = most.into_iter().chain(from_base).max() else { break };
+            if !self.range.contains(key) {
+                break;
+            }
+            if most != Some(key) {
+                if let Some(value) = base.value() {
+                    self.run.push(key, value);
+                }
+                base.previous()?;
+                continue;
+            }
+            let (is_in_base, key) = (from_base == Some(key), key.to_vec());
+            self.take_newest(&mut walkers, &key, Walker::step_back);
+            if is_in_base {
+                base.previous()?;
+            }
+        }
+        self.is_at_end = true;
+        Ok(())
+    }
+
+    /// Takes what the youngest of the walkers at `key` has, and moves all of them on.
+    fn take_newest<'a>(
+        &mut self,
+        walkers: &mut [Walker<'a>],
+        key: &[u8],
+        step: impl Fn(&mut Walker<'a>),
+    ) {
+        let mut is_taken = false;
+        for walker in walkers {
+            let Some(update) = walker.here().filter(|update| update.key() == key) else { continue };
+            if !is_taken && let Some(value) = update.value() {
+                self.run.push(key, value);
+            }
+            is_taken = true;
+            step(walker);
+        }
+    }
+}
+
+/// A walk over the pairs of a base.
+struct BaseWalker<'a> {
+    shared: &'a Shared,
+    base: &'a Base,
+    /// The interval: its block, where it begins, and where it ends.
+    block: Option<(Arc<Block>, u64, u64)>,
+    index: usize,
+}
+
+impl<'a> BaseWalker<'a> {
+    fn new(shared: &'a Shared, base: &'a Base) -> Self {
+        Self { shared, base, block: None, index: 0 }
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.block.as_ref().and_then(|(block, ..)| block.key(self.index))
+    }
+
+    fn value(&self) -> Option<&[u8]> {
+        self.block.as_ref().and_then(|(block, ..)| block.value(self.index))
+    }
+
+    /// Goes to the interval of a key; to the first one without a key.
+    fn enter(&mut self, key: Option<&[u8]>) -> Result<Option<&Arc<Block>>> {
+        let found = match key {
+            Some(key) => self.base.interval_of(key),
+            None => self.base.index.get(0),
+        };
+        let Some(found) = found else { return Ok(None) };
+        let block = self.shared.block(self.base, &found)?;
+        let end = found.offset + u64::from(found.length);
+        Ok(Some(&self.block.insert((block, found.offset, end)).0))
+    }
+
+    fn seek(&mut self, start: Bound<&[u8]>) -> Result<()> {
+        let key = match start {
+            Bound::Included(key) | Bound::Excluded(key) => Some(key),
+            Bound::Unbounded => None,
+        };
+        let Some(block) = self.enter(key)? else { return Ok(()) };
+        self.index = match start {
+            Bound::Included(key) => block.lower_bound(key),
+            Bound::Excluded(key) => block.upper_bound(key),
+            Bound::Unbounded => 0,
+        };
+        self.skip_ends()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.index += 1;
+        self.skip_ends()
+    }
+
+    /// Goes on to the next interval that has a pair, if this one has none any more.
+    fn skip_ends(&mut self) -> Result<()> {
+        while let Some((block, _, end)) = &self.block
+            && self.index >= block.len()
+        {
+            let next = self.base.index.get(*end);
+            self.block = None;
+            self.index = 0;
+            let Some(found) = next else { return Ok(()) };
+            let block = self.shared.block(self.base, &found)?;
+            self.block = Some((block, found.offset, found.offset + u64::from(found.length)));
+        }
+        Ok(())
+    }
+
+    fn seek_back(&mut self, end: Bound<&[u8]>) -> Result<()> {
+        let count = match end {
+            Bound::Included(key) => self.enter(Some(key))?.map(|block| block.upper_bound(key)),
+            Bound::Excluded(key) => self.enter(Some(key))?.map(|block| block.lower_bound(key)),
+            Bound::Unbounded => {
+                let len = self.base.index.len();
+                let last = len.checked_sub(1).and_then(|at| self.base.index.get(at));
+                let Some(found) = last else { return Ok(()) };
+                let block = self.shared.block(self.base, &found)?;
+                let count = block.len();
+                self.block = Some((block, found.offset, len));
+                Some(count)
+            }
+        };
+        let Some(count) = count else { return Ok(()) };
+        self.index = count;
+        self.previous()
+    }
+
+    fn previous(&mut self) -> Result<()> {
+        while self.index == 0 {
+            let Some((_, begin, _)) = self.block.take() else { return Ok(()) };
+            let before = begin.checked_sub(1).and_then(|at| self.base.index.get(at));
+            let Some(found) = before else { return Ok(()) };
+            let block = self.shared.block(self.base, &found)?;
+            self.index = block.len();
+            self.block = Some((block, found.offset, begin));
+        }
+        self.index -= 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! What there is at one moment: memtables, and the space with its index. It never changes; each step
+//! makes the next one.
+//!
+//! # Invariants
+//! - S1. Whatever was written and not replaced is in one of the memtables or in the base. A commit
+//!   takes its memtable out and puts the base in that has it, in one step; so a reader who holds a
+//!   state misses nothing.
+//! - S2. A pin for which a commit has put too much into the base has another one here, for as long as
+//!   it is held: nothing above the pin is in that, and all at or below it is in that or in memtables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use flexspace::{Found, space};
+
+use crate::index::{self, IndexSnapshot, Interval};
+use crate::memtable::{Memtable, Walker};
+
+/// A state of the space and the index to it.
+#[derive(Debug)]
+pub(crate) struct Base {
+    pub(crate) space: space::Snapshot,
+    pub(crate) index: IndexSnapshot,
+}
+
+impl Base {
+    /// The interval that a key belongs to.
+    pub(crate) fn interval_of(&self, key: &[u8]) -> Option<Found<'_, Interval>> {
+        index::find(&self.index, key)
+    }
+}
+
+/// What a pin sees that commits have left behind.
+#[derive(Clone, Debug)]
+pub(crate) struct Pinned {
+    pub(crate) base: Arc<Base>,
+    /// Memtables that were committed since and hold writes that are not in the base, the youngest first.
+    pub(crate) memtables: Vec<Arc<Memtable>>,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The memtable that is written to.
+    pub(crate) active: Arc<Memtable>,
+    /// Those that wait, the youngest first.
+    pub(crate) sealed: Vec<Arc<Memtable>>,
+    pub(crate) base: Arc<Base>,
+    pub(crate) pinned: BTreeMap<SeqNo, Pinned>,
+}
+
+/// What a reader looks into, the youngest first.
+pub(crate) struct Sources<'a> {
+    memtables: [&'a [Arc<Memtable>]; 3],
+    pub(crate) base: &'a Arc<Base>,
+}
+
+impl<'a> Sources<'a> {
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &'a Arc<Memtable>> + use<'a> {
+        self.memtables.into_iter().flatten()
+    }
+
+    /// A walk for each memtable, over what a reader at `upto` sees.
+    pub(crate) fn walkers(&self, upto: SeqNo) -> Vec<Walker<'a>> {
+        self.memtables().map(|memtable| Walker::new(memtable, SeqNo::ZERO, upto)).collect()
+    }
+}
+
+impl State {
+    /// What a reader at `seqno` looks into.
+    pub(crate) fn at(&self, seqno: SeqNo) -> Sources<'_> {
+        let ours = [std::slice::from_ref(&self.active), &self.sealed[..]];
+        match self.pinned.get(&seqno) {
+            Some(Pinned { base, memtables }) => {
+                Sources { memtables: [ours[0], ours[1], memtables], base }
+            }
+            None => Sources { memtables: [ours[0], ours[1], &[]], base: &self.base },
+        }
+    }
+
+    /// All memtables that wait or are written to.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(&self.sealed)
+    }
+
+    /// Once `without` is in the space, everything up to this is.
+    pub(crate) fn floor_without(&self, without: Option<u64>) -> SeqNo {
+        let others = self.memtables().filter(|memtable| Some(memtable.id()) != without);
+        others.map(|memtable| memtable.floor()).min().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// With another memtable to be written to.
+    pub(crate) fn with_active(&self, active: Arc<Memtable>) -> Self {
+        let mut sealed = vec![Arc::clone(&self.active)];
+        sealed.extend(self.sealed.iter().cloned());
+        Self { active, sealed, base: Arc::clone(&self.base), pinned: self.pinned.clone() }
+    }
+
+    /// With another base, in which the memtable `committed` is.
+    pub(crate) fn with_base(
+        &self,
+        base: Arc<Base>,
+        committed: Option<u64>,
+        pinned: BTreeMap<SeqNo, Pinned>,
+    ) -> Self {
+        let waits = |memtable: &&Arc<Memtable>| Some(memtable.id()) != committed;
+        let sealed = self.sealed.iter().filter(waits).cloned().collect();
+        Self { active: Arc::clone(&self.active), sealed, base, pinned }
+    }
+}

@@ -1,0 +1,75 @@
+//! Figures about a store.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use engine::Stats;
+use flexspace::space;
+
+use crate::store::Shared;
+
+/// What only a store knows that has been running.
+const RUNNING: [&str; 9] = [
+    "cache_hits",
+    "cache_misses",
+    "commits",
+    "committed_pairs",
+    "intervals_appended",
+    "intervals_in_place",
+    "intervals_rewritten",
+    "collected_segments",
+    "stalls",
+];
+
+impl Shared {
+    fn space_stats(&self) -> space::Stats {
+        let mut known = self.space_stats.lock();
+        // The space's own wait for its writers.
+        if let Some(_committer) = self.committer.try_lock() {
+            *known = self.space.stats();
+        }
+        *known
+    }
+
+    /// Figures about the store. Those of the space are of before, while a commit is under way.
+    pub(crate) fn stats(&self) -> Stats {
+        let state = self.state.load_full();
+        let state = state.as_ref();
+        let memtables = || state.into_iter().flat_map(|state| state.memtables());
+        let (heads, blocks) = (self.heads.bytes(), self.cache.tally.bytes());
+        let memtable_bytes = self.family.tally.bytes();
+        let space = self.space_stats();
+        let counts = &self.counts;
+        let segment_bytes = u64::from(space.extent_bytes_max) * 32;
+        let detail = vec![
+            ("memtables", memtables().count() as u64),
+            ("memtable_bytes", memtable_bytes),
+            ("memtable_entries", memtables().map(|memtable| memtable.len() as u64).sum()),
+            ("index_bytes", heads),
+            ("cache_bytes", blocks),
+            ("cache_hits", self.cache.hits.load(Relaxed)),
+            ("cache_misses", self.cache.misses.load(Relaxed)),
+            ("pinned_bases", state.map_or(0, |state| state.pinned.len() as u64)),
+            ("commits", counts.commits.load(Relaxed)),
+            ("committed_pairs", counts.committed_pairs.load(Relaxed)),
+            ("intervals_appended", counts.blind.load(Relaxed)),
+            ("intervals_in_place", counts.in_place.load(Relaxed)),
+            ("intervals_rewritten", counts.rewritten.load(Relaxed)),
+            ("collected_segments", counts.collected_segments.load(Relaxed)),
+            ("stalls", self.pressure.stalls.load(Relaxed)),
+            ("space_bytes", space.len),
+            ("used_segments", space.used_segments),
+            ("free_segments", space.free_segments),
+            ("held_segments", space.held_segments),
+            ("log_bytes", space.log_bytes),
+        ];
+        let used = (space.used_segments + space.held_segments) * segment_bytes;
+        Stats {
+            live_keys: None,
+            live_bytes: None,
+            memory_bytes: memtable_bytes + heads + blocks,
+            disk_bytes: used + space.log_bytes,
+            detail,
+            running: &RUNNING,
+        }
+    }
+}

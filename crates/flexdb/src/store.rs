@@ -1,0 +1,188 @@
+//! The handle: its parts, its state, and the engine contract, each call handed to its file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire};
+
+use arc_swap::ArcSwapOption;
+use codec::SeqNo;
+use device::Device;
+use engine::{
+    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, Stats, View, Visit,
+    walk_in_order,
+};
+use flexspace::space::{self, FlexSpace};
+use parking_lot::Mutex;
+use workers::Group;
+
+use crate::cache::Cache;
+use crate::commit::Committer;
+use crate::error::from_space;
+use crate::memory_split::{IntervalLimits, MemorySplit};
+use crate::memtable::Family;
+use crate::options::Options;
+use crate::pressure::Pressure;
+use crate::scan::Snapshot;
+use crate::state::State;
+use crate::tally::Tally;
+
+/// All pairs sorted in a space, in place. Open it with [`Store::open`], use it through [`Engine`].
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What views, cursors and background work hold on to.
+///
+/// Lock order: `space_stats`, `committer`, `install`. Readers hold neither, and writers only `install`, when
+/// they seal a full memtable.
+pub(crate) struct Shared {
+    /// None once the store is closed.
+    pub(crate) state: ArcSwapOption<State>,
+    pub(crate) family: Arc<Family>,
+    /// Whoever replaces the state. Short: nothing is read or written under it.
+    pub(crate) install: Mutex<()>,
+    /// Whoever changes the space and the index.
+    pub(crate) committer: Mutex<Committer>,
+    pub(crate) space: FlexSpace,
+    pub(crate) space_stats: Mutex<space::Stats>,
+    /// Bytes of the index.
+    pub(crate) heads: Arc<Tally>,
+    pub(crate) cache: Cache,
+    pub(crate) options: Options,
+    pub(crate) health: Health,
+    /// Everything up to this is in the space, durably.
+    pub(crate) persisted: AtomicU64,
+    pub(crate) pressure: Pressure,
+    pub(crate) counts: Counts,
+    pub(crate) group: Group,
+    pub(crate) host: Host,
+}
+
+/// What was done since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) commits: AtomicU64,
+    pub(crate) committed_pairs: AtomicU64,
+    /// Intervals that were appended to without being read.
+    pub(crate) blind: AtomicU64,
+    /// Intervals of which single pairs were replaced.
+    pub(crate) in_place: AtomicU64,
+    /// Intervals that were written anew.
+    pub(crate) rewritten: AtomicU64,
+    pub(crate) collected_segments: AtomicU64,
+    pub(crate) is_commit_queued: std::sync::atomic::AtomicBool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("space", &self.space).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// The present state, of an open store. Whoever closes it says so before it takes the state
+    /// away.
+    pub(crate) fn open_state(&self) -> Result<Arc<State>> {
+        let state = self.state.load_full();
+        self.health.check_open()?;
+        state.ok_or(Error::Closed)
+    }
+
+    /// Everything up to this is in the space, durably.
+    pub(crate) fn persisted(&self) -> SeqNo {
+        SeqNo::new(self.persisted.load(Acquire))
+    }
+
+    /// How the present budget is shared out.
+    pub(crate) fn memory_split(&self) -> MemorySplit {
+        MemorySplit::of(self.host.memory.limit(), &self.options)
+    }
+
+    /// What the cache may hold.
+    pub(crate) fn cache_share(&self) -> u64 {
+        self.memory_split().cache_bytes(self.heads.bytes())
+    }
+
+    /// When intervals are split.
+    pub(crate) fn interval_limits(&self) -> IntervalLimits {
+        self.memory_split().interval_limits(self.heads.bytes(), &self.options)
+    }
+}
+
+impl Engine for Store {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "flexdb",
+            ordered: true,
+            orders_writes: false,
+            flush_rewrites_all: false,
+        }
+    }
+
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.shared.get_at(key, SeqNo::MAX, into)
+    }
+
+    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        self.shared.admit(ops)
+    }
+
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.shared.apply(ops, seqno)
+    }
+
+    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
+        self.shared.rmw(key, operator, seqno)
+    }
+
+    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        self.shared.health.check_open()?;
+        Ok(Box::new(Snapshot::new(Arc::clone(&self.shared), pin)))
+    }
+
+    fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+        let view = self.view(self.shared.host.sequence.pin())?;
+        walk_in_order(&*view, from, visit)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.flush()
+    }
+
+    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+        self.shared.checkpoint(into)
+    }
+
+    fn persisted(&self) -> SeqNo {
+        self.shared.persisted()
+    }
+
+    fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    fn live_keys(&self) -> Option<u64> {
+        None
+    }
+
+    fn close(&self) -> Result<()> {
+        let shared = &self.shared;
+        if shared.health.check_open().is_err() {
+            return Ok(());
+        }
+        shared.health.close();
+        let panics = shared.group.stop();
+        debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
+        // A commit on a caller's thread gives up soon.
+        let mut committer = shared.committer.lock();
+        let install = shared.install.lock();
+        shared.state.store(None);
+        drop(install);
+        committer.clear();
+        match shared.space.close().map_err(from_space) {
+            // Whoever caused that was told.
+            Err(Error::ReadOnly { .. } | Error::Closed) => Ok(()),
+            closed => closed,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What one kind of things takes of the budget, added up over all of its things.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use engine::MemoryBudget;
+
+/// Bytes of all things of one kind.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    budget: Arc<MemoryBudget>,
+    bytes: AtomicU64,
+}
+
+/// Bytes of one thing, counted as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    tally: Arc<Tally>,
+    bytes: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
+        Arc::new(Self { budget: Arc::clone(budget), bytes: AtomicU64::new(0) })
+    }
+
+    /// Bytes of all that live.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Counts one more.
+    pub(crate) fn charge(self: &Arc<Self>, bytes: u64) -> Charge {
+        self.add(bytes);
+        Charge { tally: Arc::clone(self), bytes }
+    }
+
+    /// Counts more of what is not counted one by one.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.budget.charge_anyway(bytes);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Takes back what was added.
+    pub(crate) fn release(&self, bytes: u64) {
+        self.budget.release(bytes);
+        self.bytes.fetch_sub(bytes, Relaxed);
+    }
+}
+
+impl Charge {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.tally.release(self.bytes);
+    }
+}

@@ -1,0 +1,148 @@
+//! What commits do to intervals, and what they cost.
+
+use std::collections::BTreeMap;
+
+use engine::Engine;
+use environment::Random;
+use rand::RngExt;
+
+use super::stores::{Bench, key, small};
+use crate::Options;
+
+/// Random puts and deletes of keys that crowd, with flushes, little memory and reopening, against a
+/// map: in every way that an interval can be changed.
+#[test]
+fn a_store_is_a_map_however_its_intervals_change() {
+    let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| environment::Seed::from_entropy().get());
+    println!(
+        "seed {seed}; to replay, THERMOCLINE_SEED={seed} cargo test -p thermocline-flexdb map"
+    );
+    let mut random: Random = environment::Seed::from(seed).stream("commits");
+    let mut bench = Bench::new();
+    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut ways = [0; 3];
+    for step in 0..6000_u64 {
+        let low = random.random_range(0..3) * 400;
+        let name = key(low + random.random_range(0..40 + step / 20));
+        if random.random_range(0..3) == 0 {
+            bench.delete(&name);
+            model.remove(&name);
+        } else {
+            let len = if random.random_range(0..50) == 0 { 1500 } else { 20 };
+            let value = vec![step as u8; random.random_range(0..len)];
+            bench.put(&name, &value);
+            model.insert(name.clone(), value);
+        }
+        let sought = key(random.random_range(0..1300));
+        assert_eq!(bench.get(&sought), model.get(&sought).cloned(), "step {step}");
+        if random.random_range(0..60) == 0 {
+            bench.flush();
+            assert_eq!(bench.pairs(), model.clone().into_iter().collect::<Vec<_>>(), "step {step}");
+        }
+        if random.random_range(0..400) == 0 {
+            bench.flush();
+            for (way, name) in ["intervals_appended", "intervals_in_place", "intervals_rewritten"]
+                .iter()
+                .enumerate()
+            {
+                ways[way] += bench.detail(name);
+            }
+            // Without memory nothing is cached, and what may be is appended to.
+            bench = bench.reopen();
+            bench.budget.set_limit(if step % 2 == 0 { 1 << 20 } else { 16 << 10 });
+            bench.check();
+            assert_eq!(bench.pairs(), model.clone().into_iter().collect::<Vec<_>>(), "step {step}");
+        }
+    }
+    assert!(ways.iter().all(|count| *count > 20), "appended, in place, rewritten: {ways:?}");
+}
+
+/// An update of an interval that is not cached reads nothing as long as its tail is short.
+#[test]
+fn an_interval_that_is_not_cached_is_appended_to_without_a_read() {
+    let bench = Bench::new();
+    for number in 0..100 {
+        bench.put(&key(2 * number), b"before");
+    }
+    bench.flush();
+    bench.budget.set_limit(16 << 10);
+    bench.store.shared.cache.shrink(0);
+    let before = bench.detail("cache_misses");
+    bench.put(&key(51), b"behind");
+    bench.put(&key(0), b"over");
+    bench.put(b"a", b"in front");
+    bench.delete(&key(98));
+    bench.flush();
+    assert_eq!(bench.detail("cache_misses"), before);
+    assert!(bench.detail("intervals_appended") >= 3);
+    for _ in 0..2 {
+        assert_eq!(bench.get(&key(51)), Some(b"behind".to_vec()));
+        assert_eq!(bench.get(&key(0)), Some(b"over".to_vec()));
+        assert_eq!(bench.get(b"a"), Some(b"in front".to_vec()));
+        assert_eq!(bench.get(&key(98)), None);
+        assert_eq!(bench.pairs().len(), 101);
+    }
+    let bench = bench.reopen();
+    assert_eq!((bench.get(b"a"), bench.get(&key(98))), (Some(b"in front".to_vec()), None));
+    assert_eq!(bench.pairs().len(), 101);
+}
+
+#[test]
+fn single_pairs_of_a_cached_interval_are_replaced_in_place() {
+    let options =
+        Options { interval_pairs: 16, interval_bytes: 16 << 10, fragments_max: 8, ..small() };
+    let bench = Bench::of(1 << 20, options);
+    for number in 0..16 {
+        bench.put(&key(number), &[0; 100]);
+    }
+    bench.flush();
+    bench.put(&key(3), &[1; 120]);
+    bench.delete(&key(0));
+    bench.flush();
+    assert_eq!(bench.detail("intervals_in_place"), 1);
+    assert_eq!(bench.detail("space_bytes"), {
+        let pair = |value: u64| 2 + 14 + value;
+        crate::pair::StoreHeader::BYTES as u64 + 14 * pair(100) + pair(120)
+    });
+    assert_eq!((bench.get(&key(0)), bench.get(&key(3))), (None, Some(vec![1; 120])));
+    let bench = bench.reopen();
+    assert_eq!((bench.get(&key(0)), bench.get(&key(3))), (None, Some(vec![1; 120])));
+}
+
+#[test]
+fn intervals_are_split_and_those_without_pairs_go() {
+    let bench = Bench::new();
+    for number in 0..400 {
+        bench.put(&key(number), b"value");
+    }
+    bench.flush();
+    assert!((100..200).contains(&bench.intervals()), "{} intervals", bench.intervals());
+    for number in 0..400 {
+        bench.delete(&key(number));
+    }
+    bench.flush();
+    bench.put(b"z", b"one");
+    bench.flush();
+    assert_eq!(bench.pairs().len(), 1);
+    assert!(bench.intervals() < 100, "{} intervals", bench.intervals());
+}
+
+#[test]
+fn memory_is_given_back() {
+    let bench = Bench::of(256 << 10, small());
+    for number in 0..5000_u64 {
+        bench.put(&key(number * 7919 % 5003), &[number as u8; 100]);
+        assert!(bench.budget.used() < 512 << 10, "{} bytes at {number}", bench.budget.used());
+    }
+    bench.flush();
+    for number in 0..5003 {
+        bench.get(&key(number));
+    }
+    let stats = bench.store.stats();
+    assert!(stats.memory_bytes <= 256 << 10, "{} bytes of memory", stats.memory_bytes);
+    assert_eq!(stats.memory_bytes, bench.budget.used());
+    bench.store.close().expect("closes");
+    drop(bench.store);
+    assert_eq!(bench.budget.used(), 0);
+}

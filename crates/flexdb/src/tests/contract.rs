@@ -1,0 +1,176 @@
+//! What a store answers: the newest version, one moment, both ways, and nothing once it is closed.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use engine::{Change, Direction, Engine, Error, KeyRange, Op};
+
+use super::stores::{Bench, Pairs, key, scan};
+
+#[test]
+fn pairs_are_found_in_memory_in_the_space_and_after_opening() {
+    let bench = Bench::new();
+    for number in 0..200 {
+        bench.put(&key(number), &number.to_le_bytes());
+    }
+    bench.delete(&key(7));
+    let expected: Pairs =
+        (0..200).filter(|n| *n != 7).map(|n| (key(n), n.to_le_bytes().to_vec())).collect();
+    assert_eq!(bench.pairs(), expected);
+    bench.flush();
+    assert_eq!(bench.pairs(), expected);
+    assert_eq!((bench.get(&key(7)), bench.get(b"zzz"), bench.get(b"")), (None, None, None));
+    let bench = bench.reopen();
+    assert_eq!(bench.pairs(), expected);
+    assert_eq!(bench.get(&key(8)), Some(8_u64.to_le_bytes().to_vec()));
+    assert_eq!(bench.store.persisted(), bench.sequence.visible());
+}
+
+#[test]
+fn a_view_shows_its_moment_however_much_is_committed() {
+    let bench = Bench::new();
+    bench.put(b"gone", b"1");
+    bench.put(b"new", b"1");
+    bench.flush();
+    bench.put(b"new", b"2");
+    let view = bench.view();
+    let moment = vec![(b"gone".to_vec(), b"1".to_vec()), (b"new".to_vec(), b"2".to_vec())];
+    for round in 3..20_u8 {
+        bench.delete(b"gone");
+        bench.put(b"new", &[round]);
+        bench.put(&[round], b"late");
+        if round % 3 == 0 {
+            bench.flush();
+        }
+        assert_eq!(scan(&*view, KeyRange::all(), Direction::Forward), moment, "round {round}");
+        let mut value = Vec::new();
+        assert_eq!(view.get(b"gone", &mut value), Ok(true));
+        assert_eq!(view.get(&[round], &mut value), Ok(false));
+    }
+    assert_eq!(bench.detail("pinned_bases"), 1);
+    drop(view);
+    bench.put(b"another", b"write");
+    bench.flush();
+    assert_eq!(bench.detail("pinned_bases"), 0);
+}
+
+/// A writer that was slow puts its write into a younger memtable than a later one's: a pin between
+/// them and what comes then sees both, wherever they lie.
+#[test]
+fn a_pin_sees_a_write_that_came_late_to_a_younger_memtable() {
+    let bench = Bench::new();
+    let slow = bench.sequence.begin();
+    let quick = bench.put(b"quick", b"1");
+    let active = bench.store.shared.open_state().expect("it is open").active.clone();
+    bench.store.shared.seal(&active);
+    bench.store.apply(&[Op::Put { key: b"slow", value: b"1" }], slow.seqno()).expect("taken");
+    drop(slow);
+    let pin = bench.sequence.pin();
+    assert_eq!(pin.seqno(), quick);
+    let view = bench.store.view(pin).expect("it is open");
+    bench.put(b"quick", b"2");
+    bench.put(b"slow", b"2");
+    let moment = vec![(b"quick".to_vec(), b"1".to_vec()), (b"slow".to_vec(), b"1".to_vec())];
+    for _ in 0..3 {
+        assert_eq!(scan(&*view, KeyRange::all(), Direction::Forward), moment);
+        bench.put(b"quick", b"3");
+        bench.flush();
+    }
+    assert_eq!(bench.get(b"slow"), Some(b"2".to_vec()));
+}
+
+#[test]
+fn ranges_are_scanned_both_ways() {
+    let bench = Bench::new();
+    let mut model = BTreeMap::new();
+    for step in 0..400_u64 {
+        let key = key(step * 37 % 211);
+        if step % 5 == 0 {
+            bench.delete(&key);
+            model.remove(&key);
+        } else {
+            bench.put(&key, &step.to_le_bytes());
+            model.insert(key, step.to_le_bytes().to_vec());
+        }
+        if step % 90 == 60 {
+            bench.flush();
+        }
+    }
+    let view = bench.view();
+    for from in (0..220).step_by(13) {
+        for to in (from..220).step_by(29) {
+            let (from, to) = (key(from), key(to));
+            let ranges = [
+                (Bound::Included(from.clone()), Bound::Excluded(to.clone())),
+                (Bound::Excluded(from.clone()), Bound::Included(to.clone())),
+                (Bound::Unbounded, Bound::Included(to.clone())),
+                (Bound::Included(from), Bound::Unbounded),
+            ];
+            for (start, end) in ranges {
+                let range = KeyRange { start, end };
+                if range.is_empty() {
+                    assert!(scan(&*view, range, Direction::Forward).is_empty());
+                    continue;
+                }
+                let expected: Pairs = model
+                    .iter()
+                    .filter(|(key, _)| range.contains(key))
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect();
+                let backward: Pairs = expected.iter().rev().cloned().collect();
+                assert_eq!(scan(&*view, range.clone(), Direction::Forward), expected);
+                assert_eq!(scan(&*view, range, Direction::Backward), backward);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_read_modify_write_sees_what_is_in_the_space() {
+    let bench = Bench::new();
+    bench.put(b"n", &[1]);
+    bench.flush();
+    for expected in 1..5_u8 {
+        let ticket = bench.sequence.begin();
+        let mut add = |old: Option<&[u8]>| {
+            assert_eq!(old, Some(&[expected][..]));
+            Change::Put(vec![expected + 1])
+        };
+        bench.store.rmw(b"n", &mut add, ticket.seqno()).expect("taken");
+    }
+    assert_eq!(bench.get(b"n"), Some(vec![5]));
+}
+
+#[test]
+fn values_of_any_size_come_back() {
+    let bench = Bench::new();
+    let lens = [0, 1, 500, 1023, 1024, 5000, 70_000, 300_000];
+    let value = |len: usize| (0..len).map(|byte| (byte % 251) as u8).collect::<Vec<u8>>();
+    for round in 0..3 {
+        for (number, len) in lens.iter().enumerate() {
+            bench.put(&key(number as u64), &value(len + round));
+        }
+        bench.put(&vec![b'k'; 60_000], b"a long key");
+        bench.flush();
+    }
+    let bench = bench.reopen();
+    for (number, len) in lens.iter().enumerate() {
+        assert!(bench.get(&key(number as u64)) == Some(value(len + 2)), "{len} bytes");
+    }
+    assert_eq!(bench.get(&vec![b'k'; 60_000]), Some(b"a long key".to_vec()));
+    assert_eq!(bench.pairs().len(), lens.len() + 1);
+}
+
+#[test]
+fn a_closed_store_refuses_everything() {
+    let bench = Bench::new();
+    bench.put(b"k", b"v");
+    let view = bench.view();
+    bench.store.close().expect("closes");
+    assert_eq!(bench.store.close(), Ok(()));
+    let mut value = Vec::new();
+    assert_eq!(bench.store.get(b"k", &mut value), Err(Error::Closed));
+    assert_eq!(view.get(b"k", &mut value), Err(Error::Closed));
+    assert_eq!(bench.store.flush(), Err(Error::Closed));
+    assert!(view.scan(KeyRange::all(), Direction::Forward).is_err());
+}

@@ -1,0 +1,138 @@
+//! What opening finds: the index, coarser than it was, and what damage leaves readable.
+
+use std::sync::Arc;
+
+use device::Mode;
+use engine::{Engine, Error, Host};
+
+use super::stores::{Bench, key, small};
+use crate::{Options, check};
+
+/// Intervals that were taken as one hide tags. What is appended to the one must not come to lie behind
+/// the last tag, and be lost for an opening that takes them apart again.
+#[test]
+fn an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next() {
+    let fine = small();
+    let coarse = Options { interval_bytes: 4 << 10, fragments_max: 1000, ..small() };
+    let bench = Bench::of(1 << 20, fine.clone());
+    for number in 0..64 {
+        bench.put(&key(10 * number), b"before");
+    }
+    bench.flush();
+    let many = bench.intervals();
+    bench.store.close().expect("closes");
+    let open = |options: &Options| {
+        let opened = Bench::with(
+            Arc::clone(&bench.device),
+            Arc::new(engine::NoJournal),
+            1 << 20,
+            options.clone(),
+        );
+        opened.expect("opens")
+    };
+    let taken = open(&coarse);
+    assert!(taken.intervals() < many, "{} of {many}", taken.intervals());
+    taken.put(&key(15), b"after");
+    taken.flush();
+    assert_eq!(taken.detail("intervals_appended"), 1);
+    taken.store.close().expect("closes");
+    assert_eq!(check(&bench.device).expect("reads").damage, []);
+    let apart = Options { interval_bytes: 1, ..fine };
+    let again = open(&apart);
+    assert_eq!(again.get(&key(15)), Some(b"after".to_vec()));
+    assert_eq!(again.pairs().len(), 65);
+    again.check();
+    again.store.close().expect("closes");
+}
+
+#[test]
+fn many_intervals_are_found_by_many_threads() {
+    let device = device::memory();
+    let open = || {
+        let environment = environment::Environment::real();
+        let telemetry = telemetry::Registry::default();
+        let workers = workers::Pool::start(&environment, 3, &telemetry).expect("threads");
+        let host = Host {
+            device: Arc::clone(&device),
+            environment,
+            workers,
+            telemetry,
+            sequence: Arc::new(engine::Sequence::new()),
+            barrier: Arc::new(engine::NoJournal),
+            memory: Arc::new(engine::MemoryBudget::new(64 << 20)),
+        };
+        crate::Store::open(host, Options { interval_bytes: 256, ..small() }).expect("opens")
+    };
+    let store = open();
+    let value = [7; 60];
+    for number in 1..5000_u64 {
+        let put = engine::Op::Put { key: &key(number), value: &value };
+        store.apply(&[put], codec::SeqNo::new(number)).expect("taken");
+    }
+    store.flush().expect("flushes");
+    store.close().expect("closes");
+    let store = open();
+    let mut found = Vec::new();
+    for number in 1..5000 {
+        assert_eq!(store.get(&key(number), &mut found), Ok(true), "{number}");
+        assert_eq!(found, value);
+    }
+    store.close().expect("closes");
+}
+
+/// One damaged block: what lies in it is told of, with its place; everything else can be read, and
+/// written, and so can what is put over it.
+#[test]
+fn damage_in_one_place_holds_nothing_else_up() {
+    let bench = Bench::new();
+    for number in 0..2000 {
+        bench.put(&key(number), &[number as u8; 30]);
+    }
+    bench.flush();
+    bench.store.close().expect("closes");
+    let file = bench.device.open("data", Mode::Write).expect("it is there");
+    let mut byte = [0];
+    let at = 3 * 4096 + 500;
+    file.read_at(at, &mut byte).expect("it is that long");
+    file.write_at(at, &[byte[0] ^ 1]).expect("writes");
+    drop(file);
+    let report = check(&bench.device).expect("reads");
+    assert!(!report.is_sound());
+    let bench = Bench::on(bench.device).expect("opens all the same");
+    let read = |number: u64| {
+        let mut value = Vec::new();
+        bench.store.get(&key(number), &mut value).map(|found| found.then_some(value))
+    };
+    let mut lost = 0;
+    for number in 0..2000 {
+        match read(number) {
+            Ok(value) => assert_eq!(value, Some(vec![number as u8; 30]), "{number}"),
+            Err(Error::Corruption(damage)) => {
+                assert_eq!(damage.file, "data");
+                lost += 1;
+            }
+            Err(error) => panic!("{number}: {error}"),
+        }
+    }
+    assert!((1..400).contains(&lost), "{lost} of 2000 lost");
+    for number in 0..2000 {
+        bench.put(&key(number), b"anew");
+    }
+    bench.flush();
+    let readable = (0..2000).filter(|number| read(*number).is_ok()).count();
+    assert!(readable >= 2000 - lost, "{readable} after {lost} were lost");
+}
+
+#[test]
+fn a_space_that_is_no_store_is_refused() {
+    let device = device::memory();
+    let options = flexspace::space::Options::default();
+    let space = flexspace::space::FlexSpace::create(Arc::clone(&device), options).expect("makes");
+    space.append(&[7; 500]).expect("writes");
+    space.close().expect("closes");
+    match Bench::on(Arc::clone(&device)).map(drop) {
+        Err(Error::Corruption(damage)) => assert_eq!(damage.file, "data"),
+        other => panic!("opened with {other:?}"),
+    }
+    assert!(!check(&device).expect("reads").is_sound());
+}

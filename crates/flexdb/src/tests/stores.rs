@@ -1,0 +1,151 @@
+//! Stores for tests: hosts, writes with tickets, reads of everything.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::Device;
+use engine::{
+    Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Result, Sequence, View,
+};
+use environment::Environment;
+use workers::{HandCranked, Order, Pool};
+
+use crate::{Options, Store};
+
+/// All pairs in the order of a scan.
+pub(crate) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A store with what surrounds it.
+pub(crate) struct Bench {
+    pub(crate) store: Store,
+    pub(crate) sequence: Arc<Sequence>,
+    pub(crate) budget: Arc<MemoryBudget>,
+    _crank: HandCranked,
+    pub(crate) device: Arc<dyn Device>,
+}
+
+/// Small parts, so that little data makes many.
+pub(crate) fn small() -> Options {
+    Options {
+        memtable_bytes_max: 8 << 10,
+        interval_pairs: 4,
+        interval_bytes: 1 << 10,
+        tail_pairs_max: 3,
+        fragments_max: 6,
+        segment_bytes_max: 16 << 10,
+    }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::on(device::memory()).expect("an empty device opens")
+    }
+
+    /// Opens the store of `device`.
+    pub(crate) fn on(device: Arc<dyn Device>) -> Result<Self> {
+        Self::with(device, Arc::new(NoJournal), 1 << 20, small())
+    }
+
+    pub(crate) fn of(limit: u64, options: Options) -> Self {
+        let opened = Self::with(device::memory(), Arc::new(NoJournal), limit, options);
+        opened.expect("an empty device opens")
+    }
+
+    pub(crate) fn with(
+        device: Arc<dyn Device>,
+        barrier: Arc<dyn Barrier>,
+        limit: u64,
+        options: Options,
+    ) -> Result<Self> {
+        let (environment, _clock) = Environment::simulated(1);
+        let telemetry = telemetry::Registry::default();
+        let (workers, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
+        let sequence = Arc::new(Sequence::new());
+        let budget = Arc::new(MemoryBudget::new(limit));
+        let host = Host {
+            device: Arc::clone(&device),
+            environment,
+            workers,
+            telemetry,
+            sequence: Arc::clone(&sequence),
+            barrier,
+            memory: Arc::clone(&budget),
+        };
+        let store = Store::open(host, options)?;
+        sequence.recover_to(store.persisted());
+        Ok(Self { store, sequence, budget, _crank: crank, device })
+    }
+
+    /// Closes and opens again.
+    pub(crate) fn reopen(self) -> Self {
+        self.store.close().expect("closes");
+        Self::on(self.device).expect("opens again")
+    }
+
+    pub(crate) fn apply(&self, ops: &[Op<'_>]) -> SeqNo {
+        self.store.admit(ops).expect("the write is admitted");
+        let ticket = self.sequence.begin();
+        self.store.apply(ops, ticket.seqno()).expect("the write is taken");
+        ticket.seqno()
+    }
+
+    pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> SeqNo {
+        self.apply(&[Op::Put { key, value }])
+    }
+
+    pub(crate) fn delete(&self, key: &[u8]) -> SeqNo {
+        self.apply(&[Op::Delete { key }])
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut value = b"left over".to_vec();
+        self.store.get(key, &mut value).expect("the store is open").then_some(value)
+    }
+
+    pub(crate) fn view(&self) -> Box<dyn View> {
+        self.store.view(self.sequence.pin()).expect("the store is open")
+    }
+
+    pub(crate) fn pairs(&self) -> Pairs {
+        scan(&*self.view(), KeyRange::all(), Direction::Forward)
+    }
+
+    pub(crate) fn flush(&self) {
+        self.store.flush().expect("memory takes it");
+        self.check();
+    }
+
+    /// The index is sound, and stands for all bytes of the space.
+    pub(crate) fn check(&self) {
+        let committer = self.store.shared.committer.lock();
+        committer.check().unwrap_or_else(|fault| panic!("{fault}"));
+        let pairs = self.store.shared.space.len() - crate::pair::StoreHeader::BYTES as u64;
+        assert_eq!(committer.index().now().len(), pairs, "an index of all bytes");
+    }
+
+    pub(crate) fn detail(&self, name: &str) -> u64 {
+        let stats = self.store.stats();
+        stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
+    }
+
+    /// Intervals of the index.
+    pub(crate) fn intervals(&self) -> usize {
+        self.store.shared.committer.lock().index().now().range(0..u64::MAX).count()
+    }
+}
+
+/// All pairs of a range of a view.
+pub(crate) fn scan(view: &dyn View, range: KeyRange, direction: Direction) -> Pairs {
+    let mut cursor = view.scan(range, direction).expect("the store is open");
+    let mut pairs = Vec::new();
+    while let Some((key, value)) = cursor.next().expect("the store is open") {
+        pairs.push((key.to_vec(), value.to_vec()));
+    }
+    assert_eq!(cursor.next(), Ok(None), "a cursor stays at its end");
+    pairs
+}
+
+/// A key that sorts by its number.
+pub(crate) fn key(number: u64) -> Vec<u8> {
+    format!("key-{number:010}").into_bytes()
+}

@@ -1,0 +1,149 @@
+//! Writing: each step goes into the memtable, under the number that the host gave the write.
+//!
+//! 1. `admit` asks for room before the host journals the write. `apply` and `rmw` do not refuse what
+//!    was journaled.
+//! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
+//!    another one takes its place.
+//! 3. Each step adds a version, all of a write to one memtable, so that no commit has a part of it. Of several steps on one key the last one counts, and is the only
+//!    one added, since they share a number.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
+
+use crate::memtable::Memtable;
+use crate::store::Shared;
+
+/// Steps of a batch up to which twins are looked for by comparing all.
+const FEW_STEPS: usize = 8;
+
+impl Shared {
+    /// Whether `ops` may be written. Waits for commits while memtables would take more than their
+    /// share with them.
+    pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
+        self.health.check_writable()?;
+        let limit = self.host.memory.limit();
+        let bytes: u64 = ops.iter().map(bytes_of).sum();
+        if bytes > limit {
+            return Err(Error::OutOfMemory { limit });
+        }
+        self.wait_for_room(self.memory_split().memtables_bytes.saturating_sub(bytes))
+    }
+
+    /// Applies the steps of one write.
+    pub(crate) fn apply(self: &Arc<Self>, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.health.check_writable()?;
+        for op in ops {
+            check_key(op.key())?;
+            op.value().map_or(Ok(()), check_value)?;
+        }
+        if ops.is_empty() || self.was_applied(seqno) {
+            return Ok(());
+        }
+        // Only that memory does not grow for ever: what was journaled is not refused because a commit
+        // has failed, now or some time ago.
+        let _ = self.wait_for_room(self.memory_split().memtables_bytes.saturating_mul(2));
+        self.health.check_writable()?;
+        self.insert(last_of_each_key(ops), seqno)?;
+        self.family.note_applied(seqno);
+        Ok(())
+    }
+
+    /// Replaces the value of `key` by what `operator` makes of it. The host keeps other writes of
+    /// the key out (law L6).
+    pub(crate) fn rmw(
+        self: &Arc<Self>,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+    ) -> Result<()> {
+        self.health.check_writable()?;
+        check_key(key)?;
+        if self.was_applied(seqno) {
+            return Ok(());
+        }
+        let mut value = Vec::new();
+        let found = self.find(key, SeqNo::MAX, &mut value)?;
+        if found.is_some_and(|found| found.seqno >= seqno) {
+            return Ok(());
+        }
+        let old = found.is_some_and(|found| found.is_value).then_some(&value[..]);
+        let change = operator.update(old);
+        let op = match &change {
+            Change::Keep => return Ok(()),
+            Change::Delete => Op::Delete { key },
+            Change::Put(value) => {
+                check_value(value)?;
+                Op::Put { key, value }
+            }
+        };
+        self.insert(std::iter::once(&op), seqno)?;
+        self.family.note_applied(seqno);
+        Ok(())
+    }
+
+    /// Whether a write comes a second time. A replay comes in order, and begins above what is
+    /// persisted; so what is finished, and below a write that was applied, was applied before.
+    fn was_applied(&self, seqno: SeqNo) -> bool {
+        seqno <= self.persisted()
+            || seqno <= self.host.sequence.visible() && seqno < self.family.applied()
+    }
+
+    /// Adds versions to the memtable that the state names: all of them to one, so that a commit has the
+    /// whole of a write.
+    fn insert<'a, 'b: 'a>(
+        self: &Arc<Self>,
+        ops: impl Iterator<Item = &'a Op<'b>>,
+        seqno: SeqNo,
+    ) -> Result<()> {
+        let memtable_bytes = self.memory_split().memtable_bytes;
+        loop {
+            let state = self.state.load();
+            self.health.check_open()?;
+            let Some(state) = &*state else { return Err(Error::Closed) };
+            if state.active.bytes() >= memtable_bytes {
+                self.seal(&Arc::clone(&state.active));
+                continue;
+            }
+            // If it was sealed meanwhile, the state has another one by now.
+            if let Some(entered) = state.active.enter() {
+                ops.for_each(|op| entered.insert(op, seqno));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Puts an empty memtable in the place of `full`, if that is written to, and has it committed.
+    pub(crate) fn seal(self: &Arc<Self>, full: &Arc<Memtable>) {
+        let install = self.install.lock();
+        let state = self.state.load_full();
+        // Asked before the new memtable is named: whoever writes to it holds a number above this.
+        let visible = self.host.sequence.visible();
+        if let Some(state) = state.filter(|state| state.active.id() == full.id()) {
+            let next = state.with_active(full.successor(visible));
+            self.state.store(Some(Arc::new(next)));
+        }
+        drop(install);
+        full.seal();
+        self.schedule_commit();
+    }
+}
+
+fn bytes_of(op: &Op<'_>) -> u64 {
+    (op.key().len() + op.value().map_or(0, <[u8]>::len)) as u64
+}
+
+/// The steps of a batch that no later step of the same key replaces.
+fn last_of_each_key<'a, 'b>(ops: &'a [Op<'b>]) -> impl Iterator<Item = &'a Op<'b>> {
+    let mut seen = HashSet::new();
+    ops.iter().enumerate().rev().filter_map(move |(index, op)| {
+        let is_last = if ops.len() <= FEW_STEPS {
+            ops.get(index + 1..).unwrap_or_default().iter().all(|later| later.key() != op.key())
+        } else {
+            seen.insert(op.key())
+        };
+        is_last.then_some(op)
+    })
+}
