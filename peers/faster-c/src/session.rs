@@ -131,8 +131,9 @@ impl<'a> Session<'a> {
         self.many[tag as usize].outcome()
     }
 
-    /// Waits until something that is pending is done, if anything is, and gives the tags of all that is.
-    pub fn complete(&mut self) -> Vec<u64> {
+    /// Gives the tags of all that was pending and is done. Who `waits` does so until something is done, if
+    /// anything is pending.
+    pub fn complete(&mut self, waits: bool) -> Vec<u64> {
         loop {
             // SAFETY: the store is open, and this thread has its seat.
             unsafe { ffi::shim_complete(self.store.store, false) };
@@ -140,7 +141,7 @@ impl<'a> Session<'a> {
             let (done, pending) =
                 self.pending.iter().partition::<Vec<u64>, _>(|&&tag| many[tag as usize].is_done());
             self.pending = pending;
-            if !done.is_empty() || self.pending.is_empty() {
+            if !waits || !done.is_empty() || self.pending.is_empty() {
                 return done;
             }
             std::hint::spin_loop();

@@ -41,13 +41,13 @@ fn what_went_to_the_disk_comes_back() {
     assert!(pending > 0, "300 MB of pairs are in 192 MiB of log");
     let mut done = 0;
     while done < pending {
-        for tag in session.complete() {
+        for tag in session.complete(true) {
             assert_eq!(session.outcome(tag).unwrap(), Some(&*value(tag)));
             done += 1;
         }
     }
     if session.begin_exchange(0, 100, b"new").unwrap() == Begun::Pending {
-        assert_eq!(session.complete(), [0]);
+        assert_eq!(session.complete(true), [0]);
     }
     assert_eq!(session.outcome(0).unwrap(), Some(&*value(100)));
     assert_eq!(session.get(100).unwrap(), Some(&b"new"[..]));

@@ -79,9 +79,9 @@ impl Session for Seat<'_> {
         got(self.session(), begun, tag, old)
     }
 
-    fn complete(&mut self, told: &mut Told<'_>) -> Result<usize, StoreError> {
+    fn complete(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize, StoreError> {
         let session = self.session();
-        let done = session.complete();
+        let done = session.complete(waits);
         for &tag in &done {
             told(tag, session.outcome(tag).map_err(StoreError::from));
         }

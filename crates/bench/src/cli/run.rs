@@ -18,7 +18,7 @@ pub struct RunArgs {
     /// The store to run, and what of it is to be otherwise, as f2:single-log:read-cache=0
     #[arg(long)]
     pub engine: String,
-    /// ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix, hashkv-p0 to -p3, r100, rw50,
+    /// ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix (both also with -points), hashkv-p0 to -p3, r100, rw50,
     /// sw50, w100, load, trace:FILE
     #[arg(long)]
     pub workload: Workload,

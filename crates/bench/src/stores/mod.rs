@@ -201,9 +201,9 @@ pub trait Session {
         Ok(if self.rmw(key, new, old)? { Got::Found } else { Got::Absent })
     }
 
-    /// Waits until something that is pending is done, if there is anything, and tells of all that is.
-    /// Answers how many there were.
-    fn complete(&mut self, _told: &mut Told<'_>) -> Result<usize, StoreError> {
+    /// Tells of all that was pending and is done, and answers how many there were. Who `waits` does so
+    /// until something is done, if anything is pending.
+    fn complete(&mut self, _waits: bool, _told: &mut Told<'_>) -> Result<usize, StoreError> {
         Ok(0)
     }
 

@@ -173,9 +173,9 @@ impl Session for Handle<'_> {
         })
     }
 
-    fn complete(&mut self, told: &mut Told<'_>) -> Result<usize, StoreError> {
+    fn complete(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize, StoreError> {
         let Overlapped { seat, exchanges } = self.overlapped()?;
-        let count = seat.complete(true, &mut |tag, outcome| match outcome {
+        let count = seat.complete(waits, &mut |tag, outcome| match outcome {
             Ok(Completed::Value(value)) => told(tag, Ok(value)),
             Ok(Completed::Updated(_)) => {
                 let exchanged = exchanges[tag as usize].lock();

@@ -10,6 +10,7 @@
 //! | `ycsb-f` | 50 read, 50 read-modify-write |
 //! | `ycsb-w` | 5 read, 95 update (F2's) |
 //! | `mixgraph-all`, `mixgraph-prefix` | 83 read, 14 update, 3 seek and scan |
+//! | `mixgraph-all-points`, `mixgraph-prefix-points` | 86 read, 14 update: the seeks are reads |
 //! | `hashkv-p0` | insert all keys |
 //! | `hashkv-p1` to `hashkv-p3` | as many updates as keys, after the phases before |
 //! | `r100` | 100 read (Nova-LSM's, as the next three) |
@@ -37,10 +38,16 @@ use crate::shape::{KeyOrder, Shape};
 pub enum Workload {
     /// YCSB A to F, and F2's W, by their letter in lower case.
     Ycsb(char),
-    /// MixGraph with hot keys anywhere.
-    MixGraphAll,
-    /// MixGraph with hot key ranges.
-    MixGraphPrefix,
+    /// MixGraph with hot keys anywhere; without seeks for stores that keep no order.
+    MixGraphAll {
+        /// Whether it seeks.
+        seeks: bool,
+    },
+    /// MixGraph with hot key ranges; the same.
+    MixGraphPrefix {
+        /// Whether it seeks.
+        seeks: bool,
+    },
     /// HashKV's phase 0 (load) to 3.
     HashKv(u8),
     /// Nova-LSM's R100.
@@ -108,9 +115,10 @@ impl Workload {
             Self::Ycsb('e') => Mix { scan: 95, insert: 5, ..none },
             Self::Ycsb('f') => Mix { read: 50, rmw: 50, ..none },
             Self::Ycsb(_) => Mix { read: 5, update: 95, ..none },
-            Self::MixGraphAll | Self::MixGraphPrefix => {
-                Mix { read: 83, update: 14, scan: 3, ..none }
-            }
+            Self::MixGraphAll { seeks } | Self::MixGraphPrefix { seeks } => match seeks {
+                true => Mix { read: 83, update: 14, scan: 3, ..none },
+                false => Mix { read: 86, update: 14, ..none },
+            },
             Self::HashKv(_) | Self::W100 => Mix { update: 100, ..none },
             Self::Sw50 => Mix { scan: 50, update: 50, ..none },
             Self::Load | Self::Trace(_) => none,
@@ -121,7 +129,7 @@ impl Workload {
     pub fn scan_length(&self) -> ScanLength {
         match self {
             Self::Sw50 => ScanLength::Fixed(10),
-            Self::MixGraphAll | Self::MixGraphPrefix => {
+            Self::MixGraphAll { .. } | Self::MixGraphPrefix { .. } => {
                 ScanLength::Pareto(GeneralizedPareto::SCAN_LENGTHS)
             }
             _ => ScanLength::UpTo(100),
@@ -139,7 +147,7 @@ impl Workload {
     /// Its shape, unless another is asked for.
     pub fn shape(&self) -> Shape {
         match self {
-            Self::MixGraphAll | Self::MixGraphPrefix => Shape::MIXGRAPH,
+            Self::MixGraphAll { .. } | Self::MixGraphPrefix { .. } => Shape::MIXGRAPH,
             Self::HashKv(_) | Self::R100 | Self::Rw50 | Self::Sw50 | Self::W100 => Shape::NOVA,
             Self::Ycsb(_) | Self::Load | Self::Trace(_) => Shape::F2,
         }
@@ -149,7 +157,7 @@ impl Workload {
     /// key space.
     pub fn key_order(&self, distribution: Distribution) -> KeyOrder {
         match (self, distribution) {
-            (Self::MixGraphAll | Self::MixGraphPrefix, _)
+            (Self::MixGraphAll { .. } | Self::MixGraphPrefix { .. }, _)
             | (_, Distribution::Composite | Distribution::Sequential) => KeyOrder::ByNumber,
             _ => KeyOrder::Hashed,
         }

@@ -8,8 +8,8 @@ use super::Workload;
 /// A workload that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown workload {0:?}: ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix, hashkv-p0 to \
-     hashkv-p3, r100, rw50, sw50, w100, load, trace:FILE"
+    "unknown workload {0:?}: ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix (both also with \
+     -points), hashkv-p0 to hashkv-p3, r100, rw50, sw50, w100, load, trace:FILE"
 )]
 pub struct WorkloadError(String);
 
@@ -18,8 +18,10 @@ impl FromStr for Workload {
 
     fn from_str(text: &str) -> Result<Self, WorkloadError> {
         let fixed = match text {
-            "mixgraph-all" => Some(Self::MixGraphAll),
-            "mixgraph-prefix" => Some(Self::MixGraphPrefix),
+            "mixgraph-all" => Some(Self::MixGraphAll { seeks: true }),
+            "mixgraph-all-points" => Some(Self::MixGraphAll { seeks: false }),
+            "mixgraph-prefix" => Some(Self::MixGraphPrefix { seeks: true }),
+            "mixgraph-prefix-points" => Some(Self::MixGraphPrefix { seeks: false }),
             "r100" => Some(Self::R100),
             "rw50" => Some(Self::Rw50),
             "sw50" => Some(Self::Sw50),
@@ -49,8 +51,10 @@ impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ycsb(letter) => write!(f, "ycsb-{letter}"),
-            Self::MixGraphAll => f.write_str("mixgraph-all"),
-            Self::MixGraphPrefix => f.write_str("mixgraph-prefix"),
+            Self::MixGraphAll { seeks: true } => f.write_str("mixgraph-all"),
+            Self::MixGraphAll { seeks: false } => f.write_str("mixgraph-all-points"),
+            Self::MixGraphPrefix { seeks: true } => f.write_str("mixgraph-prefix"),
+            Self::MixGraphPrefix { seeks: false } => f.write_str("mixgraph-prefix-points"),
             Self::HashKv(phase) => write!(f, "hashkv-p{phase}"),
             Self::R100 => f.write_str("r100"),
             Self::Rw50 => f.write_str("rw50"),

@@ -115,8 +115,8 @@ impl Drawn {
         let keys = options.keys.max(1);
         let first = (u128::from(keys) * thread as u128 / threads as u128) as u64;
         let choice = match options.workload {
-            Workload::MixGraphAll => Choice::mixgraph_all(keys),
-            Workload::MixGraphPrefix => Choice::mixgraph_prefix(keys),
+            Workload::MixGraphAll { .. } => Choice::mixgraph_all(keys),
+            Workload::MixGraphPrefix { .. } => Choice::mixgraph_prefix(keys),
             _ => Choice::new(options.distribution, keys, options.theta, first),
         };
         let scan = match options.scan_length {

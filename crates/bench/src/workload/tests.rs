@@ -23,7 +23,7 @@ fn place(thread: usize, threads: usize) -> Place {
     Place { thread, threads }
 }
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 20] = [
     "ycsb-a",
     "ycsb-b",
     "ycsb-c",
@@ -32,7 +32,9 @@ const NAMES: [&str; 18] = [
     "ycsb-f",
     "ycsb-w",
     "mixgraph-all",
+    "mixgraph-all-points",
     "mixgraph-prefix",
+    "mixgraph-prefix-points",
     "hashkv-p0",
     "hashkv-p1",
     "hashkv-p2",

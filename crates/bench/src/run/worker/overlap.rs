@@ -1,8 +1,9 @@
 //! The same with gets and read-modify-writes that are under way beside each other, as many as the run
 //! asks for.
 //!
-//! Whatever else there is, is done as it comes, beside those that are pending. An operation is timed
-//! from when it was asked for to when the store told of it, and counts then.
+//! Whatever else there is, is done as it comes, beside those that are pending; behind every few of these
+//! the store is asked what is done meanwhile. An operation is timed from when it was asked for to when the
+//! store told of it, and counts then.
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,9 @@ fn pending_writers_of(place: Place, depth: usize) -> Range<usize> {
     let begin = place.threads + place.thread * each;
     begin..begin + each
 }
+
+/// After so many operations that were done as they came, the store is asked what else is.
+const ASKED_EVERY: u64 = 16;
 
 /// An operation that is pending.
 struct Asked {
@@ -108,6 +112,9 @@ impl Worker {
                 other => {
                     let (kind, begun, ended) = self.step(session, other, &mut tally)?;
                     tally.note(kind, (ended - begun).as_nanos() as u64);
+                    if pending.len() > 0 && tally.operations.is_multiple_of(ASKED_EVERY) {
+                        self.hear(session, false, &mut pending, &mut tally)?;
+                    }
                     ended
                 }
             };
@@ -117,7 +124,7 @@ impl Worker {
             }
         }
         while pending.len() > 0 {
-            self.hear(session, &mut pending, &mut tally)?;
+            self.hear(session, true, &mut pending, &mut tally)?;
         }
         tally.verdict = std::mem::take(&mut self.verifier.verdict);
         Ok(tally)
@@ -134,7 +141,7 @@ impl Worker {
         tally: &mut Tally,
     ) -> Result<Monotonic, StoreError> {
         while writes.is_some() && pending.writers.is_empty() {
-            self.hear(session, pending, tally)?;
+            self.hear(session, true, pending, tally)?;
         }
         self.keys.write(number, &mut self.key);
         let key_hash = hash(&self.key);
@@ -161,7 +168,7 @@ impl Worker {
             }
             pending.free.push(tag);
             if got == Got::Full {
-                self.hear(session, pending, tally)?;
+                self.hear(session, true, pending, tally)?;
                 continue;
             }
             let found = std::mem::take(&mut self.found);
@@ -195,16 +202,17 @@ impl Worker {
         tally.note(kind, (ended - asked.begun).as_nanos() as u64);
     }
 
-    /// Waits for some that are pending.
+    /// Hears of those that are done; who `waits`, of one at least.
     fn hear(
         &mut self,
         session: &mut dyn Session,
+        waits: bool,
         pending: &mut Pending,
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         let mut ended = None;
-        session.complete(&mut |tag, found| {
+        session.complete(waits, &mut |tag, found| {
             let ended = *ended.get_or_insert_with(|| self.env.now());
             let Some(asked) = pending.take(tag) else {
                 outcome = Err("the store told of what nobody began".into());
