@@ -30,6 +30,7 @@
 mod cold_cold;
 mod copy;
 mod crew;
+mod doubts;
 mod figures;
 mod hot_cold;
 mod judge;

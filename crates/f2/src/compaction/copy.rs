@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use engine::{Corruption, Error, Result};
 use workers::StopToken;
 
+use super::doubts::Doubts;
 use super::judge::{Judged, in_groups};
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, stretches};
@@ -50,8 +51,9 @@ pub(super) fn lost_above(at: LogAddress) -> Error {
 
 impl Shared {
     /// Copies what lives between `from` and `until`, which are on disk. `None`: it was stopped.
-    /// Memory: one page, and what the reads take that are in flight at once. Reads of the device: the part
-    /// itself, and for each record whose chain has records on disk above it, those.
+    /// Memory: one page, what is set aside for notes, and what the reads take that are in flight at once. Reads
+    /// of the device: the part itself, and for each record whose chain has records on disk above it, those,
+    /// many at once ([`super::doubts`]).
     pub(crate) fn copy_live(
         &self,
         from: LogAddress,
@@ -59,6 +61,7 @@ impl Shared {
         stop: &StopToken,
     ) -> Result<Option<Copied>> {
         let mut copied = Copied::default();
+        let mut doubts = Doubts::within(self.work.notes);
         stretches(&self.log.segments, &self.log.geometry, from, until, &mut |stretch| {
             if stop.is_stopping() {
                 return Ok(());
@@ -66,17 +69,25 @@ impl Shared {
             copied.bytes += stretch.len() as u64;
             in_groups(stretch, &mut |records| {
                 copied.records += records.len() as u64;
-                self.judge(records, stop)?;
-                // What was not judged for a stop does not live, which nobody hears of.
+                // A tombstone is not copied in any case [C2].
+                self.judge_in_memory(records, &mut |_, record, next| {
+                    if record.stored.value.is_some() {
+                        doubts.push(record, next);
+                    }
+                });
                 for record in records.iter().filter(|record| record.lives) {
                     if self.copy_if_live(record)? {
                         copied.records_live += 1;
                         copied.bytes_live += record.stored.bytes as u64;
                     }
                 }
-                Ok(())
+                match doubts.are_many() {
+                    true => self.copy_undoubted(&mut doubts, stop, &mut copied),
+                    false => Ok(()),
+                }
             })
         })?;
+        self.copy_undoubted(&mut doubts, stop, &mut copied)?;
         Ok((!stop.is_stopping()).then_some(copied))
     }
 

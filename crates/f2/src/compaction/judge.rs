@@ -48,7 +48,7 @@ pub(super) fn in_groups(
 }
 
 /// What the part of a chain that was searched says of a record.
-enum Standing {
+pub(super) enum Standing {
     Newest,
     Dead,
     /// The chain above it goes on here, on disk.
@@ -62,20 +62,30 @@ impl Shared {
     /// Damage with its place; the storage's.
     pub(super) fn judge(&self, records: &mut [Judged<'_>], stop: &StopToken) -> Result<()> {
         let mut open = Vec::new();
-        for (some, judged) in records.chunks_mut(PROTECTED_AT_ONCE).enumerate() {
-            let _guard = self.epochs.protect();
-            for (number, record) in judged.iter_mut().enumerate() {
-                match self.standing_of(record) {
-                    Standing::Newest => record.lives = true,
-                    Standing::Dead => record.lives = false,
-                    Standing::OnDisk(next) => open.push((some * PROTECTED_AT_ONCE + number, next)),
-                }
-            }
-        }
+        self.judge_in_memory(records, &mut |number, _, next| open.push((number, next)));
         while !open.is_empty() && !stop.is_stopping() {
             open = self.step_on_disk(records, open, stop)?;
         }
         Ok(())
+    }
+
+    /// Judges those of `records` whose chains lead to them through memory; the others, which do not live as
+    /// far as is known, are told to `on_disk`, with where their chains go on. The caller is not protected.
+    pub(super) fn judge_in_memory(
+        &self,
+        records: &mut [Judged<'_>],
+        on_disk: &mut dyn FnMut(usize, &Judged<'_>, LogAddress),
+    ) {
+        for (some, judged) in records.chunks_mut(PROTECTED_AT_ONCE).enumerate() {
+            let _guard = self.epochs.protect();
+            for (number, record) in judged.iter_mut().enumerate() {
+                let standing = self.standing_of(record);
+                record.lives = matches!(standing, Standing::Newest);
+                if let Standing::OnDisk(next) = standing {
+                    on_disk(some * PROTECTED_AT_ONCE + number, record, next);
+                }
+            }
+        }
     }
 
     /// Follows the chain of a record's key through memory. The caller is protected.
@@ -126,6 +136,6 @@ impl Shared {
 
 /// What it says of the record at `at` that its chain has come down to `next`: a record that lost the
 /// race to be linked is on no chain.
-fn standing_at(next: LogAddress, at: LogAddress) -> Standing {
+pub(super) fn standing_at(next: LogAddress, at: LogAddress) -> Standing {
     if next == at { Standing::Newest } else { Standing::Dead }
 }

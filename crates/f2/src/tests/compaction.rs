@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{Engine, Error, Op};
 
-use super::stores::{Bench, key, read_beside_writes, tiny, value};
+use super::stores::{Bench, fill, key, read_beside_writes, some_of_a_chain, tiny, value};
 use crate::Options;
 use crate::pressure::Level;
 
@@ -47,6 +47,33 @@ fn nobody_waits_for_a_compaction_that_finds_everything_alive() {
         assert!(bench.figure("compactions") > 0);
         assert!(log_bytes(&bench) > 2 * DISK_BYTES, "{}", log_bytes(&bench));
         assert!(bench.store.shared.pressure.is_none());
+    }
+}
+
+#[test]
+fn what_lives_behind_others_of_its_chain_is_copied() {
+    for options in both() {
+        let bench = Bench::open_by_hand(device::memory(), options, 1);
+        let keys: [u64; 3] = some_of_a_chain(&bench);
+        let shared = &bench.store.shared;
+        for number in keys {
+            bench.put(&key(number), &value(number, 1, 8));
+            let tail = shared.log.tail();
+            fill(&bench, &|| shared.log.head() >= tail);
+        }
+        let tail = bench.figure("log_tail");
+        for round in 0.. {
+            if bench.figure("log_begin") >= tail {
+                break;
+            }
+            (0..KEYS).for_each(|other| {
+                bench.put(b"other", &value(other, round, 8 + other as usize % 8))
+            });
+            bench.advance();
+        }
+        for number in keys {
+            assert_eq!(bench.get(&key(number)), Some(value(number, 1, 8)), "{number}");
+        }
     }
 }
 

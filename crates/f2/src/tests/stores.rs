@@ -245,11 +245,21 @@ pub(super) fn read_beside_writes(bench: &Bench, keys: u64, step: usize, rounds: 
 
 /// Two keys of which the second stands in front of the first on a chain, once both are written.
 pub(super) fn two_of_a_chain(bench: &Bench) -> (u64, u64) {
+    let [older, newer] = some_of_a_chain(bench);
+    (older, newer)
+}
+
+/// Keys of which each stands in front of the one before on a chain, once all are written.
+pub(super) fn some_of_a_chain<const N: usize>(bench: &Bench) -> [u64; N] {
     let shared = &bench.store.shared;
     let chain = |number| shared.index.chain_at(shared.index.position(shared.hash(&key(number))));
-    let mut chains = BTreeMap::new();
-    let pair = (0..).find_map(|number| Some((chains.insert(chain(number), number)?, number)));
-    pair.expect("some two keys share a chain")
+    let mut chains: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+    let found = (0..).find_map(|number| {
+        let same = chains.entry(chain(number)).or_default();
+        same.push(number);
+        same.as_slice().try_into().ok()
+    });
+    found.expect("some keys share a chain")
 }
 
 /// Writes other keys `until` it has had its effect.
