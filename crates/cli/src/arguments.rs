@@ -89,6 +89,8 @@ pub(crate) enum Command {
     Stats(With<Stats>),
     /// Verify every byte of a database that is not open; changes nothing
     Check(With<Check>),
+    /// Make a new database of what is sound in a damaged one, which is not changed
+    Salvage(With<Salvage>),
     /// Write all pairs to one portable stream
     Dump(With<Dump>),
     /// Make a new database from a dump
@@ -198,6 +200,15 @@ pub(crate) struct Check {
     /// The database's directory
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Salvage {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// Where the new database goes: a directory that is empty, or not there yet
+    #[arg(value_name = "INTO")]
+    pub(crate) into: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -89,6 +89,7 @@ impl From<thermocline::Error> for Failure {
             Db::UnknownEngine { .. }
             | Db::NotBuilt { .. }
             | Db::BadKeyspaceName { .. }
+            | Db::NotEmpty { .. }
             | Db::KeyspaceExists { .. } => Kind::Usage,
             other if other.corruption().is_some() => Kind::Damaged,
             _ => Kind::Error,

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
+use thermocline::Corruption;
 
 use crate::failure::{Failure, Outcome};
 
@@ -29,6 +30,11 @@ pub(crate) fn bytes(bytes: &[u8]) -> Outcome {
 /// The same for one JSON value on one line.
 pub(crate) fn json_line(value: &Value) -> Outcome {
     line(&value.to_string())
+}
+
+/// Damage and its place, as JSON.
+pub(crate) fn damage(damage: &Corruption) -> Value {
+    json!({ "file": damage.file, "offset": damage.offset, "what": damage.what })
 }
 
 /// Says on standard error why a command failed.

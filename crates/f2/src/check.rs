@@ -14,6 +14,7 @@
 //! taken for it. What the device refuses to read ends it.
 
 mod chains;
+mod salvage;
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing};
 use crate::position::Position;
 use crate::record::Stored;
 use chains::Chains;
+pub use salvage::{Salvaged, salvage};
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

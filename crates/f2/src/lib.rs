@@ -66,7 +66,8 @@ mod typed;
 mod upkeep;
 
 pub use check::{
-    DAMAGE_MAX, Report, check, check_chunk, check_directory, check_heads, check_records,
+    DAMAGE_MAX, Report, Salvaged, check, check_chunk, check_directory, check_heads, check_records,
+    salvage,
 };
 pub use checkpoint::Checkpoint;
 pub use open::memory_bytes_min;

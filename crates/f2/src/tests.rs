@@ -16,6 +16,7 @@ mod memory_split;
 mod planted;
 mod prefix;
 mod read_cache;
+mod salvage;
 mod sessions;
 mod stores;
 mod trouble;

@@ -157,39 +157,61 @@ fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) 
         report.extend([damage.ok_or(error)?]);
         return Ok(());
     }
-    let dir = entry.dir();
-    let device = device.subdevice(&dir)?;
-    let (pairs, pair_bytes, persisted, damage) = match entry.options.engine {
-        EngineKind::Memory => {
-            let found = memory::check(&*device)?;
-            (found.pairs, found.pair_bytes, found.persisted, found.damage)
-        }
-        EngineKind::F2 => {
-            let found = f2::check(&device)?;
-            report.further_damage += found.further_damage;
-            (found.records, found.bytes, found.persisted, found.damage)
-        }
-        EngineKind::Lsm => {
-            let found = lsm::check(&device)?;
-            (found.entries, found.raw_bytes, found.persisted, found.damage)
-        }
-        EngineKind::FlexDb => {
-            let found = flexdb::check(&device)?;
-            (found.pairs, found.pair_bytes, found.persisted, found.damage)
-        }
-        engine => return Err(Error::NotBuilt { engine }),
-    };
+    let files = KeyspaceFiles::check(device, entry)?;
     report.checked.push(Checked::Keyspace {
         name: entry.name.clone(),
         engine: entry.options.engine,
-        pairs,
-        pair_bytes,
-        persisted,
+        pairs: files.pairs,
+        pair_bytes: files.pair_bytes,
+        persisted: files.persisted,
     });
-    report.extend(
-        damage
-            .into_iter()
-            .map(|damage| Corruption { file: format!("{dir}/{}", damage.file), ..damage }),
-    );
+    report.extend(files.damage);
+    report.further_damage += files.further_damage;
     Ok(())
+}
+
+/// What an engine's own check found in the files of one keyspace.
+pub(crate) struct KeyspaceFiles {
+    pub(crate) pairs: u64,
+    pub(crate) pair_bytes: u64,
+    pub(crate) persisted: SeqNo,
+    /// The first pieces, with the names of files in the database.
+    pub(crate) damage: Vec<Corruption>,
+    pub(crate) further_damage: u64,
+}
+
+impl KeyspaceFiles {
+    /// The directory of `entry` is there.
+    pub(crate) fn check(device: &Arc<dyn Device>, entry: &Entry) -> Result<Self> {
+        let dir = entry.dir();
+        let device = device.subdevice(&dir)?;
+        let mut further_damage = 0;
+        let (pairs, pair_bytes, persisted, damage) = match entry.options.engine {
+            EngineKind::Memory => {
+                let found = memory::check(&*device)?;
+                (found.pairs, found.pair_bytes, found.persisted, found.damage)
+            }
+            EngineKind::F2 => {
+                let found = f2::check(&device)?;
+                further_damage = found.further_damage;
+                (found.records, found.bytes, found.persisted, found.damage)
+            }
+            EngineKind::Lsm => {
+                let found = lsm::check(&device)?;
+                (found.entries, found.raw_bytes, found.persisted, found.damage)
+            }
+            EngineKind::FlexDb => {
+                let found = flexdb::check(&device)?;
+                (found.pairs, found.pair_bytes, found.persisted, found.damage)
+            }
+            engine => return Err(Error::NotBuilt { engine }),
+        };
+        let damage = damage.into_iter().map(|damage| Self::named(&dir, damage)).collect();
+        Ok(Self { pairs, pair_bytes, persisted, damage, further_damage })
+    }
+
+    /// The same damage, its file named as the database sees it.
+    pub(crate) fn named(dir: &str, damage: Corruption) -> Corruption {
+        Corruption { file: format!("{dir}/{}", damage.file), ..damage }
+    }
 }

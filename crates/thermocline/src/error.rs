@@ -150,8 +150,8 @@ pub enum Error {
     /// For the body of a transaction to return that is not to be committed; nothing else returns it.
     #[error("the transaction was rolled back by its own body")]
     RolledBack,
-    /// The checkpoint's directory is not empty.
-    #[error("{path} is not empty; a checkpoint wants a new or empty directory")]
+    /// The directory that a copy or a new database is to be made in is not empty.
+    #[error("{path} is not empty; a new or empty directory is wanted")]
     NotEmpty {
         /// The directory.
         path: String,

@@ -1,7 +1,7 @@
 //! `thermocline check`: verifies every byte of a database offline; damage exits with 3.
 
 use serde_json::{Value, json};
-use thermocline::{Checked, Corruption, Report};
+use thermocline::{Checked, Report};
 
 use super::Context;
 use crate::arguments::Check;
@@ -54,13 +54,12 @@ fn as_json(report: &Report) -> Value {
             }
         }
     }
-    let place = |damage: &Corruption| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what });
     json!({
         "whole": report.is_whole(),
         "catalog": catalog,
         "journal": journal,
         "keyspaces": of_keyspaces,
         "damage_count": report.damage_count(),
-        "damage": report.damage.iter().map(place).collect::<Vec<_>>(),
+        "damage": report.damage.iter().map(output::damage).collect::<Vec<_>>(),
     })
 }

@@ -9,6 +9,7 @@ mod get;
 mod load;
 mod print_config;
 mod put;
+mod salvage;
 mod scan;
 mod serve;
 mod stats;
@@ -55,6 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Scan(with) => scan::run(&context, &with.own),
         Command::Stats(with) => stats::run(&context, &with.own),
         Command::Check(with) => check::run(&context, &with.own),
+        Command::Salvage(with) => salvage::run(&context, &with.own),
         Command::Dump(with) => dump::run(&context, &with.own),
         Command::Load(with) => load::run(&context, &with.own),
         Command::Completions(with) => completions::run(&with.own),
@@ -74,6 +76,7 @@ impl Command {
             Self::Scan(with) => Some(&with.shared),
             Self::Stats(with) => Some(&with.shared),
             Self::Check(with) => Some(&with.shared),
+            Self::Salvage(with) => Some(&with.shared),
             Self::Dump(with) => Some(&with.shared),
             Self::Load(with) => Some(&with.shared),
             Self::Completions(with) => Some(&with.shared),
@@ -91,6 +94,7 @@ impl Command {
             Self::Del(with) => &with.own.database.settings.0,
             Self::Scan(with) => &with.own.database.settings.0,
             Self::Stats(with) => &with.own.database.settings.0,
+            Self::Salvage(with) => &with.own.database.settings.0,
             Self::Dump(with) => &with.own.database.settings.0,
             Self::Load(with) => &with.own.database.settings.0,
             Self::Check(_) | Self::Completions(_) | Self::Bench(_) => &NONE,

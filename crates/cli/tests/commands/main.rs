@@ -6,5 +6,6 @@ mod data;
 mod dumps;
 mod help;
 mod program;
+mod salvage;
 mod serving;
 mod unordered;

@@ -37,6 +37,16 @@ pub(crate) struct NamedRecords<'a> {
     geometry: &'a Geometry,
     directory: Directory,
     records: Peekable<IntoIter<NamedRecord>>,
+    /// Entries that lead behind where a newer one of their tag leads.
+    overtakes: Vec<Overtake>,
+}
+
+/// An entry and one that is newer, of the same tag, by where they lead: the older one's record was
+/// copied after the newer one was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overtake {
+    pub(crate) newer: LogAddress,
+    pub(crate) older: LogAddress,
 }
 
 impl<'a> NamedRecords<'a> {
@@ -62,7 +72,7 @@ impl<'a> NamedRecords<'a> {
                 }
             }
         })?;
-        let mut records = Vec::new();
+        let (mut records, mut overtakes) = (Vec::new(), Vec::new());
         inspect(segments, geometry, begin, end, &mut |met| {
             let Met::Record(_, at, stored) = met else { return };
             let is_linked = !stored.header.is_invalid();
@@ -74,10 +84,18 @@ impl<'a> NamedRecords<'a> {
                 address: entry.address(),
                 prefix: chunk.name.first().with_tag(entry.tag()),
             });
+            let before = records.len();
             records.extend(named.filter(|it| directory.find(it.prefix).1.address() == at));
+            note_overtakes(&records[before..], &mut overtakes);
         })?;
         records.sort_unstable();
-        Ok(Self { segments, geometry, directory, records: records.into_iter().peekable() })
+        let records = records.into_iter().peekable();
+        Ok(Self { segments, geometry, directory, records, overtakes })
+    }
+
+    /// Entries that lead behind where a newer one of their tag leads, which may be of the same key.
+    pub(crate) fn overtakes(&self) -> &[Overtake] {
+        &self.overtakes
     }
 
     /// How many there are that were not met.
@@ -128,6 +146,16 @@ impl<'a> NamedRecords<'a> {
         let number = self.geometry.segment(chunk);
         let offset = self.segments.get(number).map_or(0, |segment| segment.offset(chunk));
         Corruption::new(what, offset).at(&self.segments.file_name(number), 0)
+    }
+}
+
+/// Entries of one chunk, in their order: the newest of each tag first.
+fn note_overtakes(entries: &[NamedRecord], into: &mut Vec<Overtake>) {
+    for same in entries.chunk_by(|one, other| one.prefix == other.prefix) {
+        for (at, newer) in same.iter().enumerate() {
+            let older = same[at + 1..].iter().filter(|older| older.address > newer.address);
+            into.extend(older.map(|older| Overtake { newer: newer.address, older: older.address }));
+        }
     }
 }
 

@@ -60,7 +60,7 @@ use crate::hybrid_log::HybridLog;
 #[cfg(test)]
 pub(crate) use apply::CROWDED;
 pub(crate) use apply::Change;
-pub(crate) use check::{NamedRecords, encoded_again};
+pub(crate) use check::{NamedRecords, Overtake, encoded_again};
 pub(crate) use directory::Directory;
 pub(crate) use moves::{Moves, Verdict};
 pub(crate) use puts::{Puts, SortedPuts};

@@ -23,7 +23,7 @@ const ADDRESS: u64 = (1 << 44) - 1;
 const ENTRIES_AT: usize = 3 * WORD_BYTES;
 
 /// What a store leaves when it is closed.
-fn closed(bench: &Bench) -> Arc<dyn Device> {
+pub(super) fn closed(bench: &Bench) -> Arc<dyn Device> {
     bench.store.flush().expect("flushes");
     bench.store.close().expect("closes");
     Arc::clone(&bench.device)
@@ -31,7 +31,7 @@ fn closed(bench: &Bench) -> Arc<dyn Device> {
 
 /// A log of a closed store, and where its linked records lie: address, length, what the chain goes on
 /// at.
-fn records_of(
+pub(super) fn records_of(
     device: &Arc<dyn Device>,
     name: &'static str,
 ) -> (StoredLog, Vec<(LogAddress, usize, LogAddress)>) {
@@ -60,7 +60,7 @@ fn records_of(
 
 /// Changes the record at an address, and answers its place. Its checksum is right again if the change
 /// says so.
-fn change_record(
+pub(super) fn change_record(
     device: &Arc<dyn Device>,
     log: &StoredLog,
     (at, bytes): (LogAddress, usize),
@@ -92,7 +92,7 @@ fn change_entry(device: &Arc<dyn Device>, change: impl Fn(u64) -> u64) -> (Strin
 }
 
 /// A bit of the record's last word is another.
-fn rot(record: &mut [u8]) -> bool {
+pub(super) fn rot(record: &mut [u8]) -> bool {
     let last = record.len() - WORD_BYTES;
     record[last] ^= 1;
     false

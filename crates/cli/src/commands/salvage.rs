@@ -1,0 +1,82 @@
+//! `thermocline salvage`: a new database of what is sound in a damaged one; what was damaged exits with 3.
+
+use serde_json::json;
+use thermocline::{SalvagedKeyspace, Way};
+
+use super::Context;
+use crate::arguments::Salvage;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output;
+
+pub(super) fn run(context: &Context, arguments: &Salvage) -> Outcome {
+    let options = context.settings.database().map_err(Failure::usage)?;
+    let dir = &arguments.database.dir;
+    let found = thermocline::salvage(dir, &arguments.into, options)
+        .map_err(|error| Failure::opening(dir, error))?;
+    if context.shared.json {
+        output::json_line(&json!({
+            "keyspaces": found.keyspaces.iter().map(|one| json!({
+                "name": one.name,
+                "engine": one.engine.name(),
+                "way": way_name(one.way),
+                "may_have_deleted_keys": may_have_deleted_keys(one.way),
+            })).collect::<Vec<_>>(),
+            "journal_records": found.journal_records,
+            "damage_count": found.damage_count(),
+            "damage": found.damage.iter().map(output::damage).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        for one in &found.keyspaces {
+            output::line(&line(one))?;
+        }
+        output::line(&format!("journal  {} writes beyond their files", found.journal_records))?;
+        for damage in &found.damage {
+            output::line(&format!("damaged  {damage}"))?;
+        }
+        if found.further_damage > 0 {
+            output::line(&format!("damaged  {} more, not listed", found.further_damage))?;
+        }
+    }
+    let into = arguments.into.display();
+    match found.damage_count() {
+        0 if context.shared.json => Ok(()),
+        0 => output::line(&format!("everything was whole, and is in {into}")),
+        _ => Err(Failure::new(
+            Kind::Damaged,
+            format_args!(
+                "{into} has what is sound; keys whose newest value is damaged have an older one, or none"
+            ),
+        )),
+    }
+}
+
+fn way_name(way: Way) -> &'static str {
+    match way {
+        Way::Copied => "copied",
+        Way::Rewritten { .. } => "rewritten",
+        Way::LeftOut => "left out",
+    }
+}
+
+fn may_have_deleted_keys(way: Way) -> bool {
+    matches!(way, Way::Rewritten { may_have_deleted_keys: true, .. })
+}
+
+fn line(keyspace: &SalvagedKeyspace) -> String {
+    let SalvagedKeyspace { name, engine, way } = keyspace;
+    match way {
+        Way::Copied => format!("copied   keyspace {name} ({engine}), which is whole"),
+        Way::Rewritten { writes, may_have_deleted_keys } => {
+            let back = match may_have_deleted_keys {
+                true => "; keys that were deleted may be back",
+                false => "",
+            };
+            format!(
+                "written  keyspace {name} ({engine}), anew from {writes} writes that are sound{back}"
+            )
+        }
+        Way::LeftOut => format!(
+            "left out keyspace {name} ({engine}): it is damaged, and this engine is not read behind damage"
+        ),
+    }
+}

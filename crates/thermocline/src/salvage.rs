@@ -1,0 +1,327 @@
+//! A new database of all that is sound in one that does not open any more, or not whole.
+//!
+//! 1. The catalog says what the database had, and must be readable. Nothing of the old one is changed.
+//! 2. The new database is made in a directory of its own in the new place ([`UNFINISHED`]), so that what a
+//!    crash leaves is no database.
+//! 3. A keyspace whose own files are whole by their checksums is copied, file by file. One of `f2`
+//!    with damage is written anew with what is sound; a damaged one of another engine is left out, and named.
+//! 4. What the journal has beyond each keyspace's own files is written, up to where it is damaged.
+//! 5. The new database is flushed, closed, and moved to its place, the catalog last.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use codec::{Corruption, SeqNo};
+use device::{Device, Mode, SyncKind};
+use engine::Op;
+use journal::{OpenError, ReplayError};
+
+use crate::catalog::{self, Catalog, Entry};
+use crate::check::{DAMAGE_MAX, KeyspaceFiles};
+use crate::database::Db;
+use crate::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE, check_place};
+use crate::options::{EngineKind, Options};
+use crate::record;
+
+/// Where the new database grows until it is whole.
+const UNFINISHED: &str = "salvaging";
+/// Bytes that are copied at once.
+const COPIED_AT_ONCE: usize = 1 << 20;
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Salvage {
+    /// The keyspaces, in the order of their names.
+    pub keyspaces: Vec<SalvagedKeyspace>,
+    /// Writes that the journal had beyond the keyspaces' own files.
+    pub journal_records: u64,
+    /// Every piece of damage, with its place: of all of them the first [`DAMAGE_MAX`].
+    pub damage: Vec<Corruption>,
+    /// How many more there are.
+    pub further_damage: u64,
+}
+
+/// What came of one keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SalvagedKeyspace {
+    /// Its name.
+    pub name: String,
+    /// What stores it.
+    pub engine: EngineKind,
+    /// How it came to the new database.
+    pub way: Way,
+}
+
+/// How a keyspace came to the new database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Its files are whole, and were copied.
+    Copied,
+    /// It was written anew with what is sound.
+    Rewritten {
+        /// Puts and deletions that were found, old ones among them.
+        writes: u64,
+        /// What told which records are over is damaged, so that keys which were deleted may be back.
+        may_have_deleted_keys: bool,
+    },
+    /// It is damaged, and its engine cannot be read behind damage.
+    LeftOut,
+}
+
+impl Salvage {
+    /// Pieces of damage that were found, listed or not. With none, all of the old database is in the new one.
+    pub fn damage_count(&self) -> u64 {
+        self.damage.len() as u64 + self.further_damage
+    }
+
+    fn extend(&mut self, damage: impl IntoIterator<Item = Corruption>) {
+        for damage in damage {
+            if self.damage.len() < DAMAGE_MAX {
+                self.damage.push(damage);
+            } else {
+                self.further_damage += 1;
+            }
+        }
+    }
+}
+
+/// Makes a new database in `into`, a new or empty directory, of all that is sound in the one in `from`,
+/// which must not be open and is not changed. What was damaged is told. A key whose newest value cannot be
+/// read has the one before it, or none. The new database is durable when this returns.
+///
+/// `options` are those of the new one; keyspaces keep theirs.
+///
+/// # Errors
+/// [`Error::NotADatabase`], [`Error::InUse`], [`Error::NotEmpty`]; a catalog that is damaged; the
+/// devices'. What was made until then is no database.
+pub fn salvage(
+    from: impl AsRef<Path>,
+    into: impl AsRef<Path>,
+    options: Options,
+) -> Result<Salvage> {
+    let (from, into) = (from.as_ref(), into.as_ref());
+    check_place(from, false)?;
+    let device =
+        |path| device::open(path, device::Options { io: options.io, ..device::Options::default() });
+    let old = device(from)?;
+    // So that nothing is made where there is nothing to salvage.
+    load(&*old, &from.display().to_string())?;
+    let new = device(into)?;
+    salvage_on((old, &from.display().to_string()), (new, &into.display().to_string()), options)
+}
+
+/// The same on any devices, each with what messages call it.
+///
+/// # Errors
+/// As [`salvage`].
+pub fn salvage_on(
+    (old, from): (Arc<dyn Device>, &str),
+    (new, into): (Arc<dyn Device>, &str),
+    options: Options,
+) -> Result<Salvage> {
+    let catalog = load(&*old, from)?;
+    let _lock = old.lock(LOCK_FILE).map_err(|error| match error {
+        device::Error::Locked { .. } => Error::InUse { path: from.to_owned() },
+        other => other.into(),
+    })?;
+    if !new.list("")?.is_empty() {
+        return Err(Error::NotEmpty { path: into.to_owned() });
+    }
+    new.create_dir(UNFINISHED)?;
+    let mut work = Work { old, catalog, found: Salvage::default(), persisted: BTreeMap::new() };
+    work.make(&new.subdevice(UNFINISHED)?, options)?;
+    move_up(&*new)?;
+    Ok(work.found)
+}
+
+fn load(old: &dyn Device, place: &str) -> Result<Catalog> {
+    let missing = || Error::NotADatabase { path: place.to_owned(), found: None };
+    Catalog::load(old)?.ok_or_else(missing)
+}
+
+/// A salvage under way.
+struct Work {
+    old: Arc<dyn Device>,
+    catalog: Catalog,
+    found: Salvage,
+    /// Up to which write the files of each keyspace have everything, by its id.
+    persisted: BTreeMap<u32, SeqNo>,
+}
+
+impl Work {
+    fn make(&mut self, new: &Arc<dyn Device>, options: Options) -> Result<()> {
+        new.create_dir(KEYSPACES_DIR)?;
+        new.create_dir(JOURNAL_DIR)?;
+        for entry in self.catalog.keyspaces.clone() {
+            let way = self.take_files(&entry, new)?;
+            let (name, engine) = (entry.name, entry.options.engine);
+            self.found.keyspaces.push(SalvagedKeyspace { name, engine, way });
+        }
+        new.sync_dir(KEYSPACES_DIR)?;
+        let keyspaces = self.entries(|way| way == Way::Copied);
+        Catalog { keyspaces, ..self.catalog.clone() }.store(&**new)?;
+        let db = Db::open_on(Arc::clone(new), UNFINISHED, options)?;
+        let filled = self.fill(&db).and_then(|()| db.flush());
+        filled.and(db.close())
+    }
+
+    /// Keyspaces of the old database that come to the new one in such a way.
+    fn entries(&self, is_wanted: impl Fn(Way) -> bool) -> Vec<Entry> {
+        let pairs = self.catalog.keyspaces.iter().zip(&self.found.keyspaces);
+        pairs.filter(|(_, one)| is_wanted(one.way)).map(|(entry, _)| entry.clone()).collect()
+    }
+
+    /// Copies a keyspace's files if they are whole.
+    fn take_files(&mut self, entry: &Entry, new: &Arc<dyn Device>) -> Result<Way> {
+        if let Err(error) = catalog::check_present(&*self.old, entry) {
+            let damage = error.corruption().cloned();
+            self.found.extend([damage.ok_or(error)?]);
+            return Ok(Way::LeftOut);
+        }
+        let files = KeyspaceFiles::check(&self.old, entry)?;
+        self.persisted.insert(entry.id, files.persisted);
+        match (files.damage.is_empty(), entry.options.engine) {
+            (true, _) => {
+                let dir = entry.dir();
+                new.create_dir(&dir)?;
+                copy_dir(&*self.old.subdevice(&dir)?, &*new.subdevice(&dir)?, "")?;
+                new.sync_dir(&catalog::keyspace_dir(&entry.name))?;
+                Ok(Way::Copied)
+            }
+            // Reading it again tells of the damage.
+            (false, EngineKind::F2) => {
+                Ok(Way::Rewritten { writes: 0, may_have_deleted_keys: false })
+            }
+            (false, _) => {
+                self.found.extend(files.damage);
+                self.found.further_damage += files.further_damage;
+                Ok(Way::LeftOut)
+            }
+        }
+    }
+
+    /// Writes what was not copied.
+    fn fill(&mut self, db: &Db) -> Result<()> {
+        let mut keyspaces = BTreeMap::new();
+        for entry in self.entries(|way| way == Way::Copied) {
+            keyspaces.insert(entry.id, db.existing_keyspace(&entry.name)?);
+        }
+        for entry in self.entries(|way| matches!(way, Way::Rewritten { .. })) {
+            let keyspace = db.keyspace(&entry.name, entry.options)?;
+            let way = self.rewrite(&entry, &keyspace)?;
+            let mut found = self.found.keyspaces.iter_mut();
+            found.find(|one| one.name == entry.name).expect("it is one of them").way = way;
+            keyspaces.insert(entry.id, keyspace);
+        }
+        self.replay(&keyspaces)
+    }
+
+    fn rewrite(&mut self, entry: &Entry, keyspace: &Keyspace) -> Result<Way> {
+        let dir = entry.dir();
+        let (mut writes, mut failure) = (0, None);
+        let salvaged = f2::salvage(&self.old.subdevice(&dir)?, &mut |op| {
+            match write(keyspace, &op) {
+                Ok(()) => writes += 1,
+                Err(error) => {
+                    failure = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let report = salvaged.report;
+        self.persisted.insert(entry.id, report.persisted);
+        let in_keyspace = |damage: Corruption| KeyspaceFiles::named(&dir, damage);
+        self.found.extend(report.damage.into_iter().map(in_keyspace));
+        self.found.further_damage += report.further_damage;
+        Ok(Way::Rewritten { writes, may_have_deleted_keys: salvaged.has_lost_chunks })
+    }
+
+    /// Step 4.
+    fn replay(&mut self, keyspaces: &BTreeMap<u32, Keyspace>) -> Result<()> {
+        self.found.extend(journal::check(&*self.old, JOURNAL_DIR)?.damage);
+        let journaled: BTreeMap<u32, (&Keyspace, SeqNo)> = keyspaces
+            .iter()
+            .filter(|(_, keyspace)| keyspace.options().journaled)
+            .map(|(id, keyspace)| (*id, (keyspace, self.persisted[id])))
+            .collect();
+        let Some(oldest) = journaled.values().map(|(_, persisted)| *persisted).min() else {
+            return Ok(());
+        };
+        let mut records = 0;
+        let mut apply = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
+            let mut is_new = false;
+            for (id, op) in record::decode(payload).map_err(Error::from)? {
+                let Some((keyspace, persisted)) = journaled.get(&id) else { continue };
+                if seqno > *persisted {
+                    write(keyspace, &op)?;
+                    is_new = true;
+                }
+            }
+            records += u64::from(is_new);
+            Ok(())
+        };
+        let read = journal::read(&*self.old, JOURNAL_DIR, oldest.next(), &mut apply);
+        self.found.journal_records = records;
+        match read {
+            Ok(()) => Ok(()),
+            // The check has told of it.
+            Err(OpenError::Damaged(_) | OpenError::Missing { .. }) => Ok(()),
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
+/// Step 5.
+fn move_up(new: &dyn Device) -> Result<()> {
+    for name in [KEYSPACES_DIR, JOURNAL_DIR, catalog::FILE] {
+        // What the catalog speaks of is there before it.
+        new.sync_dir("")?;
+        new.rename(&format!("{UNFINISHED}/{name}"), name)?;
+    }
+    new.sync_dir(UNFINISHED)?;
+    new.sync_dir("")?;
+    Ok(new.remove_dir(UNFINISHED)?)
+}
+
+/// Copies all files and directories of `from` below `dir`, and syncs them.
+fn copy_dir(from: &dyn Device, to: &dyn Device, dir: &str) -> Result<()> {
+    for entry in from.list(dir)? {
+        let name = if dir.is_empty() { entry.name } else { format!("{dir}/{}", entry.name) };
+        if entry.is_dir {
+            to.create_dir(&name)?;
+            copy_dir(from, to, &name)?;
+        } else {
+            copy_file(from, to, &name)?;
+        }
+    }
+    Ok(to.sync_dir(dir)?)
+}
+
+fn copy_file(from: &dyn Device, to: &dyn Device, name: &str) -> Result<()> {
+    let (from, to) = (from.open(name, Mode::Read)?, to.open(name, Mode::CreateNew)?);
+    let (len, mut at) = (from.len()?, 0);
+    let mut bytes = vec![0; COPIED_AT_ONCE];
+    while at < len {
+        let piece = &mut bytes[..(len - at).min(COPIED_AT_ONCE as u64) as usize];
+        from.read_at(at, piece)?;
+        to.write_at(at, piece)?;
+        at += piece.len() as u64;
+    }
+    Ok(to.sync(SyncKind::All)?)
+}
+
+fn write(keyspace: &Keyspace, op: &Op<'_>) -> Result<()> {
+    match op {
+        Op::Put { key, value } => keyspace.put(key, value),
+        Op::Delete { key } => keyspace.delete(key),
+    }
+    .map(drop)
+}
