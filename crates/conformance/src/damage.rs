@@ -19,7 +19,7 @@ use crate::database::{self, Database};
 use crate::draw::Draw;
 use crate::failure::catch;
 use crate::host;
-use crate::model::Model;
+use crate::model::{Model, Pair};
 use crate::operation::{Generator, Profile};
 use crate::sequential::{compare_pairs, describe};
 use crate::text::Quoted;
@@ -41,6 +41,7 @@ fn fill(fixture: &dyn Fixture, seed: u64) -> Result<Whole, String> {
     let database = Database::open(fixture, &device, seed).map_err(|error| error.to_string())?;
     let profile = Profile {
         ordered: false,
+        deletes_ranges: database.opened.engine.capabilities().deletes_ranges,
         key_bytes_max: fixture.key_bytes_max(),
         value_bytes_max: 900,
         reopens: false,
@@ -137,13 +138,23 @@ fn read_everything(
     };
     loop {
         match cursor.next() {
-            Ok(Some((key, value))) if latest > upto => {
-                if !is_right(key, Some(value)) {
+            Ok(Some((key, value))) => {
+                if latest > upto && !is_right(key, Some(value)) {
                     return Err(format!("a scan gave {} a wrong value", Quoted(key)));
                 }
+                if seen.last().is_some_and(|(last, _): &Pair| last.as_slice() >= key) {
+                    return Err(format!("a scan gave {} out of order", Quoted(key)));
+                }
+                seen.push((key.to_vec(), value.to_vec()));
             }
-            Ok(Some((key, value))) => seen.push((key.to_vec(), value.to_vec())),
-            Ok(None) if latest > upto => return Ok(()),
+            Ok(None) if latest > upto => {
+                let is_given = |key: &[u8]| seen.iter().any(|(given, _)| given == key);
+                let mut left_out = model.keys().filter(|key| !is_given(key));
+                return match left_out.find(|key| !is_right(key, None)) {
+                    Some(key) => Err(format!("a scan left {} out", Quoted(key))),
+                    None => Ok(()),
+                };
+            }
             Ok(None) => return compare_pairs(&seen, &expected),
             Err(error) => {
                 reported(&error)?;

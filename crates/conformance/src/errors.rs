@@ -80,6 +80,7 @@ impl Run {
         };
         let profile = Profile {
             ordered: false,
+            deletes_ranges: database.opened.engine.capabilities().deletes_ranges,
             key_bytes_max: fixture.key_bytes_max(),
             value_bytes_max: 500,
             reopens: false,

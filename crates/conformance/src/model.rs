@@ -29,9 +29,16 @@ impl Model {
         self.last = seqno;
         for step in steps {
             let op = step.op();
-            let versions = self.versions.entry(op.key().to_vec()).or_default();
-            versions.retain(|(number, _)| *number < seqno);
-            versions.push((seqno, op.value().map(<[u8]>::to_vec)));
+            let add = |versions: &mut Versions| {
+                versions.retain(|(number, _)| *number < seqno);
+                versions.push((seqno, op.value().map(<[u8]>::to_vec)));
+            };
+            if op.is_range() {
+                let all = self.versions.iter_mut().filter(|(key, _)| op.decides(key));
+                all.for_each(|(_, versions)| add(versions));
+            } else {
+                add(self.versions.entry(op.key().to_vec()).or_default());
+            }
         }
     }
 

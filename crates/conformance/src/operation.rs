@@ -26,6 +26,13 @@ pub enum Step {
         /// The key.
         key: Vec<u8>,
     },
+    /// Remove a range of keys.
+    DeleteRange {
+        /// The first one that goes.
+        start: Vec<u8>,
+        /// The first one behind it that stays.
+        end: Option<Vec<u8>>,
+    },
 }
 
 impl Step {
@@ -34,6 +41,7 @@ impl Step {
         match self {
             Self::Put { key, value } => Op::Put { key, value },
             Self::Delete { key } => Op::Delete { key },
+            Self::DeleteRange { start, end } => Op::DeleteRange { start, end: end.as_deref() },
         }
     }
 
@@ -42,6 +50,9 @@ impl Step {
         match op {
             Op::Put { key, value } => Self::Put { key: key.to_vec(), value: value.to_vec() },
             Op::Delete { key } => Self::Delete { key: key.to_vec() },
+            Op::DeleteRange { start, end } => {
+                Self::DeleteRange { start: start.to_vec(), end: end.map(<[u8]>::to_vec) }
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use engine::NoJournal;
+use engine::{Capabilities, NoJournal};
 
 use crate::crash::{crowd, voyage};
 use crate::damage::damage;
@@ -157,20 +157,21 @@ impl<'a> Suite<'a> {
         Ok(catch(|| case(self.fixture, seed))?)
     }
 
-    fn is_ordered(&self) -> Result<bool, String> {
+    fn capabilities(&self) -> Result<Capabilities, String> {
         catch(|| {
             let device = device::memory();
             let opened = host::open(self.fixture, &device, Arc::new(NoJournal), 0);
             let opened = opened.map_err(|error| error.to_string())?;
-            let ordered = opened.engine.capabilities().ordered;
+            let capabilities = opened.engine.capabilities();
             opened.engine.close().map_err(|error| error.to_string())?;
-            Ok(ordered)
+            Ok(capabilities)
         })
     }
 
     fn profile(&self) -> Result<Profile, String> {
         let key_bytes_max = self.fixture.key_bytes_max();
-        Ok(Profile { key_bytes_max, ..Profile::all(self.is_ordered()?) })
+        let Capabilities { ordered, deletes_ranges, .. } = self.capabilities()?;
+        Ok(Profile { key_bytes_max, deletes_ranges, ..Profile::all(ordered) })
     }
 
     fn model(&self, seed: u64, memory: Memory) -> Result<(), Finding> {

@@ -1,5 +1,8 @@
 //! One step of a write.
 
+use crate::error::{Error, Result};
+use crate::limits::{KEY_BYTES_MAX, check_key, check_value};
+
 /// One step of a write to one keyspace. Steps of one batch share a sequence number; of two steps
 /// on one key the later one stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +19,23 @@ pub enum Op<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// Remove every key from `start` on, before `end` if there is one. Of a batch it is about what
+    /// earlier steps have put there too, and about nothing of later ones. Engines that cannot
+    /// refuse it ([`Error::Unordered`], [`Error::NoRangeDeletes`]).
+    DeleteRange {
+        /// The first key that goes, if it is there.
+        start: &'a [u8],
+        /// The first one behind it that stays. A bound may be longer by a byte than a key.
+        end: Option<&'a [u8]>,
+    },
 }
 
 impl<'a> Op<'a> {
-    /// The key that this step is about.
+    /// The key that this step is about, or the first one.
     pub fn key(&self) -> &'a [u8] {
         match self {
             Op::Put { key, .. } | Op::Delete { key } => key,
+            Op::DeleteRange { start, .. } => start,
         }
     }
 
@@ -30,7 +43,45 @@ impl<'a> Op<'a> {
     pub fn value(&self) -> Option<&'a [u8]> {
         match self {
             Op::Put { value, .. } => Some(value),
-            Op::Delete { .. } => None,
+            Op::Delete { .. } | Op::DeleteRange { .. } => None,
+        }
+    }
+
+    /// Whether it removes a range.
+    pub fn is_range(&self) -> bool {
+        matches!(self, Op::DeleteRange { .. })
+    }
+
+    /// Whether it says what becomes of `key`.
+    pub fn decides(&self, key: &[u8]) -> bool {
+        match self {
+            Op::Put { key: own, .. } | Op::Delete { key: own } => *own == key,
+            Op::DeleteRange { start, end } => *start <= key && end.is_none_or(|end| key < end),
+        }
+    }
+
+    /// Bytes of its key and value, or of its bounds.
+    pub fn bytes(&self) -> usize {
+        let more = match self {
+            Op::Put { value, .. } => value.len(),
+            Op::Delete { .. } => 0,
+            Op::DeleteRange { end, .. } => end.map_or(0, <[u8]>::len),
+        };
+        self.key().len() + more
+    }
+
+    /// Accepts what every engine can hold that can do this at all.
+    ///
+    /// # Errors
+    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`].
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Op::Put { key, value } => check_key(key).and_then(|()| check_value(value)),
+            Op::Delete { key } => check_key(key),
+            Op::DeleteRange { start, end } => {
+                let bytes = start.len().max(end.map_or(0, <[u8]>::len));
+                if bytes > KEY_BYTES_MAX + 1 { Err(Error::KeyTooLong { bytes }) } else { Ok(()) }
+            }
         }
     }
 }

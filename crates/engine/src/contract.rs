@@ -20,6 +20,8 @@ pub struct Capabilities {
     pub name: &'static str,
     /// Whether it keeps keys in order, hence scans and shows snapshots.
     pub ordered: bool,
+    /// Whether it removes ranges of keys ([`Op::DeleteRange`]).
+    pub deletes_ranges: bool,
     /// Whether it puts writes to one key in an order of its own where they come at once, so that
     /// [`Engine::apply`] of one step and [`Engine::rmw`] need not be kept apart by the host (law
     /// L6) where no journal must agree with it.
@@ -131,7 +133,8 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// [`crate::Error::OutOfMemory`], [`crate::Error::SpaceUsedUp`], [`crate::Error::ReadOnly`],
-    /// [`crate::Error::Closed`].
+    /// [`crate::Error::Closed`]; for a range delete [`crate::Error::Unordered`], from an engine
+    /// that keeps no order, and [`crate::Error::NoRangeDeletes`] from another one that cannot.
     fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
         Ok(())
     }

@@ -38,16 +38,24 @@ pub enum Error {
         /// The longest record.
         limit: usize,
     },
-    /// The engine keeps no order, so it cannot scan or show a snapshot.
+    /// The engine keeps no order, so it cannot scan, remove a range, or show a snapshot.
     #[error(
         "engine {engine} keeps no order: walk over its pairs instead, in an order of its own \
-             (`Keyspace::walk`); scans and snapshots want one of {ordered}"
+             (`Keyspace::walk`); scans, range deletes and snapshots want one of {ordered}"
     )]
     Unordered {
         /// The engine that was asked.
         engine: &'static str,
         /// The engines that can, in words.
         ordered: &'static str,
+    },
+    /// The engine keeps an order, and cannot remove a range all the same.
+    #[error(
+        "engine {engine} cannot delete a range: delete its keys one by one; memory and lsm can"
+    )]
+    NoRangeDeletes {
+        /// The engine that was asked.
+        engine: &'static str,
     },
     /// The memory budget is used up and the engine has nowhere else to put data.
     #[error(
@@ -106,6 +114,8 @@ impl Error {
             Self::KeyTooLong { .. }
                 | Self::ValueTooLong { .. }
                 | Self::RecordTooLong { .. }
+                | Self::Unordered { .. }
+                | Self::NoRangeDeletes { .. }
                 | Self::OutOfMemory { .. }
                 | Self::SpaceUsedUp { .. }
         )

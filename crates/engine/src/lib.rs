@@ -20,7 +20,8 @@
 //! - L5 *Errors are values.* A write that failed is never acknowledged; after a failed write or
 //!   sync the engine refuses writes ([`Error::ReadOnly`]) until it is opened again.
 //! - L6 *Same key, one at a time.* The host never calls `apply` for one key from two threads at
-//!   once with numbers that are out of order: per key, calls come in sequence-number order. An
+//!   once with numbers that are out of order: per key, calls come in sequence-number order. A range
+//!   delete is a write of every key in its range, whether it is there or not. An
 //!   engine that orders such writes itself ([`Capabilities::orders_writes`]) and whose writes no
 //!   journal numbers may be called from many at once.
 //! - L7 *What is confirmed is the newest.* If [`Old::is_newest`] says yes while the host keeps other

@@ -76,4 +76,22 @@ impl KeyRange {
             _ => false,
         }
     }
+
+    /// The same keys as from one on, before another one if there is one; `None` if none can lie in
+    /// it.
+    pub fn half_open(&self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        // The next key after one is the one with a zero behind it.
+        let after = |key: &[u8]| [key, &[0]].concat();
+        let start = match &self.start {
+            Bound::Included(start) => start.clone(),
+            Bound::Excluded(start) => after(start),
+            Bound::Unbounded => Vec::new(),
+        };
+        let end = match &self.end {
+            Bound::Included(end) => Some(after(end)),
+            Bound::Excluded(end) => Some(end.clone()),
+            Bound::Unbounded => None,
+        };
+        end.as_ref().is_none_or(|end| start < *end).then_some((start, end))
+    }
 }

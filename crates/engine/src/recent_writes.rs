@@ -17,13 +17,16 @@
 //!   are in one total order, like those of the sequence.
 //! - W2. A note is dropped only if it is not above the moment of any watch, present or future, or if
 //!   [`Overtaken::Forgotten`] is told to those whose moment is below it.
-//! - W3. Each key has at most one note, and notes take at most the bytes that they were given.
+//! - W3. Each key has at most one note, and those of keys take at most the bytes that they were
+//!   given; those of ranges a sixteenth of it more.
 //!
 //! # Concurrency
-//! Lock order: `open`, then one shard. Writers lock a shard at a time, and nothing beside it.
+//! Lock order: `open`, then one shard, or the ranges. Writers lock one of them at a time, and nothing
+//! beside it.
 
 #[cfg(all(test, shuttle))]
 mod models;
+mod ranges;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +40,7 @@ use sync::{CachePadded, Mutex};
 
 use crate::range::KeyRange;
 use crate::sequence::Sequence;
+use ranges::Ranges;
 
 /// So that writers of different keys seldom wait for each other; a power of two.
 const SHARDS: usize = if cfg!(shuttle) { 1 } else { 16 };
@@ -57,7 +61,7 @@ pub enum Overtaken {
     Forgotten,
 }
 
-/// Notes of writes, by keyspace and key.
+/// Notes of writes, by keyspace and key, and of ranges that were deleted.
 #[derive(Debug)]
 pub struct RecentWrites {
     watches: AtomicUsize,
@@ -69,6 +73,9 @@ pub struct RecentWrites {
     has_notes: AtomicBool,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     shard_bytes_max: usize,
+    /// Whether `ranges` may have any, so that who checks keys need not lock it.
+    has_ranges: AtomicBool,
+    ranges: Mutex<Ranges>,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +105,7 @@ pub struct Watch {
 #[must_use = "to be dropped where it holds nobody up"]
 pub struct Outlived {
     _shards: Vec<Shard>,
+    _ranges: Ranges,
 }
 
 impl RecentWrites {
@@ -111,6 +119,8 @@ impl RecentWrites {
             has_notes: AtomicBool::new(false),
             shards,
             shard_bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX) / SHARDS,
+            has_ranges: AtomicBool::new(false),
+            ranges: Mutex::default(),
         }
     }
 
@@ -142,11 +152,25 @@ impl RecentWrites {
         }
     }
 
+    /// Notes that all of `keyspace` from `start` on, before `end` if there is one, is about to be
+    /// deleted.
+    pub fn note_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>, seqno: SeqNo) {
+        let mut ranges = self.ranges.lock();
+        let limits = (self.oldest.load(SeqCst), self.shard_bytes_max);
+        ranges.note(keyspace, (start, end), seqno, limits);
+        self.has_ranges.store(true, SeqCst);
+        drop(ranges);
+        self.has_notes.store(true, SeqCst);
+    }
+
     /// Whether `key` has not been written since `moment`, which a watch of the caller's keeps.
     ///
     /// # Errors
     /// That it was, or that this is not known.
     pub fn check_key(&self, keyspace: u32, key: &[u8], moment: SeqNo) -> Result<(), Overtaken> {
+        if self.has_ranges.load(SeqCst) {
+            self.ranges.lock().check_key(keyspace, key, moment)?;
+        }
         let shard = self.shard(keyspace, key).lock();
         let newest = shard.newest.get(&keyspace).and_then(|keys| keys.get(key));
         if newest.is_some_and(|newest| *newest > moment.get()) {
@@ -168,6 +192,9 @@ impl RecentWrites {
         if range.is_empty() {
             return Ok(());
         }
+        if self.has_ranges.load(SeqCst) {
+            self.ranges.lock().check_range(keyspace, range, moment)?;
+        }
         let bounds = (as_slice(&range.start), as_slice(&range.end));
         for shard in &self.shards {
             let shard = shard.lock();
@@ -188,7 +215,8 @@ impl RecentWrites {
 
     /// Bytes that notes take now, about.
     pub fn bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().bytes as u64).sum()
+        let of_keys = self.shards.iter().map(|shard| shard.lock().bytes as u64).sum::<u64>();
+        of_keys + self.ranges.lock().bytes() as u64
     }
 
     fn shard(&self, keyspace: u32, key: &[u8]) -> &Mutex<Shard> {
@@ -215,7 +243,10 @@ impl RecentWrites {
         }
         // A watch that begins now waits for `open`, and its pin for whoever has noted anything: so it
         // stands above all that goes here [W2].
-        Outlived { _shards: self.shards.iter().map(|shard| shard.lock().take()).collect() }
+        let _shards = self.shards.iter().map(|shard| shard.lock().take()).collect();
+        let mut ranges = self.ranges.lock();
+        self.has_ranges.store(false, SeqCst);
+        Outlived { _shards, _ranges: std::mem::take(&mut *ranges) }
     }
 }
 

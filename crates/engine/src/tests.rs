@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use codec::SeqNo;
 use proptest::prelude::*;
 
-use crate::{Error, KeyRange, MemoryBudget, Sequence};
+use crate::{Error, KeyRange, MemoryBudget, Op, Sequence};
 
 #[test]
 fn a_write_is_visible_once_it_and_all_older_ones_are_finished() {
@@ -123,6 +123,17 @@ proptest! {
         } else if start != end || !matches!(start, std::ops::Bound::Excluded(_)) {
             let std: Vec<_> = map.range((start, end)).map(|(key, ())| key.clone()).collect();
             prop_assert_eq!(inside, std);
+        }
+        let same = |key: &[u8]| match range.half_open() {
+            Some((start, end)) => {
+                Op::DeleteRange { start: &start, end: end.as_deref() }.decides(key)
+            }
+            None => false,
+        };
+        for key in keys.iter().chain(map.keys()) {
+            prop_assert_eq!(same(key), range.contains(key), "{:?} in {:?}", key, range);
+            let next = [key.as_slice(), &[0]].concat();
+            prop_assert_eq!(same(&next), range.contains(&next), "{:?} in {:?}", next, range);
         }
     }
 }

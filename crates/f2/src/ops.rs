@@ -51,6 +51,11 @@ pub(crate) enum Found<'a> {
     Nothing,
 }
 
+/// What asks for an order of keys is told.
+pub(crate) fn unordered() -> Error {
+    Error::Unordered { engine: "f2", ordered: "memory, lsm, hashkv, flexdb" }
+}
+
 /// What a step appends at most, if it is linked at the first attempt.
 fn record_bytes(op: &Op<'_>) -> u64 {
     let value_bytes = op.value().map_or(0, <[u8]>::len);
@@ -127,7 +132,10 @@ impl Shared {
 
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {
         self.health.check_writable()?;
-        ops.iter().try_for_each(|op| self.check_record(op.key(), op.value().unwrap_or_default()))
+        ops.iter().try_for_each(|op| match op {
+            Op::DeleteRange { .. } => Err(unordered()),
+            op => self.check_record(op.key(), op.value().unwrap_or_default()),
+        })
     }
 
     pub(crate) fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
@@ -144,6 +152,7 @@ impl Shared {
             match op {
                 Op::Put { key, value } => self.upsert(key, value, room.as_ref())?,
                 Op::Delete { key } => self.delete(key, room.as_ref())?,
+                Op::DeleteRange { .. } => return Err(unordered()),
             }
         }
         Ok(())

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats,
-    Trouble, View, Visit,
+    Capabilities, Engine, Health, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats, Trouble,
+    View, Visit,
 };
 use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
@@ -23,6 +23,7 @@ use crate::memory_split::MemorySplit;
 use crate::memory_use::{Charge, UserBytes};
 use crate::ops::look_up::flight::Fetcher;
 use crate::ops::look_up::reads::LookUpReads;
+use crate::ops::unordered;
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
 use crate::session::StoreSeat;
@@ -122,7 +123,13 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "f2", ordered: false, orders_writes: true, flush_rewrites_all: false }
+        Capabilities {
+            name: "f2",
+            ordered: false,
+            deletes_ranges: false,
+            orders_writes: true,
+            flush_rewrites_all: false,
+        }
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
@@ -163,7 +170,7 @@ impl Engine for Store {
 
     fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {
         self.shared.health.check_open()?;
-        Err(Error::Unordered { engine: "f2", ordered: "memory, lsm, hashkv, flexdb" })
+        Err(unordered())
     }
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {

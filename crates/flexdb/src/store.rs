@@ -114,6 +114,7 @@ impl Engine for Store {
         Capabilities {
             name: "flexdb",
             ordered: true,
+            deletes_ranges: false,
             orders_writes: false,
             flush_rewrites_all: false,
         }

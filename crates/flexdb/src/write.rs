@@ -24,6 +24,7 @@ impl Shared {
     /// share with them.
     pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
         self.health.check_writable()?;
+        check_ranges(ops)?;
         let limit = self.host.memory.limit();
         let bytes: u64 = ops.iter().map(bytes_of).sum();
         if bytes > limit {
@@ -35,10 +36,8 @@ impl Shared {
     /// Applies the steps of one write.
     pub(crate) fn apply(self: &Arc<Self>, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         self.health.check_writable()?;
-        for op in ops {
-            check_key(op.key())?;
-            op.value().map_or(Ok(()), check_value)?;
-        }
+        check_ranges(ops)?;
+        ops.iter().try_for_each(Op::check)?;
         if ops.is_empty() || self.was_applied(seqno) {
             return Ok(());
         }
@@ -128,6 +127,14 @@ impl Shared {
         drop(install);
         full.seal();
         self.schedule_commit();
+    }
+}
+
+/// Refuses to delete ranges.
+fn check_ranges(ops: &[Op<'_>]) -> Result<()> {
+    match ops.iter().any(Op::is_range) {
+        true => Err(Error::NoRangeDeletes { engine: "flexdb" }),
+        false => Ok(()),
     }
 }
 

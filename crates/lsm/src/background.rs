@@ -13,8 +13,10 @@ pub(crate) mod compaction;
 pub(crate) mod flush;
 pub(crate) mod merge_memtables;
 pub(crate) mod plan_compaction;
+mod plan_sweep;
 pub(crate) mod reorganise;
 pub(crate) mod retention;
+pub(crate) mod sweep;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -27,11 +29,15 @@ use crate::memory_split::JOBS_MAX;
 use crate::store::{Shared, stops_writes};
 use flush::Wanted;
 use plan_compaction::{Claim, Job, group_tables, plan};
+use plan_sweep::{plan_drops, plan_sweep};
 
 /// What is under way, and what was done.
 #[derive(Debug, Default)]
 pub(crate) struct Background {
     is_flush_queued: AtomicBool,
+    /// Whether the next flush task has the manifest get the range deletes, if it has nothing else to
+    /// do.
+    is_settling_due: AtomicBool,
     claims: Mutex<Claims>,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushed_bytes: AtomicU64,
@@ -40,6 +46,7 @@ pub(crate) struct Background {
     pub(crate) compacted_read_bytes: AtomicU64,
     pub(crate) compacted_bytes: AtomicU64,
     pub(crate) moves: AtomicU64,
+    pub(crate) drops: AtomicU64,
 }
 
 /// What another job must not meet.
@@ -55,7 +62,7 @@ struct Claims {
 impl Shared {
     /// Has the memtables that wait flushed, soon.
     pub(crate) fn schedule_flush(self: &Arc<Self>) {
-        let is_due = self.state.load().due() > 0;
+        let is_due = self.state.load().due() > 0 || self.background.is_settling_due.load(SeqCst);
         if !is_due || self.background.is_flush_queued.swap(true, SeqCst) {
             return;
         }
@@ -66,7 +73,11 @@ impl Shared {
             shared.background.is_flush_queued.store(false, SeqCst);
             shared.fit_lookup_index();
             shared.reorganise();
-            let flushed = shared.flush_sealed(Wanted::WhatWaitsLongest);
+            let settled = match shared.background.is_settling_due.swap(false, SeqCst) {
+                true => shared.settle_in_background(),
+                false => Ok(()),
+            };
+            let flushed = settled.and_then(|()| shared.flush_sealed(Wanted::WhatWaitsLongest));
             let has_failed = flushed.is_err();
             shared.pressure.note_flush(flushed.err());
             if !has_failed {
@@ -79,18 +90,35 @@ impl Shared {
         }
     }
 
+    /// Has the manifest get the range deletes, soon.
+    pub(crate) fn schedule_settling(self: &Arc<Self>) {
+        self.background.is_settling_due.store(true, SeqCst);
+        self.schedule_flush();
+    }
+
     /// Has done what the plan says, soon.
     pub(crate) fn schedule_compactions(self: &Arc<Self>) {
         self.schedule_beside(&mut self.background.claims.lock());
     }
 
     fn schedule_beside(self: &Arc<Self>, claims: &mut Claims) {
-        let version = Arc::clone(&self.state.load().version);
-        let jobs_max = JOBS_MAX.saturating_sub(claims.under_way.len());
-        let claimed = [claims.under_way.as_slice(), &claims.failed].concat();
+        let state = self.state.load_full();
+        let version = &state.version;
+        let mut claimed = [claims.under_way.as_slice(), &claims.failed].concat();
+        let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
+        let durable = &state.deletes.durable;
+        let mut jobs = plan_drops(version, durable, &is_seen, &mut claimed);
+        let jobs_max = JOBS_MAX.saturating_sub(claims.under_way.len() + jobs.len());
         let level0_tables = group_tables(&self.options) as u64;
         let level0_bytes = level0_tables * self.memory_split().level0_unit();
-        for job in plan(&version, &self.options, level0_bytes, &claimed, jobs_max) {
+        jobs.extend(plan(version, &self.options, level0_bytes, &claimed, jobs_max));
+        claimed.extend(jobs.iter().map(Job::claim));
+        if durable.len() > self.options.range_deletes_max
+            && JOBS_MAX > claims.under_way.len() + jobs.len()
+        {
+            jobs.extend(plan_sweep(version, durable, &is_seen, &claimed));
+        }
+        for job in jobs {
             let claim = job.claim();
             let shared = Arc::downgrade(self);
             let task = move |stop: &workers::StopToken| {

@@ -10,6 +10,7 @@ use crate::cache::Cache;
 use crate::entry::{EntryCursor, Target};
 use crate::manifest;
 use crate::options::Options;
+use crate::range_deletes::RangeDeletes;
 use crate::table::{LocalTables, Properties, Reading, Table, TableCursor, hash};
 use crate::version::{Change, LEVELS, Version};
 
@@ -32,6 +33,8 @@ pub struct Report {
     pub entries: u64,
     /// Bytes of their keys and values.
     pub raw_bytes: u64,
+    /// Range deletes that the manifest has.
+    pub range_deletes: u64,
 }
 
 impl Report {
@@ -61,9 +64,11 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     let budget = Arc::new(MemoryBudget::new(0));
     let cache = Arc::new(Cache::new(&budget, &Options::default()));
     let mut change = Change::default();
+    let deletes = RangeDeletes::of(&contents.edit.range_deletes, &budget);
+    report.range_deletes = contents.edit.range_deletes.len() as u64;
     for (level, summary) in &contents.edit.added {
         let opened = Table::open(summary.clone(), &tables, &cache);
-        match opened.and_then(|table| examine(&table, &mut report).map(|()| table)) {
+        match opened.and_then(|table| examine(&table, &deletes, &mut report).map(|()| table)) {
             Ok(table) => change.added.push((*level, table)),
             Err(Error::Corruption(damage)) => report.damage.push(damage),
             Err(error) => return Err(error),
@@ -80,7 +85,7 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
 }
 
 /// Walks over a whole table.
-fn examine(table: &Arc<Table>, report: &mut Report) -> Result<()> {
+fn examine(table: &Arc<Table>, deletes: &RangeDeletes, report: &mut Report) -> Result<()> {
     table.source().check()?;
     let metadata = table.metadata()?;
     let wrong = |what: String| {
@@ -93,6 +98,7 @@ fn examine(table: &Arc<Table>, report: &mut Report) -> Result<()> {
     }
     let mut found = Properties {
         oldest: SeqNo::MAX,
+        swept: expected.swept,
         first_memtable: expected.first_memtable,
         last_memtable: expected.last_memtable,
         fragments: expected.fragments.clone(),
@@ -109,6 +115,10 @@ fn examine(table: &Arc<Table>, report: &mut Report) -> Result<()> {
         }
         if !metadata.filter.may_contain(hash(entry.key)) {
             return Err(wrong(format!("the filter denies the key of entry {}", found.entries)));
+        }
+        let hider = deletes.next_above(entry.key, entry.seqno);
+        if hider.is_some_and(|hider| hider <= expected.swept) {
+            return Err(wrong(format!("a range delete hides entry {}", found.entries)));
         }
         if found.entries == 0 {
             found.smallest = entry.key.to_vec();

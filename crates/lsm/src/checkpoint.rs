@@ -1,7 +1,7 @@
 //! A whole copy of the store in another directory, while it runs.
 //!
 //! 1. Pin the present, and take the state: the tables in it are copied as they are, the memtables
-//!    written to tables, as of the pin.
+//!    written to tables, as of the pin; the copy has the range deletes up to there too.
 //! 2. The journal reaches what is in the copy (law L3), and the copy gets a manifest and a
 //!    superblock.
 
@@ -36,11 +36,8 @@ impl Shared {
             self.copy(table, &*tables)?;
             edit.added.push((level, table.summary().clone()));
         }
-        let output = Output {
-            tables: &*tables,
-            options: self.options.tables(&self.memory_split()),
-            budget: &self.host.memory,
-        };
+        let output =
+            Output { tables: &*tables, options: self.table_options(), budget: &self.host.memory };
         let dranges: BTreeSet<u64> = state.memtables().map(|memtable| memtable.drange()).collect();
         for drange in dranges {
             let of_it = |memtable: &&Arc<Memtable>| memtable.drange() == drange;
@@ -49,6 +46,8 @@ impl Shared {
             let written = self.write_memtables(&unit, pin.seqno(), &output, &|_| true)?;
             edit.added.extend(written.into_iter().map(|summary| (0, summary)));
         }
+        let seen = state.deletes.all.iter().filter(|delete| delete.seqno <= pin.seqno());
+        edit.range_deletes = seen.cloned().collect();
         tables.sync_names()?;
         let newest = edit.added.iter().map(|(_, summary)| summary.properties.newest).max();
         let newest = newest.unwrap_or(SeqNo::ZERO);

@@ -69,6 +69,11 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// The same, or a tombstone, if it is older than the range delete `hidden`.
+    pub(crate) fn unless_below(self, hidden: SeqNo) -> Self {
+        if self.seqno < hidden { Self { seqno: hidden, is_value: false } } else { self }
+    }
+
     /// What `entry` is, its value copied to `into`.
     pub(crate) fn copy(entry: &Entry<'_>, into: &mut Vec<u8>) -> Self {
         if let Some(value) = entry.value {

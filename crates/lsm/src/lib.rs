@@ -15,6 +15,7 @@
 //! # Invariants
 //! - A reader's state misses nothing (`state`, S1), and finds the newest version first (`memtable`,
 //!   M2; `version`, V1 and V3).
+//! - What a range delete hides stays hidden until it is gone (`range_deletes`, G1 to G3).
 //! - Who was routed to a memtable that is open was routed well (`memtable`; `dranges`, D1, D2).
 //! - The indexes lead to what is there, and never away from it (`lookup_index`, U1; `range_index`,
 //!   X1).
@@ -29,6 +30,7 @@
 //! - a get: `read::Shared::find_in_memory`, then `memtable::Memtable::get`,
 //!   `search::Search::advance`, `table::Table::search_block`; many at once: `flights::Flights`;
 //! - a scan: `scan::Walk`, then `merge::Merged`;
+//! - a range delete: `write::Shared::delete_ranges`, then `range_deletes.rs`;
 //! - a reorganisation: `dranges/plan_reorganisation.rs`, then `background/reorganise.rs`;
 //! - a flush: `background/flush.rs`, or instead of it `merge_memtables.rs` beside it; a compaction:
 //!   `background/plan_compaction.rs`, then `compaction.rs`;
@@ -82,6 +84,7 @@ mod multi_get;
 mod open;
 mod options;
 mod pressure;
+mod range_deletes;
 mod range_index;
 mod read;
 mod scan;

@@ -1,5 +1,5 @@
-//! The manifest: which tables there are, as a chain of edits, and the superblock that says how far
-//! it goes.
+//! The manifest: which tables and range deletes there are, as a chain of edits, and the superblock
+//! that says how far it goes.
 //!
 //! 1. The tables that an edit names are whole and durable, with their names.
 //! 2. The edit is appended to the manifest, which is synced.
@@ -48,7 +48,7 @@ pub(crate) struct Manifest {
     bytes_max: u64,
 }
 
-/// What a manifest holds: the tables of each level.
+/// What a manifest holds: the tables of each level, and range deletes.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) standing: Standing,

@@ -22,6 +22,7 @@ use crate::manifest::{self, Manifest};
 use crate::memory_split::MemorySplit;
 use crate::memtable::{Family, Memtable, Place};
 use crate::options::{Options, Routing};
+use crate::range_deletes::Deletes;
 use crate::state::State;
 use crate::store::{Shared, Store};
 use crate::table::{LocalTables, Summary, Table};
@@ -46,6 +47,11 @@ impl Store {
             change.added.push((*level, Table::open(summary.clone(), &tables, &cache)?));
         }
         let version = Version::default().after(&change);
+        // What hides nothing is not written again.
+        let found = found.map(|(superblock, mut contents)| {
+            contents.edit.range_deletes.retain(|delete| version.may_hide(delete));
+            (superblock, contents)
+        });
         let (manifest, contents) = Manifest::begin(&host.device, found, options.manifest_bytes)?;
         let summaries = || contents.edit.added.iter().map(|(_, summary)| summary);
         let mut newest_table = 0;
@@ -56,7 +62,8 @@ impl Store {
             }
         }
         let persisted = manifest.persisted();
-        recover_numbers(&host, persisted, summaries());
+        let deletes = Deletes::found(&contents.edit.range_deletes, &host.memory);
+        recover_numbers(&host, persisted, summaries(), deletes.all.last());
         let last_memtable = summaries().map(|summary| summary.properties.last_memtable).max();
         let family = Family::new(last_memtable.unwrap_or(0) + 1, &host.memory);
         let dranges = first_dranges(&host, &options);
@@ -73,6 +80,7 @@ impl Store {
                 dranges,
                 actives,
                 version,
+                deletes,
                 options.range_index,
             )),
             family,
@@ -116,11 +124,11 @@ fn recover_numbers<'a>(
     host: &Host,
     persisted: SeqNo,
     summaries: impl Iterator<Item = &'a Summary>,
+    last_delete: SeqNo,
 ) {
-    let newest = summaries.map(|summary| summary.properties.newest).max();
-    if let Some(newest) = newest.filter(|newest| *newest > persisted)
-        && !host.barrier.is_journaled()
-    {
+    let newest = |summary: &Summary| summary.properties.newest.max(summary.properties.swept);
+    let newest = summaries.map(newest).max().unwrap_or(SeqNo::ZERO).max(last_delete);
+    if newest > persisted && !host.barrier.is_journaled() {
         host.sequence.recover_to(newest);
     }
 }

@@ -1,6 +1,7 @@
 //! What may be chosen about a store.
 
 use crate::memory_split::MemorySplit;
+use crate::range_deletes::Sweep;
 use crate::table::{Compression, TableOptions};
 
 /// Which memtable a write goes to.
@@ -57,6 +58,9 @@ pub struct Options {
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it. Default: 10.
     pub level_ratio: u64,
+    /// Range deletes that are kept before tables are written anew for their sake alone. Each costs
+    /// every read a comparison or so for 256 of them. Default: 1024.
+    pub range_deletes_max: usize,
     /// Bytes of the manifest after which it is written anew, if that makes it shorter by half.
     /// Default: 1 MiB.
     pub manifest_bytes: u64,
@@ -80,6 +84,7 @@ impl Default for Options {
             level0_tables_slow: 12,
             level1_bytes: 64 << 20,
             level_ratio: 10,
+            range_deletes_max: 1024,
             manifest_bytes: 1 << 20,
         }
     }
@@ -97,6 +102,7 @@ impl Options {
             filter_bits_per_key: self.filter_bits_per_key,
             table_bytes: split.table_bytes,
             buffer_bytes: (split.job_bytes / 4) as usize,
+            sweep: Sweep::default(),
         }
     }
 }

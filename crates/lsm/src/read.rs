@@ -3,7 +3,8 @@
 //!
 //! The first version that is found at or below the number that is asked for is the newest such:
 //! what lies further down is older (M2, V1, V3). Where the lookup index knows better than that, one
-//! memtable or one table is searched, and nothing else.
+//! memtable or one table is searched, and nothing else. A version below the newest range delete that
+//! covers the key, up to the number that is asked for, is as good as a tombstone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,20 +41,26 @@ impl Shared {
         let Some(partition) = state.partition_of(to.key) else {
             return Err(Error::Closed);
         };
+        let hidden = state.deletes.all.newest(to.key, seqno);
         let hint = self.lookup_index.load().get(hash(to.key));
         let hint = hint.filter(|hint| hint.seqno <= seqno);
+        if hint.is_some_and(|hint| hint.seqno < hidden) {
+            // No version is newer than that (U1).
+            return Ok(Sought::Found(Found { seqno: hidden, is_value: false }));
+        }
         if let Some(hint) = hint {
             let is_it = |memtable: &&Arc<Memtable>| memtable.id() == hint.memtable;
             let found = partition.memtables.iter().find(is_it).and_then(|it| it.get(to, into));
             if let Some(found) = found.filter(|found| found.seqno == hint.seqno) {
                 self.lookups.led.fetch_add(1, Relaxed);
-                return Ok(Sought::Found(found));
+                return Ok(Sought::Found(found.unless_below(hidden)));
             }
         }
         if let Some(found) = partition.find_in_memory(to, into) {
-            return Ok(Sought::Found(found));
+            return Ok(Sought::Found(found.unless_below(hidden)));
         }
-        Ok(Sought::GoOn(Search::new(key, seqno, &state.version, partition).led_by(hint)))
+        let search = Search::new(key, seqno, &state.version, partition);
+        Ok(Sought::GoOn(search.hidden_below(hidden).led_by(hint)))
     }
 
     /// The value of `key` as of `seqno`. Reads one data block of each table that the filters let

@@ -5,6 +5,9 @@
 //! so that its memtables and tables go; the next call goes on in the newest state, from the same
 //! key. What the pin shows, they keep.
 //!
+//! A version that a range delete hides, up to the pin, counts as a tombstone. Which ones there are is
+//! part of the state that it stands on.
+//!
 //! It walks over one partition of the range index at a time, and at its edge goes to the next one.
 //!
 //! # Concurrency
@@ -22,6 +25,7 @@ use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};
 use crate::dranges::Bounds;
 use crate::entry::{EntryCursor, Target};
 use crate::merge::Merged;
+use crate::range_deletes::Deletes;
 use crate::store::Shared;
 
 /// The store as of one pin.
@@ -41,6 +45,7 @@ struct Standing {
     /// Of the state that it is over.
     generation: u64,
     bounds: Arc<Bounds>,
+    deletes: Arc<Deletes>,
     merged: Merged,
 }
 
@@ -197,12 +202,13 @@ impl Walk {
         let Some(partition) = partition else { return Err(Error::Closed) };
         let generation = state.generation;
         let (bounds, mut merged) = (Arc::clone(&partition.bounds), state.merged_in(partition));
+        let deletes = Arc::clone(&state.deletes);
         drop(state);
         match self.direction {
             Direction::Forward => merged.seek(place.unwrap_or(Target::START))?,
             Direction::Backward => merged.seek_before(place)?,
         }
-        Ok(Standing { generation, bounds, merged })
+        Ok(Standing { generation, bounds, deletes, merged })
     }
 
     /// Where it goes on: at the edge that it came to, or behind the last key, or where the range
@@ -233,7 +239,7 @@ impl Walk {
     /// Of each key the first version at or below the pin counts.
     fn forward(&mut self, standing: &mut Standing) -> Result<Step> {
         let pin = self.pin.seqno();
-        let Standing { bounds, merged, .. } = standing;
+        let Standing { bounds, deletes, merged, .. } = standing;
         while let Some(entry) = merged.entry().filter(|entry| bounds.is_before_end(entry.key)) {
             let is_decided = self.last.as_deref() == Some(entry.key);
             if !is_decided && self.range.ends_before(entry.key) {
@@ -243,7 +249,8 @@ impl Walk {
                 merged.next()?;
                 continue;
             }
-            let Some(value) = entry.value else {
+            let hidden = || entry.seqno < deletes.all.newest(entry.key, pin);
+            let Some(value) = entry.value.filter(|_| !hidden()) else {
                 let last = self.last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(entry.key);
@@ -265,8 +272,9 @@ impl Walk {
     /// Of each key the last version at or below the pin counts: backward, the oldest comes first.
     fn backward(&mut self, standing: &mut Standing) -> Result<Step> {
         let pin = self.pin.seqno();
-        let Standing { bounds, merged, .. } = standing;
+        let Standing { bounds, deletes, merged, .. } = standing;
         let mut newest: Option<(SeqNo, bool)> = None;
+        let mut hidden = SeqNo::ZERO;
         let mut is_behind = false;
         while let Some(entry) = merged.entry().filter(|entry| bounds.start.as_slice() <= entry.key)
         {
@@ -284,8 +292,9 @@ impl Walk {
                 if newest.is_none() {
                     self.key.clear();
                     self.key.extend_from_slice(entry.key);
+                    hidden = deletes.all.newest(entry.key, pin);
                 }
-                newest = Some((entry.seqno, entry.value.is_some()));
+                newest = Some((entry.seqno, entry.value.is_some() && entry.seqno >= hidden));
                 self.value.clear();
                 self.value.extend_from_slice(entry.value.unwrap_or_default());
             }

@@ -38,6 +38,8 @@ pub(crate) enum Progress {
 pub(crate) struct Search<K> {
     key: K,
     seqno: SeqNo,
+    /// What is below is hidden by a range delete.
+    hidden: SeqNo,
     hash: u64,
     version: Arc<Version>,
     partition: Arc<Partition>,
@@ -66,8 +68,23 @@ impl<K: AsRef<[u8]>> Search<K> {
         partition: &Arc<Partition>,
     ) -> Self {
         let hash = hash(key.as_ref());
-        let (version, partition) = (Arc::clone(version), Arc::clone(partition));
-        Self { key, seqno, hash, version, partition, hinted: None, level: 0, index: 0, asked: None }
+        Self {
+            key,
+            seqno,
+            hidden: SeqNo::ZERO,
+            hash,
+            version: Arc::clone(version),
+            partition: Arc::clone(partition),
+            hinted: None,
+            level: 0,
+            index: 0,
+            asked: None,
+        }
+    }
+
+    /// The same, where a range delete of this number hides what is older.
+    pub(crate) fn hidden_below(self, hidden: SeqNo) -> Self {
+        Self { hidden, ..self }
     }
 
     /// The same; the table of Level 0 that `hint` leads to is asked first.
@@ -89,9 +106,10 @@ impl<K: AsRef<[u8]>> Search<K> {
 
     /// The same, with a key of its own.
     pub(crate) fn owned(self) -> Search<Vec<u8>> {
-        let Self { key, seqno, hash, version, partition, hinted, level, index, asked } = self;
+        let Self { key, seqno, hidden, hash, version, partition, hinted, level, index, asked } =
+            self;
         let key = key.as_ref().to_vec();
-        Search { key, seqno, hash, version, partition, hinted, level, index, asked }
+        Search { key, seqno, hidden, hash, version, partition, hinted, level, index, asked }
     }
 
     /// The key that is looked up.
@@ -130,7 +148,7 @@ impl<K: AsRef<[u8]>> Search<K> {
                 let hinted = self.hinted.take();
                 lookups.led_to_tables.fetch_add(u64::from(hinted == Some(found.seqno)), Relaxed);
                 if hinted.is_none_or(|seqno| found.seqno == seqno) {
-                    return Ok(Progress::Found(found));
+                    return Ok(Progress::Found(found.unless_below(self.hidden)));
                 }
                 continue;
             }
@@ -189,7 +207,11 @@ impl<K: AsRef<[u8]>> Search<K> {
                 self.level += 1;
                 self.version.candidate(self.level - 1, self.key.as_ref())
             };
-            if let Some(table) = table.filter(|table| table.covers(self.key.as_ref())) {
+            let may_have_it = |table: &&Arc<Table>| {
+                let newest = table.summary().properties.newest;
+                newest >= self.hidden && table.covers(self.key.as_ref())
+            };
+            if let Some(table) = table.filter(may_have_it) {
                 return Some(Arc::clone(table));
             }
         }

@@ -4,7 +4,8 @@
 //! # Invariants
 //! - S1. Whatever was written and not replaced is in one of the memtables or in the version. A
 //!   flush puts the table in and takes the memtables out in one step, and so does a merge of
-//!   memtables with the new one; so a reader who holds a state misses nothing.
+//!   memtables with the new one; so a reader who holds a state misses nothing. What range deletes
+//!   hide of it, the set of the same state says (`range_deletes`, G1).
 //! - S2. Each slot of the Dranges has one memtable that is written to. The others are sealed, or
 //!   about to be, and ordered by id, the youngest first. All of them are here before anything is
 //!   written to them.
@@ -14,11 +15,13 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
+use engine::MemoryBudget;
 
 use crate::dranges::Dranges;
 use crate::entry::{Found, Target};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::merge::Merged;
+use crate::range_deletes::{Deletes, RangeDelete};
 use crate::range_index::{Partition, RangeIndex};
 use crate::table::Reading;
 use crate::version::Version;
@@ -33,6 +36,7 @@ pub(crate) struct State {
     pub(crate) actives: Vec<Arc<Memtable>>,
     pub(crate) sealed: Vec<Arc<Memtable>>,
     pub(crate) version: Arc<Version>,
+    pub(crate) deletes: Arc<Deletes>,
     range_index: RangeIndex,
     /// Whether the range index has a partition for each Drange, or one for all keys.
     is_partitioned: bool,
@@ -44,12 +48,23 @@ impl State {
         dranges: Dranges,
         actives: Vec<Arc<Memtable>>,
         version: Version,
+        deletes: Deletes,
         is_partitioned: bool,
     ) -> Self {
         let (dranges, version) = (Arc::new(dranges), Arc::new(version));
+        let deletes = Arc::new(deletes);
         let range_index = RangeIndex::new(dranges.all().len());
         let sealed = Vec::new();
-        Self { generation: 0, dranges, actives, sealed, version, range_index, is_partitioned }
+        Self {
+            generation: 0,
+            dranges,
+            actives,
+            sealed,
+            version,
+            deletes,
+            range_index,
+            is_partitioned,
+        }
     }
 
     fn next(&self) -> Self {
@@ -59,6 +74,7 @@ impl State {
             actives: self.actives.clone(),
             sealed: self.sealed.clone(),
             version: Arc::clone(&self.version),
+            deletes: Arc::clone(&self.deletes),
             range_index: RangeIndex::new(self.dranges.all().len()),
             is_partitioned: self.is_partitioned,
         }
@@ -124,12 +140,42 @@ impl State {
         next
     }
 
-    /// The next state, with this version; the memtables `flushed` are in it from now on.
-    pub(crate) fn with_version(&self, version: Version, flushed: &[u64]) -> Self {
+    /// The next state, with this version; the memtables `flushed` are in it from now on, and the
+    /// range deletes `settled` in the manifest.
+    pub(crate) fn with_version(
+        &self,
+        version: Version,
+        flushed: &[u64],
+        settled: &[Arc<RangeDelete>],
+        budget: &Arc<MemoryBudget>,
+    ) -> Self {
         let mut next = self.next();
         next.version = Arc::new(version);
         next.sealed.retain(|memtable| !flushed.contains(&memtable.id()));
+        if !next.deletes.is_empty() {
+            let hides_something = |delete: &RangeDelete| next.has_hidden(delete);
+            next.deletes = Arc::new(self.deletes.settled(settled, &hides_something, budget));
+        }
         next
+    }
+
+    /// The next state, with these range deletes too.
+    pub(crate) fn with_deletes(&self, new: Vec<RangeDelete>, budget: &Arc<MemoryBudget>) -> Self {
+        let mut next = self.next();
+        next.deletes = Arc::new(self.deletes.with(new, budget));
+        next
+    }
+
+    /// Whether there may be anything that a range delete hides (G1 of `range_deletes`).
+    fn has_hidden(&self, delete: &RangeDelete) -> bool {
+        // Whatever comes to a memtable later has another number than those below its floor.
+        let in_memory = self.memtables().any(|memtable| {
+            let bounds = memtable.bounds();
+            let overlaps =
+                bounds.is_before_end(&delete.start) && delete.is_before_end(&bounds.start);
+            overlaps && memtable.floor() < delete.seqno && !memtable.is_empty()
+        });
+        in_memory || self.version.may_hide(delete)
     }
 
     /// The next state, in which `merged` has the place of sealed memtables.
@@ -148,7 +194,8 @@ impl State {
     /// What is left once the store is closed.
     pub(crate) fn closed(&self) -> Self {
         let version = Arc::new(Version::default());
-        Self { actives: Vec::new(), sealed: Vec::new(), version, ..self.next() }
+        let deletes = Arc::default();
+        Self { actives: Vec::new(), sealed: Vec::new(), version, deletes, ..self.next() }
     }
 
     /// The newest version at or behind `to`, of the same key, that a memtable has.

@@ -28,7 +28,7 @@ const LEVEL_BYTES: [&str; LEVELS] = [
 ];
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 20] = [
+const RUNNING: [&str; 21] = [
     "reorganisations_minor",
     "reorganisations_major",
     "cache_hits",
@@ -47,6 +47,7 @@ const RUNNING: [&str; 20] = [
     "compacted_read_bytes",
     "compacted_bytes",
     "moves",
+    "drops",
     "slowed_nanos",
     "stalls",
 ];
@@ -84,6 +85,9 @@ impl Shared {
             ("compacted_read_bytes", background.compacted_read_bytes.load(Relaxed)),
             ("compacted_bytes", background.compacted_bytes.load(Relaxed)),
             ("moves", background.moves.load(Relaxed)),
+            ("drops", background.drops.load(Relaxed)),
+            ("range_deletes", state.deletes.all.len() as u64),
+            ("range_delete_bytes", state.deletes.all.memory()),
             ("slowed_nanos", self.pressure.slowed_nanos.load(Relaxed)),
             ("stalls", self.pressure.stalls.load(Relaxed)),
         ];

@@ -131,7 +131,13 @@ impl Shared {
 
 impl Engine for Store {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "lsm", ordered: true, orders_writes: false, flush_rewrites_all: false }
+        Capabilities {
+            name: "lsm",
+            ordered: true,
+            deletes_ranges: true,
+            orders_writes: false,
+            flush_rewrites_all: false,
+        }
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {

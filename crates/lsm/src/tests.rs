@@ -6,6 +6,7 @@ mod dranges;
 mod durability;
 #[cfg(shuttle)]
 mod models;
+mod range_deletes;
 mod seats;
 pub(crate) mod stores;
 pub(crate) mod tables;

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::entry::EntryCursor;
+use crate::range_deletes::RangeDelete;
 use crate::table::{LevelCursor, Reading, Table, TableCursor};
 
 /// Levels, Level 0 included. At a ratio of ten the last one begins at 6 TiB.
@@ -117,6 +118,31 @@ impl Version {
         }
         let first = tables.partition_point(|table| self::largest(table) < smallest);
         tables.iter().skip(first).take_while(overlaps).cloned().collect()
+    }
+
+    /// The tables of a level that overlap with the range of a range delete.
+    pub(crate) fn in_range<'a>(
+        &'a self,
+        level: usize,
+        delete: &'a RangeDelete,
+    ) -> impl Iterator<Item = &'a Arc<Table>> {
+        let tables = self.level(level);
+        let is_before = |table: &Arc<Table>| largest(table) < delete.start.as_slice();
+        let first = if level == 0 { 0 } else { tables.partition_point(is_before) };
+        let last = match level {
+            0 => tables.len(),
+            _ => tables.partition_point(|table| delete.is_before_end(smallest(table))),
+        };
+        let some = tables.get(first..last.max(first)).unwrap_or_default();
+        some.iter().filter(move |table| !is_before(table) && delete.is_before_end(smallest(table)))
+    }
+
+    /// Whether a table may have something that a range delete hides.
+    pub(crate) fn may_hide(&self, delete: &RangeDelete) -> bool {
+        (0..LEVELS).any(|level| {
+            let mut tables = self.in_range(level, delete);
+            tables.any(|table| delete.may_hide_in(&table.summary().properties))
+        })
     }
 
     /// The only table of a level below Level 0 that may have `key`.

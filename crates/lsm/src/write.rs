@@ -6,7 +6,8 @@
 //! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
 //!    another one takes its place.
 //! 3. Each step adds a version. Of several steps on one key the last one counts, and is the only
-//!    one added, since they share a number.
+//!    one added, since they share a number. A range delete comes before all of them, and only adds
+//!    to the set of the state: it hides versions of lower numbers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,12 +17,17 @@ use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
 
 use crate::entry::Found;
 use crate::memtable::Memtable;
+use crate::range_deletes::RangeDelete;
 use crate::state::State;
 use crate::store::Shared;
 use crate::table::hash;
 
 /// Steps of a batch up to which twins are looked for by comparing all.
 const FEW_STEPS: usize = 8;
+/// Part of the budget that range deletes may take.
+const RANGE_DELETES_PARTS: u64 = 16;
+/// Range deletes that the manifest does not have yet before it gets them for their own sake.
+const PENDING_RANGE_DELETES_MAX: usize = 64;
 
 impl Shared {
     /// Whether `ops` may be written. Waits for flushes while memtables would take more than their
@@ -29,9 +35,15 @@ impl Shared {
     pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
         self.health.check_writable()?;
         let limit = self.host.memory.limit();
-        let bytes: u64 = ops.iter().map(bytes_of).sum();
+        let bytes: u64 = ops.iter().map(|op| op.bytes() as u64).sum();
         if bytes > limit {
             return Err(Error::OutOfMemory { limit });
+        }
+        if ops.iter().any(Op::is_range) {
+            let deletes = self.state.load().deletes.all.memory();
+            if deletes > limit / RANGE_DELETES_PARTS {
+                return Err(Error::OutOfMemory { limit });
+            }
         }
         self.wait_for_room(self.room_for_new(bytes))?;
         self.slow_down(bytes);
@@ -41,20 +53,41 @@ impl Shared {
     /// Applies the steps of one write.
     pub(crate) fn apply(self: &Arc<Self>, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         self.health.check_writable()?;
-        for op in ops {
-            check_key(op.key())?;
-            op.value().map_or(Ok(()), check_value)?;
-        }
+        ops.iter().try_for_each(Op::check)?;
         if ops.is_empty() || self.was_applied(seqno)? {
             return Ok(());
         }
         // What was journaled is not refused because a flush has failed, now or some time ago.
         let _ = self.wait_for_room(self.room_for_admitted());
         self.health.check_writable()?;
+        self.delete_ranges(ops, seqno)?;
         for op in last_of_each_key(ops) {
             self.insert(op, seqno)?;
         }
         self.family.note_applied(seqno);
+        Ok(())
+    }
+
+    /// Adds the range deletes among the steps of a write to the state.
+    fn delete_ranges(self: &Arc<Self>, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        let new: Vec<_> = ops.iter().filter_map(|op| RangeDelete::of(op, seqno)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let gives_back = |state: &State| {
+            let tables = || state.version.tables().map(|(_, table)| &table.summary().properties);
+            new.iter().any(|delete| tables().any(|table| delete.hides_all_of(table)))
+        };
+        let install = self.install.lock();
+        let state = self.state.load_full();
+        self.health.check_open()?;
+        let is_worth_it = gives_back(&state)
+            || state.deletes.pending.len() + new.len() >= PENDING_RANGE_DELETES_MAX;
+        self.state.store(Arc::new(state.with_deletes(new, &self.host.memory)));
+        drop(install);
+        if is_worth_it {
+            self.schedule_settling();
+        }
         Ok(())
     }
 
@@ -189,18 +222,20 @@ impl Shared {
     }
 }
 
-fn bytes_of(op: &Op<'_>) -> u64 {
-    (op.key().len() + op.value().map_or(0, <[u8]>::len)) as u64
-}
-
-/// The steps of a batch that no later step of the same key replaces.
+/// The steps of a batch that add a version, and that no later step of the same key replaces.
 fn last_of_each_key<'a, 'b>(ops: &'a [Op<'b>]) -> impl Iterator<Item = &'a Op<'b>> {
     let mut seen = HashSet::new();
+    let mut ranges: Vec<&Op<'_>> = Vec::new();
     ops.iter().enumerate().rev().filter_map(move |(index, op)| {
+        if op.is_range() {
+            ranges.push(op);
+            return None;
+        }
         let is_last = if ops.len() <= FEW_STEPS {
-            ops.get(index + 1..).unwrap_or_default().iter().all(|later| later.key() != op.key())
+            let mut later = ops.get(index + 1..).unwrap_or_default().iter();
+            !later.any(|later| later.decides(op.key()))
         } else {
-            seen.insert(op.key())
+            seen.insert(op.key()) && !ranges.iter().any(|range| range.decides(op.key()))
         };
         is_last.then_some(op)
     })

@@ -21,6 +21,7 @@ mod collect;
 mod directory;
 mod leaf;
 mod order;
+mod range;
 mod separators;
 mod slab;
 mod slot;

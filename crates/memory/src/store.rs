@@ -55,6 +55,7 @@ impl Engine for Store {
         Capabilities {
             name: "memory",
             ordered: true,
+            deletes_ranges: true,
             orders_writes: false,
             flush_rewrites_all: true,
         }

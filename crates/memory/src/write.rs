@@ -1,4 +1,5 @@
-//! Writing: each step edits one key in one leaf, under that leaf's lock.
+//! Writing: each step edits one key in one leaf, under that leaf's lock; a range delete edits the leaves
+//! of its range, one after the other.
 //!
 //! 1. `admit` asks the budget, before the host journals the write; `apply` and `rmw` do not refuse
 //!    what was journaled.
@@ -15,7 +16,9 @@
 //! - W2. A number that is finished (at or below `visible`) and below one that the key's leaf has
 //!   seen was applied before: replay comes in order. Within one write, equal numbers, all count.
 
-use engine::{Change, Error, Op, Operator, Result, SeqNo, check_key, check_value};
+use std::ops::Bound;
+
+use engine::{Change, Error, KeyRange, Op, Operator, Result, SeqNo, check_key, check_value};
 
 use crate::map::{Delta, LeafContent, NewValue, Rules};
 use crate::store::Shared;
@@ -65,10 +68,7 @@ impl Shared {
     /// Applies the steps of one write.
     pub(crate) fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         self.health.check_writable()?;
-        for op in ops {
-            check_key(op.key())?;
-            op.value().map_or(Ok(()), check_value)?;
-        }
+        ops.iter().try_for_each(Op::check)?;
         if seqno <= self.persisted() {
             return Ok(());
         }
@@ -85,6 +85,7 @@ impl Shared {
                     let found = leaf.find(key);
                     self.delete(leaf, found, key, seqno)
                 }),
+                Op::DeleteRange { start, end } => self.delete_range(start, *end, seqno),
             }
         }
         self.prune_some(seqno);
@@ -210,6 +211,27 @@ impl Shared {
         delta
     }
 
+    /// Deletes the keys of a range, one leaf after the other.
+    fn delete_range(&self, start: &[u8], end: Option<&[u8]>, seqno: SeqNo) {
+        let range = KeyRange {
+            start: Bound::Included(start.to_vec()),
+            end: end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.to_vec())),
+        };
+        self.map.write_range(&range, seqno.get(), &mut |leaf, slots| {
+            if self.was_applied(leaf, seqno) {
+                return None;
+            }
+            let mut all = Delta::default();
+            // From the last one on: a key that goes moves those behind it.
+            for index in slots.rev() {
+                let key = leaf.key(index);
+                let Delta { keys, bytes } = self.delete(leaf, Ok(index), &key, seqno);
+                all = Delta { keys: all.keys + keys, bytes: all.bytes + bytes };
+            }
+            Some(all)
+        });
+    }
+
     fn is_seen(&self, older: u64, newer: u64) -> bool {
         self.host.sequence.is_seen(SeqNo::new(older), SeqNo::new(newer))
     }
@@ -231,6 +253,6 @@ impl Shared {
 fn growth_at_most(op: &Op<'_>) -> u64 {
     match op {
         Op::Put { key, value } => (key.len() + value.len()) as u64 + KEY_OVERHEAD_BYTES,
-        Op::Delete { .. } => 0,
+        Op::Delete { .. } | Op::DeleteRange { .. } => 0,
     }
 }

@@ -1,6 +1,6 @@
 //! A write of many steps, over any keyspaces of one database, atomic.
 
-use engine::Op;
+use engine::{KeyRange, Op};
 
 use crate::keyspace::Keyspace;
 
@@ -28,15 +28,22 @@ pub struct Batch {
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) keyspace: Keyspace,
-    key: Vec<u8>,
-    value: Option<Vec<u8>>,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Put { key: Vec<u8>, value: Vec<u8> },
+    Delete { key: Vec<u8> },
+    DeleteRange { start: Vec<u8>, end: Option<Vec<u8>> },
 }
 
 impl Step {
     pub(crate) fn op(&self) -> Op<'_> {
-        match &self.value {
-            Some(value) => Op::Put { key: &self.key, value },
-            None => Op::Delete { key: &self.key },
+        match &self.what {
+            What::Put { key, value } => Op::Put { key, value },
+            What::Delete { key } => Op::Delete { key },
+            What::DeleteRange { start, end } => Op::DeleteRange { start, end: end.as_deref() },
         }
     }
 }
@@ -49,12 +56,21 @@ impl Batch {
 
     /// Adds a put.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> &mut Self {
-        self.push(keyspace, key, Some(value.to_vec()))
+        self.push(keyspace, What::Put { key: key.to_vec(), value: value.to_vec() })
     }
 
     /// Adds a delete.
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) -> &mut Self {
-        self.push(keyspace, key, None)
+        self.push(keyspace, What::Delete { key: key.to_vec() })
+    }
+
+    /// Adds a delete of every key in `range`, those that earlier steps put there included
+    /// ([`Keyspace::delete_range`]). A range that no key can lie in is no step.
+    pub fn delete_range(&mut self, keyspace: &Keyspace, range: &KeyRange) -> &mut Self {
+        match range.half_open() {
+            Some((start, end)) => self.push(keyspace, What::DeleteRange { start, end }),
+            None => self,
+        }
     }
 
     /// Steps so far.
@@ -72,13 +88,13 @@ impl Batch {
         self.steps.clear();
     }
 
-    /// The steps, in order: keyspace, key, and the value unless it is a delete.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8], Option<&[u8]>)> {
-        self.steps.iter().map(|step| (step.keyspace.name(), step.op().key(), step.op().value()))
+    /// The steps, in order, each with its keyspace.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Op<'_>)> {
+        self.steps.iter().map(|step| (step.keyspace.name(), step.op()))
     }
 
-    fn push(&mut self, keyspace: &Keyspace, key: &[u8], value: Option<Vec<u8>>) -> &mut Self {
-        self.steps.push(Step { keyspace: keyspace.clone(), key: key.to_vec(), value });
+    fn push(&mut self, keyspace: &Keyspace, what: What) -> &mut Self {
+        self.steps.push(Step { keyspace: keyspace.clone(), what });
         self
     }
 

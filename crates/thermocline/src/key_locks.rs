@@ -9,6 +9,9 @@
 //! ([`crate::Db::atomically`]), batches, and what ends or replaces an engine keeps them out. The keys
 //! that a transaction has read are shared the other way: between those who only want them to stay.
 //!
+//! A range that is deleted may have any key, so all stripes are locked for it. It costs other writers
+//! a moment, for which the engine only notes the range; the engine `memory` removes its keys one by one.
+//!
 //! # Concurrency
 //! Lock order: ascending stripe, all of a write's stripes before its number. Nothing else is
 //! locked before a stripe by a thread that then waits for one.
@@ -95,7 +98,7 @@ impl KeyLocks {
         Held::Mixed { _alone: alone, _shared: shared }
     }
 
-    /// Locks every key of every keyspace.
+    /// Locks every key of every keyspace: a thousand locks, each waited for.
     pub(crate) fn all(&self) -> Held<'_> {
         Held::Many { _guards: self.stripes.iter().map(|stripe| stripe.write()).collect() }
     }

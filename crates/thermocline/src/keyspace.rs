@@ -103,6 +103,39 @@ impl Keyspace {
         self.inner.write_one(&self.slot, Op::Delete { key }, self.durability)
     }
 
+    /// Removes every key in `range` as one write, which later snapshots and reads see whole. Engine
+    /// `lsm` notes the range, whatever is in it, and gives the space back as it compacts; `memory`
+    /// removes key by key. Other writes of the database wait meanwhile.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, KeyRange, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let events = db.keyspace("events", Default::default())?;
+    /// for day in ["2026-01-30", "2026-01-31", "2026-02-01"] {
+    ///     events.put(day.as_bytes(), b"")?;
+    /// }
+    /// events.delete_range(&KeyRange::prefix(b"2026-01-"))?;
+    /// assert_eq!(events.scan(KeyRange::all())?.count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`engine::Error::Unordered`] from an engine that keeps no order, and
+    /// [`engine::Error::NoRangeDeletes`] from `flexdb`; otherwise as [`Keyspace::put`].
+    pub fn delete_range(&self, range: &KeyRange) -> Result<SeqNo> {
+        match range.half_open() {
+            Some((start, end)) => {
+                let op = Op::DeleteRange { start: &start, end: end.as_deref() };
+                self.inner.write_one(&self.slot, op, self.durability)
+            }
+            None => {
+                self.inner.check_writable()?;
+                Ok(self.inner.sequence.visible())
+            }
+        }
+    }
+
     /// Atomically replaces the key's value by what `update` makes of the present one. Returns the
     /// write's number, or `None` if nothing changed. `update` may be asked several times; the last
     /// answer counts. It must not write to the database itself.
@@ -154,6 +187,7 @@ impl Keyspace {
     /// users.put(b"alan", b"1912")?;
     /// users.put(b"grace", b"1906")?;
     /// let names: Vec<_> = users.scan(KeyRange::prefix(b"a"))?.collect::<Result<_, _>>()?;
+    /// assert_eq!(users.scan_prefix(b"a")?.count(), 2);
     /// assert_eq!(names.len(), 2);
     /// assert_eq!(names[0], (b"ada".to_vec(), b"1815".to_vec()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -166,7 +200,15 @@ impl Keyspace {
         self.scan_in(range, Direction::Forward)
     }
 
-    /// The same from the last pair to the first.
+    /// The pairs whose keys begin with `prefix`, in key order, as they are now.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan`].
+    pub fn scan_prefix(&self, prefix: &[u8]) -> Result<Scan> {
+        self.scan(KeyRange::prefix(prefix))
+    }
+
+    /// The same as [`Keyspace::scan`] from the last pair to the first.
     pub fn scan_reverse(&self, range: KeyRange) -> Result<Scan> {
         self.scan_in(range, Direction::Backward)
     }

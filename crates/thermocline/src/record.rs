@@ -2,13 +2,16 @@
 //!
 //! # Format
 //! See `docs/formats/write-record.md`. A record is a run of steps up to its end:
-//! kind (u8), keyspace id (varint), key (prefixed), and for a put the value (prefixed).
+//! kind (u8), keyspace id (varint), key (prefixed), and for a put the value (prefixed). A range that
+//! is deleted has its first key for the key, and behind it, if it has one, its end (prefixed).
 
 use codec::{Corruption, Reader, Writer};
 use engine::Op;
 
 const KIND_PUT: u8 = 1;
 const KIND_DELETE: u8 = 2;
+const KIND_DELETE_RANGE: u8 = 3;
+const KIND_DELETE_FROM: u8 = 4;
 
 /// Appends one step to a record.
 pub(crate) fn encode(keyspace: u32, op: &Op<'_>, into: &mut Vec<u8>) {
@@ -25,13 +28,21 @@ pub(crate) fn encode(keyspace: u32, op: &Op<'_>, into: &mut Vec<u8>) {
             writer.put_varint(u64::from(keyspace));
             writer.put_prefixed(key);
         }
+        Op::DeleteRange { start, end } => {
+            writer.put_u8(if end.is_some() { KIND_DELETE_RANGE } else { KIND_DELETE_FROM });
+            writer.put_varint(u64::from(keyspace));
+            writer.put_prefixed(start);
+            if let Some(end) = end {
+                writer.put_prefixed(end);
+            }
+        }
     }
 }
 
 /// An upper bound of what [`encode`] appends.
 pub(crate) fn encoded_bytes_max(op: &Op<'_>) -> u64 {
     const OVERHEAD: u64 = 1 + 5 + 2 * 10;
-    OVERHEAD + op.key().len() as u64 + op.value().map_or(0, <[u8]>::len) as u64
+    OVERHEAD + op.bytes() as u64
 }
 
 /// Reads a record's steps, in order.
@@ -48,6 +59,8 @@ pub(crate) fn decode(record: &[u8]) -> Result<Vec<(u32, Op<'_>)>, Corruption> {
         let op = match kind {
             KIND_PUT => Op::Put { key, value: reader.take_prefixed()? },
             KIND_DELETE => Op::Delete { key },
+            KIND_DELETE_RANGE => Op::DeleteRange { start: key, end: Some(reader.take_prefixed()?) },
+            KIND_DELETE_FROM => Op::DeleteRange { start: key, end: None },
             other => return Err(reader.corruption(format!("a step of unknown kind {other}"))),
         };
         steps.push((keyspace, op));

@@ -9,13 +9,13 @@
 //! 5. The new database is flushed, closed, and moved to its place, the catalog last.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
 use device::{Device, Mode, SyncKind};
-use engine::Op;
+use engine::{KeyRange, Op};
 use journal::{OpenError, ReplayError};
 
 use crate::catalog::{self, Catalog, Entry};
@@ -322,6 +322,10 @@ fn write(keyspace: &Keyspace, op: &Op<'_>) -> Result<()> {
     match op {
         Op::Put { key, value } => keyspace.put(key, value),
         Op::Delete { key } => keyspace.delete(key),
+        Op::DeleteRange { start, end } => keyspace.delete_range(&KeyRange {
+            start: Bound::Included(start.to_vec()),
+            end: end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.to_vec())),
+        }),
     }
     .map(drop)
 }

@@ -12,7 +12,9 @@ fn a_write_record_is_the_documented_bytes() {
     let mut bytes = Vec::new();
     record::encode(3, &Op::Put { key: b"k", value: b"v" }, &mut bytes);
     record::encode(300, &Op::Delete { key: b"old" }, &mut bytes);
-    let documented = [1, 3, 1, b'k', 1, b'v', 2, 0xac, 2, 3, b'o', b'l', b'd'];
+    record::encode(3, &Op::DeleteRange { start: b"a", end: Some(b"c") }, &mut bytes);
+    let documented =
+        [1, 3, 1, b'k', 1, b'v', 2, 0xac, 2, 3, b'o', b'l', b'd', 3, 3, 1, b'a', 1, b'c'];
     assert_eq!(bytes, documented);
 }
 
@@ -48,14 +50,15 @@ proptest! {
     #[test]
     fn records_round_trip(
         steps in prop::collection::vec(
-            (any::<u32>(), prop::collection::vec(any::<u8>(), 0..20),
+            (any::<u32>(), any::<bool>(), prop::collection::vec(any::<u8>(), 0..20),
              prop::option::of(prop::collection::vec(any::<u8>(), 0..20))), 0..10),
     ) {
         let steps: Vec<(u32, Op<'_>)> = steps
             .iter()
-            .map(|(id, key, value)| match value {
-                Some(value) => (*id, Op::Put { key, value }),
-                None => (*id, Op::Delete { key }),
+            .map(|(id, is_range, key, value)| match (is_range, value) {
+                (true, end) => (*id, Op::DeleteRange { start: key, end: end.as_deref() }),
+                (false, Some(value)) => (*id, Op::Put { key, value }),
+                (false, None) => (*id, Op::Delete { key }),
             })
             .collect();
         let mut bytes = Vec::new();

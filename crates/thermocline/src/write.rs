@@ -1,7 +1,8 @@
 //! The write path: lock keys, admit, journal, apply, unlock, wait.
 //!
 //! 1. Keys and values are checked, and the keys' stripes locked ([`crate::key_locks`]): shared, for
-//!    one step to a keyspace that is not journaled and whose engine orders writes itself.
+//!    one step to a keyspace that is not journaled and whose engine orders writes itself; all of them,
+//!    for a range that is deleted.
 //! 2. Each engine is asked to admit its steps; nothing was written yet, so a refusal is clean.
 //! 3. Under the journal's lock the write takes its number and is appended as one record.
 //! 4. If a transaction is open, the keys are noted for it ([`engine::RecentWrites`]); otherwise that
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
-use engine::{Op, check_key, check_value};
+use engine::Op;
 use journal::Durability;
 
 use crate::batch::Batch;
@@ -35,9 +36,7 @@ pub(crate) struct Part<'a> {
 }
 
 pub(crate) fn check_op(op: &Op<'_>) -> Result<()> {
-    check_key(op.key())?;
-    op.value().map_or(Ok(()), check_value)?;
-    Ok(())
+    Ok(op.check()?)
 }
 
 impl Inner {
@@ -72,7 +71,10 @@ impl Inner {
     ) -> Result<SeqNo> {
         self.check_writable()?;
         check_op(&op)?;
-        let held = self.lock_one(slot, op.key());
+        let held = match op.is_range() {
+            true => self.locks.all(),
+            false => self.lock_one(slot, op.key()),
+        };
         let generation = slot.current()?;
         let part = Part { generation: &generation, ops: std::slice::from_ref(&op) };
         let seqno = self.commit(&[part])?;
@@ -118,7 +120,14 @@ impl Inner {
     #[inline]
     pub(crate) fn note(&self, generation: &Generation, ops: &[Op<'_>], seqno: SeqNo) {
         if self.recent.is_watched() {
-            ops.iter().for_each(|op| self.recent.note(generation.id, op.key(), seqno));
+            for op in ops {
+                match op {
+                    Op::DeleteRange { start, end } => {
+                        self.recent.note_range(generation.id, start, *end, seqno);
+                    }
+                    op => self.recent.note(generation.id, op.key(), seqno),
+                }
+            }
         }
     }
 
@@ -172,8 +181,12 @@ impl Db {
                 return Err(Error::NoKeyspace { name: step.keyspace.name().to_owned() });
             }
         }
-        let locked = steps.iter().map(|step| (step.keyspace.slot.lock_id, step.op().key()));
-        let held = inner.locks.many(locked);
+        let held = if steps.iter().any(|step| step.op().is_range()) {
+            inner.locks.all()
+        } else {
+            let keys = steps.iter().map(|step| (step.keyspace.slot.lock_id, step.op().key()));
+            inner.locks.many(keys)
+        };
         let generations =
             steps.iter().map(|step| step.keyspace.slot.generation()).collect::<Result<Vec<_>>>()?;
         let pairs = generations.iter().zip(steps).map(|(one, step)| (&**one, step.op())).collect();

@@ -169,6 +169,13 @@ impl Run {
             let (space, key, value) = (self.space(), self.key(), self.value());
             batch.put(&space, &key, &value);
         }
+        if self.random.random_range(0..3) == 0 {
+            let (space, one, other) = (self.space(), self.key(), self.key());
+            batch.delete_range(
+                &space,
+                &KeyRange::of(one.clone().min(other.clone())..=one.max(other)),
+            );
+        }
         let (space, key) = (self.space(), self.key());
         batch.put(&space, &key, b"last").delete(&space, b"never there");
         // Only now: making a keyspace is a step of its own.
@@ -242,12 +249,12 @@ impl Run {
 }
 
 fn apply(batch: &Batch, content: &mut Content) {
-    for (space, key, value) in batch.iter() {
+    for (space, op) in batch.iter() {
         let pairs = content.entry(space.to_owned()).or_default();
-        match value {
-            Some(value) => pairs.insert(key.to_vec(), value.to_vec()),
-            None => pairs.remove(key),
-        };
+        pairs.retain(|key, _| !op.decides(key));
+        if let Some(value) = op.value() {
+            pairs.insert(op.key().to_vec(), value.to_vec());
+        }
     }
 }
 

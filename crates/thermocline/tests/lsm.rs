@@ -1,5 +1,5 @@
-//! Keyspaces of `lsm`, the ordered engine over data larger than memory: scans, snapshots, batches beside
-//! other engines, reopening with and without a flush, clearing, copies, checks.
+//! Keyspaces of `lsm`, the ordered engine over data larger than memory: scans, snapshots, batches
+//! beside other engines, reopening with and without a flush, clearing, copies, checks.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,7 +29,8 @@ fn key(number: u64) -> Vec<u8> {
     format!("key-{number:06}").into_bytes()
 }
 
-/// Ten times as much as memory holds, written over and deleted, scanned both ways, opened again twice.
+/// Ten times as much as memory holds, written over and deleted, scanned both ways, opened again
+/// twice.
 #[test]
 fn data_larger_than_memory_are_scanned_and_recovered() {
     let dir = TempDir::new().unwrap();
@@ -127,4 +128,54 @@ fn a_copy_opens_by_itself() {
     let db = Db::open(&into, options).unwrap();
     let space = db.keyspace("space", ordered(true)).unwrap();
     assert_eq!(pairs(&space, Direction::Forward), expected);
+}
+
+/// One batch deletes a range of two keyspaces and puts a key into each; the journal has it, or the
+/// engines' own files have. A snapshot of before shows all.
+#[test]
+fn ranges_of_several_keyspaces_are_deleted_at_once() {
+    for flushes in [false, true] {
+        let dir = TempDir::new().unwrap();
+        let db = open(&dir, 16 * MIB);
+        let options = [ordered(true), KeyspaceOptions::default()];
+        let spaces = |db: &Db| {
+            [("lsm", options[0]), ("memory", options[1])]
+                .map(|(name, options)| db.keyspace(name, options).unwrap())
+        };
+        for space in &spaces(&db) {
+            (0..1000).for_each(|number| {
+                space.put(&key(number), b"old").unwrap();
+            });
+        }
+        let snapshot = db.snapshot().unwrap();
+        let mut batch = Batch::new();
+        for space in &spaces(&db) {
+            batch.delete_range(space, &KeyRange::of(key(100)..=key(899)));
+            batch.put(space, &key(500), b"new");
+        }
+        db.write(&batch).unwrap();
+        let expected: Vec<_> = (0..100)
+            .chain([500])
+            .chain(900..1000)
+            .map(|number| (key(number), if number == 500 { b"new" } else { b"old" }.to_vec()))
+            .collect();
+        for space in &spaces(&db) {
+            assert_eq!(pairs(space, Direction::Forward), expected);
+            assert_eq!(snapshot.scan(space, KeyRange::all()).unwrap().count(), 1000);
+            assert_eq!(space.scan_prefix(b"key-0001").unwrap().count(), 0);
+            assert_eq!(space.scan_prefix(b"key-0009").unwrap().count(), 100);
+        }
+        drop(snapshot);
+        if flushes {
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+        let db = open(&dir, 16 * MIB);
+        for space in &spaces(&db) {
+            assert_eq!(pairs(space, Direction::Forward), expected);
+            space.delete_range(&KeyRange::all()).unwrap();
+            space.delete_range(&KeyRange::of(key(7)..key(7))).unwrap();
+            assert_eq!(pairs(space, Direction::Backward), []);
+        }
+    }
 }

@@ -566,3 +566,34 @@ fn handles_may_be_sent_and_shared() {
     is_shared::<Transaction>();
     is_sent::<thermocline::TransactionScan<'_>>();
 }
+
+/// A range that others delete is a write of every key in it, there or not.
+#[test]
+fn a_range_that_was_deleted_conflicts_with_what_was_read_in_it() {
+    on_every_kind(&ORDERED, |db, space| {
+        for batched in [false, true] {
+            let delete = |range: KeyRange| {
+                if batched {
+                    let mut batch = Batch::new();
+                    db.write(batch.delete_range(space, &range)).unwrap();
+                } else {
+                    space.delete_range(&range).unwrap();
+                }
+            };
+            space.put(b"d", b"value").unwrap();
+            let (reads, scans, other) =
+                (db.begin().unwrap(), db.begin().unwrap(), db.begin().unwrap());
+            reads.get(space, b"d").unwrap();
+            scanned(&scans, space, KeyRange::of("e".."g"));
+            other.get(space, b"z").unwrap();
+            scanned(&other, space, KeyRange::of("h".."k"));
+            for tx in [&reads, &scans, &other] {
+                tx.put(space, b"result", b"").unwrap();
+            }
+            delete(KeyRange::of("c".."h"));
+            is_conflict(reads.commit(), space, b"d");
+            is_conflict(scans.commit(), space, b"e");
+            other.commit().unwrap();
+        }
+    });
+}

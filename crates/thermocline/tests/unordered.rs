@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tempfile::TempDir;
 use thermocline::{
-    Change, Db, Durability, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions, Options,
+    Batch, Change, Db, Durability, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions, Options,
 };
 
 const MIB: u64 = 1 << 20;
@@ -55,6 +55,14 @@ fn what_wants_an_order_is_refused_and_the_walk_named() {
     let snapshot = db.snapshot().unwrap();
     is_unordered(snapshot.get(&f2, b"k"));
     is_unordered(snapshot.scan(&f2, KeyRange::all()).map(drop));
+    is_unordered(f2.delete_range(&KeyRange::all()));
+    let mut batch = Batch::new();
+    batch.delete_range(&memory, &KeyRange::all()).delete_range(&f2, &KeyRange::all());
+    is_unordered(db.write(&batch));
+    drop(batch);
+    // Nothing of it was written, and writes go on.
+    assert!(f2.get(b"k").unwrap().is_some() && memory.get(b"k").unwrap().is_some());
+    f2.put(b"k", b"v").unwrap();
     assert_eq!(snapshot.get(&memory, b"k").unwrap().as_deref(), Some(&b"v"[..]));
     // The snapshot holds nothing of what it does not show.
     drop(f2);

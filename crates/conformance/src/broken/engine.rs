@@ -100,6 +100,9 @@ impl Broken {
 
     fn bury(&self, ops: &[Op<'_>]) -> Result<()> {
         for op in ops {
+            if op.is_range() {
+                continue;
+            }
             if let (None, Some(value)) = (op.value(), self.value(op.key())?) {
                 self.graveyard.lock().push((op.key().to_vec(), value));
             }
@@ -168,11 +171,17 @@ impl Engine for Broken {
     }
 
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        let starts: Vec<Vec<u8>> = ops.iter().map(|op| [op.key(), b"\0"].concat()).collect();
         let cut: Vec<Op<'_>> = ops
             .iter()
-            .map(|op| match *op {
+            .zip(&starts)
+            .map(|(op, behind_start)| match *op {
                 Op::Put { key, value } => Op::Put { key: self.key(key), value },
                 Op::Delete { key } => Op::Delete { key: self.key(key) },
+                Op::DeleteRange { end, .. } if self.flaw == Flaw::SparesTheFirstOfARange => {
+                    Op::DeleteRange { start: behind_start, end }
+                }
+                range @ Op::DeleteRange { .. } => range,
             })
             .collect();
         let mut ops = cut.as_slice();
@@ -192,7 +201,7 @@ impl Engine for Broken {
             Flaw::RefusesHalf => {
                 let applied = self.inner.apply(ops, seqno);
                 if let Err(Error::KeyTooLong { .. }) = applied {
-                    let good = |op: &&Op<'_>| engine::check_key(op.key()).is_ok();
+                    let good = |op: &&Op<'_>| op.check().is_ok();
                     let rest: Vec<Op<'_>> = ops.iter().filter(good).copied().collect();
                     self.inner.apply(&rest, seqno)?;
                 }

@@ -57,6 +57,8 @@ flaws! {
         [Model, Snapshots];
     ScanEndsAreOff, "range-end-off-by-one", "Backward scans include an excluded upper end.",
         [Model];
+    SparesTheFirstOfARange, "spares-the-first",
+        "A range delete leaves the first key of its range where it is.", [Model];
     ClaimsOrder, "claims-order", "Scans give pairs in the order of a hash.",
         [Model];
     PanicsOnEmptyKey, "panics-on-empty-key", "The empty key panics.",

@@ -70,7 +70,10 @@ impl Shared {
 
     /// Writes one batch as a host does (law L6).
     pub(super) fn write(&self, steps: Vec<Step>) -> Result<(), String> {
-        let _locks = self.lock(steps.iter().map(|step| Self::stripe(step.op().key())));
+        let _locks = match steps.iter().any(|step| step.op().is_range()) {
+            true => self.lock(0..STRIPES),
+            false => self.lock(steps.iter().map(|step| Self::stripe(step.op().key()))),
+        };
         self.apply(steps)
     }
 

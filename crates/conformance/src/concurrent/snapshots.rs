@@ -31,9 +31,14 @@ type Acknowledged = Arc<[AtomicU64; WRITERS]>;
 
 /// Batch `number`: every key has it, or, now and then, none is there.
 fn write(shared: &Shared, writer: usize, number: u64) -> Result<(), String> {
+    let deletes_ranges = shared.opened.engine.capabilities().deletes_ranges;
     let step = |index| {
         let key = key(writer, index);
-        if number.is_multiple_of(7) {
+        if deletes_ranges && number.is_multiple_of(14) {
+            // The other writer's keys lie behind it.
+            let end = Some([key.as_slice(), b"\0"].concat());
+            Step::DeleteRange { start: key, end }
+        } else if number.is_multiple_of(7) {
             Step::Delete { key }
         } else {
             Step::Put { key, value: value::encode(number) }

@@ -40,18 +40,19 @@ impl Life {
         seed: u64,
     ) -> Result<Self, String> {
         let mut draw = Draw::new(seed, "life");
-        let profile = Profile {
-            ordered: false,
-            key_bytes_max: fixture.key_bytes_max(),
-            value_bytes_max: 700,
-            reopens: false,
-        };
-        let mut generator = Generator::new(seed, profile);
         let mut life =
             Self { settlements: vec![(0, settled)], story: Vec::new(), writes: 0, simulated_ms: 0 };
         disk.keep_history();
         let device: Arc<dyn Device> = disk.clone();
         let database = Database::open(fixture, &device, seed).map_err(|e| e.to_string())?;
+        let profile = Profile {
+            ordered: false,
+            deletes_ranges: database.opened.engine.capabilities().deletes_ranges,
+            key_bytes_max: fixture.key_bytes_max(),
+            value_bytes_max: 700,
+            reopens: false,
+        };
+        let mut generator = Generator::new(seed, profile);
         let writes = 5 + draw.below(WRITES_MAX);
         for _ in 0..writes {
             let pause = draw.below(PAUSE_MS_MAX) as u64;

@@ -1,4 +1,5 @@
-//! A write as the suite's journal holds it: per step a tag, the key, and the value of a put.
+//! A write as the suite's journal holds it: per step a tag, the key, and the value of a put or the
+//! end of a range.
 
 use codec::{Corruption, Reader, Writer};
 
@@ -6,6 +7,8 @@ use crate::operation::Step;
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
+const DELETE_RANGE: u8 = 3;
+const DELETE_FROM: u8 = 4;
 
 pub(super) fn encode(steps: &[Step], bytes: &mut Vec<u8>) {
     let mut out = Writer::new(bytes);
@@ -20,6 +23,11 @@ pub(super) fn encode(steps: &[Step], bytes: &mut Vec<u8>) {
                 out.put_u8(DELETE);
                 out.put_prefixed(key);
             }
+            Step::DeleteRange { start, end } => {
+                out.put_u8(if end.is_some() { DELETE_RANGE } else { DELETE_FROM });
+                out.put_prefixed(start);
+                end.iter().for_each(|end| out.put_prefixed(end));
+            }
         }
     }
 }
@@ -33,6 +41,10 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Step>, Corruption> {
         steps.push(match tag {
             PUT => Step::Put { key, value: fields.take_prefixed()?.to_vec() },
             DELETE => Step::Delete { key },
+            DELETE_RANGE => {
+                Step::DeleteRange { start: key, end: Some(fields.take_prefixed()?.to_vec()) }
+            }
+            DELETE_FROM => Step::DeleteRange { start: key, end: None },
             _ => return Err(fields.corruption("a step of no known kind")),
         });
     }

@@ -15,6 +15,8 @@ const SLOTS: usize = 3;
 pub struct Profile {
     /// Whether the engine keeps order.
     pub ordered: bool,
+    /// Whether it removes ranges of keys.
+    pub deletes_ranges: bool,
     /// The longest key, drawn now and then.
     pub key_bytes_max: usize,
     /// Values up to this many bytes, most of them much shorter.
@@ -26,7 +28,13 @@ pub struct Profile {
 impl Profile {
     /// Everything, for an engine of this kind.
     pub fn all(ordered: bool) -> Self {
-        Self { ordered, key_bytes_max: KEY_BYTES_MAX, value_bytes_max: 6000, reopens: true }
+        Self {
+            ordered,
+            deletes_ranges: ordered,
+            key_bytes_max: KEY_BYTES_MAX,
+            value_bytes_max: 6000,
+            reopens: true,
+        }
     }
 }
 
@@ -71,12 +79,35 @@ impl Generator {
     }
 
     fn step(&mut self) -> Step {
+        if self.profile.deletes_ranges && self.draw.once_in(30) {
+            return self.delete_range();
+        }
         let key = self.key();
         if self.draw.below(10) < 3 {
             Step::Delete { key }
         } else {
             Step::Put { key, value: self.value() }
         }
+    }
+
+    /// Mostly a few keys, so that runs keep some; now and then all behind one.
+    fn delete_range(&mut self) -> Step {
+        let (start, end) = match self.draw.below(6) {
+            0 => (self.key(), None),
+            1 => {
+                let key = self.key();
+                let prefix = self.draw.below(key.len().min(8) + 1);
+                return match KeyRange::prefix(&key[..prefix]).half_open() {
+                    Some((start, end)) => Step::DeleteRange { start, end },
+                    None => Step::Delete { key },
+                };
+            }
+            _ => {
+                let (one, other) = (self.key(), self.key());
+                (one.clone().min(other.clone()), Some(one.max(other)))
+            }
+        };
+        Step::DeleteRange { start, end }
     }
 
     /// One write: mostly one step, often several, now and then the same key twice.

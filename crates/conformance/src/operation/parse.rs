@@ -64,6 +64,8 @@ fn steps(text: &mut Scanner<'_>) -> Result<Vec<Step>, String> {
         steps.push(match text.word()? {
             "put" => Step::Put { key: text.bytes()?, value: text.bytes()? },
             "delete" => Step::Delete { key: text.bytes()? },
+            "delete-range" => Step::DeleteRange { start: text.bytes()?, end: Some(text.bytes()?) },
+            "delete-from" => Step::DeleteRange { start: text.bytes()?, end: None },
             other => return Err(format!("{other:?} is no step of a write")),
         });
     }

@@ -13,6 +13,10 @@ impl fmt::Display for Step {
         match self {
             Self::Put { key, value } => write!(f, "put {} {}", Quoted(key), Quoted(value)),
             Self::Delete { key } => write!(f, "delete {}", Quoted(key)),
+            Self::DeleteRange { start, end: Some(end) } => {
+                write!(f, "delete-range {} {}", Quoted(start), Quoted(end))
+            }
+            Self::DeleteRange { start, end: None } => write!(f, "delete-from {}", Quoted(start)),
         }
     }
 }

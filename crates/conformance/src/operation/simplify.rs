@@ -41,12 +41,18 @@ fn simpler_writes(steps: &[Step]) -> Vec<Operation> {
             fewer.remove(index);
             simpler.push(Operation::Write(fewer));
         }
-        if let Step::Put { key, value } = &steps[index] {
-            for value in shorter(value) {
-                let mut smaller = steps.to_vec();
-                smaller[index] = Step::Put { key: key.clone(), value };
-                simpler.push(Operation::Write(smaller));
+        let replacements = match &steps[index] {
+            Step::Put { key, value } => {
+                let put = |value| Step::Put { key: key.clone(), value };
+                shorter(value).into_iter().map(put).collect()
             }
+            Step::Delete { .. } => Vec::new(),
+            Step::DeleteRange { start, .. } => vec![Step::Delete { key: start.clone() }],
+        };
+        for replacement in replacements {
+            let mut smaller = steps.to_vec();
+            smaller[index] = replacement;
+            simpler.push(Operation::Write(smaller));
         }
     }
     simpler

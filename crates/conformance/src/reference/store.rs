@@ -106,6 +106,7 @@ impl Engine for Reference {
         Capabilities {
             name: "reference",
             ordered: true,
+            deletes_ranges: true,
             orders_writes: false,
             flush_rewrites_all: true,
         }
@@ -149,10 +150,7 @@ impl Engine for Reference {
 
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         self.check_writable()?;
-        for op in ops {
-            check_key(op.key())?;
-            op.value().map_or(Ok(()), check_value)?;
-        }
+        ops.iter().try_for_each(Op::check)?;
         if seqno > self.persisted() {
             self.apply_locked(&mut self.versions.write(), ops, seqno);
         }

@@ -27,7 +27,7 @@ pub(super) struct Versions {
 
 /// What the version of `op` takes in memory.
 pub(super) fn version_bytes(op: &Op<'_>) -> u64 {
-    version_cost(op.key(), op.value())
+    if op.is_range() { 0 } else { version_cost(op.key(), op.value()) }
 }
 
 fn version_cost(key: &[u8], value: Option<&[u8]>) -> u64 {
@@ -46,19 +46,24 @@ impl Versions {
     ) -> (u64, u64) {
         let (mut added, mut dropped) = (0, 0);
         for (index, op) in ops.iter().enumerate() {
-            let key = op.key();
-            if ops[index + 1..].iter().any(|later| later.key() == key) {
-                continue;
-            }
-            let versions = self.keys.entry(key.to_vec()).or_default();
-            if versions.last().is_some_and(|newest| newest.seqno >= seqno) {
-                continue;
-            }
-            versions.push(Version { seqno, value: op.value().map(<[u8]>::to_vec) });
-            added += version_bytes(op);
-            dropped += collect(key, versions, horizon, persisted);
-            if versions.is_empty() {
-                self.keys.remove(key);
+            let keys: Vec<Vec<u8>> = match op.is_range() {
+                true => self.keys.keys().filter(|key| op.decides(key)).cloned().collect(),
+                false => vec![op.key().to_vec()],
+            };
+            for key in keys {
+                if ops[index + 1..].iter().any(|later| later.decides(&key)) {
+                    continue;
+                }
+                let versions = self.keys.entry(key.clone()).or_default();
+                if versions.last().is_some_and(|newest| newest.seqno >= seqno) {
+                    continue;
+                }
+                versions.push(Version { seqno, value: op.value().map(<[u8]>::to_vec) });
+                added += version_cost(&key, op.value());
+                dropped += collect(&key, versions, horizon, persisted);
+                if versions.is_empty() {
+                    self.keys.remove(&key);
+                }
             }
         }
         self.top = self.top.max(seqno);

@@ -134,3 +134,46 @@ fn whoever_watches_too_long_is_told_that_nothing_is_known() {
     host.write(SPACE, b"late");
     assert_eq!(host.recent.check_key(SPACE, b"late", later), written(b"late"));
 }
+
+#[test]
+fn ranges_that_were_deleted_are_told_to_who_has_read_in_them() {
+    let host = Host::new(PLENTY);
+    let (_first, early) = host.watch();
+    let delete = |space: u32, start: &[u8], end: Option<&[u8]>| {
+        let ticket = host.sequence.begin();
+        host.recent.note_range(space, start, end, ticket.seqno());
+    };
+    delete(SPACE, b"a", Some(b"c"));
+    let (second, moment) = host.watch();
+    delete(SPACE, b"f", Some(b"k"));
+    delete(SPACE + 1, b"", None);
+    let check = |key: &[u8], moment| host.recent.check_key(SPACE, key, moment);
+    assert_eq!((check(b"b", early), check(b"b", moment)), (written(b"b"), Ok(())));
+    assert_eq!((check(b"f", moment), check(b"k", moment)), (written(b"f"), Ok(())));
+    assert_eq!(check(b"e", early), Ok(()));
+    let range = |range: std::ops::Range<&[u8]>| host.range(SPACE, KeyRange::of(range), moment);
+    assert_eq!(range(b"a"..b"f"), Ok(()));
+    assert_eq!(range(b"a"..b"f\0"), written(b"f"));
+    assert_eq!(range(b"j"..b"z"), written(b"j"));
+    assert_eq!(range(b"k"..b"z"), Ok(()));
+    assert_eq!(host.range(SPACE, KeyRange::all(), moment), written(b"f"));
+    delete(SPACE, b"x", None);
+    assert_eq!((check(b"y", moment), check(b"w", moment)), (written(b"y"), Ok(())));
+    drop((second, _first));
+    assert_eq!(host.recent.bytes(), 0, "notes go with the last watch");
+    let (_third, early) = host.watch();
+    assert_eq!(host.range(SPACE, KeyRange::all(), early), Ok(()));
+}
+
+#[test]
+fn ranges_that_were_forgotten_are_told_as_that() {
+    let host = Host::new(2000 * SHARDS as u64);
+    let (_watch, moment) = host.watch();
+    for number in 0..100_u8 {
+        let ticket = host.sequence.begin();
+        host.recent.note_range(SPACE, &[number, 1], Some(&[number, 2]), ticket.seqno());
+    }
+    assert!(host.recent.bytes() <= 2000);
+    assert_eq!(host.recent.check_key(SPACE, &[1], moment), Err(Overtaken::Forgotten));
+    assert_eq!(host.recent.check_key(SPACE, &[99, 1], moment), written(&[99, 1]));
+}

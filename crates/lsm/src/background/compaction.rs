@@ -5,6 +5,7 @@
 //! 2. Else all entries of the job are merged in order; of each key what [`Retention`] keeps goes to
 //!    a new table. A table ends at its size, or where it overlaps with too much of the level that
 //!    it goes to next, and never between two versions of a key (V2).
+//!    Where range deletes hide all of the job's tables nothing is read: they only go.
 //! 3. The new tables are durable, with their names; then one edit takes the old ones out and puts
 //!    them in.
 //!
@@ -112,6 +113,11 @@ impl Shared {
     /// if a new table cannot be opened, the new tables stay until the store is opened.
     pub(crate) fn compact(self: &Arc<Self>, job: Job, stop: &StopToken) -> Result<()> {
         let removed = job.removed();
+        if job.drops {
+            self.commit(Change { removed, added: Vec::new() }, &[], SeqNo::ZERO)?;
+            Self::count(&self.background.drops, 1);
+            return Ok(());
+        }
         if let Some(table) = job.moves()
             && !self.overlaps_too_much(&table, job.to + 1)
         {
@@ -123,7 +129,7 @@ impl Shared {
         let version = Arc::clone(&self.state.load().version);
         let mut outputs = Outputs {
             shared: self,
-            options: self.options.tables(&self.memory_split()),
+            options: self.table_options(),
             memtables: job.memtables(),
             builder: None,
             overlap: Overlap {
@@ -171,7 +177,8 @@ impl Shared {
         let mut merged = Merged::new(cursors(job, self.memory_split().job_bytes));
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
         let is_below = |key: &[u8]| version.is_below(job.to, key);
-        let mut retention = Retention::new(&is_seen, &is_below);
+        let sweep = outputs.options.sweep.clone();
+        let mut retention = Retention::new(&is_seen, &is_below, &sweep);
         merged.seek(Target::START)?;
         let mut entries = 0_u64;
         while let Some(entry) = merged.entry() {

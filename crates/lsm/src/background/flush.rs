@@ -100,6 +100,7 @@ impl Shared {
         let is_empty =
             |active: &Arc<Memtable>| active.lift_if_empty(|| self.host.sequence.visible());
         let full: Vec<_> = actives.into_iter().filter(|active| !is_empty(active)).collect();
+        self.stopping(self.settle_range_deletes())?;
         self.seal(&full);
         self.flush_sealed(Wanted::Everything)?;
         let _flusher = self.flusher.lock();
@@ -136,7 +137,7 @@ impl Shared {
     }
 
     /// Stops all later writes if this failed for what these files did.
-    fn stopping<T>(&self, done: Result<T>) -> Result<T> {
+    pub(super) fn stopping<T>(&self, done: Result<T>) -> Result<T> {
         if let Err(error) = &done
             && stops_writes(error)
         {
@@ -172,9 +173,10 @@ impl Shared {
     /// Writes sealed memtables to tables, which are in Level 0 from then on.
     fn flush_unit(&self, state: &State, unit: &[Arc<Memtable>]) -> Result<()> {
         let ids: Vec<u64> = unit.iter().map(|memtable| memtable.id()).collect();
+        self.settle_range_deletes()?;
         let output = Output {
             tables: &*self.tables,
-            options: self.options.tables(&self.memory_split()),
+            options: self.table_options(),
             budget: &self.host.memory,
         };
         let below = &state.version;
@@ -248,7 +250,8 @@ impl Shared {
     ) -> Result<()> {
         let sequence = &self.host.sequence;
         let is_seen = |older, newer| sequence.is_seen(older, newer);
-        let mut retention = Retention::new(&is_seen, is_below);
+        let sweep = &run.output.options.sweep;
+        let mut retention = Retention::new(&is_seen, is_below, sweep);
         let mut all = walk(memtables);
         all.seek(Target::START)?;
         let mut entries = 0_u64;
@@ -267,25 +270,47 @@ impl Shared {
 
     /// Commits a change of tables, and makes the next state. A failure stops all later commits.
     pub(crate) fn commit(&self, change: Change, flushed: &[u64], persisted: SeqNo) -> Result<()> {
+        self.commit_with(change, flushed, persisted, persisted)
+    }
+
+    /// The same, with the range deletes up to the number `deletes_upto`, which the journal has. If
+    /// everything up to `persisted` is to be, these are among them: each was in a state before
+    /// anybody could say that it is finished.
+    pub(crate) fn commit_with(
+        &self,
+        change: Change,
+        flushed: &[u64],
+        persisted: SeqNo,
+        deletes_upto: SeqNo,
+    ) -> Result<()> {
         let mut manifest = self.manifest.lock();
         // Whoever held the lock before may have failed, and nothing is committed after that (N3).
         self.health.check_writable()?;
         let manifest = manifest.as_mut().ok_or(Error::Closed)?;
         // Only whoever holds the manifest changes the version.
-        let old = Arc::clone(&self.state.load().version);
+        let state = self.state.load_full();
+        let old = Arc::clone(&state.version);
         let version = old.after(&change);
+        let pending = state.deletes.pending.iter();
+        let settled: Vec<_> = pending.filter(|one| one.seqno <= deletes_upto).cloned().collect();
         let summarize = |(level, table): (usize, &Arc<Table>)| (level, table.summary().clone());
         let added = change.added.iter().map(|(level, table)| summarize((*level, table)));
-        let edit = Edit { removed: change.removed.clone(), added: added.collect() };
+        let edit = Edit {
+            removed: change.removed.clone(),
+            added: added.collect(),
+            range_deletes: settled.clone(),
+        };
         let committed = manifest.commit(&edit, persisted, || Edit {
             removed: Vec::new(),
             added: version.tables().map(summarize).collect(),
+            range_deletes: state.deletes.durable.iter().chain(&settled).cloned().collect(),
         });
         // While the lock is held, so that whoever waits for it learns of a failure.
         self.stopping(committed)?;
         self.persisted.fetch_max(manifest.persisted().get(), Release);
         let install = self.install.lock();
-        let next = self.state.load().with_version(version, flushed);
+        let budget = &self.host.memory;
+        let next = self.state.load().with_version(version, flushed, &settled, budget);
         let generation = next.generation;
         self.state.store(Arc::new(next));
         drop(install);

@@ -72,7 +72,8 @@ impl Shared {
         visit: &mut dyn FnMut(&Entry<'_>) -> bool,
     ) -> Result<bool> {
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
-        let mut retention = Retention::new(&is_seen, &|_| true);
+        let sweep = self.sweep();
+        let mut retention = Retention::new(&is_seen, &|_| true, &sweep);
         let mut all = walk(inputs);
         all.seek(Target::START)?;
         let mut goes_on = true;

@@ -36,6 +36,8 @@ pub(crate) struct Job {
     pub(crate) to: usize,
     pub(crate) upper: Vec<Arc<Table>>,
     pub(crate) lower: Vec<Arc<Table>>,
+    /// Whether range deletes hide all of it, so that the tables only go.
+    pub(crate) drops: bool,
 }
 
 /// What a job works on.
@@ -49,7 +51,7 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// P2.
-    fn meets(&self, other: &Self) -> bool {
+    pub(super) fn meets(&self, other: &Self) -> bool {
         self.from <= other.to
             && other.from <= self.to
             && self.smallest <= other.largest
@@ -59,10 +61,16 @@ impl Claim {
 
 impl Job {
     /// The job that merges these tables of a level with what they overlap below.
-    fn new(version: &Version, from: usize, upper: Vec<Arc<Table>>) -> Self {
+    pub(super) fn new(version: &Version, from: usize, upper: Vec<Arc<Table>>) -> Self {
         let (smallest, largest) = bounds(upper.iter());
         let lower = version.overlapping(from + 1, &smallest, &largest);
-        Self { from, to: from + 1, upper, lower }
+        Self { from, to: from + 1, upper, lower, drops: false }
+    }
+
+    /// The job that goes over these tables of a level alone: writes them anew in their place, or
+    /// `drops` them.
+    pub(super) fn within(level: usize, tables: Vec<Arc<Table>>, drops: bool) -> Self {
+        Self { from: level, to: level, upper: tables, lower: Vec::new(), drops }
     }
 
     /// All of its tables.
@@ -87,7 +95,9 @@ impl Job {
     /// end.
     pub(crate) fn moves(&self) -> Option<Arc<Table>> {
         match (self.upper.as_slice(), self.lower.as_slice()) {
-            ([table], []) if table.summary().properties.tombstones == 0 => Some(Arc::clone(table)),
+            ([table], []) if self.from != self.to && table.summary().properties.tombstones == 0 => {
+                Some(Arc::clone(table))
+            }
             _ => None,
         }
     }
@@ -232,7 +242,7 @@ fn level_bytes_max(options: &Options, level: usize) -> f64 {
 
 /// The tables of Level 0 in groups that do not overlap with each other, each without its youngest
 /// if it is too large.
-fn groups(version: &Version) -> Vec<Vec<Arc<Table>>> {
+pub(super) fn groups(version: &Version) -> Vec<Vec<Arc<Table>>> {
     let mut tables = version.level(0).to_vec();
     tables.sort_by(|a, b| smallest(a).cmp(smallest(b)));
     let mut groups: Vec<(Vec<u8>, Vec<Arc<Table>>)> = Vec::new();

@@ -2,7 +2,9 @@
 //!
 //! # Invariants
 //! - R1. The newest version of a key is kept, and every older one that a snapshot may show instead
-//!   of its successor ([`engine::Sequence::is_seen`]).
+//!   of its successor ([`engine::Sequence::is_seen`]). A range delete that covers the key is a
+//!   successor too, and there is none of it to keep: it hides what lies below as well (G1 of
+//!   `range_deletes`).
 //! - R2. A tombstone is dropped only where nothing older of its key is kept and nothing lies below:
 //!   then its absence shows the same.
 
@@ -10,6 +12,7 @@ use codec::SeqNo;
 use engine::Result;
 
 use crate::entry::Entry;
+use crate::range_deletes::Sweep;
 
 /// Goes over the versions of all keys in their order, and says which are kept.
 pub(crate) struct Retention<'a> {
@@ -17,6 +20,7 @@ pub(crate) struct Retention<'a> {
     is_seen: &'a dyn Fn(SeqNo, SeqNo) -> bool,
     /// Whether there may be older versions of a key than those that come by here.
     is_below: &'a dyn Fn(&[u8]) -> bool,
+    sweep: &'a Sweep,
     key: Vec<u8>,
     /// The version of `key` that came by last and was not dropped.
     last: Option<SeqNo>,
@@ -29,8 +33,9 @@ impl<'a> Retention<'a> {
     pub(crate) fn new(
         is_seen: &'a dyn Fn(SeqNo, SeqNo) -> bool,
         is_below: &'a dyn Fn(&[u8]) -> bool,
+        sweep: &'a Sweep,
     ) -> Self {
-        Self { is_seen, is_below, key: Vec::new(), last: None, undecided: None }
+        Self { is_seen, is_below, sweep, key: Vec::new(), last: None, undecided: None }
     }
 
     /// The next version comes by; `keep` gets what is kept, in order.
@@ -39,20 +44,18 @@ impl<'a> Retention<'a> {
         entry: &Entry<'_>,
         keep: &mut dyn FnMut(&Entry<'_>) -> Result<()>,
     ) -> Result<()> {
-        match self.last {
-            Some(newer) if self.key == entry.key => {
-                if !(self.is_seen)(entry.seqno, newer) {
-                    return Ok(());
-                }
-                if let Some(seqno) = self.undecided.take() {
-                    keep(&Entry { key: &self.key, seqno, value: None })?;
-                }
-            }
-            _ => {
-                self.undecided = None;
-                self.key.clear();
-                self.key.extend_from_slice(entry.key);
-            }
+        let newer = self.last.filter(|_| self.key == entry.key);
+        let hider = self.sweep.hider(entry.key, entry.seqno);
+        let successor = newer.into_iter().chain(hider).min();
+        if successor.is_some_and(|successor| !(self.is_seen)(entry.seqno, successor)) {
+            return Ok(());
+        }
+        if newer.is_none() {
+            self.undecided = None;
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+        } else if let Some(seqno) = self.undecided.take() {
+            keep(&Entry { key: &self.key, seqno, value: None })?;
         }
         self.last = Some(entry.seqno);
         if entry.value.is_none() && !(self.is_below)(entry.key) {

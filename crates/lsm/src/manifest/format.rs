@@ -4,12 +4,14 @@
 //! A manifest is a header of 16 bytes and records. A record: the length of its edit (`u32`), the
 //! checksum of the chain (`u32`: of the checksum before it, the length and the edit), the edit. An
 //! edit: how many tables go, each with its level (`u8`) and number (`u64`); how many come, each
-//! with its level and summary.
+//! with its level and summary; how many range deletes come.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use codec::{Corruption, FileHeader, Format, Reader, SeqNo, Writer, chain};
 
+use crate::range_deletes::{self, RangeDelete};
 use crate::table::Summary;
 use crate::version::LEVELS;
 
@@ -17,7 +19,7 @@ use crate::version::LEVELS;
 pub(crate) const SUPERBLOCK: &str = "superblock";
 pub(super) const SUPERBLOCK_KIND: [u8; 8] = *b"lsm     ";
 /// The manifest's header.
-pub(super) const FORMAT: Format = Format::new(*b"TCLSMMAN", 1, 0);
+pub(super) const FORMAT: Format = Format::new(*b"TCLSMMAN", 2, 0);
 /// What a manifest's name begins with.
 const PREFIX: &str = "manifest-";
 /// The fewest bytes of a table that goes, and of one that comes.
@@ -83,11 +85,12 @@ pub(crate) struct Edit {
     /// Level and number.
     pub(crate) removed: Vec<(usize, u64)>,
     pub(crate) added: Vec<(usize, Summary)>,
+    pub(crate) range_deletes: Vec<Arc<RangeDelete>>,
 }
 
 impl Edit {
     pub(crate) fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.added.is_empty()
+        self.removed.is_empty() && self.added.is_empty() && self.range_deletes.is_empty()
     }
 
     /// Bytes that it takes in a manifest.
@@ -108,6 +111,10 @@ impl Edit {
             out.put_u8(*level as u8);
             summary.encode(&mut out);
         }
+        out.put_varint(self.range_deletes.len() as u64);
+        for delete in &self.range_deletes {
+            delete.encode(&mut out);
+        }
         bytes
     }
 
@@ -120,30 +127,38 @@ impl Edit {
         for _ in 0..reader.take_count(ADDED_BYTES_MIN)? {
             edit.added.push((take_level(&mut reader)?, Summary::decode(&mut reader)?));
         }
+        for _ in 0..reader.take_count(range_deletes::ENCODED_BYTES_MIN)? {
+            edit.range_deletes.push(Arc::new(RangeDelete::decode(&mut reader)?));
+        }
         reader.finish()?;
         Ok(edit)
     }
 }
 
-/// The tables that there are after some edits, by number.
+/// What there is after some edits: tables by number, and range deletes. Which of these are over, a
+/// manifest only says when it is written anew.
 #[derive(Debug, Default)]
-struct Tables(BTreeMap<u64, (usize, Summary)>);
+struct All {
+    tables: BTreeMap<u64, (usize, Summary)>,
+    range_deletes: Vec<Arc<RangeDelete>>,
+}
 
-impl Tables {
+impl All {
     fn apply(&mut self, edit: Edit) -> Result<(), Corruption> {
         for (level, number) in edit.removed {
-            if self.0.get(&number).is_none_or(|(at, _)| *at != level) {
+            if self.tables.get(&number).is_none_or(|(at, _)| *at != level) {
                 let what = format!("table {number} goes from level {level}, where it is not");
                 return Err(Corruption::new(what, 0));
             }
-            self.0.remove(&number);
+            self.tables.remove(&number);
         }
         for (level, summary) in edit.added {
             let number = summary.id.number;
-            if self.0.insert(number, (level, summary)).is_some() {
+            if self.tables.insert(number, (level, summary)).is_some() {
                 return Err(Corruption::new(format!("table {number} comes twice"), 0));
             }
         }
+        self.range_deletes.extend(edit.range_deletes);
         Ok(())
     }
 }
@@ -177,7 +192,7 @@ pub(super) fn decode(bytes: &[u8], standing: &Standing) -> Result<Edit, Corrupti
     let mut reader = Reader::new(bytes);
     reader.take_bytes(FileHeader::LEN)?;
     let mut checksum = first_checksum(standing.manifest);
-    let mut all = Tables::default();
+    let mut all = All::default();
     while !reader.is_empty() {
         let at = reader.position() as u64;
         let placed = |damage: Corruption| Corruption { offset: at, ..damage };
@@ -193,7 +208,8 @@ pub(super) fn decode(bytes: &[u8], standing: &Standing) -> Result<Edit, Corrupti
     if checksum != standing.checksum {
         return Err(Corruption::new("the manifest is not the one that the superblock names", 0));
     }
-    Ok(Edit { removed: Vec::new(), added: all.0.into_values().collect() })
+    let added = all.tables.into_values().collect();
+    Ok(Edit { removed: Vec::new(), added, range_deletes: all.range_deletes })
 }
 
 /// Decodes a chain of edits that no checksum vouches for, each with its length (`u32`) in front:
@@ -203,12 +219,12 @@ pub(super) fn decode(bytes: &[u8], standing: &Standing) -> Result<Edit, Corrupti
 /// The damage.
 pub fn decode_edits(bytes: &[u8]) -> Result<usize, Corruption> {
     let mut reader = Reader::new(bytes);
-    let mut all = Tables::default();
+    let mut all = All::default();
     while !reader.is_empty() {
         let len = reader.take_u32()? as usize;
         let edit = Edit::decode(reader.take_bytes(len)?)?;
         debug_assert_eq!(edit.encode().len(), len, "an edit has one encoding");
         all.apply(edit)?;
     }
-    Ok(all.0.len())
+    Ok(all.tables.len())
 }

@@ -4,6 +4,7 @@ use device::Mode;
 use engine::Error;
 
 use super::*;
+use crate::range_deletes::RangeDelete;
 use crate::table::{Properties, TableId};
 
 fn summary(number: u64) -> crate::table::Summary {
@@ -29,7 +30,16 @@ fn adds(numbers: &[u64]) -> Edit {
     Edit {
         removed: Vec::new(),
         added: numbers.iter().map(|number| (1, summary(*number))).collect(),
+        range_deletes: Vec::new(),
     }
+}
+
+fn deletes() -> Vec<Arc<RangeDelete>> {
+    let delete = |start: &[u8], end: Option<&[u8]>| {
+        let (start, end) = (start.to_vec(), end.map(<[u8]>::to_vec));
+        Arc::new(RangeDelete { seqno: SeqNo::new(8), start, end })
+    };
+    vec![delete(b"", Some(b"m")), delete(b"x", None)]
 }
 
 fn numbers(edit: &Edit) -> Vec<u64> {
@@ -48,7 +58,8 @@ fn what_was_committed_is_there_when_it_is_opened() {
     let (mut manifest, contents) = begin(&device, 1 << 20);
     assert_eq!(contents.edit, Edit::default());
     manifest.commit(&adds(&[1, 2]), SeqNo::new(5), never).expect("memory takes it");
-    let replaced = Edit { removed: vec![(1, 1)], added: vec![(2, summary(3))] };
+    let replaced =
+        Edit { removed: vec![(1, 1)], added: vec![(2, summary(3))], range_deletes: deletes() };
     manifest.commit(&replaced, SeqNo::ZERO, never).expect("memory takes it");
     manifest.commit(&Edit::default(), SeqNo::new(9), never).expect("memory takes it");
     drop(manifest);
@@ -57,6 +68,7 @@ fn what_was_committed_is_there_when_it_is_opened() {
         assert_eq!(manifest.persisted(), SeqNo::new(9));
         assert_eq!(numbers(&contents.edit), [2, 3]);
         assert!(contents.edit.added.contains(&(2, summary(3))), "with its level");
+        assert_eq!(contents.edit.range_deletes, deletes());
     }
     let files = device.list("").expect("memory lists");
     assert_eq!(files.len(), 2, "the superblock and one manifest: {files:?}");
@@ -129,8 +141,8 @@ fn edits_that_contradict_each_other_are_damage() {
     let device = device::memory();
     for (first, second) in [
         (adds(&[1]), adds(&[1])),
-        (adds(&[1]), Edit { removed: vec![(2, 1)], added: Vec::new() }),
-        (adds(&[1]), Edit { removed: vec![(1, 9)], added: Vec::new() }),
+        (adds(&[1]), Edit { removed: vec![(2, 1)], ..Edit::default() }),
+        (adds(&[1]), Edit { removed: vec![(1, 9)], ..Edit::default() }),
     ] {
         let (mut manifest, contents) = begin(&device, 1 << 20);
         assert_eq!(contents.edit, Edit::default());

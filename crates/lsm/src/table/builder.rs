@@ -12,6 +12,7 @@ use super::metadata::{self, BlockHandle};
 use super::source::{TableSink, TableStore};
 use super::summary::{Properties, Summary, TableId};
 use crate::entry::{Entry, Target};
+use crate::range_deletes::Sweep;
 
 /// How tables are built.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct TableOptions {
     pub(crate) table_bytes: u64,
     /// Bytes that are gathered before the device is given any.
     pub(crate) buffer_bytes: usize,
+    /// The range deletes that were applied to what comes.
+    pub(crate) sweep: Sweep,
 }
 
 /// A table being built.
@@ -72,6 +75,7 @@ impl TableBuilder {
                 first_memtable,
                 last_memtable,
                 oldest: SeqNo::MAX,
+                swept: options.sweep.upto,
                 fragments: vec![0],
                 ..Properties::default()
             },
@@ -95,6 +99,10 @@ impl TableBuilder {
         properties.raw_bytes += entry.bytes() as u64;
         properties.oldest = properties.oldest.min(entry.seqno);
         properties.newest = properties.newest.max(entry.seqno);
+        if let Some(hider) = self.options.sweep.hider(entry.key, entry.seqno) {
+            // A snapshot may show it.
+            properties.swept = properties.swept.min(SeqNo::new(hider.get() - 1));
+        }
         if is_new_key {
             self.hashes.push(filter::hash(entry.key));
             self.last_key.clear();

@@ -35,6 +35,8 @@ pub(crate) struct Properties {
     /// The least and the greatest sequence number.
     pub(crate) oldest: SeqNo,
     pub(crate) newest: SeqNo,
+    /// No range delete up to this number hides any of it.
+    pub(crate) swept: SeqNo,
     /// The ids of the memtables that it was written from. Level 0 is searched in their order.
     pub(crate) first_memtable: u64,
     pub(crate) last_memtable: u64,
@@ -61,6 +63,7 @@ impl Properties {
             self.raw_bytes,
             self.oldest.get(),
             self.newest.get(),
+            self.swept.get(),
             self.first_memtable,
             self.last_memtable,
             self.fragments.len() as u64,
@@ -83,6 +86,7 @@ impl Properties {
             raw_bytes: reader.take_varint_u64()?,
             oldest: SeqNo::new(reader.take_varint_u64()?),
             newest: SeqNo::new(reader.take_varint_u64()?),
+            swept: SeqNo::new(reader.take_varint_u64()?),
             first_memtable: reader.take_varint_u64()?,
             last_memtable: reader.take_varint_u64()?,
             fragments: Vec::new(),

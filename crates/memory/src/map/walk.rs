@@ -170,7 +170,7 @@ fn start_key(range: &KeyRange) -> &[u8] {
 }
 
 /// The slots of a leaf that lie in a range, as `from..to`; nothing where `to <= from`.
-fn indices(leaf: &Leaf, bounds: &Bounds, range: &KeyRange) -> (usize, usize) {
+pub(super) fn indices(leaf: &Leaf, bounds: &Bounds, range: &KeyRange) -> (usize, usize) {
     // Only keys of the leaf's own range may be sought in it.
     let is_above = |key: &[u8]| bounds.high.as_deref().is_some_and(|high| key >= high);
     let is_below = |key: &[u8]| key < bounds.low.as_slice();

@@ -9,10 +9,28 @@ use proptest::prelude::*;
 
 use super::stores::{Bench, Pairs, scan};
 
+/// One step of a write: a key and its value, or a range that goes.
+#[derive(Clone, Debug)]
+enum Write {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    DeleteRange(Vec<u8>, Option<Vec<u8>>),
+}
+
+impl Write {
+    fn op(&self) -> Op<'_> {
+        match self {
+            Self::Put(key, value) => Op::Put { key, value },
+            Self::Delete(key) => Op::Delete { key },
+            Self::DeleteRange(start, end) => Op::DeleteRange { start, end: end.as_deref() },
+        }
+    }
+}
+
 /// One operation; prints as what it is, so that a failure can be read.
 #[derive(Clone, Debug)]
 enum Step {
-    Write(Vec<(Vec<u8>, Option<Vec<u8>>)>),
+    Write(Vec<Write>),
     Append(Vec<u8>, u8),
     TakeView,
     DropView(usize),
@@ -46,7 +64,12 @@ fn bounds() -> impl Strategy<Value = Bound<Vec<u8>>> {
 }
 
 fn steps() -> impl Strategy<Value = Step> {
-    let write = (keys(), prop::option::weighted(0.7, values()));
+    let write = prop_oneof![
+        14 => (keys(), values()).prop_map(|(key, value)| Write::Put(key, value)),
+        6 => keys().prop_map(Write::Delete),
+        1 => (keys(), prop::option::weighted(0.8, keys()))
+            .prop_map(|(start, end)| Write::DeleteRange(start, end)),
+    ];
     prop_oneof![
         20 => prop::collection::vec(write, 1..30).prop_map(Step::Write),
         6 => (keys(), any::<u8>()).prop_map(|(key, byte)| Step::Append(key, byte)),
@@ -64,7 +87,7 @@ fn steps() -> impl Strategy<Value = Step> {
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// One journaled write.
-type Logged = (SeqNo, Vec<(Vec<u8>, Option<Vec<u8>>)>);
+type Logged = (SeqNo, Vec<Write>);
 
 struct World {
     device: Arc<dyn device::Device>,
@@ -123,16 +146,17 @@ impl World {
         (!self.views.is_empty()).then(|| index % self.views.len())
     }
 
-    fn write(&mut self, writes: &[(Vec<u8>, Option<Vec<u8>>)]) {
+    fn write(&mut self, writes: &[Write]) {
         let seqno = self.bench.apply(&ops(writes));
         self.journal.push((seqno, writes.to_vec()));
-        for (key, value) in writes {
-            match value {
-                Some(value) => self.now.insert(key.clone(), value.clone()),
-                None => self.now.remove(key),
-            };
+        for write in writes {
+            match write {
+                Write::Put(key, value) => drop(self.now.insert(key.clone(), value.clone())),
+                write => self.now.retain(|key, _| !write.op().decides(key)),
+            }
         }
-        for (key, _) in writes {
+        for write in writes {
+            let key = write.op().key();
             assert_eq!(self.bench.get(key), self.now.get(key).cloned());
         }
     }
@@ -148,7 +172,11 @@ impl World {
         };
         self.bench.store.rmw(key, &mut operator, ticket.seqno()).expect("the write is taken");
         let after = after.filter(|value| value.len() <= 12);
-        self.journal.push((ticket.seqno(), vec![(key.to_vec(), after.clone())]));
+        let logged = match after.clone() {
+            Some(value) => Write::Put(key.to_vec(), value),
+            None => Write::Delete(key.to_vec()),
+        };
+        self.journal.push((ticket.seqno(), vec![logged]));
         match after {
             Some(value) => self.now.insert(key.to_vec(), value),
             None => self.now.remove(key),
@@ -191,15 +219,8 @@ impl World {
     }
 }
 
-fn ops(writes: &[(Vec<u8>, Option<Vec<u8>>)]) -> Vec<Op<'_>> {
-    let mut ops = Vec::new();
-    for (key, value) in writes {
-        ops.push(match value {
-            Some(value) => Op::Put { key, value },
-            None => Op::Delete { key },
-        });
-    }
-    ops
+fn ops(writes: &[Write]) -> Vec<Op<'_>> {
+    writes.iter().map(Write::op).collect()
 }
 
 proptest! {

@@ -67,7 +67,14 @@ impl Session<'_> {
 
     /// Read your writes; and a refused write must not show.
     fn compare_keys(&mut self, steps: &[Step]) -> Result<(), String> {
-        steps.iter().try_for_each(|step| self.get(step.op().key()))
+        for step in steps {
+            self.get(step.op().key())?;
+            if step.op().is_range() {
+                let keys: Vec<Vec<u8>> = self.model.keys().map(<[u8]>::to_vec).collect();
+                keys.iter().try_for_each(|key| self.get(key))?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn rmw(&mut self, key: &[u8], tweak: &Tweak) -> Result<(), String> {
@@ -131,6 +138,15 @@ impl Session<'_> {
     /// An engine without order says so, and says its own name.
     fn refuses_order(&self) -> Result<(), String> {
         let capabilities = self.opened.engine.capabilities();
+        let range = [Op::DeleteRange { start: b"", end: None }];
+        match self.opened.engine.admit(&range) {
+            _ if capabilities.deletes_ranges => {}
+            Err(Error::Unordered { engine, .. })
+                if engine == capabilities.name && !capabilities.ordered => {}
+            Err(Error::NoRangeDeletes { engine })
+                if engine == capabilities.name && capabilities.ordered => {}
+            admitted => return Err(format!("a range delete got {admitted:?}, expected a refusal")),
+        }
         if capabilities.ordered {
             return Ok(());
         }

@@ -1,16 +1,36 @@
 //! What is kept, against a model that asks every snapshot.
 
+use std::sync::Arc;
+
+use engine::MemoryBudget;
 use proptest::prelude::*;
 
 use super::*;
+use crate::range_deletes::{RangeDelete, RangeDeletes};
 
 /// What is kept of some versions of one key, the newest first, `None` being a tombstone.
 fn kept(versions: &[(u64, Option<u8>)], pins: &[u64], below: bool) -> Vec<(u64, Option<u8>)> {
+    kept_beside(&[], versions, pins, below)
+}
+
+/// The same where all keys were deleted by writes of these numbers.
+fn kept_beside(
+    deletes: &[u64],
+    versions: &[(u64, Option<u8>)],
+    pins: &[u64],
+    below: bool,
+) -> Vec<(u64, Option<u8>)> {
     let is_seen = |older: SeqNo, newer: SeqNo| {
         pins.iter().any(|pin| older.get() <= *pin && *pin < newer.get())
     };
     let is_below = |_: &[u8]| below;
-    let mut retention = Retention::new(&is_seen, &is_below);
+    let budget = Arc::new(MemoryBudget::new(0));
+    let delete = |seqno: &u64| {
+        Arc::new(RangeDelete { seqno: SeqNo::new(*seqno), start: Vec::new(), end: None })
+    };
+    let deletes: Vec<_> = deletes.iter().map(delete).collect();
+    let sweep = Sweep { deletes: RangeDeletes::of(&deletes, &budget), upto: SeqNo::MAX };
+    let mut retention = Retention::new(&is_seen, &is_below, &sweep);
     let mut out = Vec::new();
     for (seqno, value) in versions {
         let bytes = value.map(|value| [value]);
@@ -26,8 +46,10 @@ fn kept(versions: &[(u64, Option<u8>)], pins: &[u64], below: bool) -> Vec<(u64, 
 }
 
 /// What a snapshot shows.
-fn shown(versions: &[(u64, Option<u8>)], pin: u64) -> Option<u8> {
-    versions.iter().find(|(seqno, _)| *seqno <= pin).and_then(|(_, value)| *value)
+fn shown(versions: &[(u64, Option<u8>)], deletes: &[u64], pin: u64) -> Option<u8> {
+    let hidden = deletes.iter().copied().filter(|number| *number <= pin).max().unwrap_or(0);
+    let newest = versions.iter().find(|(seqno, _)| *seqno <= pin);
+    newest.filter(|(seqno, _)| *seqno >= hidden).and_then(|(_, value)| *value)
 }
 
 proptest! {
@@ -43,7 +65,11 @@ proptest! {
         let versions: Vec<_> = seqnos.into_iter().rev().zip(values).collect();
         let kept = kept(&versions, &pins, below);
         for pin in pins.iter().copied().chain([u64::MAX]) {
-            prop_assert_eq!(shown(&kept, pin), shown(&versions, pin), "at {}, of {:?}", pin, kept);
+            prop_assert_eq!(
+                shown(&kept, &[], pin),
+                shown(&versions, &[], pin),
+                "at {}, of {:?}", pin, kept
+            );
             if below {
                 // What hides something below goes on hiding it.
                 let hides = |all: &[(u64, Option<u8>)]| all.iter().any(|(seqno, _)| *seqno <= pin);
@@ -51,6 +77,35 @@ proptest! {
             }
         }
         prop_assert!(kept.len() <= pins.len() + 1, "one for each snapshot, and the newest");
+    }
+
+    /// Older versions may lie below, which the range deletes hide, too, as long as there are any.
+    #[test]
+    fn range_deletes_change_what_is_kept_and_not_what_is_shown(
+        seqnos in prop::collection::btree_set(1..30_u64, 0..8),
+        values in prop::collection::vec(prop::option::of(any::<u8>()), 8),
+        deletes in prop::collection::vec(1..30_u64, 0..4),
+        pins in prop::collection::vec(0..30_u64, 0..4),
+        older in prop::option::of(any::<u8>()),
+    ) {
+        let versions: Vec<_> = seqnos.into_iter().rev().zip(values).collect();
+        let kept = kept_beside(&deletes, &versions, &pins, older.is_some());
+        let with_older = |versions: &[(u64, Option<u8>)]| {
+            let below = older.map(|value| (0, Some(value)));
+            versions.iter().copied().chain(below).collect::<Vec<_>>()
+        };
+        for pin in pins.iter().copied().chain([u64::MAX]) {
+            prop_assert_eq!(
+                shown(&with_older(&kept), &deletes, pin),
+                shown(&with_older(&versions), &deletes, pin),
+                "at {}, of {:?}", pin, kept
+            );
+        }
+        for (seqno, _) in &kept {
+            let hider = deletes.iter().filter(|number| *number > seqno).min();
+            let is_shown = |hider: &u64| pins.iter().any(|pin| seqno <= pin && pin < hider);
+            prop_assert!(hider.is_none_or(is_shown), "{} is kept for nobody", seqno);
+        }
     }
 }
 
@@ -66,7 +121,8 @@ fn a_tombstone_goes_with_all_that_it_hides() {
 fn keys_do_not_mix() {
     let is_seen = |_: SeqNo, _: SeqNo| false;
     let is_below = |_: &[u8]| false;
-    let mut retention = Retention::new(&is_seen, &is_below);
+    let sweep = Sweep::default();
+    let mut retention = Retention::new(&is_seen, &is_below, &sweep);
     let mut out = Vec::new();
     for (key, seqno, value) in [
         (&b"a"[..], 5, None),

@@ -1,0 +1,167 @@
+//! A set of range deletes that never changes: tiers of fragments.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Charge, MemoryBudget};
+
+use super::RangeDelete;
+
+/// Range deletes of a tier, at most: a fragment has the number of each that covers it, so that a
+/// tier may take as many bytes as the square of this.
+const TIER_MAX: usize = 256;
+
+/// See the file's head.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RangeDeletes {
+    tiers: Vec<Arc<Tier>>,
+}
+
+/// Some of them.
+#[derive(Debug)]
+struct Tier {
+    /// By number, and where they begin.
+    deletes: Vec<Arc<RangeDelete>>,
+    /// In order; the first one begins with the first range.
+    fragments: Vec<Fragment>,
+    bytes: usize,
+    _charge: Charge,
+}
+
+/// The keys from `start` on, before the next fragment.
+#[derive(Debug)]
+struct Fragment {
+    start: Vec<u8>,
+    /// The numbers of those that cover it, ascending.
+    numbers: Vec<SeqNo>,
+}
+
+impl Tier {
+    fn of(mut deletes: Vec<Arc<RangeDelete>>, budget: &Arc<MemoryBudget>) -> Arc<Self> {
+        deletes.sort_by(|a, b| (a.seqno, &a.start).cmp(&(b.seqno, &b.start)));
+        let begin = deletes.iter().map(|delete| (delete.start.as_slice(), true, delete.seqno));
+        let ends = deletes.iter().filter_map(|delete| Some((delete.end.as_deref()?, delete.seqno)));
+        let mut edges: Vec<_> = begin.chain(ends.map(|(end, seqno)| (end, false, seqno))).collect();
+        edges.sort_unstable();
+        let mut fragments = Vec::new();
+        // Ranges of one write may overlap: its number is there once for each.
+        let mut covering: Vec<SeqNo> = Vec::new();
+        for edge in edges.chunk_by(|(one, ..), (other, ..)| one == other) {
+            for (_, begins, seqno) in edge {
+                let at = covering.partition_point(|number| number < seqno);
+                if *begins {
+                    covering.insert(at, *seqno);
+                } else {
+                    covering.remove(at);
+                }
+            }
+            if let Some((start, ..)) = edge.first() {
+                fragments.push(Fragment { start: start.to_vec(), numbers: covering.clone() });
+            }
+        }
+        let mut charge = Charge::new(budget);
+        let bytes = deletes.iter().map(|delete| delete.memory()).sum::<usize>()
+            + fragments.iter().map(Fragment::memory).sum::<usize>();
+        charge.set(bytes);
+        Arc::new(Self { deletes, fragments, bytes, _charge: charge })
+    }
+
+    /// The numbers of those that cover `key`, ascending.
+    fn covering(&self, key: &[u8]) -> &[SeqNo] {
+        let behind = self.fragments.partition_point(|fragment| fragment.start.as_slice() <= key);
+        let fragment = behind.checked_sub(1).and_then(|at| self.fragments.get(at));
+        fragment.map_or(&[], |fragment| fragment.numbers.as_slice())
+    }
+}
+
+impl Fragment {
+    fn memory(&self) -> usize {
+        size_of::<Self>() + self.start.capacity() + self.numbers.capacity() * size_of::<SeqNo>()
+    }
+}
+
+impl RangeDeletes {
+    /// All of these.
+    pub(crate) fn of(deletes: &[Arc<RangeDelete>], budget: &Arc<MemoryBudget>) -> Self {
+        let tiers = deletes.chunks(TIER_MAX).map(|some| Tier::of(some.to_vec(), budget));
+        Self { tiers: tiers.collect() }
+    }
+
+    /// With one more.
+    pub(crate) fn with(&self, delete: Arc<RangeDelete>, budget: &Arc<MemoryBudget>) -> Self {
+        let mut tiers = self.tiers.clone();
+        let mut last = vec![delete];
+        while let Some(tier) =
+            tiers.pop_if(|tier| tier.deletes.len() <= last.len().min(TIER_MAX - last.len()))
+        {
+            last.extend(tier.deletes.iter().cloned());
+        }
+        tiers.push(Tier::of(last, budget));
+        Self { tiers }
+    }
+
+    /// Without some.
+    pub(crate) fn without(
+        &self,
+        over: &HashSet<*const RangeDelete>,
+        budget: &Arc<MemoryBudget>,
+    ) -> Self {
+        let stays = |delete: &&Arc<RangeDelete>| !over.contains(&Arc::as_ptr(delete));
+        let left: Vec<_> = self.iter().filter(stays).cloned().collect();
+        Self::of(&left, budget)
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<RangeDelete>> {
+        self.tiers.iter().flat_map(|tier| &tier.deletes)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.tiers.iter().map(|tier| tier.deletes.len()).sum()
+    }
+
+    /// The greatest number of any; zero if there is none.
+    pub(crate) fn last(&self) -> SeqNo {
+        let last = self.tiers.iter().filter_map(|tier| tier.deletes.last());
+        last.map(|delete| delete.seqno).max().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.tiers.iter().map(|tier| tier.bytes as u64).sum()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tiers.is_empty()
+    }
+
+    /// Whether this one is there.
+    pub(super) fn has(&self, delete: &RangeDelete) -> bool {
+        self.tiers.iter().any(|tier| {
+            let from = tier.deletes.partition_point(|other| other.seqno < delete.seqno);
+            let rest = tier.deletes.iter().skip(from);
+            rest.take_while(|other| other.seqno == delete.seqno).any(|other| **other == *delete)
+        })
+    }
+
+    /// The greatest number up to `upto` of one that covers `key`; zero if there is none. Versions
+    /// of the key with lower numbers are hidden, where writes up to `upto` are to be seen.
+    pub(crate) fn newest(&self, key: &[u8], upto: SeqNo) -> SeqNo {
+        let newest = self.tiers.iter().filter_map(|tier| {
+            let numbers = tier.covering(key);
+            let upto = numbers.partition_point(|number| *number <= upto);
+            upto.checked_sub(1).and_then(|at| numbers.get(at))
+        });
+        newest.max().copied().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// The least number above `seqno` of one that covers `key`.
+    pub(crate) fn next_above(&self, key: &[u8], seqno: SeqNo) -> Option<SeqNo> {
+        let above = self.tiers.iter().filter_map(|tier| {
+            let numbers = tier.covering(key);
+            numbers.get(numbers.partition_point(|number| *number <= seqno))
+        });
+        above.min().copied()
+    }
+}

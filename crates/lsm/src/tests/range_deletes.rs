@@ -1,0 +1,344 @@
+//! Range deletes of a store: what is hidden, what is given back, and what a crash leaves.
+
+use std::ops::ControlFlow;
+
+use device::{Device, Faults, SimulatedDisk};
+use engine::{
+    Begun, BegunOld, Change, Direction, Engine, Error, KeyRange, Listener, Old, Op, Result, SeqNo,
+};
+
+use super::stores::{Bench, Pairs, both, key, scan, small};
+use crate::{Compression, Options};
+
+fn delete_range(bench: &Bench, start: u64, end: u64) -> SeqNo {
+    bench.apply(&[Op::DeleteRange { start: &key(start), end: Some(&key(end)) }])
+}
+
+fn fill(bench: &Bench, keys: std::ops::Range<u64>, value: &[u8]) {
+    for number in keys {
+        bench.put(&key(number), value);
+    }
+}
+
+/// Nothing is compressed, so that what is written makes many tables.
+fn plain() -> Options {
+    Options { compression: Compression::None, ..small() }
+}
+
+fn pairs(keys: impl Iterator<Item = u64>, value: &[u8]) -> Pairs {
+    keys.map(|number| (key(number), value.to_vec())).collect()
+}
+
+/// Whatever asks for keys of the range finds none, wherever their versions lie: in memtables, in
+/// Level 0, below.
+#[test]
+fn nobody_finds_what_was_deleted() {
+    for options in both() {
+        for (settles, flushes) in [(false, false), (false, true), (true, false), (true, true)] {
+            let bench = Bench::of(options.clone());
+            fill(&bench, 0..400, b"old");
+            if settles {
+                bench.settle();
+            }
+            fill(&bench, 350..450, b"new");
+            let before = bench.view();
+            delete_range(&bench, 100, 440);
+            bench.put(&key(200), b"later");
+            if flushes {
+                bench.settle();
+            }
+            let expected = |number: u64| match number {
+                200 => Some(b"later".to_vec()),
+                100..440 | 450.. => None,
+                440..450 => Some(b"new".to_vec()),
+                _ => Some(b"old".to_vec()),
+            };
+            let keys: Vec<_> = (0..460).map(key).collect();
+            let all: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let found = |index: usize, value: Option<&[u8]>| {
+                assert_eq!(value.map(<[u8]>::to_vec), expected(index as u64), "key {index}");
+            };
+            bench.store.multi_get(&all, &mut { found }).expect("nothing fails");
+            for number in 0..460 {
+                assert_eq!(bench.get(&key(number)), expected(number), "key {number}");
+            }
+            let wanted: Pairs =
+                (0..460).filter_map(|number| Some((key(number), expected(number)?))).collect();
+            assert_eq!(bench.pairs(), wanted);
+            let mut backward = scan(&*bench.view(), KeyRange::all(), Direction::Backward);
+            backward.reverse();
+            assert_eq!(backward, wanted);
+            // A snapshot of before has all of it.
+            assert_eq!(scan(&*before, KeyRange::all(), Direction::Forward).len(), 450);
+            let mut value = Vec::new();
+            assert!(before.get(&key(300), &mut value).expect("nothing fails"));
+            let mut walked = 0;
+            let mut visit = |_: &[u8], _: &[u8]| {
+                walked += 1;
+                ControlFlow::Continue(())
+            };
+            bench.store.walk(None, &mut visit).expect("nothing fails");
+            assert_eq!(walked, wanted.len());
+        }
+    }
+}
+
+#[test]
+fn of_a_batch_the_later_step_stands() {
+    let bench = Bench::new();
+    fill(&bench, 0..10, b"old");
+    let (a, b, c, end) = (key(3), key(5), key(7), key(9));
+    for more in [0, 10] {
+        let mut ops = vec![
+            Op::Put { key: &a, value: b"goes" },
+            Op::DeleteRange { start: &a, end: Some(&end) },
+            Op::Put { key: &b, value: b"stays" },
+            Op::DeleteRange { start: &c, end: Some(&end) },
+        ];
+        ops.extend((0..more).map(|_| Op::Put { key: &b, value: b"stays" }));
+        bench.apply(&ops);
+        let mut expected = pairs((0..3).chain([5, 9]), b"old");
+        expected[3].1 = b"stays".to_vec();
+        assert_eq!(bench.pairs(), expected);
+        bench.settle();
+        assert_eq!(bench.pairs(), expected);
+    }
+}
+
+#[test]
+fn read_modify_writes_see_nothing_in_a_deleted_range() {
+    let bench = Bench::new();
+    fill(&bench, 0..10, b"old");
+    bench.settle();
+    delete_range(&bench, 0, 10);
+    let ticket = bench.sequence.begin();
+    let mut seen = None;
+    let mut operator = |value: Option<&[u8]>| {
+        seen = Some(value.map(<[u8]>::to_vec));
+        Change::Put(b"begun".to_vec())
+    };
+    bench.store.rmw(&key(5), &mut operator, ticket.seqno()).expect("the write is taken");
+    drop(ticket);
+    assert_eq!(seen, Some(None));
+    assert_eq!(bench.pairs(), pairs(5..6, b"begun"));
+}
+
+/// Notes whether the old value that it is told still is the newest.
+struct Newest(Option<bool>);
+
+impl Listener for Newest {
+    fn value(&mut self, _: u64, _: Result<Option<&[u8]>>) {}
+
+    fn old(&mut self, _: u64, old: Result<Old<'_>>) {
+        self.0 = Some(old.expect("nothing fails").is_newest());
+    }
+}
+
+/// Law L7: a value that was looked up is not the newest once its range was deleted.
+#[test]
+fn an_old_value_is_not_confirmed_over_a_range_delete() {
+    for (deletes, expected) in [(false, true), (true, false)] {
+        let bench = Bench::new();
+        fill(&bench, 0..10, b"old");
+        bench.settle();
+        let bench = bench.reopen();
+        let mut seat = bench.store.seat(1).expect("the store is open").expect("there are seats");
+        assert_eq!(seat.begin_old(0, &key(5)).expect("the store is open"), BegunOld::Pending);
+        if deletes {
+            delete_range(&bench, 0, 10);
+        }
+        let mut newest = Newest(None);
+        while seat.pending() > 0 {
+            seat.complete(true, &mut newest).expect("nothing fails");
+        }
+        assert_eq!(newest.0, Some(expected));
+        let mut value = Vec::new();
+        let begun = seat.begin_get(0, &key(5), &mut value).expect("the store is open");
+        assert_eq!(begun, if deletes { Begun::Absent } else { Begun::Found });
+    }
+}
+
+/// Tables that are hidden whole go without being read or written; the range delete goes with the
+/// last of what it hides.
+#[test]
+fn whole_tables_are_given_back_at_once() {
+    let bench = Bench::of(plain());
+    fill(&bench, 0..1000, &[7; 100]);
+    bench.settle();
+    let compactions = bench.detail("compactions");
+    let device = std::sync::Arc::clone(&bench.device);
+    let files = || device.list("").expect("memory lists").len();
+    assert!(files() > 8, "many tables");
+    delete_range(&bench, 0, 1000);
+    bench.crank.run_all();
+    assert_eq!(bench.table_entries(), 0);
+    assert_eq!(bench.detail("compactions"), compactions, "nothing was merged");
+    assert!(bench.detail("drops") > 0);
+    assert_eq!(files(), 2, "the superblock and the manifest");
+    assert_eq!(bench.pairs(), []);
+    bench.settle();
+    assert_eq!(bench.detail("range_deletes"), 0);
+    let bench = bench.reopen();
+    assert_eq!((bench.pairs(), bench.detail("range_deletes")), (Pairs::new(), 0));
+}
+
+#[test]
+fn what_a_snapshot_shows_is_given_back_when_it_is_gone() {
+    let bench = Bench::of(plain());
+    fill(&bench, 0..500, &[7; 100]);
+    bench.settle();
+    let view = bench.view();
+    delete_range(&bench, 0, 1000);
+    bench.settle();
+    assert_eq!(scan(&*view, KeyRange::all(), Direction::Backward).len(), 500);
+    assert_eq!((bench.detail("drops"), bench.detail("range_deletes")), (0, 1));
+    drop(view);
+    bench.put(b"z", b"");
+    bench.settle();
+    assert_eq!((bench.table_entries(), bench.detail("range_deletes")), (1, 0));
+}
+
+/// Compactions leave out what is hidden, and a range delete ends with it: at the bottom too, where
+/// tables are written anew for the sake of many.
+#[test]
+fn range_deletes_end_where_nothing_is_left() {
+    for range_deletes_max in [0, 1000] {
+        let bench = Bench::of(Options { range_deletes_max, ..plain() });
+        fill(&bench, 0..1000, &[7; 100]);
+        bench.settle();
+        for number in 0..100 {
+            delete_range(&bench, 10 * number, 10 * number + 3);
+        }
+        bench.settle();
+        let left = bench.detail("range_deletes");
+        if range_deletes_max == 0 {
+            assert_eq!((left, bench.table_entries()), (0, 700));
+        } else {
+            assert_eq!((left, bench.table_entries()), (100, 1000), "nothing asks for their room");
+            // They are applied by the way.
+            fill(&bench, 0..1000, &[8; 100]);
+            bench.settle();
+            assert!(bench.detail("range_deletes") < 100);
+        }
+        let kept = |number: &u64| range_deletes_max > 0 || number % 10 >= 3;
+        let value = [if range_deletes_max == 0 { 7 } else { 8 }; 100];
+        assert_eq!(bench.pairs(), pairs((0..1000).filter(kept), &value));
+    }
+}
+
+/// A flush, and an opening, keep what is not in tables.
+#[test]
+fn flushed_range_deletes_are_there_when_it_is_opened() {
+    for rounds in 1..4 {
+        let mut bench = Bench::new();
+        fill(&bench, 0..300, b"old");
+        bench.settle();
+        for round in 0..rounds {
+            delete_range(&bench, 50 * round, 50 * round + 20);
+            bench.store.flush().expect("memory takes it");
+            assert_eq!(bench.store.persisted(), bench.sequence.visible());
+            bench = bench.reopen();
+        }
+        let kept = |number: &u64| *number >= 50 * rounds || number % 50 >= 20;
+        assert_eq!(bench.pairs(), pairs((0..300).filter(kept), b"old"));
+        let report = crate::check(&bench.device).expect("memory reads");
+        assert!(report.is_sound(), "{report:?}");
+        assert!(report.range_deletes > 0);
+    }
+}
+
+/// Numbers that were given out are not given out again: a table that was swept up to one would seem
+/// to have nothing that a new range delete of that number hides.
+#[test]
+fn no_number_of_a_range_delete_is_used_again() {
+    let bench = Bench::new();
+    fill(&bench, 0..50, b"old");
+    bench.settle();
+    // Flushed, while an older write is not finished: it is above what is persisted.
+    let open = bench.sequence.begin();
+    let number = delete_range(&bench, 0, 50);
+    bench.store.flush().expect("memory takes it");
+    assert!(bench.store.persisted() < number);
+    drop(open);
+    let bench = bench.reopen();
+    assert_eq!(bench.pairs(), []);
+    assert!(bench.put(&key(0), b"new") > number);
+    assert_eq!(bench.pairs(), pairs(0..1, b"new"));
+}
+
+#[test]
+fn a_replay_applies_it_once() {
+    let bench = Bench::new();
+    fill(&bench, 0..20, b"old");
+    let number = delete_range(&bench, 5, 15);
+    let apply = || {
+        let (start, end) = (key(5), key(15));
+        bench.store.apply(&[Op::DeleteRange { start: &start, end: Some(&end) }], number)
+    };
+    for _ in 0..3 {
+        apply().expect("the store is open");
+    }
+    assert_eq!(bench.detail("range_deletes"), 1);
+    assert_eq!(bench.pairs(), pairs((0..5).chain(15..20), b"old"));
+}
+
+/// Power cuts at any moment, without a journal: what was flushed is there, and a flushed range
+/// delete hides what it hid.
+#[test]
+fn a_crash_never_brings_back_what_a_flushed_range_delete_hides() {
+    for seed in 0..12 {
+        let disk = SimulatedDisk::new(seed, Faults::none());
+        let device: std::sync::Arc<dyn Device> = disk.clone();
+        disk.keep_history();
+        let bench = Bench::on(device).expect("an empty disk opens");
+        fill(&bench, 0..200, &[1; 40]);
+        bench.settle();
+        delete_range(&bench, 20 + seed, 150);
+        bench.store.flush().expect("the disk takes it");
+        let settled = disk.history().last_operation();
+        bench.crank.run_all();
+        fill(&bench, 200..300, &[1; 40]);
+        bench.settle();
+        bench.store.close().expect("closes");
+        let history = disk.history();
+        let mut replay = history.replay();
+        for operation in (settled..=history.last_operation()).step_by(5) {
+            replay.advance_to(operation);
+            let image = replay.crash(seed ^ operation);
+            let bench = Bench::on(image).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            let found = bench.pairs();
+            let wrong = |number: u64| found.iter().any(|(found, _)| *found == key(number));
+            assert!(!(20 + seed..150).any(wrong), "seed {seed}, power cut at {operation}");
+            assert!((0..20 + seed).chain(150..200).all(wrong), "seed {seed}, at {operation}");
+        }
+    }
+}
+
+#[test]
+fn too_many_are_refused_before_memory_is_full_of_them() {
+    let bench = Bench::new();
+    let long = vec![7; 1000];
+    let (mut taken, mut refused) = (0, None);
+    for number in 0..1000_u64 {
+        let start = [long.as_slice(), &number.to_be_bytes()].concat();
+        let op = [Op::DeleteRange { start: &start, end: None }];
+        match bench.store.admit(&op) {
+            Ok(()) => {
+                bench.apply(&op);
+            }
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+        taken += 1;
+    }
+    assert_eq!(refused, Some(Error::OutOfMemory { limit: 1 << 20 }));
+    assert!(taken > 10, "{taken}");
+    // There is nothing that they hide: the next flush is the end of them.
+    bench.settle();
+    bench.put(b"a", b"");
+    bench.settle();
+    assert_eq!(bench.detail("range_deletes"), 0);
+    delete_range(&bench, 0, 1);
+}
