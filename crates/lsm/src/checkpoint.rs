@@ -37,7 +37,7 @@ impl Shared {
             edit.added.push((level, table.summary().clone()));
         }
         let output =
-            Output { tables: &*tables, options: self.table_options(), budget: &self.host.memory };
+            Output { tables: &*tables, options: self.table_options(0), budget: &self.host.memory };
         let dranges: BTreeSet<u64> = state.memtables().map(|memtable| memtable.drange()).collect();
         for drange in dranges {
             let of_it = |memtable: &&Arc<Memtable>| memtable.drange() == drange;

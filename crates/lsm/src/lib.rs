@@ -103,4 +103,4 @@ pub use check::{Report, check};
 pub use manifest::decode_edits;
 pub use options::{Options, Routing};
 pub use store::Store;
-pub use table::{Compression, decode_block, decode_metadata};
+pub use table::{Compression, FilterKind, decode_block, decode_metadata};

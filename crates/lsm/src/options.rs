@@ -2,7 +2,7 @@
 
 use crate::memory_split::MemorySplit;
 use crate::range_deletes::Sweep;
-use crate::table::{Compression, TableOptions};
+use crate::table::{Compression, FilterKind, TableOptions};
 
 /// Which memtable a write goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +42,14 @@ pub struct Options {
     pub table_bytes: u64,
     /// Bytes of entries after which a data block ends; one is read for a get. Default: 4096.
     pub block_bytes: usize,
-    /// How blocks are compressed. Default: [`Compression::Lz4`].
-    pub compression: Compression,
+    /// How blocks are compressed in Level 0, in Level 1 and so on; the last one holds for all
+    /// levels below, too. A table that only moves to another level stays as it is. Default:
+    /// [`Compression::Lz4`] in all.
+    pub compression: Vec<Compression>,
+    /// The kind of a table's filter. Default: [`FilterKind::Bloom`].
+    pub filter: FilterKind,
     /// Bits that a table's filter has for each key: 10 let one search in a hundred through in vain.
-    /// Default: 10.
+    /// A ribbon filter has fewer, and lets no more through. Default: 10.
     pub filter_bits_per_key: u32,
     /// Tables of Level 0 that overlap with each other from which on they are compacted; and all of
     /// it is, where it has as many thirds of the memtables' share in bytes. With more than
@@ -78,7 +82,8 @@ impl Default for Options {
             merging: true,
             table_bytes: 16 << 20,
             block_bytes: 4096,
-            compression: Compression::default(),
+            compression: vec![Compression::default()],
+            filter: FilterKind::default(),
             filter_bits_per_key: 10,
             level0_tables: 4,
             level0_tables_slow: 12,
@@ -94,11 +99,13 @@ impl Options {
     /// Memory that a store should have at least: memtables of an eighth of it are worth a table.
     pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-    /// How tables are built.
-    pub(crate) fn tables(&self, split: &MemorySplit) -> TableOptions {
+    /// How tables of a level are built.
+    pub(crate) fn tables(&self, split: &MemorySplit, level: usize) -> TableOptions {
+        let compression = self.compression.get(level).or(self.compression.last());
         TableOptions {
             block_bytes: self.block_bytes,
-            compression: self.compression,
+            compression: compression.copied().unwrap_or_default(),
+            filter: self.filter,
             filter_bits_per_key: self.filter_bits_per_key,
             table_bytes: split.table_bytes,
             buffer_bytes: (split.job_bytes / 4) as usize,

@@ -24,6 +24,7 @@ mod filter;
 mod local;
 mod metadata;
 mod open_files;
+mod ribbon;
 mod source;
 mod summary;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use block::decode_block;
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub use compression::Compression;
 pub(crate) use cursor::{LevelCursor, Reading, TableCursor};
+pub use filter::FilterKind;
 pub(crate) use filter::hash;
 pub(crate) use local::LocalTables;
 pub use metadata::decode_metadata;

@@ -129,7 +129,7 @@ impl Shared {
         let version = Arc::clone(&self.state.load().version);
         let mut outputs = Outputs {
             shared: self,
-            options: self.table_options(),
+            options: self.table_options(job.to),
             memtables: job.memtables(),
             builder: None,
             overlap: Overlap {

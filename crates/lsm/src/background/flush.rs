@@ -176,7 +176,7 @@ impl Shared {
         self.settle_range_deletes()?;
         let output = Output {
             tables: &*self.tables,
-            options: self.table_options(),
+            options: self.table_options(0),
             budget: &self.host.memory,
         };
         let below = &state.version;

@@ -18,9 +18,9 @@ use crate::table::TableOptions;
 use crate::version::Change;
 
 impl Shared {
-    /// How tables are built now, and what is left out.
-    pub(crate) fn table_options(&self) -> TableOptions {
-        TableOptions { sweep: self.sweep(), ..self.options.tables(&self.memory_split()) }
+    /// How tables of a level are built now, and what is left out.
+    pub(crate) fn table_options(&self, level: usize) -> TableOptions {
+        TableOptions { sweep: self.sweep(), ..self.options.tables(&self.memory_split(), level) }
     }
 
     /// The range deletes that may be applied to what is written (G2 and G3 of `range_deletes`).

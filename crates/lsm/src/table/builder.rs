@@ -7,7 +7,7 @@ use engine::{Charge, MemoryBudget, Result};
 
 use super::block::{self, BlockBuilder, RESTART_INTERVAL};
 use super::compression::Compression;
-use super::filter;
+use super::filter::{self, FilterKind};
 use super::metadata::{self, BlockHandle};
 use super::source::{TableSink, TableStore};
 use super::summary::{Properties, Summary, TableId};
@@ -20,6 +20,7 @@ pub(crate) struct TableOptions {
     /// Bytes of entries after which a block ends.
     pub(crate) block_bytes: usize,
     pub(crate) compression: Compression,
+    pub(crate) filter: FilterKind,
     pub(crate) filter_bits_per_key: u32,
     /// Bytes of data that a table has about when it is whole; a fragment is a part of it.
     pub(crate) table_bytes: u64,
@@ -134,7 +135,9 @@ impl TableBuilder {
         }
         self.index_ended(None);
         self.properties.largest = std::mem::take(&mut self.last_key);
-        let filter = filter::build(&self.hashes, self.options.filter_bits_per_key);
+        let (kind, bits) = (self.options.filter, self.options.filter_bits_per_key);
+        self.charge_with(filter::building_bytes(kind, self.hashes.len(), bits));
+        let filter = filter::build(kind, &self.hashes, bits);
         let index = self.index.finish();
         let metadata = metadata::encode(&index, &filter, &self.properties, self.id);
         let stored_bytes = self.sink.finish(&metadata)?;
@@ -155,9 +158,14 @@ impl TableBuilder {
         *fragment_bytes += stored.len() as u64;
         self.data_bytes += stored.len() as u64;
         self.ended = Some(BlockHandle { fragment, offset, len });
-        let hashes = self.hashes.capacity() * size_of::<u64>();
-        self.charge.set(self.sink.memory() + hashes + self.index.len() + stored.len());
+        self.charge_with(stored.len());
         Ok(())
+    }
+
+    /// Charges what is kept until the table is whole, and so many bytes for now.
+    fn charge_with(&mut self, bytes: usize) {
+        let hashes = self.hashes.capacity() * size_of::<u64>();
+        self.charge.set(self.sink.memory() + hashes + self.index.len() + bytes);
     }
 
     /// The fragment that the next block goes to.

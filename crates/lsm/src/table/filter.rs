@@ -1,23 +1,54 @@
-//! A Bloom filter over all keys of a table: says of most keys that are not there that they are not.
+//! A filter over all keys of a table: says of most keys that are not there that they are not. A
+//! Bloom filter, or a ribbon filter (`ribbon.rs`).
 //!
 //! # Format
-//! The number of probes (`u8`), then the bits. A key's bits are found by double hashing: the halves
-//! of its xxh3 hash, begun at one and stepped by the other.
+//! Of a Bloom filter the number of probes (`u8`), then the bits. A key's bits are found by double
+//! hashing: the halves of its xxh3 hash, begun at one and stepped by the other. A ribbon filter begins
+//! with a byte of 128 or more.
 
 use codec::{Corruption, hash64};
+
+use super::ribbon::{self, Ribbon};
 
 /// Seeds the hash; part of the format.
 const SEED: u64 = 0x6c73_6d5f_626c_6f6d;
 /// More probes than this gain nothing.
 const PROBES_MAX: u8 = 30;
 
+/// The kind of a table's filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FilterKind {
+    /// A Bloom filter: built fast, of as many bits for each key as were asked for.
+    #[default]
+    Bloom,
+    /// A ribbon filter, which lets no more through and takes about three quarters of the bits.
+    /// Building it takes 17 bytes of memory for each key, for a moment.
+    Ribbon,
+}
+
 /// The hash of a key that a filter keeps.
 pub(crate) fn hash(key: &[u8]) -> u64 {
     hash64(SEED, key)
 }
 
-/// The encoded filter of the keys with these hashes.
-pub(crate) fn build(hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
+/// Memory that building a filter of so many keys takes, about.
+pub(crate) fn building_bytes(kind: FilterKind, keys: usize, bits_per_key: u32) -> usize {
+    match kind {
+        FilterKind::Bloom => keys * bits_per_key as usize / 8,
+        FilterKind::Ribbon => ribbon::building_bytes(keys, ribbon::columns(bits_per_key)),
+    }
+}
+
+/// The encoded filter of the keys with these hashes. A ribbon filter lets no more keys through that
+/// are not there than a Bloom filter of `bits_per_key` would.
+pub(crate) fn build(kind: FilterKind, hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
+    match kind {
+        FilterKind::Bloom => build_bloom(hashes, bits_per_key),
+        FilterKind::Ribbon => ribbon::build(hashes, ribbon::columns(bits_per_key)),
+    }
+}
+
+fn build_bloom(hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
     // The probes that make false answers rarest: bits per key, times ln 2.
     let probes = ((f64::from(bits_per_key) * std::f64::consts::LN_2) as u8).clamp(1, PROBES_MAX);
     let bits = (hashes.len() as u64).saturating_mul(u64::from(bits_per_key)).max(64);
@@ -37,17 +68,20 @@ pub(crate) fn build(hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
 
 /// A filter as it is read.
 #[derive(Debug)]
-pub(crate) struct Filter {
-    probes: u8,
-    field: Vec<u8>,
+pub(crate) enum Filter {
+    Bloom { probes: u8, field: Vec<u8> },
+    Ribbon(Ribbon),
 }
 
 impl Filter {
     /// Reads what [`build`] made.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
         match bytes.split_first() {
+            Some((first, field)) if first & ribbon::MARK != 0 => {
+                Ribbon::decode(*first, field).map(Self::Ribbon)
+            }
             Some((probes, field)) if (1..=PROBES_MAX).contains(probes) && !field.is_empty() => {
-                Ok(Self { probes: *probes, field: field.to_vec() })
+                Ok(Self::Bloom { probes: *probes, field: field.to_vec() })
             }
             _ => Err(Corruption::new(
                 "a filter is cut short, or has an impossible count of probes",
@@ -58,13 +92,20 @@ impl Filter {
 
     /// Whether the key with this hash may be there.
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
-        probed(hash, self.probes, self.field.len())
-            .all(|(byte, mask)| self.field.get(byte).is_some_and(|found| found & mask != 0))
+        match self {
+            Self::Bloom { probes, field } => probed(hash, *probes, field.len())
+                .all(|(byte, mask)| field.get(byte).is_some_and(|found| found & mask != 0)),
+            Self::Ribbon(ribbon) => ribbon.may_contain(hash),
+        }
     }
 
     /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
-        size_of::<Self>() + self.field.capacity()
+        let field = match self {
+            Self::Bloom { field, .. } => field.capacity(),
+            Self::Ribbon(ribbon) => ribbon.memory(),
+        };
+        size_of::<Self>() + field
     }
 }
 

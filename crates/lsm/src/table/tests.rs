@@ -54,9 +54,11 @@ proptest! {
         entries in entries(),
         places in places(),
         lz4 in any::<bool>(),
+        is_ribbon in any::<bool>(),
         fragments in 1..4_u32,
     ) {
         let mut yard = if fragments == 1 { Yard::new() } else { Yard::of(Scattered::into_fragments(fragments)) };
+        yard.options.filter = if is_ribbon { FilterKind::Ribbon } else { FilterKind::Bloom };
         yard.options.compression = if lz4 { Compression::Lz4 } else { Compression::None };
         compare(&yard.build(1, &entries), &entries, &places);
     }

@@ -22,7 +22,7 @@ fn fill(bench: &Bench, keys: std::ops::Range<u64>, value: &[u8]) {
 
 /// Nothing is compressed, so that what is written makes many tables.
 fn plain() -> Options {
-    Options { compression: Compression::None, ..small() }
+    Options { compression: vec![Compression::None], ..small() }
 }
 
 fn pairs(keys: impl Iterator<Item = u64>, value: &[u8]) -> Pairs {

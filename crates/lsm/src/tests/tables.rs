@@ -35,7 +35,12 @@ impl Yard {
         let budget = Arc::new(MemoryBudget::new(1 << 20));
         let options = Options { block_bytes: 200, table_bytes: 3000, ..Options::default() };
         let cache = Arc::new(Cache::new(&budget, &options));
-        Self { store, cache, budget, options: options.tables(&MemorySplit::of(1 << 20, &options)) }
+        Self {
+            store,
+            cache,
+            budget,
+            options: options.tables(&MemorySplit::of(1 << 20, &options), 0),
+        }
     }
 
     /// Builds a table of entries in order, from the memtable of the same number.
