@@ -1,8 +1,8 @@
-//! The way of a program with the database inside: a child writes batches over two keyspaces and
-//! reports each acknowledgement on a pipe, until it is killed.
+//! The way of a program with the database inside: a child writes batches over keyspaces of different
+//! engines and reports each acknowledgement on a pipe, until it is killed.
 //!
-//! Write `n` of a thread goes to both keyspaces in one batch, with a counter that says `n`. So in
-//! any state both keyspaces must be equal, and the counter tells which state it must be.
+//! Write `n` of a thread goes to every keyspace in one batch, with a counter that says `n`. So in
+//! any state all keyspaces must be equal, and the counter tells which state it must be.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::ops::ControlFlow;
@@ -20,8 +20,9 @@ use crate::round::{Round, check_offline};
 /// Tells this binary to be the child, and what to write.
 const CHILD_VARIABLE: &str = "KILL_EMBEDDED_CHILD";
 
-const KEYSPACES: [&str; 2] = ["left", "right"];
-/// Little for an engine that keeps data on disk, enough for the other.
+/// The engines, each of a keyspace of its name.
+const ENGINES: [EngineKind; 3] = [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm];
+/// Little for engines that keep data on disk, enough for the other.
 const MEMORY_BYTES: u64 = 128 << 20;
 
 pub(crate) fn is_child() -> bool {
@@ -31,7 +32,6 @@ pub(crate) fn is_child() -> bool {
 /// What parent and child agree on.
 struct Orders {
     path: String,
-    engine: EngineKind,
     durability: Durability,
     journal_bytes: u64,
     scripts: Vec<Script>,
@@ -39,15 +39,14 @@ struct Orders {
 
 fn orders(text: &str) -> Orders {
     let fields: Vec<&str> = text.split('\t').collect();
-    let [path, engine, durability, journal, seed, clients, keys, bytes] = fields[..] else {
-        panic!("eight fields: {text:?}")
+    let [path, durability, journal, seed, clients, keys, bytes] = fields[..] else {
+        panic!("seven fields: {text:?}")
     };
     let seed = Seed::from(seed.parse::<u64>().unwrap());
     let clients: usize = clients.parse().unwrap();
     let script = |client| Script::new(seed, client, keys.parse().unwrap(), bytes.parse().unwrap());
     Orders {
         path: path.to_owned(),
-        engine: if engine == "f2" { EngineKind::F2 } else { EngineKind::Memory },
         durability: match durability {
             "synced" => Durability::Synced,
             "flushed" => Durability::Flushed,
@@ -65,7 +64,6 @@ fn orders(text: &str) -> Orders {
 fn text(round: &Round, path: &Path) -> String {
     [
         path.to_str().expect("a temporary path is UTF-8").to_owned(),
-        round.engine.to_owned(),
         round.asked_durability().to_owned(),
         round.journal_max.to_owned(),
         round.seed.get().to_string(),
@@ -87,10 +85,12 @@ fn open(orders: &Orders) -> Db {
     Db::open(&orders.path, options).unwrap()
 }
 
-/// Both keyspaces.
-fn keyspaces(db: &Db, orders: &Orders) -> [Keyspace; 2] {
-    let options = KeyspaceOptions { engine: orders.engine, ..Default::default() };
-    KEYSPACES.map(|name| db.keyspace(name, options).unwrap())
+/// All keyspaces.
+fn keyspaces(db: &Db) -> [Keyspace; ENGINES.len()] {
+    ENGINES.map(|engine| {
+        let options = KeyspaceOptions { engine, ..Default::default() };
+        db.keyspace(engine.name(), options).unwrap()
+    })
 }
 
 fn counter_key(script: &Script) -> Vec<u8> {
@@ -101,7 +101,7 @@ fn counter_key(script: &Script) -> Vec<u8> {
 pub(crate) fn run_child() -> ! {
     let orders = orders(&std::env::var(CHILD_VARIABLE).unwrap());
     let db = open(&orders);
-    let keyspaces = keyspaces(&db, &orders);
+    let keyspaces = keyspaces(&db);
     let out = Mutex::new(std::io::stdout());
     thread::scope(|scope| {
         for (client, script) in orders.scripts.iter().enumerate() {
@@ -186,7 +186,7 @@ fn live(text: &str, round: &Round, life: usize) -> Vec<(usize, u64)> {
 /// Opens the database and answers, per client, after how many writes its state is.
 fn verify(orders: &Orders, acknowledged: &[u64]) -> Vec<u64> {
     let db = open(orders);
-    let all = keyspaces(&db, orders).map(|keyspace| -> State {
+    let all = keyspaces(&db).map(|keyspace| -> State {
         let mut state = State::new();
         let walked = keyspace.walk(None, |key, value| {
             state.insert(key.to_vec(), value.to_vec());
@@ -195,7 +195,9 @@ fn verify(orders: &Orders, acknowledged: &[u64]) -> Vec<u64> {
         walked.unwrap();
         state
     });
-    assert!(all[0] == all[1], "a batch is in one keyspace and not in the other");
+    for (state, engine) in all.iter().zip(ENGINES) {
+        assert!(*state == all[0], "a batch is in keyspace {} and not in {engine}", ENGINES[0]);
+    }
     let mut settled = Vec::new();
     for (client, script) in orders.scripts.iter().enumerate() {
         let number = all[0].get(&counter_key(script)).map_or(0, |bytes| number_in(bytes));

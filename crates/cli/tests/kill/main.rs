@@ -8,7 +8,7 @@
 //!    number it was acknowledged: nothing lost, nothing out of order, no batch in part.
 //!
 //! Two ways in: `served` drives `thermocline serve` over the Redis protocol with pipelining clients;
-//! `embedded` runs a child with the database inside, writing batches over two keyspaces.
+//! `embedded` runs a child with the database inside, writing batches over keyspaces of all engines.
 //!
 //! `cargo test -p thermocline-cli --test kill -- --rounds 200 --seed 7`; without `--seed` one is
 //! drawn, and printed with the command that replays it. (The moment of a kill depends on the

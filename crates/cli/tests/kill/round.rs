@@ -21,6 +21,7 @@ pub(crate) enum Way {
 pub(crate) struct Round {
     pub(crate) seed: Seed,
     pub(crate) way: Way,
+    /// Of the databases that are served; those of a program have a keyspace of each engine.
     pub(crate) engine: &'static str,
     pub(crate) durability: &'static str,
     /// Small, so that engines flush and the journal is trimmed while the kill comes.
@@ -39,7 +40,11 @@ pub(crate) struct Round {
 
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { way, engine, durability, journal_max, clients, pipeline, .. } = self;
+        let Self { way, durability, journal_max, clients, pipeline, .. } = self;
+        let engine = match way {
+            Way::Served => self.engine,
+            Way::Embedded => "all engines",
+        };
         let Self { keys_per_client: keys, value_bytes_max: bytes, lives_ms, .. } = self;
         write!(
             f,
@@ -70,7 +75,7 @@ impl Round {
             lives_ms: (0..lives).map(|_| random.random_range(5..250)).collect(),
             acknowledged_first: random.random_range(0..3) > 0,
             planted: false,
-            engine: one_of(random, &["memory", "f2"]),
+            engine: one_of(random, &["memory", "f2", "lsm"]),
         }
     }
 
