@@ -8,7 +8,7 @@ use std::ops::ControlFlow::Continue;
 use std::path::Path;
 
 use serde_json::json;
-use thermocline::{Db, KeyRange, Keyspace, Snapshot};
+use thermocline::{Db, KeyRange, Keyspace, KeyspaceOptions, Snapshot};
 
 use super::{Context, existing, walk};
 use crate::arguments::Dump;
@@ -117,8 +117,8 @@ fn write_keyspace(
     progress: &Progress,
 ) -> Outcome {
     let failed = |error: io::Error| Failure::io("writing the dump", &error);
-    let options = keyspace.options();
-    writer.keyspace(keyspace.name(), options.engine.name(), options.journaled).map_err(failed)?;
+    let KeyspaceOptions { engine, journaled, memory_bytes } = keyspace.options();
+    writer.keyspace(keyspace.name(), engine.name(), journaled, memory_bytes).map_err(failed)?;
     let mut write = |key: &[u8], value: &[u8]| {
         writer.pair(key, value).map_err(failed)?;
         if writer.pairs().is_multiple_of(PROGRESS_PAIRS) {

@@ -105,13 +105,13 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
     let mut batch = Batch::new();
     while let Some(frame) = reader.next_frame().map_err(refused)? {
         match frame {
-            Frame::Keyspace { name, engine, journaled } => {
+            Frame::Keyspace { name, engine, journaled, memory_bytes } => {
                 loaded.keyspaces += 1;
                 let engine = match asked {
                     Some(asked) => asked,
                     None => engine.parse()?,
                 };
-                let options = KeyspaceOptions { engine, journaled, ..Default::default() };
+                let options = KeyspaceOptions { engine, journaled, memory_bytes };
                 keyspace = Some(db.keyspace(name, options)?);
             }
             Frame::Pairs(pairs) => {

@@ -12,7 +12,8 @@
 //!
 //! The first frame chains from the header's checksum. Payloads by kind:
 //!
-//! - 1, keyspace: name and engine, each prefixed with its length as a varint; journaled, 0 or 1.
+//! - 1, keyspace: name and engine, each prefixed with its length as a varint; journaled, 0 or 1; the
+//!   memory that it is to have, 8 bytes, 0 for a share of what is left (not in version 1).
 //!   The pairs that follow belong to it.
 //! - 2, pairs: key and value, each prefixed with its length as a varint, again and again.
 //! - 3, end: keyspaces and pairs in the whole dump, 8 bytes each. Without it a dump is cut short.
@@ -22,7 +23,10 @@ use codec::{Corruption, Format, Reader, Writer};
 use thermocline::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// The kind of file.
-pub(super) const FORMAT: Format = Format::new(*b"TCDUMPED", 1, 0);
+pub(super) const FORMAT: Format = Format::new(*b"TCDUMPED", 2, 0);
+
+/// From this version on a keyspace says how much memory it is to have.
+const VERSION_OF_MEMORY: u16 = 2;
 
 /// Bytes before a frame's payload: kind and length.
 pub(super) const FRAME_HEAD_BYTES: usize = 5;
@@ -49,6 +53,8 @@ pub enum Frame<'a> {
         engine: &'a str,
         /// Whether it was journaled.
         journaled: bool,
+        /// Bytes of the database's memory that it is to have, if that was said.
+        memory_bytes: Option<u64>,
     },
     /// Pairs, in key order where the keyspace has one.
     Pairs(Pairs<'a>),
@@ -112,10 +118,11 @@ impl<'a> Frame<'a> {
     pub(super) fn encode(&self, out: &mut Vec<u8>) -> u8 {
         let mut fields = Writer::new(out);
         match self {
-            Self::Keyspace { name, engine, journaled } => {
+            Self::Keyspace { name, engine, journaled, memory_bytes } => {
                 fields.put_prefixed(name.as_bytes());
                 fields.put_prefixed(engine.as_bytes());
                 fields.put_u8(u8::from(*journaled));
+                fields.put_u64(memory_bytes.unwrap_or(0));
                 KIND_KEYSPACE
             }
             Self::Pairs(pairs) => {
@@ -130,23 +137,22 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Reads a frame from its kind and payload. Pairs are checked when they are walked.
+    /// Reads a frame of a dump of that version from its kind and payload. Pairs are checked when they
+    /// are walked.
     ///
     /// # Errors
     /// An unknown kind, or fields that do not fill the payload exactly.
-    pub(super) fn decode(kind: u8, payload: &'a [u8]) -> Result<Self, Corruption> {
+    pub(super) fn decode(kind: u8, payload: &'a [u8], version: u16) -> Result<Self, Corruption> {
         let mut fields = Reader::new(payload);
         let frame = match kind {
             KIND_KEYSPACE => Self::Keyspace {
                 name: take_text(&mut fields)?,
                 engine: take_text(&mut fields)?,
-                journaled: match fields.take_u8()? {
-                    0 => false,
-                    1 => true,
-                    other => {
-                        let what = format!("a keyspace is journaled or not, 0 or 1, not {other}");
-                        return Err(fields.corruption(what));
-                    }
+                journaled: take_bool(&mut fields)?,
+                memory_bytes: if version < VERSION_OF_MEMORY {
+                    None
+                } else {
+                    Some(fields.take_u64()?).filter(|bytes| *bytes > 0)
                 },
             },
             KIND_PAIRS => return Ok(Self::Pairs(Pairs::new(payload))),
@@ -161,6 +167,17 @@ impl<'a> Frame<'a> {
 fn take_text<'a>(fields: &mut Reader<'a>) -> Result<&'a str, Corruption> {
     let bytes = fields.take_prefixed()?;
     std::str::from_utf8(bytes).map_err(|_| fields.corruption("a name is not UTF-8"))
+}
+
+fn take_bool(fields: &mut Reader<'_>) -> Result<bool, Corruption> {
+    match fields.take_u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => {
+            let what = format!("a keyspace is journaled or not, 0 or 1, not {other}");
+            Err(fields.corruption(what))
+        }
+    }
 }
 
 /// The bytes before a frame's payload.

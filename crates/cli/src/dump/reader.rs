@@ -33,6 +33,7 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
+    version: u16,
     /// The checksum of the frame before.
     previous: u32,
     /// Bytes read: where the next frame begins.
@@ -48,11 +49,12 @@ impl<R: Read> Reader<R> {
     pub fn new(mut input: R) -> Result<Self, Error> {
         let mut header = Vec::new();
         input.by_ref().take(FileHeader::LEN as u64).read_to_end(&mut header)?;
-        FORMAT.decode(&header)?;
+        let version = FORMAT.decode(&header)?.version;
         let short = |_| HeaderError::Short { found: header.len() };
         let header: [u8; FileHeader::LEN] = header.as_slice().try_into().map_err(short)?;
         Ok(Self {
             input,
+            version,
             previous: format::header_check(&header),
             offset: FileHeader::LEN as u64,
             payload: Vec::new(),
@@ -84,7 +86,7 @@ impl<R: Read> Reader<R> {
         if self.ended && self.input.by_ref().take(1).read_to_end(&mut Vec::new())? > 0 {
             return Err(damaged("bytes after the end", self.offset));
         }
-        let frame = Frame::decode(kind, &self.payload).map_err(Error::Damaged)?;
+        let frame = Frame::decode(kind, &self.payload, self.version).map_err(Error::Damaged)?;
         Ok(Some(frame))
     }
 
@@ -117,7 +119,7 @@ impl<R: Read> Reader<R> {
 
     /// Checks what a frame says against what came before it.
     fn judge(&mut self, kind: u8) -> Result<(), Corruption> {
-        match Frame::decode(kind, &self.payload)? {
+        match Frame::decode(kind, &self.payload, self.version)? {
             Frame::Keyspace { .. } => self.keyspaces += 1,
             Frame::Pairs(_) if self.keyspaces == 0 => {
                 return Err(Corruption::new("pairs before any keyspace", 0));

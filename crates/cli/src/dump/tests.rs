@@ -7,7 +7,7 @@ type Pair = (Vec<u8>, Vec<u8>);
 fn written(keyspaces: &[(&str, Vec<Pair>)]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for (name, pairs) in keyspaces {
-        writer.keyspace(name, "memory", true).unwrap();
+        writer.keyspace(name, "memory", true, None).unwrap();
         for (key, value) in pairs {
             writer.pair(key, value).unwrap();
         }
@@ -81,7 +81,7 @@ fn a_dump_cut_anywhere_is_no_dump() {
 #[test]
 fn frames_of_another_order_or_dump_are_found() {
     let first = written(&[("a", vec![]), ("b", vec![])]);
-    let frame = 5 + 2 + 7 + 1 + 4;
+    let frame = 5 + 2 + 7 + 1 + 8 + 4;
     let mut swapped = first.clone();
     swapped[16..16 + frame].copy_from_slice(&first[16 + frame..16 + 2 * frame]);
     swapped[16 + frame..16 + 2 * frame].copy_from_slice(&first[16..16 + frame]);
@@ -89,6 +89,22 @@ fn frames_of_another_order_or_dump_are_found() {
     let mut dropped = first.clone();
     dropped.drain(16..16 + frame);
     assert!(matches!(read(&dropped), Err(Error::Damaged(_))));
+}
+
+/// What a keyspace was made with.
+#[test]
+fn a_keyspace_keeps_its_options() {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    let all = [("a", "lsm", true, None), ("b", "f2", false, Some(1 << 40))];
+    for (name, engine, journaled, memory_bytes) in all {
+        writer.keyspace(name, engine, journaled, memory_bytes).unwrap();
+    }
+    let bytes = writer.finish().unwrap().0;
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    for (name, engine, journaled, memory_bytes) in all {
+        let expected = Frame::Keyspace { name, engine, journaled, memory_bytes };
+        assert_eq!(reader.next_frame().unwrap(), Some(expected));
+    }
 }
 
 #[test]

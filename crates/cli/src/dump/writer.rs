@@ -41,10 +41,16 @@ impl<W: Write> Writer<W> {
     }
 
     /// Begins a keyspace; the pairs that follow belong to it.
-    pub fn keyspace(&mut self, name: &str, engine: &str, journaled: bool) -> io::Result<()> {
+    pub fn keyspace(
+        &mut self,
+        name: &str,
+        engine: &str,
+        journaled: bool,
+        memory_bytes: Option<u64>,
+    ) -> io::Result<()> {
         self.flush_pairs()?;
         self.keyspaces += 1;
-        self.frame(&Frame::Keyspace { name, engine, journaled })
+        self.frame(&Frame::Keyspace { name, engine, journaled, memory_bytes })
     }
 
     /// Writes one pair of the present keyspace.

@@ -42,6 +42,34 @@ fn a_database_comes_back_from_its_dump() {
 }
 
 #[test]
+fn every_keyspace_keeps_its_options() {
+    use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
+    let dir = tempfile::tempdir().unwrap();
+    let (db, copy) = (dir.path().join("db"), dir.path().join("copy"));
+    let all = [
+        ("a", EngineKind::F2, false, Some(32 << 20)),
+        ("b", EngineKind::Lsm, true, Some(48 << 20)),
+        ("c", EngineKind::Memory, false, None),
+        ("d", EngineKind::F2, true, None),
+    ];
+    let all = all.map(|(name, engine, journaled, memory_bytes)| {
+        (name, KeyspaceOptions { engine, journaled, memory_bytes })
+    });
+    let made = Db::open(&db, Options::default()).unwrap();
+    for (name, options) in all {
+        made.keyspace(name, options).unwrap().put(b"k", name.as_bytes()).unwrap();
+    }
+    made.close().unwrap();
+    assert_eq!(load(&copy, &dump(&db)).code, 0);
+    let loaded = Db::open(&copy, Options::default()).unwrap();
+    for (name, options) in all {
+        let space = loaded.existing_keyspace(name).unwrap();
+        assert_eq!(space.options(), options, "{name}");
+        assert_eq!(space.get(b"k").unwrap().as_deref(), Some(name.as_bytes()));
+    }
+}
+
+#[test]
 fn dumps_go_to_new_files_only_and_may_be_of_some_keyspaces() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
