@@ -87,10 +87,14 @@ pub(crate) enum Command {
     Scan(With<Scan>),
     /// Print figures of a database and its keyspaces
     Stats(With<Stats>),
-    /// Verify every byte of a database that is not open; changes nothing
+    /// Verify every byte of a database that is not open, or of backups; changes nothing
     Check(With<Check>),
     /// Make a new database of what is sound in a damaged one, which is not changed
     Salvage(With<Salvage>),
+    /// Add a backup of a database that is not open to a directory of backups
+    Backup(With<Backup>),
+    /// Make a new database from a backup, and verify it
+    Restore(With<Restore>),
     /// Write all pairs to one portable stream
     Dump(With<Dump>),
     /// Make a new database from a dump
@@ -197,7 +201,7 @@ pub(crate) struct Stats {
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// The database's directory
+    /// The database's directory, or one of backups
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }
@@ -209,6 +213,31 @@ pub(crate) struct Salvage {
     /// Where the new database goes: a directory that is empty, or not there yet
     #[arg(value_name = "INTO")]
     pub(crate) into: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// The directory of backups, made if it is not there; each database wants one of its own
+    #[arg(value_name = "BACKUPS")]
+    pub(crate) backups: PathBuf,
+    /// Then remove all but the newest ones
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) keep: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// The new database's directory, which must be empty if it is there
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The directory of backups
+    #[arg(value_name = "BACKUPS")]
+    pub(crate) backups: PathBuf,
+    /// Which backup; the newest unless given
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) backup: Option<u64>,
 }
 
 #[derive(Debug, Args)]

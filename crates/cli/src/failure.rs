@@ -81,16 +81,19 @@ impl From<thermocline::Error> for Failure {
             return Self::memory(&error, needed);
         }
         let kind = match &error {
-            Db::NotADatabase { .. } | Db::NotADirectory { .. } | Db::NoKeyspace { .. } => {
-                Kind::NotFound
-            }
+            Db::NotADatabase { .. }
+            | Db::NotADirectory { .. }
+            | Db::NoKeyspace { .. }
+            | Db::NoBackup { .. } => Kind::NotFound,
             Db::InUse { .. } => Kind::InUse,
             Db::NewerVersion { .. } => Kind::Damaged,
             Db::UnknownEngine { .. }
             | Db::NotBuilt { .. }
             | Db::BadKeyspaceName { .. }
+            | Db::KeyspaceExists { .. }
             | Db::NotEmpty { .. }
-            | Db::KeyspaceExists { .. } => Kind::Usage,
+            | Db::NotBackups { .. }
+            | Db::OtherDatabase { .. } => Kind::Usage,
             other if other.corruption().is_some() => Kind::Damaged,
             _ => Kind::Error,
         };

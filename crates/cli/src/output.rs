@@ -48,6 +48,37 @@ pub(crate) fn report_failure(failure: &Failure, as_json: bool) {
 }
 
 /// A line on standard error that follows long work; it is there only on a terminal.
+#[derive(Clone, Debug)]
+pub(crate) struct Line(ProgressBar);
+
+impl Line {
+    /// Follows work on bytes.
+    pub(crate) fn of_bytes(hidden: bool) -> Self {
+        let target =
+            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        let template = "{spinner} {msg} {binary_bytes} of {binary_total_bytes}, {elapsed}";
+        match ProgressStyle::with_template(template) {
+            Ok(style) => Self(bar.with_style(style)),
+            Err(_) => Self(bar),
+        }
+    }
+
+    /// Says what is done, and how far it is.
+    pub(crate) fn at(&self, what: &'static str, bytes: u64, total_bytes: u64) {
+        self.0.set_message(what);
+        // What is written may be a little more than was estimated.
+        self.0.set_length(total_bytes.max(bytes));
+        self.0.set_position(bytes);
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The same for work on pairs, by whoever does it.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 

@@ -9,7 +9,7 @@ use device::Device;
 
 use crate::catalog::{self, Catalog, Entry};
 use crate::error::{Error, Result};
-use crate::open::{JOURNAL_DIR, LOCK_FILE, check_place};
+use crate::open::{JOURNAL_DIR, LOCK_FILE, check_place, in_use};
 use crate::options::EngineKind;
 
 /// What a check found.
@@ -128,16 +128,20 @@ pub fn check_on(device: Arc<dyn Device>, place: &str) -> Result<Report> {
             };
         }
     };
-    let _lock = device.lock(LOCK_FILE).map_err(|error| match error {
-        device::Error::Locked { .. } => Error::InUse { path: place.to_owned() },
-        other => other.into(),
-    })?;
-    report.checked.push(Checked::Catalog { keyspaces: catalog.keyspaces.len() as u64 });
-    check_journal(&device, &mut report)?;
-    for entry in &catalog.keyspaces {
-        check_keyspace(&device, entry, &mut report)?;
-    }
+    let _lock = device.lock(LOCK_FILE).map_err(|error| in_use(error, place))?;
+    check_content(&device, &catalog, &mut report)?;
     Ok(report)
+}
+
+/// Verifies all that belongs to `catalog`, which need not be in the directory yet.
+pub(crate) fn check_content(
+    device: &Arc<dyn Device>,
+    catalog: &Catalog,
+    report: &mut Report,
+) -> Result<()> {
+    report.checked.push(Checked::Catalog { keyspaces: catalog.keyspaces.len() as u64 });
+    check_journal(device, report)?;
+    catalog.keyspaces.iter().try_for_each(|entry| check_keyspace(device, entry, report))
 }
 
 fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {

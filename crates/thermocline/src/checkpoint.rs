@@ -14,6 +14,7 @@ use codec::SeqNo;
 use device::Device;
 use journal::{Durability, Journal, ReplayError};
 
+use crate::catalog::Catalog;
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, journal_options};
@@ -40,12 +41,13 @@ impl Db {
         if !target.list("")?.is_empty() {
             return Err(Error::NotEmpty { path: place.to_owned() });
         }
-        self.inner.checkpoint(&target)
+        self.inner.copy_into(&target)?.store(&*target)
     }
 }
 
 impl Inner {
-    fn checkpoint(&self, target: &Arc<dyn Device>) -> Result<()> {
+    /// Steps 1 to 3: everything but the catalog, which is handed back as it was meanwhile.
+    pub(crate) fn copy_into(&self, target: &Arc<dyn Device>) -> Result<Catalog> {
         let catalog = self.catalog.lock();
         let _trimming = self.trimming.lock();
         target.create_dir(KEYSPACES_DIR)?;
@@ -66,7 +68,7 @@ impl Inner {
         }
         target.sync_dir(KEYSPACES_DIR)?;
         target.sync_dir("")?;
-        catalog.store(&**target)
+        Ok(catalog.clone())
     }
 
     fn copy_engine(

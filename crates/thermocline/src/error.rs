@@ -156,6 +156,33 @@ pub enum Error {
         /// The directory.
         path: String,
     },
+    /// A directory that was to hold backups holds something else.
+    #[error("{path} holds {found:?}, which is no backup; backups want a directory of their own")]
+    NotBackups {
+        /// The directory.
+        path: String,
+        /// What was found in it.
+        found: String,
+    },
+    /// There is no such backup, or none at all.
+    #[error("{path} holds no {}{}", number.map_or("whole backup".to_owned(), |n| format!("backup {n}")),
+        cut_off.as_deref()
+            .map(|name| format!("; {name} is there, but was cut off before it was whole"))
+            .unwrap_or_default())]
+    NoBackup {
+        /// The directory.
+        path: String,
+        /// The one that was asked for; the newest if none.
+        number: Option<u64>,
+        /// One that was begun and never became whole.
+        cut_off: Option<String>,
+    },
+    /// The directory's backups are of another database.
+    #[error("the backups in {path} are another database's; each wants a directory of its own")]
+    OtherDatabase {
+        /// The directory.
+        path: String,
+    },
     /// The journal could not be opened, written or synced.
     #[error("journal: {0}")]
     Journal(#[from] journal::Error),

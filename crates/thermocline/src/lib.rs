@@ -52,6 +52,7 @@
 
 mod atomically;
 mod background;
+mod backup;
 mod batch;
 mod catalog;
 mod check;
@@ -80,6 +81,7 @@ mod transaction;
 mod write;
 
 pub use atomically::Section;
+pub use backup::{Backup, Backups, Progress, Stage};
 pub use batch::Batch;
 pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
 pub use compare_and_swap::Swap;

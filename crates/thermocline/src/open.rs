@@ -123,6 +123,14 @@ impl Db {
     }
 }
 
+/// What stands for a lock that somebody else holds.
+pub(crate) fn in_use(error: device::Error, place: &str) -> Error {
+    match error {
+        device::Error::Locked { .. } => Error::InUse { path: place.to_owned() },
+        other => other.into(),
+    }
+}
+
 /// What stands at `path` must be a directory, or nothing where one may be made.
 pub(crate) fn check_place(path: &Path, create: bool) -> Result<()> {
     let place = || path.display().to_string();

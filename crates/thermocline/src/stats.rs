@@ -77,7 +77,7 @@ impl Db {
 }
 
 impl Inner {
-    fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         let slots = self.slots.read();
         let keyspaces = slots.values().map(|slot| {
             let generation = slot.last_generation();

@@ -1,14 +1,18 @@
-//! `thermocline check`: verifies every byte of a database offline; damage exits with 3.
+//! `thermocline check`: verifies every byte of a database offline, or of all backups in a directory; damage
+//! exits with 3.
 
 use serde_json::{Value, json};
-use thermocline::{Checked, Report};
+use thermocline::{Backups, Checked, Report};
 
-use super::Context;
+use super::{Context, backup};
 use crate::arguments::Check;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output;
 
 pub(super) fn run(context: &Context, arguments: &Check) -> Outcome {
+    if let Some(backups) = Backups::find(&arguments.dir)? {
+        return check_backups(context, &backups);
+    }
     let report = thermocline::check(&arguments.dir)
         .map_err(|error| Failure::opening(&arguments.dir, error))?;
     if context.shared.json {
@@ -29,6 +33,41 @@ pub(super) fn run(context: &Context, arguments: &Check) -> Outcome {
         0 => output::line("everything is whole"),
         1 => Err(Failure::new(Kind::Damaged, "1 piece is damaged")),
         count => Err(Failure::new(Kind::Damaged, format_args!("{count} pieces are damaged"))),
+    }
+}
+
+/// Goes on behind damage, to the next backup.
+fn check_backups(context: &Context, backups: &Backups) -> Outcome {
+    let (mut whole, mut damaged) = (Vec::new(), Vec::new());
+    for number in backups.numbers()? {
+        let verified = backup::followed(context, |progress| backups.verify(Some(number), progress));
+        match verified {
+            Ok(known) => whole.push(known),
+            Err(failure) if matches!(failure.kind, Kind::Damaged | Kind::NotFound) => {
+                damaged.push(failure.message);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if context.shared.json {
+        output::json_line(&json!({
+            "whole": damaged.is_empty(),
+            "backups": whole.iter().map(backup::as_json).collect::<Vec<_>>(),
+            "damage": damaged,
+        }))?;
+    } else {
+        for known in &whole {
+            output::line(&format!("checked  {}", backup::shown(known)))?;
+        }
+        for damage in &damaged {
+            output::line(&format!("damaged  {damage}"))?;
+        }
+    }
+    match damaged.len() {
+        0 if context.shared.json => Ok(()),
+        0 => output::line("everything is whole"),
+        1 => Err(Failure::new(Kind::Damaged, "1 backup is damaged")),
+        count => Err(Failure::new(Kind::Damaged, format_args!("{count} backups are damaged"))),
     }
 }
 

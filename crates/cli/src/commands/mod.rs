@@ -1,5 +1,6 @@
 //! One file a command, and what they share: the settings in force and how to open a database.
 
+mod backup;
 mod bench;
 mod check;
 mod completions;
@@ -9,6 +10,7 @@ mod get;
 mod load;
 mod print_config;
 mod put;
+mod restore;
 mod salvage;
 mod scan;
 mod serve;
@@ -57,6 +59,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Stats(with) => stats::run(&context, &with.own),
         Command::Check(with) => check::run(&context, &with.own),
         Command::Salvage(with) => salvage::run(&context, &with.own),
+        Command::Backup(with) => backup::run(&context, &with.own),
+        Command::Restore(with) => restore::run(&context, &with.own),
         Command::Dump(with) => dump::run(&context, &with.own),
         Command::Load(with) => load::run(&context, &with.own),
         Command::Completions(with) => completions::run(&with.own),
@@ -77,6 +81,8 @@ impl Command {
             Self::Stats(with) => Some(&with.shared),
             Self::Check(with) => Some(&with.shared),
             Self::Salvage(with) => Some(&with.shared),
+            Self::Backup(with) => Some(&with.shared),
+            Self::Restore(with) => Some(&with.shared),
             Self::Dump(with) => Some(&with.shared),
             Self::Load(with) => Some(&with.shared),
             Self::Completions(with) => Some(&with.shared),
@@ -95,9 +101,10 @@ impl Command {
             Self::Scan(with) => &with.own.database.settings.0,
             Self::Stats(with) => &with.own.database.settings.0,
             Self::Salvage(with) => &with.own.database.settings.0,
+            Self::Backup(with) => &with.own.database.settings.0,
             Self::Dump(with) => &with.own.database.settings.0,
             Self::Load(with) => &with.own.database.settings.0,
-            Self::Check(_) | Self::Completions(_) | Self::Bench(_) => &NONE,
+            Self::Check(_) | Self::Restore(_) | Self::Completions(_) | Self::Bench(_) => &NONE,
         };
         (Scope::Store, flags)
     }

@@ -10,9 +10,10 @@ use crate::program::run;
 fn help_is_what_was_agreed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut differing = Vec::new();
-    for name in
-        ["", "serve", "get", "put", "del", "scan", "stats", "check", "dump", "load", "salvage"]
-    {
+    for name in [
+        "", "serve", "get", "put", "del", "scan", "stats", "check", "backup", "restore", "dump",
+        "load", "salvage",
+    ] {
         let arguments: Vec<&str> = [name, "--help"].into_iter().filter(|a| !a.is_empty()).collect();
         let text = run(arguments).out;
         let file = folder.join(format!("help-{}.txt", if name.is_empty() { "all" } else { name }));

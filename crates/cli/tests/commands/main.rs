@@ -1,6 +1,7 @@
 //! The binary from outside: what it prints, and what it exits with.
 #![expect(clippy::unwrap_used, reason = "a test: what is missing fails it")]
 
+mod backups;
 mod configuration;
 mod data;
 mod dumps;

@@ -1,0 +1,288 @@
+//! A directory of backups of one database: made while it runs, verified, restored.
+//!
+//! ```text
+//! BACKUPS/
+//!   LOCK                        held by who makes or removes a backup
+//!   backup-000001/              a whole one
+//!     BACKUP                    its manifest: the catalog, and the length and checksum of each file
+//!     journal/ keyspaces/       what a checkpoint has (`checkpoint.rs`)
+//!   backup-000002.unfinished/   one that was cut off, or is being made or removed
+//! ```
+//!
+//! 1. *Make* (`make.rs`): the database is copied to an unfinished backup; each of its files is read
+//!    again and summed, and one that the backup before has as well becomes a link to it; the manifest is
+//!    written; a rename makes the backup a whole one.
+//! 2. *Restore* (`restore.rs`): each file is copied and compared with its sum, everything is then verified
+//!    where it was written to, and the catalog comes last. Until then the new directory is no database.
+//! 3. *Remove*: renamed to an unfinished one, then removed.
+//!
+//! # Invariants
+//! - B1. A directory of a whole backup's name holds a manifest and all that it names, durable: the name
+//!   is given last and taken first.
+//! - B2. Files of a whole backup are never written to, so backups may share them.
+//! - B3. A backup is no database and cannot be opened as one: its catalog is in the manifest. Who opened it
+//!   would write to what other backups share.
+//! - B4. The backups of a directory are of one database, by the id in its catalog.
+
+mod files;
+mod make;
+mod manifest;
+mod progress;
+mod restore;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::{Device, File};
+
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::open::{LOCK_FILE, in_use};
+
+use manifest::Manifest;
+pub use progress::{Progress, Stage};
+
+/// What the names of backups begin with; six digits or more follow.
+const PREFIX: &str = "backup-";
+/// What the name of one ends with that is not whole.
+const UNFINISHED: &str = ".unfinished";
+
+/// A directory of backups.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let (path, copies, elsewhere) = (dir.path().join("db"), dir.path().join("b"), dir.path().join("e"));
+/// use thermocline::{Backups, Db, Options, Progress};
+/// let db = Db::open(&path, Options::default())?;
+/// let users = db.keyspace("users", Default::default())?;
+/// users.put(b"ada", b"analyst")?;
+///
+/// let backups = Backups::open(&copies)?;
+/// let first = db.backup(&backups, &Progress::default())?;
+/// users.put(b"ada", b"countess")?;
+/// let second = db.backup(&backups, &Progress::default())?;
+/// assert_eq!(backups.list()?, [first.clone(), second]);
+///
+/// backups.restore(Some(first.number), &elsewhere, &Progress::default())?;
+/// let before = Db::open(&elsewhere, Options::default())?.existing_keyspace("users")?;
+/// assert_eq!(before.get(b"ada")?.as_deref(), Some(&b"analyst"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Backups {
+    device: Arc<dyn Device>,
+    /// What the directory is called in messages.
+    place: String,
+}
+
+/// What is known of one whole backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Each has a higher one than those before it.
+    pub number: u64,
+    /// When it was begun, in milliseconds since the Unix epoch.
+    pub made_at_ms: u64,
+    /// Every write up to this number is in it.
+    pub newest: SeqNo,
+    /// Keyspaces in it.
+    pub keyspaces: u64,
+    /// Files in it.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes of those that were the same in the backup before, and take no space of their own.
+    pub shared_bytes: u64,
+}
+
+/// A whole backup, and what its manifest says.
+#[derive(Debug)]
+struct Whole {
+    /// The name of its directory.
+    dir: String,
+    number: u64,
+    manifest: Manifest,
+}
+
+impl Whole {
+    /// What is known of it.
+    fn tell(&self) -> Result<Backup> {
+        let Manifest { made_at_ms, newest, shared_bytes, files, .. } = &self.manifest;
+        Ok(Backup {
+            number: self.number,
+            made_at_ms: *made_at_ms,
+            newest: *newest,
+            keyspaces: self.catalog()?.keyspaces.len() as u64,
+            files: files.len() as u64,
+            bytes: self.manifest.bytes(),
+            shared_bytes: *shared_bytes,
+        })
+    }
+
+    /// The catalog of the database that it is of.
+    fn catalog(&self) -> Result<Catalog> {
+        Catalog::decode(&self.manifest.catalog)
+    }
+}
+
+/// A backup's name and whether it is whole; `None` for a name of another kind.
+fn parse(name: &str) -> Option<(u64, bool)> {
+    let numbered = name.strip_suffix(UNFINISHED).unwrap_or(name);
+    let digits = numbered.strip_prefix(PREFIX)?;
+    let number = digits.parse().ok().filter(|number| dir_name(*number) == numbered)?;
+    Some((number, numbered.len() == name.len()))
+}
+
+fn dir_name(number: u64) -> String {
+    format!("{PREFIX}{number:06}")
+}
+
+fn unfinished_name(number: u64) -> String {
+    format!("{}{UNFINISHED}", dir_name(number))
+}
+
+fn entry_name(number: u64, named_whole: bool) -> String {
+    if named_whole { dir_name(number) } else { unfinished_name(number) }
+}
+
+impl Backups {
+    /// The backups in the directory `path`, which is made if there is none.
+    ///
+    /// # Errors
+    /// [`Error::NotADirectory`], [`Error::NotBackups`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        crate::open::check_place(path, true)?;
+        let backups = Self::open_on(
+            device::open(path, device::Options::default())?,
+            &path.display().to_string(),
+        )?;
+        files::sync_parent(path)?;
+        Ok(backups)
+    }
+
+    /// The backups in the directory `path`, if there are any; a directory that holds none is not made, nor is
+    /// it an error.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn find(path: impl AsRef<Path>) -> Result<Option<Self>> {
+        let path = path.as_ref();
+        if !path.is_dir() {
+            return Ok(None);
+        }
+        match Self::open(path) {
+            Ok(backups) if backups.entries()?.is_empty() => Ok(None),
+            Ok(backups) => Ok(Some(backups)),
+            Err(Error::NotBackups { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The backups on any device; `place` is what messages call it.
+    ///
+    /// # Errors
+    /// [`Error::NotBackups`].
+    pub fn open_on(device: Arc<dyn Device>, place: &str) -> Result<Self> {
+        let backups = Self { device, place: place.to_owned() };
+        backups.entries()?;
+        Ok(backups)
+    }
+
+    /// The whole backups, oldest first. Reads their manifests.
+    ///
+    /// # Errors
+    /// Damage of a manifest, with its place.
+    pub fn list(&self) -> Result<Vec<Backup>> {
+        let mut told = Vec::new();
+        for number in self.numbers()? {
+            told.extend(self.load(number)?.map(|whole| whole.tell()).transpose()?);
+        }
+        Ok(told)
+    }
+
+    /// Reads every file of a backup, the newest unless its number is given, and compares it with its sum.
+    ///
+    /// # Errors
+    /// [`Error::NoBackup`]; damage with its place.
+    pub fn verify(&self, number: Option<u64>, progress: &Progress) -> Result<Backup> {
+        let whole = self.pick(number)?;
+        progress.begin(Stage::Summing, whole.manifest.bytes());
+        for known in &whole.manifest.files {
+            let found = files::sum(&*self.device, &whole.dir, &known.name, progress);
+            files::compare(found, known, &whole.dir)?;
+        }
+        whole.tell()
+    }
+
+    /// Removes all but the newest `count` backups, and answers how many were removed.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while a backup is made; failures of the device.
+    pub fn keep(&self, count: usize) -> Result<usize> {
+        let _lock = self.lock()?;
+        let mut numbers = self.numbers()?;
+        numbers.truncate(numbers.len().saturating_sub(count));
+        for number in &numbers {
+            let unfinished = unfinished_name(*number);
+            self.device.remove_dir(&unfinished)?;
+            self.device.rename(&dir_name(*number), &unfinished)?;
+            self.device.sync_dir("")?;
+            self.device.remove_dir(&unfinished)?;
+        }
+        Ok(numbers.len())
+    }
+
+    /// One process at a time makes and removes backups.
+    fn lock(&self) -> Result<Arc<dyn File>> {
+        self.device.lock(LOCK_FILE).map_err(|error| in_use(error, &self.place))
+    }
+
+    /// All backups by number, and whether their names are those of whole ones.
+    fn entries(&self) -> Result<Vec<(u64, bool)>> {
+        let mut found = Vec::new();
+        for entry in self.device.list("")? {
+            match parse(&entry.name).filter(|_| entry.is_dir) {
+                Some(numbered) => found.push(numbered),
+                None if entry.name == LOCK_FILE => {}
+                None => {
+                    return Err(Error::NotBackups { path: self.place.clone(), found: entry.name });
+                }
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// The numbers of those with the name of a whole one, ascending. Reads nothing of them.
+    ///
+    /// # Errors
+    /// [`Error::NotBackups`]; those of the device.
+    pub fn numbers(&self) -> Result<Vec<u64>> {
+        let whole = self.entries()?.into_iter().filter(|(_, named_whole)| *named_whole);
+        Ok(whole.map(|(number, _)| number).collect())
+    }
+
+    /// A backup by its number; `None` for one without a manifest, which somebody copied in part.
+    fn load(&self, number: u64) -> Result<Option<Whole>> {
+        let dir = dir_name(number);
+        let manifest = Manifest::load(&*self.device, &dir)?;
+        Ok(manifest.map(|manifest| Whole { dir, number, manifest }))
+    }
+
+    /// The backup of that number, or the newest.
+    fn pick(&self, number: Option<u64>) -> Result<Whole> {
+        let mut cut_off = None;
+        for (known, named_whole) in self.entries()?.into_iter().rev() {
+            if number.is_some_and(|number| number != known) {
+                continue;
+            }
+            let whole = if named_whole { self.load(known)? } else { None };
+            match whole {
+                Some(whole) => return Ok(whole),
+                None => cut_off = cut_off.or(Some(entry_name(known, named_whole))),
+            }
+        }
+        Err(Error::NoBackup { path: self.place.clone(), number, cut_off })
+    }
+}

@@ -1,0 +1,141 @@
+//! Files as a backup sees them: listed, summed, compared, copied.
+//!
+//! A file's sum is made of its pieces of [`PIECE_BYTES`], in order: [`codec::chain`] of the sum so far, 0 at
+//! first, and the piece.
+
+use std::path::Path;
+
+use codec::Corruption;
+use device::{Device, File, Mode, SyncKind};
+
+use super::Progress;
+use super::manifest::FileSum;
+use crate::error::{Error, Result};
+
+/// How much of a file is read at a time; part of the format.
+pub(super) const PIECE_BYTES: usize = 1 << 20;
+
+/// All files below `dir` by their names from there, ascending.
+pub(super) fn list(device: &dyn Device, dir: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut dirs = vec![String::new()];
+    while let Some(below) = dirs.pop() {
+        for entry in device.list(&under(dir, &below))? {
+            let name = device::join(&below, &entry.name);
+            if entry.is_dir { dirs.push(name) } else { names.push(name) }
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// All directories of the names, without the root, the outer ones first.
+pub(super) fn dirs<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let of = |name: &'a str| name.match_indices('/').map(move |(end, _)| &name[..end]);
+    let mut dirs: Vec<&str> = names.flat_map(of).collect();
+    dirs.sort_unstable();
+    dirs.dedup();
+    dirs
+}
+
+/// `name` in the directory `dir`; either may be empty.
+pub(super) fn under(dir: &str, name: &str) -> String {
+    if name.is_empty() { dir.to_owned() } else { device::join(dir, name) }
+}
+
+/// Hands the pieces of a file to `visit`, in order, and answers its length.
+fn each_piece(file: &dyn File, mut visit: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<u64> {
+    let len = file.len()?;
+    let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(len).unwrap_or(PIECE_BYTES))];
+    let mut offset = 0;
+    while offset < len {
+        let bytes = usize::try_from(len - offset).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
+        let piece = &mut piece[..bytes];
+        file.read_at(offset, piece)?;
+        visit(offset, piece)?;
+        offset += bytes as u64;
+    }
+    Ok(len)
+}
+
+/// The sum of the file `name` in `dir`.
+pub(super) fn sum(
+    device: &dyn Device,
+    dir: &str,
+    name: &str,
+    progress: &Progress,
+) -> Result<FileSum> {
+    let file = device.open(&under(dir, name), Mode::Read)?;
+    let mut sum = 0;
+    let bytes = each_piece(&*file, |_, piece| {
+        sum = codec::chain(sum, piece);
+        progress.add(piece.len() as u64);
+        Ok(())
+    })?;
+    Ok(FileSum { name: name.to_owned(), bytes, sum })
+}
+
+/// Judges what was found in the place of a file of the backup in `dir`.
+pub(super) fn compare(found: Result<FileSum>, known: &FileSum, dir: &str) -> Result<()> {
+    let what = match found {
+        Ok(found) if found == *known => return Ok(()),
+        Ok(found) if found.bytes != known.bytes => {
+            format!("the file has {} bytes, in the backup it had {}", found.bytes, known.bytes)
+        }
+        Ok(_) => "the file's checksum is not that of the backup".to_owned(),
+        Err(Error::Engine(engine::Error::Device(device::Error::NotFound { .. }))) => {
+            "the file is missing from the backup".to_owned()
+        }
+        Err(error) => return Err(error),
+    };
+    Err(Corruption::new(what, 0).at(&device::join(dir, &known.name), 0).into())
+}
+
+/// Copies the file `name` of `dir` to `into`, durable but for its name, and sums it on the way.
+pub(super) fn copy(
+    from: &dyn Device,
+    dir: &str,
+    name: &str,
+    into: &dyn Device,
+    progress: &Progress,
+) -> Result<FileSum> {
+    let file = from.open(&under(dir, name), Mode::Read)?;
+    let copy = into.open(name, Mode::CreateNew)?;
+    let mut sum = 0;
+    let bytes = each_piece(&*file, |offset, piece| {
+        sum = codec::chain(sum, piece);
+        copy.write_at(offset, piece)?;
+        progress.add(piece.len() as u64);
+        Ok(())
+    })?;
+    copy.sync(SyncKind::All)?;
+    Ok(FileSum { name: name.to_owned(), bytes, sum })
+}
+
+/// Whether two files hold the same bytes.
+pub(super) fn same(device: &dyn Device, one: &str, other: &str) -> Result<bool> {
+    let (one, other) = (device.open(one, Mode::Read)?, device.open(other, Mode::Read)?);
+    if one.len()? != other.len()? {
+        return Ok(false);
+    }
+    let mut beside = vec![0; PIECE_BYTES];
+    let mut same = true;
+    each_piece(&*one, |offset, piece| {
+        if same {
+            let beside = &mut beside[..piece.len()];
+            other.read_at(offset, beside)?;
+            same = beside == piece;
+        }
+        Ok(())
+    })?;
+    Ok(same)
+}
+
+/// Makes the name of the directory `path` durable.
+pub(super) fn sync_parent(path: &Path) -> Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Ok(device::open(parent, device::Options::default())?.sync_dir("")?)
+}

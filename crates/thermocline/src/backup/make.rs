@@ -1,0 +1,132 @@
+//! Making a backup, while the database runs.
+//!
+//! 1. What a crash left unfinished is removed.
+//! 2. The database is copied, as for a checkpoint, to a directory of an unfinished backup's name.
+//! 3. Each file is read again and summed. One that the backup before has under the same name, with the
+//!    same length and sum, is compared with it byte by byte and becomes a link to it.
+//! 4. The manifest is written, all of it made durable, and the directory renamed.
+
+use super::manifest::{FileSum, Manifest};
+use super::{Backup, Backups, Progress, Stage, Whole, dir_name, files, unfinished_name};
+use crate::database::{Db, Inner};
+use crate::error::{Error, Result};
+
+/// What the name of a link ends with until it takes the place of the file that it is instead of.
+const LINK: &str = ".link";
+
+impl Db {
+    /// Adds a backup of this database, as of some moment during the call, to `backups`. It is durable
+    /// when this returns. Reads and writes go on meanwhile; keyspaces can not be made, dropped or cleared,
+    /// and the journal is not trimmed while the data are copied.
+    ///
+    /// All keyspaces with a journal are of one moment, with batches over several of them whole. One
+    /// without is of a moment of its own during the call, as after a crash at that moment.
+    ///
+    /// Costs a copy of everything, which is read again for its checksums. Files that the backup before
+    /// has as well (tables of `lsm`, full segments of `f2`) take no space of their own in the end.
+    ///
+    /// # Errors
+    /// [`Error::OtherDatabase`]; [`Error::InUse`] while another backup is made there; failures of either
+    /// device. What was copied until then is no backup, and is removed when the next one is made.
+    pub fn backup(&self, backups: &Backups, progress: &Progress) -> Result<Backup> {
+        self.inner.check_open()?;
+        self.inner.backup(backups, progress)
+    }
+}
+
+impl Inner {
+    fn backup(&self, backups: &Backups, progress: &Progress) -> Result<Backup> {
+        let _lock = backups.lock()?;
+        let id = self.catalog.lock().id;
+        let before = backups.newest_of(id)?;
+        let number = backups.numbers()?.last().map_or(1, |newest| newest + 1);
+        backups.remove_unfinished()?;
+        let unfinished = unfinished_name(number);
+        let made_at_ms = self.options.environment.wall().as_millis();
+        let newest = self.sequence.visible();
+
+        let target = backups.device.subdevice(&unfinished)?;
+        let total_bytes = self.stats().disk_bytes();
+        progress.watch(Stage::Copying, total_bytes, &target, |counts| counts.write_bytes);
+        let catalog = self.copy_into(&target)?;
+
+        let whole = Whole {
+            dir: unfinished,
+            number,
+            manifest: Manifest {
+                made_at_ms: u64::try_from(made_at_ms).unwrap_or(u64::MAX),
+                newest,
+                shared_bytes: 0,
+                catalog: catalog.encode(),
+                files: Vec::new(),
+            },
+        };
+        backups.finish(whole, before.as_ref(), progress)
+    }
+}
+
+impl Backups {
+    /// The newest whole backup, which must be of the database `id`.
+    fn newest_of(&self, id: [u8; 16]) -> Result<Option<Whole>> {
+        let newest = match self.pick(None) {
+            Ok(newest) => newest,
+            Err(Error::NoBackup { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if newest.catalog()?.id != id {
+            return Err(Error::OtherDatabase { path: self.place.clone() });
+        }
+        Ok(Some(newest))
+    }
+
+    fn remove_unfinished(&self) -> Result<()> {
+        let unfinished = self.entries()?.into_iter().filter(|(_, named_whole)| !named_whole);
+        for (number, _) in unfinished {
+            self.device.remove_dir(&unfinished_name(number))?;
+        }
+        Ok(())
+    }
+
+    /// Steps 3 and 4.
+    fn finish(
+        &self,
+        mut whole: Whole,
+        before: Option<&Whole>,
+        progress: &Progress,
+    ) -> Result<Backup> {
+        let names = files::list(&*self.device, &whole.dir)?;
+        progress.begin(Stage::Summing, progress.now().1);
+        for name in &names {
+            let sum = files::sum(&*self.device, &whole.dir, name, progress)?;
+            let alike = before.filter(|before| before.manifest.has(&sum));
+            if let Some(before) = alike
+                && self.share(before, &whole.dir, &sum)?
+            {
+                whole.manifest.shared_bytes += sum.bytes;
+            }
+            whole.manifest.files.push(sum);
+        }
+        for dir in files::dirs(names.iter().map(String::as_str)) {
+            self.device.sync_dir(&device::join(&whole.dir, dir))?;
+        }
+        whole.manifest.store(&*self.device, &whole.dir)?;
+        self.device.sync_dir(&whole.dir)?;
+        let told = whole.tell()?;
+        self.device.rename(&whole.dir, &dir_name(whole.number))?;
+        self.device.sync_dir("")?;
+        Ok(told)
+    }
+
+    /// Has the file in `dir` take no space of its own, if its bytes are those of the backup before.
+    fn share(&self, before: &Whole, dir: &str, sum: &FileSum) -> Result<bool> {
+        let (old, new) = (files::under(&before.dir, &sum.name), files::under(dir, &sum.name));
+        // A checksum of four bytes does not make two files one.
+        if !files::same(&*self.device, &old, &new)? {
+            return Ok(false);
+        }
+        let link = format!("{new}{LINK}");
+        self.device.link(&old, &link)?;
+        self.device.rename(&link, &new)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,108 @@
+//! A database from a backup.
+//!
+//! 1. The target must be new or empty.
+//! 2. Each file is copied, and its length and sum compared with what the manifest says.
+//! 3. Everything is verified where it lies now, as `thermocline check` does.
+//! 4. The catalog is written. Without it the directory is no database, so a crash before this leaves none.
+//!
+//! What fails takes away what it has written.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use device::Device;
+
+use super::{Backup, Backups, Progress, Stage, Whole, files};
+use crate::check::{Report, check_content};
+use crate::error::{Error, Result};
+use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, check_place};
+
+impl Backups {
+    /// Makes a database in `path`, a new or empty directory, from the backup `number`, or from the
+    /// newest. Everything was verified and is durable when this returns.
+    ///
+    /// The database is that of which the backup was made: it has its id, and its further backups may be
+    /// added to the same directory.
+    ///
+    /// # Errors
+    /// [`Error::NoBackup`], also for one that was cut off; [`Error::NotEmpty`]; damage of the backup with
+    /// its place. Then there is no database.
+    pub fn restore(
+        &self,
+        number: Option<u64>,
+        path: impl AsRef<Path>,
+        progress: &Progress,
+    ) -> Result<Backup> {
+        let path = path.as_ref();
+        check_place(path, true)?;
+        // Before the directory is made.
+        self.pick(number)?;
+        let target = device::open(path, device::Options::default())?;
+        let restored = self.restore_on(number, &target, &path.display().to_string(), progress)?;
+        files::sync_parent(path)?;
+        Ok(restored)
+    }
+
+    /// The same to any device; `place` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`Backups::restore`].
+    pub fn restore_on(
+        &self,
+        number: Option<u64>,
+        target: &Arc<dyn Device>,
+        place: &str,
+        progress: &Progress,
+    ) -> Result<Backup> {
+        let whole = self.pick(number)?;
+        if !target.list("")?.is_empty() {
+            return Err(Error::NotEmpty { path: place.to_owned() });
+        }
+        match self.write(&whole, target, progress) {
+            Ok(()) => whole.tell(),
+            Err(error) => {
+                // The first failure is the one to tell; whatever stays is no database.
+                let _ = clear(&**target);
+                Err(error)
+            }
+        }
+    }
+
+    /// Steps 2 to 4.
+    fn write(&self, whole: &Whole, target: &Arc<dyn Device>, progress: &Progress) -> Result<()> {
+        let catalog = whole.catalog()?;
+        let known = &whole.manifest.files;
+        progress.begin(Stage::Copying, whole.manifest.bytes());
+        let mut dirs = files::dirs(known.iter().map(|file| file.name.as_str()));
+        // They may be empty, and belong to a database.
+        dirs.extend([JOURNAL_DIR, KEYSPACES_DIR]);
+        dirs.iter().try_for_each(|dir| target.create_dir(dir))?;
+        for file in known {
+            let copied = files::copy(&*self.device, &whole.dir, &file.name, &**target, progress);
+            files::compare(copied, file, &whole.dir)?;
+        }
+        for dir in dirs.into_iter().chain([""]) {
+            target.sync_dir(dir)?;
+        }
+        let read = |counts: device::IoCounts| counts.read_bytes;
+        progress.watch(Stage::Verifying, whole.manifest.bytes(), target, read);
+        let mut report = Report::default();
+        check_content(target, &catalog, &mut report)?;
+        match report.damage.into_iter().next() {
+            Some(damage) => Err(damage.into()),
+            None => catalog.store(&**target),
+        }
+    }
+}
+
+/// Removes all that is in a directory that was empty before.
+fn clear(target: &dyn Device) -> Result<()> {
+    for entry in target.list("")? {
+        if entry.is_dir {
+            target.remove_dir(&entry.name)?;
+        } else {
+            target.remove(&entry.name)?;
+        }
+    }
+    Ok(())
+}

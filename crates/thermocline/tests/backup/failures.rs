@@ -1,0 +1,131 @@
+//! Backups on failing storage, and damaged backups: the database goes on, and nothing is restored of what
+//! is not as it was.
+
+use std::sync::Arc;
+
+use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode};
+use thermocline::{Backups, Db, Error, Progress};
+
+use crate::database::{content, open, options, restored, write};
+
+/// A database with some content, and a backup of it on a device of its own.
+fn made() -> (Db, Arc<dyn Device>) {
+    let (db, device) = (open(device::memory()), device::memory());
+    write(&db, 0..60, &[1; 2000]);
+    db.flush().unwrap();
+    write(&db, 30..90, &[2; 200]);
+    let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
+    db.backup(&backups, &Progress::default()).unwrap();
+    (db, device)
+}
+
+fn files_below(device: &dyn Device, dir: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in device.list(dir).unwrap() {
+        let name = device::join(dir, &entry.name);
+        if entry.is_dir { names.extend(files_below(device, &name)) } else { names.push(name) }
+    }
+    names
+}
+
+#[test]
+fn every_failure_of_the_backups_storage_leaves_the_database_and_older_backups() {
+    let (db, device) = made();
+    let expected = content(&db);
+    let mut failed = 0;
+    for nth in 1.. {
+        let faulty = FaultDevice::new(Arc::clone(&device));
+        let failure = [Failure::Io, Failure::NoSpace][nth as usize % 2];
+        faulty.fail(Fault { kind: None, nth, failure, lasting: Lasting::ForGood });
+        let target: Arc<dyn Device> = Arc::<FaultDevice>::clone(&faulty);
+        let outcome = Backups::open_on(target, "faulty")
+            .and_then(|backups| db.backup(&backups, &Progress::default()));
+        assert_eq!(db.failure(), None, "operation {nth} of the backup stopped the database");
+        if faulty.failed() == 0 {
+            outcome.unwrap();
+            break;
+        }
+        assert!(outcome.is_err(), "operation {nth} failed and the backup is said to be whole");
+        failed += 1;
+        if nth % 10 == 0 {
+            let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
+            assert!(restored(&backups, 1) == expected);
+        }
+    }
+    let backups = Backups::open_on(device, "backups").unwrap();
+    let newest = backups.list().unwrap().last().unwrap().number;
+    assert!(restored(&backups, newest) == expected);
+    write(&db, 0..2, b"goes on");
+    println!("{failed} operations failed");
+    assert!(failed > 50);
+}
+
+#[test]
+fn every_failure_of_a_restoring_leaves_nothing() {
+    let (_, device) = made();
+    let backups = Backups::open_on(device, "backups").unwrap();
+    for nth in 1.. {
+        let target = device::memory();
+        let faulty = FaultDevice::new(Arc::clone(&target));
+        let fault = Fault { kind: None, nth, failure: Failure::Io, lasting: Lasting::Once };
+        faulty.fail(fault);
+        let failing: Arc<dyn Device> = Arc::<FaultDevice>::clone(&faulty);
+        let outcome = backups.restore_on(None, &failing, "target", &Progress::default());
+        if faulty.failed() == 0 {
+            outcome.unwrap();
+            break;
+        }
+        if outcome.is_err() {
+            let left = target.list("").unwrap();
+            assert!(left.is_empty(), "after operation {nth}: {left:?}");
+        }
+    }
+}
+
+#[test]
+fn every_changed_cut_or_missing_file_is_found_and_named() {
+    let (_, device) = made();
+    let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
+    let refused = |what: &str| {
+        let target = device::memory();
+        let error = backups.restore_on(None, &target, "target", &Progress::default()).unwrap_err();
+        assert!(target.list("").unwrap().is_empty(), "{what}: {error} leaves something");
+        let verified = backups.verify(None, &Progress::default());
+        assert!(verified.is_err(), "{what} is not found without restoring");
+        error
+    };
+    let names = files_below(&*device, "backup-000001");
+    assert!(names.len() >= 10, "{names:?}");
+    for name in names {
+        let file = device.open(&name, Mode::Write).unwrap();
+        let len = file.len().unwrap();
+        let mut bytes = vec![0; len as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        let places = [0, len / 3, len / 2, len.saturating_sub(1)];
+        for at in places.into_iter().filter(|at| *at < len) {
+            file.write_at(at, &[bytes[at as usize] ^ 0x10]).unwrap();
+            let error = refused(&format!("{name} changed at {at}"));
+            let damage = error.corruption().unwrap_or_else(|| panic!("{name} at {at}: {error}"));
+            assert_eq!(damage.file, name);
+            file.write_at(at, &bytes[at as usize..][..1]).unwrap();
+        }
+        if len > 0 {
+            file.set_len(len - 1).unwrap();
+            let error = refused(&format!("{name} cut"));
+            assert!(error.corruption().is_some_and(|damage| damage.file == name), "{error}");
+            file.write_at(0, &bytes).unwrap();
+        }
+        device.rename(&name, "backup-000001/gone").unwrap();
+        let error = refused(&format!("{name} missing"));
+        let is_manifest = name.ends_with("/BACKUP");
+        let told = match &error {
+            Error::NoBackup { cut_off: Some(name), .. } => is_manifest && name == "backup-000001",
+            other => other.corruption().is_some_and(|damage| damage.file == name),
+        };
+        assert!(told, "{name} is missing: {error}");
+        device.rename("backup-000001/gone", &name).unwrap();
+    }
+    let target = device::memory();
+    backups.restore_on(None, &target, "target", &Progress::default()).unwrap();
+    Db::open_on(target, "target", options()).unwrap();
+}

@@ -1,0 +1,166 @@
+//! Backups of a running database: what is in them, beside whom they are made, what they share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use rand::Rng;
+use tempfile::TempDir;
+use thermocline::{
+    Backups, Batch, Db, Durability, EngineKind, Error, KeyspaceOptions, Options, Progress, Stage,
+};
+
+use crate::database::{SPACES, content, open, restored, write};
+
+fn backups() -> Backups {
+    Backups::open_on(device::memory(), "backups").unwrap()
+}
+
+#[test]
+fn every_engine_comes_back_as_it_was_when_each_backup_was_made() {
+    let (db, backups) = (open(device::memory()), backups());
+    let mut expected = Vec::new();
+    for round in 0..4 {
+        write(&db, round * 50..round * 50 + 100, &[round as u8; 300]);
+        if round == 2 {
+            db.flush().unwrap();
+        }
+        let made = db.backup(&backups, &Progress::default()).unwrap();
+        assert_eq!((made.number, made.keyspaces), (u64::from(round) + 1, SPACES.len() as u64));
+        assert!(made.newest >= db.last() && made.bytes > 0, "{made:?}");
+        expected.push(content(&db));
+    }
+    for (number, expected) in (1..).zip(&expected) {
+        assert!(restored(&backups, number) == *expected, "backup {number}");
+    }
+    let listed = backups.list().unwrap();
+    assert_eq!(listed.iter().map(|one| one.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(backups.verify(None, &Progress::default()).unwrap(), listed[3]);
+
+    assert_eq!(backups.keep(2).unwrap(), 2);
+    assert_eq!(backups.list().unwrap(), listed[2..]);
+    assert!(restored(&backups, 3) == expected[2]);
+    let gone = backups.verify(Some(1), &Progress::default()).unwrap_err();
+    assert!(matches!(gone, Error::NoBackup { number: Some(1), cut_off: None, .. }), "{gone}");
+}
+
+/// Ends a writer, also where an assertion fails that would otherwise wait for it.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// Each batch writes the same to every keyspace with a journal, so all of them are equal at any moment.
+#[test]
+fn a_backup_beside_writes_holds_whole_batches_of_one_moment() {
+    let (db, backups) = (open(device::memory()), backups());
+    let db = db.durability(Durability::Flushed);
+    let spaces: Vec<_> = db.keyspaces().into_iter().filter(|one| one.options().journaled).collect();
+    assert_eq!(spaces.len(), 3);
+    let (acknowledged, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number: u64 = 0;
+            while !ended.load(SeqCst) {
+                number += 1;
+                let value = number.to_be_bytes().repeat(50);
+                let mut batch = Batch::new();
+                for space in &spaces {
+                    batch.put(space, b"newest", &value);
+                    batch.put(space, &(number % 5000).to_be_bytes(), &value);
+                }
+                db.write(&batch).unwrap();
+                acknowledged.store(number, SeqCst);
+            }
+        });
+        let _ended = Ended(&ended);
+        for number in 1..=5 {
+            let before = acknowledged.load(SeqCst);
+            db.backup(&backups, &Progress::default()).unwrap();
+            let found = restored(&backups, number);
+            let states: Vec<_> = spaces.iter().map(|space| &found[space.name()]).collect();
+            for state in &states {
+                assert!(*state == states[0], "a batch is in part in backup {number}");
+            }
+            let newest = states[0]
+                .get(&b"newest"[..])
+                .map_or(0, |value| u64::from_be_bytes(value[..8].try_into().unwrap()));
+            assert!(newest >= before, "{newest} of {before} acknowledged");
+        }
+    });
+}
+
+#[test]
+fn what_did_not_change_takes_its_space_once() {
+    let (dir, copies) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let options = Options { memory_bytes: 64 << 20, ..Options::default() };
+    let db = Db::open(dir.path(), options).unwrap();
+    let of = |engine| KeyspaceOptions { engine, ..Default::default() };
+    let lsm = db.keyspace("lsm", of(EngineKind::Lsm)).unwrap();
+    // Nothing that can be compressed.
+    let mut random = thermocline::Environment::seeded(1).random("values");
+    let mut value = |_: u32| {
+        let mut value = vec![0; 1000];
+        random.fill_bytes(&mut value);
+        value
+    };
+    let values: Vec<Vec<u8>> = (0..2000).map(&mut value).collect();
+    for (key, value) in (0_u32..).zip(&values) {
+        lsm.put(&key.to_be_bytes(), value).unwrap();
+    }
+    db.flush().unwrap();
+    let backups = Backups::open(copies.path().join("a/b")).unwrap();
+    let first = db.backup(&backups, &Progress::default()).unwrap();
+    lsm.put(b"later", b"v").unwrap();
+    let progress = Progress::default();
+    let second = db.backup(&backups, &progress).unwrap();
+    assert_eq!(first.shared_bytes, 0);
+    assert!(second.shared_bytes > 1_000_000, "{second:?}");
+    let (stage, done, total) = progress.now();
+    assert_eq!((stage, done), (Stage::Summing, second.bytes));
+    assert_eq!(total, second.bytes, "what was copied is what is summed");
+    // The older one goes, and what it shared stays.
+    backups.keep(1).unwrap();
+    let elsewhere = dir.path().join("elsewhere");
+    let told = backups.restore(None, &elsewhere, &Progress::default()).unwrap();
+    assert_eq!(told, second);
+    let other = Db::open(&elsewhere, Options::default()).unwrap();
+    let copy = other.existing_keyspace("lsm").unwrap();
+    assert_eq!(copy.get(b"later").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(copy.get(&7_u32.to_be_bytes()).unwrap().unwrap(), values[7]);
+    // It is the same database, so that its backups go on where the first one's ended.
+    assert_eq!(other.backup(&backups, &Progress::default()).unwrap().number, 3);
+}
+
+#[test]
+fn directories_that_hold_something_else_are_refused() {
+    let (db, backups) = (open(device::memory()), backups());
+    db.backup(&backups, &Progress::default()).unwrap();
+    // Its environment draws another id.
+    let options = Options { memory_bytes: 64 << 20, ..Options::default() };
+    let other = Db::open_on(device::memory(), "other", options).unwrap();
+    let refused = other.backup(&backups, &Progress::default()).unwrap_err();
+    assert!(matches!(refused, Error::OtherDatabase { .. }), "{refused}");
+
+    let taken = device::memory();
+    taken.create_dir("photos").unwrap();
+    let refused = Backups::open_on(Arc::clone(&taken), "taken").unwrap_err();
+    assert_eq!(refused, Error::NotBackups { path: "taken".to_owned(), found: "photos".to_owned() });
+    let refused = backups.restore_on(None, &taken, "taken", &Progress::default()).unwrap_err();
+    assert_eq!(refused, Error::NotEmpty { path: "taken".to_owned() });
+    assert_eq!(taken.list("").unwrap().len(), 1, "it stays as it was");
+}
+
+#[test]
+fn a_backup_is_no_database_until_it_is_restored() {
+    let (dir, db) = (TempDir::new().unwrap(), open(device::memory()));
+    let backups = Backups::open(dir.path()).unwrap();
+    db.backup(&backups, &Progress::default()).unwrap();
+    let refused = Db::open(dir.path().join("backup-000001"), Options::default()).unwrap_err();
+    assert!(matches!(refused, Error::NotADatabase { .. }), "{refused}");
+    assert_eq!(Backups::find(dir.path()).unwrap().unwrap().list().unwrap().len(), 1);
+    assert!(Backups::find(dir.path().join("backup-000001")).unwrap().is_none());
+    assert!(Backups::find(dir.path().join("not there")).unwrap().is_none());
+}
