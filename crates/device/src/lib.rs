@@ -19,7 +19,7 @@
 //!
 //! Where to start: [`open`] for a real directory, [`memory()`] for a test that needs none,
 //! [`SimulatedDisk`] for a test of what a crash leaves, [`FaultDevice`] for one of every error
-//! path, [`Recorder`] to see what was done. To follow a read: `system/file.rs` by a blocking call,
+//! path, [`Recorder`] to see what was done, [`overlay()`] to look at a directory without changing it. To follow a read: `system/file.rs` by a blocking call,
 //! `system/uring.rs` on a queue.
 //!
 //! # Invariants
@@ -39,6 +39,7 @@ mod file;
 mod limit;
 mod memory;
 mod name;
+mod overlay;
 mod queue;
 mod recorder;
 mod simulated;
@@ -55,6 +56,7 @@ pub use file::{Entry, File, Mode, Space, SyncKind};
 pub use limit::{close_when_out_of_files, open_files_limit};
 pub use memory::memory;
 pub use name::{check_name, join};
+pub use overlay::overlay;
 pub use queue::{Completion, Queue, Request, Work};
 pub use recorder::{Recorded, Recorder, Recording};
 pub use simulated::{Faults, History, Replay, SimulatedDisk, SyncFailure};
@@ -118,6 +120,16 @@ pub trait Device: Send + Sync + Debug {
     /// # Errors
     /// [`Error::Locked`] if another holds it.
     fn lock(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// Takes a lock that others may share by this call, and that keeps out who would take it by
+    /// [`Device::lock`]; as exclusive as that one where the storage cannot share it. The file is made if
+    /// it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if somebody holds it alone.
+    fn lock_shared(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.lock(name)
+    }
 
     /// Bytes in all and free on the storage beneath.
     fn space(&self) -> Result<Space>;

@@ -91,6 +91,14 @@ pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Device>>
     Ok(Arc::new(SystemDevice { root, alignment, io, uring, accounting: Arc::default() }))
 }
 
+fn lock_file(file: SystemFile, name: &str, how: FlockOperation) -> Result<Arc<dyn File>> {
+    match file.flock(how) {
+        Ok(()) => Ok(Arc::new(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { name: name.to_owned() }),
+        Err(errno) => Err(explain(Operation::Open, name, errno)),
+    }
+}
+
 /// A directory of the operating system.
 #[derive(Debug)]
 struct SystemDevice {
@@ -166,11 +174,16 @@ impl Device for SystemDevice {
 
     fn lock(&self, name: &str) -> Result<Arc<dyn File>> {
         let file = self.open_file(name, Mode::Create, None)?;
-        match file.flock(FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Arc::new(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { name: name.to_owned() }),
-            Err(errno) => Err(explain(Operation::Open, name, errno)),
-        }
+        lock_file(file, name, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn lock_shared(&self, name: &str) -> Result<Arc<dyn File>> {
+        // Where nothing may be written it may still be there.
+        let file = match self.open_file(name, Mode::Read, None) {
+            Err(Error::NotFound { .. }) => self.open_file(name, Mode::Create, None),
+            opened => opened,
+        };
+        lock_file(file?, name, FlockOperation::NonBlockingLockShared)
     }
 
     fn space(&self) -> Result<Space> {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use journal::Durability;
 use telemetry::Registry;
-use workers::{Class, Group, Pool, StopToken};
+use workers::{Class, Group, Order, Pool, StopToken};
 
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::read_only::Access;
 use crate::slot::Generation;
 
 /// How often the journal is looked at for trimming.
@@ -30,10 +31,16 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn new(options: &Options, telemetry: &Registry) -> Result<Self> {
-        let threads = options.background_threads.clamp(1, Options::BACKGROUND_THREADS_MAX);
-        let pool = Pool::start(&options.environment, threads, telemetry)
-            .map_err(|error| Error::Thread(error.to_string()))?;
+    pub(crate) fn new(options: &Options, access: Access, telemetry: &Registry) -> Result<Self> {
+        let pool = match access {
+            Access::Write => {
+                let threads = options.background_threads.clamp(1, Options::BACKGROUND_THREADS_MAX);
+                Pool::start(&options.environment, threads, telemetry)
+                    .map_err(|error| Error::Thread(error.to_string()))?
+            }
+            // What opening waits for is done by who waits; nothing else is done.
+            Access::Read => Pool::hand_cranked(&options.environment, telemetry, Order::InOrder).0,
+        };
         let group = pool.group("database");
         Ok(Self { pool, group })
     }

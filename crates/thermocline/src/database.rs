@@ -20,6 +20,7 @@ use crate::key_locks::KeyLocks;
 use crate::keyspace::Keyspace;
 use crate::open::Nursery;
 use crate::options::Options;
+use crate::read_only::Access;
 use crate::slot::Slot;
 
 /// A database directory, opened. Cheap to clone; the last handle to go closes it.
@@ -77,6 +78,8 @@ pub(crate) struct Inner {
     pub(crate) nursery: Nursery,
     /// The first failure of a write or a sync, as later writes report it.
     pub(crate) failure: OnceLock<Error>,
+    /// What it was opened for.
+    pub(crate) access: Access,
     pub(crate) closed: AtomicBool,
     /// The lock on the directory, until it is closed.
     pub(crate) directory_lock: Mutex<Option<Arc<dyn File>>>,
@@ -172,7 +175,7 @@ impl Inner {
         for slot in slots.values() {
             let generation = slot.last_generation();
             // What no journal holds is lost unless the engine's own files have it.
-            if !generation.journaled {
+            if !generation.journaled && self.access == Access::Write {
                 let flushed = match self.failure.get() {
                     Some(failure) => Err(failure.clone()),
                     None => generation.engine.flush().map_err(Error::from),

@@ -195,6 +195,12 @@ pub enum Error {
         /// That failure.
         cause: Arc<Error>,
     },
+    /// The database was opened by [`crate::Db::open_read_only`].
+    #[error("{path} was opened to be read; nothing can be written by this handle")]
+    OpenedReadOnly {
+        /// The directory.
+        path: String,
+    },
     /// The database was closed.
     #[error("the database is closed")]
     Closed,

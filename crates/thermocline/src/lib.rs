@@ -67,6 +67,7 @@ mod memory_limit;
 mod memory_shares;
 mod open;
 mod options;
+mod read_only;
 mod record;
 mod rmw;
 mod salvage;

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
-use device::Device;
+use device::{Device, File};
 use engine::{Barrier, Engine, Host, MemoryBudget, RecentWrites, Sequence};
 use environment::Environment;
 use journal::{Durability, Journal, ReplayError};
@@ -32,6 +32,7 @@ use crate::key_locks::KeyLocks;
 use crate::memory_limit;
 use crate::memory_shares::{MemoryShare, MemoryShares};
 use crate::options::{EngineKind, Options};
+use crate::read_only::Access;
 use crate::record;
 use crate::slot::{Generation, Slot};
 
@@ -70,17 +71,25 @@ impl Db {
         if before_lock.is_none() {
             check_vacant(&*device, place, options.create_if_missing)?;
         }
-        let directory_lock = device.lock(LOCK_FILE).map_err(|error| match error {
-            device::Error::Locked { .. } => Error::InUse { path: place.to_owned() },
-            other => other.into(),
-        })?;
+        let directory_lock = device.lock(LOCK_FILE).map_err(|error| in_use(error, place))?;
+        Self::open_locked(device, place, options, directory_lock, Access::Write)
+    }
+
+    /// Steps 2 to 5, by who holds the lock.
+    pub(crate) fn open_locked(
+        device: Arc<dyn Device>,
+        place: &str,
+        options: Options,
+        directory_lock: Arc<dyn File>,
+        access: Access,
+    ) -> Result<Self> {
         let catalog = load_or_create(&*device, &options)?;
         catalog.keyspaces.iter().try_for_each(|entry| catalog::check_present(&*device, entry))?;
         let needed = memory_limit::check_snapshots(&*device, &catalog, options.memory_bytes)?;
         let durability = options.durability;
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
         let telemetry = Registry::default();
-        let background = Background::new(&options, &telemetry)?;
+        let background = Background::new(&options, access, &telemetry)?;
         let nursery = Nursery {
             device: Arc::clone(&device),
             environment: options.environment.clone(),
@@ -109,7 +118,8 @@ impl Db {
             slots: RwLock::new(slots),
             trimming: Mutex::new(()),
             background,
-            failure: OnceLock::new(),
+            failure: access.refusal(place),
+            access,
             closed: AtomicBool::new(false),
             nursery,
             directory_lock: Mutex::new(Some(directory_lock)),
@@ -117,8 +127,10 @@ impl Db {
         });
         inner.nursery.barrier.set(Arc::clone(&inner.journal));
         let inner = Arc::new(Opened(inner));
-        inner.sweep_leftovers()?;
-        inner.0.start_background()?;
+        if access == Access::Write {
+            inner.sweep_leftovers()?;
+            inner.0.start_background()?;
+        }
         Ok(Self { inner, durability })
     }
 }

@@ -1,0 +1,119 @@
+//! The overlay against the shared suite, over an empty device, and over one that holds something.
+
+use std::sync::Arc;
+
+use crate::{Device, Mode, SyncKind, overlay};
+
+fn over_nothing() -> (Arc<dyn Device>, ()) {
+    (overlay(crate::memory()), ())
+}
+
+// All of the suite but what counts: what is read is counted beneath, what is written and synced is not.
+mod suite {
+    use super::over_nothing;
+
+    crate::tests::suite!(@checks over_nothing, names: [
+        a_bad_name_is_refused, create_new_refuses_an_old_name, missing_names_are_missing,
+        directories_are_made_with_their_parents, lists_are_sorted_and_typed,
+        rename_replaces_a_file, rename_moves_between_directories,
+        rename_of_a_directory_takes_all_along, a_link_shares_the_bytes,
+        a_link_replaces_nothing, a_removed_file_stays_readable,
+        remove_dir_removes_all,
+        a_lock_excludes_a_second_handle,
+        a_directory_is_no_file, space_is_told,
+    ]);
+    crate::tests::suite!(@checks over_nothing, bytes: [
+        what_was_written_is_read, reads_past_the_end_fail, writes_past_the_end_leave_zeros,
+        unaligned_reads_are_served, writes_are_whole_or_refused_by_alignment,
+        set_len_cuts_and_extends_with_zeros, allocate_extends_and_keeps,
+        punch_zeroes_and_keeps_the_length, a_read_only_file_refuses_writes,
+        two_handles_see_one_file, threads_share_a_file, empty_transfers_succeed,
+    ]);
+    crate::tests::suite!(@checks over_nothing, queues: [
+        a_queue_moves_bytes, a_full_queue_hands_the_request_back,
+        errors_come_with_their_buffers, wait_returns_as_many_as_asked,
+        dropping_a_queue_does_its_work,
+        long_transfers_are_whole, a_read_across_the_end_fails,
+        impossible_offsets_are_refused, many_requests_keep_their_tags,
+        a_bell_tells_of_every_completion, a_queue_takes_files_of_any_device,
+    ]);
+}
+
+const LARGE: usize = super::COPIED_BYTES_MAX as usize + 1;
+
+/// `dir/small`, `dir/large`, `dir/below/file`, `top`.
+fn base() -> Arc<dyn Device> {
+    let base = crate::memory();
+    base.create_dir("dir/below").unwrap();
+    for (name, len) in [("dir/small", 5), ("dir/large", LARGE), ("dir/below/file", 1), ("top", 3)] {
+        base.open(name, Mode::CreateNew).unwrap().write_at(0, &vec![7; len]).unwrap();
+    }
+    base
+}
+
+fn bytes(device: &dyn Device, name: &str) -> Vec<u8> {
+    let file = device.open(name, Mode::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// Every file with its bytes.
+fn all(device: &dyn Device, dir: &str) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in device.list(dir).unwrap() {
+        let name = crate::join(dir, &entry.name);
+        if entry.is_dir {
+            found.extend(all(device, &name));
+        } else {
+            found.push((name.clone(), bytes(device, &name)));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_changed_shows_here_and_not_beneath() {
+    let base = base();
+    let before = all(&*base, "");
+    let shown = overlay(Arc::clone(&base));
+    assert_eq!(all(&*shown, ""), before);
+    shown.open("dir/small", Mode::Write).unwrap().write_at(1, b"x").unwrap();
+    assert_eq!(bytes(&*shown, "dir/small"), [7, b'x', 7, 7, 7]);
+    shown.rename("dir/small", "top").unwrap();
+    assert!(!shown.exists("dir/small").unwrap());
+    assert_eq!(bytes(&*shown, "top").len(), 5);
+    let dir = shown.subdevice("dir").unwrap();
+    assert_eq!(dir.open("large", Mode::Read).unwrap().name(), "large");
+    dir.remove("large").unwrap();
+    dir.remove_dir("below").unwrap();
+    assert!(dir.list("").unwrap().is_empty() && !shown.exists("dir/below/file").unwrap());
+    // A directory of that name is a new one.
+    dir.create_dir("below").unwrap();
+    assert!(dir.list("below").unwrap().is_empty());
+    let file = dir.open("below/file", Mode::CreateNew).unwrap();
+    file.write_at(0, b"new").unwrap();
+    file.sync(SyncKind::All).unwrap();
+    assert_eq!(file.name(), "below/file");
+    let found = all(&*shown, "");
+    let found: Vec<_> = found.iter().map(|(name, bytes)| (name.as_str(), bytes.len())).collect();
+    assert_eq!(found, [("dir/below/file", 3), ("top", 5)]);
+    assert_eq!(all(&*base, ""), before, "beneath");
+}
+
+#[test]
+fn what_would_have_to_be_copied_whole_is_read_only() {
+    let base = base();
+    let shown = overlay(Arc::clone(&base));
+    for file in [shown.open("dir/large", Mode::Write), shown.open_blocks("top", Mode::Write)] {
+        let file = file.unwrap();
+        let mut byte = [0];
+        file.read_at(0, &mut byte).unwrap();
+        assert_eq!(byte, [7]);
+        assert!(file.write_at(0, b"x").is_err());
+    }
+    assert!(shown.rename("dir/large", "elsewhere").is_err());
+    assert!(shown.rename("dir", "elsewhere").is_err());
+    assert!(shown.remove("dir").is_err());
+    assert_eq!(all(&*shown, ""), all(&*base, ""));
+}

@@ -1,0 +1,95 @@
+//! Opening a database to read it alone.
+//!
+//! It is opened as any other is, on a device that keeps in memory what opening writes ([`device::overlay`]),
+//! and with a pool without threads.
+//!
+//! # Invariants
+//! - R1. No file of the directory is made, changed or removed, but an empty one to lock where there was none.
+//! - R2. Any number of readers have a database open, or one who writes.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use device::Device;
+
+use crate::catalog::Catalog;
+use crate::database::Db;
+use crate::error::{Error, Result};
+use crate::memory_limit;
+use crate::open::{LOCK_FILE, check_place, in_use};
+use crate::options::Options;
+
+/// What a database was opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    /// Why writes to the database in `place` are refused from the beginning, if they are.
+    pub(crate) fn refusal(self, place: &str) -> OnceLock<Error> {
+        match self {
+            Self::Write => OnceLock::new(),
+            Self::Read => OnceLock::from(Error::OpenedReadOnly { path: place.to_owned() }),
+        }
+    }
+}
+
+impl Db {
+    /// Opens the database in `path` to read it: gets, scans, walks and snapshots. Whatever writes is
+    /// refused ([`Error::OpenedReadOnly`]). The directory stays as it is, no thread is started for
+    /// background work, and others may open it in the same way at the same time.
+    ///
+    /// Shows what an opening would recover. What of that is in the journal alone is applied again in
+    /// memory, beyond [`Options::memory_bytes`] where it is more than engines keep there.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path();
+    /// use thermocline::{Db, Error, Options};
+    /// let db = Db::open(path, Options::default())?;
+    /// db.keyspace("users", Default::default())?.put(b"ada", b"analyst")?;
+    /// let refused = Db::open_read_only(path, Options::default()).unwrap_err();
+    /// assert!(matches!(refused, Error::InUse { .. }), "somebody writes");
+    /// db.close()?;
+    ///
+    /// let (one, other) =
+    ///     (Db::open_read_only(path, Options::default())?, Db::open_read_only(path, Options::default())?);
+    /// for db in [one, other] {
+    ///     let users = db.existing_keyspace("users")?;
+    ///     assert_eq!(users.get(b"ada")?.as_deref(), Some(&b"analyst"[..]));
+    ///     assert!(matches!(users.put(b"ada", b""), Err(Error::OpenedReadOnly { .. })));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::open`]; [`Error::InUse`] while somebody has it open to write.
+    pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let path = path.as_ref();
+        check_place(path, false)?;
+        let device =
+            device::open(path, device::Options { io: options.io, ..device::Options::default() })?;
+        Self::open_read_only_on(device, &path.display().to_string(), options)
+    }
+
+    /// The same on any device; `place` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`Db::open_read_only`].
+    pub fn open_read_only_on(
+        device: Arc<dyn Device>,
+        place: &str,
+        options: Options,
+    ) -> Result<Self> {
+        memory_limit::check_setting(&options)?;
+        // Before a file is made to lock.
+        if Catalog::load(&*device)?.is_none() {
+            return Err(Error::NotADatabase { path: place.to_owned(), found: None });
+        }
+        let lock = device.lock_shared(LOCK_FILE).map_err(|error| in_use(error, place))?;
+        let options = Options { create_if_missing: false, ..options };
+        Self::open_locked(device::overlay(device), place, options, lock, Access::Read)
+    }
+}

@@ -1,0 +1,181 @@
+//! Databases opened to be read: nothing of them changes, nothing is written, several may read.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow::Continue;
+use std::path::Path;
+use std::sync::Arc;
+
+use device::{Device, Faults, Mode, SimulatedDisk};
+use tempfile::TempDir;
+use thermocline::{
+    Batch, Change, Db, EngineKind, Error, KeyRange, KeyspaceOptions, Options, Tried,
+};
+
+/// Every kind of keyspace.
+const SPACES: [(&str, EngineKind, bool); 4] = [
+    ("checkpointed", EngineKind::F2, false),
+    ("f2", EngineKind::F2, true),
+    ("lsm", EngineKind::Lsm, true),
+    ("memory", EngineKind::Memory, true),
+];
+
+type Content = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+fn options() -> Options {
+    Options { memory_bytes: 64 << 20, ..Options::default() }
+}
+
+/// Writes what is flushed in part, and more than one memtable takes.
+fn fill(db: &Db) {
+    for (name, engine, journaled) in SPACES {
+        let options = KeyspaceOptions { engine, journaled, ..Default::default() };
+        let space = db.keyspace(name, options).unwrap();
+        for key in 0..3000_u32 {
+            space.put(&key.to_be_bytes(), &[key as u8; 1000]).unwrap();
+            if key == 1500 {
+                space.flush().unwrap();
+            }
+        }
+        space.delete(&7_u32.to_be_bytes()).unwrap();
+    }
+}
+
+fn content(db: &Db) -> Content {
+    let pairs = |space: &thermocline::Keyspace| {
+        let mut pairs = BTreeMap::new();
+        let walked = space.walk(None, |key, value| {
+            pairs.insert(key.to_vec(), value.to_vec());
+            Continue(())
+        });
+        walked.unwrap();
+        pairs
+    };
+    db.keyspaces().iter().map(|space| (space.name().to_owned(), pairs(space))).collect()
+}
+
+/// Every file with its bytes, but for the one that is locked.
+fn files(device: &dyn Device, dir: &str) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in device.list(dir).unwrap() {
+        let name = device::join(dir, &entry.name);
+        if entry.is_dir {
+            found.extend(files(device, &name));
+            continue;
+        } else if name == "LOCK" {
+            continue;
+        }
+        let file = device.open(&name, Mode::Read).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        found.insert(name, bytes);
+    }
+    found
+}
+
+fn files_in(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    files(&*device::open(path, device::Options::default()).unwrap(), "")
+}
+
+#[test]
+fn readers_see_everything_and_leave_the_directory_as_it_is() {
+    let dir = TempDir::new().unwrap();
+    let db = Db::open(dir.path(), options()).unwrap();
+    fill(&db);
+    let expected = content(&db);
+    let refused = Db::open_read_only(dir.path(), options()).unwrap_err();
+    assert!(matches!(refused, Error::InUse { .. }), "{refused}");
+    db.close().unwrap();
+    let before = files_in(dir.path());
+    let readers = [(); 2].map(|()| Db::open_read_only(dir.path(), options()).unwrap());
+    for db in &readers {
+        assert!(content(db) == expected);
+        let lsm = db.existing_keyspace("lsm").unwrap();
+        let snapshot = db.snapshot().unwrap();
+        let backward = lsm.scan_reverse(KeyRange::all()).unwrap();
+        assert_eq!(backward.count(), 2999);
+        assert_eq!(snapshot.scan(&lsm, KeyRange::all()).unwrap().count(), 2999);
+        let keys: Vec<_> = [3_u32, 7, 2900].map(|key| key.to_be_bytes().to_vec()).to_vec();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        for space in db.keyspaces() {
+            let values = space.multi_get(&keys).unwrap();
+            let lengths = values.iter().map(|value| value.as_ref().map(Vec::len));
+            assert_eq!(lengths.collect::<Vec<_>>(), [Some(1000), None, Some(1000)]);
+        }
+    }
+    let refused = Db::open(dir.path(), options()).unwrap_err();
+    assert!(matches!(refused, Error::InUse { .. }), "{refused}");
+    readers.iter().for_each(|db| db.close().unwrap());
+    assert!(files_in(dir.path()) == before, "the directory changed");
+    drop(readers);
+    assert!(content(&Db::open(dir.path(), options()).unwrap()) == expected);
+}
+
+#[test]
+fn whatever_writes_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let db = Db::open(dir.path(), options()).unwrap();
+    fill(&db);
+    db.close().unwrap();
+    let db = Db::open_read_only(dir.path(), options()).unwrap();
+    let refused = Error::OpenedReadOnly { path: dir.path().display().to_string() };
+    let expected = content(&db);
+    for space in db.keyspaces() {
+        let mut batch = Batch::new();
+        batch.put(&space, b"k", b"v");
+        let put = |_: Option<&[u8]>| Change::Put(b"v".to_vec());
+        let outcomes = [
+            ("put", space.put(b"k", b"v").map(drop)),
+            ("delete", space.delete(&1_u32.to_be_bytes()).map(drop)),
+            ("batch", db.write(&batch).map(drop)),
+            ("rmw", space.rmw(&1_u32.to_be_bytes(), put).map(drop)),
+            ("rmw at once", {
+                let outcome = space.rmw_at_once(b"k", &mut { put });
+                outcome.map(|_: Tried| ())
+            }),
+            (
+                "atomically",
+                db.atomically(&[(&space, b"k")], |section| section.put(0, b"v".to_vec())).map(drop),
+            ),
+            ("flush", space.flush()),
+            ("clear", space.clear()),
+            ("drop", db.drop_keyspace(space.name())),
+        ];
+        for (what, outcome) in outcomes {
+            assert_eq!(outcome, Err(refused.clone()), "{what} of {}", space.name());
+        }
+    }
+    let made = db.keyspace("new", KeyspaceOptions::default()).map(drop);
+    assert_eq!(made, Err(refused.clone()));
+    assert_eq!(db.failure(), Some(refused));
+    assert!(content(&db) == expected);
+    let nowhere = Db::open_read_only(dir.path().join("journal"), options()).unwrap_err();
+    assert!(matches!(nowhere, Error::NotADatabase { .. }), "{nowhere}");
+    assert!(!dir.path().join("journal/LOCK").exists(), "a lock was made in what is no database");
+}
+
+/// What a power cut left is recovered in memory: the images stay as they are.
+#[test]
+fn what_a_crash_left_is_recovered_beside_the_files() {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let target: Arc<dyn Device> = Arc::<SimulatedDisk>::clone(&disk);
+    let db = Db::open_on(target, "db", options()).unwrap();
+    fill(&db);
+    db.sync().unwrap();
+    let mut expected = content(&db);
+    // It has no journal, and what was written after its flush is lost.
+    expected.remove("checkpointed");
+    for seed in 0..4 {
+        let image = disk.crash(seed);
+        let before = files(&*image, "");
+        let target: Arc<dyn Device> = Arc::<SimulatedDisk>::clone(&image);
+        let read = Db::open_read_only_on(target, "image", options()).unwrap();
+        let mut found = content(&read);
+        let checkpointed = found.remove("checkpointed").unwrap();
+        assert!(checkpointed.len() >= 1500 && found == expected, "image {seed}");
+        read.close().unwrap();
+        drop(read);
+        assert!(files(&*image, "") == before, "image {seed} changed");
+    }
+}
