@@ -167,6 +167,11 @@ impl Sequence {
         self.pins.lock().keys().next().copied().map(SeqNo::new)
     }
 
+    /// The numbers at which snapshots are held, ascending.
+    pub fn pinned(&self) -> Vec<SeqNo> {
+        self.pins.lock().keys().copied().map(SeqNo::new).collect()
+    }
+
     fn wait_until_visible(&self, number: u64) {
         let mut spins = 0;
         while self.visible.load(SeqCst) < number {

@@ -16,6 +16,9 @@ use crate::slot::Generation;
 /// How often the journal is looked at for trimming.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often what snapshots are held is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Syncs do not come more often than this, or nothing else would run.
 const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// Segments of less than [`SMALL_SEGMENT_BYTES`], on average, that a close leaves.
@@ -67,7 +70,15 @@ impl Inner {
             let interval = interval.max(SYNC_INTERVAL_MIN);
             self.every(Class::Flush, "journal sync", interval, Inner::sync_journal)?;
         }
+        self.every(Class::Collect, "snapshot ages", LOOK_INTERVAL, |inner| {
+            inner.oldest_snapshot_age();
+        })?;
         self.every(Class::Collect, "journal trim", TRIM_INTERVAL, Inner::maintain_journal)
+    }
+
+    /// For how long the oldest snapshot or scan is held, at least.
+    pub(crate) fn oldest_snapshot_age(&self) -> Option<Duration> {
+        self.snapshot_ages.look(self.sequence.pinned(), self.options.environment.now())
     }
 
     fn every(

@@ -22,6 +22,7 @@ use crate::open::Nursery;
 use crate::options::Options;
 use crate::read_only::Access;
 use crate::slot::Slot;
+use crate::snapshot_ages::SnapshotAges;
 
 /// A database directory, opened. Cheap to clone; the last handle to go closes it.
 #[derive(Clone, Debug)]
@@ -73,6 +74,7 @@ pub(crate) struct Inner {
     pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
     /// Held while the journal must not be trimmed.
     pub(crate) trimming: Mutex<()>,
+    pub(crate) snapshot_ages: SnapshotAges,
     pub(crate) background: Background,
     /// What engines are opened with.
     pub(crate) nursery: Nursery,

@@ -75,6 +75,7 @@ mod scan;
 mod seat;
 mod slot;
 mod snapshot;
+mod snapshot_ages;
 mod stats;
 #[cfg(test)]
 mod tests;

@@ -35,6 +35,7 @@ use crate::options::{EngineKind, Options};
 use crate::read_only::Access;
 use crate::record;
 use crate::slot::{Generation, Slot};
+use crate::snapshot_ages::SnapshotAges;
 
 /// The lock file's name.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -117,6 +118,7 @@ impl Db {
             catalog: Mutex::new(catalog),
             slots: RwLock::new(slots),
             trimming: Mutex::new(()),
+            snapshot_ages: SnapshotAges::default(),
             background,
             failure: access.refusal(place),
             access,

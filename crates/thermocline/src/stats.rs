@@ -1,6 +1,7 @@
 //! What a database tells about itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use codec::SeqNo;
 use device::IoCounts;
@@ -22,6 +23,8 @@ pub struct Stats {
     pub last: SeqNo,
     /// The oldest snapshot or scan that is held; old versions above it are kept.
     pub oldest_snapshot: Option<SeqNo>,
+    /// For how long it has been held, or up to a second longer.
+    pub oldest_snapshot_age: Option<Duration>,
     /// The memory budget in bytes.
     pub memory_limit_bytes: u64,
     /// What engines count as used of it, and the whole share of each that has one (`f2`).
@@ -96,6 +99,7 @@ impl Inner {
             journal: self.journal.stats(),
             last: self.sequence.last(),
             oldest_snapshot: self.sequence.oldest_pin(),
+            oldest_snapshot_age: self.oldest_snapshot_age(),
             memory_limit_bytes: self.memory.limit(),
             memory_used_bytes: self.memory.used(),
         }

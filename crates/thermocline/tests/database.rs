@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use thermocline::{
@@ -676,4 +677,27 @@ fn a_clearing_beside_a_close_leaves_the_journal_of_others() {
         let found = open().existing_keyspace("a").unwrap().live_keys().unwrap();
         assert_eq!(found, Some(4));
     }
+}
+
+#[test]
+fn the_age_of_the_oldest_snapshot_is_told() {
+    let (environment, clock) = thermocline::Environment::simulated(1);
+    let options = Options { environment, background_threads: 1, ..Options::default() };
+    let db = Db::open_on(device::memory(), "db", options).unwrap();
+    let space = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let age = |db: &Db| db.stats().oldest_snapshot_age.map(|age| age.as_secs());
+    assert_eq!(age(&db), None);
+    space.put(b"k", b"1").unwrap();
+    let older = db.snapshot().unwrap();
+    assert_eq!(age(&db), Some(0));
+    space.put(b"k", b"2").unwrap();
+    clock.advance(Duration::from_secs(60));
+    let younger = space.scan(KeyRange::all()).unwrap();
+    assert_eq!(age(&db), Some(60));
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(age(&db), Some(65));
+    drop(older);
+    assert_eq!(age(&db), Some(5), "a scan is as good as a snapshot");
+    drop(younger);
+    assert_eq!(age(&db), None);
 }

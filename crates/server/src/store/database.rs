@@ -279,6 +279,10 @@ impl Durable for Database {
             ("journal_bytes".to_owned(), stats.journal.bytes),
             ("disk_bytes".to_owned(), stats.disk_bytes()),
             ("last_seqno".to_owned(), stats.last.get()),
+            (
+                "oldest_snapshot_seconds".to_owned(),
+                stats.oldest_snapshot_age.map_or(0, |age| age.as_secs()),
+            ),
         ];
         for keyspace in stats.keyspaces {
             for (name, value) in keyspace.engine.detail {
