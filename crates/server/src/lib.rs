@@ -35,6 +35,7 @@ mod options;
 mod process;
 mod protocol;
 mod rates;
+mod saving;
 mod scan_cursors;
 mod server;
 mod session;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use thermocline::{Durability, EngineKind};
@@ -43,6 +44,9 @@ pub struct Options {
     /// Default 1 GiB. Above it, new clients and commands are refused, and clients that hold more
     /// than an equal part of it are disconnected.
     pub client_memory_bytes: usize,
+    /// The directory of backups ([`thermocline::Backups`]) to which BGSAVE adds one. Default none: then it
+    /// makes everything durable, as SAVE does.
+    pub backups: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -61,6 +65,7 @@ impl Default for Options {
             value_bytes_max: 64 << 20,
             output_bytes_max: 256 << 20,
             client_memory_bytes: 1 << 30,
+            backups: None,
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::gate::Gate;
 use crate::metrics::MetricsPage;
 use crate::options::Options;
 use crate::rates::Rates;
+use crate::saving::Saving;
 use crate::scan_cursors::ScanCursors;
 use crate::shared::{Settings, Shared, Stop};
 use crate::stats::Stats;
@@ -138,7 +139,7 @@ impl Server {
             addr,
             started: environment.now(),
             run_id,
-            last_save_s: AtomicU64::new(environment.wall().as_secs()),
+            saving: Arc::new(Saving::new(&environment)),
             soonest_written_ms: [const { AtomicU64::new(u64::MAX) }; DB_COUNT as usize],
             retired: Mutex::default(),
             stop: Stop::default(),
@@ -225,6 +226,7 @@ impl Server {
             };
             result = result.and(ended);
         }
+        self.shared.saving.wait();
         let saved = self.shared.store.save();
         result.and(saved.map_err(|error| Error::Store(error.to_string())))
     }

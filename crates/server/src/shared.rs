@@ -14,6 +14,7 @@ use crate::gate::Gate;
 use crate::options::{Options, Secret};
 use crate::protocol::Bounds;
 use crate::rates::{Counts, Rates};
+use crate::saving::Saving;
 use crate::scan_cursors::ScanCursors;
 use crate::stats::Stats;
 use crate::store::seat::Seat;
@@ -39,8 +40,7 @@ pub(crate) struct Shared {
     pub(crate) addr: SocketAddr,
     pub(crate) started: Monotonic,
     pub(crate) run_id: String,
-    /// Wall seconds of the last SAVE that succeeded.
-    pub(crate) last_save_s: AtomicU64,
+    pub(crate) saving: Arc<Saving>,
     /// When the first of the keys ends that were written since the sweeper's last pass began, in
     /// milliseconds since the epoch, per database.
     pub(crate) soonest_written_ms: [AtomicU64; DB_COUNT as usize],

@@ -7,6 +7,7 @@ pub(crate) mod transaction;
 pub(crate) mod value;
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use codec::SeqNo;
@@ -169,6 +170,9 @@ pub(crate) trait Durable: Store + Send + Sync {
 
     /// Makes everything written so far durable on the device.
     fn save(&self) -> Result<(), StoreError>;
+
+    /// Adds a backup to the directory of them `into`, while others read and write.
+    fn backup(&self, into: &Path) -> Result<(), StoreError>;
 
     /// Named figures for INFO and `/metrics`.
     fn figures(&self) -> Vec<(String, u64)>;

@@ -12,6 +12,7 @@ pub(crate) mod map_store;
 mod memory;
 mod model;
 mod poisoned;
+mod saving;
 mod transactions;
 mod unordered;
 mod waits;

@@ -198,6 +198,7 @@ impl Effective {
             value_bytes_max: size("value-max")?,
             output_bytes_max: size("output-max")?,
             client_memory_bytes: fits("client-memory", client_memory)?,
+            backups: values::file_or_none(self.text("backups"))?,
         })
     }
 

@@ -189,4 +189,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Server,
         check: |text| values::bytes_or_auto(text).map(drop),
     },
+    Setting {
+        key: "backups",
+        default: "none",
+        placeholder: "DIR",
+        help: "Directory of backups to which BGSAVE adds one, or none: then it does as SAVE",
+        scope: Scope::Server,
+        check: |text| values::file_or_none(text).map(drop),
+    },
 ];

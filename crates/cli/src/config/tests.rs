@@ -122,6 +122,7 @@ fn refused_values() {
         ("idle-timeout", &["500ms", "1500ms", "0s"]),
         ("auth-deadline", &["off"]),
         ("password-file", &[""]),
+        ("backups", &[""]),
     ];
     for (key, texts) in refused {
         for text in texts {

@@ -135,9 +135,11 @@ fn memory(call: &Call<'_>, lines: &mut Lines) -> Outcome {
 fn persistence(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     lines.line("loading", 0);
     lines.line("aof_enabled", 1);
-    lines.line("rdb_bgsave_in_progress", 0);
-    lines.line("rdb_last_bgsave_status", "ok");
-    lines.line("rdb_last_save_time", call.shared.last_save_s.load(Relaxed));
+    let saving = &call.shared.saving;
+    lines.line("rdb_bgsave_in_progress", u8::from(saving.is_running()));
+    let status = if saving.has_failed() && !saving.is_running() { "err" } else { "ok" };
+    lines.line("rdb_last_bgsave_status", status);
+    lines.line("rdb_last_save_time", saving.last_s());
     lines.line("durability", format!("{:?}", call.shared.options.durability).to_lowercase());
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! TIME, SAVE, SHUTDOWN and the like: the server as a whole.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use super::{Call, Failure, Outcome};
 
 pub(crate) fn time(call: &mut Call<'_>) -> Outcome {
@@ -16,7 +14,7 @@ pub(crate) fn time(call: &mut Call<'_>) -> Outcome {
 /// Makes everything durable now.
 fn save_all(call: &Call<'_>) -> Outcome {
     call.shared.store.save()?;
-    call.shared.last_save_s.store(call.shared.environment.wall().as_secs(), Relaxed);
+    call.shared.saving.note(&call.shared.environment);
     Ok(())
 }
 
@@ -27,18 +25,28 @@ pub(crate) fn save(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Everything is in the journal already; what SAVE has to do takes so little that BGSAVE does it
-/// before it answers.
+/// before it answers. Where there is a directory for them, it begins a backup.
 pub(crate) fn bgsave(call: &mut Call<'_>) -> Outcome {
     if call.args.len() > 2 || call.args.len() == 2 && !call.args.is(1, "SCHEDULE") {
         return Err(Failure::SYNTAX);
     }
-    save_all(call)?;
+    let shared = call.shared;
+    match shared.options.backups.clone() {
+        None => save_all(call)?,
+        Some(into) => match shared.saving.begin(&shared.store, &shared.environment, into) {
+            Ok(true) => {}
+            Ok(false) => return Err(Failure::Text("ERR Background save already in progress")),
+            Err(error) => {
+                return Err(Failure::Quoted(format!("ERR no thread for a backup: {error}")));
+            }
+        },
+    }
     call.reply.simple("Background saving started");
     Ok(())
 }
 
 pub(crate) fn lastsave(call: &mut Call<'_>) -> Outcome {
-    let seconds = call.shared.last_save_s.load(Relaxed);
+    let seconds = call.shared.saving.last_s();
     call.reply.integer(i64::try_from(seconds).unwrap_or(i64::MAX));
     Ok(())
 }

@@ -2,11 +2,15 @@
 //!
 //! Database `n` is the keyspace `redis-n`. It is made when something is first written to it.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
 use parking_lot::Mutex;
-use thermocline::{Batch, Db, Doorbell, Durability, EngineKind, Error, Keyspace, KeyspaceOptions};
+use thermocline::{
+    Backups, Batch, Db, Doorbell, Durability, EngineKind, Error, Keyspace, KeyspaceOptions,
+    Progress,
+};
 
 use super::figures::Figures;
 use super::seat::{KeyspaceSeat, Seat, number_of};
@@ -268,6 +272,12 @@ impl Durable for Database {
 
     fn save(&self) -> Result<(), StoreError> {
         self.db.sync().map_err(|error| self.failed(error))
+    }
+
+    fn backup(&self, into: &Path) -> Result<(), StoreError> {
+        let backups = Backups::open(into)?;
+        self.db.backup(&backups, &Progress::default())?;
+        Ok(())
     }
 
     fn figures(&self) -> Vec<(String, u64)> {

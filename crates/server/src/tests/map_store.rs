@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -254,6 +255,10 @@ impl Durable for MapStore {
 
     fn save(&self) -> Result<(), StoreError> {
         self.wait(self.last())
+    }
+
+    fn backup(&self, _into: &Path) -> Result<(), StoreError> {
+        self.save()
     }
 
     fn figures(&self) -> Vec<(String, u64)> {

@@ -1,0 +1,112 @@
+//! When everything was last made durable, and backups on a thread of their own.
+//!
+//! A server that was given a directory for it makes a backup where Redis would write its dump: one at a
+//! time, by a thread that ends with it. The server's end waits for it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use environment::{Environment, JoinHandle};
+use parking_lot::Mutex;
+
+use crate::store::Durable;
+
+/// What SAVE and BGSAVE did last, and do.
+#[derive(Debug)]
+pub(crate) struct Saving {
+    /// Wall seconds of the last time that one of them succeeded.
+    last_s: AtomicU64,
+    is_running: AtomicBool,
+    has_failed: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Saving {
+    pub(crate) fn new(environment: &Environment) -> Self {
+        Self {
+            last_s: AtomicU64::new(environment.wall().as_secs()),
+            is_running: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+            thread: Mutex::default(),
+        }
+    }
+
+    /// Notes that everything was saved now.
+    pub(crate) fn note(&self, environment: &Environment) {
+        self.last_s.store(environment.wall().as_secs(), Relaxed);
+    }
+
+    /// Wall seconds of the last time.
+    pub(crate) fn last_s(&self) -> u64 {
+        self.last_s.load(Relaxed)
+    }
+
+    /// Whether a backup is being made.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running.load(SeqCst)
+    }
+
+    /// Whether the last backup failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(SeqCst)
+    }
+
+    /// Begins a backup; `false` while one is being made.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        store: &Arc<dyn Durable>,
+        environment: &Environment,
+        into: PathBuf,
+    ) -> io::Result<bool> {
+        let mut thread = self.thread.lock();
+        if self.is_running.swap(true, SeqCst) {
+            return Ok(false);
+        }
+        let (saving, store, clock) = (Arc::clone(self), Arc::clone(store), environment.clone());
+        let spawned = environment.spawn("backup", move || {
+            let running = Running(&saving);
+            // Set before it is over, so that nobody sees neither.
+            running.0.has_failed.store(true, SeqCst);
+            match store.backup(&into) {
+                Ok(()) => {
+                    running.0.note(&clock);
+                    running.0.has_failed.store(false, SeqCst);
+                }
+                Err(error) => eprintln!("thermocline: backup to {}: {error}", into.display()),
+            }
+        });
+        match spawned {
+            Ok(spawned) => {
+                // The one before has ended, or it would be running.
+                *thread = Some(spawned);
+                Ok(true)
+            }
+            Err(error) => {
+                self.is_running.store(false, SeqCst);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for the backup that is being made.
+    pub(crate) fn wait(&self) {
+        if let Some(thread) = self.thread.lock().take() {
+            // One that panicked is seen by its failure.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Says that it is over when it goes, by a panic too.
+struct Running<'a>(&'a Saving);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.is_running.store(false, SeqCst);
+    }
+}
