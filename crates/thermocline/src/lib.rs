@@ -50,6 +50,11 @@
 //! A put starts at [`Keyspace::put`] and goes through `write.rs`; recovery starts at
 //! [`Db::open`] in `open.rs`. The engines are behind [`engine::Engine`].
 
+/// The examples of the page for users of RocksDB, run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from-rocksdb.md")]
+struct FromRocksDb;
+
 mod atomically;
 mod background;
 mod backup;

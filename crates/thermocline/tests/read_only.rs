@@ -138,6 +138,8 @@ fn whatever_writes_is_refused() {
                 "atomically",
                 db.atomically(&[(&space, b"k")], |section| section.put(0, b"v".to_vec())).map(drop),
             ),
+            ("compare and swap", space.compare_and_swap(b"k", None, Some(b"v")).map(drop)),
+            ("transaction", db.transaction(|t| t.put(&space, b"k", b"v"))),
             ("flush", space.flush()),
             ("clear", space.clear()),
             ("drop", db.drop_keyspace(space.name())),
