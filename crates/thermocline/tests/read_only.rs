@@ -14,9 +14,10 @@ use thermocline::{
 };
 
 /// Every kind of keyspace.
-const SPACES: [(&str, EngineKind, bool); 4] = [
+const SPACES: [(&str, EngineKind, bool); 5] = [
     ("checkpointed", EngineKind::F2, false),
     ("f2", EngineKind::F2, true),
+    ("flexdb", EngineKind::FlexDb, true),
     ("lsm", EngineKind::Lsm, true),
     ("memory", EngineKind::Memory, true),
 ];

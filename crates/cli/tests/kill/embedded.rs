@@ -21,7 +21,8 @@ use crate::round::{Round, check_offline};
 const CHILD_VARIABLE: &str = "KILL_EMBEDDED_CHILD";
 
 /// The engines, each of a keyspace of its name.
-const ENGINES: [EngineKind; 3] = [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm];
+const ENGINES: [EngineKind; 4] =
+    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 /// Little for engines that keep data on disk, enough for the other.
 const MEMORY_BYTES: u64 = 128 << 20;
 

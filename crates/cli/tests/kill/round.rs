@@ -75,7 +75,7 @@ impl Round {
             lives_ms: (0..lives).map(|_| random.random_range(5..250)).collect(),
             acknowledged_first: random.random_range(0..3) > 0,
             planted: false,
-            engine: one_of(random, &["memory", "f2", "lsm"]),
+            engine: one_of(random, &["memory", "f2", "lsm", "flexdb"]),
         }
     }
 

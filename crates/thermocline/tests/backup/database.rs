@@ -10,9 +10,10 @@ use thermocline::{
 };
 
 /// Every engine with a journal, and `f2` without: its own checkpoints are all that it has.
-pub(crate) const SPACES: [(&str, EngineKind, bool); 4] = [
+pub(crate) const SPACES: [(&str, EngineKind, bool); 5] = [
     ("checkpointed", EngineKind::F2, false),
     ("f2", EngineKind::F2, true),
+    ("flexdb", EngineKind::FlexDb, true),
     ("lsm", EngineKind::Lsm, true),
     ("memory", EngineKind::Memory, true),
 ];

@@ -58,7 +58,7 @@ fn a_backup_beside_writes_holds_whole_batches_of_one_moment() {
     let (db, backups) = (open(device::memory()), backups());
     let db = db.durability(Durability::Flushed);
     let spaces: Vec<_> = db.keyspaces().into_iter().filter(|one| one.options().journaled).collect();
-    assert_eq!(spaces.len(), 3);
+    assert_eq!(spaces.len(), 4);
     let (acknowledged, ended) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
