@@ -32,7 +32,7 @@ use flexspace::space::{self, Together};
 use workers::Class;
 
 use crate::error::{from_space, stops_writes};
-use crate::index::{self, Index};
+use crate::index::{self, Head, Index, Interval};
 use crate::memtable::{Memtable, Update, Walker};
 use crate::pair::StoreHeader;
 use crate::state::{Base, Pinned, State};
@@ -42,6 +42,9 @@ use plan::{Edit, Planner, Step};
 /// Updates of one interval that are planned at once, by number and bytes.
 const UPDATES_AT_ONCE: usize = 4096;
 const BYTES_AT_ONCE: usize = 1 << 20;
+/// Runs of the collector that emptied nothing, after which the device is full: the first may have found
+/// segments that readers had let go.
+const IN_VAIN_MAX: u32 = 2;
 
 /// What a commit changes, and what one that was broken off has left.
 #[derive(Debug)]
@@ -49,21 +52,11 @@ pub(crate) struct Committer {
     index: Index,
     /// Bases of pins, of a commit that is not done.
     kept: BTreeMap<SeqNo, Arc<Base>>,
-    /// A change of which some steps are not done.
-    unfinished: Option<Unfinished>,
-}
-
-/// A change at its offset in the index, and how many of its steps are done.
-#[derive(Debug)]
-struct Unfinished {
-    edit: Edit,
-    offset: u64,
-    done: usize,
 }
 
 impl Committer {
     pub(crate) fn new(index: Index) -> Self {
-        Self { index, kept: BTreeMap::new(), unfinished: None }
+        Self { index, kept: BTreeMap::new() }
     }
 
     /// Lets everything go, of a store that is closed.
@@ -136,7 +129,7 @@ impl Shared {
         let mut committer = self.committer.lock();
         self.health.check_writable()?;
         let state = self.open_state()?;
-        let Some(oldest) = state.sealed.last().filter(|oldest| oldest.id() <= upto) else {
+        let Some(oldest) = state.sealed.last().filter(|it| it.id() <= upto).cloned() else {
             return Ok(false);
         };
         // Whoever put another one in its place may not have sealed it yet, and somebody be writing.
@@ -154,16 +147,22 @@ impl Shared {
         // writes that were refused, or are not journaled.
         let persisted = floor.min(reached.max(newest)).max(self.persisted());
         let cuts = pins.into_iter().filter(|pin| !state.pinned.contains_key(pin)).collect();
-        let work = Work { memtable: oldest, cuts, persisted };
+        // Its base holds segments.
+        drop(state);
+        let work = Work { memtable: &oldest, cuts, persisted };
+        let mut in_vain = 0;
         loop {
             let done = self.space.together(|space| Ok(self.put(space, &mut committer, &work)));
-            match self.stopping(done.map_err(from_space).flatten())? {
-                true => break,
-                false => self.make_room()?,
+            if self.stopping(done.map_err(from_space).flatten())? {
+                break;
+            }
+            in_vain = if self.make_room(&committer)? { 0 } else { in_vain + 1 };
+            if in_vain == IN_VAIN_MAX {
+                return self.stopping(Err(from_space(space::Error::Uncollected)));
             }
         }
         self.make_durable(persisted)?;
-        self.publish(&mut committer, oldest)?;
+        self.publish(&mut committer, &oldest)?;
         self.counts.commits.fetch_add(1, Relaxed);
         Ok(true)
     }
@@ -186,9 +185,6 @@ impl Shared {
         work: &Work<'_>,
     ) -> Result<bool> {
         let mut changing = Changing { shared: self, space, committer, delta: 0 };
-        if !changing.finish()? {
-            return Ok(false);
-        }
         let mut above = SeqNo::ZERO;
         for upto in work.cuts.iter().copied().chain([SeqNo::MAX]) {
             if !changing.put_between(work.memtable, above, upto)? {
@@ -206,11 +202,20 @@ impl Shared {
         }
     }
 
-    /// Has the collector run. An error if it has won nothing: the device is full.
-    fn make_room(&self) -> Result<()> {
+    /// Has the collector run, and says whether it has emptied a segment.
+    ///
+    /// What readers look into holds segments, so they get what is there by now: they look into the
+    /// memtable that is committed first, and pins below what was put in have bases of their own (C2).
+    fn make_room(&self, committer: &Committer) -> Result<bool> {
+        let base = Arc::new(self.base_of(&committer.index)?);
+        let install = self.install.lock();
+        let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
+        let pinned = self.pinned_after(&state, committer.kept.clone(), None);
+        self.state.store(Some(Arc::new(state.with_base(base, None, pinned))));
+        drop((install, state));
+        self.counts.room_made.fetch_add(1, Relaxed);
         let done = self.stopping(self.space.collect().map_err(from_space))?;
-        let full = Err(from_space(space::Error::Uncollected));
-        self.stopping(if done.segments > 0 { Ok(()) } else { full })
+        Ok(done.segments > 0)
     }
 
     /// Makes what is in the space durable, which is everything up to `persisted`.
@@ -226,7 +231,7 @@ impl Shared {
         let base = Arc::new(self.base_of(&committer.index)?);
         let install = self.install.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
-        let pinned = self.pinned_after(&state, kept, committed);
+        let pinned = self.pinned_after(&state, kept, Some(committed));
         let next = state.with_base(base, Some(committed.id()), pinned);
         self.state.store(Some(Arc::new(next)));
         drop(install);
@@ -239,16 +244,15 @@ impl Shared {
         &self,
         state: &State,
         kept: BTreeMap<SeqNo, Arc<Base>>,
-        committed: &Arc<Memtable>,
+        committed: Option<&Arc<Memtable>>,
     ) -> BTreeMap<SeqNo, Pinned> {
         let held = self.host.sequence.pins();
         let mut pinned = state.pinned.clone();
         pinned.retain(|seqno, _| held.contains(seqno));
         for (seqno, left) in &mut pinned {
             // A writer that was slow has put a write to a younger memtable than later ones.
-            if committed.oldest() <= *seqno {
-                left.memtables.insert(0, Arc::clone(committed));
-            }
+            let slow = committed.filter(|committed| committed.oldest() <= *seqno);
+            left.memtables.splice(0..0, slow.cloned());
         }
         for (seqno, base) in kept {
             pinned.insert(seqno, Pinned { base, memtables: Vec::new() });
@@ -294,14 +298,6 @@ impl Changing<'_, '_> {
         self.shared.base_of(&self.committer.index)
     }
 
-    /// Does what a change that was broken off has left; `false` if there still is no room.
-    fn finish(&mut self) -> Result<bool> {
-        match self.committer.unfinished.take() {
-            Some(Unfinished { edit, offset, done }) => self.change(edit, offset, done),
-            None => Ok(true),
-        }
-    }
-
     /// Puts the writes above one number, up to another, into the space; `false` if the collector has
     /// to make room first.
     fn put_between(&mut self, memtable: &Memtable, above: SeqNo, upto: SeqNo) -> Result<bool> {
@@ -320,7 +316,7 @@ impl Changing<'_, '_> {
             let planner = Planner { shared: self.shared, base: &base, limits };
             if let Some(edit) = planner.plan(found.as_ref(), &updates)? {
                 let offset = edit.offset.wrapping_add(self.delta);
-                if !self.change(edit, offset, 0)? {
+                if !self.change(&edit, offset)? {
                     return Ok(false);
                 }
             }
@@ -333,37 +329,53 @@ impl Changing<'_, '_> {
         Ok(true)
     }
 
-    /// Does what was planned, from step `done` on, at an offset of the index.
-    fn change(&mut self, edit: Edit, offset: u64, done: usize) -> Result<bool> {
+    /// Does what was planned, at an offset of the index; `false` if there is no room for all of it.
+    fn change(&mut self, edit: &Edit, offset: u64) -> Result<bool> {
         let begin = offset + StoreHeader::BYTES as u64;
-        for (index, step) in edit.steps.iter().enumerate().skip(done) {
+        let mut length = u64::from(edit.length);
+        for (done, step) in edit.steps.iter().enumerate() {
             let made = match step {
                 Step::Splice { at, removed, data, tag } => {
                     let data = edit.data.get(data.clone()).unwrap_or_default();
-                    self.space.splice(begin + at, u64::from(*removed), data, *tag)
+                    let made = self.space.splice(begin + at, u64::from(*removed), data, *tag);
+                    made.map(|()| length = length + data.len() as u64 - u64::from(*removed))
                 }
                 Step::Tag { at, tag } => self.space.set_tag(begin + at, *tag),
             };
             match made {
                 Ok(()) => {}
                 Err(space::Error::Uncollected) => {
-                    self.committer.unfinished = Some(Unfinished { edit, offset, done: index });
+                    if done > 0 {
+                        self.leave(edit, offset, length);
+                    }
                     return Ok(false);
                 }
                 Err(error) => return Err(from_space(error)),
             }
         }
-        let new: u64 = edit.pieces.iter().map(|(length, _)| u64::from(*length)).sum();
         let tree = &mut self.committer.index;
         if edit.length > 0 {
             index::replace(tree, offset, edit.length, &edit.pieces);
         } else {
-            for (length, interval) in edit.pieces {
-                index::append(tree, length, interval);
+            for (length, interval) in &edit.pieces {
+                index::append(tree, *length, interval.clone());
             }
         }
-        self.delta = self.delta.wrapping_add(new.wrapping_sub(u64::from(edit.length)));
+        self.delta = self.delta.wrapping_add(length.wrapping_sub(u64::from(edit.length)));
         Ok(true)
+    }
+
+    /// Leaves a change whose first steps are done. Each of them puts some updates to their places, from
+    /// the smallest key on, so what is there is an interval that only lacks the others.
+    fn leave(&mut self, edit: &Edit, offset: u64, length: u64) {
+        let Some(head) = edit.pieces.first().and_then(|(_, interval)| interval.head()) else {
+            return;
+        };
+        let (bound, first) = (Arc::clone(head.bound()), head.first_key());
+        let left = Head::new(bound, first, head.lie, &self.shared.heads);
+        // It lies between the lengths of before and after, of which one piece is there yet.
+        let pieces = [(length as u32, Interval::new(left))];
+        index::replace(&mut self.committer.index, offset, edit.length, &pieces);
     }
 }
 

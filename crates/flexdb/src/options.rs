@@ -25,6 +25,10 @@ pub struct Options {
     /// sixty-fourth of the memory, where that is less, as two segments are in memory. Fixed when the
     /// store is made. Default: 4 MiB.
     pub segment_bytes_max: u32,
+    /// Bytes that the data file may grow to, at least 128 segments. About 30 of 32 of what is beyond 64
+    /// segments may live; a write that would need more stops all later ones until the store is opened
+    /// with more. Default: all that has addresses, 2^48.
+    pub capacity_bytes: u64,
 }
 
 impl Default for Options {
@@ -36,6 +40,7 @@ impl Default for Options {
             tail_pairs_max: 15,
             fragments_max: 8,
             segment_bytes_max: 4 << 20,
+            capacity_bytes: space::Options::default().capacity_bytes,
         }
     }
 }
@@ -49,7 +54,8 @@ impl Options {
         let share = (memory_bytes / SEGMENT_PARTS).clamp(1, u64::from(u32::MAX)) as u32;
         let power_of_two = 1 << (u32::BITS - 1 - share.leading_zeros());
         let segment_bytes = self.segment_bytes_max.min(power_of_two).max(SEGMENT_BYTES_MIN);
-        space::Options { segment_bytes, ..space::Options::default() }
+        let capacity_bytes = self.capacity_bytes;
+        space::Options { segment_bytes, capacity_bytes, ..space::Options::default() }
     }
 }
 

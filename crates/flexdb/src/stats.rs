@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 9] = [
+const RUNNING: [&str; 10] = [
     "cache_hits",
     "cache_misses",
     "commits",
@@ -17,6 +17,7 @@ const RUNNING: [&str; 9] = [
     "intervals_in_place",
     "intervals_rewritten",
     "collected_segments",
+    "room_made",
     "stalls",
 ];
 
@@ -54,6 +55,7 @@ impl Shared {
             ("intervals_appended", counts.blind.load(Relaxed)),
             ("intervals_in_place", counts.in_place.load(Relaxed)),
             ("intervals_rewritten", counts.rewritten.load(Relaxed)),
+            ("room_made", counts.room_made.load(Relaxed)),
             ("collected_segments", counts.collected_segments.load(Relaxed)),
             ("stalls", self.pressure.stalls.load(Relaxed)),
             ("space_bytes", space.len),

@@ -70,6 +70,8 @@ pub(crate) struct Counts {
     /// Intervals that were written anew.
     pub(crate) rewritten: AtomicU64,
     pub(crate) collected_segments: AtomicU64,
+    /// How often a commit had the collector run.
+    pub(crate) room_made: AtomicU64,
     pub(crate) is_commit_queued: std::sync::atomic::AtomicBool,
 }
 

@@ -389,15 +389,13 @@ fn cuts(ends: &[usize], limits: IntervalLimits) -> Vec<Range<usize>> {
     cuts
 }
 
-/// The steps that write an interval anew.
+/// The steps that write an interval anew: one that wants room, then a tag for each interval that it is
+/// cut into.
 fn rewrite(length: u32, cuts: &[Range<usize>]) -> Vec<Step> {
-    let step = |(index, cut): (usize, &Range<usize>)| Step::Splice {
-        at: cut.start as u64,
-        removed: if index == 0 { length } else { 0 },
-        data: cut.clone(),
-        tag: START,
-    };
-    cuts.iter().enumerate().map(step).collect()
+    let end = cuts.last().map_or(0, |cut| cut.end);
+    let written = Step::Splice { at: 0, removed: length, data: 0..end, tag: START };
+    let tag = |cut: &Range<usize>| Step::Tag { at: cut.start as u64, tag: START };
+    std::iter::once(written).chain(cuts.iter().skip(1).map(tag)).collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! What commits do to intervals, and what they cost.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use engine::Engine;
+use engine::{Direction, Engine, Error, KeyRange, NoJournal, Op};
 use environment::Random;
 use rand::RngExt;
 
-use super::stores::{Bench, key, small};
+use super::stores::{Bench, key, scan, small};
 use crate::Options;
 
 /// Random puts and deletes of keys that crowd, with flushes, little memory and reopening, against a
@@ -145,4 +146,79 @@ fn memory_is_given_back() {
     bench.store.close().expect("closes");
     drop(bench.store);
     assert_eq!(bench.budget.used(), 0);
+}
+
+/// A file that may be no larger than a few times what lives in it: commits wait for the collector, in the
+/// middle of what they do, and nobody sees it; neither views from before.
+#[test]
+fn a_commit_that_finds_no_room_has_some_made() {
+    let options = Options { capacity_bytes: 140 * (16 << 10), tail_pairs_max: 0, ..small() };
+    let bench = Bench::of(256 << 10, options.clone());
+    let mut model = BTreeMap::new();
+    let mut view = None;
+    let value = |round: u64, number: u64| vec![(round * 31 + number) as u8; 300];
+    for round in 0..30 {
+        for number in 0..1500 {
+            // First all keys, then some again and again, and between them others that stay.
+            let place = if round == 0 { number } else { number * number };
+            let (name, value) = (key(place % 1501), value(round, number));
+            bench.put(&name, &value);
+            model.insert(name, value);
+            match number % 500 {
+                // It holds all segments that are freed meanwhile, so not for long.
+                100 if round % 5 == 3 => view = Some((bench.view(), model.clone())),
+                140 => {
+                    if let Some((view, model)) = view.take() {
+                        let pairs = scan(&*view, KeyRange::all(), Direction::Forward);
+                        let expected: Vec<_> = model.into_iter().collect();
+                        assert!(pairs == expected, "a view of round {round}");
+                    }
+                }
+                _ => {}
+            }
+        }
+        bench.check();
+    }
+    bench.flush();
+    assert!(bench.detail("room_made") > 3, "{} times", bench.detail("room_made"));
+    let expected: Vec<_> = model.into_iter().collect();
+    assert!(bench.pairs() == expected);
+    bench.store.close().expect("closes");
+    let device = Arc::clone(&bench.device);
+    let again = Bench::with(device, Arc::new(NoJournal), 256 << 10, options).expect("opens");
+    assert!(again.pairs() == expected);
+    again.check();
+}
+
+/// More than the file may hold: an error that says so, and what was there can be read, then and
+/// after opening.
+#[test]
+fn what_does_not_fit_stops_writes_and_nothing_else() {
+    let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
+    let bench = Bench::of(256 << 10, options);
+    let stopped = (0..10_000).find(|number| {
+        let key = key(*number);
+        let put = [Op::Put { key: &key, value: &[7; 300] }];
+        let taken = bench.store.admit(&put).and_then(|()| {
+            let ticket = bench.sequence.begin();
+            bench.store.apply(&put, ticket.seqno())
+        });
+        taken.is_err()
+    });
+    let stopped = stopped.expect("some time it is full");
+    assert!((2000..8000).contains(&stopped), "after {stopped} pairs");
+    assert!(matches!(bench.store.flush(), Err(Error::ReadOnly { .. })));
+    let mut value = Vec::new();
+    for number in 0..stopped {
+        assert_eq!(bench.store.get(&key(number), &mut value), Ok(true), "{number}");
+    }
+    assert_eq!(bench.store.close(), Ok(()));
+    let persisted = bench.store.persisted().get();
+    let opened = Bench::on(Arc::clone(&bench.device)).expect("opens with more capacity");
+    assert_eq!(opened.store.persisted().get(), persisted);
+    for number in 0..persisted {
+        assert_eq!(opened.store.get(&key(number), &mut value), Ok(true), "{number}");
+    }
+    opened.put(b"more", b"fits now");
+    opened.flush();
 }

@@ -33,6 +33,7 @@ pub(crate) fn small() -> Options {
         tail_pairs_max: 3,
         fragments_max: 6,
         segment_bytes_max: 16 << 10,
+        ..Options::default()
     }
 }
 

@@ -44,7 +44,7 @@ fn long_pairs_get_intervals_of_their_own() {
 #[test]
 fn an_interval_is_rewritten_with_a_tag_for_each() {
     let steps = rewrite(77, &[0..30, 30..50]);
-    let first = Step::Splice { at: 0, removed: 77, data: 0..30, tag: START };
-    let second = Step::Splice { at: 30, removed: 0, data: 30..50, tag: START };
+    let first = Step::Splice { at: 0, removed: 77, data: 0..50, tag: START };
+    let second = Step::Tag { at: 30, tag: START };
     assert_eq!(steps, [first, second]);
 }
