@@ -33,6 +33,9 @@ struct Doubt {
 /// and what is wanted from the device, and what goes on.
 const BYTES: u64 = (size_of::<Doubt>() + 2 * size_of::<Wanted<u32>>() + size_of::<u32>()) as u64;
 
+/// More than this is not set aside for them: of a log of some gigabytes, each piece of the device's has one.
+const BYTES_MAX: u64 = 16 << 20;
+
 /// Some of them.
 pub(super) struct Doubts {
     doubts: Vec<Doubt>,
@@ -41,9 +44,9 @@ pub(super) struct Doubts {
 }
 
 impl Doubts {
-    /// None yet of those that take `bytes_max` at most.
+    /// None yet of those that take `bytes_max` at most, and [`BYTES_MAX`].
     pub(super) fn within(bytes_max: u64) -> Self {
-        Self { doubts: Vec::new(), keys: Vec::new(), bytes_max: bytes_max.min(u64::from(u32::MAX)) }
+        Self { doubts: Vec::new(), keys: Vec::new(), bytes_max: bytes_max.min(BYTES_MAX) }
     }
 
     /// A record whose chain goes on at `next`, on disk.
