@@ -1,5 +1,5 @@
-//! What the database adds to its engine: a get, a put and a read-modify-write over 1 M keys of
-//! `8+100` in memory, journaled but not waited for.
+//! What the database adds to its engine: a get, a put, a read-modify-write and a transaction over 1 M
+//! keys of `8+100` in memory, journaled but not waited for; and a put while a transaction is open.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use rand::RngExt;
@@ -34,6 +34,17 @@ fn hot_paths(criterion: &mut Criterion) {
         let add = |old: Option<&[u8]>| Change::Put(old.unwrap_or_default().to_vec());
         bencher.iter_batched(&mut key, |key| space.rmw(&key, add), BatchSize::SmallInput);
     });
+    group.bench_function("transaction", |bencher| {
+        let get_and_put = |key: [u8; 8]| {
+            db.transaction(|tx| tx.put(&space, &key, &tx.get(&space, &key)?.unwrap_or_default()))
+        };
+        bencher.iter_batched(&mut key, get_and_put, BatchSize::SmallInput);
+    });
+    let open = db.begin().expect("an open database");
+    group.bench_function("put while a transaction is open", |bencher| {
+        bencher.iter_batched(&mut key, |key| space.put(&key, &value), BatchSize::SmallInput);
+    });
+    drop(open);
     group.finish();
 }
 

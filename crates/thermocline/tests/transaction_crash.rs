@@ -125,6 +125,10 @@ fn every_power_cut_leaves_whole_transactions() {
     let cases = setting("THERMOCLINE_CASES").unwrap_or(CASES);
     let mut crashes = 0;
     for seed in first..first + cases {
+        println!(
+            "to replay: THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 \
+             cargo test -p thermocline --test transaction_crash"
+        );
         let disk = SimulatedDisk::new(seed, Faults::none());
         disk.keep_history();
         let mut random = Environment::seeded(seed).random("transactions");
@@ -156,11 +160,7 @@ fn every_power_cut_leaves_whole_transactions() {
             crashes += 1;
             let image = replay.crash(seed ^ (operation << 8));
             if let Err(what) = judge(&image, seed, oldest, begun.min(STEPS)) {
-                panic!(
-                    "seed {seed}, power cut after operation {operation}: {what}\n\
-                     replay: THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 \
-                     cargo test -p thermocline --test transaction_crash"
-                );
+                panic!("seed {seed}, power cut after operation {operation}: {what}");
             }
         }
     }
