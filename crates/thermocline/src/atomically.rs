@@ -9,7 +9,7 @@ use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
-use crate::write::check_op;
+use crate::write::{check_op, in_parts};
 
 /// What [`Db::atomically`] hands to its closure: the declared keys, which nobody else writes
 /// meanwhile.
@@ -149,6 +149,9 @@ impl Section<'_> {
             check_op(&op)?;
             steps.push((&*self.generations[index], op));
         }
-        if steps.is_empty() { Ok(None) } else { self.inner.commit_steps(steps).map(Some) }
+        if steps.is_empty() {
+            return Ok(None);
+        }
+        in_parts(steps, |parts| self.inner.commit(parts)).map(Some)
     }
 }

@@ -6,10 +6,10 @@
 //!    the key was noted since: then the transaction has met a conflict, at once. What was read of
 //!    others' writes is remembered, by key or by range ([`reads`]).
 //! 3. *Writes* are kept in memory, and nobody is kept from anything.
-//! 4. *Commit*: the stripes of all keys that were written or read are locked, or every stripe if a
-//!    range was read; the notes tell whether anything that was read was written since the moment; if
-//!    not, what was written is one batch like any other (steps 2 to 5 of [`crate::write`]). A
-//!    transaction that has written nothing has nothing to commit.
+//! 4. *Commit*: the engines admit the writes. The stripes of all keys that were written or read are
+//!    locked, or every stripe if a range was read; the notes tell whether anything that was read was
+//!    written since the moment; if not, what was written is one batch like any other (steps 3 to 5 of
+//!    [`crate::write`]). A transaction that has written nothing has nothing to commit.
 //!
 //! # Invariants
 //! - X1. Everything that a transaction reads is as of its moment, whether it is committed or not.
@@ -18,7 +18,8 @@
 //!   that have ended were noted before they were applied, and a write holds its key's lock from before
 //!   it is noted until after it is applied.
 //! - X3. One that has written nothing could have run alone, at its moment (X1).
-//! - X4. No lock is held while a transaction is open, nor while it waits for a durability.
+//! - X4. No lock is held while a transaction is open, nor while it waits for a durability or for an
+//!   engine that slows writers down.
 //!
 //! # Concurrency
 //! Lock order: key locks as always, then a shard of the notes. A transaction's own lock is held only
@@ -43,6 +44,7 @@ use crate::database::{Db, Opened};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
+use crate::write::in_parts;
 
 pub use body::TransactionOptions;
 use reads::Reads;
@@ -246,22 +248,27 @@ impl Transaction {
         }
         inner.check_writable()?;
         let moment = pin.seqno();
+        // Nothing is read any more, and versions that a pin holds back count as memory.
+        drop(pin);
         if reads.has_ranges() {
-            // Whoever fails, or has to wait for an engine, should not do so with everything locked.
+            // Whoever fails should not do so with everything locked.
             reads.check(&inner.recent, moment)?;
-            writes.admit()?;
         }
+        writes.admit()?;
         let held = match reads.has_ranges() {
             true => inner.locks.all(),
             false => inner.locks.these(writes.keys().chain(reads.keys())),
         };
+        // Again, since whoever closes the database does so with everything locked.
+        inner.check_writable()?;
         let generations = writes.generations()?;
         reads.check(&inner.recent, moment)?;
         // Nothing is asked of the notes any more, and its own writes need none for its sake.
         let outlived = watch.end();
-        let seqno = inner.commit_steps(writes.steps(&generations))?;
+        let steps = writes.steps(&generations);
+        let seqno = in_parts(steps, |parts| inner.commit_admitted(parts))?;
         drop(held);
-        drop((outlived, pin));
+        drop(outlived);
         let journaled = generations.iter().any(|generation| generation.journaled);
         inner.settle(seqno, journaled, durability).map(Some)
     }

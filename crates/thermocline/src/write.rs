@@ -88,6 +88,11 @@ impl Inner {
         for part in parts {
             part.generation.engine.admit(part.ops)?;
         }
+        self.commit_admitted(parts)
+    }
+
+    /// Steps 3 and 4, of what was admitted, if the database is writable with the keys locked.
+    pub(crate) fn commit_admitted(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
         let mut ticket = None;
         let mut number = || {
             let taken = self.sequence.begin();
@@ -145,21 +150,22 @@ impl Inner {
     }
 }
 
-impl Inner {
-    /// Commits steps over several engines as one write; their keys are locked.
-    pub(crate) fn commit_steps(&self, mut steps: Vec<(&Generation, Op<'_>)>) -> Result<SeqNo> {
-        // Stable, so that of two steps on one key the later one stays later.
-        steps.sort_by_key(|(generation, _)| generation.id);
-        let ops: Vec<Op<'_>> = steps.iter().map(|(_, op)| *op).collect();
-        let mut parts = Vec::new();
-        let mut begin = 0;
-        for run in steps.chunk_by(|(one, _), (other, _)| one.id == other.id) {
-            let end = begin + run.len();
-            parts.push(Part { generation: run[0].0, ops: &ops[begin..end] });
-            begin = end;
-        }
-        self.commit(&parts)
+/// Hands steps over several engines to `with`, one part for each engine.
+pub(crate) fn in_parts<T>(
+    mut steps: Vec<(&Generation, Op<'_>)>,
+    with: impl FnOnce(&[Part<'_>]) -> T,
+) -> T {
+    // Stable, so that of two steps on one key the later one stays later.
+    steps.sort_by_key(|(generation, _)| generation.id);
+    let ops: Vec<Op<'_>> = steps.iter().map(|(_, op)| *op).collect();
+    let mut parts = Vec::new();
+    let mut begin = 0;
+    for run in steps.chunk_by(|(one, _), (other, _)| one.id == other.id) {
+        let end = begin + run.len();
+        parts.push(Part { generation: run[0].0, ops: &ops[begin..end] });
+        begin = end;
     }
+    with(&parts)
 }
 
 impl Db {
@@ -190,7 +196,7 @@ impl Db {
         let generations =
             steps.iter().map(|step| step.keyspace.slot.generation()).collect::<Result<Vec<_>>>()?;
         let pairs = generations.iter().zip(steps).map(|(one, step)| (&**one, step.op())).collect();
-        let seqno = inner.commit_steps(pairs)?;
+        let seqno = in_parts(pairs, |parts| inner.commit(parts))?;
         drop(held);
         let journaled = generations.iter().any(|generation| generation.journaled);
         inner.settle(seqno, journaled, self.durability)

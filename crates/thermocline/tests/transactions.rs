@@ -597,3 +597,29 @@ fn a_range_that_was_deleted_conflicts_with_what_was_read_in_it() {
         }
     });
 }
+
+/// The pin of a transaction would count old versions as memory that its writes take.
+#[test]
+fn a_full_keyspace_takes_what_does_not_grow() {
+    let dir = TempDir::new().unwrap();
+    let options = Options { memory_bytes: 16 * MIB, ..Options::default() };
+    let db = Db::open(dir.path(), options).unwrap();
+    let space = db.keyspace("s", KeyspaceOptions::default()).unwrap();
+    let full = |outcome: Result<(), Error>| {
+        matches!(outcome, Err(Error::Engine(engine::Error::OutOfMemory { .. })))
+    };
+    let value = vec![1; 64 << 10];
+    let mut count = 0_u32;
+    while !full(space.put(&count.to_be_bytes(), &value).map(drop)) {
+        count += 1;
+    }
+    assert!(full(db.transaction(|tx| tx.put(&space, b"one more", &value))));
+    for index in 0..count {
+        let changed = db.transaction(|tx| {
+            assert_eq!(tx.get(&space, &index.to_be_bytes())?.as_ref(), Some(&value));
+            tx.put(&space, &index.to_be_bytes(), &vec![2; value.len()])
+        });
+        assert_eq!(changed, Ok(()));
+    }
+    assert_eq!(space.get(&0_u32.to_be_bytes()).unwrap(), Some(vec![2; value.len()]));
+}

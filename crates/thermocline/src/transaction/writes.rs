@@ -69,8 +69,8 @@ impl Writes {
         })
     }
 
-    /// Asks the engines beforehand whether they would take the writes, and waits where they want to
-    /// slow writers down. They are asked again when the keys are locked.
+    /// Asks the engines whether they will take the writes, and waits where they want to slow writers
+    /// down.
     pub(super) fn admit(&self) -> Result<()> {
         for space in self.spaces.values() {
             let ops: Vec<Op<'_>> = space.ops().collect();
