@@ -213,7 +213,7 @@ impl Inner {
         let ticket = self.sequence.begin();
         let seqno = ticket.seqno();
         // Whether it will change anything nobody knows before.
-        self.note(&generation, &[Op::Delete { key }], seqno);
+        self.note(&[Part { generation: &generation, ops: &[Op::Delete { key }] }], seqno);
         let done = match device {
             Device::LeftAlone => engine.rmw_at_once(key, &mut witness, seqno),
             Device::WaitedFor => engine.rmw(key, &mut witness, seqno).map(|()| true),

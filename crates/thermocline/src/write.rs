@@ -108,9 +108,7 @@ impl Inner {
         } else {
             number()
         };
-        for part in parts {
-            self.note(part.generation, part.ops, seqno);
-        }
+        self.note(parts, seqno);
         for part in parts {
             let applied = part.generation.engine.apply(part.ops, seqno);
             applied.map_err(|error| self.fail(error.into()))?;
@@ -123,14 +121,22 @@ impl Inner {
     /// Tells open transactions what is about to be written under the number that was taken: nothing
     /// of the write may be applied yet.
     #[inline]
-    pub(crate) fn note(&self, generation: &Generation, ops: &[Op<'_>], seqno: SeqNo) {
+    pub(crate) fn note(&self, parts: &[Part<'_>], seqno: SeqNo) {
         if self.recent.is_watched() {
-            for op in ops {
+            self.note_steps(parts, seqno);
+        }
+    }
+
+    #[cold]
+    fn note_steps(&self, parts: &[Part<'_>], seqno: SeqNo) {
+        let recent = &self.recent;
+        for Part { generation, ops } in parts {
+            for op in *ops {
                 match op {
                     Op::DeleteRange { start, end } => {
-                        self.recent.note_range(generation.id, start, *end, seqno);
+                        recent.note_range(generation.id, start, *end, seqno);
                     }
-                    op => self.recent.note(generation.id, op.key(), seqno),
+                    op => recent.note(generation.id, op.key(), seqno),
                 }
             }
         }
