@@ -111,7 +111,7 @@ pub mod f2 {
 
 /// The options of the engine `lsm`.
 pub mod lsm {
-    pub use ::lsm::{Compression, Options, Routing};
+    pub use ::lsm::{Compression, FilterKind, Options, Routing};
 }
 
 /// The options of the engine `flexdb`.

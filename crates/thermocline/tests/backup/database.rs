@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use device::Device;
 use thermocline::{
-    Backups, Batch, Db, Durability, EngineKind, Environment, KeyspaceOptions, Options, Progress,
+    Backups, Batch, Db, Durability, EngineKind, Environment, KeyRange, KeyspaceOptions, Options,
+    Progress,
 };
 
 /// Every engine with a journal, and `f2` without: its own checkpoints are all that it has.
@@ -43,7 +44,8 @@ pub(crate) fn open(device: Arc<dyn Device>) -> Db {
     db
 }
 
-/// One batch over all keyspaces: every key of `keys` gets `value`, and the first loses its own.
+/// One batch over all keyspaces: every key of `keys` gets `value`, and the first loses its own; some of
+/// the last lose theirs by a range, where the engine takes that.
 pub(crate) fn write(db: &Db, keys: std::ops::Range<u32>, value: &[u8]) {
     let mut batch = Batch::new();
     for space in db.keyspaces() {
@@ -51,6 +53,10 @@ pub(crate) fn write(db: &Db, keys: std::ops::Range<u32>, value: &[u8]) {
             batch.put(&space, &key.to_be_bytes(), value);
         }
         batch.delete(&space, &keys.start.to_be_bytes());
+        if matches!(space.options().engine, EngineKind::Lsm | EngineKind::Memory) {
+            let last = keys.end.saturating_sub(10).to_be_bytes()..keys.end.to_be_bytes();
+            batch.delete_range(&space, &KeyRange::of(last));
+        }
     }
     db.write(&batch).unwrap();
 }
