@@ -116,7 +116,7 @@ impl Shared {
         if durable.len() > self.options.range_deletes_max
             && JOBS_MAX > claims.under_way.len() + jobs.len()
         {
-            jobs.extend(plan_sweep(version, durable, &is_seen, &claimed));
+            jobs.extend(plan_sweep(version, &self.sweep(), &is_seen, &claimed));
         }
         for job in jobs {
             let claim = job.claim();

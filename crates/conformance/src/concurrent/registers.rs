@@ -147,8 +147,13 @@ impl Client {
     }
 
     fn write(&mut self, writes: &[(usize, Option<u64>)]) -> Result<(), String> {
+        let deletes_ranges = self.shared.opened.engine.capabilities().deletes_ranges;
         let step = |(index, number): &(usize, Option<u64>)| match number {
             Some(number) => Step::Put { key: key(*index), value: value::encode(*number) },
+            None if deletes_ranges && index % 2 == 1 => {
+                let (start, end) = (key(*index), [key(*index).as_slice(), b"\0"].concat());
+                Step::DeleteRange { start, end: Some(end) }
+            }
             None => Step::Delete { key: key(*index) },
         };
         let steps = writes.iter().map(step).collect();

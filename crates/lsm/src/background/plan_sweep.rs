@@ -13,7 +13,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 
 use super::plan_compaction::{Claim, Job, groups};
-use crate::range_deletes::RangeDeletes;
+use crate::range_deletes::{RangeDeletes, Sweep};
 use crate::table::Table;
 use crate::version::{LEVELS, Version};
 
@@ -63,15 +63,16 @@ pub(super) fn plan_drops(
 }
 
 /// The job that writes the table anew that most range deletes wait for. In Level 0, where older
-/// tables may lie beneath it, it is that of its group.
+/// tables may lie beneath it, it is that of its group. A table that is written now is swept up to
+/// where `sweep` says or further: for others it would be written again and again.
 pub(super) fn plan_sweep(
     version: &Version,
-    deletes: &RangeDeletes,
+    sweep: &Sweep,
     is_seen: &IsSeen<'_>,
     claims: &[Claim],
 ) -> Option<Job> {
     let mut waiting: HashMap<(usize, u64), (usize, &Arc<Table>)> = HashMap::new();
-    for delete in deletes.iter() {
+    for delete in sweep.deletes.iter().filter(|delete| delete.seqno <= sweep.upto) {
         for level in 0..LEVELS {
             for table in version.in_range(level, delete) {
                 let properties = &table.summary().properties;

@@ -342,3 +342,22 @@ fn too_many_are_refused_before_memory_is_full_of_them() {
     assert_eq!(bench.detail("range_deletes"), 0);
     delete_range(&bench, 0, 1);
 }
+
+/// As long as an older write is not finished nobody knows that all range deletes up to one are
+/// there, so no table counts as swept: writing it anew would not help, and would go on for ever.
+#[test]
+fn no_table_is_written_anew_in_vain() {
+    let bench = Bench::of(Options { range_deletes_max: 0, ..plain() });
+    fill(&bench, 0..200, &[7; 100]);
+    bench.settle();
+    let open = bench.sequence.begin();
+    delete_range(&bench, 10, 15);
+    bench.store.flush().expect("memory takes it");
+    for _ in 0..100 {
+        bench.crank.run_one();
+    }
+    assert_eq!((bench.detail("range_deletes"), bench.table_entries()), (1, 200));
+    drop(open);
+    bench.settle();
+    assert_eq!((bench.detail("range_deletes"), bench.table_entries()), (0, 195));
+}
