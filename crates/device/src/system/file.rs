@@ -106,6 +106,16 @@ impl SystemFile {
         Ok(())
     }
 
+    /// Changes which parts of the file have room. A signal may interrupt it.
+    fn fallocate(&self, flags: FallocateFlags, offset: u64, len: u64) -> rustix::io::Result<()> {
+        loop {
+            match fs::fallocate(&self.fd, flags, offset, len) {
+                Err(Errno::INTR) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Writes zeros from `from` to `to`.
     fn write_zeros(&self, from: u64, to: u64) -> Result<()> {
         let zeros = Buffer::zeroed(ZERO_BYTES);
@@ -165,7 +175,9 @@ impl File for SystemFile {
         if len == 0 {
             return Ok(());
         }
-        match fs::fallocate(&self.fd, FallocateFlags::empty(), offset, len) {
+        match self.fallocate(FallocateFlags::empty(), offset, len) {
+            // No room in this file, whatever the file system has.
+            Err(Errno::FBIG) => Err(Error::NoSpace { name: self.name.clone() }),
             Err(Errno::OPNOTSUPP) => {
                 let old = self.len()?;
                 self.write_zeros(old, offset.saturating_add(len))
@@ -179,7 +191,7 @@ impl File for SystemFile {
             return Ok(());
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match fs::fallocate(&self.fd, flags, offset, len) {
+        match self.fallocate(flags, offset, len) {
             Err(Errno::OPNOTSUPP) => {
                 let end = self.len()?.min(offset.saturating_add(len));
                 self.write_zeros(offset, end)
