@@ -120,6 +120,11 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         self.tree.cut()
     }
 
+    /// At most how many nodes the next cut has that the last one had not. O(1).
+    pub fn new_nodes_max(&self) -> u64 {
+        self.tree.new_nodes_max()
+    }
+
     /// Checks every invariant of the tree, and measures it; see [`ShiftTree::check`]. O(N).
     ///
     /// # Errors

@@ -15,7 +15,7 @@ mod writer;
 pub use format::check_log;
 pub(crate) use format::{Change, Piece, Record};
 pub(crate) use reader::{Replayed, replay};
-pub(crate) use writer::{LogEnd, LogWriter};
+pub(crate) use writer::{EmptyLog, LogEnd, LogWriter};
 
 /// The beginning of the files' names.
 const PREFIX: &str = "log-";

@@ -158,6 +158,37 @@ impl NodeFile {
         Ok(())
     }
 
+    /// How many slots what is new of a cut takes.
+    pub(crate) fn slots_of<const C: usize, const F: usize>(cut: &Cut<Extent, C, F>) -> u32 {
+        let mut count = 0;
+        let Ok(()) = cut.new_nodes::<std::convert::Infallible>(|node| {
+            count += match node {
+                NodeRef::Leaf(..) => 1,
+                NodeRef::Inner(_, children) => children.len().div_ceil(CHILDREN_PER_PAGE) as u32,
+            };
+            Ok(())
+        });
+        count
+    }
+
+    /// What so many slots take.
+    pub(crate) fn bytes_of(&self, slots: u32) -> u64 {
+        u64::from(slots) * u64::from(self.slot_bytes)
+    }
+
+    /// Makes sure that the device has room for so many slots beside those in use; nothing is stored.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn reserve(&self, slots: u32) -> Result<(), device::Error> {
+        let more = u64::from(slots).saturating_sub(self.free.len() as u64);
+        let slot_bytes = u64::from(self.slot_bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        self.file.allocate(u64::from(self.end) * slot_bytes, more * slot_bytes)
+    }
+
     /// Writes what is new of a cut to free slots; durable on return, with what leads to it.
     ///
     /// # Errors

@@ -82,6 +82,11 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         &self.now
     }
 
+    /// At most how many nodes are new since the last cut. O(1).
+    pub fn new_nodes_max(&self) -> u64 {
+        self.ledger.last.0 - self.ledger.sealed.0
+    }
+
     /// Changes the leaf that `offset` and `room.side` mean: `change` gets it, and the place of the
     /// offset in it. It leaves at least one entry, adds no more of them than `room` says, and
     /// exactly as many bytes. It puts nothing before the leaf's first entry, unless the spot is 0

@@ -17,12 +17,12 @@
 //! - F3. After a failed write or sync nothing is written until the space is opened again.
 //!
 //! # Concurrency
-//! Locks, in this order: the collector's, the checkpointer's, the log's, the writer's, the state's, the
-//! pins'. A sync of the device holds the log's alone, so that others write meanwhile; but
-//! a checkpoint begins with syncs under the writer's. The state's and the pins' are held over no I/O,
-//! so no reader waits for the storage but for its own reads; and for moments, but that a removal
-//! looks at each extent that goes.
+//! Locks, in this order: the collector's, the checkpointer's, the log's, the puncher's, the writer's,
+//! the ballast's, the state's, the pins'. A sync of the device holds the log's alone, so that others
+//! write meanwhile. The state's and the pins' are held over no I/O, so no reader waits for the storage
+//! but for its own reads; and for moments, but that a removal of much looks at each node that goes.
 
+mod ballast;
 mod check;
 mod checkpoint;
 mod collect;
@@ -36,6 +36,7 @@ mod options;
 mod pins;
 mod read;
 mod recover;
+mod room;
 mod stats;
 mod stream;
 #[cfg(test)]
@@ -44,6 +45,7 @@ mod together;
 mod write;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use device::{Buffer, Device, File};
 use sync::{Mutex, RwLock};
@@ -51,7 +53,8 @@ use sync::{Mutex, RwLock};
 use crate::FlexTree;
 use crate::data::{DataFile, SegmentBuffer, SegmentWriter, Segments};
 use crate::log::{LogWriter, Replayed};
-pub use check::check_offline;
+use ballast::Ballast;
+pub use check::{Verified, check_offline, verify_offline};
 use checkpoint::Checkpointer;
 pub use collect::Collected;
 use collect::Tracking;
@@ -106,6 +109,12 @@ struct Shared {
     /// The end of the log: one commit at a time.
     log: Mutex<LogWriter>,
     writer: Mutex<Writer>,
+    ballast: Ballast,
+    /// Held while room is given back, which one at a time does.
+    puncher: Mutex<()>,
+    is_punching: AtomicBool,
+    /// Whether a checkpoint is under way.
+    storing: AtomicBool,
     state: RwLock<State>,
     /// What opening it replayed.
     replayed: Replayed,

@@ -3,13 +3,16 @@
 //! ```text
 //!   free ──take──> open ──close──> closed ──its last byte goes, and that is durable──> waiting
 //!    ^                                                                                    |
-//!    └──────────────────── no snapshot is as old as the commit that freed it ─────────────┘
+//!    |<─────── wanted at once ─────────── no snapshot is as old as the commit that freed it
+//!    └── its room was given back ──────── punching <──────────────────────────────────────┘
 //! ```
 //!
 //! # Invariants
 //! - S1. The live bytes of a segment are those that the present tree refers to in it.
 //! - S2. No more than the limit live, so that the collector can always go on (Flex 4.2): callers
 //!   leave `reserved` segments to it.
+//! - S3. A free segment that is roomy has room on the device, so beginning it cannot fail for want
+//!   of it.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -25,6 +28,7 @@ enum Phase {
     Open,
     Closed,
     Waiting,
+    Punching,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +47,8 @@ pub(crate) struct SegmentView {
     pub(crate) available: u32,
     /// How many a caller wanted that was refused for want of them.
     pub(crate) demand: u32,
+    /// Whether the device had no room for a caller, or for what has to go on without it.
+    pub(crate) is_device_full: bool,
     /// Segments that are kept for the collector.
     pub(crate) reserved: u32,
     /// How many of those it can begin now.
@@ -57,6 +63,8 @@ pub(crate) struct Segments {
     geometry: Geometry,
     segments: Vec<Segment>,
     free: BTreeSet<u32>,
+    /// Those of the free ones that have room on the device.
+    roomy: BTreeSet<u32>,
     /// Closed ones without a live byte, in the tree as it is.
     emptied: BTreeSet<u32>,
     /// Those of which that is durable, by the commit that made it so.
@@ -69,6 +77,8 @@ pub(crate) struct Segments {
     unreadable: BTreeSet<u32>,
     /// The most segments that one change wanted, and that were not available since.
     demand: u32,
+    /// How many room is given back of.
+    punching: u64,
 }
 
 impl Segments {
@@ -77,6 +87,7 @@ impl Segments {
             geometry,
             segments: Vec::new(),
             free: BTreeSet::new(),
+            roomy: BTreeSet::new(),
             emptied: BTreeSet::new(),
             waiting: VecDeque::new(),
             count_max,
@@ -84,6 +95,7 @@ impl Segments {
             live: 0,
             unreadable: BTreeSet::new(),
             demand: 0,
+            punching: 0,
         }
     }
 
@@ -121,6 +133,11 @@ impl Segments {
         self.free_count().saturating_sub(self.reserved)
     }
 
+    /// How many of those have room on the device for sure.
+    pub(crate) fn available_with_room(&self) -> u32 {
+        self.available().min(self.roomy.len() as u32)
+    }
+
     /// A change was refused that wants that many: the collector is to make them available.
     pub(crate) fn demand(&mut self, count: u32) {
         self.demand = self.demand.max(count);
@@ -140,13 +157,33 @@ impl Segments {
         if available == 0 {
             return None;
         }
-        self.free.first().copied().or(Some(self.segments.len() as u32))
+        Some(self.next_ones(1).next().expect("one of them is free"))
     }
 
-    /// The segments that are begun next.
-    pub(crate) fn next_ones(&self, count: u32) -> Vec<u32> {
+    /// The segments that are begun next: first those that have room.
+    pub(crate) fn next_ones(&self, count: u32) -> impl Iterator<Item = u32> {
         let new = self.segments.len() as u32..self.count_max;
-        self.free.iter().copied().chain(new).take(count as usize).collect()
+        let others = self.free.iter().filter(|segment| !self.roomy.contains(segment));
+        self.roomy.iter().chain(others).copied().chain(new).take(count as usize)
+    }
+
+    /// Whether the device is known to have room for a free segment (S3).
+    pub(crate) fn is_roomy(&self, segment: u32) -> bool {
+        self.roomy.contains(&segment)
+    }
+
+    /// Says whether a free segment, or a new one, has room on the device.
+    pub(crate) fn set_roomy(&mut self, segment: u32, is_roomy: bool) {
+        while self.segments.len() <= segment as usize {
+            self.free.insert(self.segments.len() as u32);
+            self.segments.push(Segment { live: 0, phase: Phase::Free });
+        }
+        debug_assert!(self.free.contains(&segment), "only of what is free");
+        if is_roomy {
+            self.roomy.insert(segment);
+        } else {
+            self.roomy.remove(&segment);
+        }
     }
 
     /// Whether nothing lives in a segment that was closed.
@@ -157,10 +194,9 @@ impl Segments {
 
     /// Begins a segment.
     pub(crate) fn open(&mut self, segment: u32) {
+        debug_assert!(self.roomy.contains(&segment), "it has room");
         self.free.remove(&segment);
-        if segment as usize == self.segments.len() {
-            self.segments.push(Segment { live: 0, phase: Phase::Free });
-        }
+        self.roomy.remove(&segment);
         let entry = &mut self.segments[segment as usize];
         debug_assert_eq!((entry.phase, entry.live), (Phase::Free, 0), "only what is free");
         entry.phase = Phase::Open;
@@ -210,14 +246,39 @@ impl Segments {
     }
 
     /// The first segment that no snapshot can reach, if those that live are of `oldest` or later.
-    pub(crate) fn next_reclaimable(&self, oldest: u64) -> Option<u32> {
-        self.waiting.front().filter(|(commit, _)| *commit < oldest).map(|(_, segment)| *segment)
+    fn take_reclaimable(&mut self, oldest: u64) -> Option<u32> {
+        let (_, segment) = self.waiting.pop_front_if(|(commit, _)| *commit < oldest)?;
+        Some(segment)
     }
 
-    /// That segment is free from now on.
-    pub(crate) fn reclaimed(&mut self, segment: u32) {
-        let front = self.waiting.pop_front();
-        debug_assert_eq!(front.map(|(_, number)| number), Some(segment), "they go in order");
+    /// Frees a segment that no snapshot can reach, with its room; says whether there was one.
+    pub(crate) fn reclaim(&mut self, oldest: u64) -> bool {
+        let Some(segment) = self.take_reclaimable(oldest) else { return false };
+        self.free_again(segment);
+        self.roomy.insert(segment);
+        true
+    }
+
+    /// Takes up to `count` segments that no snapshot can reach, for their room to be given back.
+    pub(crate) fn begin_punching(&mut self, oldest: u64, count: usize) -> Vec<u32> {
+        let mut segments = Vec::new();
+        while segments.len() < count
+            && let Some(segment) = self.take_reclaimable(oldest)
+        {
+            self.segments[segment as usize].phase = Phase::Punching;
+            segments.push(segment);
+        }
+        self.punching += segments.len() as u64;
+        segments
+    }
+
+    /// Those are free from now on.
+    pub(crate) fn punched(&mut self, segments: &[u32]) {
+        self.punching -= segments.len() as u64;
+        segments.iter().for_each(|segment| self.free_again(*segment));
+    }
+
+    fn free_again(&mut self, segment: u32) {
         self.segments[segment as usize].phase = Phase::Free;
         self.free.insert(segment);
         // It will be written anew.
@@ -234,9 +295,9 @@ impl Segments {
         self.unreadable.len() as u64
     }
 
-    /// Segments in use: begun, and not free since.
+    /// Segments that the tree refers to, or may yet.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = u32> {
-        let is_used = |segment: &Segment| matches!(segment.phase, Phase::Open | Phase::Closed);
+        let is_used = |segment: &Segment| segment.phase == Phase::Open || segment.live > 0;
         (0..).zip(&self.segments).filter(move |(_, segment)| is_used(segment)).map(|(n, _)| n)
     }
 
@@ -245,7 +306,7 @@ impl Segments {
         self.segments.iter().map(|segment| segment.live).collect()
     }
 
-    pub(crate) fn view(&self) -> SegmentView {
+    pub(crate) fn view(&self, is_device_full: bool) -> SegmentView {
         let is_closed = |segment: &Segment| segment.phase == Phase::Closed && segment.live > 0;
         let closed = (0..)
             .zip(&self.segments)
@@ -254,6 +315,7 @@ impl Segments {
             closed: closed.map(|(number, segment)| (number, segment.live)).collect(),
             available: self.available(),
             demand: self.demand,
+            is_device_full,
             reserved: self.reserved,
             room: self.free_count().min(self.reserved),
             payload_bytes: u64::from(self.geometry.payload_bytes()),
@@ -262,7 +324,8 @@ impl Segments {
 
     /// Segments that are free, waiting, and in use.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
-        let (free, waiting) = (self.free.len() as u64, self.waiting.len() as u64);
+        let waiting = self.waiting.len() as u64 + self.punching;
+        let free = self.free.len() as u64;
         (free, waiting, self.segments.len() as u64 - free - waiting)
     }
 }

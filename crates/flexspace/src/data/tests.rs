@@ -73,8 +73,10 @@ fn a_segment_is_free_when_its_last_byte_went_durably_and_no_snapshot_is_older() 
     let mut segments = Segments::new(geometry, 4, 1);
     segments.found(&[10, 0]);
     assert_eq!(segments.next_free(false), Some(1));
-    segments.open(1);
-    segments.open(2);
+    for segment in [1, 2] {
+        segments.set_roomy(segment, true);
+        segments.open(segment);
+    }
     assert_eq!((segments.next_free(false), segments.next_free(true)), (None, Some(3)));
     segments.add(geometry.address(1, 0), 5);
     segments.close(1);
@@ -85,15 +87,26 @@ fn a_segment_is_free_when_its_last_byte_went_durably_and_no_snapshot_is_older() 
     assert_eq!(emptied, BTreeSet::from([0, 1]));
     segments.freed(7, emptied);
     assert_eq!(segments.next_free(false), None);
-    assert_eq!(segments.next_reclaimable(7), None);
-    assert_eq!(segments.next_reclaimable(8), Some(0));
-    segments.reclaimed(0);
-    segments.reclaimed(1);
-    assert_eq!(segments.next_free(false), Some(0));
+    assert!(!segments.reclaim(7));
+    assert!(segments.begin_punching(7, 9).is_empty());
+    // Of the first one the room is given back; the second one keeps its room, and is begun first.
+    assert_eq!(segments.begin_punching(8, 1), [0]);
+    assert_eq!((segments.counts(), segments.next_free(false)), ((0, 2, 1), None));
+    assert!(segments.reclaim(8));
+    assert_eq!((segments.next_free(true), segments.is_roomy(1)), (Some(1), true));
+    segments.punched(&[0]);
+    assert_eq!(
+        (segments.next_ones(9).collect::<Vec<_>>(), segments.is_roomy(0)),
+        (vec![1, 0, 3], false)
+    );
     assert_eq!(segments.in_use().collect::<Vec<_>>(), [2]);
     segments.demand(3);
     segments.demand(2);
     segments.forget_met_demand();
-    assert_eq!((segments.available(), segments.view().demand), (2, 3), "the larger one is kept");
+    assert_eq!(
+        (segments.available(), segments.view(false).demand),
+        (2, 3),
+        "the larger one is kept"
+    );
     assert_eq!(segments.live_bytes(), 0);
 }

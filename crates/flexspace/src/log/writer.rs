@@ -20,16 +20,53 @@ pub(crate) struct LogWriter {
     file: Arc<dyn File>,
     head: LogHead,
     end: LogEnd,
-    /// Where the next frame goes.
+    /// Where the next frame goes, and where the second one went.
     position: u64,
+    begun: u64,
     /// Up to where the device has room for frames.
     allocated: u64,
     /// By how much the file grows at once, so that not every sync has a new length to make durable.
     growth_bytes: u64,
 }
 
+/// A log that has room for its head and its first frame, and nothing else yet.
+#[derive(Debug)]
+pub(crate) struct EmptyLog {
+    file: Arc<dyn File>,
+    number: u64,
+    unit_bytes: u32,
+    bytes: u64,
+}
+
+impl EmptyLog {
+    /// Makes the file of the log `number`.
+    ///
+    /// # Errors
+    /// [`device::Error::NoSpace`] if there is no room; then there is no such file.
+    pub(crate) fn create(
+        device: &dyn Device,
+        number: u64,
+        records: &[u8],
+    ) -> Result<Self, device::Error> {
+        let name = file_name(number);
+        let file = device.open(&name, Mode::CreateNew)?;
+        // A unit that the device can write, in which nothing is written twice.
+        let unit_bytes = (file.alignment() as u32).max(UNIT_BYTES_MIN);
+        let frame_bytes = (format::FRAME_HEAD_BYTES + records.len()) as u64;
+        let unit = u64::from(unit_bytes);
+        let bytes = unit + frame_bytes.next_multiple_of(unit);
+        if let Err(error) = file.allocate(0, bytes) {
+            drop(file);
+            device.remove(&name)?;
+            return Err(error);
+        }
+        Ok(Self { file, number, unit_bytes, bytes })
+    }
+}
+
 impl LogWriter {
     /// Makes the log `number`, with its first frame. Durable on return, but for its name.
+    #[cfg(test)]
     pub(crate) fn create(
         device: &dyn Device,
         (life, number): (u64, u64),
@@ -37,9 +74,23 @@ impl LogWriter {
         growth_bytes: u64,
         records: &[u8],
     ) -> Result<Self, device::Error> {
-        let file = device.open(&file_name(number), Mode::CreateNew)?;
-        // A unit that the device can write, in which nothing is written twice.
-        let unit_bytes = (file.alignment() as u32).max(UNIT_BYTES_MIN);
+        let empty = EmptyLog::create(device, number, records)?;
+        Self::begin(empty, life, follows, growth_bytes, records)
+    }
+
+    /// Writes the head and the first frame, of the records that the file has room for. Durable on
+    /// return, but for its name.
+    ///
+    /// # Errors
+    /// The device's. What is there may be a whole log, so the one before it must not go on.
+    pub(crate) fn begin(
+        empty: EmptyLog,
+        life: u64,
+        follows: LogEnd,
+        growth_bytes: u64,
+        records: &[u8],
+    ) -> Result<Self, device::Error> {
+        let EmptyLog { file, number, unit_bytes, bytes: allocated } = empty;
         let LogEnd { frames, checksum } = follows;
         let head = LogHead {
             number,
@@ -51,9 +102,11 @@ impl LogWriter {
         let (bytes, checksum) = head.encode();
         let end = LogEnd { frames: 0, checksum };
         let growth_bytes = growth_bytes.next_multiple_of(u64::from(unit_bytes));
-        let mut log = Self { file, head, end, position: 0, allocated: 0, growth_bytes };
+        let (position, begun) = (0, 0);
+        let mut log = Self { file, head, end, position, begun, allocated, growth_bytes };
         log.write(&bytes)?;
         log.append(records)?;
+        log.begun = log.position;
         Ok(log)
     }
 
@@ -70,6 +123,11 @@ impl LogWriter {
     /// How many bytes it has.
     pub(crate) fn bytes(&self) -> u64 {
         self.position
+    }
+
+    /// How many it had with its first frame.
+    pub(crate) fn begun_bytes(&self) -> u64 {
+        self.begun
     }
 
     /// Makes sure that the device has room for a frame of `record_bytes`; nothing else is changed.

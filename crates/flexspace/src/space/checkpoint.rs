@@ -1,19 +1,28 @@
 //! Checkpoints: the tree as it is goes to free slots, while writers go on in a new log (Flex 4.2).
 //!
-//! 1. Commit; under the writers' lock, commit what came meanwhile, begin a log that follows the old
-//!    one, and cut the tree.
-//! 2. Store what is new of the cut; commit the superblock, which names the cut and the new log.
-//! 3. Free the slots of retired nodes, and remove the old log.
+//! 1. Commit. Under the writers' lock, take the records that came meanwhile, and cut the tree.
+//! 2. Without it: make those records durable, make sure of room for what is new of the cut, and begin a
+//!    log that follows the old one. What others do meanwhile goes to that one.
+//! 3. Store what is new of the cut; commit the superblock, which names the cut and the new log.
+//! 4. Free the slots of retired nodes, and remove the old log.
+//!
+//! Without room in the second step nothing was changed: the old log goes on, and the next cut takes
+//! over what this one said.
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use device::Device;
 use engine::Superblock;
 
+use super::ballast::Ballast;
+use super::commit::Batch;
 use super::open::{log_growth_bytes, segment_records};
 use super::recover::{SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use super::room::full_device;
 use super::{Error, FlexSpace, Shared};
 use crate::Cut;
 use crate::extent::Extent;
-use crate::log::{self, LogWriter};
+use crate::log::{self, EmptyLog, LogWriter};
 use crate::nodes::NodeFile;
 
 /// What one checkpoint leaves for the next.
@@ -23,12 +32,23 @@ pub(super) struct Checkpointer {
     superblock: Superblock,
     pub(super) standing: Standing,
     pub(super) count: u64,
+    /// A cut that there was no room for.
+    unstored: Option<Cut<Extent>>,
 }
 
 impl Checkpointer {
     pub(super) fn new(nodes: NodeFile, superblock: Superblock, standing: Standing) -> Self {
-        Self { nodes, superblock, standing, count: 0 }
+        Self { nodes, superblock, standing, count: 0, unstored: None }
     }
+}
+
+/// What the writers' lock is held for.
+struct Moment {
+    batch: Option<Batch>,
+    cut: Cut<Extent>,
+    /// With which the next log begins.
+    records: Vec<u8>,
+    life: u64,
 }
 
 impl FlexSpace {
@@ -37,47 +57,125 @@ impl FlexSpace {
     /// on meanwhile.
     ///
     /// # Errors
-    /// As [`Self::sync`].
+    /// As [`Self::sync`]. Also [`Error::NoSpace`] if the tree has no room; all is durable then, and
+    /// the call may be repeated.
     pub fn checkpoint(&self) -> Result<(), Error> {
-        let shared = &self.shared;
-        shared.health.check_writable()?;
-        let mut checkpointer = shared.checkpointer.lock();
-        let checkpointer = &mut *checkpointer;
-        let old = checkpointer.standing.log;
-        let (cut, number) = shared.begin_checkpoint()?;
-        let root = shared.health.stop_on(checkpointer.nodes.store(&cut))?;
-        let len = cut.snapshot.len();
-        let standing = Standing { log: number, len, root, ..checkpointer.standing };
-        shared.health.stop_on(checkpointer.superblock.commit(&standing.encode()))?;
-        checkpointer.standing = standing;
-        checkpointer.count += 1;
-        checkpointer.nodes.retire(&cut.retired);
-        shared.health.stop_on(remove_logs(&*shared.device, &[old]))
+        self.shared.checkpoint_with(&mut self.shared.checkpointer.lock())
     }
 }
 
 impl Shared {
-    /// The first step: the state that is to be stored, and the log that goes on from it.
-    fn begin_checkpoint(&self) -> Result<(Cut<Extent>, u64), Error> {
+    /// Makes a log short that is long, unless another thread does: then it `waits`, or goes on if the
+    /// log is not very long. Without room the log goes on.
+    pub(super) fn shorten_log(&self, waits: bool) -> Result<(), Error> {
+        if self.storing.load(Relaxed) && !waits && !self.is_very_long(&self.log.lock()) {
+            return Ok(());
+        }
+        let mut checkpointer = self.checkpointer.lock();
+        // Another one may have made it short.
+        if !self.is_long(&self.log.lock()) {
+            return Ok(());
+        }
+        match self.checkpoint_with(&mut checkpointer) {
+            Err(error) if error.is_refusal() => Ok(()),
+            stored => stored,
+        }
+    }
+
+    pub(super) fn checkpoint_with(&self, checkpointer: &mut Checkpointer) -> Result<(), Error> {
+        self.health.check_writable()?;
+        self.storing.store(true, Relaxed);
+        let stored = self.store(checkpointer);
+        self.storing.store(false, Relaxed);
+        stored
+    }
+
+    fn store(&self, checkpointer: &mut Checkpointer) -> Result<(), Error> {
+        let (cut, number) = self.begin_checkpoint(checkpointer)?;
+        let root = self.health.stop_on(checkpointer.nodes.store(&cut))?;
+        let len = cut.snapshot.len();
+        let standing = Standing { log: number, len, root, ..checkpointer.standing };
+        self.health.check_writable()?;
+        self.health.stop_on(checkpointer.superblock.commit(&standing.encode()))?;
+        let old = checkpointer.standing.log;
+        checkpointer.standing = standing;
+        checkpointer.count += 1;
+        checkpointer.nodes.retire(&cut.retired);
+        self.ballast.stored(checkpointer.nodes.slots().1);
+        self.health.stop_on(remove_logs(&*self.device, &[old]))?;
+        self.fit_ballast()
+    }
+
+    /// The first two steps: the state that is to be stored, and the log that goes on from it.
+    fn begin_checkpoint(
+        &self,
+        checkpointer: &mut Checkpointer,
+    ) -> Result<(Cut<Extent>, u64), Error> {
         let mut log = self.log.lock();
         // Most of what is to be done, while others write.
         self.commit_to(&mut log)?;
-        let mut writer = self.writer.lock();
-        self.health.check_writable()?;
-        if let Some(batch) = self.take_batch(&mut log, &mut writer)? {
+        let Moment { batch, mut cut, records, life } = self.moment(&mut log)?;
+        if let Some(batch) = batch {
             self.make_durable(&mut log, &batch)?;
-            self.free(&mut writer, batch);
+            self.free(batch);
         }
-        let records = segment_records(&writer.segments, &self.data);
+        if let Some(unstored) = checkpointer.unstored.take() {
+            cut.include(unstored);
+        }
         let number = log.number() + 1;
+        let slots = NodeFile::slots_of(&cut);
+        let empty = self.room_for_checkpoint(&checkpointer.nodes, slots, number, &records);
+        let empty = match empty {
+            Err(error) if error.is_full_device() => {
+                checkpointer.unstored = Some(cut);
+                self.ballast.owes(u64::from(slots));
+                return Err(full_device(&self.writer.lock(), records.len() as u64));
+            }
+            made => self.health.stop_on(made)?,
+        };
         let growth_bytes = log_growth_bytes(self.data.geometry);
-        let place = (writer.life, number);
-        let next = LogWriter::create(&*self.device, place, log.end(), growth_bytes, &records);
+        let next = LogWriter::begin(empty, life, log.end(), growth_bytes, &records);
         let next = self.health.stop_on(next)?;
         self.health.stop_on(self.device.sync_dir(""))?;
         *log = next;
-        Ok((self.state.write().tree.cut(), number))
+        Ok((cut, number))
     }
+
+    fn moment(&self, log: &mut LogWriter) -> Result<Moment, Error> {
+        let mut writer = self.writer.lock();
+        self.health.check_writable()?;
+        let batch = self.take_batch(log, &mut writer)?;
+        let records = segment_records(&writer.segments, &self.data);
+        let cut = self.state.write().tree.cut();
+        Ok(Moment { batch, cut, records, life: writer.life })
+    }
+
+    /// Room for nodes, and the file of the next log.
+    fn room_for_checkpoint(
+        &self,
+        nodes: &NodeFile,
+        slots: u32,
+        number: u64,
+        records: &[u8],
+    ) -> Result<EmptyLog, Error> {
+        reserve_slots(&self.ballast, nodes, slots)?;
+        empty_log(&self.ballast, &*self.device, number, records)
+    }
+}
+
+/// Room for nodes in the tree file, which may be taken from the ballast.
+pub(super) fn reserve_slots(ballast: &Ballast, nodes: &NodeFile, slots: u32) -> Result<(), Error> {
+    ballast.spend(nodes.bytes_of(slots), || Ok(nodes.reserve(slots)?))
+}
+
+/// The file of a log, for which room may be taken from the ballast.
+pub(super) fn empty_log(
+    ballast: &Ballast,
+    device: &dyn Device,
+    number: u64,
+    records: &[u8],
+) -> Result<EmptyLog, Error> {
+    ballast.spend(records.len() as u64, || Ok(EmptyLog::create(device, number, records)?))
 }
 
 /// Commits a superblock, which is made if there is none yet.

@@ -21,10 +21,11 @@ use device::Buffer;
 use workers::{Class, Group, StopToken, Stopped};
 
 use super::{Error, FlexSpace, Shared, Snapshot, Writer};
-use crate::Mapping;
-use crate::data::{SegmentView, SegmentWriter};
+use crate::data::{Geometry, SegmentView, SegmentWriter};
 use crate::log::{Change, Piece};
-use plan::{packed, plan};
+use crate::{FlexSnapshot, Mapping};
+pub(super) use plan::plan;
+use plan::{fewer, packed};
 pub(super) use trail::Tracking;
 use trail::Trail;
 
@@ -34,6 +35,10 @@ const REMAPS_AT_ONCE: usize = 256;
 /// Changes that are noted while the trail is made, below which it is brought to the present under
 /// the writers' lock.
 const NOTED_FEW: usize = 256;
+
+/// Extents that are moved in one collection, unless no fewer would win a segment: each takes some tens
+/// of bytes of memory.
+const EXTENTS_MAX: u64 = 1 << 20;
 
 /// What a collection did.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,9 +91,11 @@ impl Shared {
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Collected, Error> {
         let _one = self.collector.lock();
-        let (victims, snapshot) = {
+        let (view, victims, snapshot) = {
             // Whatever is free without any work is no reason to work.
-            self.commit()?;
+            if self.commit()? {
+                self.shorten_log(false)?;
+            }
             let mut writer = self.writer_for_change()?;
             writer.segments.forget_met_demand();
             let victims = self.victims_with_room(&mut writer)?;
@@ -96,36 +103,47 @@ impl Shared {
                 return Ok(Collected::default());
             }
             writer.tracking.begin();
-            (victims, self.snapshot())
+            (writer.segments.view(self.ballast.is_device_full()), victims, self.snapshot())
         };
-        let moved = self.collect_victims(&victims, snapshot, is_stopping);
-        self.writer.lock().tracking.end();
-        moved
+        let _end = EndTracking(self);
+        let tree = snapshot.tree();
+        let trail = Trail::of(tree, self.data.geometry, &victims, EXTENTS_MAX);
+        let (victims, trail) = match trail {
+            Some(trail) => (victims, trail),
+            None => {
+                let extents = extents_of(tree, self.data.geometry, &victims);
+                let victims = fewer(&view, &victims, &extents, EXTENTS_MAX);
+                let trail = Trail::of(tree, self.data.geometry, &victims, u64::MAX);
+                (victims, trail.expect("however many extents there are"))
+            }
+        };
+        if !self.has_room_to_relocate(trail.extents())? {
+            return Ok(Collected::default());
+        }
+        self.collect_victims(&victims, trail, snapshot, is_stopping)
     }
 
     /// Plans with the segments that can really be begun, also if the device is full before the
     /// capacity is: makes sure of room for all copies, or for as many as there is.
     fn victims_with_room(&self, writer: &mut Writer) -> Result<Vec<u32>, Error> {
-        let view = writer.segments.view();
+        let view = writer.segments.view(self.ballast.is_device_full());
         let victims = plan(&view);
-        let wanted = writer.segments.next_ones(packed(&view, &victims));
+        let count = packed(&view, &victims);
+        let wanted: Vec<u32> = writer.segments.next_ones(count).collect();
         let mut room = 0;
         for &segment in &wanted {
-            match self.data.allocate(segment) {
-                Err(device::Error::NoSpace { .. }) => break,
-                allocated => self.health.stop_on(allocated)?,
+            if !self.has_room_to_copy(writer, segment)? {
+                break;
             }
             room += 1;
         }
-        if room as usize == wanted.len() {
+        if room == count {
             return Ok(victims);
         }
         let victims = plan(&SegmentView { room, ..view });
         if victims.is_empty() {
             // The log, or whoever else needs it, is to have it.
-            for &segment in wanted.iter().take(room as usize) {
-                let _ = self.data.punch(segment);
-            }
+            self.give_up_room(writer, &wanted[..room as usize]);
         }
         Ok(victims)
     }
@@ -133,11 +151,11 @@ impl Shared {
     fn collect_victims(
         self: &std::sync::Arc<Self>,
         victims: &[u32],
+        mut trail: Trail,
         snapshot: Snapshot,
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Collected, Error> {
         let geometry = self.data.geometry;
-        let mut trail = Trail::of(snapshot.tree(), geometry, victims);
         loop {
             let mut writer = self.writer_for_change()?;
             let noted = writer.tracking.take_noted();
@@ -185,7 +203,9 @@ impl Shared {
         let segments = emptied.count() as u64;
         drop(writer);
         let remapped = remapped?;
-        self.commit()?;
+        if self.commit()? {
+            self.shorten_log(false)?;
+        }
         let moved_bytes = moves.values().map(|(length, _)| u64::from(*length)).sum();
         Ok(Collected { segments, moved_bytes, remapped, damage })
     }
@@ -233,6 +253,27 @@ impl Shared {
     }
 }
 
+/// How many extents of a state lie in each of the victims.
+fn extents_of(state: &FlexSnapshot, geometry: Geometry, victims: &[u32]) -> Vec<u64> {
+    let mut counts = vec![0; victims.len()];
+    for piece in state.query(0..state.len()) {
+        let segment = piece.extent.address().map(|address| geometry.place(address).0);
+        if let Some(index) = segment.and_then(|segment| victims.binary_search(&segment).ok()) {
+            counts[index] += 1;
+        }
+    }
+    counts
+}
+
+/// Ends the following of changes, also if the collection panics.
+struct EndTracking<'a>(&'a Shared);
+
+impl Drop for EndTracking<'_> {
+    fn drop(&mut self) {
+        self.0.writer.lock().tracking.end();
+    }
+}
+
 /// Victims' bytes on their way to other segments.
 struct Copying<'a> {
     shared: &'a Shared,
@@ -262,6 +303,11 @@ impl Copying<'_> {
         if !self.open.as_ref().is_some_and(|open| open.has_room(data, bytes.len())) {
             self.finish()?;
             let mut writer = self.shared.writer_for_change()?;
+            // Others may have begun those that room was made sure of for.
+            let next = writer.segments.next_free(true).ok_or(Error::Uncollected)?;
+            if !self.shared.has_room_to_copy(&mut writer, next)? {
+                return Err(Error::Uncollected);
+            }
             let next = self.shared.begin_segment(&mut writer, true)?;
             self.full.push(next.segment);
             self.open = Some(next);
@@ -274,6 +320,7 @@ impl Copying<'_> {
     /// Writes the segment that is being filled.
     fn finish(&mut self) -> Result<(), Error> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
+        self.shared.health.check_writable()?;
         let written = open.write_new(&self.shared.data, &mut self.scratch[1]);
         self.shared.health.stop_on(written)
     }

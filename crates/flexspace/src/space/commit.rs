@@ -3,14 +3,23 @@
 //! 1. Under the writers' lock: write what is new of the segment that is filled, and take the records.
 //! 2. Without it: sync the data, then write the frame and sync it. Others write meanwhile; what they do
 //!    is in the next frame.
-//! 3. What the frame emptied is free, once no snapshot is older.
+//! 3. What the frame emptied is free, once no snapshot is older. Its room is given back without the
+//!    writers' lock.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
 
 use device::SyncKind;
 
+use super::open::log_growth_bytes;
+use super::room::full_device;
 use super::{Error, FlexSpace, Shared, Writer};
 use crate::log::LogWriter;
+
+/// Segments of which room is given back in one hold of the writers' lock, and after one commit: the rest
+/// is for the next ones, or for whoever begins a segment.
+const PUNCHED_AT_ONCE: usize = 8;
+const PUNCHED_AFTER_A_COMMIT: usize = 256;
 
 /// The records of a commit, and the segments that they emptied.
 #[derive(Debug)]
@@ -28,18 +37,40 @@ impl FlexSpace {
     /// [`Error::Device`]; what was done is then kept, but may be lost with the process, and the space
     /// is read-only. [`Error::NoSpace`] if the log has no room; the call may be repeated.
     pub fn sync(&self) -> Result<(), Error> {
-        let is_long = self.shared.commit()? > self.shared.options.log_bytes_max;
-        if is_long { self.checkpoint() } else { Ok(()) }
+        if self.shared.commit()? { self.shared.shorten_log(true) } else { Ok(()) }
     }
 }
 
 impl Shared {
-    /// Commits all changes so far (F1), and says how long the log is.
-    pub(super) fn commit(&self) -> Result<u64, Error> {
-        // Whoever waited here finds its records durable, or still to be taken.
-        let mut log = self.log.lock();
-        self.commit_to(&mut log)?;
-        Ok(log.bytes())
+    /// Commits all changes so far (F1), and says whether the log is so long that a checkpoint is due.
+    pub(super) fn commit(&self) -> Result<bool, Error> {
+        let committed = {
+            // Whoever waited here finds its records durable, or still to be taken.
+            let mut log = self.log.lock();
+            self.commit_to(&mut log).map(|()| self.is_long(&log))
+        };
+        // Also if the log has no room, and above all then.
+        let given = self.give_back();
+        let is_long = committed?;
+        given.map(|()| is_long)
+    }
+
+    /// Whether a checkpoint is due: by the bound, which is less on a full device, but not by the log's
+    /// first frame alone.
+    pub(super) fn is_long(&self, log: &LogWriter) -> bool {
+        log.bytes() > self.long_bytes(log)
+    }
+
+    /// Whether whoever adds to it is to wait for a checkpoint.
+    pub(super) fn is_very_long(&self, log: &LogWriter) -> bool {
+        log.bytes() / 2 > self.long_bytes(log)
+    }
+
+    fn long_bytes(&self, log: &LogWriter) -> u64 {
+        let few = log_growth_bytes(self.data.geometry);
+        let max = self.options.log_bytes_max;
+        let max = if self.ballast.is_device_full() { max.min(4 * few) } else { max };
+        max.max(4 * log.begun_bytes())
     }
 
     pub(super) fn commit_to(&self, log: &mut LogWriter) -> Result<(), Error> {
@@ -48,11 +79,9 @@ impl Shared {
         if let Some(batch) = &batch {
             self.make_durable(log, batch)?;
         }
-        let mut writer = self.writer.lock();
         if let Some(batch) = batch {
-            self.free(&mut writer, batch);
+            self.free(batch);
         }
-        self.reclaim(&mut writer);
         Ok(())
     }
 
@@ -63,14 +92,14 @@ impl Shared {
         writer: &mut Writer,
     ) -> Result<Option<Batch>, Error> {
         if writer.pending.is_empty() {
-            return Ok(None);
+            // All records are durable, also those of segments that a collection closed since.
+            let emptied = writer.segments.take_emptied();
+            let batch = Batch { records: Vec::new(), emptied };
+            return Ok(Some(batch).filter(|batch| !batch.emptied.is_empty()));
         }
-        match log.reserve(writer.pending.len()) {
-            Err(device::Error::NoSpace { .. }) => {
-                let limit_bytes = writer.segments.live_bytes();
-                let more_bytes = writer.pending.len() as u64;
-                return Err(Error::NoSpace { live_bytes: limit_bytes, limit_bytes, more_bytes });
-            }
+        let bytes = writer.pending.len();
+        match self.ballast.spend(bytes as u64, || Ok(log.reserve(bytes)?)) {
+            Err(error) if error.is_full_device() => return Err(full_device(writer, bytes as u64)),
             reserved => self.health.stop_on(reserved)?,
         }
         if let Some(open) = &mut writer.open {
@@ -82,13 +111,17 @@ impl Shared {
 
     /// The second step.
     pub(super) fn make_durable(&self, log: &mut LogWriter, batch: &Batch) -> Result<(), Error> {
+        if batch.records.is_empty() {
+            return Ok(());
+        }
         self.health.stop_on(self.data.file.sync(SyncKind::Data))?;
         self.health.stop_on(log.append(&batch.records))
     }
 
     /// The third step.
-    pub(super) fn free(&self, writer: &mut Writer, batch: Batch) {
+    pub(super) fn free(&self, batch: Batch) {
         if !batch.emptied.is_empty() {
+            let mut writer = self.writer.lock();
             let mut state = self.state.write();
             // Snapshots from now on know nothing of what is in them.
             writer.segments.freed(state.commits, batch.emptied);
@@ -96,14 +129,36 @@ impl Shared {
         }
     }
 
-    /// Frees the segments that no snapshot can reach any more, and gives their room back.
-    pub(super) fn reclaim(&self, writer: &mut Writer) {
-        let now = self.state.read().commits;
-        let oldest = self.pins.oldest(now);
-        while let Some(segment) = writer.segments.next_reclaimable(oldest) {
-            // A segment that keeps its room is as free as another.
-            let _ = self.data.punch(segment);
-            writer.segments.reclaimed(segment);
+    /// Frees segments that no snapshot can reach any more, and gives their room back: to the ballast
+    /// first.
+    pub(super) fn give_back(&self) -> Result<(), Error> {
+        if self.is_punching.swap(true, Relaxed) {
+            // Whoever does it already does it for all.
+            return Ok(());
         }
+        let given = self.punch_waiting();
+        self.is_punching.store(false, Relaxed);
+        if given? > 0 || self.ballast.is_device_full() { self.fit_ballast() } else { Ok(()) }
+    }
+
+    fn punch_waiting(&self) -> Result<usize, Error> {
+        // The next opening's life must not have begun a segment whose room is given back.
+        let _not_closed = self.puncher.lock();
+        let mut count = 0;
+        while count < PUNCHED_AFTER_A_COMMIT {
+            self.health.check_writable()?;
+            let oldest = self.oldest_pin();
+            let segments = self.writer.lock().segments.begin_punching(oldest, PUNCHED_AT_ONCE);
+            if segments.is_empty() {
+                break;
+            }
+            // A segment that keeps its room is as free as another.
+            for &segment in &segments {
+                let _ = self.data.punch(segment);
+            }
+            self.writer.lock().segments.punched(&segments);
+            count += segments.len();
+        }
+        Ok(count)
     }
 }

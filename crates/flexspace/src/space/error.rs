@@ -15,8 +15,8 @@ pub enum Error {
         /// How many bytes there are.
         len: u64,
     },
-    /// More would live than the capacity allows: take something out, or give more. Nothing was
-    /// changed.
+    /// More would live than the capacity allows, or than the device has room for: take something
+    /// out, or give more. Nothing was changed. Without room on the device the limit is what lives.
     #[error("{live_bytes} bytes live, of {limit_bytes} that may: no room for {more_bytes} more")]
     NoSpace {
         /// Bytes that live.
@@ -57,6 +57,11 @@ impl Error {
     /// taken.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::BehindTheEnd { .. } | Self::NoSpace { .. } | Self::Uncollected)
+    }
+
+    /// Whether the device has no room.
+    pub(super) fn is_full_device(&self) -> bool {
+        matches!(self, Self::Device(device::Error::NoSpace { .. }))
     }
 }
 

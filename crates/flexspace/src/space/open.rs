@@ -6,14 +6,17 @@
 //! 4. Make a log of this life, store the tree, and commit the superblock: from here on writes are
 //!    taken. Then the older logs go.
 //!
-//! A space is created by the same steps, from nothing.
+//! A space is created by the same steps, from nothing. What they need room for they may take from the
+//! ballast; an opening without room leaves nothing behind.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use device::{Device, File, Mode, SyncKind};
 use engine::Superblock;
 use sync::{Mutex, RwLock};
 
+use super::ballast::{Ballast, Measures};
 use super::checkpoint::{self, Checkpointer};
 use super::collect::Tracking;
 use super::health::Health;
@@ -21,14 +24,17 @@ use super::pins::Pins;
 use super::recover::{self, Recovered, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
 use super::{Error, FlexSpace, Options, Shared, State, Writer};
 use crate::data::{DATA, DataFile, Geometry, Segments};
-use crate::log::{self, LogEnd, LogWriter, Record};
+use crate::log::{self, EmptyLog, LogEnd, LogWriter, Record};
 use crate::nodes::{NodeFile, TREE};
 
 /// The lock's name.
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
+
+const LOG_GROWTH_BYTES_MAX: u64 = 1 << 20;
 
 impl FlexSpace {
-    /// Makes a space in the root of `device`, where none is. Durable on return.
+    /// Makes a space in the root of `device`, where none is. Durable on return. Takes room for two
+    /// segments and some more, which it holds for the moment when the device is full.
     ///
     /// # Errors
     /// [`device::Error::AlreadyExists`] if there is one, [`Error::Options`], [`Error::Device`].
@@ -39,7 +45,9 @@ impl FlexSpace {
             return Err(device::Error::AlreadyExists { name: SUPERBLOCK.to_owned() }.into());
         }
         let recovered = of_nothing(&*device, geometry)?;
-        Self::begin(device, lock, options, recovered, None)
+        let ballast = Ballast::found(device.clone(), measures(&options, &recovered))?;
+        ballast.hold(ballast.wanted_bytes(0, 0))?;
+        Self::begin(device, lock, options, recovered, (None, ballast))
     }
 
     /// Opens the space in the root of `device`, as it was after the last sync, or later. Reads all
@@ -47,7 +55,9 @@ impl FlexSpace {
     ///
     /// # Errors
     /// [`device::Error::NotFound`] if there is none, [`Error::Corruption`] if what was stored is
-    /// not what was written; then nothing was changed. [`Error::Options`], [`Error::Device`].
+    /// not what was written; then nothing was changed. [`Error::Options`], [`Error::Device`], of which
+    /// [`device::Error::NoSpace`] says that others have left no room on the device, and the ballast
+    /// is used up.
     pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Self, Error> {
         if !device.exists(SUPERBLOCK)? {
             return Err(device::Error::NotFound { name: SUPERBLOCK.to_owned() }.into());
@@ -57,9 +67,15 @@ impl FlexSpace {
         let standing = Standing::decode(superblock.payload());
         let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
         let recovered = recover::recover(&*device, &standing)?;
-        let superblock = superblock.settle(&*device, SUPERBLOCK)?;
         let options = Options { segment_bytes: standing.segment_bytes, ..options };
-        Self::begin(device, lock, options, recovered, Some(superblock))
+        let ballast = Ballast::found(device.clone(), measures(&options, &recovered))?;
+        let superblock = ballast.spend(1, || {
+            let found = Superblock::open(&*device, SUPERBLOCK, SUPERBLOCK_KIND)?;
+            Ok(found.settle(&*device, SUPERBLOCK)?)
+        })?;
+        let space = Self::begin(device, lock, options, recovered, (Some(superblock), ballast))?;
+        space.shared.fit_ballast()?;
+        Ok(space)
     }
 
     /// Stores all that was done, and takes no more calls, of whatever handle or snapshot; another opening
@@ -67,16 +83,21 @@ impl FlexSpace {
     /// after the last sync, or later.
     ///
     /// # Errors
-    /// As [`Self::checkpoint`]; the space is closed all the same.
+    /// As [`Self::sync`]; the space is closed all the same.
     pub fn close(&self) -> Result<(), Error> {
         self.shared.health.check_open()?;
         let shared = &self.shared;
-        let stored = self.checkpoint();
+        let stored = match self.checkpoint() {
+            // The log, which is as good, may have room.
+            Err(error) if error.is_refusal() => shared.commit().map(drop),
+            stored => stored,
+        };
         shared.health.close();
         // Whoever holds one of these may be writing; whoever gets one from now on is refused.
         let _collection = shared.collector.lock();
         let _checkpoint = shared.checkpointer.lock();
         let _commit = shared.log.lock();
+        let _punching = shared.puncher.lock();
         let _change = shared.writer.lock();
         shared.lock.lock().take();
         stored
@@ -88,7 +109,7 @@ impl FlexSpace {
         lock: Arc<dyn File>,
         options: Options,
         mut recovered: Recovered,
-        superblock: Option<Superblock>,
+        (superblock, ballast): (Option<Superblock>, Ballast),
     ) -> Result<Self, Error> {
         let (_, count_max) = options.geometry()?;
         let geometry = recovered.geometry;
@@ -100,20 +121,24 @@ impl FlexSpace {
         let mut segments = Segments::new(geometry, count_max, options.reserved_segments);
         segments.found(&recovered.live);
         let data = DataFile::new(recovered.data, geometry, recovered.generations);
-        let records = segment_records(&segments, &data);
-        let growth_bytes = log_growth_bytes(geometry);
-        let (device_ref, place) = (&*device, (life, number));
-        // It follows nothing: what was recovered is in the tree that is stored now.
-        let log = LogWriter::create(device_ref, place, LogEnd::default(), growth_bytes, &records)?;
-        device.sync_dir("")?;
         let cut = recovered.tree.cut();
-        let root = recovered.nodes.store(&cut)?;
+        let slots = NodeFile::slots_of(&cut);
+        checkpoint::reserve_slots(&ballast, &recovered.nodes, slots)?;
+        let records = segment_records(&segments, &data);
+        let empty = checkpoint::empty_log(&ballast, &*device, number, &records)?;
+        let begun = begin_log(&*device, empty, (life, &records), geometry);
+        let begun = begun.and_then(|log| Ok((log, recovered.nodes.store(&cut)?)));
+        let (log, root) = begun.inspect_err(|_| {
+            // Nothing names it. Should it stay, the next opening that succeeds removes it.
+            let _ = device.remove(&log::file_name(number));
+        })?;
         let (segment_bytes, slot_bytes) = (geometry.segment_bytes(), recovered.slot_bytes);
         let len = cut.snapshot.len();
         let standing = Standing { segment_bytes, slot_bytes, life, log: number, len, root };
-        let superblock = checkpoint::commit(device_ref, superblock, &standing.encode())?;
+        let superblock = checkpoint::commit(&*device, superblock, &standing.encode())?;
         recovered.nodes.retire(&cut.retired);
-        checkpoint::remove_logs(device_ref, &found)?;
+        ballast.stored(recovered.nodes.slots().1);
+        checkpoint::remove_logs(&*device, &found)?;
         let writer = Writer {
             segments,
             open: None,
@@ -135,6 +160,10 @@ impl FlexSpace {
             checkpointer: Mutex::new(checkpointer),
             log: Mutex::new(log),
             writer: Mutex::new(writer),
+            ballast,
+            puncher: Mutex::new(()),
+            is_punching: AtomicBool::new(false),
+            storing: AtomicBool::new(false),
             state: RwLock::new(State { tree: recovered.tree, open: None, commits: 0 }),
             replayed: recovered.replayed,
             lock: Mutex::new(Some(lock)),
@@ -143,9 +172,32 @@ impl FlexSpace {
     }
 }
 
-/// By how much a log grows at once: little beside a segment.
+/// Begins the log of a life.
+fn begin_log(
+    device: &dyn Device,
+    empty: EmptyLog,
+    (life, records): (u64, &[u8]),
+    geometry: Geometry,
+) -> Result<LogWriter, Error> {
+    // It follows nothing: what was recovered is in the tree that is stored now.
+    let follows = LogEnd::default();
+    let log = LogWriter::begin(empty, life, follows, log_growth_bytes(geometry), records)?;
+    device.sync_dir("")?;
+    Ok(log)
+}
+
+/// By how much a log grows at once: little beside a segment, and beside what replaying it takes.
 pub(super) fn log_growth_bytes(geometry: Geometry) -> u64 {
-    u64::from(geometry.segment_bytes()) / 4
+    (u64::from(geometry.segment_bytes()) / 4).min(LOG_GROWTH_BYTES_MAX)
+}
+
+fn measures(options: &Options, recovered: &Recovered) -> Measures {
+    Measures {
+        geometry: recovered.geometry,
+        reserved_segments: options.reserved_segments,
+        slot_bytes: recovered.slot_bytes,
+        log_growth_bytes: log_growth_bytes(recovered.geometry),
+    }
 }
 
 /// The records with which a log begins: the generations of all segments in use.

@@ -190,7 +190,10 @@ impl Snapshot {
         let (segment, inside) = self.shared.data.geometry.place(address);
         match &self.open {
             Some(open) if open.segment == segment => open.buffer.read(inside as usize, into),
-            _ => self.shared.data.read(address, into, scratch)?,
+            _ => self.shared.data.read(address, into, scratch).map_err(|error| {
+                // The next opening's life may fill segments that only this snapshot knew.
+                self.shared.health.check_open().err().unwrap_or(error)
+            })?,
         }
         Ok(())
     }

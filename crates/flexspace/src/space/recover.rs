@@ -124,7 +124,7 @@ pub(super) fn recover(device: &dyn Device, standing: &Standing) -> Result<Recove
             set_generation(&mut generations, segment, generation);
             Ok(())
         }
-        Record::Change(change) => change_tree(&mut tree, None, &change).map_err(|error| {
+        Record::Change(change) => change_tree(&mut tree, &change).map_err(|error| {
             Corruption::new(format!("a record that cannot have been: {error}"), 0)
         }),
     })?;

@@ -22,6 +22,9 @@ pub struct Stats {
     /// Those that the collector leaves alone since the space was opened, as a block that is in use
     /// could not be read.
     pub unreadable_segments: u64,
+    /// Bytes of room that are held on the device, so that syncs, checkpoints, openings and the
+    /// collector go on when it is full.
+    pub ballast_bytes: u64,
     /// Snapshots that live.
     pub snapshots: u64,
     /// Bytes of the log.
@@ -56,6 +59,7 @@ impl FlexSpace {
             free_segments,
             held_segments,
             unreadable_segments: writer.segments.unreadable_count(),
+            ballast_bytes: shared.ballast.bytes(),
             snapshots: shared.pins.count(),
             log_bytes: log.bytes(),
             pending_bytes: writer.pending.len() as u64,

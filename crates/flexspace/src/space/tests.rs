@@ -4,9 +4,12 @@ mod basics;
 mod crash;
 mod damage;
 mod errors;
+mod full;
+mod long;
 mod model;
 mod operation;
 mod random;
+mod room;
 mod snapshots;
 mod threads;
 

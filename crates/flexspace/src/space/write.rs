@@ -6,7 +6,10 @@ use sync::MutexGuard;
 use super::{Error, FlexSpace, OpenBuffer, Shared, Writer};
 use crate::data::{SegmentBuffer, SegmentWriter, Segments};
 use crate::log::{Change, Piece, Record};
-use crate::{Extent, FlexTree};
+use crate::{Extent, FlexSnapshot, FlexTree};
+
+/// Extents that go in one change whose nodes are freed under the readers' lock.
+const FREED_EXTENTS_FEW: usize = 4096;
 
 impl FlexSpace {
     /// Puts `data` behind the last byte.
@@ -70,7 +73,8 @@ impl FlexSpace {
 
 impl Shared {
     /// The writers' lock, if writes are taken. Commits first if there are many records, so that a
-    /// change that is refused for want of room was not made.
+    /// change that is refused for want of room was not made, and stores the tree if the log is long,
+    /// unless another does and it is not very long.
     pub(super) fn writer_for_change(&self) -> Result<MutexGuard<'_, Writer>, Error> {
         loop {
             let writer = self.writer.lock();
@@ -79,7 +83,9 @@ impl Shared {
                 return Ok(writer);
             }
             drop(writer);
-            self.commit()?;
+            if self.commit()? {
+                self.shorten_log(false)?;
+            }
         }
     }
 
@@ -110,18 +116,14 @@ impl Shared {
     }
 
     /// Puts data into segments; nothing refers to it yet. Refuses it before any of it is put, if
-    /// too few segments are available, and leaves word for the collector.
+    /// too few segments are available (`room.rs`).
     pub(super) fn place(&self, writer: &mut Writer, data: &[u8]) -> Result<Vec<Piece>, Error> {
+        if data.is_empty() {
+            return Ok(Vec::new());
+        }
         let extents = data.chunks(self.data.geometry.extent_bytes_max() as usize);
         let wanted = self.wanted_segments(writer, extents.clone());
-        if wanted > writer.segments.available() {
-            // Snapshots that held segments may be gone.
-            self.reclaim(writer);
-        }
-        if wanted > writer.segments.available() {
-            writer.segments.demand(wanted);
-            return Err(Error::Uncollected);
-        }
+        self.make_room(writer, wanted)?;
         let mut pieces: Vec<Piece> = Vec::with_capacity(extents.len());
         for bytes in extents {
             let has_room = |open: &SegmentWriter| open.has_room(&self.data, bytes.len());
@@ -169,28 +171,20 @@ impl Shared {
         Ok(())
     }
 
-    /// Begins a segment of a new generation, with room on the device.
+    /// Begins a segment of a new generation, for which room was made.
     pub(super) fn begin_segment(
         &self,
         writer: &mut Writer,
         for_collector: bool,
     ) -> Result<SegmentWriter, Error> {
-        if writer.segments.next_free(for_collector).is_none() {
-            // Snapshots that held segments may be gone.
-            self.reclaim(writer);
-        }
         let segment = writer.segments.next_free(for_collector).ok_or(Error::Uncollected)?;
-        match self.data.allocate(segment) {
-            Err(device::Error::NoSpace { .. }) => {
-                let limit_bytes = writer.segments.live_bytes();
-                let more_bytes = u64::from(self.data.geometry.segment_bytes());
-                return Err(Error::NoSpace { live_bytes: limit_bytes, limit_bytes, more_bytes });
-            }
-            allocated => self.health.stop_on(allocated)?,
+        if !writer.segments.is_roomy(segment) {
+            return Err(Error::Uncollected);
         }
+        let begun = writer.begun + 1;
+        let generation = self.health.stop_on(generation(writer.life, begun))?;
         writer.segments.open(segment);
-        writer.begun += 1;
-        let generation = generation(writer.life, writer.begun);
+        writer.begun = begun;
         self.data.set_generation(segment, generation);
         Record::encode_segment(segment, generation, &mut writer.pending);
         let buffer = match writer.spare.take().map(std::sync::Arc::try_unwrap) {
@@ -201,9 +195,16 @@ impl Shared {
         Ok(SegmentWriter::new(segment, generation, buffer.into()))
     }
 
-    /// Makes a change whose bytes were placed; it is in the next commit.
+    /// Makes a change whose bytes were placed; it is in the next commit. What it takes out is counted,
+    /// and its nodes are freed, without the readers' lock.
     pub(super) fn apply(&self, writer: &mut Writer, change: &Change) -> Result<(), Error> {
-        change_tree(&mut self.state.write().tree, Some(&mut writer.segments), change)?;
+        let before = self.state.read().tree.snapshot();
+        let gone = subtract(&before, &mut writer.segments, change);
+        // A snapshot that lives has the nodes copied that are changed, so few of them have one.
+        let before = (gone > FREED_EXTENTS_FEW).then_some(before);
+        change_tree(&mut self.state.write().tree, change)?;
+        drop(before);
+        add(&mut writer.segments, change);
         change.encode(&mut writer.pending);
         writer.tracking.note(change);
         Ok(())
@@ -211,30 +212,28 @@ impl Shared {
 }
 
 /// A generation that no segment had in another life, or earlier in this one.
-fn generation(life: u64, begun: u64) -> u64 {
-    life << 32 | begun
+pub(super) fn generation(life: u64, begun: u64) -> Result<u64, Error> {
+    if begun > u64::from(u32::MAX) {
+        let what = "2^32 segments were begun since the space was opened: open it again";
+        return Err(Error::Options(what.to_owned()));
+    }
+    Ok(life << 32 | begun)
 }
 
-/// Makes a change in a tree, and in the live bytes of its segments if they are known.
-pub(super) fn change_tree(
-    tree: &mut FlexTree,
-    mut segments: Option<&mut Segments>,
-    change: &Change,
-) -> Result<(), Error> {
+/// Makes a change in a tree.
+pub(super) fn change_tree(tree: &mut FlexTree, change: &Change) -> Result<(), Error> {
     match change {
         Change::Splice { offset, removed, tag, pieces } => {
             let end = offset.saturating_add(*removed);
             if end > tree.len() {
                 return Err(Error::BehindTheEnd { end, len: tree.len() });
             }
-            subtract(tree, segments.as_deref_mut(), *offset, *removed);
             tree.collapse_range(*offset, *removed)?;
             let mut at = *offset;
             for piece in pieces {
                 let extent = Extent::at(piece.address)?;
                 let extent = if at == *offset { extent.with_tag(*tag) } else { extent };
                 tree.insert_range(at, u64::from(piece.length), extent)?;
-                add(segments.as_deref_mut(), piece);
                 at += u64::from(piece.length);
             }
         }
@@ -244,28 +243,38 @@ pub(super) fn change_tree(
             if end > tree.len() {
                 return Err(Error::BehindTheEnd { end, len: tree.len() });
             }
-            subtract(tree, segments.as_deref_mut(), *offset, length);
             tree.remap(*offset, length, piece.address)?;
-            add(segments, piece);
         }
         Change::SetTag { offset, tag } => tree.set_tag(*offset, *tag)?,
     }
     Ok(())
 }
 
-fn add(segments: Option<&mut Segments>, piece: &Piece) {
-    if let Some(segments) = segments {
-        segments.add(piece.address, u64::from(piece.length));
-    }
+/// Counts the bytes that a change puts into segments.
+fn add(segments: &mut Segments, change: &Change) {
+    let pieces = match change {
+        Change::Splice { pieces, .. } => &pieces[..],
+        Change::Relocate { piece, .. } => std::slice::from_ref(piece),
+        Change::SetTag { .. } => &[],
+    };
+    pieces.iter().for_each(|piece| segments.add(piece.address, u64::from(piece.length)));
 }
 
-fn subtract(tree: &FlexTree, segments: Option<&mut Segments>, offset: u64, length: u64) {
-    let Some(segments) = segments else { return };
-    for gone in tree.query(offset..offset + length) {
+/// Counts the bytes that a change takes out of segments, and says how many extents they lie in.
+fn subtract(tree: &FlexSnapshot, segments: &mut Segments, change: &Change) -> usize {
+    let (offset, length) = match change {
+        Change::Splice { offset, removed, .. } => (*offset, *removed),
+        Change::Relocate { offset, piece } => (*offset, u64::from(piece.length)),
+        Change::SetTag { .. } => return 0,
+    };
+    let mut count = 0;
+    for gone in tree.query(offset..offset.saturating_add(length)) {
         if let Some(address) = gone.extent.address() {
             segments.subtract(address, u64::from(gone.length));
         }
+        count += 1;
     }
+    count
 }
 
 impl Segments {

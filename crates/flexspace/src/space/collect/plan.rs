@@ -13,8 +13,9 @@ const SHARES: u64 = 32;
 const DEAD_SHARE: u64 = 8;
 
 /// The victims, emptiest first chosen, in ascending order; none if it is not worth it.
-pub(super) fn plan(view: &SegmentView) -> Vec<u32> {
-    let in_need = view.available < view.demand || view.available <= view.reserved / 4;
+pub(in crate::space) fn plan(view: &SegmentView) -> Vec<u32> {
+    let is_short = view.available < view.demand || view.available <= view.reserved / 4;
+    let in_need = is_short || view.is_device_full;
     let count = view.closed.len() as u64;
     let live: u64 = view.closed.iter().map(|(_, live)| live).sum();
     let room = count * view.payload_bytes;
@@ -40,11 +41,44 @@ pub(super) fn plan(view: &SegmentView) -> Vec<u32> {
     let chosen = candidates.iter().take_while(fits).take(VICTIMS_MAX);
     let mut victims: Vec<u32> = chosen.map(|(_, segment)| *segment).collect();
     victims.sort_unstable();
-    // They have to take one segment less.
-    if packed(view, &victims) as usize >= victims.len() {
+    if !wins(view, &victims) {
         victims.clear();
     }
     victims
+}
+
+/// Fewer victims, the emptiest first, with at most so many extents between them: if they win a segment,
+/// and all of the victims otherwise. `extents` says how many each victim has.
+pub(super) fn fewer(
+    view: &SegmentView,
+    victims: &[u32],
+    extents: &[u64],
+    extents_max: u64,
+) -> Vec<u32> {
+    let live = |victim: &u32| {
+        let found = view.closed.iter().find(|(segment, _)| segment == victim);
+        found.map_or(0, |(_, live)| *live)
+    };
+    let mut by_live: Vec<(u64, u32, u64)> = victims
+        .iter()
+        .zip(extents)
+        .map(|(victim, count)| (live(victim), *victim, *count))
+        .collect();
+    by_live.sort_unstable();
+    let mut sum = 0;
+    let fits = |(_, _, count): &&(u64, u32, u64)| {
+        sum += count;
+        sum <= extents_max
+    };
+    let mut chosen: Vec<u32> =
+        by_live.iter().take_while(fits).map(|(_, victim, _)| *victim).collect();
+    chosen.sort_unstable();
+    if wins(view, &chosen) { chosen } else { victims.to_vec() }
+}
+
+/// Whether the victims have room in one segment less.
+fn wins(view: &SegmentView, victims: &[u32]) -> bool {
+    (packed(view, victims) as usize) < victims.len()
 }
 
 /// How many segments what lives in `victims` takes, packed with the gaps that extents leave.

@@ -6,7 +6,7 @@ use device::{Failure, Fault, Lasting, Mode, OperationKind};
 use environment::Environment;
 use workers::{Order, Pool};
 
-use super::plan::plan;
+use super::plan::{fewer, plan};
 use super::{Collected, Tracking, Trail};
 use crate::data::{Geometry, SegmentView};
 use crate::log::{Change, Piece};
@@ -17,8 +17,8 @@ const PAYLOAD: u64 = 4 * 4092;
 
 fn view(live: &[u64], available: u32) -> SegmentView {
     let closed = (0..).zip(live.iter().copied()).collect();
-    let (demand, reserved, room, payload_bytes) = (0, 64, 64, PAYLOAD);
-    SegmentView { closed, available, demand, reserved, room, payload_bytes }
+    let (demand, is_device_full, reserved, room, payload_bytes) = (0, false, 64, 64, PAYLOAD);
+    SegmentView { closed, available, demand, is_device_full, reserved, room, payload_bytes }
 }
 
 #[test]
@@ -39,6 +39,19 @@ fn the_emptiest_are_chosen_if_it_is_worth_it() {
 }
 
 #[test]
+fn victims_with_very_many_extents_are_fewer_if_those_win_a_segment() {
+    let (half, little) = (PAYLOAD / 2, PAYLOAD / 10);
+    let view = view(&[half, little, half, little, half], 1000);
+    let victims = [0, 1, 2, 3, 4];
+    let extents = [500, 100, 500, 100, 500];
+    assert_eq!(fewer(&view, &victims, &extents, 1_700), victims);
+    assert_eq!(fewer(&view, &victims, &extents, 1_100), [0, 1, 3]);
+    assert_eq!(fewer(&view, &victims, &extents, 200), [1, 3]);
+    // One of them makes one: then all are better than none.
+    assert_eq!(fewer(&view, &victims, &extents, 199), victims);
+}
+
+#[test]
 fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
     let geometry = Geometry::new(16 << 10).expect("a size of segments");
     let extent = |segment, inside| Extent::at(geometry.address(segment, inside)).expect("one");
@@ -53,7 +66,8 @@ fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
     };
     tracking.note(&splice(0, 0, 1));
     tracking.begin();
-    let mut trail = Trail::of(&tree.snapshot(), geometry, &[1, 3]);
+    let mut trail = Trail::of(&tree.snapshot(), geometry, &[1, 3], 2).expect("two extents");
+    assert!(Trail::of(&tree.snapshot(), geometry, &[1, 3], 1).is_none());
     // Meanwhile: ten bytes come before all, and the middle of the first victim is replaced.
     let changes = [splice(0, 0, 10), splice(140, 20, 30)];
     changes.iter().for_each(|change| tracking.note(change));
@@ -101,11 +115,13 @@ fn half_full(device: std::sync::Arc<dyn device::Device>) -> (FlexSpace, Vec<u8>)
     (space, model)
 }
 
-/// Lets the device be full when room is asked for the `nth` time from now on.
+/// Lets the device be full when room is asked for the `nth` time from now on, and the ballast give none.
 fn fail_resizing(device: &device::FaultDevice, nth: u64) {
     let kind = Some(OperationKind::Resize);
-    let nth = device.count(kind) + nth;
-    device.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting: Lasting::Once });
+    for more in 0..2 {
+        let nth = device.count(kind) + nth + more;
+        device.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting: Lasting::Once });
+    }
 }
 
 #[test]
@@ -116,7 +132,7 @@ fn with_little_room_on_the_device_fewer_segments_are_emptied_and_as_many_as_is_t
     // Room for ten segments.
     fail_resizing(&device, 11);
     let done = space.collect().expect("a device");
-    assert_eq!(device.failed(), 1);
+    assert_eq!(device.failed(), 2);
     let after = space.stats();
     assert!(done.segments > 15, "{done:?}");
     assert_eq!(before.used_segments + 10 - after.used_segments, done.segments);
@@ -174,7 +190,11 @@ fn nothing_is_copied_that_wins_no_segment() {
     fail_resizing(&device, 2);
     let before = device.count(Some(OperationKind::Resize));
     assert_eq!(space.collect(), Ok(Collected::default()));
-    assert_eq!(device.count(Some(OperationKind::Resize)) - before, 3, "two tries, and one back");
+    assert_eq!(
+        device.count(Some(OperationKind::Resize)) - before,
+        5,
+        "two tries, the ballast, both back"
+    );
     let snapshot = space.snapshot().expect("open");
     let mut told = 0;
     loop {

@@ -12,11 +12,19 @@ use crate::{Extent, FlexSnapshot, FlexTree, Mapping};
 #[derive(Debug)]
 pub(in crate::space) struct Trail {
     tree: FlexTree,
+    /// How many there were when it was made.
+    extents: u64,
 }
 
 impl Trail {
-    /// What of a state lies in `victims`, which are sorted.
-    pub(super) fn of(state: &FlexSnapshot, geometry: Geometry, victims: &[u32]) -> Self {
+    /// What of a state lies in `victims`, which are sorted; none if it is more than so many extents.
+    pub(super) fn of(
+        state: &FlexSnapshot,
+        geometry: Geometry,
+        victims: &[u32],
+        extents_max: u64,
+    ) -> Option<Self> {
+        let mut count = 0;
         // Extents are kept apart, as they are read and copied.
         let mut tree = FlexTree::with_join_window(1);
         let mut hole = 0;
@@ -27,12 +35,21 @@ impl Trail {
             if is_victim {
                 append(&mut tree, std::mem::take(&mut hole), Extent::HOLE);
                 append(&mut tree, length, piece.extent.with_tag(0));
+                count += 1;
+                if count > extents_max {
+                    return None;
+                }
             } else {
                 hole += length;
             }
         }
         append(&mut tree, hole, Extent::HOLE);
-        Self { tree }
+        Some(Self { tree, extents: count })
+    }
+
+    /// How many extents of victims there were when it was made.
+    pub(super) fn extents(&self) -> u64 {
+        self.extents
     }
 
     /// Does to the trail what was done to the space: new bytes lie in no victim, and what was

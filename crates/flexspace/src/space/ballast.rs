@@ -1,0 +1,223 @@
+//! Room that is held on the device, so that what has to go on can go on when it is full.
+//!
+//! A log that says what was taken out, a checkpoint, an opening and the collector need room before they
+//! give any back. A file holds it, and gets shorter where one of them would be refused.
+//!
+//! # Invariants
+//! - B1. A caller's bytes get a segment only if the ballast is as long as [`Ballast::wanted_bytes`]
+//!   says, so a device that other users leave alone is never full for those above.
+//!
+//! # Concurrency
+//! One lock, held over I/O, and the last to be taken before that of the state.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use device::{Device, File, Mode};
+use sync::Mutex;
+
+use super::Error;
+use crate::data::Geometry;
+
+/// The file's name.
+const BALLAST: &str = "ballast";
+
+/// Segments that the collector has room for with the first segment in use.
+const SEGMENTS_MIN: u64 = 2;
+/// Segments in use, for each of which it has room for one more, up to the reserve: with room for n
+/// it wins one out of n + 1 that hold 31/32 of n between them.
+const SEGMENTS_SHARE: u64 = 8;
+/// What is given of it is a multiple of this, which is a page of all but the rarest file systems.
+const GIVEN_AT_ONCE: u64 = 4096;
+/// Of the copies' bytes the share that records of their new places may take: those of extents of 200
+/// bytes and more do.
+const RELOCATIONS_SHARE: u64 = 8;
+/// What a segment's record takes in a log at most.
+const RECORD_BYTES: u64 = 16;
+
+/// The file, and what its length is made of.
+#[derive(Debug)]
+pub(super) struct Ballast {
+    device: Arc<dyn Device>,
+    segment_bytes: u64,
+    segments_max: u64,
+    slot_bytes: u64,
+    log_growth_bytes: u64,
+    /// The file, if there is one: a device without room for it is opened all the same.
+    file: Mutex<Option<Arc<dyn File>>>,
+    bytes: AtomicU64,
+    /// Whether the device had no room, and no caller has been given any since.
+    is_device_full: AtomicBool,
+    /// Slots of the tree that are free, as of the last checkpoint.
+    spare_slots: AtomicU64,
+    /// Slots that a cut needs which was not stored.
+    owed_slots: AtomicU64,
+}
+
+/// Sizes by which a ballast is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measures {
+    pub(super) geometry: Geometry,
+    pub(super) reserved_segments: u32,
+    pub(super) slot_bytes: u32,
+    pub(super) log_growth_bytes: u64,
+}
+
+impl Ballast {
+    /// The ballast that the device holds.
+    pub(super) fn found(device: Arc<dyn Device>, of: Measures) -> Result<Self, Error> {
+        let file =
+            if device.exists(BALLAST)? { Some(device.open(BALLAST, Mode::Write)?) } else { None };
+        let bytes = file.as_ref().map_or(Ok(0), |file| file.len())?;
+        Ok(Self {
+            device,
+            segment_bytes: u64::from(of.geometry.segment_bytes()),
+            segments_max: u64::from(of.reserved_segments),
+            slot_bytes: u64::from(of.slot_bytes),
+            log_growth_bytes: of.log_growth_bytes,
+            file: Mutex::new(file),
+            bytes: AtomicU64::new(bytes),
+            is_device_full: AtomicBool::new(false),
+            spare_slots: AtomicU64::new(0),
+            owed_slots: AtomicU64::new(0),
+        })
+    }
+
+    /// How many bytes are to be held with so many segments in use, and so many nodes of the tree
+    /// that are in no checkpoint: room for the collector's copies, and for all others.
+    pub(super) fn wanted_bytes(&self, used_segments: u64, new_nodes: u64) -> u64 {
+        let bytes = self.copied_bytes(used_segments) + self.others_bytes(used_segments, new_nodes);
+        // So that not every new node makes it longer.
+        bytes.next_multiple_of(self.segment_bytes / 4)
+    }
+
+    fn copied_bytes(&self, used_segments: u64) -> u64 {
+        let copies = SEGMENTS_MIN + used_segments / SEGMENTS_SHARE;
+        copies.min(self.segments_max) * self.segment_bytes
+    }
+
+    /// What of it no copy takes: room for two logs, the records of the copies, and the new nodes.
+    pub(super) fn others_bytes(&self, used_segments: u64, new_nodes: u64) -> u64 {
+        let logs = 2 * (self.log_growth_bytes + used_segments * RECORD_BYTES);
+        let relocations = self.copied_bytes(used_segments) / RELOCATIONS_SHARE;
+        // Nearly all are leaves, which take one slot each.
+        let slots = new_nodes + new_nodes / 4 + self.owed_slots.load(Relaxed);
+        let slots = slots.saturating_sub(self.spare_slots.load(Relaxed));
+        logs + relocations + slots * self.slot_bytes
+    }
+
+    /// What it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Whether the device had no room, and no caller has been given any since.
+    pub(super) fn is_device_full(&self) -> bool {
+        self.is_device_full.load(Relaxed)
+    }
+
+    /// A caller was given room, or there was none.
+    pub(super) fn found_device_full(&self, is_full: bool) {
+        self.is_device_full.store(is_full, Relaxed);
+    }
+
+    /// A checkpoint stands that leaves so many slots free.
+    pub(super) fn stored(&self, spare_slots: u64) {
+        self.spare_slots.store(spare_slots, Relaxed);
+        self.owed_slots.store(0, Relaxed);
+    }
+
+    /// A cut was not stored that needs so many slots.
+    pub(super) fn owes(&self, slots: u64) {
+        self.owed_slots.store(slots, Relaxed);
+    }
+
+    /// Holds that many bytes at least.
+    ///
+    /// # Errors
+    /// [`device::Error::NoSpace`], which is no failure; it holds what it did.
+    pub(super) fn hold(&self, bytes: u64) -> Result<(), device::Error> {
+        if bytes <= self.bytes() {
+            return Ok(());
+        }
+        let mut file = self.file.lock();
+        let (held, file) = (self.bytes(), self.file_of(&mut file)?);
+        if bytes > held {
+            if let Err(error) = file.allocate(held, bytes - held) {
+                // What it got of it nobody else should lack.
+                let _ = file.set_len(held);
+                return Err(error);
+            }
+            self.bytes.store(bytes, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Holds that many bytes, or as many as it did if there is no room for more; gives back what is
+    /// much more.
+    pub(super) fn fit(&self, bytes: u64) -> Result<(), device::Error> {
+        if self.bytes() > 2 * bytes {
+            self.give(self.bytes() - bytes)?;
+        }
+        match self.hold(bytes) {
+            Err(device::Error::NoSpace { .. }) => Ok(()),
+            held => held,
+        }
+    }
+
+    /// Gives so many bytes back to the device, or all that are there; says how many.
+    fn give(&self, bytes: u64) -> Result<u64, device::Error> {
+        let mut file = self.file.lock();
+        let held = self.bytes();
+        let given = bytes.min(held);
+        if given > 0 {
+            self.file_of(&mut file)?.set_len(held - given)?;
+            self.bytes.store(held - given, Relaxed);
+        }
+        Ok(given)
+    }
+
+    /// Does what needs up to `bytes` of room, and gives of the ballast where there is none.
+    ///
+    /// # Errors
+    /// What `work` returns. [`device::Error::NoSpace`] means that the ballast is used up, too.
+    pub(super) fn spend<T>(
+        &self,
+        bytes: u64,
+        work: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.spend_above(0, bytes, work)
+    }
+
+    /// The same, of what the ballast has beyond `kept` bytes.
+    pub(super) fn spend_above<T>(
+        &self,
+        kept: u64,
+        bytes: u64,
+        mut work: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            match work() {
+                Err(error) if error.is_full_device() => {
+                    // A file system may want more than the bytes, so it is asked until all is given.
+                    let bytes = bytes.max(1).next_multiple_of(GIVEN_AT_ONCE);
+                    if self.give(bytes.min(self.bytes().saturating_sub(kept)))? == 0 {
+                        return Err(error);
+                    }
+                    self.is_device_full.store(true, Relaxed);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn file_of<'a>(
+        &self,
+        file: &'a mut Option<Arc<dyn File>>,
+    ) -> Result<&'a Arc<dyn File>, device::Error> {
+        if file.is_none() {
+            *file = Some(self.device.open(BALLAST, Mode::Create)?);
+        }
+        Ok(file.as_ref().expect("it was opened just now"))
+    }
+}
