@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::byte_string::Encoding;
+use crate::commands::FlexspaceCommand;
 use crate::config::{ServerFlags, StoreFlags};
 
 const AFTER_HELP: &str = "\
@@ -99,6 +100,9 @@ pub(crate) enum Command {
     Dump(With<Dump>),
     /// Make a new database from a dump
     Load(With<Load>),
+    /// A file into whose middle bytes can be put, and out of which they can be taken
+    #[command(subcommand)]
+    Flexspace(FlexspaceCommand),
     /// Print the completion script of a shell
     Completions(With<Completions>),
 }

@@ -95,9 +95,26 @@ impl Progress {
         }
     }
 
+    /// Follows work on bytes, of which there are `all` if that is known.
+    pub(crate) fn of_bytes(verb: &'static str, all: Option<u64>, hidden: bool) -> Self {
+        let target =
+            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(all, target).with_message(verb);
+        let template = match all {
+            Some(_) => {
+                "{spinner} {msg} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta}"
+            }
+            None => "{spinner} {msg} {binary_bytes}, {binary_bytes_per_sec}, {elapsed}",
+        };
+        match ProgressStyle::with_template(template) {
+            Ok(style) => Self(bar.with_style(style)),
+            Err(_) => Self(bar),
+        }
+    }
+
     /// Says how far the work is.
-    pub(crate) fn at(&self, pairs: u64) {
-        self.0.set_position(pairs);
+    pub(crate) fn at(&self, count: u64) {
+        self.0.set_position(count);
     }
 }
 

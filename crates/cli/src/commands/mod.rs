@@ -6,6 +6,7 @@ mod check;
 mod completions;
 mod del;
 mod dump;
+mod flexspace;
 mod get;
 mod load;
 mod print_config;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 use environment::Environment;
 use thermocline::{Db, Keyspace};
 
+pub(crate) use self::flexspace::arguments::FlexspaceCommand;
 use crate::arguments::{Arguments, Command, Place, Shared};
 use crate::config::{Effective, Flags, Scope};
 use crate::failure::{Failure, Kind, Outcome};
@@ -63,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Restore(with) => restore::run(&context, &with.own),
         Command::Dump(with) => dump::run(&context, &with.own),
         Command::Load(with) => load::run(&context, &with.own),
+        Command::Flexspace(command) => flexspace::run(&context, command),
         Command::Completions(with) => completions::run(&with.own),
         Command::Bench(_) => Ok(()),
     }?;
@@ -85,6 +88,7 @@ impl Command {
             Self::Restore(with) => Some(&with.shared),
             Self::Dump(with) => Some(&with.shared),
             Self::Load(with) => Some(&with.shared),
+            Self::Flexspace(command) => Some(command.shared()),
             Self::Completions(with) => Some(&with.shared),
             Self::Bench(_) => None,
         }
@@ -104,7 +108,11 @@ impl Command {
             Self::Backup(with) => &with.own.database.settings.0,
             Self::Dump(with) => &with.own.database.settings.0,
             Self::Load(with) => &with.own.database.settings.0,
-            Self::Check(_) | Self::Restore(_) | Self::Completions(_) | Self::Bench(_) => &NONE,
+            Self::Check(_)
+            | Self::Restore(_)
+            | Self::Flexspace(_)
+            | Self::Completions(_)
+            | Self::Bench(_) => &NONE,
         };
         (Scope::Store, flags)
     }

@@ -10,13 +10,29 @@ use crate::program::run;
 fn help_is_what_was_agreed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut differing = Vec::new();
-    for name in [
-        "", "serve", "get", "put", "del", "scan", "stats", "check", "backup", "restore", "dump",
-        "load", "salvage",
-    ] {
-        let arguments: Vec<&str> = [name, "--help"].into_iter().filter(|a| !a.is_empty()).collect();
+    let of_flexspace = ["create", "insert", "collapse", "cat", "stat", "defrag", "check"];
+    let of_flexspace = of_flexspace.map(|name| format!("flexspace {name}"));
+    let commands = [
+        "",
+        "serve",
+        "get",
+        "put",
+        "del",
+        "scan",
+        "stats",
+        "check",
+        "backup",
+        "restore",
+        "dump",
+        "load",
+        "salvage",
+        "flexspace",
+    ];
+    for name in commands.into_iter().chain(of_flexspace.iter().map(String::as_str)) {
+        let arguments: Vec<&str> = name.split_whitespace().chain(["--help"]).collect();
         let text = run(arguments).out;
-        let file = folder.join(format!("help-{}.txt", if name.is_empty() { "all" } else { name }));
+        let name = if name.is_empty() { "all".to_owned() } else { name.replace(' ', "-") };
+        let file = folder.join(format!("help-{name}.txt"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             #[expect(clippy::disallowed_methods, reason = "writes a file of the repository")]
             std::fs::write(&file, &text).unwrap();

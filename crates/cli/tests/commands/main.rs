@@ -5,6 +5,7 @@ mod backups;
 mod configuration;
 mod data;
 mod dumps;
+mod flexspace;
 mod help;
 mod program;
 mod salvage;

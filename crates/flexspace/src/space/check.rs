@@ -1,15 +1,9 @@
 //! Verification of all that a space has, in memory and on its device.
 
-use std::sync::Arc;
-
 use codec::Corruption;
-use device::{Device, File};
-use engine::Superblock;
+use device::Device;
 
-use super::open::LOCK;
-use super::recover::{self, Recovered, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
-use super::{Error, FlexSpace};
-use crate::data::DataFile;
+use super::{Error, FlexSpace, Offline, recover};
 
 /// What is read and verified at once.
 const BYTES_AT_ONCE: u64 = 1 << 20;
@@ -53,11 +47,9 @@ impl FlexSpace {
 /// nothing. Says how many bytes it has.
 ///
 /// # Errors
-/// [`Error::Corruption`], [`Error::Device`]: [`device::Error::NotFound`] if there is no space,
-/// [`device::Error::Locked`] if it is open.
+/// As [`Offline::open`].
 pub fn check_offline(device: &dyn Device) -> Result<u64, Error> {
-    let (_lock, recovered) = recover_offline(device)?;
-    Ok(recovered.tree.len())
+    Ok(Offline::open(device)?.len())
 }
 
 /// What a verification found.
@@ -77,22 +69,19 @@ pub struct Verified {
 /// `progress` now and then how many bytes were read.
 ///
 /// # Errors
-/// As [`check_offline`]; damage of the data is none.
+/// As [`Offline::open`]; damage of the data is none.
 pub fn verify_offline(
     device: &dyn Device,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Verified, Error> {
-    let (_lock, recovered) = recover_offline(device)?;
-    let Recovered { tree, data, geometry, generations, .. } = recovered;
-    let data = DataFile::new(data, geometry, generations);
-    let mut verified =
-        Verified { len: tree.len(), extents: 0, damage: Vec::new(), damage_count: 0 };
+    let space = Offline::open(device)?;
+    let len = space.len();
+    let mut verified = Verified { len, extents: 0, damage: Vec::new(), damage_count: 0 };
     let (mut bytes, mut scratch, mut told) = (Vec::new(), None, 0);
-    for piece in tree.query(0..tree.len()) {
+    for piece in space.extents(0..len) {
         verified.extents += 1;
-        let Some(address) = piece.extent.address() else { continue };
         bytes.resize(piece.length as usize, 0);
-        match data.read(address, &mut bytes, &mut scratch) {
+        match space.read_piece(&piece, &mut bytes, &mut scratch) {
             Err(Error::Corruption(damage)) => {
                 verified.damage_count += 1;
                 if verified.damage.len() < DAMAGE_LISTED_MAX {
@@ -106,21 +95,6 @@ pub fn verify_offline(
             progress(told);
         }
     }
-    progress(verified.len);
+    progress(len);
     Ok(verified)
-}
-
-/// Recovers a space that is not open, which the lock keeps so.
-fn recover_offline(device: &dyn Device) -> Result<(Arc<dyn File>, Recovered), Error> {
-    if !device.exists(SUPERBLOCK)? {
-        return Err(device::Error::NotFound { name: SUPERBLOCK.to_owned() }.into());
-    }
-    // Beside an open space files come and go.
-    let lock = device.lock(LOCK)?;
-    let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-    let standing = Standing::decode(superblock.payload());
-    let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
-    let recovered = recover::recover(device, &standing)?;
-    recovered.tree.check().map_err(|what| Error::from(Corruption::new(what, 0)))?;
-    Ok((lock, recovered))
 }

@@ -1,33 +1,39 @@
 //! A space that is read where it lies, without being opened: for whoever verifies it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use codec::Corruption;
-use device::{Buffer, Device};
+use device::{Buffer, Device, File};
 use engine::Superblock;
 
 use super::Error;
+use super::open::LOCK;
 use super::recover::{self, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
 use crate::data::DataFile;
 use crate::{FlexSnapshot, Mapping};
 
-/// The space in a device as the next opening would find it. Nothing is changed. It must not be open
-/// elsewhere.
+/// The space in a device as the next opening would find it. Nothing is changed. As long as this lives
+/// nobody opens it.
 #[derive(Debug)]
 pub struct Offline {
     tree: FlexSnapshot,
     data: DataFile,
+    _lock: Arc<dyn File>,
 }
 
 impl Offline {
     /// Reads the superblock, the tree and the logs of the space in `device`, and verifies them.
     ///
     /// # Errors
-    /// [`device::Error::NotFound`] if there is none, [`Error::Corruption`], [`Error::Device`].
+    /// [`device::Error::NotFound`] if there is none, [`device::Error::Locked`] if it is open,
+    /// [`Error::Corruption`], [`Error::Device`].
     pub fn open(device: &dyn Device) -> Result<Self, Error> {
         if !device.exists(SUPERBLOCK)? {
             return Err(device::Error::NotFound { name: SUPERBLOCK.to_owned() }.into());
         }
+        // Beside an open space files come and go.
+        let lock = device.lock(LOCK)?;
         let superblock = Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?;
         let standing = Standing::decode(superblock.payload());
         let standing = standing.map_err(|damage| damage.at(SUPERBLOCK, 0))?;
@@ -35,7 +41,7 @@ impl Offline {
         let wrong = |what: String| Error::from(Corruption::new(what, 0).at(SUPERBLOCK, 0));
         found.tree.check().map_err(wrong)?;
         let data = DataFile::new(found.data, found.geometry, found.generations);
-        Ok(Self { tree: found.tree.snapshot(), data })
+        Ok(Self { tree: found.tree.snapshot(), data, _lock: lock })
     }
 
     /// How many bytes there are.
@@ -63,12 +69,26 @@ impl Offline {
         let mut rest = &mut bytes[..];
         for piece in self.tree.query(offset..end) {
             let (head, tail) = rest.split_at_mut(piece.length as usize);
-            if let Some(address) = piece.extent.address() {
-                self.data.read(address, head, &mut scratch)?;
-            }
+            self.read_piece(&piece, head, &mut scratch)?;
             rest = tail;
         }
         Ok(bytes)
+    }
+
+    /// Reads the first bytes of what lies in one piece.
+    pub(super) fn read_piece(
+        &self,
+        piece: &Mapping,
+        into: &mut [u8],
+        scratch: &mut Option<Buffer>,
+    ) -> Result<(), Error> {
+        match piece.extent.address() {
+            Some(address) => self.data.read(address, into, scratch),
+            None => {
+                into.fill(0);
+                Ok(())
+            }
+        }
     }
 
     /// The extents of a range, in order, with their tags: the first and the last are cut to it.

@@ -1,0 +1,101 @@
+//! `thermocline flexspace defrag` and `check`: what is scattered is written anew, and all is verified.
+
+use flexspace::space::{FlexSpace, Verified, verify_offline};
+use serde_json::{Value, json};
+
+use super::arguments::{Check, Defrag};
+use super::{Context, change, device_of, failed, with_space};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output::{self, Progress};
+
+/// What is looked at together, and written anew if it lies in many pieces.
+const STEP_BYTES: u64 = 8 << 20;
+
+pub(super) fn defrag(context: &Context, arguments: &Defrag) -> Outcome {
+    let file = &arguments.file;
+    let (before, after) = with_space(file, |space| {
+        let failed = |error| failed(file, error);
+        let range = arguments.range;
+        let length = range.length.or(space.len().saturating_sub(range.offset));
+        let end = range.offset.saturating_add(length);
+        space.pread(end, &mut []).map_err(failed)?;
+        let before = extents(space, 0, space.len());
+        let progress = Progress::of_bytes(
+            "rewriting",
+            Some(length),
+            context.shared.quiet || context.shared.json,
+        );
+        for at in (range.offset..end).step_by(STEP_BYTES as usize) {
+            let step = STEP_BYTES.min(end - at);
+            if is_scattered(space, at, step) {
+                change(space, || space.defrag(at, step)).map_err(failed)?;
+            }
+            progress.at(at + step - range.offset);
+        }
+        space.sync().map_err(failed)?;
+        // What the rewriting left empty in part is worth another copy, or not.
+        while space.collect().map_err(failed)?.segments > 0 {}
+        Ok((before, extents(space, 0, space.len())))
+    })?;
+    if context.shared.json {
+        return output::json_line(&json!({ "extents_before": before, "extents": after }));
+    }
+    if !context.shared.quiet {
+        eprintln!("{before} extents before, {after} now");
+    }
+    Ok(())
+}
+
+fn extents(space: &FlexSpace, offset: u64, length: u64) -> u64 {
+    let snapshot = space.snapshot();
+    snapshot.map_or(0, |snapshot| snapshot.extents(offset..offset + length).count() as u64)
+}
+
+/// Whether a range lies in more than twice as many pieces as it has to.
+fn is_scattered(space: &FlexSpace, offset: u64, length: u64) -> bool {
+    let needed = length.div_ceil(u64::from(space.stats().extent_bytes_max)) + 1;
+    extents(space, offset, length) > 2 * needed
+}
+
+pub(super) fn check(context: &Context, arguments: &Check) -> Outcome {
+    let mut damaged = 0;
+    for file in &arguments.files {
+        let hidden = context.shared.quiet || context.shared.json;
+        let progress = Progress::of_bytes("checking", None, hidden);
+        let verified = verify_offline(&*device_of(file)?, &mut |done| progress.at(done));
+        drop(progress);
+        let verified = verified.map_err(|error| failed(file, error))?;
+        damaged += verified.damage_count;
+        if context.shared.json {
+            output::json_line(&as_json(&file.display().to_string(), &verified))?;
+            continue;
+        }
+        let Verified { len, extents, .. } = verified;
+        output::line(&format!("checked  {}: {len} bytes, {extents} extents", file.display()))?;
+        for damage in &verified.damage {
+            output::line(&format!("damaged  {damage}"))?;
+        }
+        let further = verified.damage_count - verified.damage.len() as u64;
+        if further > 0 {
+            output::line(&format!("damaged  {further} more, not listed"))?;
+        }
+    }
+    match damaged {
+        0 if context.shared.json => Ok(()),
+        0 => output::line("everything is whole"),
+        1 => Err(Failure::new(Kind::Damaged, "1 piece is damaged")),
+        count => Err(Failure::new(Kind::Damaged, format_args!("{count} pieces are damaged"))),
+    }
+}
+
+fn as_json(file: &str, verified: &Verified) -> Value {
+    let place = |damage: &codec::Corruption| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what });
+    json!({
+        "file": file,
+        "whole": verified.damage_count == 0,
+        "len": verified.len,
+        "extents": verified.extents,
+        "damage_count": verified.damage_count,
+        "damage": verified.damage.iter().map(place).collect::<Vec<_>>(),
+    })
+}

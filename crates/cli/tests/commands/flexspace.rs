@@ -1,0 +1,161 @@
+//! flexspace: what its commands do to a space on disk, and what they exit with.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::program::{Said, command, finish, run};
+
+/// Runs `flexspace NAME FILE REST...` with `input` on standard input.
+fn with_input(name: &str, file: &Path, rest: &[&str], input: &[u8]) -> Said {
+    finish(command().args(["flexspace", name]).arg(file).args(rest), input)
+}
+
+fn on(name: &str, file: &Path, rest: &[&str]) -> Said {
+    with_input(name, file, rest, b"")
+}
+
+#[test]
+fn bytes_go_in_and_come_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("text");
+    let made = with_input("create", &file, &["--from", "-"], b"the water");
+    assert_eq!((made.code, made.err.as_str()), (0, "made a flexspace of 9 bytes\n"), "{made:?}");
+    let put = with_input("insert", &file, &["4"], b"warm ");
+    assert_eq!((put.code, put.err.as_str()), (0, "inserted 5 bytes at 4; now 14 bytes\n"));
+    let put = with_input("insert", &file, &["end", "--quiet"], b" above the cold");
+    assert_eq!((put.code, put.err.as_str()), (0, ""), "{put:?}");
+    assert_eq!(on("cat", &file, &[]).out, "the warm water above the cold");
+    assert_eq!(on("cat", &file, &["--offset", "4", "--length", "4"]).out, "warm");
+    let gone = on("collapse", &file, &["14", "end", "--json"]).json();
+    assert_eq!((&gone["removed"], &gone["len"]), (&15.into(), &14.into()));
+    let gone = on("collapse", &file, &["0", "4"]);
+    assert_eq!((gone.code, gone.err.as_str()), (0, "removed 4 bytes at 0; now 10 bytes\n"));
+    assert_eq!(on("cat", &file, &[]).out, "warm water");
+    let checked = on("check", &file, &[]);
+    assert_eq!((checked.code, checked.out.ends_with("everything is whole\n")), (0, true));
+    let stat = on("stat", &file, &["--json"]).json();
+    assert_eq!((&stat["len"], &stat["segment_bytes"]), (&10.into(), &(4 << 20).into()));
+    assert!(on("stat", &file, &[]).out.contains("bytes                10\n"));
+}
+
+#[test]
+fn a_large_file_is_taken_in_cut_scattered_and_defragmented() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, input) = (dir.path().join("space"), dir.path().join("input"));
+    let mut bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number / 7) as u8).collect();
+    #[expect(clippy::disallowed_methods, reason = "makes what the test is about")]
+    std::fs::write(&input, &bytes).unwrap();
+    let from = input.to_str().unwrap();
+    let made = on("create", &file, &["--from", from, "--segment", "64kb", "--json"]);
+    assert_eq!((made.code, &made.json()["len"]), (0, &3_000_000.into()), "{made:?}");
+    let more = vec![7; 1_500_000];
+    let put = with_input("insert", &file, &["1000001", "--json"], &more).json();
+    assert_eq!((&put["inserted"], &put["len"]), (&1_500_000.into(), &4_500_000.into()));
+    bytes.splice(1_000_001..1_000_001, more);
+    for offset in (1_000..200_000).step_by(9_973) {
+        assert_eq!(on("collapse", &file, &[&offset.to_string(), "17"]).code, 0);
+        bytes.drain(offset..offset + 17);
+    }
+    assert_eq!(on("cat", &file, &[]).bytes, bytes);
+    for offset in 0..60 {
+        assert_eq!(with_input("insert", &file, &[&(offset * 7).to_string()], b"x").code, 0);
+        bytes.insert(offset * 7, b'x');
+    }
+    let defragmented = on("defrag", &file, &["--length", "1kb", "--json"]).json();
+    let (before, after) = (&defragmented["extents_before"], &defragmented["extents"]);
+    assert!(before.as_u64().unwrap() > after.as_u64().unwrap() + 50, "{defragmented}");
+    assert_eq!(on("cat", &file, &[]).bytes, bytes);
+    assert_eq!(on("check", &file, &[]).code, 0);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_exit_code_and_nothing_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("space");
+    for name in ["cat", "stat", "defrag", "check"] {
+        let said = on(name, &file, &[]);
+        assert_eq!((said.code, file.exists()), (4, false), "{name}: {said:?}");
+    }
+    assert_eq!(on("insert", &file, &["0"]).code, 4);
+    let plain = dir.path().join("plain");
+    #[expect(clippy::disallowed_methods, reason = "makes what the test is about")]
+    std::fs::write(&plain, "bytes").unwrap();
+    let said = on("cat", &plain, &[]);
+    assert_eq!((said.code, said.err.contains("is not a directory")), (4, true), "{said:?}");
+    let said = on("cat", dir.path(), &[]);
+    assert_eq!((said.code, said.err.contains("is no flexspace")), (4, true), "{said:?}");
+    assert_eq!(on("create", dir.path(), &[]).code, 2, "it is not empty");
+    for segment in ["3mb", "8kb", "2gb", "much"] {
+        let said = on("create", &file, &["--segment", segment]);
+        assert_eq!((said.code, file.exists()), (2, false), "{segment}: {said:?}");
+    }
+    let missing = on("create", &file, &["--from", "/nowhere/at/all"]);
+    assert_eq!((missing.code, file.exists()), (1, false), "{missing:?}");
+
+    assert_eq!(with_input("create", &file, &["--from", "-"], b"0123").code, 0);
+    assert_eq!(on("create", &file, &[]).code, 2);
+    for (name, rest) in [
+        ("insert", &["5"][..]),
+        ("insert", &["many"]),
+        ("collapse", &["3", "2"]),
+        ("collapse", &["5", "end"]),
+        ("cat", &["--offset", "2", "--length", "3"]),
+        ("cat", &["--offset", "5"]),
+        ("defrag", &["--offset", "5"]),
+    ] {
+        let said = on(name, &file, rest);
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{name} {rest:?}: {said:?}");
+    }
+    let error: serde_json::Value =
+        serde_json::from_str(&on("insert", &file, &["5", "--json"]).err).unwrap();
+    assert_eq!(error["exit_code"], 2);
+    assert_eq!(on("insert", &file, &["0", dir.path().to_str().unwrap()]).code, 1, "a directory");
+    assert_eq!(on("cat", &file, &[]).out, "0123");
+}
+
+#[test]
+fn damage_is_placed_and_the_rest_can_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("space");
+    let made = with_input("create", &file, &["--from", "-"], &[1; 300_000]);
+    assert_eq!(made.code, 0, "{made:?}");
+    #[expect(clippy::disallowed_methods, reason = "damages what the test is about")]
+    let data = std::fs::OpenOptions::new().read(true).write(true).open(file.join("data")).unwrap();
+    data.write_all_at(&[2], 9_000).unwrap();
+    let said = on("check", &file, &[]);
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.out.contains("damaged  ") && said.out.contains("data"), "{said:?}");
+    let json = on("check", &file, &["--json"]);
+    assert_eq!((json.code, &json.json()["damage"][0]["offset"]), (3, &8192.into()), "{json:?}");
+    assert_eq!(on("cat", &file, &[]).code, 3);
+    let rest = on("cat", &file, &["--offset", "150000"]);
+    assert_eq!((rest.code, rest.bytes.len()), (0, 150_000));
+}
+
+#[test]
+fn a_space_is_open_in_one_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("space");
+    assert_eq!(on("create", &file, &[]).code, 0);
+    let lock = device::open(&file, device::Options::default()).unwrap().lock("lock").unwrap();
+    for name in ["cat", "stat", "defrag", "check"] {
+        let said = on(name, &file, &[]);
+        assert_eq!((said.code, said.err.contains("another process")), (5, true), "{said:?}");
+    }
+    drop(lock);
+    assert_eq!(on("stat", &file, &[]).code, 0);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("space");
+    assert_eq!(with_input("create", &file, &["--from", "-"], &[b'v'; 3_000_000]).code, 0);
+    let program = env!("CARGO_BIN_EXE_thermocline");
+    let shell = format!("{program} flexspace cat {} | head -c 1", file.display());
+    let said =
+        finish(std::process::Command::new("bash").args(["-o", "pipefail", "-c", &shell]), b"");
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "v", ""));
+    assert_eq!(on("check", &file, &[]).code, 0);
+    assert_eq!(run(["flexspace"]).code, 2);
+}
