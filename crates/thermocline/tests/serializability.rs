@@ -192,7 +192,7 @@ impl Player<'_> {
         let key = key - key % by + remainder;
         let value = self.value();
         let keyspace = &self.spaces[space];
-        match self.random.random_range(0..6) {
+        match self.random.random_range(0..7) {
             0 | 1 => {
                 let mut event = self.begin("put");
                 event.seqno = keyspace.put(&[key], &value).unwrap().get();
@@ -217,7 +217,15 @@ impl Player<'_> {
                 event.writes.push((space, key, Some(value)));
                 self.end(event);
             }
-            4 => {
+            4 if keyspace.is_ordered() => {
+                let mut event = self.begin("range delete");
+                let end = self.random.random_range(key + 1..=KEYS);
+                let range = KeyRange::of(vec![key]..vec![end]);
+                event.seqno = keyspace.delete_range(&range).unwrap().get();
+                event.writes.extend((key..end).map(|key| (space, key, None)));
+                self.end(event);
+            }
+            4 | 5 => {
                 let mut event = self.begin("compare and swap");
                 let expected = keyspace.get(&[key]).unwrap();
                 let swap = keyspace.compare_and_swap(&[key], expected.as_deref(), Some(&value));
