@@ -1,16 +1,21 @@
 //! How the budget is shared out: memtables, the sparse index, and the interval cache.
 //!
-//! Memtables may take three eighths: one that is written to, one that is committed, and one that
-//! waits. A sixteenth is for commits. The index takes what it needs; where that is more than an
-//! eighth, intervals are made larger, so that there are fewer. The rest is the cache's, which gives
-//! way where the index takes more.
+//! Memtables may take a quarter: one that is written to, one that is committed, and one that waits. A
+//! quarter is for what nobody counts: the trees' nodes, two segments, what commits work with, and what
+//! the allocator loses, as a commit takes and frees many pieces of many sizes. The index takes what it
+//! needs; where that is more than an eighth, intervals are made larger, so that there are fewer. The
+//! rest is the cache's, which gives way where the index takes more.
 
 use crate::options::Options;
 
-/// Parts that the budget is cut into.
-const PARTS: u64 = 8;
-/// Memtables that may be there at once, each an eighth.
+/// Parts of the budget of which a memtable is one.
+const MEMTABLE_PARTS: u64 = 12;
+/// Memtables that may be there at once.
 const MEMTABLES: u64 = 3;
+/// Parts of the budget of which one is for what is not counted.
+const UNCOUNTED_PARTS: u64 = 4;
+/// Parts of the budget of which the index may be one before intervals grow.
+const INDEX_PARTS: u64 = 8;
 /// No memtable is sealed below this, however small the budget is.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 /// Doublings of intervals, at most.
@@ -36,20 +41,20 @@ pub(crate) struct IntervalLimits {
 impl MemorySplit {
     /// The shares of a budget.
     pub(crate) fn of(limit: u64, options: &Options) -> Self {
-        let share = limit / PARTS;
+        let share = limit / MEMTABLE_PARTS;
         let memtable_bytes = share.min(options.memtable_bytes_max).max(MEMTABLE_BYTES_MIN);
         Self { limit, memtable_bytes, memtables_bytes: MEMTABLES * memtable_bytes }
     }
 
     /// What the cache may hold beside an index of so many bytes.
     pub(crate) fn cache_bytes(&self, index_bytes: u64) -> u64 {
-        let others = self.memtables_bytes + self.limit / (2 * PARTS) + index_bytes;
+        let others = self.memtables_bytes + self.limit / UNCOUNTED_PARTS + index_bytes;
         self.limit.saturating_sub(others)
     }
 
     /// How large intervals may be beside an index of so many bytes.
     pub(crate) fn interval_limits(&self, index_bytes: u64, options: &Options) -> IntervalLimits {
-        let share = (self.limit / PARTS).max(1);
+        let share = (self.limit / INDEX_PARTS).max(1);
         let doublings = u64::BITS - (index_bytes / share).leading_zeros();
         let doublings = doublings.min(DOUBLINGS_MAX);
         // Where values are long, an interval has few pairs, and bytes alone bound it.

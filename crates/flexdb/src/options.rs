@@ -5,8 +5,8 @@ use flexspace::space;
 /// Options of a [`crate::Store`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of a memtable above which it is sealed and committed. It is less where an eighth of the
-    /// memory is. Larger ones have more updates for each interval that a commit touches. Default:
+    /// Bytes of a memtable above which it is sealed and committed. It is less where a twelfth of
+    /// the memory is. Larger ones have more updates for each interval that a commit touches. Default:
     /// 64 MiB.
     pub memtable_bytes_max: u64,
     /// Pairs of an interval above which it is split (Flex 5.1). One is read for a get that finds
@@ -46,7 +46,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Memory that a store should have at least: memtables of an eighth of it are worth a commit.
+    /// Memory that a store should have at least: memtables of a twelfth of it are worth a commit.
     pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
     /// How its space is opened, or made for so much memory.

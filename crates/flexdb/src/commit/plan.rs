@@ -97,6 +97,10 @@ impl Planner<'_> {
         match self.shared.load_uncached(self.base, found.offset, found.length) {
             Ok(block) => Ok(self.merge(Some((found, head)), Some(&block), updates)),
             Err(error @ (Error::Closed | Error::ReadOnly { .. })) => Err(error),
+            // The tree's lengths have 32 bits.
+            Err(error) if u64::from(found.length) + bytes_of(updates) > u64::from(u32::MAX) => {
+                Err(error)
+            }
             Err(_) => Ok(self.append(found, head, updates)),
         }
     }
@@ -108,10 +112,10 @@ impl Planner<'_> {
     fn may_append(&self, length: u32, head: &Head, updates: &[Update<'_>]) -> bool {
         let options = &self.shared.options;
         let pairs = usize::from(head.lie.tail) + updates.len();
-        let bytes: usize = updates.iter().map(|update| pair(update).encoded_len()).sum();
+        let bytes = u64::from(length) + bytes_of(updates);
         pairs <= usize::from(options.tail_pairs_max)
             && head.lie.fragments < options.fragments_max
-            && length as usize + bytes <= self.limits.bytes as usize
+            && bytes <= u64::from(self.limits.bytes)
     }
 
     /// The first way.
@@ -328,6 +332,11 @@ fn bound(found: &Found<'_, Interval>, head: &Head, first: &[u8]) -> Arc<[u8]> {
 /// An update as a pair.
 fn pair<'a>(update: &'a Update<'_>) -> Pair<'a> {
     Pair { key: update.key(), value: update.value() }
+}
+
+/// Bytes that updates take as pairs.
+fn bytes_of(updates: &[Update<'_>]) -> u64 {
+    updates.iter().map(|update| pair(update).encoded_len() as u64).sum()
 }
 
 /// The key of the first pair of an image.

@@ -111,6 +111,24 @@ fn single_pairs_of_a_cached_interval_are_replaced_in_place() {
     assert_eq!((bench.get(&key(0)), bench.get(&key(3))), (None, Some(vec![1; 120])));
 }
 
+/// With the pair its extent's tag goes, and has to come again: else opening would not find the interval.
+#[test]
+fn an_interval_whose_first_pair_goes_is_still_one() {
+    let options =
+        Options { interval_pairs: 16, interval_bytes: 16 << 10, fragments_max: 16, ..small() };
+    let bench = Bench::of(1 << 20, options);
+    for number in 0..24 {
+        bench.put(&key(number), &[0; 100]);
+    }
+    bench.flush();
+    bench.delete(&key(12));
+    bench.flush();
+    assert_eq!(bench.detail("intervals_in_place"), 1);
+    bench.store.close().expect("closes");
+    let report = crate::check(&bench.device).expect("reads");
+    assert_eq!((report.damage, report.intervals), (vec![], 2));
+}
+
 #[test]
 fn intervals_are_split_and_those_without_pairs_go() {
     let bench = Bench::new();
@@ -152,8 +170,21 @@ fn memory_is_given_back() {
 /// middle of what they do, and nobody sees it; neither views from before.
 #[test]
 fn a_commit_that_finds_no_room_has_some_made() {
-    let options = Options { capacity_bytes: 140 * (16 << 10), tail_pairs_max: 0, ..small() };
-    let bench = Bench::of(256 << 10, options.clone());
+    let small = Options { capacity_bytes: 140 * (16 << 10), tail_pairs_max: 0, ..small() };
+    // Large intervals of which several pairs change, so that room may end in between.
+    let large = Options {
+        memtable_bytes_max: 32 << 10,
+        interval_pairs: 16,
+        interval_bytes: 16 << 10,
+        fragments_max: 16,
+        ..small.clone()
+    };
+    write_over(256 << 10, &small);
+    write_over(1 << 20, &large);
+}
+
+fn write_over(memory_bytes: u64, options: &Options) {
+    let bench = Bench::of(memory_bytes, options.clone());
     let mut model = BTreeMap::new();
     let mut view = None;
     let value = |round: u64, number: u64| vec![(round * 31 + number) as u8; 300];
@@ -185,7 +216,8 @@ fn a_commit_that_finds_no_room_has_some_made() {
     assert!(bench.pairs() == expected);
     bench.store.close().expect("closes");
     let device = Arc::clone(&bench.device);
-    let again = Bench::with(device, Arc::new(NoJournal), 256 << 10, options).expect("opens");
+    let again =
+        Bench::with(device, Arc::new(NoJournal), memory_bytes, options.clone()).expect("opens");
     assert!(again.pairs() == expected);
     again.check();
 }
