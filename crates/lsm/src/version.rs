@@ -137,6 +137,15 @@ impl Version {
         some.iter().filter(move |table| !is_before(table) && delete.is_before_end(smallest(table)))
     }
 
+    /// Whether a range delete hides a whole table. Looks at few where it does: of a level two lie
+    /// on its edges.
+    pub(crate) fn has_hidden(&self, delete: &RangeDelete) -> bool {
+        (0..LEVELS).any(|level| {
+            let mut tables = self.in_range(level, delete);
+            tables.any(|table| delete.hides_all_of(&table.summary().properties))
+        })
+    }
+
     /// Whether a table may have something that a range delete hides.
     pub(crate) fn may_hide(&self, delete: &RangeDelete) -> bool {
         (0..LEVELS).any(|level| {

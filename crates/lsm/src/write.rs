@@ -74,15 +74,12 @@ impl Shared {
         if new.is_empty() {
             return Ok(());
         }
-        let gives_back = |state: &State| {
-            let tables = || state.version.tables().map(|(_, table)| &table.summary().properties);
-            new.iter().any(|delete| tables().any(|table| delete.hides_all_of(table)))
-        };
+        let gives_back = new.iter().any(|delete| self.state.load().version.has_hidden(delete));
         let install = self.install.lock();
         let state = self.state.load_full();
         self.health.check_open()?;
-        let is_worth_it = gives_back(&state)
-            || state.deletes.pending.len() + new.len() >= PENDING_RANGE_DELETES_MAX;
+        let is_worth_it =
+            gives_back || state.deletes.pending.len() + new.len() >= PENDING_RANGE_DELETES_MAX;
         self.state.store(Arc::new(state.with_deletes(new, &self.host.memory)));
         drop(install);
         if is_worth_it {
