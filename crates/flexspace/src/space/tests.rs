@@ -38,6 +38,15 @@ fn open(device: Arc<dyn Device>) -> FlexSpace {
     FlexSpace::open(device, small()).expect("the space that was created")
 }
 
+/// Syncs until the log has the 4096 bytes that it has room for.
+fn until_the_log_is_full(space: &FlexSpace) {
+    while space.stats().log_bytes != 4096 {
+        assert!(space.stats().log_bytes < 4096, "the log is too long already");
+        space.set_tag(0, 1).expect("an offset");
+        space.sync().expect("a device");
+    }
+}
+
 /// All bytes, and the tags.
 fn content(space: &FlexSpace) -> Result<Model, Error> {
     Model::of(&space.snapshot()?)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
 
 use super::room::RoomDevice;
-use super::{create, small};
+use super::{create, small, until_the_log_is_full};
 use crate::space::{Error, FlexSpace, Options};
 
 /// The room of most devices here: 200 segments.
@@ -152,24 +152,40 @@ fn on_a_full_device_the_collector_wins_what_is_dead() {
 
 #[test]
 fn an_opening_without_any_room_leaves_nothing_behind() {
+    // As many nodes that there is no block left for a log when they have room, or one, or two.
+    (0..12).for_each(|more| refuse_at_each_step(4_000 + 100 * more));
+}
+
+fn refuse_at_each_step(pieces: usize) {
     let device = RoomDevice::new(ROOM_BYTES);
     let space = on(&device);
     let mut model = Vec::new();
-    fill(&space, &mut model);
+    // Nodes that no checkpoint has stored: the opening has to.
+    for number in 0..pieces {
+        let offset = number * 7919 % (model.len() + 1);
+        space.insert(offset as u64, &[number as u8; 9]).expect("room");
+        model.splice(offset..offset, [number as u8; 9]);
+    }
     space.sync().expect("a log has room");
     drop(space);
     // Somebody took the ballast, too.
     device.remove("ballast").expect("it is there");
     device.fill();
     let before = logs(&device);
-    for _ in 0..3 {
-        let refused = open(&device);
-        let is_full = matches!(refused, Err(Error::Device(device::Error::NoSpace { .. })));
-        assert!(is_full, "{refused:?}");
-        assert_eq!(logs(&device), before);
-    }
+    let mut refusals = 0;
+    // It fails at each of its steps in turn.
+    let space = loop {
+        match open(&device) {
+            Err(Error::Device(device::Error::NoSpace { .. })) => refusals += 1,
+            opened => break opened.expect("there is room"),
+        }
+        assert_eq!(logs(&device), before, "after {refusals} refusals");
+        device.grow(4096);
+    };
+    assert!(refusals > 10, "{refusals} refusals");
     device.grow(ROOM_BYTES);
-    let space = open(&device).expect("there is room");
+    space.sync().expect("a device");
+    space.checkpoint().expect("a device");
     assert_eq!(space.read(0, space.len()), Ok(model));
     assert!(space.stats().ballast_bytes > 0, "it is held again");
 }
@@ -223,21 +239,22 @@ fn a_checkpoint_without_room_is_no_failure_and_the_next_one_stores_all() {
 
 #[test]
 fn a_sync_that_is_durable_says_so_without_room_for_a_checkpoint() {
-    let device = RoomDevice::new(ROOM_BYTES);
-    let options = Options { log_bytes_max: 4096, ..options() };
-    let space = FlexSpace::create(device.clone(), options).expect("room for a space");
-    let mut model = Vec::new();
-    fill(&space, &mut model);
-    device.fill();
-    for number in 0..200 {
-        let offset = number * 7919 % model.len();
-        space.collapse(offset as u64, 1).expect("what takes out is taken");
-        model.remove(offset);
-        space.sync().expect("it is durable");
-    }
+    let inner = device::memory();
+    let device = FaultDevice::new(inner.clone());
+    let options = Options { log_bytes_max: 4096, ..small() };
+    let space = FlexSpace::create(device.clone(), options).expect("a device");
+    space.append(b"durable").expect("room");
+    space.sync().expect("a device");
+    until_the_log_is_full(&space);
+    // The log gets room once more, and the next one none.
+    let kind = Some(OperationKind::Resize);
+    let nth = device.count(kind) + 2;
+    device.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting: Lasting::ForGood });
+    space.collapse(0, 2).expect("what takes out is taken");
+    assert_eq!(space.sync(), Ok(()), "it is durable");
+    assert!(device.failed() > 0, "a checkpoint was due");
     drop(space);
-    let space = open(&device).expect("it is opened");
-    assert_eq!(space.read(0, space.len()), Ok(model));
+    assert_eq!(super::open(inner).read(0, 5), Ok(b"rable".to_vec()));
 }
 
 #[test]
@@ -246,9 +263,12 @@ fn a_large_write_that_has_no_room_takes_none() {
     let space = on(&device);
     space.append(&[1; 1_000_000]).expect("room");
     let before = space.stats();
+    let taken = |bytes: u64| device.used_bytes() - bytes;
+    let taken_before = taken(before.ballast_bytes);
     let refused = space.append(&vec![2; 4_000_000]);
     assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
     let after = space.stats();
     assert_eq!((after.used_segments, after.live_bytes), (before.used_segments, 1_000_000));
-    space.append(&[3; 500_000]).expect("what it had taken was given back");
+    assert_eq!(taken(after.ballast_bytes), taken_before, "what it had taken was given back");
+    space.append(&[3; 500_000]).expect("there is room for less");
 }

@@ -59,6 +59,11 @@ impl RoomDevice {
         room.blocks = room.used();
     }
 
+    /// How many bytes take room.
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.room.lock().used() as u64 * BLOCK_BYTES
+    }
+
     /// Others give so many bytes back.
     pub(super) fn grow(&self, bytes: u64) {
         self.room.lock().blocks += (bytes / BLOCK_BYTES) as usize;
