@@ -75,11 +75,11 @@ mod tests {
         let options = Options::default();
         let split = MemorySplit::of(8 << 20, &options);
         let at = |index_bytes| split.interval_limits(index_bytes, &options);
-        assert_eq!(at(0), IntervalLimits { pairs: 16, bytes: 16 << 10 });
+        assert_eq!(at(0), IntervalLimits { pairs: 32, bytes: 16 << 10 });
         assert_eq!(at((1 << 20) - 1), at(0));
-        assert_eq!(at(1 << 20), IntervalLimits { pairs: 32, bytes: 16 << 10 });
-        assert_eq!(at(2 << 20), IntervalLimits { pairs: 64, bytes: 32 << 10 });
-        assert_eq!(at(1 << 40), IntervalLimits { pairs: 1024, bytes: 128 << 10 });
+        assert_eq!(at(1 << 20), IntervalLimits { pairs: 64, bytes: 16 << 10 });
+        assert_eq!(at(2 << 20), IntervalLimits { pairs: 128, bytes: 32 << 10 });
+        assert_eq!(at(1 << 40), IntervalLimits { pairs: 2048, bytes: 128 << 10 });
     }
 
     #[test]
