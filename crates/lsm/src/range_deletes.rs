@@ -117,13 +117,16 @@ pub(crate) struct Deletes {
     pub(crate) durable: RangeDeletes,
     /// The others, in the order in which they came.
     pub(crate) pending: Vec<Arc<RangeDelete>>,
+    /// How many have come since the store was opened, those that are over by now included: what
+    /// changes whenever one comes, and never is again what it was.
+    pub(crate) came: u64,
 }
 
 impl Deletes {
     /// What a manifest has.
     pub(crate) fn found(durable: &[Arc<RangeDelete>], budget: &Arc<MemoryBudget>) -> Self {
         let durable = RangeDeletes::of(durable, budget);
-        Self { all: durable.clone(), durable, pending: Vec::new() }
+        Self { all: durable.clone(), durable, pending: Vec::new(), came: 0 }
     }
 
     /// With these too, unless they are there (replay).
@@ -134,6 +137,7 @@ impl Deletes {
                 let delete = Arc::new(delete);
                 next.all = next.all.with(Arc::clone(&delete), budget);
                 next.pending.push(delete);
+                next.came += 1;
             }
         }
         next

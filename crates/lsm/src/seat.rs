@@ -16,9 +16,9 @@ enum Whose {
     /// A get's.
     Get { tag: u64 },
     /// A read-modify-write's, which wants to know later whether the value still is the newest.
-    /// Writes since then are in this memtable or in younger ones, or they are range deletes; the
-    /// newest that covered the key was this one.
-    Old { tag: u64, memtable: u64, hidden: SeqNo },
+    /// Writes since then are in this memtable or in younger ones, or they are range deletes; so
+    /// many had come by then.
+    Old { tag: u64, memtable: u64, deletes: u64 },
 }
 
 /// A seat. It does not keep the store open.
@@ -61,8 +61,8 @@ impl engine::Seat for Seat {
         let state = Arc::clone(&*self.shared.open_state()?);
         let active = state.active(key, SeqNo::ZERO);
         let Some((active, _)) = active else { return Err(engine::Error::Closed) };
-        let hidden = state.deletes.all.newest(key, SeqNo::MAX);
-        let whose = Whose::Old { tag, memtable: active.id(), hidden };
+        let deletes = state.deletes.came;
+        let whose = Whose::Old { tag, memtable: active.id(), deletes };
         let sought = self.shared.find_in_memory(&state, key, SeqNo::MAX, &mut self.value)?;
         let Sought::GoOn(search) = sought else { return Ok(BegunOld::AtOnce) };
         let search = search.owned();
@@ -80,8 +80,8 @@ impl engine::Seat for Seat {
                 found.map(|found| found.is_some_and(|found| found.is_value).then_some(value));
             match whose {
                 Whose::Get { tag } => listener.value(tag, value),
-                Whose::Old { tag, memtable, hidden } => {
-                    let is_newest = || shared.is_unwritten_since(key, memtable, hidden);
+                Whose::Old { tag, memtable, deletes } => {
+                    let is_newest = || shared.is_unwritten_since(key, memtable, deletes);
                     listener.old(tag, value.map(|value| Old::new(key, value, &is_newest)));
                 }
             }
@@ -99,14 +99,16 @@ impl engine::Seat for Seat {
 
 impl Shared {
     /// Whether `key` was not written since this memtable was one that it would be written to, and
-    /// no memtable had it then, and `hidden` was the newest range delete that covered it. Says no if
-    /// that memtable has been flushed, or merged into a younger one: before that, none that came
-    /// after it is.
-    fn is_unwritten_since(&self, key: &[u8], memtable: u64, hidden: SeqNo) -> bool {
+    /// no memtable had it then, and `deletes` range deletes had come. Says no if that memtable has
+    /// been flushed, or merged into a younger one: before that, none that came after it is.
+    ///
+    /// It says no after any range delete: one that covered the key may be over, and the set of those
+    /// that are left does not tell.
+    fn is_unwritten_since(&self, key: &[u8], memtable: u64, deletes: u64) -> bool {
         let state = self.state.load();
         let all_are_there = state.memtables().any(|there| there.id() == memtable);
         all_are_there
-            && state.deletes.all.newest(key, SeqNo::MAX) == hidden
+            && state.deletes.came == deletes
             && state.find_in_memory(Target::first_of(key), &mut Vec::new()).is_none()
     }
 }
