@@ -20,16 +20,16 @@ use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
 use device::Device;
-use engine::{Error, Result, Superblock};
+use engine::{Error, Result};
 use environment::Environment;
 
 use crate::address::LogAddress;
-use crate::checkpoint::{Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing};
+use crate::checkpoint::{Identity, LogUnits, Span, Standing};
 use crate::cold_index::{CHUNKS, NamedRecords, check_snapshot, encoded_again};
 use crate::hash_index::ChainId;
 use crate::hybrid_log::{Met, SegmentHeader, Segments, inspect};
 use crate::key_hash::KeyHash;
-use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing};
+use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing, found_superblock};
 use crate::position::Position;
 use crate::record::Stored;
 use chains::Chains;
@@ -65,6 +65,13 @@ impl Report {
         } else {
             self.further_damage += 1;
         }
+    }
+
+    /// What the superblock says, if there is a store and it can be read.
+    fn standing(&mut self, device: &Arc<dyn Device>) -> Result<Option<Standing>> {
+        let found = found_superblock(&**device)
+            .and_then(|superblock| superblock.as_ref().map(decode_standing).transpose());
+        Ok(self.judge(found)?.flatten())
     }
 
     /// Keeps damage, and hands on what is whole and what ends the check.
@@ -105,12 +112,7 @@ impl Lost {
 /// The storage's. Damage is no error but part of the report.
 pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     let mut report = Report::default();
-    if !device.exists(SUPERBLOCK)? {
-        return Ok(report);
-    }
-    let superblock = Superblock::open(&**device, SUPERBLOCK, SUPERBLOCK_KIND);
-    let standing = superblock.and_then(|superblock| decode_standing(&superblock));
-    let Some(standing) = report.judge(standing)? else { return Ok(report) };
+    let Some(standing) = report.standing(device)? else { return Ok(report) };
     report.persisted = standing.persisted;
     let identity = standing.identity;
     let (hot, lost) = open(device, HOT_LOG, standing.hot, identity.hot, &mut report)?;
@@ -236,10 +238,11 @@ fn verify_cold(
     report: &mut Report,
 ) -> Result<()> {
     let StoredLog { segments, geometry, span } = chunks;
-    let mut named = NamedRecords::read(segments, geometry, span.begin, span.end, &mut |damage| {
-        are_chunks_whole = false;
-        report.note(damage);
-    })?;
+    let mut named =
+        NamedRecords::read(segments, geometry, span.begin, span.end, &mut |_, damage| {
+            are_chunks_whole = false;
+            report.note(damage);
+        })?;
     report.entries = named.len() as u64;
     let mut dead = 0;
     let StoredLog { segments, geometry, span } = cold;

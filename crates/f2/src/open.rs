@@ -255,14 +255,8 @@ pub fn memory_bytes_min(device: &dyn Device) -> Result<u64> {
 
 fn open_superblock(host: &Host, options: &Options) -> Result<Superblock> {
     let device = &*host.device;
-    if device.exists(SUPERBLOCK)? {
-        return Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND);
-    }
-    let is_segment =
-        |name: &str| [HOT_LOG, COLD_LOG, CHUNKS].iter().any(|log| name.starts_with(log));
-    if device.list("")?.iter().any(|entry| is_segment(&entry.name)) {
-        let what = "the superblock is missing beside segments of a log";
-        return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
+    if let Some(superblock) = found_superblock(device)? {
+        return Ok(superblock);
     }
     let limit = host.memory.limit();
     let [hot, cold, chunks] = options.units(limit);
@@ -281,6 +275,23 @@ fn open_superblock(host: &Host, options: &Options) -> Result<Superblock> {
     };
     let nothing = Standing::empty(identity);
     Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, &nothing.encode())
+}
+
+/// The superblock of the store on `device`, if there is a store.
+///
+/// # Errors
+/// Damage: one that is missing beside segments, too.
+pub(crate) fn found_superblock(device: &dyn Device) -> Result<Option<Superblock>> {
+    if device.exists(SUPERBLOCK)? {
+        return Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND).map(Some);
+    }
+    let is_segment =
+        |name: &str| [HOT_LOG, COLD_LOG, CHUNKS].iter().any(|log| name.starts_with(log));
+    if device.list("")?.iter().any(|entry| is_segment(&entry.name)) {
+        let what = "the superblock is missing beside segments of a log";
+        return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
+    }
+    Ok(None)
 }
 
 /// What a superblock says.

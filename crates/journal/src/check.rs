@@ -98,22 +98,36 @@ impl Report {
 /// opens nothing to write, and changes nothing.
 ///
 /// # Errors
-/// As [`crate::Journal::open`] has them; records before the damage have been visited then.
+/// As [`crate::Journal::open`] has them; records before the damage have been visited then. Where the oldest
+/// segments are missing, all that are there have.
 pub fn read(
     device: &dyn Device,
     dir: &str,
     from: SeqNo,
     visit: &mut Visit<'_>,
 ) -> Result<(), OpenError> {
-    let found = files::find(device, dir, Mode::Read)?;
-    for (at, segment) in found.iter().enumerate() {
-        let follower = found.get(at + 1);
-        if follower.is_some_and(|follower| follower.header.previous_last < from) {
-            continue;
+    let mut names = files::list(device, dir)?.into_iter();
+    let mut open = || -> Result<Option<Found>, OpenError> {
+        let Some((index, name)) = names.next() else { return Ok(None) };
+        files::read_header(device.open(&name, Mode::Read)?, index, name).map(Some)
+    };
+    let Some(mut segment) = open()? else { return Ok(()) };
+    let gap = files::missing_before(&segment, from);
+    loop {
+        let follower = open().and_then(|follower| {
+            follower.iter().try_for_each(|follower| files::follows(&segment, follower))?;
+            Ok(follower)
+        });
+        // What is wrong with the next one is no reason to leave this one out.
+        let ending = follower.iter().flatten().map(Found::ending_before).next();
+        if ending.is_none_or(|ending| ending.last >= from) {
+            files::verify(&segment, ending, &mut |seqno, _, payload| {
+                if seqno >= from { visit(seqno, payload) } else { Ok(()) }
+            })?;
         }
-        files::verify(segment, follower.map(Found::ending_before), &mut |seqno, _, payload| {
-            if seqno >= from { visit(seqno, payload) } else { Ok(()) }
-        })?;
+        match follower? {
+            Some(next) => segment = next,
+            None => return gap.map_or(Ok(()), Err),
+        }
     }
-    Ok(())
 }

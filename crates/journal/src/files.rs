@@ -77,6 +77,18 @@ pub(crate) fn follows(before: &Found, segment: &Found) -> Result<(), OpenError> 
     Ok(())
 }
 
+/// What is missing if `oldest` is the first segment that there is, and all records from `from` on are wanted.
+pub(crate) fn missing_before(oldest: &Found, from: SeqNo) -> Option<OpenError> {
+    let follows = oldest.header.previous_last;
+    // No record has the number zero.
+    (follows >= from.max(SeqNo::ZERO.next())).then(|| {
+        let what = format!(
+            "it is the oldest and follows record {follows}, but records from {from} on are needed"
+        );
+        OpenError::Missing { file: oldest.name.clone(), what }
+    })
+}
+
 /// Where a segment is known to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {

@@ -123,14 +123,10 @@ pub(crate) fn recover(
 
 /// The first segment that may hold a record above `after`.
 fn needed(found: &[Found], after: SeqNo) -> Result<usize, OpenError> {
-    if let Some(oldest) = found.first()
-        && oldest.header.previous_last > after
+    if let Some(missing) =
+        found.first().and_then(|oldest| files::missing_before(oldest, after.next()))
     {
-        let what = format!(
-            "it is the oldest and follows record {}, but records above {after} are needed",
-            oldest.header.previous_last
-        );
-        return Err(OpenError::Missing { file: oldest.name.clone(), what });
+        return Err(missing);
     }
     let followers = found.iter().skip(1);
     Ok(followers.take_while(|follower| follower.header.previous_last <= after).count())

@@ -255,3 +255,38 @@ fn decoding_takes_any_bytes() {
         assert!(outcome.map_or(len < 72, |end| end as usize <= len), "cut to {len} bytes");
     }
 }
+
+#[test]
+fn what_reads_on_has_all_before_the_damage_and_all_behind_a_missing_beginning() {
+    let disk = disk();
+    let names = segments(&*disk);
+    assert!(names.len() > 3, "{names:?}");
+    let read_from = |from: u64| {
+        let mut found = Vec::new();
+        let outcome = read(&*disk, DIR, SeqNo::new(from), &mut |seqno, _| {
+            found.push(seqno.get());
+            Ok(())
+        });
+        (found, outcome)
+    };
+    let (all, outcome) = read_from(1);
+    assert_eq!((all.len() as u64, outcome.is_ok()), (RECORDS, true));
+
+    let last = names.last().expect("there are some");
+    let header = bytes(&*disk, last)[8];
+    let file = disk.open(last, Mode::Write).expect("the file is there");
+    file.write_at(8, &[header ^ 1]).expect("the disk works");
+    let (found, outcome) = read_from(1);
+    assert!(outcome.is_err());
+    assert!(found.len() > all.len() / 2, "the segments before were read: {found:?}");
+    assert_eq!(found, all[..found.len()]);
+    file.write_at(8, &[header]).expect("the disk works");
+
+    disk.remove(&names[0]).expect("the disk works");
+    let (found, outcome) = read_from(1);
+    assert!(matches!(outcome, Err(OpenError::Missing { .. })), "{outcome:?}");
+    assert!(!found.is_empty());
+    assert_eq!(found, all[all.len() - found.len()..]);
+    let (same, outcome) = read_from(found[0]);
+    assert_eq!((same, outcome.is_ok()), (found, true), "what is missing is not wanted");
+}

@@ -27,6 +27,8 @@ pub struct Report {
     pub leftover: Vec<u64>,
     /// Every write up to this is in tables.
     pub persisted: SeqNo,
+    /// The newest write of which anything is in them, above that.
+    pub newest: SeqNo,
     /// Tables.
     pub tables: u64,
     /// Versions in them.
@@ -66,6 +68,7 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     let mut change = Change::default();
     let deletes = RangeDeletes::of(&contents.edit.range_deletes, &budget);
     report.range_deletes = contents.edit.range_deletes.len() as u64;
+    report.newest = report.persisted.max(deletes.last());
     for (level, summary) in &contents.edit.added {
         let opened = Table::open(summary.clone(), &tables, &cache);
         match opened.and_then(|table| examine(&table, &deletes, &mut report).map(|()| table)) {
@@ -136,6 +139,7 @@ fn examine(table: &Arc<Table>, deletes: &RangeDeletes, report: &mut Report) -> R
         return Err(wrong("a table's entries are not what its properties say".to_owned()));
     }
     report.tables += 1;
+    report.newest = report.newest.max(found.newest).max(found.swept);
     report.entries += found.entries;
     report.raw_bytes += found.raw_bytes;
     Ok(())

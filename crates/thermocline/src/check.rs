@@ -179,6 +179,8 @@ pub(crate) struct KeyspaceFiles {
     pub(crate) pairs: u64,
     pub(crate) pair_bytes: u64,
     pub(crate) persisted: SeqNo,
+    /// The newest write of which anything is in them, as far as the engine numbers what it keeps.
+    pub(crate) newest: SeqNo,
     /// The first pieces, with the names of files in the database.
     pub(crate) damage: Vec<Corruption>,
     pub(crate) further_damage: u64,
@@ -189,7 +191,7 @@ impl KeyspaceFiles {
     pub(crate) fn check(device: &Arc<dyn Device>, entry: &Entry) -> Result<Self> {
         let dir = entry.dir();
         let device = device.subdevice(&dir)?;
-        let mut further_damage = 0;
+        let (mut further_damage, mut newest) = (0, SeqNo::ZERO);
         let (pairs, pair_bytes, persisted, damage) = match entry.options.engine {
             EngineKind::Memory => {
                 let found = memory::check(&*device)?;
@@ -202,6 +204,7 @@ impl KeyspaceFiles {
             }
             EngineKind::Lsm => {
                 let found = lsm::check(&device)?;
+                newest = found.newest;
                 (found.entries, found.raw_bytes, found.persisted, found.damage)
             }
             EngineKind::FlexDb => {
@@ -211,7 +214,8 @@ impl KeyspaceFiles {
             engine => return Err(Error::NotBuilt { engine }),
         };
         let damage = damage.into_iter().map(|damage| Self::named(&dir, damage)).collect();
-        Ok(Self { pairs, pair_bytes, persisted, damage, further_damage })
+        let newest = newest.max(persisted);
+        Ok(Self { pairs, pair_bytes, persisted, newest, damage, further_damage })
     }
 
     /// The same damage, its file named as the database sees it.

@@ -99,7 +99,7 @@ impl Inner {
             copy.append(|| seqno, |_, record| record.extend_from_slice(payload))?;
             Ok(())
         };
-        journal::read(&*self.device, JOURNAL_DIR, after, &mut append)?;
+        journal::read(&*self.device, JOURNAL_DIR, after.next(), &mut append)?;
         Ok(copy.close()?)
     }
 }

@@ -65,8 +65,9 @@ pub enum Way {
     Rewritten {
         /// Puts and deletions that were found, old ones among them.
         writes: u64,
-        /// What told which records are over is damaged, so that keys which were deleted may be back.
-        may_have_deleted_keys: bool,
+        /// Part of what told which records are over is damaged, so that some keys may have an older value,
+        /// or be back although they were deleted.
+        may_be_outdated: bool,
     },
     /// It is damaged, and its engine cannot be read behind damage.
     LeftOut,
@@ -132,7 +133,8 @@ pub fn salvage_on(
         return Err(Error::NotEmpty { path: into.to_owned() });
     }
     new.create_dir(UNFINISHED)?;
-    let mut work = Work { old, catalog, found: Salvage::default(), persisted: BTreeMap::new() };
+    let (found, persisted, newest) = (Salvage::default(), BTreeMap::new(), catalog.newest);
+    let mut work = Work { old, catalog, found, persisted, newest };
     work.make(&new.subdevice(UNFINISHED)?, options)?;
     move_up(&*new)?;
     Ok(work.found)
@@ -150,6 +152,9 @@ struct Work {
     found: Salvage,
     /// Up to which write the files of each keyspace have everything, by its id.
     persisted: BTreeMap<u32, SeqNo>,
+    /// The newest number that is known to have been given: none is given again, since files that are
+    /// copied have writes by their old numbers.
+    newest: SeqNo,
 }
 
 impl Work {
@@ -162,8 +167,9 @@ impl Work {
             self.found.keyspaces.push(SalvagedKeyspace { name, engine, way });
         }
         new.sync_dir(KEYSPACES_DIR)?;
+        self.check_journal()?;
         let keyspaces = self.entries(|way| way == Way::Copied);
-        Catalog { keyspaces, ..self.catalog.clone() }.store(&**new)?;
+        Catalog { keyspaces, newest: self.newest, ..self.catalog.clone() }.store(&**new)?;
         let db = Db::open_on(Arc::clone(new), UNFINISHED, options)?;
         let filled = self.fill(&db).and_then(|()| db.flush());
         filled.and(db.close())
@@ -184,6 +190,7 @@ impl Work {
         }
         let files = KeyspaceFiles::check(&self.old, entry)?;
         self.persisted.insert(entry.id, files.persisted);
+        self.newest = self.newest.max(files.newest);
         match (files.damage.is_empty(), entry.options.engine) {
             (true, _) => {
                 let dir = entry.dir();
@@ -193,9 +200,7 @@ impl Work {
                 Ok(Way::Copied)
             }
             // Reading it again tells of the damage.
-            (false, EngineKind::F2) => {
-                Ok(Way::Rewritten { writes: 0, may_have_deleted_keys: false })
-            }
+            (false, EngineKind::F2) => Ok(Way::Rewritten { writes: 0, may_be_outdated: false }),
             (false, _) => {
                 self.found.extend(files.damage);
                 self.found.further_damage += files.further_damage;
@@ -241,12 +246,24 @@ impl Work {
         let in_keyspace = |damage: Corruption| KeyspaceFiles::named(&dir, damage);
         self.found.extend(report.damage.into_iter().map(in_keyspace));
         self.found.further_damage += report.further_damage;
-        Ok(Way::Rewritten { writes, may_have_deleted_keys: salvaged.has_lost_chunks })
+        Ok(Way::Rewritten { writes, may_be_outdated: salvaged.has_lost_chunks })
+    }
+
+    /// Notes what is damaged in the journal, and the newest write that it has.
+    fn check_journal(&mut self) -> Result<()> {
+        if !self.old.exists(JOURNAL_DIR)? {
+            self.found.extend([Corruption::new("the journal is missing", 0).at(JOURNAL_DIR, 0)]);
+            return Ok(());
+        }
+        let found = journal::check(&*self.old, JOURNAL_DIR)?;
+        let last = found.segments.iter().map(|segment| segment.last).max();
+        self.newest = self.newest.max(last.unwrap_or(SeqNo::ZERO));
+        self.found.extend(found.damage);
+        Ok(())
     }
 
     /// Step 4.
     fn replay(&mut self, keyspaces: &BTreeMap<u32, Keyspace>) -> Result<()> {
-        self.found.extend(journal::check(&*self.old, JOURNAL_DIR)?.damage);
         let journaled: BTreeMap<u32, (&Keyspace, SeqNo)> = keyspaces
             .iter()
             .filter(|(_, keyspace)| keyspace.options().journaled)
@@ -268,12 +285,23 @@ impl Work {
             records += u64::from(is_new);
             Ok(())
         };
+        if !self.old.exists(JOURNAL_DIR)? {
+            return Ok(());
+        }
         let read = journal::read(&*self.old, JOURNAL_DIR, oldest.next(), &mut apply);
         self.found.journal_records = records;
         match read {
             Ok(()) => Ok(()),
             // The check has told of it.
-            Err(OpenError::Damaged(_) | OpenError::Missing { .. }) => Ok(()),
+            Err(OpenError::Damaged(_)) => Ok(()),
+            // It knows only of gaps between segments.
+            Err(OpenError::Missing { file, what }) => {
+                let damage = Corruption::new(what, 0).at(&file, 0);
+                if !self.found.damage.contains(&damage) {
+                    self.found.extend([damage]);
+                }
+                Ok(())
+            }
             Err(other) => Err(other.into()),
         }
     }

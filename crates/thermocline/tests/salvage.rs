@@ -7,9 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use thermocline::{Db, EngineKind, Error, KeyspaceOptions, Options, Way, check, salvage};
+use thermocline::{Db, EngineKind, Error, KeyspaceOptions, Options, SeqNo, Way, check, salvage};
 
 const KEYS: u32 = 2000;
+/// Writes of which the salvaged files know.
+const NUMBERS: u64 = 5 * KEYS as u64;
 
 fn of(engine: EngineKind, journaled: bool) -> KeyspaceOptions {
     KeyspaceOptions { engine, journaled, ..KeyspaceOptions::default() }
@@ -39,6 +41,9 @@ fn copied(dir: &TempDir) -> PathBuf {
         keyspace.delete(&7_u32.to_be_bytes()).unwrap();
     }
     db.flush().unwrap();
+    // These take numbers, and are in no journal.
+    let counters = db.existing_keyspace("counters").unwrap();
+    (0..KEYS).for_each(|number| drop(counters.put(&number.to_be_bytes(), &value(number, 1))));
     for (name, options) in keyspaces() {
         if options.journaled {
             let keyspace = db.existing_keyspace(name).unwrap();
@@ -48,6 +53,7 @@ fn copied(dir: &TempDir) -> PathBuf {
     }
     let copy = dir.path().join("copy");
     copy_dir(&live, &copy);
+    assert!(db.last() > SeqNo::new(NUMBERS));
     copy
 }
 
@@ -116,6 +122,7 @@ fn a_whole_database_is_copied_with_its_journal() {
     assert!(check(&new).unwrap().is_whole());
     for _ in 0..2 {
         let db = Db::open(&new, Options::default()).unwrap();
+        assert!(db.last() > SeqNo::new(NUMBERS), "a number would be given again: {:?}", db.last());
         for (name, options) in keyspaces() {
             must_have(&db, name, options.journaled, None);
             assert_eq!(db.existing_keyspace(name).unwrap().options(), options);
@@ -137,7 +144,8 @@ fn a_database_that_does_not_open_for_damage_in_f2_is_salvaged_but_for_that() {
     let found = salvage(&copy, &new, Options::default()).unwrap();
     assert_eq!(found.damage_count(), 2, "{:?}", found.damage);
     assert!(found.damage[0].file.starts_with("keyspaces/counters/"), "{:?}", found.damage);
-    let rewritten = |way| matches!(way, Way::Rewritten { writes, may_have_deleted_keys: false } if writes >= 1999);
+    let rewritten =
+        |way| matches!(way, Way::Rewritten { writes, may_be_outdated: false } if writes >= 1999);
     for one in &found.keyspaces {
         let is_damaged = damaged.contains(&one.name.as_str());
         assert!(if is_damaged { rewritten(one.way) } else { one.way == Way::Copied }, "{one:?}");

@@ -19,7 +19,7 @@ pub(super) fn run(context: &Context, arguments: &Salvage) -> Outcome {
                 "name": one.name,
                 "engine": one.engine.name(),
                 "way": way_name(one.way),
-                "may_have_deleted_keys": may_have_deleted_keys(one.way),
+                "may_be_outdated": may_be_outdated(one.way),
             })).collect::<Vec<_>>(),
             "journal_records": found.journal_records,
             "damage_count": found.damage_count(),
@@ -58,17 +58,17 @@ fn way_name(way: Way) -> &'static str {
     }
 }
 
-fn may_have_deleted_keys(way: Way) -> bool {
-    matches!(way, Way::Rewritten { may_have_deleted_keys: true, .. })
+fn may_be_outdated(way: Way) -> bool {
+    matches!(way, Way::Rewritten { may_be_outdated: true, .. })
 }
 
 fn line(keyspace: &SalvagedKeyspace) -> String {
     let SalvagedKeyspace { name, engine, way } = keyspace;
     match way {
         Way::Copied => format!("copied   keyspace {name} ({engine}), which is whole"),
-        Way::Rewritten { writes, may_have_deleted_keys } => {
-            let back = match may_have_deleted_keys {
-                true => "; keys that were deleted may be back",
+        Way::Rewritten { writes, may_be_outdated } => {
+            let back = match may_be_outdated {
+                true => "; some keys may have an older value, or be back though they were deleted",
                 false => "",
             };
             format!(

@@ -9,24 +9,25 @@
 //!    addresses rise with time.
 //!
 //! # What is lost
-//! A key whose newest record cannot be read has the one before it, or none. If a chunk cannot be read,
-//! nothing says any more which records of the cold log are over: then all of them are told
-//! first, so that no key is missed, and a key that was deleted may come back.
+//! A key whose newest record cannot be read has the one before it, or none. A part of the chunk log that
+//! cannot be read may have had the newest version of any chunk but those that were written behind it: of
+//! the others nothing says which records of the cold log are over. All of these are told, so that no
+//! key is missed; a key that was deleted may come back, or have an older value.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Op, Result, Superblock};
+use engine::{Op, Result};
 
 use super::{Lost, Report, open};
 use crate::address::LogAddress;
-use crate::checkpoint::{Identity, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use crate::checkpoint::{Identity, Standing};
 use crate::cold_index::{CHUNKS, NamedRecords, Overtake};
 use crate::hybrid_log::{Met, inspect};
 use crate::key_hash::KeyHash;
-use crate::open::{COLD_LOG, HOT_LOG, StoredLog, decode_standing};
+use crate::open::{COLD_LOG, HOT_LOG, StoredLog};
 use crate::position::Position;
 use crate::record::Stored;
 
@@ -36,7 +37,8 @@ pub struct Salvaged {
     /// What is damaged, and up to which write the store's files have everything; only what was read
     /// is counted.
     pub report: Report,
-    /// Whether part of the cold index could not be read, so that keys which were deleted may be back.
+    /// Whether part of the cold index could not be read, so that keys which were deleted may be back, or
+    /// have an older value.
     pub has_lost_chunks: bool,
 }
 
@@ -45,19 +47,14 @@ pub(crate) type Take<'a> = dyn FnMut(Op<'_>) -> ControlFlow<()> + 'a;
 
 /// Tells all sound writes of the store on `device`, so that whoever applies them in this order has for
 /// each key the newest version that can be read. Reads the hot and the cold log once, the chunk
-/// log twice; the cold log twice where a chunk is damaged. Memory: 16 bytes for each entry of the cold index,
+/// log twice. Memory: 16 bytes for each entry of the cold index,
 /// and some pages.
 ///
 /// # Errors
 /// The storage's. Damage is part of the report; with a superblock that cannot be read, nothing is told.
 pub fn salvage(device: &Arc<dyn Device>, take: &mut Take<'_>) -> Result<Salvaged> {
     let mut salvaged = Salvaged::default();
-    if !device.exists(SUPERBLOCK)? {
-        return Ok(salvaged);
-    }
-    let superblock = Superblock::open(&**device, SUPERBLOCK, SUPERBLOCK_KIND);
-    let standing = superblock.and_then(|superblock| decode_standing(&superblock));
-    let Some(standing) = salvaged.report.judge(standing)? else { return Ok(salvaged) };
+    let Some(standing) = salvaged.report.standing(device)? else { return Ok(salvaged) };
     salvaged.report.persisted = standing.persisted;
     let mut taker = Taker { take, is_over: false };
     if standing.identity.has_cold_log() {
@@ -79,17 +76,14 @@ impl Salvaged {
         let (cold, _) = open(device, COLD_LOG, standing.cold, cold, &mut self.report)?;
         let (chunks, Lost(lost)) = open(device, CHUNKS, standing.chunks, chunks, &mut self.report)?;
         let StoredLog { segments, geometry, span } = &chunks;
-        let mut is_whole = lost.is_empty();
+        // Where the last part ends that cannot be read.
+        let mut lost_end = lost.iter().map(|(_, to)| *to).max().unwrap_or(LogAddress::NONE);
         let mut named =
-            NamedRecords::read(segments, geometry, span.begin, span.end, &mut |damage| {
-                is_whole = false;
+            NamedRecords::read(segments, geometry, span.begin, span.end, &mut |end, damage| {
+                lost_end = lost_end.max(end);
                 self.report.note(damage);
             })?;
-        self.has_lost_chunks = !is_whole;
-        if !is_whole {
-            // What is damaged is told of below.
-            Report::default().walk(&cold, &mut |_, stored| taker.tell(stored))?;
-        }
+        self.has_lost_chunks = lost_end > LogAddress::NONE;
         let mut overtaken = Overtaken::of(named.overtakes());
         let identity = standing.identity;
         self.report.walk(&cold, &mut |address, stored| {
@@ -97,7 +91,9 @@ impl Salvaged {
             let position = Position::of(hash, identity.index_bits);
             // Where else entries lead is the business of a check.
             let is_named = named.meet(address, position, &mut |_, _| {});
-            if is_named && !overtaken.meet(address, stored.key) {
+            let is_over = !is_named || overtaken.meet(address, stored.key);
+            let is_known = lost_end == LogAddress::NONE || named.is_behind(position, lost_end);
+            if stored.value.is_some() && !(is_known && is_over) {
                 taker.tell(stored);
             }
         })

@@ -50,7 +50,8 @@ pub(crate) struct Overtake {
 }
 
 impl<'a> NamedRecords<'a> {
-    /// Reads and verifies the chunk log from `begin` to `end`, twice, and tells `damaged` what is wrong.
+    /// Reads and verifies the chunk log from `begin` to `end`, twice, and tells `damaged` what is wrong, and
+    /// where what is lost by that ends.
     /// Memory: 16 bytes an entry, and the directory.
     ///
     /// # Errors
@@ -60,15 +61,15 @@ impl<'a> NamedRecords<'a> {
         geometry: &'a Geometry,
         begin: LogAddress,
         end: LogAddress,
-        damaged: &mut dyn FnMut(Corruption),
+        damaged: &mut dyn FnMut(LogAddress, Corruption),
     ) -> Result<Self> {
         let directory = Directory::new();
         inspect(segments, geometry, begin, end, &mut |met| match met {
-            Met::Lost(_, _, damage) => damaged(damage),
+            Met::Lost(_, to, damage) => damaged(to, damage),
             Met::Record(_, _, stored) if stored.header.is_invalid() => {}
             Met::Record(stretch, at, stored) => {
                 if let Err(damage) = restore(&directory, at, stored) {
-                    damaged(stretch.damage(at, damage));
+                    damaged(at.plus(stored.bytes as u64), stretch.damage(at, damage));
                 }
             }
         })?;
@@ -96,6 +97,11 @@ impl<'a> NamedRecords<'a> {
     /// Entries that lead behind where a newer one of their tag leads, which may be of the same key.
     pub(crate) fn overtakes(&self) -> &[Overtake] {
         &self.overtakes
+    }
+
+    /// Whether the chunk of `position` that was found last lies at `address` or behind.
+    pub(crate) fn is_behind(&self, position: Position, address: LogAddress) -> bool {
+        self.directory.find(Prefix::of(position)).1.address() >= address
     }
 
     /// How many there are that were not met.

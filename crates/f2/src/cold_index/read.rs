@@ -20,6 +20,12 @@ pub(crate) enum Lookup {
 }
 
 impl ColdIndex {
+    /// Where the chunk of `position` lies.
+    #[cfg(test)]
+    pub(crate) fn chunk_address(&self, position: Position) -> LogAddress {
+        self.directory.find(Prefix::of(position)).1.address()
+    }
+
     /// The addresses of all records that may be of a key at `position` replace what is in `into`,
     /// the newest first. At most one read of the device, two if the chunk is longer than its word
     /// can say; blocks, so the caller is not protected.

@@ -110,16 +110,25 @@ fn a_cold_segment_that_is_missing_costs_what_lay_in_it() {
 }
 
 #[test]
-fn a_damaged_chunk_costs_no_key_and_brings_back_deleted_ones_at_most() {
+fn a_damaged_chunk_costs_no_key_and_what_later_chunks_say_holds() {
     let (bench, before) = written();
     let device = closed(&bench);
     let (log, records) = records_of(&device, CHUNKS);
-    let (at, bytes, _) = *records.last().expect("there is a chunk");
+    let (at, bytes, _) = records[records.len() / 2];
+    let shared = &bench.store.shared;
+    let cold = shared.cold.as_ref().expect("there are two logs");
+    let is_later =
+        |key: &[u8]| cold.index.chunk_address(shared.index.position(shared.hash(key))) > at;
+    let later: Vec<Vec<u8>> = (0..KEYS).map(key).filter(|key| is_later(key)).collect();
+    assert!(later.len() > 10 && later.len() < KEYS as usize - 10, "{}", later.len());
     change_record(&device, &log, (at, bytes), rot);
     let (salvaged, told) = told(&device);
     assert!(salvaged.has_lost_chunks);
     assert_eq!(salvaged.report.damage.len(), 1);
     assert!(before.keys().all(|key| told.contains_key(key)), "a key is missing");
+    for key in &later {
+        assert_eq!(told.get(key), before.get(key), "{}", key.escape_ascii());
+    }
 }
 
 #[test]
