@@ -11,7 +11,6 @@ use engine::{Error, Result};
 use workers::{Class, StopToken};
 
 use crate::error::from_space;
-use crate::state::Base;
 use crate::store::Shared;
 
 /// How often it is looked after.
@@ -39,24 +38,18 @@ impl Shared {
         let done = self.space.collect().map_err(from_space)?;
         self.counts.collected_segments.fetch_add(done.segments, Relaxed);
         if done.segments > 0 {
-            self.renew_base()?;
+            self.renew_if_idle()?;
         }
         Ok(done.segments)
     }
 
-    /// Puts a base of the same pairs in the place of the present one. A commit that runs does so
+    /// Puts another base of the same pairs in the place of the present one. A commit that runs does so
     /// itself.
-    fn renew_base(&self) -> Result<()> {
-        let Some(_committer) = self.committer.try_lock() else { return Ok(()) };
+    fn renew_if_idle(&self) -> Result<()> {
+        let Some(mut committer) = self.committer.try_lock() else { return Ok(()) };
         // What a commit that failed has left there is in no base.
         self.health.check_writable()?;
-        let _install = self.install.lock();
-        let Some(state) = self.state.load_full() else { return Ok(()) };
-        let index = state.base.index.clone();
-        let space = self.space.snapshot().map_err(from_space)?;
-        let base = Arc::new(Base { space, index });
-        self.state.store(Some(Arc::new(state.with_base(base, None, state.pinned.clone()))));
-        Ok(())
+        self.renew_base(&mut committer)
     }
 
     /// Lets go what pins saw that are gone.

@@ -16,8 +16,11 @@
 //!   were given their numbers before.
 //! - C3. A memtable is committed after all older ones.
 //!
-//! A failure in 1 leaves everything as it is, and a later commit tries again. One in 2 to 4 turns
-//! the store read-only (law L5).
+//! Where there is no room, also after the collector has run, and where 1 fails, or something cannot be
+//! read in 2: the memtable stays, and a later commit does all of it once more. What is in the
+//! space by then does no harm, as whoever reads looks into the memtable first. Meanwhile no more writes are
+//! admitted than memtables have room for (`pressure.rs`). So a snapshot that holds too much room
+//! stops writes only for as long as it is held. Each other failure turns the store read-only (law L5).
 
 mod plan;
 
@@ -31,7 +34,7 @@ use engine::{Error, Result};
 use flexspace::space::{self, Together};
 use workers::Class;
 
-use crate::error::{from_space, stops_writes};
+use crate::error::from_space;
 use crate::index::{self, Head, Index, Interval};
 use crate::memtable::{Memtable, Update, Walker};
 use crate::pair::StoreHeader;
@@ -42,7 +45,7 @@ use plan::{Edit, Planner, Step};
 /// Updates of one interval that are planned at once, by number and bytes.
 const UPDATES_AT_ONCE: usize = 4096;
 const BYTES_AT_ONCE: usize = 1 << 20;
-/// Runs of the collector that emptied nothing, after which the device is full: the first may have found
+/// Runs of the collector that emptied nothing, after which there is no room: the first may have found
 /// segments that readers had let go.
 const IN_VAIN_MAX: u32 = 2;
 
@@ -111,15 +114,14 @@ impl Shared {
             self.seal(&active);
         }
         while self.commit_oldest(active.id())? {}
-        let _committer = self.committer.lock();
+        let mut committer = self.committer.lock();
         self.health.check_writable()?;
         let floor = self.open_state()?.floor_without(None);
         if floor <= self.persisted() {
             return Ok(());
         }
         let persisted = self.host.barrier.reach(floor)?.min(floor).max(self.persisted());
-        let written = self.space.together(|space| write_header(space, persisted));
-        self.stopping(written.map_err(from_space))?;
+        self.with_room(&mut committer, |space, _| self.put_header(space, persisted))?;
         self.make_durable(persisted)
     }
 
@@ -150,31 +152,46 @@ impl Shared {
         // Its base holds segments.
         drop(state);
         let work = Work { memtable: &oldest, cuts, persisted };
-        let mut in_vain = 0;
-        loop {
-            let done = self.space.together(|space| Ok(self.put(space, &mut committer, &work)));
-            if self.stopping(done.map_err(from_space).flatten())? {
-                break;
-            }
-            in_vain = if self.make_room(&committer)? { 0 } else { in_vain + 1 };
-            if in_vain == IN_VAIN_MAX {
-                return self.stopping(Err(from_space(space::Error::Uncollected)));
-            }
-        }
+        self.with_room(&mut committer, |space, committer| self.put(space, committer, &work))?;
         self.make_durable(persisted)?;
         self.publish(&mut committer, &oldest)?;
         self.counts.commits.fetch_add(1, Relaxed);
         Ok(true)
     }
 
-    /// Stops all later writes if this failed for what these files did.
-    fn stopping<T>(&self, done: Result<T>) -> Result<T> {
-        if let Err(error) = &done
-            && stops_writes(error)
-        {
-            self.health.fail(error);
+    /// What the space answered, in the engines' words. A failure stops all later writes, but not a
+    /// refusal for want of room, which changes nothing.
+    fn told<T>(&self, answer: std::result::Result<T, space::Error>) -> Result<T> {
+        answer.map_err(|error| {
+            let is_refused = is_refused(&error);
+            let error = from_space(error);
+            if !is_refused && error != Error::Closed {
+                self.health.fail(&error);
+            }
+            error
+        })
+    }
+
+    /// Does what answers whether there was room for it in one hold of the space's writers' lock; again,
+    /// as long as the collector can make room in between.
+    fn with_room(
+        &self,
+        committer: &mut Committer,
+        mut work: impl FnMut(&mut Together<'_>, &mut Committer) -> Result<bool>,
+    ) -> Result<()> {
+        let mut in_vain = 0;
+        while in_vain < IN_VAIN_MAX {
+            let is_done = match self.space.together(|space| Ok(work(space, committer))) {
+                // Before it began.
+                Err(error) if is_refused(&error) => false,
+                answer => self.told(answer).flatten()?,
+            };
+            if is_done {
+                return Ok(());
+            }
+            in_vain = if self.make_room(committer)? { 0 } else { in_vain + 1 };
         }
-        done
+        Err(from_space(space::Error::Uncollected))
     }
 
     /// Step 2 and 3; `false` if the collector has to make room first.
@@ -184,21 +201,34 @@ impl Shared {
         committer: &mut Committer,
         work: &Work<'_>,
     ) -> Result<bool> {
+        let held = self.host.sequence.pins();
         let mut changing = Changing { shared: self, space, committer, delta: 0 };
         let mut above = SeqNo::ZERO;
-        for upto in work.cuts.iter().copied().chain([SeqNo::MAX]) {
+        let cuts = work.cuts.iter().copied().filter(|pin| held.contains(pin));
+        for upto in cuts.chain([SeqNo::MAX]) {
+            if changing.committer.kept.contains_key(&upto) {
+                // A try before this one has put them in.
+                above = upto;
+                continue;
+            }
             if !changing.put_between(work.memtable, above, upto)? {
                 return Ok(false);
             }
-            if upto < SeqNo::MAX && !changing.committer.kept.contains_key(&upto) {
+            if upto < SeqNo::MAX {
                 let base = changing.base()?;
                 changing.committer.kept.insert(upto, Arc::new(base));
             }
             above = upto;
         }
-        match write_header(changing.space, work.persisted) {
-            Err(space::Error::Uncollected) => Ok(false),
-            written => written.map(|()| true).map_err(from_space),
+        self.put_header(changing.space, work.persisted)
+    }
+
+    /// Step 3; `false` if the collector has to make room first.
+    fn put_header(&self, space: &mut Together<'_>, persisted: SeqNo) -> Result<bool> {
+        let header = StoreHeader { persisted }.encode();
+        match space.splice(0, StoreHeader::BYTES as u64, &header, 0) {
+            Err(error) if is_refused(&error) => Ok(false),
+            written => self.told(written).map(|()| true),
         }
     }
 
@@ -206,21 +236,29 @@ impl Shared {
     ///
     /// What readers look into holds segments, so they get what is there by now: they look into the
     /// memtable that is committed first, and pins below what was put in have bases of their own (C2).
-    fn make_room(&self, committer: &Committer) -> Result<bool> {
+    fn make_room(&self, committer: &mut Committer) -> Result<bool> {
+        self.renew_base(committer)?;
+        self.counts.room_made.fetch_add(1, Relaxed);
+        let done = self.told(self.space.collect())?;
+        Ok(done.segments > 0)
+    }
+
+    /// Has readers look into what is there by now, in the middle of a commit, too. Bases of pins that are
+    /// gone go.
+    pub(crate) fn renew_base(&self, committer: &mut Committer) -> Result<()> {
+        let held = self.host.sequence.pins();
+        committer.kept.retain(|pin, _| held.contains(pin));
         let base = Arc::new(self.base_of(&committer.index)?);
-        let install = self.install.lock();
+        let _install = self.install.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
         let pinned = self.pinned_after(&state, committer.kept.clone(), None);
         self.state.store(Some(Arc::new(state.with_base(base, None, pinned))));
-        drop((install, state));
-        self.counts.room_made.fetch_add(1, Relaxed);
-        let done = self.stopping(self.space.collect().map_err(from_space))?;
-        Ok(done.segments > 0)
+        Ok(())
     }
 
     /// Makes what is in the space durable, which is everything up to `persisted`.
     fn make_durable(&self, persisted: SeqNo) -> Result<()> {
-        self.stopping(self.space.sync().map_err(from_space))?;
+        self.told(self.space.sync())?;
         self.persisted.fetch_max(persisted.get(), Release);
         Ok(())
     }
@@ -274,12 +312,9 @@ struct Work<'a> {
     persisted: SeqNo,
 }
 
-fn write_header(
-    space: &mut Together<'_>,
-    persisted: SeqNo,
-) -> std::result::Result<(), space::Error> {
-    let header = StoreHeader { persisted }.encode();
-    space.splice(0, StoreHeader::BYTES as u64, &header, 0)
+/// Whether a change was refused for want of room: nothing was done.
+fn is_refused(error: &space::Error) -> bool {
+    matches!(error, space::Error::NoSpace { .. } | space::Error::Uncollected)
 }
 
 /// The space and the index while a commit changes them.
@@ -306,7 +341,6 @@ impl Changing<'_, '_> {
         walker.seek(Bound::Unbounded);
         let mut pairs = 0_u64;
         while let Some(first) = walker.here() {
-            self.shared.health.check_open()?;
             let found = base.interval_of(first.key());
             let end = found.as_ref().map(|found| found.offset + u64::from(found.length));
             let bound = end.and_then(|end| index::bound_at(&base.index, end));
@@ -344,13 +378,13 @@ impl Changing<'_, '_> {
             };
             match made {
                 Ok(()) => {}
-                Err(space::Error::Uncollected) => {
+                Err(error) if is_refused(&error) => {
                     if done > 0 {
                         self.leave(edit, offset, length);
                     }
                     return Ok(false);
                 }
-                Err(error) => return Err(from_space(error)),
+                made => return self.shared.told(made).map(|()| false),
             }
         }
         let tree = &mut self.committer.index;

@@ -24,9 +24,3 @@ pub(crate) fn from_space(error: space::Error) -> Error {
         other => Error::Corruption(Corruption::new(other.to_string(), 0).at(DATA, 0)),
     }
 }
-
-/// What an error of background work means: the journal's failure and a close are none of these
-/// files.
-pub(crate) fn stops_writes(error: &Error) -> bool {
-    !matches!(error, Error::Journal(_) | Error::Closed)
-}

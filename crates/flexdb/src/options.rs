@@ -27,8 +27,9 @@ pub struct Options {
     /// store is made. Default: 4 MiB.
     pub segment_bytes_max: u32,
     /// Bytes that the data file may grow to, at least 128 segments. About 30 of 32 of what is beyond 64
-    /// segments may live; a write that would need more stops all later ones until the store is opened
-    /// with more. Default: all that has addresses, 2^48.
+    /// segments may live, and snapshots hold what was replaced since they were taken. Where a commit
+    /// finds no room, writes are refused once memtables are full, until there is some. Default: all that
+    /// has addresses, 2^48.
     pub capacity_bytes: u64,
 }
 

@@ -176,7 +176,7 @@ impl Engine for Store {
         shared.health.close();
         let panics = shared.group.stop();
         debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
-        // A commit on a caller's thread gives up soon.
+        // A commit on a caller's thread comes to its end: a part of it would be made durable below.
         let mut committer = shared.committer.lock();
         let install = shared.install.lock();
         shared.state.store(None);

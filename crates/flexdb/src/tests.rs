@@ -3,4 +3,4 @@
 mod commits;
 mod contract;
 mod recovery;
-mod stores;
+pub(crate) mod stores;

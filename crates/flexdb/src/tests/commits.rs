@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 use engine::{Direction, Engine, Error, KeyRange, NoJournal, Op};
 use environment::Random;
 use rand::RngExt;
@@ -222,28 +223,40 @@ fn write_over(memory_bytes: u64, options: &Options) {
     again.check();
 }
 
-/// More than the file may hold: an error that says so, and what was there can be read, then and
-/// after opening.
+/// Writes pairs until one is refused for want of room, and says how many were taken. A refusal is no
+/// failure: the store goes on taking what there is room for.
+fn fill(bench: &Bench, pairs: impl Iterator<Item = (u64, u8)>) -> Option<usize> {
+    for (taken, (number, byte)) in pairs.enumerate() {
+        let key = key(number);
+        let put = [Op::Put { key: &key, value: &[byte; 300] }];
+        if let Err(error) = bench.store.admit(&put) {
+            assert!(matches!(error, Error::Device(device::Error::NoSpace { .. })), "{error}");
+            return Some(taken);
+        }
+        let ticket = bench.sequence.begin();
+        assert_eq!(bench.store.apply(&put, ticket.seqno()), Ok(()));
+    }
+    None
+}
+
+/// More than the file may hold: an error that says so, and all that was taken can be read; what a commit
+/// has put in until then is there after opening, too.
 #[test]
-fn what_does_not_fit_stops_writes_and_nothing_else() {
+fn what_does_not_fit_is_refused_and_nothing_else_happens() {
     let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
     let bench = Bench::of(256 << 10, options);
-    let stopped = (0..10_000).find(|number| {
-        let key = key(*number);
-        let put = [Op::Put { key: &key, value: &[7; 300] }];
-        let taken = bench.store.admit(&put).and_then(|()| {
-            let ticket = bench.sequence.begin();
-            bench.store.apply(&put, ticket.seqno())
-        });
-        taken.is_err()
-    });
-    let stopped = stopped.expect("some time it is full");
-    assert!((2000..8000).contains(&stopped), "after {stopped} pairs");
-    assert!(matches!(bench.store.flush(), Err(Error::ReadOnly { .. })));
+    let taken = fill(&bench, (0..10_000).map(|number| (number, 7))).expect("some time it is full");
+    let taken = taken as u64;
+    assert!((2000..8000).contains(&taken), "after {taken} pairs");
+    for _ in 0..3 {
+        let refused = bench.store.flush();
+        assert!(matches!(refused, Err(Error::Device(device::Error::NoSpace { .. }))));
+    }
     let mut value = Vec::new();
-    for number in 0..stopped {
+    for number in 0..taken {
         assert_eq!(bench.store.get(&key(number), &mut value), Ok(true), "{number}");
     }
+    bench.check();
     assert_eq!(bench.store.close(), Ok(()));
     let persisted = bench.store.persisted().get();
     let opened = Bench::on(Arc::clone(&bench.device)).expect("opens with more capacity");
@@ -253,4 +266,83 @@ fn what_does_not_fit_stops_writes_and_nothing_else() {
     }
     opened.put(b"more", b"fits now");
     opened.flush();
+}
+
+/// A view holds all that is freed while it lives. Writes are refused then, and taken again once it is gone.
+#[test]
+fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
+    let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
+    let bench = Bench::of(256 << 10, options);
+    let keys = 1500;
+    assert_eq!(fill(&bench, (0..keys).map(|number| (number, 1))), None);
+    bench.flush();
+    let view = bench.view();
+    // Others stand in the middle of a memtable's writes.
+    assert_eq!(fill(&bench, (0..10).map(|number| (number, 2))), None);
+    let later = bench.view();
+    let over = |byte| (0..20 * keys).map(move |number| (number % keys, byte));
+    assert!(fill(&bench, over(3)).is_some());
+    assert!(matches!(bench.store.flush(), Err(Error::Device(device::Error::NoSpace { .. }))));
+    bench.check();
+    let seen = |byte| move |number| (key(number), vec![byte; 300]);
+    let first: Vec<_> = (0..keys).map(seen(1)).collect();
+    let second: Vec<_> = (0..10).map(seen(2)).chain((10..keys).map(seen(1))).collect();
+    // Also while the store's background work goes on.
+    bench.store.shared.collect().expect("the collector can go on");
+    assert!(scan(&*view, KeyRange::all(), Direction::Forward) == first);
+    assert!(scan(&*later, KeyRange::all(), Direction::Forward) == second);
+    drop((view, later));
+    assert_eq!(fill(&bench, over(4)), None);
+    bench.flush();
+    assert!(bench.pairs() == (0..keys).map(seen(4)).collect::<Vec<_>>());
+    let bench = bench.reopen();
+    assert!(bench.pairs() == (0..keys).map(seen(4)).collect::<Vec<_>>());
+}
+
+/// A flush that writes nothing but how far the writes are finds no segment for it: it has room made, as a
+/// commit does.
+#[test]
+fn a_flush_that_finds_no_room_for_its_header_has_some_made() {
+    let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
+    let bench = Bench::of(1 << 20, options);
+    assert_eq!(fill(&bench, (0..100).map(|number| (number, 1))), None);
+    bench.flush();
+    let space = &bench.store.shared.space;
+    let header = crate::pair::StoreHeader { persisted: bench.store.persisted() }.encode();
+    let refused = loop {
+        if let Err(refused) = space.splice(0, header.len() as u64, &header, 0) {
+            break refused;
+        }
+    };
+    assert_eq!(refused, flexspace::space::Error::Uncollected);
+    // Numbers of other stores of the same host.
+    let other = bench.sequence.begin().seqno();
+    bench.flush();
+    assert_eq!(bench.store.persisted(), other);
+    assert!(bench.detail("room_made") > 0);
+}
+
+/// A device that others have filled, for a while: writes are refused, none is lost, and once there is room
+/// they are taken again.
+#[test]
+fn a_full_device_stops_writes_only_while_it_is_full() {
+    let device = FaultDevice::new(device::memory());
+    let opened = Bench::with(device.clone(), Arc::new(NoJournal), 256 << 10, small());
+    let bench = opened.expect("an empty device opens");
+    assert_eq!(fill(&bench, (0..500).map(|number| (number, 1))), None);
+    let kind = Some(OperationKind::Resize);
+    let nth = device.count(kind) + 1;
+    device.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting: Lasting::ForGood });
+    let taken = fill(&bench, (500..10_000).map(|number| (number, 1)));
+    let taken = taken.expect("there is no room for all") as u64;
+    assert!(matches!(bench.store.flush(), Err(Error::Device(device::Error::NoSpace { .. }))));
+    bench.check();
+    device.heal();
+    assert_eq!(fill(&bench, (500 + taken..5000).map(|number| (number, 1))), None);
+    bench.flush();
+    let expected: Vec<_> = (0..5000).map(|number| (key(number), vec![1; 300])).collect();
+    assert!(bench.pairs() == expected);
+    bench.store.close().expect("closes");
+    let again = Bench::on(device).expect("opens");
+    assert!(again.pairs() == expected);
 }
