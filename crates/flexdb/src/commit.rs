@@ -379,9 +379,11 @@ impl Changing<'_, '_> {
             match made {
                 Ok(()) => {}
                 Err(error) if is_refused(&error) => {
-                    if done > 0 {
+                    let steps = edit.steps.get(..done).unwrap_or_default();
+                    if steps.iter().any(|step| matches!(step, Step::Splice { .. })) {
                         self.leave(edit, offset, length);
                     }
+                    // Else only tags are gone, and the interval has the pairs that it had.
                     return Ok(false);
                 }
                 made => return self.shared.told(made).map(|()| false),
@@ -399,8 +401,8 @@ impl Changing<'_, '_> {
         Ok(true)
     }
 
-    /// Leaves a change whose first steps are done. Each of them puts some updates to their places, from
-    /// the smallest key on, so what is there is an interval that only lacks the others.
+    /// Leaves a change of whose steps some are done that put updates to their places. They do so from the
+    /// smallest key on, so what is there is an interval that only lacks the others.
     fn leave(&mut self, edit: &Edit, offset: u64, length: u64) {
         let Some(head) = edit.pieces.first().and_then(|(_, interval)| interval.head()) else {
             return;
@@ -427,3 +429,6 @@ fn take_updates<'a>(walker: &mut Walker<'a>, bound: Option<&[u8]>) -> (Vec<Updat
     }
     (updates, true)
 }
+
+#[cfg(test)]
+mod tests;
