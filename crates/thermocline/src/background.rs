@@ -105,7 +105,8 @@ impl Inner {
     }
 
     fn maintain_journal(&self) {
-        if self.check_writable().is_err() {
+        // What is flushed to trim the journal would be flushed for nothing while it must stay.
+        if self.check_writable().is_err() || self.trim_holds.is_held() {
             return;
         }
         if let Err(error) = self.flush_what_holds_back().and_then(|()| self.trim_journal()) {
@@ -169,9 +170,9 @@ impl Inner {
         all.filter(|generation| generation.journaled).collect()
     }
 
-    /// Forgets the part of the journal that every keyspace has in its own files.
+    /// Forgets the part of the journal that every keyspace has in its own files, unless somebody needs it.
     pub(crate) fn trim_journal(&self) -> Result<()> {
-        let _trimming = self.trimming.lock();
+        let Some(_trimming) = self.trim_holds.keep_out() else { return Ok(()) };
         // Read before the keyspaces are asked: what is written meanwhile stays.
         let visible = self.sequence.visible();
         let persisted = self.journaled_generations().into_iter().map(|one| one.engine.persisted());

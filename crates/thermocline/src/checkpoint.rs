@@ -49,7 +49,7 @@ impl Inner {
     /// Steps 1 to 3: everything but the catalog, which is handed back as it was meanwhile.
     pub(crate) fn copy_into(&self, target: &Arc<dyn Device>) -> Result<Catalog> {
         let catalog = self.catalog.lock();
-        let _trimming = self.trimming.lock();
+        let _untrimmed = self.trim_holds.hold();
         target.create_dir(KEYSPACES_DIR)?;
         target.create_dir(JOURNAL_DIR)?;
         let slots: Vec<_> = self.slots.read().values().cloned().collect();

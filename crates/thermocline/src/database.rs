@@ -23,6 +23,7 @@ use crate::options::Options;
 use crate::read_only::Access;
 use crate::slot::Slot;
 use crate::snapshot_ages::SnapshotAges;
+use crate::trim_holds::TrimHolds;
 
 /// A database directory, opened. Cheap to clone; the last handle to go closes it.
 #[derive(Clone, Debug)]
@@ -53,8 +54,8 @@ impl Drop for Opened {
 /// What every handle shares.
 ///
 /// # Concurrency
-/// Lock order: `catalog`, `trimming`, key locks, `slots`. Nobody waits for background work while
-/// holding one.
+/// Lock order: `catalog`, key locks, `slots`. Nobody waits for background work while holding one of the
+/// last two.
 pub(crate) struct Inner {
     pub(crate) options: Options,
     /// What the database is called in messages.
@@ -72,8 +73,7 @@ pub(crate) struct Inner {
     pub(crate) catalog: Mutex<Catalog>,
     /// Changed only while no write is under way; read to see all keyspaces at one moment.
     pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
-    /// Held while the journal must not be trimmed.
-    pub(crate) trimming: Mutex<()>,
+    pub(crate) trim_holds: TrimHolds,
     pub(crate) snapshot_ages: SnapshotAges,
     pub(crate) background: Background,
     /// What engines are opened with.
@@ -113,7 +113,8 @@ impl Db {
         self.wait(self.last(), Durability::Synced)
     }
 
-    /// Flushes every keyspace into its engine's own files and trims the journal.
+    /// Flushes every keyspace into its engine's own files and trims the journal, unless a backup or a
+    /// checkpoint is under way: what it leaves then is trimmed in the background.
     pub fn flush(&self) -> Result<()> {
         for keyspace in self.keyspaces() {
             keyspace.flush()?;
@@ -172,7 +173,7 @@ impl Inner {
         }
         // To the end: whoever would trim the journal now finds no keyspace that needs it, and must
         // find it closed.
-        let _trimming = self.trimming.lock();
+        let _untrimmed = self.trim_holds.hold();
         let slots = std::mem::take(&mut *self.slots.write());
         for slot in slots.values() {
             let generation = slot.last_generation();

@@ -81,7 +81,7 @@ impl Inner {
         let memory_bytes = options.memory_bytes.filter(|bytes| *bytes > 0);
         let options = KeyspaceOptions { memory_bytes, ..options };
         let share = self.nursery.shares.share_of_new(options)?;
-        let _trimming = self.trimming.lock();
+        let _untrimmed = self.trim_holds.hold();
         let entry = self.prepare(&catalog, name, options)?;
         let slot = self.nursery.open_slot(&entry, share)?;
         self.begin_persisted(&*slot.generation()?)?;
@@ -151,7 +151,7 @@ impl Inner {
         self.check_writable()?;
         let share = slot.current()?.share.clone();
         let entry = self.prepare(&catalog, &slot.name, slot.options)?;
-        let _trimming = self.trimming.lock();
+        let _untrimmed = self.trim_holds.hold();
         let generation = self.nursery.open(&entry, share)?;
         self.begin_persisted(&generation)?;
         let _held = self.locks.all();

@@ -85,6 +85,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod trim_holds;
 mod write;
 
 pub use atomically::Section;

@@ -36,6 +36,7 @@ use crate::read_only::Access;
 use crate::record;
 use crate::slot::{Generation, Slot};
 use crate::snapshot_ages::SnapshotAges;
+use crate::trim_holds::TrimHolds;
 
 /// The lock file's name.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -117,7 +118,7 @@ impl Db {
             locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
             catalog: Mutex::new(catalog),
             slots: RwLock::new(slots),
-            trimming: Mutex::new(()),
+            trim_holds: TrimHolds::default(),
             snapshot_ages: SnapshotAges::default(),
             background,
             failure: access.refusal(place),

@@ -1,15 +1,18 @@
 //! Backups of a running database: what is in them, beside whom they are made, what they share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
+use device::{FaultDevice, OperationKind};
 use rand::Rng;
 use tempfile::TempDir;
 use thermocline::{
-    Backups, Batch, Db, Durability, EngineKind, Error, KeyspaceOptions, Options, Progress, Stage,
+    Backups, Batch, Db, Durability, EngineKind, Environment, Error, KeyspaceOptions, Options,
+    Progress, Stage,
 };
 
-use crate::database::{SPACES, content, open, restored, write};
+use crate::database::{SPACES, content, open, options, restored, write};
 
 fn backups() -> Backups {
     Backups::open_on(device::memory(), "backups").unwrap()
@@ -90,6 +93,42 @@ fn a_backup_beside_writes_holds_whole_batches_of_one_moment() {
             assert!(newest >= before, "{newest} of {before} acknowledged");
         }
     });
+}
+
+/// Only how long a test that fails takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// In the middle of the copy, with one thread for all work in the background.
+#[test]
+fn work_in_the_background_goes_on_beside_a_backup() {
+    let (environment, clock) = Environment::simulated(1);
+    let options = Options { environment, ..options() };
+    let db = Db::open_on(device::memory(), "db", options).unwrap();
+    let of = |engine| KeyspaceOptions { engine, ..Default::default() };
+    let lsm = db.keyspace("lsm", of(EngineKind::Lsm)).unwrap();
+    lsm.put(b"before", b"v").unwrap();
+    let target = FaultDevice::new(device::memory());
+    let beside = db.clone();
+    target.interpose(OperationKind::Write, move || {
+        // The journal is to be trimmed.
+        clock.advance(Duration::from_secs(2));
+        let (is_done, done) = mpsc::channel();
+        let flushing = Environment::real().spawn("beside", move || {
+            let lsm = beside.existing_keyspace("lsm").unwrap();
+            for number in 0..20_u32 {
+                lsm.put(&number.to_be_bytes(), b"v").unwrap();
+                beside.flush().unwrap();
+            }
+            let _ = is_done.send(());
+        });
+        // Not joined, since it may wait for who waits here.
+        drop(flushing.unwrap());
+        assert_eq!(done.recv_timeout(PATIENCE), Ok(()), "somebody waits for the backup");
+    });
+    let copies = Backups::open_on(target, "backups").unwrap();
+    db.backup(&copies, &Progress::default()).unwrap();
+    let found = restored(&copies, 1);
+    assert_eq!(found["lsm"].len(), 21);
 }
 
 #[test]
