@@ -60,8 +60,14 @@ impl FaultDevice {
     /// Has `action` done once, before the next operation of `kind` that the calling thread does here:
     /// so a test puts what another thread might do exactly there.
     pub fn interpose(&self, kind: OperationKind, action: impl FnOnce() + Send + 'static) {
-        let (thread, action) = (std::thread::current().id(), Box::new(action));
+        let (thread, action) = (Some(std::thread::current().id()), Box::new(action));
         self.plan.interpose(Interposed { thread, kind, action });
+    }
+
+    /// The same before the next operation of `kind`, whoever does it: so a test holds up what is done
+    /// in the background.
+    pub fn interpose_anywhere(&self, kind: OperationKind, action: impl FnOnce() + Send + 'static) {
+        self.plan.interpose(Interposed { thread: None, kind, action: Box::new(action) });
     }
 
     /// Forgets all faults that were set.

@@ -3,7 +3,8 @@
 //! 1. Keys and values are checked, and the keys' stripes locked ([`crate::key_locks`]): shared, for
 //!    one step to a keyspace that is not journaled and whose engine orders writes itself; all of them,
 //!    for a range that is deleted.
-//! 2. Each engine is asked to admit its steps; nothing was written yet, so a refusal is clean.
+//! 2. Each engine is asked to admit its steps; nothing was written yet, so a refusal is clean. As it may
+//!    slow the writer down, this comes before 1 where all stripes are locked.
 //! 3. Under the journal's lock the write takes its number and is appended as one record.
 //! 4. If a transaction is open, the keys are noted for it ([`engine::RecentWrites`]); otherwise that
 //!    costs one load. Each engine applies its steps under the number; the ticket is finished, and the
@@ -23,7 +24,7 @@ use codec::SeqNo;
 use engine::Op;
 use journal::Durability;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Step};
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::record;
@@ -71,13 +72,19 @@ impl Inner {
     ) -> Result<SeqNo> {
         self.check_writable()?;
         check_op(&op)?;
-        let held = match op.is_range() {
-            true => self.locks.all(),
-            false => self.lock_one(slot, op.key()),
+        let ops = std::slice::from_ref(&op);
+        let held = if op.is_range() {
+            slot.generation()?.engine.admit(ops)?;
+            self.locks.all()
+        } else {
+            self.lock_one(slot, op.key())
         };
         let generation = slot.current()?;
-        let part = Part { generation: &generation, ops: std::slice::from_ref(&op) };
-        let seqno = self.commit(&[part])?;
+        let parts = [Part { generation: &generation, ops }];
+        let seqno = match op.is_range() {
+            true => self.check_writable().and_then(|()| self.commit_admitted(&parts))?,
+            false => self.commit(&parts)?,
+        };
         drop(held);
         self.settle(seqno, generation.journaled, durability)
     }
@@ -85,9 +92,7 @@ impl Inner {
     /// Steps 2 to 4, for keys that the caller has checked and locked.
     pub(crate) fn commit(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
         self.check_writable()?;
-        for part in parts {
-            part.generation.engine.admit(part.ops)?;
-        }
+        admit(parts)?;
         self.commit_admitted(parts)
     }
 
@@ -193,20 +198,43 @@ impl Db {
                 return Err(Error::NoKeyspace { name: step.keyspace.name().to_owned() });
             }
         }
-        let held = if steps.iter().any(|step| step.op().is_range()) {
+        let has_ranges = steps.iter().any(|step| step.op().is_range());
+        let held = if has_ranges {
+            in_parts(pairs(&generations(steps)?, steps), admit)?;
             inner.locks.all()
         } else {
             let keys = steps.iter().map(|step| (step.keyspace.slot.lock_id, step.op().key()));
             inner.locks.many(keys)
         };
-        let generations =
-            steps.iter().map(|step| step.keyspace.slot.generation()).collect::<Result<Vec<_>>>()?;
-        let pairs = generations.iter().zip(steps).map(|(one, step)| (&**one, step.op())).collect();
-        let seqno = in_parts(pairs, |parts| inner.commit(parts))?;
+        let generations = generations(steps)?;
+        let seqno = in_parts(pairs(&generations, steps), |parts| match has_ranges {
+            true => inner.check_writable().and_then(|()| inner.commit_admitted(parts)),
+            false => inner.commit(parts),
+        })?;
         drop(held);
         let journaled = generations.iter().any(|generation| generation.journaled);
         inner.settle(seqno, journaled, self.durability)
     }
+}
+
+/// The engines that take the steps now.
+fn generations(steps: &[Step]) -> Result<Vec<Arc<Generation>>> {
+    steps.iter().map(|step| step.keyspace.slot.generation()).collect()
+}
+
+fn pairs<'a>(
+    generations: &'a [Arc<Generation>],
+    steps: &'a [Step],
+) -> Vec<(&'a Generation, Op<'a>)> {
+    generations.iter().zip(steps).map(|(one, step)| (&**one, step.op())).collect()
+}
+
+/// Step 2.
+fn admit(parts: &[Part<'_>]) -> Result<()> {
+    for part in parts {
+        part.generation.engine.admit(part.ops)?;
+    }
+    Ok(())
 }
 
 fn encode(parts: &[Part<'_>], record: &mut Vec<u8>) {

@@ -4,10 +4,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
 
+use device::{Device, FaultDevice, OperationKind};
 use tempfile::TempDir;
 use thermocline::{
-    Batch, Change, Db, Direction, EngineKind, KeyRange, Keyspace, KeyspaceOptions, Options,
+    Batch, Change, Db, Direction, EngineKind, Environment, KeyRange, Keyspace, KeyspaceOptions,
+    Options,
 };
 
 const MIB: u64 = 1 << 20;
@@ -178,4 +183,72 @@ fn ranges_of_several_keyspaces_are_deleted_at_once() {
             assert_eq!(pairs(space, Direction::Backward), []);
         }
     }
+}
+
+/// Only how long a test that fails takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The flush stands still, so that who deletes ranges waits for room.
+#[test]
+fn range_deletes_that_wait_for_room_hold_nobody_up() {
+    let device = FaultDevice::new(device::memory());
+    let options = Options { memory_bytes: 16 * MIB, ..Options::default() };
+    let db = Db::open_on(Arc::clone(&device) as Arc<dyn Device>, "memory", options).unwrap();
+    let space = db.keyspace("stalled", ordered(true)).unwrap();
+    let other = db.keyspace("other", KeyspaceOptions::default()).unwrap();
+    let (go_on, held_up) = mpsc::channel::<()>();
+    device.interpose_anywhere(OperationKind::Open, move || {
+        let _ = held_up.recv();
+    });
+    let stalls = |db: &Db| {
+        let stats = db.stats();
+        let of = stats.keyspaces.into_iter().find(|one| one.name == "stalled").unwrap();
+        of.engine.detail.into_iter().find(|(name, _)| *name == "stalls").unwrap().1
+    };
+    let in_batches = {
+        let (db, space) = (db.clone(), space.clone());
+        move || {
+            for number in 0_u64.. {
+                let mut batch = Batch::new();
+                batch.delete_range(&space, &KeyRange::of(key(0)..key(1)));
+                batch.put(&space, &key(number), &[1; 8 << 10]);
+                db.write(&batch).unwrap();
+                if stalls(&db) > 0 {
+                    return;
+                }
+            }
+        }
+    };
+    let environment = Environment::real();
+    let goes_on = || {
+        let (other, (is_done, done)) = (other.clone(), mpsc::channel());
+        let beside = environment.spawn("beside", move || {
+            for number in 0..5_000 {
+                other.put(&key(number), b"v").unwrap();
+            }
+            let _ = is_done.send(());
+        });
+        // Not joined, since it may wait for the flush.
+        drop(beside.unwrap());
+        assert_eq!(done.recv_timeout(PATIENCE), Ok(()), "it waits for room in another keyspace");
+    };
+    let batches = environment.spawn("batches", in_batches).unwrap();
+    while stalls(&db) < 1 {
+        std::thread::yield_now();
+    }
+    goes_on();
+    let single = {
+        let space = space.clone();
+        // More than the batch that waits wanted.
+        let end = vec![b'z'; 32 << 10];
+        move || assert!(space.delete_range(&KeyRange::of(key(0)..end)).is_ok())
+    };
+    let single = environment.spawn("single", single).unwrap();
+    while stalls(&db) < 2 {
+        std::thread::yield_now();
+    }
+    goes_on();
+    drop(go_on);
+    batches.join().unwrap();
+    single.join().unwrap();
 }

@@ -95,9 +95,9 @@ pub struct Fault {
 #[derive(Debug, Default)]
 pub(super) struct Plan(Mutex<State>);
 
-/// What is done before an operation of a thread.
+/// What is done before an operation, of one thread or of any.
 pub(super) struct Interposed {
-    pub(super) thread: ThreadId,
+    pub(super) thread: Option<ThreadId>,
     pub(super) kind: OperationKind,
     pub(super) action: Box<dyn FnOnce() + Send>,
 }
@@ -138,7 +138,8 @@ impl Plan {
     fn run_interposed(&self, kind: OperationKind) {
         let thread = std::thread::current().id();
         let mut state = self.0.lock();
-        let is_due = |one: &Interposed| one.thread == thread && one.kind == kind;
+        let is_due =
+            |one: &Interposed| one.thread.is_none_or(|of| of == thread) && one.kind == kind;
         let Some(at) = state.interposed.iter().position(is_due) else { return };
         let Interposed { action, .. } = state.interposed.remove(at);
         drop(state);
