@@ -189,16 +189,35 @@ impl Backups {
         Ok(backups)
     }
 
-    /// The whole backups, oldest first. Reads their manifests.
+    /// The whole backups, oldest first. Reads their manifests, and leaves those out that are damaged
+    /// ([`Backups::damaged`]).
     ///
     /// # Errors
-    /// Damage of a manifest, with its place.
+    /// Those of the device.
     pub fn list(&self) -> Result<Vec<Backup>> {
-        let mut told = Vec::new();
+        Ok(self.told()?.into_iter().filter_map(|(_, told)| told.ok()).collect())
+    }
+
+    /// The backups whose manifests are damaged, by their numbers, and the damage with its place.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn damaged(&self) -> Result<Vec<(u64, Error)>> {
+        let told = self.told()?.into_iter();
+        Ok(told.filter_map(|(number, told)| Some((number, told.err()?))).collect())
+    }
+
+    /// What every manifest tells, or its damage.
+    fn told(&self) -> Result<Vec<(u64, Result<Backup>)>> {
+        let mut all = Vec::new();
         for number in self.numbers()? {
-            told.extend(self.load(number)?.map(|whole| whole.tell()).transpose()?);
+            match self.load(number).and_then(|whole| whole.map(|one| one.tell()).transpose()) {
+                Ok(told) => all.extend(told.map(|told| (number, Ok(told)))),
+                Err(error) if error.corruption().is_some() => all.push((number, Err(error))),
+                Err(error) => return Err(error),
+            }
         }
-        Ok(told)
+        Ok(all)
     }
 
     /// Reads every file of a backup, the newest unless its number is given, and compares it with its sum.
@@ -215,14 +234,19 @@ impl Backups {
         whole.tell()
     }
 
-    /// Removes all but the newest `count` backups, and answers how many were removed.
+    /// Removes what is older than the newest `count` whole backups, and answers how many were removed. One
+    /// whose manifest is missing or damaged does not count.
     ///
     /// # Errors
     /// [`Error::InUse`] while a backup is made; failures of the device.
     pub fn keep(&self, count: usize) -> Result<usize> {
         let _lock = self.lock()?;
         let mut numbers = self.numbers()?;
-        numbers.truncate(numbers.len().saturating_sub(count));
+        if count > 0 {
+            let whole = self.list()?;
+            let oldest_kept = whole.len().checked_sub(count).map(|at| whole[at].number);
+            numbers.retain(|number| oldest_kept.is_some_and(|oldest| *number < oldest));
+        }
         for number in &numbers {
             let unfinished = unfinished_name(*number);
             self.device.remove_dir(&unfinished)?;

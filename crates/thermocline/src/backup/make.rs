@@ -3,8 +3,11 @@
 //! 1. What a crash left unfinished is removed.
 //! 2. The database is copied, as for a checkpoint, to a directory of an unfinished backup's name.
 //! 3. Each file is read again and summed. One that the backup before has under the same name, with the
-//!    same length and sum, is compared with it byte by byte and becomes a link to it.
+//!    same length and sum, is compared with it byte by byte and becomes a link to it, where links can be
+//!    made.
 //! 4. The manifest is written, all of it made durable, and the directory renamed.
+
+use device::{Mode, SyncKind};
 
 use super::manifest::{FileSum, Manifest};
 use super::{Backup, Backups, Progress, Stage, Whole, dir_name, files, unfinished_name};
@@ -66,17 +69,22 @@ impl Inner {
 }
 
 impl Backups {
-    /// The newest whole backup, which must be of the database `id`.
+    /// The newest whole backup, which must be of the database `id`. One whose manifest is damaged is passed
+    /// over: it has nothing to share, and is no reason to make no further one.
     fn newest_of(&self, id: [u8; 16]) -> Result<Option<Whole>> {
-        let newest = match self.pick(None) {
-            Ok(newest) => newest,
-            Err(Error::NoBackup { .. }) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        if newest.catalog()?.id != id {
-            return Err(Error::OtherDatabase { path: self.place.clone() });
+        for number in self.numbers()?.into_iter().rev() {
+            let loaded = self
+                .load(number)
+                .and_then(|whole| whole.map(|whole| Ok((whole.catalog()?.id, whole))).transpose());
+            match loaded {
+                Ok(Some((of, whole))) if of == id => return Ok(Some(whole)),
+                Ok(Some(_)) => return Err(Error::OtherDatabase { path: self.place.clone() }),
+                Ok(None) => {}
+                Err(error) if error.corruption().is_some() => {}
+                Err(error) => return Err(error),
+            }
         }
-        Ok(Some(newest))
+        Ok(None)
     }
 
     fn remove_unfinished(&self) -> Result<()> {
@@ -103,6 +111,11 @@ impl Backups {
                 && self.share(before, &whole.dir, &sum)?
             {
                 whole.manifest.shared_bytes += sum.bytes;
+            } else {
+                // Engines need not have synced what they can do without.
+                self.device
+                    .open(&files::under(&whole.dir, name), Mode::Read)?
+                    .sync(SyncKind::All)?;
             }
             whole.manifest.files.push(sum);
         }
@@ -125,7 +138,10 @@ impl Backups {
             return Ok(false);
         }
         let link = format!("{new}{LINK}");
-        self.device.link(&old, &link)?;
+        if self.device.link(&old, &link).is_err() {
+            // Not every file system has links, nor any number of them; the copy is as good.
+            return Ok(false);
+        }
         self.device.rename(&link, &new)?;
         Ok(true)
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
 use thermocline::{Backups, Db, Error, Progress};
 
 use crate::database::{content, open, options, restored, write};
@@ -128,4 +128,66 @@ fn every_changed_cut_or_missing_file_is_found_and_named() {
     let target = device::memory();
     backups.restore_on(None, &target, "target", &Progress::default()).unwrap();
     Db::open_on(target, "target", options()).unwrap();
+}
+
+/// Has one byte in the middle of the file changed.
+fn change(device: &dyn Device, name: &str) {
+    let file = device.open(name, Mode::Write).unwrap();
+    let (at, mut byte) = (file.len().unwrap() / 2, [0]);
+    file.read_at(at, &mut byte).unwrap();
+    file.write_at(at, &[byte[0] ^ 1]).unwrap();
+}
+
+#[test]
+fn a_damaged_manifest_costs_its_own_backup_alone() {
+    let (db, device) = made();
+    let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
+    let first = backups.list().unwrap().pop().unwrap();
+    db.backup(&backups, &Progress::default()).unwrap();
+    change(&*device, "backup-000002/BACKUP");
+    assert_eq!(backups.list().unwrap(), [first]);
+    let damaged = backups.damaged().unwrap();
+    assert_eq!(damaged.len(), 1);
+    assert_eq!(damaged[0].0, 2);
+    assert_eq!(damaged[0].1.corruption().unwrap().file, "backup-000002/BACKUP");
+    let third = db.backup(&backups, &Progress::default()).unwrap();
+    assert_eq!(third.number, 3);
+    assert!(third.shared_bytes > 0, "the first one has equal files");
+    assert!(restored(&backups, 3) == content(&db));
+    // Nobody is given an older one for the newest without being told.
+    change(&*device, "backup-000003/BACKUP");
+    let refused = backups.restore_on(None, &device::memory(), "target", &Progress::default());
+    assert!(refused.unwrap_err().corruption().is_some());
+}
+
+#[test]
+fn only_backups_that_load_count_among_those_to_keep() {
+    let (db, device) = made();
+    let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
+    for _ in 2..=5 {
+        db.backup(&backups, &Progress::default()).unwrap();
+    }
+    device.remove("backup-000005/BACKUP").unwrap();
+    change(&*device, "backup-000004/BACKUP");
+    change(&*device, "backup-000002/BACKUP");
+    assert_eq!(backups.keep(3).unwrap(), 0, "there are two");
+    assert_eq!(backups.keep(2).unwrap(), 0, "there is none before them");
+    assert_eq!(backups.keep(1).unwrap(), 2);
+    assert_eq!(backups.numbers().unwrap(), [3, 4, 5]);
+    assert!(restored(&backups, 3) == content(&db));
+    assert_eq!(backups.keep(0).unwrap(), 3);
+}
+
+#[test]
+fn backups_are_made_where_no_links_can_be() {
+    let (db, device) = made();
+    let faulty = FaultDevice::new(device);
+    let kind = Some(OperationKind::Link);
+    faulty.fail(Fault { kind, nth: 1, failure: Failure::Io, lasting: Lasting::ForGood });
+    let target: Arc<dyn Device> = Arc::<FaultDevice>::clone(&faulty);
+    let backups = Backups::open_on(target, "backups").unwrap();
+    let second = db.backup(&backups, &Progress::default()).unwrap();
+    assert!(faulty.failed() > 0);
+    assert_eq!(second.shared_bytes, 0);
+    assert!(restored(&backups, 2) == content(&db));
 }
