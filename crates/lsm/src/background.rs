@@ -77,7 +77,13 @@ impl Shared {
                 true => shared.settle_in_background(),
                 false => Ok(()),
             };
-            let flushed = settled.and_then(|()| shared.flush_sealed(Wanted::WhatWaitsLongest));
+            // What rests in memory may be what keeps range deletes from ending.
+            let deletes = Arc::clone(&shared.state.load().deletes);
+            let wanted = match deletes.are_many(shared.host.memory.limit()) {
+                true => Wanted::Everything,
+                false => Wanted::WhatWaitsLongest,
+            };
+            let flushed = settled.and_then(|()| shared.flush_sealed(wanted));
             let has_failed = flushed.is_err();
             shared.pressure.note_flush(flushed.err());
             if !has_failed {
@@ -113,9 +119,9 @@ impl Shared {
         let level0_bytes = level0_tables * self.memory_split().level0_unit();
         jobs.extend(plan(version, &self.options, level0_bytes, &claimed, jobs_max));
         claimed.extend(jobs.iter().map(Job::claim));
-        if durable.len() > self.options.range_deletes_max
-            && JOBS_MAX > claims.under_way.len() + jobs.len()
-        {
+        let are_many = durable.len() > self.options.range_deletes_max
+            || state.deletes.are_many(self.host.memory.limit());
+        if are_many && JOBS_MAX > claims.under_way.len() + jobs.len() {
             jobs.extend(plan_sweep(version, &self.sweep(), &is_seen, &claimed));
         }
         for job in jobs {

@@ -63,7 +63,8 @@ pub struct Options {
     /// How many times larger a level is than the one above it. Default: 10.
     pub level_ratio: u64,
     /// Range deletes that are kept before tables are written anew for their sake alone. Each costs
-    /// every read a comparison or so for 256 of them. Default: 1024.
+    /// every read a comparison or so for 256 of them. It is done from 8192 of them on in any case,
+    /// or where they take a 32nd of the memory; 16384, or a sixteenth, are the most. Default: 1024.
     pub range_deletes_max: usize,
     /// Bytes of the manifest after which it is written anew, if that makes it shorter by half.
     /// Default: 1 MiB.

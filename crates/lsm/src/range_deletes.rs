@@ -37,6 +37,15 @@ pub(crate) use set::RangeDeletes;
 /// Bytes of the shortest one as it is encoded.
 pub(crate) const ENCODED_BYTES_MIN: usize = 3;
 
+/// Part of the budget that range deletes may take.
+const PARTS: u64 = 16;
+/// Range deletes from which on more are refused: each 256 cost a read a search.
+pub(crate) const COUNT_MAX: usize = 1 << 14;
+/// Those that the manifest does not have yet before it gets them for their own sake.
+const PENDING_MAX: usize = 64;
+/// The same in bytes, as a part of what all may take.
+const PENDING_PARTS: u64 = 8;
+
 /// Every version from `start` on, before `end` if there is one, with a number below its own is
 /// hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +172,22 @@ impl Deletes {
             next.durable = next.durable.without(&over, budget);
         }
         next
+    }
+
+    /// Whether no more are taken, with this budget.
+    pub(crate) fn are_too_many(&self, limit: u64) -> bool {
+        self.all.len() >= COUNT_MAX || self.all.memory() > limit / PARTS
+    }
+
+    /// Whether they are more than half as many: by then they are helped to their end.
+    pub(crate) fn are_many(&self, limit: u64) -> bool {
+        self.all.len() > COUNT_MAX / 2 || self.all.memory() > limit / PARTS / 2
+    }
+
+    /// Whether the manifest is to get the pending ones for their own sake.
+    pub(crate) fn is_settling_due(&self, limit: u64) -> bool {
+        let bytes: u64 = self.pending.iter().map(|delete| delete.memory() as u64).sum();
+        self.pending.len() >= PENDING_MAX || bytes > limit / PARTS / PENDING_PARTS
     }
 
     /// Whether there are none.

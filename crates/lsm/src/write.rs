@@ -24,10 +24,6 @@ use crate::table::hash;
 
 /// Steps of a batch up to which twins are looked for by comparing all.
 const FEW_STEPS: usize = 8;
-/// Part of the budget that range deletes may take.
-const RANGE_DELETES_PARTS: u64 = 16;
-/// Range deletes that the manifest does not have yet before it gets them for their own sake.
-const PENDING_RANGE_DELETES_MAX: usize = 64;
 
 impl Shared {
     /// Whether `ops` may be written. Waits for flushes while memtables would take more than their
@@ -39,11 +35,9 @@ impl Shared {
         if bytes > limit {
             return Err(Error::OutOfMemory { limit });
         }
-        if ops.iter().any(Op::is_range) {
-            let deletes = self.state.load().deletes.all.memory();
-            if deletes > limit / RANGE_DELETES_PARTS {
-                return Err(Error::OutOfMemory { limit });
-            }
+        if ops.iter().any(Op::is_range) && self.state.load().deletes.are_too_many(limit) {
+            self.end_range_deletes();
+            return Err(Error::OutOfMemory { limit });
         }
         self.wait_for_room(self.room_for_new(bytes))?;
         self.slow_down(bytes);
@@ -78,14 +72,23 @@ impl Shared {
         let install = self.install.lock();
         let state = self.state.load_full();
         self.health.check_open()?;
-        let is_worth_it =
-            gives_back || state.deletes.pending.len() + new.len() >= PENDING_RANGE_DELETES_MAX;
-        self.state.store(Arc::new(state.with_deletes(new, &self.host.memory)));
+        let next = state.with_deletes(new, &self.host.memory);
+        let is_due = next.deletes.is_settling_due(self.host.memory.limit());
+        self.state.store(Arc::new(next));
         drop(install);
-        if is_worth_it {
+        if gives_back || is_due {
             self.schedule_settling();
         }
         Ok(())
+    }
+
+    /// Has done, soon, what lets range deletes end. If nothing but range deletes is written, no
+    /// memtable is flushed that one of them hides something in: so these are flushed too. Those that
+    /// take their places have nothing that an older range delete hides.
+    fn end_range_deletes(self: &Arc<Self>) {
+        let last = self.state.load().deletes.all.last();
+        self.seal_where(&|active| !active.is_empty() && active.floor() < last);
+        self.schedule_settling();
     }
 
     /// Replaces the value of `key` by what `operator` makes of it. The host keeps other writes of

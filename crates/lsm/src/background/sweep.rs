@@ -1,11 +1,13 @@
 //! Range deletes in the background: the manifest gets them, and what they hide is given back.
 //!
 //! 1. *Settling*: what is pending goes to the manifest, once the journal has it (law L3). Each
-//!    flush begins with that; and a range delete that hides whole tables has it done for itself.
+//!    flush begins with that; and a range delete that hides whole tables has it done for itself, and
+//!    so have those that are many, or long.
 //! 2. Tables that are hidden whole, and that no snapshot shows, go without being read
 //!    (`plan_sweep`). Flushes and compactions leave out what is hidden of the others.
-//! 3. Where there are too many range deletes, the table that keeps most of them from going is
-//!    written anew.
+//! 3. Where there are too many range deletes, or they take more than half of their share of the
+//!    memory, the table that keeps most of them from going is written anew.
+//! 4. One that is refused because of the others has the memtables flushed that keep them.
 
 use std::sync::Arc;
 

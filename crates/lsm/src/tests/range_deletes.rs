@@ -8,6 +8,7 @@ use engine::{
 };
 
 use super::stores::{Bench, Pairs, both, key, scan, small};
+use crate::range_deletes::COUNT_MAX;
 use crate::{Compression, Options};
 
 fn delete_range(bench: &Bench, start: u64, end: u64) -> SeqNo {
@@ -319,10 +320,19 @@ fn a_crash_never_brings_back_what_a_flushed_range_delete_hides() {
     }
 }
 
+/// Whoever is refused has what keeps the others ended, in memtables too, though nothing else is
+/// written.
 #[test]
 fn too_many_are_refused_before_memory_is_full_of_them() {
-    let bench = Bench::new();
+    for options in both() {
+        too_many_are_refused(&Bench::of(options));
+    }
+}
+
+fn too_many_are_refused(bench: &Bench) {
     let long = vec![7; 1000];
+    bench.put(&[6], b"stays");
+    bench.put(&[8], b"goes");
     let (mut taken, mut refused) = (0, None);
     for number in 0..1000_u64 {
         let start = [long.as_slice(), &number.to_be_bytes()].concat();
@@ -340,12 +350,42 @@ fn too_many_are_refused_before_memory_is_full_of_them() {
     }
     assert_eq!(refused, Some(Error::OutOfMemory { limit: 1 << 20 }));
     assert!(taken > 10, "{taken}");
-    // There is nothing that they hide: the next flush is the end of them.
-    bench.settle();
-    bench.put(b"a", b"");
-    bench.settle();
+    bench.crank.run_all();
     assert_eq!(bench.detail("range_deletes"), 0);
-    delete_range(&bench, 0, 1);
+    assert_eq!(bench.pairs(), [(vec![6], b"stays".to_vec())]);
+    delete_range(bench, 0, 1);
+}
+
+/// Few range deletes may take all of their memory. The tables are written anew that they wait for.
+#[test]
+fn long_ones_end_though_nothing_is_flushed() {
+    let bench = Bench::of(plain());
+    fill(&bench, 0..1000, &[7; 100]);
+    bench.settle();
+    for number in 0..100 {
+        let end = [key(10 * number + 2), vec![0; 1000]].concat();
+        bench.apply(&[Op::DeleteRange { start: &key(10 * number), end: Some(&end) }]);
+        bench.crank.run_all();
+    }
+    assert!(bench.detail("range_deletes") < 50);
+    assert_eq!(bench.pairs(), pairs((0..1000).filter(|number| number % 10 >= 3), &[7; 100]));
+}
+
+/// However little memory each takes.
+#[test]
+fn no_more_are_taken_than_reads_can_bear() {
+    let (device, limit) = (device::memory(), 1 << 30);
+    let bench = Bench::with_options(device, std::sync::Arc::new(engine::NoJournal), limit, small());
+    let bench = bench.expect("an empty device opens");
+    let keys: Vec<_> = (0..=COUNT_MAX as u64).map(key).collect();
+    let ops = keys.windows(2).map(|two| Op::DeleteRange { start: &two[0], end: Some(&two[1]) });
+    let ops: Vec<_> = ops.collect();
+    let last = ops.len() - 1;
+    bench.apply(&ops[..last]);
+    bench.apply(&ops[last..]);
+    assert_eq!(bench.store.admit(&ops[..1]), Err(Error::OutOfMemory { limit }));
+    bench.crank.run_all();
+    assert_eq!(bench.store.admit(&ops[..1]), Ok(()));
 }
 
 /// As long as an older write is not finished nobody knows that all range deletes up to one are
