@@ -22,6 +22,10 @@ pub struct Options {
     /// Extents of an interval above which its next update writes it anew, as one. Reading it costs a
     /// read for each. Default: 8.
     pub fragments_max: u16,
+    /// Bytes up to which a damaged interval is appended to: nothing takes what it has together. Beyond
+    /// that commits are refused, as they are where there is no room, and tell of the damage. Reading such
+    /// an interval takes as much memory for a moment. Default: 1 GiB.
+    pub damaged_bytes_max: u32,
     /// Bytes of a segment of the FlexSpace, at most, a power of two from 16 KiB to 1 GiB; a
     /// sixty-fourth of the memory, where that is less, as two segments are in memory. Fixed when the
     /// store is made. Default: 4 MiB.
@@ -41,6 +45,7 @@ impl Default for Options {
             interval_bytes: 16 << 10,
             tail_pairs_max: 15,
             fragments_max: 8,
+            damaged_bytes_max: 1 << 30,
             segment_bytes_max: 4 << 20,
             capacity_bytes: space::Options::default().capacity_bytes,
         }

@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 10] = [
+const RUNNING: [&str; 11] = [
     "cache_hits",
     "cache_misses",
     "commits",
@@ -16,6 +16,7 @@ const RUNNING: [&str; 10] = [
     "intervals_appended",
     "intervals_in_place",
     "intervals_rewritten",
+    "damaged_updates",
     "collected_segments",
     "room_made",
     "stalls",
@@ -55,6 +56,7 @@ impl Shared {
             ("intervals_appended", counts.blind.load(Relaxed)),
             ("intervals_in_place", counts.in_place.load(Relaxed)),
             ("intervals_rewritten", counts.rewritten.load(Relaxed)),
+            ("damaged_updates", counts.damaged.load(Relaxed)),
             ("room_made", counts.room_made.load(Relaxed)),
             ("collected_segments", counts.collected_segments.load(Relaxed)),
             ("stalls", self.pressure.stalls.load(Relaxed)),

@@ -69,6 +69,8 @@ pub(crate) struct Counts {
     pub(crate) in_place: AtomicU64,
     /// Intervals that were written anew.
     pub(crate) rewritten: AtomicU64,
+    /// Updates of intervals that are damaged, as often as one was planned.
+    pub(crate) damaged: AtomicU64,
     pub(crate) collected_segments: AtomicU64,
     /// How often a commit had the collector run.
     pub(crate) room_made: AtomicU64,

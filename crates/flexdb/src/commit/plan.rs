@@ -8,7 +8,8 @@
 //! 3. Else it is written anew, as one extent; as several, each with a tag, where it has become too
 //!    large (*rewritten*).
 //!
-//! An interval that cannot be read is appended to, however much it has: its damage holds nothing up.
+//! An interval that is damaged is appended to, up to a limit: its damage holds nothing up before that.
+//! What cannot be read for another reason may be readable later: the commit is put off until then.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,12 +97,17 @@ impl Planner<'_> {
         }
         match self.shared.load_uncached(self.base, found.offset, found.length) {
             Ok(block) => Ok(self.merge(Some((found, head)), Some(&block), updates)),
-            Err(error @ (Error::Closed | Error::ReadOnly { .. })) => Err(error),
-            // The tree's lengths have 32 bits.
-            Err(error) if u64::from(found.length) + bytes_of(updates) > u64::from(u32::MAX) => {
-                Err(error)
+            Err(error @ Error::Corruption(_)) => {
+                self.count(&self.shared.counts.damaged);
+                // The tree's lengths have 32 bits.
+                let bytes_max = self.shared.options.damaged_bytes_max;
+                if u64::from(found.length) + bytes_of(updates) > u64::from(bytes_max) {
+                    return Err(error);
+                }
+                Ok(self.append(found, head, updates))
             }
-            Err(_) => Ok(self.append(found, head, updates)),
+            // It may pass.
+            Err(error) => Err(error),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::Mode;
+use device::{Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
 use engine::{Engine, Error, Host};
 
 use super::stores::{Bench, key, small};
@@ -119,8 +119,70 @@ fn damage_in_one_place_holds_nothing_else_up() {
         bench.put(&key(number), b"anew");
     }
     bench.flush();
+    assert!(bench.detail("damaged_updates") > 0);
     let readable = (0..2000).filter(|number| read(*number).is_ok()).count();
     assert!(readable >= 2000 - lost, "{readable} after {lost} were lost");
+}
+
+/// A store of 200 pairs, opened again on a device that can fail.
+fn opened_again(options: Options) -> (Arc<FaultDevice>, Bench) {
+    let device = FaultDevice::new(device::memory());
+    let open = || {
+        Bench::with(device.clone(), Arc::new(engine::NoJournal), 1 << 20, options.clone())
+            .expect("opens")
+    };
+    let bench = open();
+    for number in 0..200 {
+        bench.put(&key(number), &[7; 30]);
+    }
+    bench.flush();
+    bench.store.close().expect("closes");
+    let bench = open();
+    (device, bench)
+}
+
+/// A read that fails, but not for damage, is tried again by the next commit: nothing is appended meanwhile.
+#[test]
+fn what_cannot_be_read_for_now_puts_a_commit_off() {
+    let (device, bench) = opened_again(Options { tail_pairs_max: 0, ..small() });
+    let kind = Some(OperationKind::Read);
+    let nth = device.count(kind) + 1;
+    device.fail(Fault { kind, nth, failure: Failure::Io, lasting: Lasting::ForGood });
+    bench.put(&key(100), b"new");
+    for _ in 0..2 {
+        let refused = bench.store.flush();
+        assert!(matches!(refused, Err(Error::Device(device::Error::Io { .. }))), "{refused:?}");
+    }
+    assert_eq!((bench.detail("intervals_appended"), bench.detail("damaged_updates")), (0, 0));
+    device.heal();
+    bench.flush();
+    assert_eq!(bench.get(&key(100)), Some(b"new".to_vec()));
+}
+
+/// What is appended to a damaged interval has a limit, beyond which it is told.
+#[test]
+fn a_damaged_interval_does_not_grow_for_ever() {
+    let options = Options { damaged_bytes_max: 64 << 10, ..small() };
+    let (_, bench) = opened_again(options.clone());
+    bench.store.close().expect("closes");
+    let file = bench.device.open("data", Mode::Write).expect("it is there");
+    let (mut byte, at) = ([0], 4096);
+    file.read_at(at, &mut byte).expect("it is that long");
+    file.write_at(at, &[byte[0] ^ 1]).expect("writes");
+    drop(file);
+    let opened = Bench::with(bench.device, Arc::new(engine::NoJournal), 1 << 20, options);
+    let bench = opened.expect("opens all the same");
+    let mut value = Vec::new();
+    let damaged = (0..200).find(|number| bench.store.get(&key(*number), &mut value).is_err());
+    let damaged = key(damaged.expect("some lie in the damaged block"));
+    let refused = (0..100).find_map(|_| {
+        bench.put(&damaged, &[8; 4096]);
+        bench.store.flush().err()
+    });
+    assert!(matches!(refused, Some(Error::Corruption(_))), "{refused:?}");
+    let appended = bench.detail("intervals_appended");
+    assert!((10..16).contains(&appended), "appended to {appended} times");
+    assert_eq!(bench.get(&damaged), Some(vec![8; 4096]));
 }
 
 #[test]
