@@ -9,7 +9,8 @@
 //!   from the state, of all that it has, and never change. A memtable is in a state before anything
 //!   is written to it, under the bounds of all that it may ever hold.
 //!
-//! Each partition is made when somebody asks for it first; a state that nobody reads costs nothing.
+//! Each partition is made when somebody asks for it first; a state that nobody reads costs nothing,
+//! and one that differs in range deletes alone has those of the state before it.
 
 use std::sync::{Arc, OnceLock};
 

@@ -37,7 +37,7 @@ pub(crate) struct State {
     pub(crate) sealed: Vec<Arc<Memtable>>,
     pub(crate) version: Arc<Version>,
     pub(crate) deletes: Arc<Deletes>,
-    range_index: RangeIndex,
+    range_index: Arc<RangeIndex>,
     /// Whether the range index has a partition for each Drange, or one for all keys.
     is_partitioned: bool,
 }
@@ -53,7 +53,7 @@ impl State {
     ) -> Self {
         let (dranges, version) = (Arc::new(dranges), Arc::new(version));
         let deletes = Arc::new(deletes);
-        let range_index = RangeIndex::new(dranges.all().len());
+        let range_index = Arc::new(RangeIndex::new(dranges.all().len()));
         let sealed = Vec::new();
         Self {
             generation: 0,
@@ -75,7 +75,7 @@ impl State {
             sealed: self.sealed.clone(),
             version: Arc::clone(&self.version),
             deletes: Arc::clone(&self.deletes),
-            range_index: RangeIndex::new(self.dranges.all().len()),
+            range_index: Arc::new(RangeIndex::new(self.dranges.all().len())),
             is_partitioned: self.is_partitioned,
         }
     }
@@ -134,7 +134,7 @@ impl State {
         let stays = |old: &&Arc<Memtable>| !actives.iter().any(|new| new.id() == old.id());
         let mut next = self.next();
         next.sealed.extend(self.actives.iter().filter(stays).cloned());
-        next.range_index = RangeIndex::new(dranges.all().len());
+        next.range_index = Arc::new(RangeIndex::new(dranges.all().len()));
         (next.dranges, next.actives) = (dranges, actives);
         next.order();
         next
@@ -163,6 +163,8 @@ impl State {
     pub(crate) fn with_deletes(&self, new: Vec<RangeDelete>, budget: &Arc<MemoryBudget>) -> Self {
         let mut next = self.next();
         next.deletes = Arc::new(self.deletes.with(new, budget));
+        // X1: it is about memtables and tables, and these are the same.
+        next.range_index = Arc::clone(&self.range_index);
         next
     }
 

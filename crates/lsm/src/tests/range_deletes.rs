@@ -1,6 +1,7 @@
 //! Range deletes of a store: what is hidden, what is given back, and what a crash leaves.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use device::{Device, Faults, SimulatedDisk};
 use engine::{
@@ -164,6 +165,22 @@ fn an_old_value_is_not_confirmed_over_a_range_delete() {
     }
 }
 
+/// What the next reads need is not made anew.
+#[test]
+fn a_range_delete_leaves_the_partitions_as_they_are() {
+    let bench = Bench::new();
+    fill(&bench, 0..10, b"old");
+    let partition = || {
+        let state = bench.store.shared.state.load_full();
+        Arc::clone(state.partition_of(&key(5)).expect("the store is open"))
+    };
+    let before = partition();
+    delete_range(&bench, 0, 10);
+    assert!(Arc::ptr_eq(&before, &partition()));
+    bench.settle();
+    assert!(!Arc::ptr_eq(&before, &partition()));
+}
+
 /// Tables that are hidden whole go without being read or written; the range delete goes with the
 /// last of what it hides.
 #[test]
@@ -172,7 +189,7 @@ fn whole_tables_are_given_back_at_once() {
     fill(&bench, 0..1000, &[7; 100]);
     bench.settle();
     let compactions = bench.detail("compactions");
-    let device = std::sync::Arc::clone(&bench.device);
+    let device = Arc::clone(&bench.device);
     let files = || device.list("").expect("memory lists").len();
     assert!(files() > 8, "many tables");
     delete_range(&bench, 0, 1000);
@@ -294,7 +311,7 @@ fn a_replay_applies_it_once() {
 fn a_crash_never_brings_back_what_a_flushed_range_delete_hides() {
     for seed in 0..12 {
         let disk = SimulatedDisk::new(seed, Faults::none());
-        let device: std::sync::Arc<dyn Device> = disk.clone();
+        let device: Arc<dyn Device> = disk.clone();
         disk.keep_history();
         let bench = Bench::on(device).expect("an empty disk opens");
         fill(&bench, 0..200, &[1; 40]);
@@ -375,7 +392,7 @@ fn long_ones_end_though_nothing_is_flushed() {
 #[test]
 fn no_more_are_taken_than_reads_can_bear() {
     let (device, limit) = (device::memory(), 1 << 30);
-    let bench = Bench::with_options(device, std::sync::Arc::new(engine::NoJournal), limit, small());
+    let bench = Bench::with_options(device, Arc::new(engine::NoJournal), limit, small());
     let bench = bench.expect("an empty device opens");
     let keys: Vec<_> = (0..=COUNT_MAX as u64).map(key).collect();
     let ops = keys.windows(2).map(|two| Op::DeleteRange { start: &two[0], end: Some(&two[1]) });
