@@ -6,16 +6,17 @@
 //! 1. A name is looked for among the changed ones, in a device in memory, and then beneath, unless it or a
 //!    directory above it was removed.
 //! 2. A file that is opened to be written is copied to memory. One that is larger than [`COPIED_BYTES_MAX`],
-//!    or is opened by blocks, is not: it is opened to be read, and writing to it fails. Engines go on in new
-//!    files and change in place only what is small.
+//!    or is opened by blocks, is not: only the blocks that are written to are (`patched.rs`). Such a file
+//!    keeps its name, and queues serve it by its blocking calls.
 //!
 //! # Concurrency
 //! One lock guards which names are gone; it is held over each change of names.
 
+mod patched;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -27,6 +28,8 @@ use crate::file::{Entry, File, Mode, Space};
 use crate::memory::memory;
 use crate::name::{check_below_root, check_name, join, split};
 use crate::queue::Queue;
+
+use patched::{Changes, PatchedFile};
 
 /// The largest file that is copied when it is opened to be written.
 const COPIED_BYTES_MAX: u64 = 1 << 20;
@@ -49,9 +52,9 @@ const COPIED_BYTES_MAX: u64 = 1 << 20;
 /// # Ok::<(), thermocline_device::Error>(())
 /// ```
 pub fn overlay(base: Arc<dyn Device>) -> Arc<dyn Device> {
-    let (changed, gone, root) = (memory(), Arc::default(), String::new());
+    let (changed, gone, patched, root) = (memory(), Arc::default(), Arc::default(), String::new());
     let (base_here, changed_here) = (Some(Arc::clone(&base)), Arc::clone(&changed));
-    Arc::new(Overlay { base, base_here, changed, changed_here, gone, root })
+    Arc::new(Overlay { base, base_here, changed, changed_here, gone, patched, root })
 }
 
 #[derive(Debug)]
@@ -65,12 +68,16 @@ struct Overlay {
     changed_here: Arc<dyn Device>,
     /// Full names of files and directories of `base` that are not shown, nor anything in them.
     gone: Arc<RwLock<BTreeSet<String>>>,
+    /// Files of `base` of which some blocks are others, by full names.
+    patched: Arc<Patched>,
     /// The full name of the directory.
     root: String,
 }
 
 /// The names that are gone.
 type Gone = BTreeSet<String>;
+/// Locked after them.
+type Patched = RwLock<BTreeMap<String, Arc<Changes>>>;
 
 impl Overlay {
     /// The full name of `name`, which may be this device's root.
@@ -114,7 +121,7 @@ impl Overlay {
     fn copy(&self, gone: &Gone, full: &str) -> Result<bool> {
         let file = self.base.open(full, Mode::Read)?;
         let len = file.len()?;
-        if len > COPIED_BYTES_MAX {
+        if len > COPIED_BYTES_MAX || self.patched.read().contains_key(full) {
             return Ok(false);
         }
         let mut bytes = vec![0; len as usize];
@@ -139,13 +146,28 @@ impl Overlay {
             (Some(_), Mode::Write | Mode::Create) if !by_blocks && self.copy(&gone, &full)? => {
                 open(changed, Mode::Write)
             }
-            (Some(base), _) => open(&**base, Mode::Read),
+            (Some(base), mode) => self.patch(open(&**base, Mode::Read)?, &full, mode),
             (None, Mode::Read | Mode::Write) => Err(Error::NotFound { name: name.to_owned() }),
             (None, Mode::Create | Mode::CreateNew) => {
                 self.make_room(&gone, &full)?;
                 open(changed, mode)
             }
         }
+    }
+
+    /// A file of `base` with its changed blocks, if there may be any.
+    fn patch(&self, base: Arc<dyn File>, full: &str, mode: Mode) -> Result<Arc<dyn File>> {
+        let known = self.patched.read().get(full).cloned();
+        let changes = match (known, mode) {
+            (Some(known), _) => known,
+            (None, Mode::Read) => return Ok(base),
+            (None, _) => {
+                let none = Arc::new(Changes::none(base.len()?));
+                let mut patched = self.patched.write();
+                Arc::clone(patched.entry(full.to_owned()).or_insert(none))
+            }
+        };
+        Ok(Arc::new(PatchedFile { base, changes, mode }))
     }
 
     /// What cannot be done without changing `base`.
@@ -310,6 +332,7 @@ impl Device for Overlay {
             changed: Arc::clone(&self.changed),
             changed_here: self.changed.subdevice(&root)?,
             gone: Arc::clone(&self.gone),
+            patched: Arc::clone(&self.patched),
             root,
         }))
     }

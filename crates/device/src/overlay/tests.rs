@@ -102,18 +102,54 @@ fn what_is_changed_shows_here_and_not_beneath() {
 }
 
 #[test]
-fn what_would_have_to_be_copied_whole_is_read_only() {
+fn of_what_is_not_copied_whole_blocks_are_changed() {
     let base = base();
+    let before = all(&*base, "");
     let shown = overlay(Arc::clone(&base));
-    for file in [shown.open("dir/large", Mode::Write), shown.open_blocks("top", Mode::Write)] {
-        let file = file.unwrap();
+    let mut expected = vec![7; LARGE];
+    let file = shown.open("dir/large", Mode::Write).unwrap();
+    let dir = shown.subdevice("dir").unwrap();
+    let check = |expected: &[u8]| {
+        assert!(bytes(&*dir, "large") == expected, "by another handle");
+        for (from, len) in [(0, 1), (4000, 5000), (expected.len() - 10, 10)] {
+            let mut into = vec![0; len];
+            file.read_at(from as u64, &mut into).unwrap();
+            assert!(into == expected[from..from + len], "{len} bytes at {from}");
+        }
         let mut byte = [0];
-        file.read_at(0, &mut byte).unwrap();
-        assert_eq!(byte, [7]);
-        assert!(file.write_at(0, b"x").is_err());
+        assert!(file.read_at(expected.len() as u64, &mut byte).is_err());
+    };
+    for (at, len) in [(4090, 20), (0, 3), (8192, 4096), (LARGE - 1, 1), (LARGE + 9000, 10)] {
+        file.write_at(at as u64, &vec![at as u8; len]).unwrap();
+        expected.resize(expected.len().max(at + len), 0);
+        expected[at..at + len].fill(at as u8);
+        check(&expected);
     }
+    file.punch(4000, 5000).unwrap();
+    expected[4000..9000].fill(0);
+    check(&expected);
+    // Cut to the middle of a block that is changed, then of one that is not, and longer again.
+    for len in [LARGE + 9002, 20_005] {
+        file.set_len(len as u64).unwrap();
+        expected.truncate(len);
+        check(&expected);
+        file.set_len(len as u64 + 10_000).unwrap();
+        expected.resize(len + 10_000, 0);
+        check(&expected);
+    }
+    file.allocate(0, 50_000).unwrap();
+    expected.resize(50_000, 0);
+    check(&expected);
+
+    let top = shown.open_blocks("top", Mode::Write).unwrap();
+    top.write_at(1, b"x").unwrap();
+    assert_eq!(bytes(&*shown, "top"), [7, b'x', 7]);
+    assert!(shown.open("top", Mode::Read).unwrap().write_at(1, b"x").is_err());
     assert!(shown.rename("dir/large", "elsewhere").is_err());
     assert!(shown.rename("dir", "elsewhere").is_err());
     assert!(shown.remove("dir").is_err());
-    assert_eq!(all(&*shown, ""), all(&*base, ""));
+    dir.remove("large").unwrap();
+    dir.open("large", Mode::CreateNew).unwrap().write_at(0, b"new").unwrap();
+    assert_eq!(bytes(&*shown, "dir/large"), b"new");
+    assert_eq!(all(&*base, ""), before);
 }

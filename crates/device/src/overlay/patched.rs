@@ -1,0 +1,166 @@
+//! A file of the device beneath, some of whose blocks are others.
+//!
+//! # Invariants
+//! - P1. A byte is that of its block here, if there is one; else that beneath, up to where the file was never
+//!   cut; else zero.
+//! - P2. What lies here behind the file's end is zero, so that growing it shows zeros.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::error::{Error, Operation, Result};
+use crate::file::{File, Mode, SyncKind};
+
+/// Bytes that are copied for a write to one of them.
+const BLOCK_BYTES: usize = 4096;
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// What of a file is not as it is beneath; all handles to it share it.
+#[derive(Debug)]
+pub(super) struct Changes(RwLock<State>);
+
+#[derive(Debug)]
+struct State {
+    len: u64,
+    /// Up to where bytes beneath are shown.
+    shown: u64,
+    blocks: BTreeMap<u64, Box<[u8]>>,
+}
+
+impl Changes {
+    /// Of a file of `len` bytes.
+    pub(super) fn none(len: u64) -> Self {
+        Self(RwLock::new(State { len, shown: len, blocks: BTreeMap::new() }))
+    }
+}
+
+/// A handle to it.
+#[derive(Debug)]
+pub(super) struct PatchedFile {
+    pub(super) base: Arc<dyn File>,
+    pub(super) changes: Arc<Changes>,
+    pub(super) mode: Mode,
+}
+
+/// The parts of a range by blocks: the block, where in it the part begins, and where in the range.
+fn parts(offset: u64, len: u64) -> impl Iterator<Item = (u64, std::ops::Range<usize>, usize)> {
+    let end = offset + len;
+    let first = offset / BLOCK;
+    (first..end.div_ceil(BLOCK).max(first)).map(move |block| {
+        let begin = block * BLOCK;
+        let (from, to) = (offset.max(begin), end.min(begin + BLOCK));
+        (block, (from - begin) as usize..(to - begin) as usize, (from - offset) as usize)
+    })
+}
+
+impl PatchedFile {
+    /// What is shown from `offset` where no block is another.
+    fn read_beneath(&self, state: &State, offset: u64, into: &mut [u8]) -> Result<()> {
+        let shown = state.shown.saturating_sub(offset).min(into.len() as u64) as usize;
+        let (shown, behind) = into.split_at_mut(shown);
+        behind.fill(0);
+        if shown.is_empty() { Ok(()) } else { self.base.read_at(offset, shown) }
+    }
+
+    /// Changes a range: `fill` is handed each part of it, and where in the range that begins.
+    fn change(
+        &self,
+        state: &mut State,
+        (offset, len): (u64, u64),
+        mut fill: impl FnMut(&mut [u8], usize),
+    ) -> Result<()> {
+        for (block, part, at) in parts(offset, len) {
+            if !state.blocks.contains_key(&block) {
+                let mut bytes = vec![0; BLOCK_BYTES].into_boxed_slice();
+                if part.len() < BLOCK_BYTES {
+                    self.read_beneath(state, block * BLOCK, &mut bytes)?;
+                }
+                state.blocks.insert(block, bytes);
+            }
+            if let Some(bytes) = state.blocks.get_mut(&block) {
+                fill(&mut bytes[part], at);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.mode != Mode::Read {
+            return Ok(());
+        }
+        let code = rustix::io::Errno::BADF.raw_os_error();
+        Err(Error::Io { operation: Operation::Write, name: self.base.name().to_owned(), code })
+    }
+}
+
+impl File for PatchedFile {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let state = self.changes.0.read();
+        let end = offset.saturating_add(into.len() as u64);
+        if end > state.len {
+            return Err(Error::UnexpectedEnd { name: self.base.name().to_owned(), end });
+        }
+        self.read_beneath(&state, offset, into)?;
+        for (block, part, at) in parts(offset, into.len() as u64) {
+            if let Some(bytes) = state.blocks.get(&block) {
+                into[at..at + part.len()].copy_from_slice(&bytes[part]);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        let mut state = self.changes.0.write();
+        let fill = |part: &mut [u8], at: usize| part.copy_from_slice(&bytes[at..at + part.len()]);
+        self.change(&mut state, (offset, bytes.len() as u64), fill)?;
+        if !bytes.is_empty() {
+            state.len = state.len.max(offset + bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn sync(&self, _: SyncKind) -> Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.changes.0.read().len)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.check_writable()?;
+        let mut state = self.changes.0.write();
+        state.len = len;
+        state.shown = state.shown.min(len);
+        drop(state.blocks.split_off(&len.div_ceil(BLOCK)));
+        if let Some(bytes) = state.blocks.get_mut(&(len / BLOCK)) {
+            bytes[(len % BLOCK) as usize..].fill(0);
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_writable()?;
+        let mut state = self.changes.0.write();
+        state.len = state.len.max(offset.saturating_add(len));
+        Ok(())
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_writable()?;
+        let mut state = self.changes.0.write();
+        let len = offset.saturating_add(len).min(state.len).saturating_sub(offset);
+        self.change(&mut state, (offset, len), |part, _| part.fill(0))
+    }
+
+    fn alignment(&self) -> usize {
+        self.base.alignment()
+    }
+
+    fn name(&self) -> &str {
+        self.base.name()
+    }
+}
