@@ -52,7 +52,8 @@ fn leaves_nothing_behind(engine: EngineKind) {
     // The loops take clients by turns.
     let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(server.addr())).collect();
     load(&mut clients[0], KEYS);
-    for client in &mut clients {
+    // Without seats a command is done at once, however long that takes.
+    for client in clients.iter_mut().filter(|_| engine != EngineKind::FlexDb) {
         wait_for_the_device(client);
     }
     assert_eq!(engines(dir.path()), 1);
