@@ -134,7 +134,7 @@ impl RecentWrites {
         Watch { recent: Some(Arc::clone(self)), floor }
     }
 
-    /// Whether a write that has its number by now, and is not applied yet, must be noted. [W1]
+    /// Whether a write that has its number by now, and is not applied yet, must be noted. (W1)
     #[inline]
     pub fn is_watched(&self) -> bool {
         self.watches.load(SeqCst) > 0
