@@ -105,7 +105,11 @@ impl Run {
                 Ok(_) => {}
                 Err(error) => {
                     self.report(&error);
-                    return stays_stopped(&database, &Stop::Any);
+                    // A refusal has changed nothing; later ones may well be taken.
+                    return match &error {
+                        Failed::Engine(refusal) if refusal.is_refusal() => Ok(()),
+                        _ => stays_stopped(&database, &Stop::Any),
+                    };
                 }
             }
         }

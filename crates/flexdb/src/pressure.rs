@@ -60,7 +60,15 @@ impl Shared {
             failure.is_some()
         });
         match (failure, waited) {
-            (Some(failure), _) => Err(failure),
+            (Some(failure), _) => {
+                self.health.check_writable()?;
+                Err(Error::SpaceUsedUp {
+                    what: "what waits in memory for a commit",
+                    bytes: self.family.tally.bytes(),
+                    limit: bytes_max,
+                    cause: Arc::new(failure),
+                })
+            }
             (None, Err(WaitError::Stopped(_))) => Err(Error::Closed),
             // A task that panics is our own mistake; it is told with its text.
             (None, Err(WaitError::Panicked(panic))) => panic!("{panic}"),

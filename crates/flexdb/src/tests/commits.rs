@@ -230,7 +230,7 @@ fn fill(bench: &Bench, pairs: impl Iterator<Item = (u64, u8)>) -> Option<usize> 
         let key = key(number);
         let put = [Op::Put { key: &key, value: &[byte; 300] }];
         if let Err(error) = bench.store.admit(&put) {
-            assert!(matches!(error, Error::Device(device::Error::NoSpace { .. })), "{error}");
+            assert!(matches!(error, Error::SpaceUsedUp { .. }), "{error}");
             return Some(taken);
         }
         let ticket = bench.sequence.begin();
