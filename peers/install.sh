@@ -5,6 +5,7 @@ set -eu
 
 missing=()
 [ -e /usr/include/rocksdb/c.h ] || missing+=(librocksdb-dev)
+[ -e /usr/include/leveldb/c.h ] || missing+=(libleveldb-dev)
 # heed compiles LMDB's two C files by itself.
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 if [ "${1:-}" = --faster ]; then
@@ -16,8 +17,8 @@ fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-    echo "peers/install.sh: no apt-get here. Install by your own system's means: the header and the" >&2
-    echo "library of RocksDB's C interface (7.8 or newer), and a C compiler." >&2
+    echo "peers/install.sh: no apt-get here. Install by your own system's means: headers and" >&2
+    echo "libraries of the C interfaces of RocksDB (7.8 or newer) and LevelDB (1.23), and a C compiler." >&2
     exit 1
 fi
 root=()

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     for (name, test) in [
         ("stores_take_turns_and_are_summarised", stores_take_turns_and_are_summarised as fn()),
         ("failures_and_wrong_answers_fail_the_comparison", failures_fail_the_comparison),
+        ("shared_loads_are_made_once_and_removed", shared_loads_are_made_once_and_removed),
         ("without_the_peers_program_it_says_how_to_build_it", missing_peers_are_explained),
     ] {
         test();
@@ -78,6 +79,31 @@ fn stores_take_turns_and_are_summarised() {
     assert!(first.ops_per_s_min <= first.ops_per_s_median);
     assert!(first.ops_per_s_median <= first.ops_per_s_max);
     assert!(said.contains("ycsb-e") && said.contains("ours/it"), "{said}");
+}
+
+fn shared_loads_are_made_once_and_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let below = format!("--dir={}", dir.path().display());
+    let workloads = "--workload=ycsb-a,ycsb-b@distribution=uniform,load";
+    let arguments =
+        ["--engine=map", "--with=map@threads=1", workloads, "--rounds=2", "--share-loads", &below];
+    let (code, said, comparison) = compare(&arguments);
+    assert_eq!(code, Some(0), "{said}");
+    let comparison = comparison.unwrap();
+    for run in &comparison.runs {
+        assert_eq!(run.load.is_shared, run.workload != "load", "{} {}", run.workload, run.engine);
+    }
+    let uniform = |run: &&thermocline_bench::report::Report| run.workload.contains('@');
+    assert_eq!(comparison.runs.iter().filter(uniform).count(), 4);
+    assert!(comparison.runs.iter().filter(uniform).all(|run| run.distribution == "uniform"));
+    // To the nanosecond: a load of its own takes a time of its own.
+    let loads = |engine: &str| -> std::collections::HashSet<u64> {
+        let shared =
+            comparison.runs.iter().filter(|run| run.engine == engine && run.load.is_shared);
+        shared.map(|run| run.load.seconds.to_bits()).collect()
+    };
+    assert_eq!((loads("map").len(), loads("map@threads=1").len()), (1, 1));
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0, "nothing is left behind");
 }
 
 fn failures_fail_the_comparison() {

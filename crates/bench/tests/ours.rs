@@ -4,7 +4,7 @@ use environment::Environment;
 use thermocline_bench::memory::{Budget, PageCache};
 use thermocline_bench::progress::NoProgress;
 use thermocline_bench::report::Report;
-use thermocline_bench::run::{Config, RunError, execute};
+use thermocline_bench::run::{Config, RunError, execute, prepare};
 use thermocline_bench::shape::Shape;
 use thermocline_bench::stores::{Catalog, Durability, Ours};
 use thermocline_bench::workload::Workload;
@@ -20,10 +20,16 @@ fn run_at_depth(
     durability: Durability,
 ) -> Result<Report, RunError> {
     let dir = tempfile::tempdir().expect("a scratch directory");
+    let config = config(depth, engine, workload, durability);
+    let config = Config { dir: Some(dir.path().to_owned()), ..config };
+    execute(&config, &Ours, &Environment::real(), &NoProgress)
+}
+
+fn config(depth: usize, engine: &str, workload: &str, durability: Durability) -> Config {
     // More than fits in memory, so that gets are pending.
     let is_large = depth > 1 && engine == "f2";
     let workload: Workload = workload.parse().expect("a known workload");
-    let config = Config {
+    Config {
         engine: engine.to_owned(),
         keys: if is_large { 200_000 } else { 2000 },
         shape: Shape::F2,
@@ -40,12 +46,12 @@ fn run_at_depth(
         interval_seconds: 1.0,
         scan_length: None,
         seed: 5,
-        dir: Some(dir.path().to_owned()),
+        dir: None,
+        loads: None,
         durability,
         io: None,
         page_cache: Some(PageCache::Free),
-    };
-    execute(&config, &Ours, &Environment::real(), &NoProgress)
+    }
 }
 
 #[test]
@@ -79,6 +85,31 @@ fn what_overlaps_is_answered_rightly() {
         assert!(report.verified_reads > 1500);
         // Each update of it shows what was there before.
         assert!(report.verified_reads == 4000 || workload != "ycsb-f");
+    }
+}
+
+/// Each engine is loaded, closed, and opened from a copy, and every read is of the version loaded.
+#[test]
+fn every_engine_begins_from_a_copy_of_its_load() {
+    for engine in ["memory", "f2", "lsm", "flexdb"] {
+        for durability in [Durability::None, Durability::Buffered] {
+            let dir = tempfile::tempdir().expect("a scratch directory");
+            let loads = dir.path().join("loads");
+            for workload in ["ycsb-a", "ycsb-b"] {
+                let config = Config {
+                    dir: Some(dir.path().join("data")),
+                    loads: Some(loads.clone()),
+                    ..config(1, engine, workload, durability)
+                };
+                let env = Environment::real();
+                assert!(prepare(&config, &Ours, &env, &NoProgress).expect("a load"));
+                let report = execute(&config, &Ours, &env, &NoProgress).expect("a run");
+                assert!(report.load.is_shared, "{engine}");
+                assert!(report.is_right(), "{engine}: {:?}", report.wrong_read_examples);
+                assert_eq!((report.ops, report.misses), (4000, 0), "{engine}");
+            }
+            assert_eq!(loads.read_dir().expect("loads").count(), 1, "{engine}");
+        }
     }
 }
 

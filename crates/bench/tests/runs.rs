@@ -8,7 +8,7 @@ use thermocline_bench::distribution::Distribution;
 use thermocline_bench::memory::{Budget, PageCache};
 use thermocline_bench::progress::NoProgress;
 use thermocline_bench::report::{Report, page, run_table};
-use thermocline_bench::run::{Config, RunError, execute};
+use thermocline_bench::run::{Config, RunError, execute, prepare};
 use thermocline_bench::stores::Durability;
 use thermocline_bench::workload::Workload;
 
@@ -32,6 +32,7 @@ fn config(engine: &str, workload: &str) -> Config {
         scan_length: None,
         seed: 7,
         dir: None,
+        loads: None,
         durability: Durability::None,
         io: None,
         page_cache: Some(PageCache::Free),
@@ -67,6 +68,9 @@ fn every_workload_runs_and_a_right_store_has_no_wrong_answer() {
         "rw50",
         "sw50",
         "w100",
+        "s100",
+        "flexdb-get",
+        "flexdb-scan",
     ] {
         let report = run(&Config { ops: Some(5000), ..config("map", workload) });
         assert_eq!(report.ops, 5000, "{workload}");
@@ -75,13 +79,22 @@ fn every_workload_runs_and_a_right_store_has_no_wrong_answer() {
         assert_eq!(report.versions, "exact");
         let reads = workload != "w100";
         assert_eq!(report.verified_reads > 0, reads, "{workload}");
-        assert_eq!(report.user.write_bytes > 0, !matches!(workload, "ycsb-c" | "r100"));
+        let writes = !matches!(workload, "ycsb-c" | "r100" | "s100" | "flexdb-get" | "flexdb-scan");
+        assert_eq!(report.user.write_bytes > 0, writes, "{workload}");
     }
 }
 
 #[test]
 fn every_distribution_runs() {
-    for name in ["zipfian", "uniform", "latest", "hotspot:10:90", "composite", "sequential"] {
+    for name in [
+        "zipfian",
+        "zipfian-ordered",
+        "uniform",
+        "latest",
+        "hotspot:10:90",
+        "composite",
+        "sequential",
+    ] {
         for workload in ["ycsb-a", "ycsb-e"] {
             let distribution: Distribution = name.parse().unwrap();
             let report = run(&Config { distribution, ops: Some(4000), ..config("map", workload) });
@@ -125,6 +138,78 @@ fn loads_and_phases_are_measured_as_they_are() {
     assert_eq!(p3.load.write_amplification, Some(2.0));
     assert_eq!(p3.live_bytes, 2000 * 52);
     assert_eq!(p3.device_source, "store");
+}
+
+#[test]
+fn puts_begin_with_an_empty_store() {
+    let config = |distribution| Config { distribution, ops: None, ..config("map", "flexdb-put") };
+    let sequential = run(&config(Distribution::Sequential));
+    assert_eq!((sequential.ops, sequential.user.write_bytes), (2000, 2000 * 52));
+    assert_eq!((sequential.load.seconds, sequential.load.write_amplification), (0.0, None));
+    assert_eq!(sequential.live_bytes, 2000 * 52, "each key once");
+    let zipfian = run(&config(Distribution::Zipfian));
+    assert_eq!(zipfian.ops, 2000);
+    assert!(
+        zipfian.live_bytes < 1500 * 52,
+        "popular keys are written often: {}",
+        zipfian.live_bytes
+    );
+}
+
+/// A run that begins from a load, in a process of its own in effect: the map is opened from its file.
+#[test]
+fn runs_begin_from_copies_of_one_load() {
+    let loads = tempfile::tempdir().unwrap();
+    let folders = || loads.path().read_dir().unwrap().count();
+    let with_loads = |engine: &str, workload: &str| Config {
+        loads: Some(loads.path().to_owned()),
+        ..config(engine, workload)
+    };
+    let prepared = |config: &Config| prepare(config, &Maps, &Environment::real(), &NoProgress);
+    assert!(!run(&with_loads("map", "ycsb-a")).load.is_shared, "none was made yet");
+    for workload in ["ycsb-a", "ycsb-f", "rw50", "ycsb-e", "ycsb-a"] {
+        let config = with_loads("map", workload);
+        assert!(prepared(&config).unwrap(), "{workload}");
+        let report = run(&config);
+        assert!(report.load.is_shared && report.load.ops_per_s > 0.0, "{workload}");
+        assert_eq!(report.load.write_amplification, Some(2.0));
+        assert_eq!(report.wrong_read_examples, Vec::<String>::new(), "{workload}");
+        assert_eq!((report.misses, report.versions.as_str()), (0, "exact"), "{workload}");
+    }
+    assert_eq!(folders(), 1, "all of them begin alike");
+    // What differs in its load, or has another order of keys, or is another store.
+    let ordered = Config { distribution: Distribution::Composite, ..with_loads("map", "ycsb-a") };
+    let larger = Config { keys: 3000, ..with_loads("map", "ycsb-a") };
+    for (count, config) in [
+        (2, ordered),
+        (3, larger),
+        (4, with_loads("map", "flexdb-get")),
+        (4, with_loads("map", "flexdb-scan")),
+        (5, with_loads("stale", "ycsb-a")),
+    ] {
+        assert!(prepared(&config).unwrap());
+        assert_eq!(folders(), count);
+        let report = run(&config);
+        assert!(report.load.is_shared);
+        assert_eq!(report.is_right(), config.engine == "map", "versions are known: a lie is seen");
+    }
+    for (engine, workload) in
+        [("map", "load"), ("map", "hashkv-p0"), ("map", "flexdb-put"), ("lost-key", "r100")]
+    {
+        let config = with_loads(engine, workload);
+        assert!(!prepared(&config).unwrap(), "{engine} {workload}");
+        assert!(!run(&config).load.is_shared, "{engine} {workload}");
+    }
+    assert_eq!(folders(), 5);
+}
+
+#[test]
+fn a_load_that_fails_leaves_nothing() {
+    let loads = tempfile::tempdir().unwrap();
+    let config = Config { loads: Some(loads.path().to_owned()), ..config("none", "ycsb-a") };
+    let error = prepare(&config, &Maps, &Environment::real(), &NoProgress).unwrap_err();
+    assert!(error.to_string().contains("no store is named none"), "{error}");
+    assert_eq!(loads.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]

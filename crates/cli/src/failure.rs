@@ -45,11 +45,18 @@ impl Failure {
     /// The database in `dir` could not be opened. What the system refused is named by its place in
     /// the database, so this says which database.
     pub(crate) fn opening(dir: &Path, error: thermocline::Error) -> Self {
+        let way_out = match error.is_no_space() {
+            true => {
+                "; nothing is lost: it opens once there is room, and until then `thermocline get`, \
+                 `scan`, `stats` and `dump` read it, and `salvage` writes it anew elsewhere"
+            }
+            false => "",
+        };
         let failure = Self::from(error);
         match failure.kind {
             Kind::Error => Self::new(
                 Kind::Error,
-                format_args!("database {}: {}", dir.display(), failure.message),
+                format_args!("database {}: {}{way_out}", dir.display(), failure.message),
             ),
             _ => failure,
         }

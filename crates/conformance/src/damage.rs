@@ -40,6 +40,7 @@ fn fill(fixture: &dyn Fixture, seed: u64) -> Result<Whole, String> {
     let mut model = Model::default();
     let database = Database::open(fixture, &device, seed).map_err(|error| error.to_string())?;
     let profile = Profile {
+        ingests: false,
         ordered: false,
         deletes_ranges: database.opened.engine.capabilities().deletes_ranges,
         key_bytes_max: fixture.key_bytes_max(),

@@ -79,6 +79,7 @@ impl Run {
             }
         };
         let profile = Profile {
+            ingests: false,
             ordered: false,
             deletes_ranges: database.opened.engine.capabilities().deletes_ranges,
             key_bytes_max: fixture.key_bytes_max(),

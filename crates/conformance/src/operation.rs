@@ -9,6 +9,8 @@ mod tests;
 
 use engine::{Direction, KeyRange, Op};
 
+use crate::model::Pair;
+
 pub use generate::{Generator, Profile};
 
 /// One step of a write.
@@ -76,6 +78,11 @@ pub enum Tweak {
 pub enum Operation {
     /// Apply one batch.
     Write(Vec<Step>),
+    /// Ingest pairs, in the order of their keys; nothing, from an engine that cannot.
+    Ingest {
+        /// The pairs.
+        pairs: Vec<Pair>,
+    },
     /// Read, modify, write.
     Rmw {
         /// The key.

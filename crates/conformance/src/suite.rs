@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use engine::{Capabilities, NoJournal};
+use engine::{Capabilities, Engine, NoJournal};
 
 use crate::crash::{crowd, voyage};
 use crate::damage::damage;
@@ -158,20 +158,26 @@ impl<'a> Suite<'a> {
     }
 
     fn capabilities(&self) -> Result<Capabilities, String> {
+        self.ask(|engine| engine.capabilities())
+    }
+
+    /// What an engine says that was just opened.
+    fn ask<T>(&self, question: impl Fn(&dyn Engine) -> T) -> Result<T, String> {
         catch(|| {
             let device = device::memory();
             let opened = host::open(self.fixture, &device, Arc::new(NoJournal), 0);
             let opened = opened.map_err(|error| error.to_string())?;
-            let capabilities = opened.engine.capabilities();
+            let answer = question(&*opened.engine);
             opened.engine.close().map_err(|error| error.to_string())?;
-            Ok(capabilities)
+            Ok(answer)
         })
     }
 
     fn profile(&self) -> Result<Profile, String> {
         let key_bytes_max = self.fixture.key_bytes_max();
         let Capabilities { ordered, deletes_ranges, .. } = self.capabilities()?;
-        Ok(Profile { key_bytes_max, deletes_ranges, ..Profile::all(ordered) })
+        let ingests = self.ask(|engine| engine.ingestion().is_ok())?;
+        Ok(Profile { key_bytes_max, deletes_ranges, ingests, ..Profile::all(ordered) })
     }
 
     fn model(&self, seed: u64, memory: Memory) -> Result<(), Finding> {

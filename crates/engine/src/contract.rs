@@ -6,7 +6,8 @@ use std::sync::Arc;
 use codec::SeqNo;
 
 use crate::batch::Op;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::ingestion::Ingestion;
 use crate::range::{Direction, KeyRange};
 use crate::seat::Seat;
 use crate::sequence::Pin;
@@ -179,6 +180,14 @@ pub trait Engine: Send + Sync {
     /// store's life, whether the key is there or not.
     fn position(&self, _key: &[u8]) -> u64 {
         0
+    }
+
+    /// Begins to take pairs in whole, in the order of their keys.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoIngestion`] from an engine that takes none so; [`crate::Error::ReadOnly`].
+    fn ingestion(&self) -> Result<Box<dyn Ingestion>> {
+        Err(Error::NoIngestion { engine: self.capabilities().name })
     }
 
     /// Makes everything applied before the call durable in the engine's own files. If nothing was

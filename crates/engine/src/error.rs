@@ -38,6 +38,16 @@ pub enum Error {
         /// The longest record.
         limit: usize,
     },
+    /// A setting of the engine that makes no sense; nothing was opened or made.
+    #[error("engine {engine} has no use for this {option}: it has to be {allowed}")]
+    BadOption {
+        /// The engine.
+        engine: &'static str,
+        /// The option's name.
+        option: &'static str,
+        /// What is allowed.
+        allowed: &'static str,
+    },
     /// The engine keeps no order, so it cannot scan, remove a range, or show a snapshot.
     #[error(
         "engine {engine} keeps no order: walk over its pairs instead, in an order of its own \
@@ -56,6 +66,23 @@ pub enum Error {
     NoRangeDeletes {
         /// The engine that was asked.
         engine: &'static str,
+    },
+    /// The engine takes pairs by writes alone.
+    #[error("engine {engine} ingests nothing: put the pairs one by one, or in batches; lsm can")]
+    NoIngestion {
+        /// The engine that was asked.
+        engine: &'static str,
+    },
+    /// A pair to be ingested came behind one whose key is not smaller.
+    #[error(
+        "key \"{}\" was to be ingested behind \"{}\": keys come in ascending order, each once",
+        key.escape_ascii(), before.escape_ascii()
+    )]
+    NotAscending {
+        /// The key.
+        key: Vec<u8>,
+        /// The one that came before it.
+        before: Vec<u8>,
     },
     /// The memory budget is used up and the engine has nowhere else to put data.
     #[error(
@@ -116,6 +143,8 @@ impl Error {
                 | Self::RecordTooLong { .. }
                 | Self::Unordered { .. }
                 | Self::NoRangeDeletes { .. }
+                | Self::NoIngestion { .. }
+                | Self::NotAscending { .. }
                 | Self::OutOfMemory { .. }
                 | Self::SpaceUsedUp { .. }
         )

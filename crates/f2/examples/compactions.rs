@@ -4,10 +4,11 @@
 //! cargo run --release -p thermocline-f2 --example compactions -- DIR [KEYS [ROUNDS]]
 //! ```
 //!
-//! Keys of 8 bytes, values of 100. After they are loaded as many updates follow, drawn by Zipf's law (1);
-//! a twentieth of the log is in memory, and direct I/O reads the rest. Then the oldest tenth is compacted
-//! again and again, by one thread, with nothing beside it. Each way has a process of its own, and
-//! what its peak of resident memory is above that of the loading is printed.
+//! Keys of 8 bytes, values of 100; a tenth of what is loaded is in memory, and direct I/O reads the rest.
+//! Then the oldest tenth is compacted, by one thread, with nothing beside it: once after loading, when all
+//! of it lives, as in the paper's figure 9; and so many rounds after as many updates, drawn by Zipf's law
+//! (1), when much of it is dead, and its newer versions are spread over the log. Each way has a process
+//! of its own, and what its peak of resident memory is above that of the loading is printed.
 
 use std::error::Error;
 use std::path::Path;
@@ -86,12 +87,12 @@ impl Bench {
 }
 
 /// One way, in this process.
-fn measure(dir: &Path, keys: u64, rounds: u64, way: &str) -> Outcome<()> {
+fn measure(dir: &Path, keys: u64, updates: u64, rounds: u64, way: &str) -> Outcome<()> {
     let bench = Bench::open(dir, keys, way == "scans")?;
     (0..keys).try_for_each(|number| bench.put(number))?;
     let mut random = Environment::seeded(1).random("updates");
     // The logarithm of the rank is uniform.
-    (0..keys).try_for_each(|_| bench.put((keys as f64).powf(random.random()) as u64 - 1))?;
+    (0..updates).try_for_each(|_| bench.put((keys as f64).powf(random.random()) as u64 - 1))?;
     bench.store.flush()?;
     let (before, reads) = (peak()?, bench.device.accounting().counts());
     let log = (bench.figure("log_tail") - bench.figure("log_begin")) as f64 / MIB;
@@ -136,14 +137,17 @@ fn main() -> Outcome<()> {
         |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse::<u64>());
     let (keys, rounds) = (number(1, 5_000_000)?, number(2, 3)?);
     if let Some(way) = arguments.get(3) {
-        return measure(Path::new(parent), keys, rounds, way);
+        return measure(Path::new(parent), keys, number(4, keys)?, rounds, way);
     }
-    for way in ["look-ups", "scans"] {
-        let dir = tempfile::Builder::new().prefix("compactions").tempdir_in(parent)?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg(dir.path()).args([keys.to_string(), rounds.to_string(), way.to_owned()]);
-        if !command.status()?.success() {
-            return Err(format!("compaction by {way} failed").into());
+    for (updates, rounds) in [(0, 1), (keys, rounds)] {
+        println!("after {keys} keys and {updates} updates:");
+        for way in ["look-ups", "scans"] {
+            let dir = tempfile::Builder::new().prefix("compactions").tempdir_in(parent)?;
+            let mut command = Command::new(std::env::current_exe()?);
+            command.arg(dir.path()).args([keys, rounds].map(|number| number.to_string()));
+            if !command.args([way, &updates.to_string()]).status()?.success() {
+                return Err(format!("compaction by {way} failed").into());
+            }
         }
     }
     Ok(())

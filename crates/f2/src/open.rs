@@ -28,7 +28,7 @@ use crate::checkpoint::{
     Checkpointer, Frontier, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
 };
 use crate::cold::{Cold, Unnamed};
-use crate::cold_index::{self, CHUNK_BYTES, CHUNKS, ColdIndex, Directory};
+use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
 use crate::compaction::CompactionFigures;
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
@@ -157,12 +157,10 @@ impl Store {
     /// these, not with the cold log.
     ///
     /// # Errors
-    /// [`engine::Error::Corruption`] if anything is not what was written; then no file is changed.
-    ///
-    /// # Panics
-    /// If the options' sizes of a page and a segment are no powers of two, or a page has less than
-    /// 4 KiB, or a chunk's are not within their bounds.
+    /// [`engine::Error::BadOption`]; [`engine::Error::Corruption`] if anything is not what was written;
+    /// then no file is changed.
     pub fn open(host: Host, options: Options) -> Result<Self> {
+        options.check()?;
         let begun = host.environment.now();
         let superblock = open_superblock(&host, &options)?;
         let standing = decode_standing(&superblock)?;
@@ -190,7 +188,8 @@ impl Store {
         let cold = cold.map(|(cold, chunks, directory)| {
             let chunk_log = chunks.go_on(&parts);
             let (chunk_bytes, counts) = (u64::from(identity.chunk_bytes), standing.counts);
-            let index = ColdIndex::restored(Arc::clone(&chunk_log), chunk_bytes, directory, counts);
+            let (log, memory) = (Arc::clone(&chunk_log), Arc::clone(&host.memory));
+            let index = ColdIndex::restored(log, memory, chunk_bytes, directory, counts);
             Cold { log: cold.go_on(&parts), index, chunk_log, unnamed_from: Unnamed::default() }
         });
         let shared = Arc::new(Shared {
@@ -260,11 +259,6 @@ fn open_superblock(host: &Host, options: &Options) -> Result<Superblock> {
     }
     let limit = host.memory.limit();
     let [hot, cold, chunks] = options.units(limit);
-    assert!(CHUNK_BYTES.contains(&u64::from(options.chunk_bytes)), "a chunk has 64 to 4096 bytes");
-    // Options that make no sense end here, before there is a file that says so.
-    for units in [hot, cold, chunks] {
-        let _: Geometry = units.background_geometry();
-    }
     let identity = Identity {
         hash_seed: host.environment.random("f2 hash").next_u64(),
         index_bits: options.index_bits(limit).clamp(1, BASE_BITS_MAX),

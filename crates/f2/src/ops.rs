@@ -115,19 +115,20 @@ impl Shared {
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.check_ops(ops)?;
         let takes_none = self.cold.is_none() && ops.iter().all(|op| op.value().is_none());
-        match self.wait_for_compaction() {
+        match self.wait_for_compaction(ops.len()) {
             // With a single log a tombstone takes none of the index.
             Err(Error::OutOfMemory { .. }) if takes_none => Ok(()),
             waited => waited,
         }
     }
 
-    /// Waits a moment if compaction is behind; refuses where the index has no room at all.
-    pub(crate) fn wait_for_compaction(&self) -> Result<()> {
+    /// Waits a moment if compaction is behind, for so many writes; refuses where the index has no room
+    /// at all.
+    pub(crate) fn wait_for_compaction(&self, writes: usize) -> Result<()> {
         if self.pressure.is_new_page(self.log.geometry.page(self.log.tail())) {
             self.update_pressure();
         }
-        self.pressure.wait(self.host.memory.limit())
+        self.pressure.wait(writes, self.host.memory.limit())
     }
 
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {

@@ -1,7 +1,11 @@
 //! What may be chosen about a store.
 
+use engine::{Error, Result};
+
 use crate::checkpoint::{Identity, LogUnits};
+use crate::cold_index::CHUNK_BYTES;
 use crate::compaction::Work;
+use crate::hash_index::BASE_BITS_MAX;
 use crate::hybrid_log::{BLOCK_BYTES, Geometry, SCAN_PAGES, StoreParts};
 use crate::read_cache::ReadCache;
 
@@ -207,6 +211,42 @@ impl Options {
         LogUnits { page_bytes: PAGE_BYTES_MIN, segment_bytes: 0 },
         LogUnits { page_bytes: PAGE_BYTES_MIN / 2, segment_bytes: 0 },
     );
+
+    /// Whether each makes sense.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let is_block = |bytes: u64| bytes.is_power_of_two() && bytes >= BLOCK_BYTES;
+        let rules = [
+            ((0.0..=1.0).contains(&self.mutable_share), "mutable_share", "from 0 to 1"),
+            (
+                self.page_bytes.is_none_or(is_block),
+                "page_bytes",
+                "a power of two, and 4096 at least",
+            ),
+            (is_block(self.segment_bytes), "segment_bytes", "a power of two, and 4096 at least"),
+            (
+                CHUNK_BYTES.contains(&u64::from(self.chunk_bytes)),
+                "chunk_bytes",
+                "between 64 and 4096",
+            ),
+            (
+                (1..=THREADS_MAX).contains(&self.compaction_threads),
+                "compaction_threads",
+                "between 1 and 64",
+            ),
+            (
+                self.index_bits.is_none_or(|bits| (1..=BASE_BITS_MAX).contains(&bits)),
+                "index_bits",
+                "between 1 and 30",
+            ),
+        ];
+        rules.into_iter().try_for_each(|(is_met, option, allowed)| match is_met {
+            true => Ok(()),
+            false => Err(Error::BadOption { engine: "f2", option, allowed }),
+        })
+    }
 
     /// Base bits of the index of a new store.
     pub(crate) fn index_bits(&self, limit: u64) -> u32 {

@@ -1,5 +1,6 @@
 //! The store as a whole, beyond what the conformance suite holds it to.
 
+mod bad_options;
 mod checked;
 mod compaction;
 mod costs;

@@ -1,37 +1,37 @@
-//! An interval's bytes in memory, and where its pairs are: what the cache holds.
+//! An interval's pairs in memory: what the cache holds.
 //!
-//! The bytes are the interval's as they lie in the space: sorted pairs, behind which there may be
-//! updates that were appended without looking (a *tail*). Of several pairs of one key the last one
-//! counts, and a tombstone hides those before it. So whoever loads an interval needs to know nothing
-//! of how it came about.
+//! In the space there are sorted pairs, behind which there may be updates that were appended without
+//! looking (a *tail*). Of several pairs of one key the last one counts, and a tombstone hides those
+//! before it. So whoever loads an interval needs to know nothing of how it came about. Here only the
+//! pairs that live are kept, in order, in one piece of memory:
+//!
+//! ```text
+//!  pair | pair | ... | pair | where each begins, 4 bytes | fingerprint of each key, 2 bytes
+//! ```
 
 use codec::{Corruption, Reader, hash64};
 
 use crate::pair::Pair;
-use crate::tally::{Charge, Tally};
+use crate::tally::{Charge, Tally, allocated_bytes};
 use std::sync::Arc;
 
 /// Pairs up to which a key is looked for by its fingerprint.
 const FEW_PAIRS: usize = 64;
 
-/// Bytes beside the pairs: what the allocator and the counts take.
-const OVERHEAD_BYTES: usize = 160;
+/// What a pair takes beside its bytes.
+const PLACE_BYTES: usize = 4;
+const FINGERPRINT_BYTES: usize = 2;
 
-/// Where a pair lies.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    at: u32,
-    len: u32,
-    key_len: u16,
-    head_len: u8,
-}
+/// What a block takes beside its bytes: itself, its count of references, its place in the cache's ring.
+const OVERHEAD_BYTES: u64 = 96;
 
 /// The pairs of an interval that live, by key.
 #[derive(Debug)]
 pub(crate) struct Block {
-    bytes: Vec<u8>,
-    slots: Box<[Slot]>,
-    fingerprints: Box<[u16]>,
+    bytes: Box<[u8]>,
+    /// Where the places of the pairs begin.
+    pairs_end: u32,
+    count: u32,
     is_plain: bool,
     charge: Charge,
 }
@@ -44,31 +44,66 @@ fn fingerprint(key: &[u8]) -> u16 {
 impl Block {
     /// The pairs in an interval's bytes.
     pub(crate) fn decode(bytes: Vec<u8>, tally: &Arc<Tally>) -> Result<Self, Corruption> {
-        let mut slots = Vec::new();
+        let mut places = Vec::new();
         let mut fields = Reader::new(&bytes);
         let mut is_plain = true;
         let mut last: Option<&[u8]> = None;
         while !fields.is_empty() {
             let at = fields.position() as u32;
-            let (head, pair) = Pair::take(&mut fields)?;
+            let (_, pair) = Pair::take(&mut fields)?;
             is_plain &= pair.value.is_some() && last.is_none_or(|last| last < pair.key);
             last = Some(pair.key);
-            slots.push(Slot {
-                at,
-                len: head.pair_len() as u32,
-                key_len: head.key_len as u16,
-                head_len: head.head_len as u8,
-            });
+            places.push(at);
         }
-        if !is_plain {
-            slots = newest_of_each(&bytes, slots)?;
+        if is_plain {
+            return Ok(Self::new(bytes, &places, true, tally));
         }
-        let keys = slots.iter().map(|slot| fingerprint(slot.key(&bytes)));
-        let fingerprints = keys.collect::<Box<[u16]>>();
-        let slots = slots.into_boxed_slice();
-        let memory = bytes.capacity() + slots.len() * (size_of::<Slot>() + 2) + OVERHEAD_BYTES;
-        let charge = tally.charge(memory as u64);
-        Ok(Self { bytes, slots, fingerprints, is_plain, charge })
+        let (bytes, places) = newest_of_each(&bytes, places);
+        Ok(Self::new(bytes, &places, false, tally))
+    }
+
+    /// Pairs that were put together just now, in their order. Whether they lie in the space like that
+    /// is for the caller to say.
+    pub(crate) fn of_image(
+        image: Vec<u8>,
+        ends: &[usize],
+        is_plain: bool,
+        tally: &Arc<Tally>,
+    ) -> Self {
+        let begins = std::iter::once(0).chain(ends.iter().map(|end| *end as u32));
+        let places: Vec<u32> = begins.take(ends.len()).collect();
+        Self::new(image, &places, is_plain, tally)
+    }
+
+    /// The pairs of two neighbours.
+    pub(crate) fn joined(left: &Self, right: &Self, tally: &Arc<Tally>) -> Self {
+        let pairs = [left, right].map(|it| it.bytes.get(..it.pair_bytes()).unwrap_or_default());
+        let more = Self::more_bytes(left.len() + right.len());
+        let mut image = Vec::with_capacity(left.pair_bytes() + right.pair_bytes() + more);
+        pairs.iter().for_each(|pairs| image.extend_from_slice(pairs));
+        let places = |block: &Self, by: usize| {
+            let places = (0..block.len()).filter_map(|index| block.place(index));
+            places.map(|place| (place + by) as u32).collect::<Vec<_>>()
+        };
+        let places = [places(left, 0), places(right, left.pair_bytes())].concat();
+        Self::new(image, &places, left.is_plain && right.is_plain, tally)
+    }
+
+    fn new(mut bytes: Vec<u8>, places: &[u32], is_plain: bool, tally: &Arc<Tally>) -> Self {
+        let (pairs_end, count) = (bytes.len() as u32, places.len() as u32);
+        bytes.reserve_exact(Self::more_bytes(places.len()));
+        places.iter().for_each(|place| bytes.extend_from_slice(&place.to_le_bytes()));
+        for place in places {
+            let fingerprint = key_at(&bytes, *place as usize).map_or(0, fingerprint);
+            bytes.extend_from_slice(&fingerprint.to_le_bytes());
+        }
+        let charge = tally.charge(allocated_bytes(bytes.len()) + OVERHEAD_BYTES);
+        Self { bytes: bytes.into_boxed_slice(), pairs_end, count, is_plain, charge }
+    }
+
+    /// What a block of so many pairs has behind their bytes.
+    pub(crate) fn more_bytes(pairs: usize) -> usize {
+        pairs * (PLACE_BYTES + FINGERPRINT_BYTES)
     }
 
     /// Bytes of memory.
@@ -78,83 +113,116 @@ impl Block {
 
     /// How many pairs live.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.count as usize
     }
 
-    /// Whether its bytes are its pairs in their order, and nothing else.
+    /// Whether the interval's bytes are these pairs in their order, and nothing else.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
     }
 
     /// The value of a key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&[u8]> {
-        if self.slots.len() > FEW_PAIRS {
+        if self.len() > FEW_PAIRS {
             let index = self.lower_bound(key);
             return (self.key(index)? == key).then(|| self.value(index)).flatten();
         }
-        let wanted = fingerprint(key);
-        let mut found = self.fingerprints.iter().enumerate();
-        loop {
-            let (index, _) = found.find(|(_, fingerprint)| **fingerprint == wanted)?;
-            if self.key(index) == Some(key) {
-                return self.value(index);
-            }
-        }
+        let wanted = fingerprint(key).to_le_bytes();
+        let fingerprints = self.fingerprints().chunks_exact(FINGERPRINT_BYTES);
+        let mut found = fingerprints.enumerate().filter(|(_, fingerprint)| *fingerprint == wanted);
+        found.find_map(|(index, _)| self.get(index).filter(|pair| pair.key == key)?.value)
+    }
+
+    fn fingerprints(&self) -> &[u8] {
+        let begin = self.pairs_end as usize + self.len() * PLACE_BYTES;
+        self.bytes.get(begin..).unwrap_or_default()
     }
 
     /// The first pair at or behind `key`.
     pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
-        self.slots.partition_point(|slot| slot.key(&self.bytes) < key)
+        self.partition_point(|it| it < key)
     }
 
     /// The first pair behind `key`.
     pub(crate) fn upper_bound(&self, key: &[u8]) -> usize {
-        self.slots.partition_point(|slot| slot.key(&self.bytes) <= key)
+        self.partition_point(|it| it <= key)
+    }
+
+    fn partition_point(&self, is_before: impl Fn(&[u8]) -> bool) -> usize {
+        let (mut begin, mut end) = (0, self.len());
+        while begin < end {
+            let middle = begin.midpoint(end);
+            if self.key(middle).is_some_and(&is_before) {
+                begin = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        begin
+    }
+
+    /// Where a pair begins; behind the last one for the index behind it.
+    fn place(&self, index: usize) -> Option<usize> {
+        if index == self.len() {
+            return Some(self.pairs_end as usize);
+        }
+        let at = self.pairs_end as usize + index * PLACE_BYTES;
+        let place = self.bytes.get(at..)?.first_chunk()?;
+        (index < self.len()).then_some(u32::from_le_bytes(*place) as usize)
+    }
+
+    fn get(&self, index: usize) -> Option<Pair<'_>> {
+        let bytes = self.bytes.get(self.place(index)?..)?;
+        (index < self.len())
+            .then(|| Pair::take(&mut Reader::new(bytes)).ok())?
+            .map(|(_, pair)| pair)
     }
 
     /// The key of a pair.
     pub(crate) fn key(&self, index: usize) -> Option<&[u8]> {
-        Some(self.slots.get(index)?.key(&self.bytes))
+        Some(self.get(index)?.key)
     }
 
     /// The value of a pair.
     pub(crate) fn value(&self, index: usize) -> Option<&[u8]> {
-        let slot = self.slots.get(index)?;
-        self.bytes.get(slot.at as usize..)?.get(slot.before_value()..slot.len as usize)
+        self.get(index)?.value
     }
 
     /// A pair as it lies in the space.
     pub(crate) fn pair(&self, index: usize) -> Option<&[u8]> {
-        let slot = self.slots.get(index)?;
-        self.bytes.get(slot.at as usize..)?.get(..slot.len as usize)
+        self.bytes.get(self.place(index)?..self.place(index + 1)?)
+    }
+
+    /// Bytes of all pairs, as they lie in the space.
+    pub(crate) fn pair_bytes(&self) -> usize {
+        self.pairs_end as usize
     }
 }
 
-impl Slot {
-    fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        let begin = self.at as usize + usize::from(self.head_len);
-        // Whatever made the slot has seen the key there.
-        bytes.get(begin..begin + usize::from(self.key_len)).unwrap_or_default()
-    }
-
-    fn before_value(&self) -> usize {
-        usize::from(self.head_len) + usize::from(self.key_len)
-    }
+/// The key of the pair at `at`.
+fn key_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
+    Some(Pair::take(&mut Reader::new(bytes.get(at..)?)).ok()?.1.key)
 }
 
-/// Of each key the pair that came last, unless it is a tombstone, by key.
-fn newest_of_each(bytes: &[u8], mut slots: Vec<Slot>) -> Result<Vec<Slot>, Corruption> {
+/// Of each key the pair that came last, unless it is a tombstone, by key; and where they are.
+fn newest_of_each(bytes: &[u8], mut places: Vec<u32>) -> (Vec<u8>, Vec<u32>) {
+    let key = |place: &u32| key_at(bytes, *place as usize);
     // Stable, so that of one key the pair that came last stays last.
-    slots.sort_by(|left, right| left.key(bytes).cmp(right.key(bytes)));
-    let mut kept = Vec::with_capacity(slots.len());
-    for run in slots.chunk_by(|left, right| left.key(bytes) == right.key(bytes)) {
-        let Some(newest) = run.last() else { continue };
-        let mut fields = Reader::new(bytes.get(newest.at as usize..).unwrap_or_default());
-        if Pair::take(&mut fields)?.1.value.is_some() {
-            kept.push(*newest);
+    places.sort_by(|left, right| key(left).cmp(&key(right)));
+    let (mut kept, mut kept_places) = (Vec::with_capacity(bytes.len()), Vec::new());
+    for run in places.chunk_by(|left, right| key(left) == key(right)) {
+        let newest = run.last().and_then(|place| bytes.get(*place as usize..));
+        let Some(Ok((head, pair))) = newest.map(|rest| Pair::take(&mut Reader::new(rest))) else {
+            continue;
+        };
+        if pair.value.is_some() {
+            kept_places.push(kept.len() as u32);
+            kept.extend_from_slice(
+                newest.and_then(|rest| rest.get(..head.pair_len())).unwrap_or_default(),
+            );
         }
     }
-    Ok(kept)
+    (kept, kept_places)
 }
 
 #[cfg(test)]

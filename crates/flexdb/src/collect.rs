@@ -27,6 +27,9 @@ pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
         // reads it.
         while !stop.is_stopping() && shared.collect().unwrap_or(0) > 0 {}
         shared.forget_pins();
+        if let Some(committer) = shared.committer.try_lock() {
+            shared.count_nodes(committer.index());
+        }
     };
     let group = &shared.group;
     group.every(Class::Collect, "flexdb collect", INTERVAL, work).map_err(|_| Error::Closed)

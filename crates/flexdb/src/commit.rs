@@ -1,9 +1,9 @@
 //! Commits: a memtable's writes go to the space, in place (Flex 5.3).
 //!
 //! 1. The oldest memtable that waits is taken. The journal reaches its newest write (law L3).
-//! 2. Its keys are gone through in order, an interval's at a time: what happens to that is planned
-//!    (`commit/plan.rs`), and done, to the space and to the index. Readers look into the base of before,
-//!    which nothing of this changes.
+//! 2. What happens to the intervals of its keys is planned (`commit/plan.rs`), on several threads
+//!    (`commit/planning.rs`), and done in the order of the keys, to the space and to the index
+//!    (`commit/changing.rs`). Readers look into the base of before, which nothing of this changes.
 //! 3. The store's header says how far the writes are in the space now.
 //! 4. The space is synced, and the next state has the base as it is now, and the memtable no more.
 //!
@@ -15,17 +15,23 @@
 //!   base of that moment is kept for it (state, S2). No pin comes to stand there later: all these writes
 //!   were given their numbers before.
 //! - C3. A memtable is committed after all older ones.
+//! - C4. A change is of one whole interval, where and as long as it was planned: any other is refused before
+//!   a byte is touched, and the store is read-only then.
 //!
-//! Where there is no room, also after the collector has run, and where 1 fails, or something cannot be
+//! Where there is no room, also after the collector has run, what memtables delete is taken out first
+//! (`commit/relief.rs`). Where that does not help, and where 1 fails, or something cannot be
 //! read in 2: the memtable stays, and a later commit does all of it once more. What is in the
 //! space by then does no harm, as whoever reads looks into the memtable first. Meanwhile no more writes are
 //! admitted than memtables have room for (`pressure.rs`). So a snapshot that holds too much room
 //! stops writes only for as long as it is held. Each other failure turns the store read-only (law L5).
 
+mod changing;
+mod merging;
 mod plan;
+mod planning;
+mod relief;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
@@ -35,16 +41,19 @@ use flexspace::space::{self, Together};
 use workers::Class;
 
 use crate::error::from_space;
-use crate::index::{self, Head, Index, Interval};
+#[cfg(test)]
+use crate::index;
+use crate::index::Index;
 use crate::memtable::{Memtable, Update, Walker};
+use crate::options::Options;
 use crate::pair::StoreHeader;
 use crate::state::{Base, Pinned, State};
 use crate::store::Shared;
-use plan::{Edit, Planner, Step};
+use changing::Changing;
+use relief::is_for_want_of_room;
 
-/// Updates of one interval that are planned at once, by number and bytes.
-const UPDATES_AT_ONCE: usize = 4096;
-const BYTES_AT_ONCE: usize = 1 << 20;
+/// Bytes of a memtable with which the allocator is worth being asked to give back what was freed.
+const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
 /// Runs of the collector that emptied nothing, after which there is no room: the first may have found
 /// segments that readers had let go.
 const IN_VAIN_MAX: u32 = 2;
@@ -62,6 +71,11 @@ impl Committer {
         Self { index, kept: BTreeMap::new() }
     }
 
+    /// Whether a commit that is not done keeps a base for this pin.
+    fn keeps(&self, pin: SeqNo) -> bool {
+        self.kept.contains_key(&pin)
+    }
+
     /// Lets everything go, of a store that is closed.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(Index::default());
@@ -73,8 +87,7 @@ impl Committer {
         index::check(&self.index)
     }
 
-    /// What the index holds, for tests.
-    #[cfg(test)]
+    /// The index as it is changed.
     pub(crate) fn index(&self) -> &Index {
         &self.index
     }
@@ -127,7 +140,7 @@ impl Shared {
 
     /// Commits the oldest memtable that waits, if its id is at most `upto`; answers whether there may
     /// be another one.
-    fn commit_oldest(&self, upto: u64) -> Result<bool> {
+    fn commit_oldest(self: &Arc<Self>, upto: u64) -> Result<bool> {
         let mut committer = self.committer.lock();
         self.health.check_writable()?;
         let state = self.open_state()?;
@@ -152,10 +165,23 @@ impl Shared {
         // Its base holds segments.
         drop(state);
         let work = Work { memtable: &oldest, cuts, persisted };
-        self.with_room(&mut committer, |space, committer| self.put(space, committer, &work))?;
+        let put =
+            |space: &mut Together<'_>, committer: &mut Committer| self.put(space, committer, &work);
+        match self.with_room(&mut committer, put) {
+            Err(error) if is_for_want_of_room(&error) && self.relieve(&mut committer)? => {
+                return Ok(true);
+            }
+            done => done?,
+        }
         self.make_durable(persisted)?;
         self.publish(&mut committer, &oldest)?;
         self.counts.commits.fetch_add(1, Relaxed);
+        drop(committer);
+        if oldest.bytes() >= GIVEN_BACK_BYTES_MIN {
+            // Its pieces lie between others that stay, and no other use fits them as well.
+            drop(oldest);
+            sync::give_back_heaps();
+        }
         Ok(true)
     }
 
@@ -196,13 +222,13 @@ impl Shared {
 
     /// Step 2 and 3; `false` if the collector has to make room first.
     fn put(
-        &self,
+        self: &Arc<Self>,
         space: &mut Together<'_>,
         committer: &mut Committer,
         work: &Work<'_>,
     ) -> Result<bool> {
         let held = self.host.sequence.pins();
-        let mut changing = Changing { shared: self, space, committer, delta: 0 };
+        let mut changing = Changing::new(self, space, committer);
         let mut above = SeqNo::ZERO;
         let cuts = work.cuts.iter().copied().filter(|pin| held.contains(pin));
         for upto in cuts.chain([SeqNo::MAX]) {
@@ -220,7 +246,7 @@ impl Shared {
             }
             above = upto;
         }
-        self.put_header(changing.space, work.persisted)
+        self.put_header(changing.space(), work.persisted)
     }
 
     /// Step 3; `false` if the collector has to make room first.
@@ -253,6 +279,8 @@ impl Shared {
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
         let pinned = self.pinned_after(&state, committer.kept.clone(), None);
         self.state.store(Some(Arc::new(state.with_base(base, None, pinned))));
+        drop(state);
+        self.count_nodes(&committer.index);
         Ok(())
     }
 
@@ -272,7 +300,8 @@ impl Shared {
         let pinned = self.pinned_after(&state, kept, Some(committed));
         let next = state.with_base(base, Some(committed.id()), pinned);
         self.state.store(Some(Arc::new(next)));
-        drop(install);
+        drop((install, state));
+        self.count_nodes(&committer.index);
         self.cache.shrink(self.cache_share());
         Ok(())
     }
@@ -317,111 +346,18 @@ fn is_refused(error: &space::Error) -> bool {
     matches!(error, space::Error::NoSpace { .. } | space::Error::Uncollected)
 }
 
-/// The space and the index while a commit changes them.
-struct Changing<'a, 'b> {
-    shared: &'a Shared,
-    space: &'a mut Together<'b>,
-    committer: &'a mut Committer,
-    /// By how much offsets behind the last change are larger than in the base that is planned by.
-    delta: u64,
-}
-
-impl Changing<'_, '_> {
-    /// A base of what is there now; plans count from it.
-    fn base(&mut self) -> Result<Base> {
-        self.delta = 0;
-        self.shared.base_of(&self.committer.index)
-    }
-
-    /// Puts the writes above one number, up to another, into the space; `false` if the collector has
-    /// to make room first.
-    fn put_between(&mut self, memtable: &Memtable, above: SeqNo, upto: SeqNo) -> Result<bool> {
-        let mut base = self.base()?;
-        let mut walker = Walker::new(memtable, above, upto);
-        walker.seek(Bound::Unbounded);
-        let mut pairs = 0_u64;
-        while let Some(first) = walker.here() {
-            let found = base.interval_of(first.key());
-            let end = found.as_ref().map(|found| found.offset + u64::from(found.length));
-            let bound = end.and_then(|end| index::bound_at(&base.index, end));
-            let (updates, is_whole) = take_updates(&mut walker, bound.map(|bound| &**bound));
-            pairs += updates.len() as u64;
-            let limits = self.shared.interval_limits();
-            let planner = Planner { shared: self.shared, base: &base, limits };
-            if let Some(edit) = planner.plan(found.as_ref(), &updates)? {
-                let offset = edit.offset.wrapping_add(self.delta);
-                if !self.change(&edit, offset)? {
-                    return Ok(false);
-                }
-            }
-            if !is_whole {
-                // What is left of them is for what is there now.
-                base = self.base()?;
-            }
-        }
-        self.shared.counts.committed_pairs.fetch_add(pairs, Relaxed);
-        Ok(true)
-    }
-
-    /// Does what was planned, at an offset of the index; `false` if there is no room for all of it.
-    fn change(&mut self, edit: &Edit, offset: u64) -> Result<bool> {
-        let begin = offset + StoreHeader::BYTES as u64;
-        let mut length = u64::from(edit.length);
-        for (done, step) in edit.steps.iter().enumerate() {
-            let made = match step {
-                Step::Splice { at, removed, data, tag } => {
-                    let data = edit.data.get(data.clone()).unwrap_or_default();
-                    let made = self.space.splice(begin + at, u64::from(*removed), data, *tag);
-                    made.map(|()| length = length + data.len() as u64 - u64::from(*removed))
-                }
-                Step::Tag { at, tag } => self.space.set_tag(begin + at, *tag),
-            };
-            match made {
-                Ok(()) => {}
-                Err(error) if is_refused(&error) => {
-                    let steps = edit.steps.get(..done).unwrap_or_default();
-                    if steps.iter().any(|step| matches!(step, Step::Splice { .. })) {
-                        self.leave(edit, offset, length);
-                    }
-                    // Else only tags are gone, and the interval has the pairs that it had.
-                    return Ok(false);
-                }
-                made => return self.shared.told(made).map(|()| false),
-            }
-        }
-        let tree = &mut self.committer.index;
-        if edit.length > 0 {
-            index::replace(tree, offset, edit.length, &edit.pieces);
-        } else {
-            for (length, interval) in &edit.pieces {
-                index::append(tree, *length, interval.clone());
-            }
-        }
-        self.delta = self.delta.wrapping_add(length.wrapping_sub(u64::from(edit.length)));
-        Ok(true)
-    }
-
-    /// Leaves a change of whose steps some are done that put updates to their places. They do so from the
-    /// smallest key on, so what is there is an interval that only lacks the others.
-    fn leave(&mut self, edit: &Edit, offset: u64, length: u64) {
-        let Some(head) = edit.pieces.first().and_then(|(_, interval)| interval.head()) else {
-            return;
-        };
-        let (bound, first) = (Arc::clone(head.bound()), head.first_key());
-        let left = Head::new(bound, first, head.lie, &self.shared.heads);
-        // It lies between the lengths of before and after, of which one piece is there yet.
-        let pieces = [(length as u32, Interval::new(left))];
-        index::replace(&mut self.committer.index, offset, edit.length, &pieces);
-    }
-}
-
 /// The next updates, before `bound`; and whether these are all of them, or only as many as are planned
 /// at once.
-fn take_updates<'a>(walker: &mut Walker<'a>, bound: Option<&[u8]>) -> (Vec<Update<'a>>, bool) {
+fn take_updates<'a>(
+    walker: &mut Walker<'a>,
+    bound: Option<&[u8]>,
+    options: &Options,
+) -> (Vec<Update<'a>>, bool) {
+    let (updates_max, bytes_max) = (options.round_updates_max, options.round_bytes_max);
     let mut updates = Vec::new();
     let mut bytes = 0;
     while let Some(next) = walker.here().filter(|it| bound.is_none_or(|bound| it.key() < bound)) {
-        if !updates.is_empty() && (updates.len() >= UPDATES_AT_ONCE || bytes >= BYTES_AT_ONCE) {
+        if !updates.is_empty() && (updates.len() >= updates_max || bytes >= bytes_max) {
             return (updates, false);
         }
         bytes += next.key().len() + next.value().map_or(0, <[u8]>::len);

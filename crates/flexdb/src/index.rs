@@ -12,6 +12,8 @@
 //! - X3. A [`Head`] stands for one version of its interval and never changes, but for its cache: so
 //!   what is cached is right for every snapshot that knows this head.
 
+mod key;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -19,15 +21,14 @@ use arc_swap::ArcSwapOption;
 use flexspace::{Entry, Found, Room, ShiftTree, Side, Snapshot};
 
 use crate::block::Block;
-use crate::tally::{Charge, Tally};
+use crate::tally::{Tally, allocated_bytes};
+pub(crate) use key::Key;
 
 /// The tag of the extent that an interval begins with.
 pub(crate) const START: u16 = 1;
 
-/// What a head takes beside its keys.
-const HEAD_BYTES: u64 = 128;
-/// What an extent takes in the space's tree.
-const EXTENT_BYTES: u64 = 16;
+/// What a head takes beside its keys; its place in the tree is counted with the tree's nodes.
+const HEAD_BYTES: u64 = 96;
 
 /// The tree that a commit changes.
 pub(crate) type Index = ShiftTree<Interval>;
@@ -38,14 +39,14 @@ pub(crate) type IndexSnapshot = Snapshot<Interval>;
 /// A version of an interval.
 #[derive(Debug)]
 pub(crate) struct Head {
-    bound: Arc<[u8]>,
+    bound: Key,
     /// The key of its first pair, where that is not the bound.
-    first: Option<Box<[u8]>>,
-    pub(crate) lie: Lie,
+    first: Option<Box<Key>>,
     cached: ArcSwapOption<Block>,
+    tally: Arc<Tally>,
+    pub(crate) lie: Lie,
     /// Whether the cache's hand is to pass it by once.
     is_used: AtomicBool,
-    _charge: Charge,
 }
 
 /// How an interval lies in the space.
@@ -55,28 +56,43 @@ pub(crate) struct Lie {
     pub(crate) fragments: u16,
     /// Updates that were appended without looking.
     pub(crate) tail: u16,
+    /// Its pairs that live, at most; or [`Lie::UNKNOWN`].
+    pub(crate) pairs: u16,
     /// Whether other extents than the first may be tagged: several intervals were taken as one.
     pub(crate) has_inner_tags: bool,
+    /// Whether its keys are known not to be in order: it is damaged.
+    pub(crate) is_out_of_order: bool,
+}
+
+impl Lie {
+    /// Nobody has counted the pairs.
+    pub(crate) const UNKNOWN: u16 = u16::MAX;
 }
 
 impl Head {
     /// A version with a bound, whose first pair has the key `first`.
-    pub(crate) fn new(bound: Arc<[u8]>, first: &[u8], lie: Lie, tally: &Arc<Tally>) -> Arc<Self> {
-        let first: Option<Box<[u8]>> = (*bound != *first).then(|| first.into());
-        let keys = bound.len() + first.as_ref().map_or(0, |first| first.len());
-        let bytes = HEAD_BYTES + keys as u64 + EXTENT_BYTES * u64::from(lie.fragments);
-        Arc::new(Self {
-            bound,
-            first,
-            lie,
+    pub(crate) fn new(bound: &[u8], first: &[u8], lie: Lie, tally: &Arc<Tally>) -> Arc<Self> {
+        let head = Self {
+            bound: Key::from(bound),
+            first: (bound != first).then(|| Box::new(Key::from(first))),
             cached: ArcSwapOption::empty(),
+            tally: Arc::clone(tally),
+            lie,
             is_used: AtomicBool::new(false),
-            _charge: tally.charge(bytes),
-        })
+        };
+        tally.add(head.memory_bytes());
+        Arc::new(head)
+    }
+
+    /// Bytes of memory, without what is cached.
+    fn memory_bytes(&self) -> u64 {
+        let boxed = |first: &Key| allocated_bytes(size_of::<Key>()) + first.heap_bytes();
+        let first = self.first.as_deref().map_or(0, boxed);
+        HEAD_BYTES + self.bound.heap_bytes() + first
     }
 
     /// Its keys are not below this, unless it is the first interval.
-    pub(crate) fn bound(&self) -> &Arc<[u8]> {
+    pub(crate) fn bound(&self) -> &Key {
         &self.bound
     }
 
@@ -115,13 +131,19 @@ impl Head {
     }
 }
 
+impl Drop for Head {
+    fn drop(&mut self) {
+        self.tally.release(self.memory_bytes());
+    }
+}
+
 /// An entry of the index. None stands in slots that hold nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interval(Option<Arc<Head>>);
 
 /// What parts two nodes of the index: the bound of the first interval of the right one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pivot(Option<Arc<[u8]>>);
+pub(crate) struct Pivot(Key);
 
 impl Interval {
     pub(crate) fn new(head: Arc<Head>) -> Self {
@@ -139,7 +161,7 @@ impl Interval {
 
 impl Pivot {
     fn key(&self) -> &[u8] {
-        self.0.as_deref().unwrap_or_default()
+        &self.0
     }
 }
 
@@ -147,7 +169,7 @@ impl Entry for Interval {
     type Pivot = Pivot;
 
     fn pivot(&self) -> Pivot {
-        Pivot(self.0.as_ref().map(|head| Arc::clone(&head.bound)))
+        Pivot(self.0.as_ref().map(|head| head.bound.clone()).unwrap_or_default())
     }
 
     fn tail(&self, _: u32) -> Self {
@@ -161,7 +183,7 @@ pub(crate) fn find<'a>(index: &'a IndexSnapshot, key: &[u8]) -> Option<Found<'a,
 }
 
 /// The bound of the interval that begins at `offset`: where the one before it ends.
-pub(crate) fn bound_at(index: &IndexSnapshot, offset: u64) -> Option<&Arc<[u8]>> {
+pub(crate) fn bound_at(index: &IndexSnapshot, offset: u64) -> Option<&Key> {
     index.get(offset)?.entry.head().map(|head| &head.bound)
 }
 
@@ -198,6 +220,14 @@ pub(crate) fn replace(index: &mut Index, offset: u64, old: u32, pieces: &[(u32, 
         put(index, at, *length, interval.clone(), Side::Before);
         at += u64::from(*length);
     }
+}
+
+/// Makes one of two neighbours, the left one of which begins at `offset`.
+pub(crate) fn join(index: &mut Index, offset: u64, lengths: [u32; 2], interval: Interval) {
+    let [left, right] = lengths;
+    let middle = offset + u64::from(left);
+    index.remove(middle, middle + u64::from(right));
+    replace(index, offset, left, &[(left + right, interval)]);
 }
 
 fn put(index: &mut Index, offset: u64, length: u32, interval: Interval, side: Side) {

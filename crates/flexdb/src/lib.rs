@@ -25,9 +25,10 @@
 //! # To follow
 //! - a put: `write::Shared::apply`, then `memtable::Entered::insert`;
 //! - a get: `read::Shared::find`, then `memtable::Memtable::get`, `state::Base::interval_of`,
-//!   `block::Block::find`;
+//!   `block::Block::find`; many at once: `flights`, for seats and `multi_get`;
 //! - a scan: `scan::Walk`, a run at a time;
-//! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/plan.rs` and `Changing::change`;
+//! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/planning.rs`, `commit/plan.rs` and
+//!   `commit/changing.rs`;
 //! - recovery: `open::Store::open`, then `recover::index`;
 //! - room given back: `collect::Shared::collect`.
 //!
@@ -70,16 +71,20 @@ mod checkpoint;
 mod collect;
 mod commit;
 mod error;
+mod flights;
 mod index;
 mod memory_split;
 mod memtable;
+mod multi_get;
 mod open;
 mod options;
 mod pair;
 mod pressure;
 mod read;
+mod reads;
 mod recover;
 mod scan;
+mod seat;
 mod state;
 mod stats;
 mod store;

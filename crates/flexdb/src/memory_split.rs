@@ -1,10 +1,11 @@
 //! How the budget is shared out: memtables, the sparse index, and the interval cache.
 //!
-//! Memtables may take a quarter: one that is written to, one that is committed, and one that waits. A
-//! quarter is for what nobody counts: the trees' nodes, two segments, what commits work with, and what
-//! the allocator loses, as a commit takes and frees many pieces of many sizes. The index takes what it
-//! needs; where that is more than an eighth, intervals are made larger, so that there are fewer. The
-//! rest is the cache's, which gives way where the index takes more.
+//! Memtables may take a quarter: one that is written to, one that is committed, and one that waits. Three
+//! eighths, and a little that goes with no budget, are for what nobody counts: segments that are filled,
+//! records of the log, and above all what the allocator loses, as a commit takes and frees many pieces of
+//! many sizes (`tests/memory.rs` says how much that is). The index takes what it needs, with the nodes of
+//! its tree and of the space's; where that is more than an eighth, intervals are made larger, so that there
+//! are fewer. The rest is the cache's, which gives way where the index takes more.
 
 use crate::options::Options;
 
@@ -12,10 +13,15 @@ use crate::options::Options;
 const MEMTABLE_PARTS: u64 = 12;
 /// Memtables that may be there at once.
 const MEMTABLES: u64 = 3;
-/// Parts of the budget of which one is for what is not counted.
-const UNCOUNTED_PARTS: u64 = 4;
+/// Eighths of the budget that are for what is not counted, and the most that is so beside them.
+const UNCOUNTED_EIGHTHS: u64 = 3;
+const UNCOUNTED_BYTES: u64 = 1 << 20;
 /// Parts of the budget of which the index may be one before intervals grow.
 const INDEX_PARTS: u64 = 8;
+/// Parts of the budget of which one is for the intervals that are planned at once.
+const CHUNK_PARTS: u64 = 128;
+/// No more updates than these are planned at once.
+const CHUNK_UPDATES_MAX: u64 = 256;
 /// No memtable is sealed below this, however small the budget is.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 /// Doublings of intervals, at most.
@@ -38,6 +44,14 @@ pub(crate) struct IntervalLimits {
     pub(crate) bytes: u32,
 }
 
+/// How many updates a chunk has at most, and the bytes of these and of their intervals above which it ends;
+/// one interval it always has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkLimits {
+    pub(crate) updates: usize,
+    pub(crate) bytes: u64,
+}
+
 impl MemorySplit {
     /// The shares of a budget.
     pub(crate) fn of(limit: u64, options: &Options) -> Self {
@@ -48,8 +62,15 @@ impl MemorySplit {
 
     /// What the cache may hold beside an index of so many bytes.
     pub(crate) fn cache_bytes(&self, index_bytes: u64) -> u64 {
-        let others = self.memtables_bytes + self.limit / UNCOUNTED_PARTS + index_bytes;
-        self.limit.saturating_sub(others)
+        let uncounted = self.limit / 8 * UNCOUNTED_EIGHTHS + UNCOUNTED_BYTES.min(self.limit / 16);
+        self.limit.saturating_sub(self.memtables_bytes + uncounted + index_bytes)
+    }
+
+    /// What is planned at once: what is read and written for it is a small part of the budget.
+    pub(crate) fn chunk(&self, options: &Options) -> ChunkLimits {
+        let usual = u64::from(options.interval_bytes.max(1));
+        let bytes = (self.limit / CHUNK_PARTS).min(CHUNK_UPDATES_MAX * usual);
+        ChunkLimits { updates: (bytes / usual).max(1) as usize, bytes }
     }
 
     /// How large intervals may be beside an index of so many bytes.

@@ -18,12 +18,10 @@
 //!   asked for in between does not pass it.
 //! - M4. All steps of a write are in one memtable, so a commit has all of them or none.
 
-mod key;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,48 +29,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use codec::SeqNo;
 use crossbeam_skiplist::SkipMap;
 use crossbeam_skiplist::map;
-use engine::Op;
+use engine::{AsTarget, EntryKey, Op, Target};
 use sync::{RwLock, RwLockReadGuard};
 
-use crate::tally::Tally;
-use key::{AsTarget, EntryKey};
+use crate::tally::{Tally, allocated_bytes};
 pub(crate) use walk::{Update, Walker};
 
-/// What an entry takes beside its key and value: the node of the skip list, two allocations.
-const ENTRY_OVERHEAD_BYTES: u64 = 104;
-
-/// A place in the order of entries: by key, of one key the newest first. No entry has the number
-/// zero, nor the largest one, so [`Target::first_of`] lies before all versions of a key and
-/// [`Target::behind`] after them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Target<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) seqno: SeqNo,
-}
-
-impl<'a> Target<'a> {
-    /// Before every version of `key`.
-    pub(crate) fn first_of(key: &'a [u8]) -> Self {
-        Self { key, seqno: SeqNo::MAX }
-    }
-
-    /// Behind every version of `key`.
-    pub(crate) fn behind(key: &'a [u8]) -> Self {
-        Self { key, seqno: SeqNo::ZERO }
-    }
-}
-
-impl Ord for Target<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key.cmp(other.key).then_with(|| other.seqno.cmp(&self.seqno))
-    }
-}
-
-impl PartialOrd for Target<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
+/// What the node of the skip list takes, of two levels as the average one.
+const NODE_BYTES: usize = size_of::<EntryKey>() + size_of::<Option<Box<[u8]>>>() + 3 * 8;
 
 /// What a search for one key has found; a value was copied to where the caller wanted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +45,15 @@ pub(crate) struct Found {
     pub(crate) seqno: SeqNo,
     /// Whether it is a value, rather than a tombstone.
     pub(crate) is_value: bool,
+}
+
+impl Found {
+    /// A value that is in the space, copied.
+    pub(crate) fn in_space(value: &[u8], into: &mut Vec<u8>) -> Self {
+        into.clear();
+        into.extend_from_slice(value);
+        Self { seqno: SeqNo::ZERO, is_value: true }
+    }
 }
 
 /// What all memtables of a store share.
@@ -233,8 +206,8 @@ impl Entered<'_> {
     pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo) {
         let memtable = self.memtable;
         let value: Option<Box<[u8]>> = op.value().map(Into::into);
-        let bytes = (op.key().len() + op.value().map_or(0, <[u8]>::len)) as u64;
-        let bytes = bytes + ENTRY_OVERHEAD_BYTES;
+        let value_bytes = allocated_bytes(op.value().map_or(0, <[u8]>::len));
+        let bytes = allocated_bytes(NODE_BYTES) + allocated_bytes(op.key().len()) + value_bytes;
         memtable.family.tally.add(bytes);
         memtable.bytes.fetch_add(bytes, Relaxed);
         memtable.oldest.fetch_min(seqno.get(), Relaxed);

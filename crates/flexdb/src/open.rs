@@ -51,7 +51,7 @@ impl Store {
     fn open_on(space: &FlexSpace, host: Host, options: Options) -> Result<Self> {
         let persisted = read_header(space)?;
         let group = host.workers.group(GROUP);
-        let heads = Tally::new(&host.memory);
+        let (heads, nodes) = (Tally::new(&host.memory), Tally::new(&host.memory));
         let snapshot = space.snapshot().map_err(from_space)?;
         let step = u64::from(options.interval_bytes);
         let index = recover::index(&snapshot, step, &group, &heads)?;
@@ -71,7 +71,9 @@ impl Store {
             space: space.clone(),
             space_stats: Mutex::new(space.stats()),
             heads,
+            nodes,
             cache: Cache::new(Tally::new(&host.memory)),
+            queues: Mutex::default(),
             options,
             health: Health::default(),
             persisted: AtomicU64::new(persisted.get()),
@@ -80,6 +82,7 @@ impl Store {
             group,
             host,
         });
+        shared.count_nodes(shared.committer.lock().index());
         collect::begin(&shared)?;
         Ok(Self { shared })
     }

@@ -26,6 +26,11 @@ pub struct Options {
     /// that commits are refused, as they are where there is no room, and tell of the damage. Reading such
     /// an interval takes as much memory for a moment. Default: 1 GiB.
     pub damaged_bytes_max: u32,
+    /// Updates of one interval that a commit plans at once. An interval with more is changed in rounds,
+    /// each of which reads what the one before has left. Default: 4096.
+    pub round_updates_max: usize,
+    /// Bytes of keys and values above which such a round ends, too. Default: 1 MiB.
+    pub round_bytes_max: usize,
     /// Bytes of a segment of the FlexSpace, at most, a power of two from 16 KiB to 1 GiB; a
     /// sixty-fourth of the memory, where that is less, as two segments are in memory. Fixed when the
     /// store is made. Default: 4 MiB.
@@ -46,6 +51,8 @@ impl Default for Options {
             tail_pairs_max: 15,
             fragments_max: 8,
             damaged_bytes_max: 1 << 30,
+            round_updates_max: 4096,
+            round_bytes_max: 1 << 20,
             segment_bytes_max: 4 << 20,
             capacity_bytes: space::Options::default().capacity_bytes,
         }

@@ -19,7 +19,7 @@ pub(crate) struct Pressure {
     /// again.
     failure: Mutex<Option<Error>>,
     /// Commits that were put off, as a snapshot was being taken.
-    put_off: AtomicU64,
+    pub(crate) put_off: AtomicU64,
     /// How often a writer waited.
     pub(crate) stalls: AtomicU64,
 }
@@ -38,8 +38,13 @@ impl Pressure {
 
 impl Shared {
     /// Waits until memtables take at most `bytes_max`, or none of them waits. Where nothing more will
-    /// be done to make room, the reason is the error.
-    pub(crate) fn wait_for_room(self: &Arc<Self>, bytes_max: u64) -> Result<()> {
+    /// be done to make room, the reason is the error. Whoever holds a write's number gives way to a
+    /// snapshot that is being taken, which may wait for that very write.
+    pub(crate) fn wait_for_room(
+        self: &Arc<Self>,
+        bytes_max: u64,
+        holds_a_number: bool,
+    ) -> Result<()> {
         if self.has_room(bytes_max) {
             return Ok(());
         }
@@ -47,8 +52,7 @@ impl Shared {
         let mut failure = None;
         let put_off = self.pressure.put_off.load(Relaxed);
         let waited = self.group.wait_until(|| {
-            // A snapshot that is being taken may wait for the very write that waits here.
-            let is_put_off = self.pressure.put_off.load(Relaxed) != put_off;
+            let is_put_off = holds_a_number && self.pressure.put_off.load(Relaxed) != put_off;
             let is_stopped = self.health.check_writable().is_err();
             if is_put_off || is_stopped || self.has_room(bytes_max) {
                 return true;

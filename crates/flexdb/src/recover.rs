@@ -7,7 +7,8 @@
 //! 3. The tree is filled from its end.
 //!
 //! An interval whose first pair cannot be read belongs to the one before it: whoever asks for a key of
-//! either is told of the damage, and all others can be read.
+//! either is told of the damage, and all others can be read. The same holds for one that begins below
+//! others before it: all from the one that has its first key on are one, and damaged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -49,37 +50,52 @@ pub(crate) fn index(
 ) -> Result<Index> {
     let candidates = candidates(space, step);
     let keys = first_keys(space, &candidates, group)?;
-    let mut index = Index::default();
-    let mut pending: Option<(Candidate, Vec<u8>)> = None;
+    let mut found: Vec<(Candidate, Vec<u8>)> = Vec::with_capacity(candidates.len());
     for (candidate, key) in candidates.into_iter().zip(keys) {
-        match (&mut pending, key) {
+        let Some((before, _)) = found.last_mut() else {
             // All keys may lie before those of the next one.
-            (None, key) => pending = Some((candidate, key.unwrap_or_default())),
-            (Some((before, _)), Err(_)) => {
-                before.length += candidate.length;
-                let fragments = before.lie.fragments.saturating_add(candidate.lie.fragments);
-                before.lie = Lie { fragments, has_inner_tags: true, tail: 0 };
-            }
-            (Some((before, first)), Ok(key)) => {
-                if *first >= key && before.offset > StoreHeader::BYTES as u64 {
-                    let what = "an interval that begins before the one before it";
-                    return Err(Corruption::new(what, candidate.offset).at(DATA, 0).into());
-                }
-                push(&mut index, before, first, heads)?;
-                pending = Some((candidate, key));
-            }
+            found.push((candidate, key.unwrap_or_default()));
+            continue;
+        };
+        let Ok(key) = key else {
+            before.take_in(&candidate);
+            continue;
+        };
+        if found.last().is_some_and(|(_, first)| *first < key) {
+            found.push((candidate, key));
+            continue;
+        }
+        // From where its first key belongs to where it lies, nobody knows what there is.
+        let behind = found.partition_point(|(_, first)| *first <= key);
+        let others = found.split_off(behind.max(1));
+        if let Some((damaged, _)) = found.last_mut() {
+            others.iter().for_each(|(other, _)| damaged.take_in(other));
+            damaged.take_in(&candidate);
+            damaged.lie.is_out_of_order = true;
         }
     }
-    if let Some((last, first)) = pending {
-        push(&mut index, &last, &first, heads)?;
+    let mut index = Index::default();
+    for (candidate, first) in found {
+        push(&mut index, &candidate, &first, heads)?;
     }
     Ok(index)
+}
+
+impl Candidate {
+    /// Takes in what lies behind it.
+    fn take_in(&mut self, next: &Self) {
+        self.length += next.length;
+        let fragments = self.lie.fragments.saturating_add(next.lie.fragments);
+        let is_out_of_order = self.lie.is_out_of_order || next.lie.is_out_of_order;
+        let (tail, pairs) = (0, Lie::UNKNOWN);
+        self.lie = Lie { fragments, tail, pairs, has_inner_tags: true, is_out_of_order };
+    }
 }
 
 fn push(index: &mut Index, found: &Candidate, first: &[u8], heads: &Arc<Tally>) -> Result<()> {
     let length = u32::try_from(found.length)
         .map_err(|_| Corruption::new("an interval of more than 4 GiB", found.offset).at(DATA, 0))?;
-    let head = Head::new(first.into(), first, found.lie, heads);
+    let head = Head::new(first, first, found.lie, heads);
     index::append(index, length, Interval::new(head));
     Ok(())
 }
@@ -97,7 +113,7 @@ pub(crate) fn candidates(space: &Snapshot, step: u64) -> Vec<Candidate> {
                 last.lie.has_inner_tags |= is_start;
             }
             _ => {
-                let lie = Lie { fragments: 1, ..Lie::default() };
+                let lie = Lie { fragments: 1, pairs: Lie::UNKNOWN, ..Lie::default() };
                 found.push(Candidate { offset: extent.offset, length, lie });
             }
         }

@@ -4,19 +4,24 @@
 //! pin sees in the present state, and holds nothing of that in between: so commits take memory and
 //! room back from cursors that nobody moves. Runs get longer the further it goes.
 
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};
+use flexspace::Found;
 
 use crate::block::Block;
+use crate::index::Interval;
 use crate::memtable::Walker;
 use crate::state::Base;
 use crate::store::Shared;
 
 /// Pairs of the first run, and of the longest.
-const RUN_PAIRS_MIN: usize = 16;
+const RUN_PAIRS_MIN: usize = 64;
 const RUN_PAIRS_MAX: usize = 256;
+/// Intervals that are read at once.
+const INTERVALS_AT_ONCE_MAX: usize = 16;
 /// Bytes after which a run ends.
 const RUN_BYTES_MAX: usize = 256 << 10;
 
@@ -147,7 +152,7 @@ impl Walk {
         };
         let mut walkers = sources.walkers(self.pin.seqno());
         walkers.iter_mut().for_each(|walker| walker.seek(start));
-        let mut base = BaseWalker::new(&shared, sources.base);
+        let mut base = BaseWalker::new(&shared, sources.base, self.pairs_max);
         base.seek(start)?;
         loop {
             if self.is_full() {
@@ -187,7 +192,7 @@ impl Walk {
         };
         let mut walkers = sources.walkers(self.pin.seqno());
         walkers.iter_mut().for_each(|walker| walker.seek_back(end));
-        let mut base = BaseWalker::new(&shared, sources.base);
+        let mut base = BaseWalker::new(&shared, sources.base, self.pairs_max);
         base.seek_back(end)?;
         loop {
             if self.is_full() {
@@ -238,15 +243,19 @@ impl Walk {
 /// A walk over the pairs of a base.
 struct BaseWalker<'a> {
     shared: &'a Shared,
-    base: &'a Base,
+    base: &'a Arc<Base>,
     /// The interval: its block, where it begins, and where it ends.
     block: Option<(Arc<Block>, u64, u64)>,
     index: usize,
+    /// How many pairs are wanted of it, at most.
+    pairs_max: usize,
+    /// Intervals that were read with the one before them, and where they lie.
+    ahead: VecDeque<(Result<Arc<Block>>, u64, u64)>,
 }
 
 impl<'a> BaseWalker<'a> {
-    fn new(shared: &'a Shared, base: &'a Base) -> Self {
-        Self { shared, base, block: None, index: 0 }
+    fn new(shared: &'a Shared, base: &'a Arc<Base>, pairs_max: usize) -> Self {
+        Self { shared, base, block: None, index: 0, pairs_max, ahead: VecDeque::new() }
     }
 
     fn key(&self) -> Option<&[u8]> {
@@ -257,16 +266,55 @@ impl<'a> BaseWalker<'a> {
         self.block.as_ref().and_then(|(block, ..)| block.value(self.index))
     }
 
-    /// Goes to the interval of a key; to the first one without a key.
-    fn enter(&mut self, key: Option<&[u8]>) -> Result<Option<&Arc<Block>>> {
-        let found = match key {
-            Some(key) => self.base.interval_of(key),
-            None => self.base.index.get(0),
-        };
-        let Some(found) = found else { return Ok(None) };
+    /// Goes to the interval of a key.
+    fn enter(&mut self, key: &[u8]) -> Result<Option<&Arc<Block>>> {
+        let Some(found) = self.base.interval_of(key) else { return Ok(None) };
         let block = self.shared.block(self.base, &found)?;
         let end = found.offset + u64::from(found.length);
         Ok(Some(&self.block.insert((block, found.offset, end)).0))
+    }
+
+    /// Goes to the interval that begins at `offset`, or to none behind the last.
+    fn go_on_to(&mut self, offset: u64) -> Result<Option<&Arc<Block>>> {
+        if self.ahead.front().is_none_or(|(_, begin, _)| *begin != offset) {
+            self.read_ahead(offset)?;
+        }
+        let Some((block, begin, end)) = self.ahead.pop_front() else { return Ok(None) };
+        Ok(Some(&self.block.insert((block?, begin, end)).0))
+    }
+
+    /// Reads the interval that begins at `offset`, and at once as many behind it as will be wanted if it
+    /// has to be read.
+    fn read_ahead(&mut self, offset: u64) -> Result<()> {
+        let Some(first) = self.base.index.get(offset) else {
+            self.ahead.clear();
+            return Ok(());
+        };
+        let is_cached = first.entry.head().is_some_and(|head| head.is_cached());
+        let count = if is_cached { 1 } else { self.intervals_wanted() };
+        let mut bytes = 0;
+        let intervals = self.base.index.range(offset..u64::MAX).take(count).take_while(|it| {
+            let is_first = bytes == 0;
+            bytes += it.length as usize;
+            is_first || bytes <= RUN_BYTES_MAX
+        });
+        let intervals: Vec<_> = intervals.collect();
+        let place = |it: &Found<'_, Interval>| (it.offset, it.offset + u64::from(it.length));
+        let places = intervals.iter().map(place);
+        // Each is told of.
+        self.ahead = places.map(|(begin, end)| (Err(Error::Closed), begin, end)).collect();
+        let ahead = &mut self.ahead;
+        self.shared.blocks(self.base, &intervals, &mut |index, block| {
+            if let Some((slot, ..)) = ahead.get_mut(index) {
+                *slot = block;
+            }
+        })
+    }
+
+    /// Intervals that have as many pairs as are wanted, if each is filled by half.
+    fn intervals_wanted(&self) -> usize {
+        let pairs = self.shared.interval_limits().pairs / 2;
+        (self.pairs_max.div_ceil(pairs.max(1)) + 1).min(INTERVALS_AT_ONCE_MAX)
     }
 
     fn seek(&mut self, start: Bound<&[u8]>) -> Result<()> {
@@ -274,7 +322,9 @@ impl<'a> BaseWalker<'a> {
             Bound::Included(key) | Bound::Excluded(key) => Some(key),
             Bound::Unbounded => None,
         };
-        let Some(block) = self.enter(key)? else { return Ok(()) };
+        let first = key.and_then(|key| self.base.interval_of(key));
+        let offset = first.map_or(0, |found| found.offset);
+        let Some(block) = self.go_on_to(offset)? else { return Ok(()) };
         self.index = match start {
             Bound::Included(key) => block.lower_bound(key),
             Bound::Excluded(key) => block.upper_bound(key),
@@ -293,20 +343,20 @@ impl<'a> BaseWalker<'a> {
         while let Some((block, _, end)) = &self.block
             && self.index >= block.len()
         {
-            let next = self.base.index.get(*end);
+            let end = *end;
             self.block = None;
             self.index = 0;
-            let Some(found) = next else { return Ok(()) };
-            let block = self.shared.block(self.base, &found)?;
-            self.block = Some((block, found.offset, found.offset + u64::from(found.length)));
+            if self.go_on_to(end)?.is_none() {
+                return Ok(());
+            }
         }
         Ok(())
     }
 
     fn seek_back(&mut self, end: Bound<&[u8]>) -> Result<()> {
         let count = match end {
-            Bound::Included(key) => self.enter(Some(key))?.map(|block| block.upper_bound(key)),
-            Bound::Excluded(key) => self.enter(Some(key))?.map(|block| block.lower_bound(key)),
+            Bound::Included(key) => self.enter(key)?.map(|block| block.upper_bound(key)),
+            Bound::Excluded(key) => self.enter(key)?.map(|block| block.lower_bound(key)),
             Bound::Unbounded => {
                 let len = self.base.index.len();
                 let last = len.checked_sub(1).and_then(|at| self.base.index.get(at));

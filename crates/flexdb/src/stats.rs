@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 11] = [
+const RUNNING: [&str; 13] = [
     "cache_hits",
     "cache_misses",
     "commits",
@@ -16,9 +16,11 @@ const RUNNING: [&str; 11] = [
     "intervals_appended",
     "intervals_in_place",
     "intervals_rewritten",
+    "intervals_joined",
     "damaged_updates",
     "collected_segments",
     "room_made",
+    "relieved_pairs",
     "stalls",
 ];
 
@@ -37,7 +39,7 @@ impl Shared {
         let state = self.state.load_full();
         let state = state.as_ref();
         let memtables = || state.into_iter().flat_map(|state| state.memtables());
-        let (heads, blocks) = (self.heads.bytes(), self.cache.tally.bytes());
+        let (index, blocks) = (self.index_bytes(), self.cache.tally.bytes());
         let memtable_bytes = self.family.tally.bytes();
         let space = self.space_stats();
         let counts = &self.counts;
@@ -46,7 +48,7 @@ impl Shared {
             ("memtables", memtables().count() as u64),
             ("memtable_bytes", memtable_bytes),
             ("memtable_entries", memtables().map(|memtable| memtable.len() as u64).sum()),
-            ("index_bytes", heads),
+            ("index_bytes", index),
             ("cache_bytes", blocks),
             ("cache_hits", self.cache.hits.load(Relaxed)),
             ("cache_misses", self.cache.misses.load(Relaxed)),
@@ -56,8 +58,10 @@ impl Shared {
             ("intervals_appended", counts.blind.load(Relaxed)),
             ("intervals_in_place", counts.in_place.load(Relaxed)),
             ("intervals_rewritten", counts.rewritten.load(Relaxed)),
+            ("intervals_joined", counts.joined.load(Relaxed)),
             ("damaged_updates", counts.damaged.load(Relaxed)),
             ("room_made", counts.room_made.load(Relaxed)),
+            ("relieved_pairs", counts.relieved_pairs.load(Relaxed)),
             ("collected_segments", counts.collected_segments.load(Relaxed)),
             ("stalls", self.pressure.stalls.load(Relaxed)),
             ("space_bytes", space.len),
@@ -70,7 +74,7 @@ impl Shared {
         Stats {
             live_keys: None,
             live_bytes: None,
-            memory_bytes: memtable_bytes + heads + blocks,
+            memory_bytes: memtable_bytes + index + blocks,
             disk_bytes: used + space.log_bytes,
             detail,
             running: &RUNNING,

@@ -17,11 +17,14 @@ use workers::Group;
 use crate::cache::Cache;
 use crate::commit::Committer;
 use crate::error::from_space;
+use crate::index::Index;
 use crate::memory_split::{IntervalLimits, MemorySplit};
 use crate::memtable::Family;
 use crate::options::Options;
 use crate::pressure::Pressure;
+use crate::reads::Reads;
 use crate::scan::Snapshot;
+use crate::seat::Seat;
 use crate::state::State;
 use crate::tally::Tally;
 
@@ -45,9 +48,14 @@ pub(crate) struct Shared {
     pub(crate) committer: Mutex<Committer>,
     pub(crate) space: FlexSpace,
     pub(crate) space_stats: Mutex<space::Stats>,
-    /// Bytes of the index.
+    /// Bytes of the intervals' heads.
     pub(crate) heads: Arc<Tally>,
+    /// Bytes of the nodes of the index and of the space's tree, those of old bases included, as of when
+    /// they were looked at last.
+    pub(crate) nodes: Arc<Tally>,
     pub(crate) cache: Cache,
+    /// For reads that are many at once, as nothing is under way on them.
+    pub(crate) queues: Mutex<Vec<Reads<usize>>>,
     pub(crate) options: Options,
     pub(crate) health: Health,
     /// Everything up to this is in the space, durably.
@@ -69,11 +77,15 @@ pub(crate) struct Counts {
     pub(crate) in_place: AtomicU64,
     /// Intervals that were written anew.
     pub(crate) rewritten: AtomicU64,
+    /// Intervals that became one with the one before them.
+    pub(crate) joined: AtomicU64,
     /// Updates of intervals that are damaged, as often as one was planned.
     pub(crate) damaged: AtomicU64,
     pub(crate) collected_segments: AtomicU64,
     /// How often a commit had the collector run.
     pub(crate) room_made: AtomicU64,
+    /// Pairs that went before a commit, as they were deleted and it had no room.
+    pub(crate) relieved_pairs: AtomicU64,
     pub(crate) is_commit_queued: std::sync::atomic::AtomicBool,
 }
 
@@ -104,12 +116,22 @@ impl Shared {
 
     /// What the cache may hold.
     pub(crate) fn cache_share(&self) -> u64 {
-        self.memory_split().cache_bytes(self.heads.bytes())
+        self.memory_split().cache_bytes(self.index_bytes())
     }
 
     /// When intervals are split.
     pub(crate) fn interval_limits(&self) -> IntervalLimits {
-        self.memory_split().interval_limits(self.heads.bytes(), &self.options)
+        self.memory_split().interval_limits(self.index_bytes(), &self.options)
+    }
+
+    /// What the index takes, and the space's.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.heads.bytes() + self.nodes.bytes()
+    }
+
+    /// Looks at how many nodes there are.
+    pub(crate) fn count_nodes(&self, index: &Index) {
+        self.nodes.set(index.node_bytes() + self.space.node_bytes());
     }
 }
 
@@ -128,8 +150,27 @@ impl Engine for Store {
         self.shared.get_at(key, SeqNo::MAX, into)
     }
 
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.shared.multi_get(keys, found)
+    }
+
+    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
+        let found = self.shared.find_at_once(key, into)?;
+        Ok(found.map(|found| found.is_some_and(|found| found.is_value)))
+    }
+
+    fn seat(&self, depth: usize) -> Result<Option<Box<dyn engine::Seat>>> {
+        self.shared.health.check_open()?;
+        Ok(Some(Box::new(Seat::new(&self.shared, depth))))
+    }
+
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.shared.admit(ops)
+    }
+
+    fn admit_rmw(&self, key: &[u8]) -> Result<()> {
+        // What it will put is not known; a delete would have more room.
+        self.shared.admit(&[Op::Put { key, value: &[] }])
     }
 
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
@@ -138,6 +179,10 @@ impl Engine for Store {
 
     fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
         self.shared.rmw(key, operator, seqno)
+    }
+
+    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
+        self.shared.rmw_at_once(key, operator, seqno)
     }
 
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
@@ -184,6 +229,8 @@ impl Engine for Store {
         shared.state.store(None);
         drop(install);
         committer.clear();
+        shared.nodes.set(0);
+        shared.queues.lock().clear();
         match shared.space.close().map_err(from_space) {
             // Whoever caused that was told.
             Err(Error::ReadOnly { .. } | Error::Closed) => Ok(()),

@@ -5,6 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
 
+/// What the system's allocator takes for a piece of so many bytes.
+pub(crate) fn allocated_bytes(len: usize) -> u64 {
+    if len == 0 { 0 } else { ((len + 8).next_multiple_of(16) as u64).max(32) }
+}
+
 /// Bytes of all things of one kind.
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -39,6 +44,12 @@ impl Tally {
     pub(crate) fn add(&self, bytes: u64) {
         self.budget.charge_anyway(bytes);
         self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// From now on it is so many bytes: for what is counted elsewhere, and looked at from time to time.
+    pub(crate) fn set(&self, bytes: u64) {
+        self.budget.charge_anyway(bytes);
+        self.budget.release(self.bytes.swap(bytes, Relaxed));
     }
 
     /// Takes back what was added.

@@ -3,4 +3,6 @@
 mod commits;
 mod contract;
 mod recovery;
+mod rounds;
+mod seats;
 pub(crate) mod stores;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
 
-use crate::memtable::Memtable;
+use crate::memtable::{Found, Memtable};
 use crate::store::Shared;
 
 /// Steps of a batch up to which twins are looked for by comparing all.
@@ -30,7 +30,11 @@ impl Shared {
         if bytes > limit {
             return Err(Error::OutOfMemory { limit });
         }
-        self.wait_for_room(self.memory_split().memtables_bytes.saturating_sub(bytes))
+        let split = self.memory_split();
+        // Where a commit was refused for want of room deletes may give it some.
+        let is_delete = ops.iter().all(|op| op.value().is_none());
+        let more = if is_delete { split.memtable_bytes } else { 0 };
+        self.wait_for_room((split.memtables_bytes + more).saturating_sub(bytes), false)
     }
 
     /// Applies the steps of one write.
@@ -43,7 +47,7 @@ impl Shared {
         }
         // Only that memory does not grow for ever: what was journaled is not refused because a commit
         // has failed, now or some time ago.
-        let _ = self.wait_for_room(self.memory_split().memtables_bytes.saturating_mul(2));
+        let _ = self.wait_for_room(self.memory_split().memtables_bytes.saturating_mul(2), true);
         self.health.check_writable()?;
         self.insert(last_of_each_key(ops), seqno)?;
         self.family.note_applied(seqno);
@@ -65,10 +69,39 @@ impl Shared {
         }
         let mut value = Vec::new();
         let found = self.find(key, SeqNo::MAX, &mut value)?;
+        self.update(key, found, &value, operator, seqno)
+    }
+
+    /// The same if nothing has to be read for it; `false` otherwise.
+    pub(crate) fn rmw_at_once(
+        self: &Arc<Self>,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+    ) -> Result<bool> {
+        self.health.check_writable()?;
+        check_key(key)?;
+        if self.was_applied(seqno) {
+            return Ok(true);
+        }
+        let mut value = Vec::new();
+        let Some(found) = self.find_at_once(key, &mut value)? else { return Ok(false) };
+        self.update(key, found, &value, operator, seqno).map(|()| true)
+    }
+
+    /// Writes what `operator` makes of the newest version.
+    fn update(
+        self: &Arc<Self>,
+        key: &[u8],
+        found: Option<Found>,
+        value: &[u8],
+        operator: &mut dyn Operator,
+        seqno: SeqNo,
+    ) -> Result<()> {
         if found.is_some_and(|found| found.seqno >= seqno) {
             return Ok(());
         }
-        let old = found.is_some_and(|found| found.is_value).then_some(&value[..]);
+        let old = found.is_some_and(|found| found.is_value).then_some(value);
         let change = operator.update(old);
         let op = match &change {
             Change::Keep => return Ok(()),

@@ -27,6 +27,13 @@ pub(crate) use writer::SegmentWriter;
 /// The file's name.
 pub(crate) const DATA: &str = "data";
 
+/// Whole blocks of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+}
+
 /// The file with what is needed to believe its blocks.
 #[derive(Debug)]
 pub(crate) struct DataFile {
@@ -77,17 +84,33 @@ impl DataFile {
         into: &mut [u8],
         scratch: &mut Option<Buffer>,
     ) -> Result<(), Error> {
-        let Some(last) = into.len().checked_sub(1) else { return Ok(()) };
+        let Some(span) = self.span(address, into.len()) else { return Ok(()) };
+        if scratch.as_ref().is_none_or(|buffer| buffer.len() < span.bytes) {
+            *scratch = Some(Buffer::zeroed(span.bytes));
+        }
+        let blocks = &mut scratch.as_mut().expect("it was made just now")[..span.bytes];
+        let from = span.offset;
+        self.file.read_at(from, blocks).map_err(|error| unexpected_end(error, from))?;
+        self.take(address, blocks, into)
+    }
+
+    /// The blocks that `length` bytes at `address` lie in; none for no bytes.
+    pub(crate) fn span(&self, address: u64, length: usize) -> Option<Span> {
+        let last = length.checked_sub(1)?;
         let (segment, inside) = self.geometry.place(address);
         let first_block = inside as usize / BLOCK_PAYLOAD_BYTES;
         let end_block = (inside as usize + last) / BLOCK_PAYLOAD_BYTES + 1;
-        let bytes = (end_block - first_block) * BLOCK_BYTES;
-        let from = self.geometry.file_offset(segment, first_block as u32);
-        if scratch.as_ref().is_none_or(|buffer| buffer.len() < bytes) {
-            *scratch = Some(Buffer::zeroed(bytes));
-        }
-        let blocks = &mut scratch.as_mut().expect("it was made just now")[..bytes];
-        self.file.read_at(from, blocks).map_err(|error| unexpected_end(error, from))?;
+        let offset = self.geometry.file_offset(segment, first_block as u32);
+        Some(Span { offset, bytes: (end_block - first_block) * BLOCK_BYTES })
+    }
+
+    /// Fills `into` with the bytes at `address` out of the blocks of its span, and verifies these.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if a block is not what was written to that place.
+    pub(crate) fn take(&self, address: u64, blocks: &[u8], into: &mut [u8]) -> Result<(), Error> {
+        let (segment, inside) = self.geometry.place(address);
+        let first_block = inside as usize / BLOCK_PAYLOAD_BYTES;
         let generation = self.generation(segment);
         let mut skip = inside as usize % BLOCK_PAYLOAD_BYTES;
         let mut rest = into;
@@ -105,7 +128,7 @@ impl DataFile {
 }
 
 /// A file that ends before a block that the tree knows is damaged.
-fn unexpected_end(error: device::Error, offset: u64) -> Error {
+pub(crate) fn unexpected_end(error: device::Error, offset: u64) -> Error {
     match error {
         device::Error::UnexpectedEnd { name, .. } => {
             Corruption::new("the file ends before a block that is in use", offset)

@@ -120,6 +120,12 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         self.tree.cut()
     }
 
+    /// Bytes of memory of all nodes, with those that only snapshots and cuts have; see
+    /// [`ShiftTree::node_bytes`]. O(1).
+    pub fn node_bytes(&self) -> u64 {
+        self.tree.node_bytes()
+    }
+
     /// At most how many nodes the next cut has that the last one had not. O(1).
     pub fn new_nodes_max(&self) -> u64 {
         self.tree.new_nodes_max()

@@ -54,7 +54,7 @@ use node::{Ledger, Node};
 pub use restore::{NodeImage, RestoreError};
 pub use snapshot::{Entries, Found, Snapshot};
 
-/// Entries of a leaf: with extents of 8 bytes a leaf takes 976.
+/// Entries of a leaf: with extents of 8 bytes a leaf takes 992.
 pub const LEAF: usize = 80;
 
 /// Children of an inner node: with offsets alone it takes about 2 KiB. Two levels of it above the
@@ -80,6 +80,12 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
     /// The present state, to be read in place.
     pub fn now(&self) -> &Snapshot<E, C, F> {
         &self.now
+    }
+
+    /// Bytes of memory of all nodes: of the tree as it is, and of those that only snapshots and cuts have.
+    /// O(1).
+    pub fn node_bytes(&self) -> u64 {
+        self.ledger.total.bytes()
     }
 
     /// At most how many nodes are new since the last cut. O(1).

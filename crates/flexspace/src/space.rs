@@ -13,7 +13,8 @@
 //! - F1. A record is in the log only behind data that is durable; what a commit has not made durable
 //!   no recovery sees.
 //! - F2. A segment is begun anew only if neither what recovery may find, nor a living snapshot,
-//!   refers to it: its last byte went with a durable commit, and no pin is as old (ADR 0017).
+//!   refers to it: its last byte went with a durable commit, and no pin is of a state between its first
+//!   byte and its last one (ADR 0017).
 //! - F3. After a failed write or sync nothing is written until the space is opened again.
 //!
 //! # Concurrency
@@ -35,6 +36,7 @@ mod open;
 mod options;
 mod pins;
 mod read;
+mod reading;
 mod recover;
 mod room;
 mod stats;
@@ -64,6 +66,7 @@ pub use offline::Offline;
 pub use options::Options;
 use pins::Pins;
 pub use read::{ExtentBytes, Snapshot};
+pub use reading::{Reading, Wanted};
 pub use stats::Stats;
 pub use stream::Stream;
 pub use together::Together;
@@ -128,8 +131,8 @@ struct State {
     tree: FlexTree,
     /// The segment that callers fill, which is not in the file as a whole.
     open: Option<OpenBuffer>,
-    /// How many commits have freed segments.
-    commits: u64,
+    /// The number of this state: one more with each change of the tree.
+    number: u64,
 }
 
 /// A segment's number and its bytes.

@@ -13,6 +13,7 @@ pub(crate) mod compaction;
 pub(crate) mod flush;
 pub(crate) mod merge_memtables;
 pub(crate) mod plan_compaction;
+mod plan_ingest;
 mod plan_sweep;
 pub(crate) mod reorganise;
 pub(crate) mod retention;
@@ -22,13 +23,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use engine::Error;
-use parking_lot::Mutex;
+use sync::Mutex;
 use workers::Class;
 
 use crate::memory_split::JOBS_MAX;
 use crate::store::{Shared, stops_writes};
+use crate::table::Summary;
 use flush::Wanted;
 use plan_compaction::{Claim, Job, group_tables, plan};
+use plan_ingest::{Place, plan_ingest};
 use plan_sweep::{plan_drops, plan_sweep};
 
 /// What is under way, and what was done.
@@ -47,6 +50,8 @@ pub(crate) struct Background {
     pub(crate) compacted_bytes: AtomicU64,
     pub(crate) moves: AtomicU64,
     pub(crate) drops: AtomicU64,
+    pub(crate) ingestions: AtomicU64,
+    pub(crate) ingested_bytes: AtomicU64,
 }
 
 /// What another job must not meet.
@@ -54,9 +59,17 @@ pub(crate) struct Background {
 struct Claims {
     /// Of the jobs that are queued or running.
     under_way: Vec<Claim>,
+    /// Of the places that ingested tables are about to take.
+    reserved: Vec<Claim>,
     /// Of the jobs that could not read a table, and why the first of them could not.
     failed: Vec<Claim>,
     failure: Option<Error>,
+}
+
+impl Claims {
+    fn all(&self) -> Vec<Claim> {
+        [self.under_way.as_slice(), &self.reserved, &self.failed].concat()
+    }
 }
 
 impl Shared {
@@ -110,7 +123,7 @@ impl Shared {
     fn schedule_beside(self: &Arc<Self>, claims: &mut Claims) {
         let state = self.state.load_full();
         let version = &state.version;
-        let mut claimed = [claims.under_way.as_slice(), &claims.failed].concat();
+        let mut claimed = claims.all();
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
         let durable = &state.deletes.durable;
         let mut jobs = plan_drops(version, durable, &is_seen, &mut claimed);
@@ -144,6 +157,8 @@ impl Shared {
         let done = self.health.check_writable().and_then(|()| self.compact(job, stop));
         let mut claims = self.background.claims.lock();
         claims.under_way.retain(|other| *other != claim);
+        // What may pass is tried again with the next plan, which somebody else makes.
+        let mut passing = None;
         // In the same step as the next plan: that no job is under way means that none can be.
         match done {
             Ok(()) => self.schedule_beside(&mut claims),
@@ -153,10 +168,30 @@ impl Shared {
                 self.schedule_beside(&mut claims);
             }
             Err(error) if stops_writes(&error) => self.health.fail(&error),
-            Err(_) => {}
+            Err(error) => passing = Some(error),
         }
         drop(claims);
+        self.pressure.note_compaction(passing);
         self.pressure.relieve();
+    }
+
+    /// The level that each of these tables is to be ingested into. No job goes there before
+    /// [`Shared::give_back_places`].
+    pub(crate) fn reserve_places(&self, tables: &[Summary]) -> Vec<Place> {
+        let mut claims = self.background.claims.lock();
+        let version = Arc::clone(&self.state.load().version);
+        let places = plan_ingest(&version, &self.options, &claims.all(), tables);
+        claims.reserved.extend(places.iter().filter_map(|place| place.claim.clone()));
+        places
+    }
+
+    /// The tables are in their places, or will never be.
+    pub(crate) fn give_back_places(self: &Arc<Self>, places: &[Place]) {
+        let mut claims = self.background.claims.lock();
+        let is_given_back =
+            |claim: &Claim| places.iter().any(|one| one.claim.as_ref() == Some(claim));
+        claims.reserved.retain(|claim| !is_given_back(claim));
+        self.schedule_beside(&mut claims);
     }
 
     /// Why nothing is compacted, if no job is under way and one has failed.

@@ -96,7 +96,7 @@ fn examine(table: &Arc<Table>, deletes: &RangeDeletes, report: &mut Report) -> R
         Error::Corruption(Corruption { what, file, offset })
     };
     let expected = &table.summary().properties;
-    if metadata.properties != *expected {
+    if metadata.properties != table.summary().written() {
         return Err(wrong("a table's properties are not those in the manifest".to_owned()));
     }
     let mut found = Properties {

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use engine::{Charge, Result};
+use engine::{Charge, Pin, Result};
 
 use crate::background::flush::Output;
 use crate::manifest::{Edit, Manifest};
 use crate::memtable::Memtable;
+use crate::state::State;
 use crate::store::Shared;
 use crate::table::{LocalTables, Table, TableStore};
 
@@ -27,8 +28,7 @@ impl Shared {
     pub(crate) fn checkpoint(&self, into: &Arc<dyn Device>) -> Result<()> {
         self.health.check_open()?;
         Manifest::exists(&**into)?;
-        let pin = self.host.sequence.pin();
-        let state = arc_swap::Guard::into_inner(self.open_state()?);
+        let (pin, state) = self.pinned_state()?;
         let tables = LocalTables::on(Arc::clone(into));
         let mut edit = Edit::default();
         for (level, table) in state.version.tables() {
@@ -53,6 +53,19 @@ impl Shared {
         let newest = newest.unwrap_or(SeqNo::ZERO);
         let reached = self.host.barrier.reach(newest.max(pin.seqno()))?;
         Manifest::write_copy(&**into, pin.seqno().min(reached.max(newest)), &edit)
+    }
+
+    /// The present, and a state that shows it. No table of it was ingested later: the journal does
+    /// not have it, so what is replayed over the copy would lie above it.
+    fn pinned_state(&self) -> Result<(Arc<Pin>, Arc<State>)> {
+        loop {
+            let pin = self.host.sequence.pin();
+            let state = arc_swap::Guard::into_inner(self.open_state()?);
+            // Said before the state has such a table.
+            if self.persisted() <= pin.seqno() {
+                return Ok((pin, state));
+            }
+        }
     }
 
     /// Copies a table as it is: its checksums cover its number, which stays.

@@ -1,9 +1,8 @@
 //! One version of a key, and the order in which versions lie everywhere: by key, the newest first.
 
-use std::cmp::Ordering;
-
 use codec::SeqNo;
 use engine::Result;
+pub(crate) use engine::Target;
 
 /// A version of a key: a value, or `None` for a tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,41 +10,6 @@ pub(crate) struct Entry<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) seqno: SeqNo,
     pub(crate) value: Option<&'a [u8]>,
-}
-
-/// A place in the order of entries. No entry has the number zero, nor the largest one, so
-/// [`Target::first_of`] lies before all versions of a key and [`Target::behind`] after them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Target<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) seqno: SeqNo,
-}
-
-impl<'a> Target<'a> {
-    /// Before everything.
-    pub(crate) const START: Self = Self { key: b"", seqno: SeqNo::MAX };
-
-    /// Before every version of `key`.
-    pub(crate) fn first_of(key: &'a [u8]) -> Self {
-        Self { key, seqno: SeqNo::MAX }
-    }
-
-    /// Behind every version of `key`.
-    pub(crate) fn behind(key: &'a [u8]) -> Self {
-        Self { key, seqno: SeqNo::ZERO }
-    }
-}
-
-impl Ord for Target<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key.cmp(other.key).then_with(|| other.seqno.cmp(&self.seqno))
-    }
-}
-
-impl PartialOrd for Target<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 impl<'a> Entry<'a> {

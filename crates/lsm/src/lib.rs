@@ -31,6 +31,7 @@
 //!   `search::Search::advance`, `table::Table::search_block`; many at once: `flights::Flights`;
 //! - a scan: `scan::Walk`, then `merge::Merged`;
 //! - a range delete: `write::Shared::delete_ranges`, then `range_deletes.rs`;
+//! - an ingestion: `ingest.rs`, then `background/plan_ingest.rs`;
 //! - a reorganisation: `dranges/plan_reorganisation.rs`, then `background/reorganise.rs`;
 //! - a flush: `background/flush.rs`, or instead of it `merge_memtables.rs` beside it; a compaction:
 //!   `background/plan_compaction.rs`, then `compaction.rs`;
@@ -75,6 +76,7 @@ mod checkpoint;
 mod dranges;
 mod entry;
 mod flights;
+mod ingest;
 mod lookup_index;
 mod manifest;
 mod memory_split;
@@ -83,6 +85,7 @@ mod merge;
 mod multi_get;
 mod open;
 mod options;
+mod planted;
 mod pressure;
 mod range_deletes;
 mod range_index;

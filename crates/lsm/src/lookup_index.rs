@@ -14,6 +14,8 @@
 //!   to an older one later. An entry ahead of its write leads nowhere, which does no harm. One that
 //!   was given up does not come back with an older number, since only writers put entries in, and
 //!   writes to a key come one after the other (law L6).
+//!   What is ingested goes past the index; so a reader believes no entry that is older than what
+//!   was ingested last (`version`).
 //! - U2. When memtables are merged an entry is led to the new one only if it still has the number
 //!   that was merged.
 //!

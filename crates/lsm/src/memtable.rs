@@ -22,7 +22,6 @@
 
 mod cursor;
 mod family;
-mod key;
 #[cfg(test)]
 mod tests;
 
@@ -32,14 +31,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::SeqNo;
 use crossbeam_skiplist::SkipMap;
-use engine::{Op, Result};
+use engine::{AsTarget, EntryKey, Op, Result};
 use sync::{RwLock, RwLockReadGuard};
 
 use crate::dranges::Bounds;
 use crate::entry::{Entry, Found, Target};
 pub(crate) use cursor::MemtableCursor;
 pub(crate) use family::Family;
-use key::{AsTarget, EntryKey};
 
 /// What an entry takes beside its key and value: the node of the skip list, two allocations.
 const ENTRY_OVERHEAD_BYTES: u64 = 104;

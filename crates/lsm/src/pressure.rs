@@ -45,6 +45,8 @@ pub(crate) struct Pressure {
     /// Why a flush in the background did not come to its end, if writers can be told: then they try
     /// again.
     failure: Mutex<Option<Error>>,
+    /// The same of the last compaction, for those whom only compactions can help.
+    compaction_failure: Mutex<Option<Error>>,
     /// How long writers were slowed down, and how often they waited until something was done.
     pub(crate) slowed_nanos: AtomicU64,
     pub(crate) stalls: AtomicU64,
@@ -59,6 +61,11 @@ impl Pressure {
     /// A flush failed for a reason that may pass, or it has passed.
     pub(crate) fn note_flush(&self, failure: Option<Error>) {
         *self.failure.lock() = failure;
+    }
+
+    /// A compaction failed for a reason that may pass, or none did.
+    pub(crate) fn note_compaction(&self, failure: Option<Error>) {
+        *self.compaction_failure.lock() = failure;
     }
 
     /// How long to wait by now for `bytes`, if it is worth waiting.
@@ -105,7 +112,9 @@ impl Shared {
                 self.schedule_compactions();
                 if self.have_memtables_room(wanted) {
                     // Only compactions can help. The last one may have ended just now, and did.
-                    failure = self.compactions_halted().filter(|_| !self.has_room(wanted));
+                    let failed = self.pressure.compaction_failure.lock().take();
+                    let failed = failed.or_else(|| self.compactions_halted());
+                    failure = failed.filter(|_| !self.has_room(wanted));
                 }
             }
             failure.is_some()

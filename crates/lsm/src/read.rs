@@ -14,6 +14,7 @@ use engine::{Error, Result};
 
 use crate::entry::{Found, Target};
 use crate::memtable::Memtable;
+use crate::planted::{Planted, is_planted};
 use crate::search::{Progress, Search};
 use crate::state::State;
 use crate::store::Shared;
@@ -41,9 +42,20 @@ impl Shared {
         let Some(partition) = state.partition_of(to.key) else {
             return Err(Error::Closed);
         };
-        let hidden = state.deletes.all.newest(to.key, seqno);
+        let hidden = match is_planted(Planted::DeletesOfLater) {
+            true => {
+                sync::thread::yield_now();
+                self.state.load().deletes.all.newest(to.key, seqno)
+            }
+            false => state.deletes.all.newest(to.key, seqno),
+        };
         let hint = self.lookup_index.load().get(hash(to.key));
-        let hint = hint.filter(|hint| hint.seqno <= seqno);
+        // Nor is a hint believed that a newer version may have come past, with an ingested table.
+        let known_from = match is_planted(Planted::OldHintBelieved) {
+            true => SeqNo::ZERO,
+            false => state.version.newest_ingested(),
+        };
+        let hint = hint.filter(|hint| (known_from..=seqno).contains(&hint.seqno));
         if hint.is_some_and(|hint| hint.seqno < hidden) {
             // No version is newer than that (U1).
             return Ok(Sought::Found(Found { seqno: hidden, is_value: false }));

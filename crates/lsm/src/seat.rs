@@ -8,6 +8,7 @@ use engine::{Begun, BegunOld, Listener, Old, Result};
 
 use crate::entry::Target;
 use crate::flights::{Began, Flights};
+use crate::planted::{Planted, is_planted};
 use crate::read::Sought;
 use crate::store::Shared;
 
@@ -16,9 +17,16 @@ enum Whose {
     /// A get's.
     Get { tag: u64 },
     /// A read-modify-write's, which wants to know later whether the value still is the newest.
-    /// Writes since then are in this memtable or in younger ones, or they are range deletes; so
-    /// many had come by then.
-    Old { tag: u64, memtable: u64, deletes: u64 },
+    Old { tag: u64, began: Moment },
+}
+
+/// What there was when a look-up began. Writes since then are in this memtable or in younger ones,
+/// or they are range deletes, of which so many had come, or they ingested something.
+#[derive(Clone, Copy)]
+struct Moment {
+    memtable: u64,
+    deletes: u64,
+    ingested: SeqNo,
 }
 
 /// A seat. It does not keep the store open.
@@ -61,8 +69,12 @@ impl engine::Seat for Seat {
         let state = Arc::clone(&*self.shared.open_state()?);
         let active = state.active(key, SeqNo::ZERO);
         let Some((active, _)) = active else { return Err(engine::Error::Closed) };
-        let deletes = state.deletes.came;
-        let whose = Whose::Old { tag, memtable: active.id(), deletes };
+        let began = Moment {
+            memtable: active.id(),
+            deletes: state.deletes.came,
+            ingested: state.version.newest_ingested(),
+        };
+        let whose = Whose::Old { tag, began };
         let sought = self.shared.find_in_memory(&state, key, SeqNo::MAX, &mut self.value)?;
         let Sought::GoOn(search) = sought else { return Ok(BegunOld::AtOnce) };
         let search = search.owned();
@@ -80,8 +92,8 @@ impl engine::Seat for Seat {
                 found.map(|found| found.is_some_and(|found| found.is_value).then_some(value));
             match whose {
                 Whose::Get { tag } => listener.value(tag, value),
-                Whose::Old { tag, memtable, deletes } => {
-                    let is_newest = || shared.is_unwritten_since(key, memtable, deletes);
+                Whose::Old { tag, began } => {
+                    let is_newest = || shared.is_unwritten_since(key, began);
                     listener.old(tag, value.map(|value| Old::new(key, value, &is_newest)));
                 }
             }
@@ -98,17 +110,20 @@ impl engine::Seat for Seat {
 }
 
 impl Shared {
-    /// Whether `key` was not written since this memtable was one that it would be written to, and
-    /// no memtable had it then, and `deletes` range deletes had come. Says no if that memtable has
-    /// been flushed, or merged into a younger one: before that, none that came after it is.
+    /// Whether `key` was not written since a look-up of it began, by when no memtable had it. Says no
+    /// if the memtable that it would have been written to has been flushed, or merged into a younger
+    /// one: before that, none that came after it is.
     ///
     /// It says no after any range delete: one that covered the key may be over, and the set of those
-    /// that are left does not tell.
-    fn is_unwritten_since(&self, key: &[u8], memtable: u64, deletes: u64) -> bool {
+    /// that are left does not tell. And so after any ingestion: the look-up may have begun between the
+    /// new memtables and the new tables.
+    fn is_unwritten_since(&self, key: &[u8], began: Moment) -> bool {
+        let Moment { memtable, deletes, ingested } = began;
         let state = self.state.load();
         let all_are_there = state.memtables().any(|there| there.id() == memtable);
         all_are_there
-            && state.deletes.came == deletes
+            && (state.deletes.came == deletes || is_planted(Planted::DeletesUncounted))
+            && state.version.newest_ingested() == ingested
             && state.find_in_memory(Target::first_of(key), &mut Vec::new()).is_none()
     }
 }

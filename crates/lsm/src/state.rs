@@ -21,6 +21,7 @@ use crate::dranges::Dranges;
 use crate::entry::{Found, Target};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::merge::Merged;
+use crate::planted::{Planted, is_planted};
 use crate::range_deletes::{Deletes, RangeDelete};
 use crate::range_index::{Partition, RangeIndex};
 use crate::table::Reading;
@@ -128,6 +129,12 @@ impl State {
         next
     }
 
+    /// The next state, in which `new` have the places of all memtables that are written to, which
+    /// are empty, and gone.
+    pub(crate) fn with_all_anew(&self, new: Vec<Arc<Memtable>>) -> Self {
+        Self { actives: new, ..self.next() }
+    }
+
     /// The next state, with other Dranges and what is written to now; the memtables that were
     /// written to and are no more are sealed.
     pub(crate) fn with_dranges(&self, dranges: Arc<Dranges>, actives: Vec<Arc<Memtable>>) -> Self {
@@ -177,7 +184,7 @@ impl State {
                 bounds.is_before_end(&delete.start) && delete.is_before_end(&bounds.start);
             overlaps && memtable.floor() < delete.seqno && !memtable.is_empty()
         });
-        in_memory || self.version.may_hide(delete)
+        (in_memory && !is_planted(Planted::OverInMemory)) || self.version.may_hide(delete)
     }
 
     /// The next state, in which `merged` has the place of sealed memtables.

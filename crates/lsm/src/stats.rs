@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use engine::Stats;
 
+use crate::dranges::Dranges;
 use crate::store::Shared;
 use crate::version::LEVELS;
 
@@ -28,7 +29,8 @@ const LEVEL_BYTES: [&str; LEVELS] = [
 ];
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 21] = [
+const RUNNING: [&str; 24] = [
+    "put_share_deviation_ppm",
     "reorganisations_minor",
     "reorganisations_major",
     "cache_hits",
@@ -48,6 +50,8 @@ const RUNNING: [&str; 21] = [
     "compacted_bytes",
     "moves",
     "drops",
+    "ingestions",
+    "ingested_bytes",
     "slowed_nanos",
     "stalls",
 ];
@@ -63,6 +67,7 @@ impl Shared {
             ("memtables", state.memtables().count() as u64),
             ("dranges", state.dranges.all().len() as u64),
             ("drange_slots", state.dranges.slots() as u64),
+            ("put_share_deviation_ppm", put_share_deviation_ppm(&state.dranges)),
             ("reorganisations_minor", self.reorganiser.minor.load(Relaxed)),
             ("reorganisations_major", self.reorganiser.major.load(Relaxed)),
             ("memtable_bytes", memtable_bytes),
@@ -86,6 +91,8 @@ impl Shared {
             ("compacted_bytes", background.compacted_bytes.load(Relaxed)),
             ("moves", background.moves.load(Relaxed)),
             ("drops", background.drops.load(Relaxed)),
+            ("ingestions", background.ingestions.load(Relaxed)),
+            ("ingested_bytes", background.ingested_bytes.load(Relaxed)),
             ("range_deletes", state.deletes.all.len() as u64),
             ("range_delete_bytes", state.deletes.all.memory()),
             ("slowed_nanos", self.pressure.slowed_nanos.load(Relaxed)),
@@ -106,4 +113,11 @@ impl Shared {
             running: &RUNNING,
         }
     }
+}
+
+/// The standard deviation of the shares of puts that slots get, of those that were counted since the
+/// Dranges were made; the older ones count less.
+fn put_share_deviation_ppm(dranges: &Dranges) -> u64 {
+    let layout = dranges.layout();
+    (layout.imbalance() / layout.slots().max(1) as f64 * 1e6).round() as u64
 }

@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, Stats, View, Visit,
-    walk_in_order,
+    Capabilities, Engine, Error, Health, Host, Ingestion, Op, Operator, Pin, Result, Stats, View,
+    Visit, walk_in_order,
 };
 use rand::Rng;
 use sync::Mutex;
@@ -17,6 +17,7 @@ use workers::Group;
 use crate::background::Background;
 use crate::background::reorganise::Reorganiser;
 use crate::cache::Cache;
+use crate::ingest::SortedTables;
 use crate::lookup_index::LookupIndex;
 use crate::manifest::Manifest;
 use crate::memory_split::MemorySplit;
@@ -106,6 +107,8 @@ impl Shared {
         let wanted = self.memory_split().lookup_index_bytes;
         let bytes = self.lookup_index.load().bytes();
         if bytes > wanted || bytes < wanted / 4 {
+            // The old one first: there is no room for both.
+            self.lookup_index.store(Arc::new(LookupIndex::none(&self.host.memory)));
             let index = LookupIndex::of_bytes(wanted, &self.host.memory);
             self.lookup_index.store(Arc::new(index));
         }
@@ -182,6 +185,10 @@ impl Engine for Store {
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         let view = self.view(self.shared.host.sequence.pin())?;
         walk_in_order(&*view, from, visit)
+    }
+
+    fn ingestion(&self) -> Result<Box<dyn Ingestion>> {
+        Ok(Box::new(SortedTables::begin(&self.shared)?))
     }
 
     fn flush(&self) -> Result<()> {

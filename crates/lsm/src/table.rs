@@ -15,6 +15,8 @@
 //! - T2. A table that the manifest names no more is removed when the last [`Table`] of it is
 //!   dropped, so nobody who still reads it loses it. After the store's close it stays, and goes
 //!   when the store is opened: its number may be another table's by then.
+//! - T3. A table that was ingested shows its entries under the number that the manifest has for it
+//!   (`summary`): whoever searches or walks sees no other.
 
 mod block;
 mod builder;
@@ -37,7 +39,7 @@ use codec::Place;
 use engine::Result;
 
 use crate::cache::{Cache, Cached};
-use crate::entry::{Found, Target};
+use crate::entry::{Entry, Found, Target};
 pub(crate) use block::Block;
 pub(crate) use block::BlockCursor;
 pub use block::decode_block;
@@ -51,7 +53,7 @@ pub use metadata::decode_metadata;
 pub(crate) use metadata::{BlockHandle, Metadata};
 pub(crate) use open_files::is_out_of_files;
 pub(crate) use source::{Span, TableSource, TableStore};
-pub(crate) use summary::{Properties, Summary, TableId};
+pub(crate) use summary::{Properties, Summary, TableId, UNNUMBERED};
 
 /// A table, open.
 #[derive(Debug)]
@@ -99,6 +101,20 @@ impl Table {
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         let properties = &self.summary.properties;
         properties.smallest.as_slice() <= key && key <= properties.largest.as_slice()
+    }
+
+    /// Where a place in the order of versions lies among the entries as they are stored.
+    fn stored_place<'a>(&self, to: Target<'a>) -> Target<'a> {
+        match self.summary.ingested {
+            None => to,
+            Some(number) if number <= to.seqno => Target::first_of(to.key),
+            Some(_) => Target::behind(to.key),
+        }
+    }
+
+    /// An entry as it is stored, under its number.
+    fn numbered<'a>(&self, entry: Entry<'a>) -> Entry<'a> {
+        Entry { seqno: self.summary.ingested.unwrap_or(entry.seqno), ..entry }
     }
 
     /// Its metadata, out of the cache or read.
@@ -178,6 +194,7 @@ impl Table {
         to: Target<'_>,
     ) -> Result<Option<BlockCursor>> {
         let mut index = BlockCursor::new(Arc::clone(&metadata.index));
+        let to = self.stored_place(to);
         let is_there = index.seek(to).map_err(|damage| self.in_metadata(damage))?;
         Ok(is_there.then_some(index))
     }
@@ -196,9 +213,9 @@ impl Table {
         into: &mut Vec<u8>,
     ) -> Result<Option<Found>> {
         let mut block = BlockCursor::new(block);
-        block.seek(to).map_err(|damage| self.in_block(damage, handle))?;
+        block.seek(self.stored_place(to)).map_err(|damage| self.in_block(damage, handle))?;
         let entry = block.entry().filter(|entry| entry.key == to.key);
-        Ok(entry.map(|entry| Found::copy(&entry, into)))
+        Ok(entry.map(|entry| Found::copy(&self.numbered(entry), into)))
     }
 
     fn unseal(&self, stored: &[u8], handle: BlockHandle) -> Result<Arc<Block>> {

@@ -4,6 +4,8 @@ mod closing;
 mod contract;
 mod dranges;
 mod durability;
+mod ingest;
+mod loads;
 #[cfg(shuttle)]
 mod models;
 mod range_deletes;

@@ -12,6 +12,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use codec::SeqNo;
+
 use crate::entry::EntryCursor;
 use crate::range_deletes::RangeDelete;
 use crate::table::{LevelCursor, Reading, Table, TableCursor};
@@ -24,6 +26,8 @@ pub(crate) const LEVELS: usize = 7;
 pub(crate) struct Version {
     levels: Vec<Arc<Vec<Arc<Table>>>>,
     level0_depth: usize,
+    /// The newest write that has ingested a table, there or gone by now.
+    newest_ingested: SeqNo,
 }
 
 /// What makes another version of one.
@@ -37,7 +41,7 @@ pub(crate) struct Change {
 
 impl Default for Version {
     fn default() -> Self {
-        Self { levels: vec![Arc::default(); LEVELS], level0_depth: 0 }
+        Self { levels: vec![Arc::default(); LEVELS], level0_depth: 0, newest_ingested: SeqNo::ZERO }
     }
 }
 
@@ -72,7 +76,15 @@ impl Version {
             }
         }
         let level0_depth = levels.first().map_or(0, |tables| depth(tables));
-        Self { levels, level0_depth }
+        let ingested = change.added.iter().filter_map(|(_, table)| table.summary().ingested);
+        let newest_ingested = ingested.fold(self.newest_ingested, SeqNo::max);
+        Self { levels, level0_depth, newest_ingested }
+    }
+
+    /// What is known of the newest version of a key may be wrong below this number: a table that
+    /// was ingested, or what a compaction has made of it, may have a newer one.
+    pub(crate) fn newest_ingested(&self) -> SeqNo {
+        self.newest_ingested
     }
 
     /// How much there is in Level 0, in tables: the most that a key lies in, or how many of

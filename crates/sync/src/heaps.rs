@@ -1,4 +1,4 @@
-//! How many heaps the system's allocator keeps.
+//! How many heaps the system's allocator keeps, and how much of what was freed.
 #![cfg_attr(
     all(target_os = "linux", target_env = "gnu"),
     expect(unsafe_code, reason = "the allocator's settings are behind a C function")
@@ -17,5 +17,16 @@ pub fn share_heaps() {
     // SAFETY: takes two numbers; one that it does not know is refused, which changes nothing.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, HEAPS);
+    }
+}
+
+/// Has the system's allocator (that of glibc) give back what was freed, where whole pages of it are free;
+/// by itself it keeps all that lies before a piece which is in use. For whoever has just freed much at
+/// once: it looks at each larger free piece, and whoever allocates waits meanwhile.
+pub fn give_back_heaps() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: takes the number of bytes to leave at the end of a heap, and knows no wrong one.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }

@@ -1,6 +1,7 @@
 //! A whole copy of the database in another directory, while it runs.
 //!
-//! 1. Keyspaces stand still as a set (the catalog's lock), and the journal is not trimmed.
+//! 1. Keyspaces stand still as a set (the catalog's lock), the journal is not trimmed, and nothing is
+//!    ingested, which the journal would not have.
 //! 2. Each engine writes a copy of itself, each at a moment of its own.
 //! 3. The journal is flushed and copied, from the oldest of those moments on. It holds everything
 //!    that any copy holds, so that opening the copy replays all of them to one moment: the last
@@ -50,6 +51,7 @@ impl Inner {
     pub(crate) fn copy_into(&self, target: &Arc<dyn Device>) -> Result<Catalog> {
         let catalog = self.catalog.lock();
         let _untrimmed = self.trim_holds.hold();
+        let _copying = self.copying.read();
         target.create_dir(KEYSPACES_DIR)?;
         target.create_dir(JOURNAL_DIR)?;
         let slots: Vec<_> = self.slots.read().values().cloned().collect();

@@ -74,6 +74,8 @@ pub(crate) struct Inner {
     /// Changed only while no write is under way; read to see all keyspaces at one moment.
     pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
     pub(crate) trim_holds: TrimHolds,
+    /// Read while a copy is made, written while pairs are ingested, which the journal does not have.
+    pub(crate) copying: RwLock<()>,
     pub(crate) snapshot_ages: SnapshotAges,
     pub(crate) background: Background,
     /// What engines are opened with.

@@ -114,6 +114,12 @@ pub enum Error {
         /// Whether it is journaled.
         journaled: bool,
     },
+    /// The keyspace was cleared while pairs were being ingested.
+    #[error("keyspace {name:?} was cleared while pairs were ingested: none of them is there")]
+    Cleared {
+        /// The name.
+        name: String,
+    },
     /// A write larger than the journal takes as one record.
     #[error("a write of {bytes} bytes is too large: at most {limit} are allowed in one")]
     WriteTooLarge {
@@ -270,6 +276,24 @@ impl Error {
             },
             Self::ReadOnly { cause } => cause.corruption(),
             _ => None,
+        }
+    }
+
+    /// Whether the storage was full.
+    pub fn is_no_space(&self) -> bool {
+        let of_engine = |error: &engine::Error| {
+            matches!(error, engine::Error::Device(device::Error::NoSpace { .. }))
+        };
+        match self {
+            Self::Engine(
+                engine::Error::ReadOnly { cause } | engine::Error::SpaceUsedUp { cause, .. },
+            ) => of_engine(cause),
+            Self::Engine(error) => of_engine(error),
+            Self::Journal(journal::Error::Stopped { cause }) => {
+                matches!(cause, device::Error::NoSpace { .. })
+            }
+            Self::ReadOnly { cause } => cause.is_no_space(),
+            _ => false,
         }
     }
 

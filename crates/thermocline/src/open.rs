@@ -119,6 +119,7 @@ impl Db {
             catalog: Mutex::new(catalog),
             slots: RwLock::new(slots),
             trim_holds: TrimHolds::default(),
+            copying: RwLock::default(),
             snapshot_ages: SnapshotAges::default(),
             background,
             failure: access.refusal(place),

@@ -82,6 +82,7 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_options_set_max_bytes_for_level_base(options: *mut rocksdb_options_t, bytes: u64);
     pub(crate) fn rocksdb_options_set_use_direct_reads(options: *mut rocksdb_options_t, on: c_uchar);
     pub(crate) fn rocksdb_options_set_use_direct_io_for_flush_and_compaction(options: *mut rocksdb_options_t, on: c_uchar);
+    pub(crate) fn rocksdb_options_set_optimize_filters_for_hits(options: *mut rocksdb_options_t, on: c_int);
     pub(crate) fn rocksdb_options_compaction_readahead_size(options: *mut rocksdb_options_t, bytes: usize);
     pub(crate) fn rocksdb_options_set_block_based_table_factory(options: *mut rocksdb_options_t, table: *mut rocksdb_block_based_table_options_t);
     pub(crate) fn rocksdb_options_set_enable_blob_files(options: *mut rocksdb_options_t, on: c_uchar);

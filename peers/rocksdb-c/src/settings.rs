@@ -38,8 +38,12 @@ pub struct Settings {
     pub background_jobs: i32,
     /// Bloom filter bits a key.
     pub filter_bits: f64,
-    /// Past the page cache.
-    pub direct_io: bool,
+    /// Whether the last level has no filters: a get of a key that exists has no use for them.
+    pub filters_for_hits: bool,
+    /// Whether gets and scans read past the page cache.
+    pub direct_reads: bool,
+    /// Whether flushes and compactions write past it.
+    pub direct_writes: bool,
     /// What a compaction reads ahead in each table, in bytes.
     pub readahead_bytes: usize,
     /// Indexes and filters in blocks of their own size, each in the cache for itself.
@@ -79,12 +83,14 @@ impl Options {
         unsafe { ffi::rocksdb_options_set_target_file_size_base(raw, table_bytes) };
         // SAFETY: as above.
         unsafe { ffi::rocksdb_options_set_max_bytes_for_level_base(raw, 4 * table_bytes) };
-        if settings.direct_io {
-            // SAFETY: as above.
-            unsafe { ffi::rocksdb_options_set_use_direct_reads(raw, 1) };
-            // SAFETY: as above.
-            unsafe { ffi::rocksdb_options_set_use_direct_io_for_flush_and_compaction(raw, 1) };
-        }
+        let for_hits = settings.filters_for_hits.into();
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_optimize_filters_for_hits(raw, for_hits) };
+        let (reads, writes) = (settings.direct_reads.into(), settings.direct_writes.into());
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_use_direct_reads(raw, reads) };
+        // SAFETY: as above.
+        unsafe { ffi::rocksdb_options_set_use_direct_io_for_flush_and_compaction(raw, writes) };
         // SAFETY: as above.
         unsafe { ffi::rocksdb_options_compaction_readahead_size(raw, settings.readahead_bytes) };
         options.set_tables(settings);

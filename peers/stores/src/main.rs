@@ -4,6 +4,7 @@ mod catalog;
 #[cfg(feature = "faster")]
 mod faster;
 mod fjall;
+mod leveldb;
 mod lmdb;
 mod redb;
 mod rocksdb;

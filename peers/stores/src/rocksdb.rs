@@ -32,7 +32,10 @@ impl RocksDb {
             memtable_bytes: memtable as usize,
             background_jobs: 4,
             filter_bits: 10.0,
-            direct_io: direct,
+            // Gets find their keys in all that is measured here, but for what a trace may ask.
+            filters_for_hits: true,
+            direct_reads: direct,
+            direct_writes: direct,
             // For each table of each compaction, and in no limit of RocksDB's own.
             readahead_bytes: (memory / 1024).clamp(READAHEAD_BYTES_MIN, READAHEAD_BYTES_MAX)
                 as usize,

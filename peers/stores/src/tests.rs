@@ -3,7 +3,7 @@
 use bench::memory::{Budget, PageCache};
 use bench::progress::NoProgress;
 use bench::report::Report;
-use bench::run::{Config, execute};
+use bench::run::{Config, execute, prepare};
 use bench::stores::Durability;
 use bench::workload::Workload;
 use environment::Environment;
@@ -12,6 +12,11 @@ use crate::catalog::{NAMES, Peers};
 
 fn run(store: &str, workload: &str, change: impl FnOnce(&mut Config)) -> Report {
     let dir = tempfile::tempdir().unwrap();
+    let config = Config { dir: Some(dir.path().to_owned()), ..config(store, workload, change) };
+    execute(&config, &Peers, &Environment::real(), &NoProgress).unwrap()
+}
+
+fn config(store: &str, workload: &str, change: impl FnOnce(&mut Config)) -> Config {
     let workload: Workload = workload.parse().unwrap();
     let mut config = Config {
         engine: store.to_owned(),
@@ -30,13 +35,14 @@ fn run(store: &str, workload: &str, change: impl FnOnce(&mut Config)) -> Report 
         interval_seconds: 1.0,
         scan_length: None,
         seed: 3,
-        dir: Some(dir.path().to_owned()),
+        dir: None,
+        loads: None,
         durability: Durability::Buffered,
         io: None,
         page_cache: Some(PageCache::Free),
     };
     change(&mut config);
-    execute(&config, &Peers, &Environment::real(), &NoProgress).unwrap()
+    config
 }
 
 #[test]
@@ -48,6 +54,28 @@ fn every_peer_answers_rightly() {
             assert!(report.is_right(), "{store} {workload}: {:?}", report.wrong_read_examples);
             assert_eq!(report.misses, 0, "{store} {workload}");
             assert!(report.space_bytes > 0);
+        }
+    }
+}
+
+/// Loaded, closed, and opened from a copy of its files: as runs do that share a load.
+#[test]
+fn every_peer_begins_from_a_copy_of_its_load() {
+    for store in NAMES {
+        for durability in [Durability::None, Durability::Buffered] {
+            let loads = tempfile::tempdir().unwrap();
+            let shares = |config: &mut Config| {
+                config.durability = durability;
+                config.loads = Some(loads.path().to_owned());
+            };
+            let config = config(store, "ycsb-a", shares);
+            assert!(prepare(&config, &Peers, &Environment::real(), &NoProgress).unwrap());
+            for workload in ["ycsb-a", "s100"] {
+                let report = run(store, workload, shares);
+                assert!(report.load.is_shared, "{store} {workload}");
+                assert!(report.is_right(), "{store} {workload}: {:?}", report.wrong_read_examples);
+                assert_eq!(report.misses, 0, "{store} {workload}");
+            }
         }
     }
 }

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{BenchError, EXIT_WRONG, WorkArgs};
-use crate::compare::{ChildError, CompareConfig, Programs, Turn};
+use crate::compare::{ChildError, CompareConfig, Programs, Turn, parted};
 use crate::report::{Report, comparison_table, write_json, write_page};
 use crate::stores::is_ours;
-use crate::workload::Workload;
+use crate::workload::{Workload, WorkloadError};
 
 /// Ours beside theirs.
 #[derive(Args, Clone, Debug)]
@@ -21,12 +21,16 @@ pub struct CompareArgs {
     /// runs alone, as rocksdb@threads=64
     #[arg(long, value_delimiter = ',')]
     pub with: Vec<String>,
-    /// A workload; give several, or part them by commas
-    #[arg(long, required = true, value_delimiter = ',')]
-    pub workload: Vec<Workload>,
+    /// A workload; give several, or part them by commas; of each, options of its runs alone, as
+    /// rw50@distribution=uniform
+    #[arg(long, required = true, value_delimiter = ',', value_parser = workload)]
+    pub workload: Vec<String>,
     /// How often each store runs each workload
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
+    /// Load each store once for all its runs that begin alike, and begin each from a copy
+    #[arg(long)]
+    pub share_loads: bool,
     /// The seed of the first round; each round has the next
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -41,14 +45,20 @@ pub struct CompareArgs {
     pub work: WorkArgs,
 }
 
+/// A workload's name and its options, if there is such a workload.
+fn workload(text: &str) -> Result<String, WorkloadError> {
+    parted(text).0.parse::<Workload>().map(|_| text.to_owned())
+}
+
 pub(super) fn execute(args: &CompareArgs) -> Result<ExitCode, BenchError> {
     let config = CompareConfig {
         engine: args.engine.clone(),
         with: args.with.clone(),
-        workloads: args.workload.iter().map(ToString::to_string).collect(),
+        workloads: args.workload.clone(),
         rounds: args.rounds,
         seed: args.seed,
         options: args.work.words(),
+        shares_loads: args.share_loads,
     };
     let programs =
         Programs::find().map_err(|error| BenchError::Io("this program".to_owned(), error))?;

@@ -1,4 +1,4 @@
-//! `bench run | compare | tables | record` on the command line, to be mounted by any program that has a
+//! `bench run | prepare | compare | tables | record` on the command line, to be mounted by any program that has a
 //! catalog of stores: `thermocline` with ours, `thermocline-peers` with theirs.
 
 mod compare;
@@ -28,6 +28,8 @@ use crate::stores::Catalog;
 pub enum BenchCommand {
     /// Run one workload against one store
     Run(Box<RunArgs>),
+    /// Load a store once, for runs with the same options and --loads
+    Prepare(Box<RunArgs>),
     /// Run workloads against our engine and its peers, taking turns
     Compare(Box<CompareArgs>),
     /// Run a suite of comparisons and write its page of tables and plots
@@ -76,6 +78,7 @@ pub fn execute(
     sync::share_heaps();
     match command {
         BenchCommand::Run(args) => run::execute(args, catalog, env),
+        BenchCommand::Prepare(args) => run::prepare(args, catalog, env),
         BenchCommand::Compare(args) => compare::execute(args),
         BenchCommand::Tables(args) => tables::execute(args),
         BenchCommand::Record(args) => record::execute(args, env),

@@ -32,7 +32,7 @@ pub struct WorkArgs {
     /// The same skew on F2's scale: theta = 1 - 1/alpha
     #[arg(long)]
     pub alpha: Option<f64>,
-    /// Which keys: zipfian, uniform, latest, hotspot:10:90, composite or sequential [default: the
+    /// Which keys: zipfian, zipfian-ordered, uniform, latest, hotspot:10:90, composite or sequential [default: the
     /// workload's]
     #[arg(long)]
     pub distribution: Option<Distribution>,
@@ -112,6 +112,7 @@ impl WorkArgs {
             scan_length: self.scan_length,
             seed,
             dir: self.dir.clone(),
+            loads: None,
             durability: self.durability,
             io: self.io,
             page_cache: self.page_cache,

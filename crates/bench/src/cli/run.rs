@@ -1,4 +1,4 @@
-//! `bench run`.
+//! `bench run`, and `bench prepare`, which makes the load that runs begin from.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use environment::Environment;
 use super::{BenchError, EXIT_WRONG, WorkArgs};
 use crate::progress::TerminalProgress;
 use crate::report::{run_table, write_json, write_page};
+use crate::run::Config;
 use crate::stores::Catalog;
 use crate::workload::Workload;
 
@@ -19,12 +20,16 @@ pub struct RunArgs {
     #[arg(long)]
     pub engine: String,
     /// ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix (both also with -points), hashkv-p0 to -p3, r100, rw50,
-    /// sw50, w100, load, trace:FILE
+    /// sw50, w100, s100, flexdb-put, flexdb-get, flexdb-scan, load, trace:FILE
     #[arg(long)]
     pub workload: Workload,
     /// The seed of the operations: the same seed does the same
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Begin from a copy of the load in this directory that `prepare` made for runs like this; load anew if
+    /// there is none
+    #[arg(long)]
+    pub loads: Option<PathBuf>,
     /// Write the report here as JSON
     #[arg(long)]
     pub json: Option<PathBuf>,
@@ -41,10 +46,7 @@ pub(super) fn execute(
     catalog: &dyn Catalog,
     env: &Environment,
 ) -> Result<ExitCode, BenchError> {
-    let config = args
-        .work
-        .config(&args.engine, &args.workload, args.seed)
-        .map_err(|error| BenchError::Usage(error.to_string()))?;
+    let config = config(args)?;
     let report = crate::run::execute(&config, catalog, env, &TerminalProgress::default())?;
     print!("{}", run_table(&report));
     if let Some(path) = &args.json {
@@ -61,4 +63,24 @@ pub(super) fn execute(
     }
     eprintln!("{} of {} answers were wrong", report.wrong_reads, report.verified_reads);
     Ok(ExitCode::from(EXIT_WRONG))
+}
+
+pub(super) fn prepare(
+    args: &RunArgs,
+    catalog: &dyn Catalog,
+    env: &Environment,
+) -> Result<ExitCode, BenchError> {
+    if args.loads.is_none() {
+        return Err(BenchError::Usage("--loads: where is the load to be kept?".to_owned()));
+    }
+    let is_shared =
+        crate::run::prepare(&config(args)?, catalog, env, &TerminalProgress::default())?;
+    println!("{}", if is_shared { "prepared" } else { "each run loads for itself" });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn config(args: &RunArgs) -> Result<Config, BenchError> {
+    let config = args.work.config(&args.engine, &args.workload, args.seed);
+    let config = config.map_err(|error| BenchError::Usage(error.to_string()))?;
+    Ok(Config { loads: args.loads.clone(), ..config })
 }

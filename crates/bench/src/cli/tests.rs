@@ -5,7 +5,6 @@ use clap::{CommandFactory, Parser};
 use super::*;
 use crate::memory::{Budget, PageCache};
 use crate::stores::{Durability, Io};
-use crate::workload::Workload;
 
 #[derive(Debug, Parser)]
 struct Program {
@@ -70,13 +69,14 @@ fn options_survive_being_handed_to_a_child() {
 
 #[test]
 fn a_comparison_takes_lists() {
-    let line = "compare --with rocksdb,fjall --workload ycsb-a,load --workload trace:x --rounds 2";
+    let line = "compare --with rocksdb,fjall --workload ycsb-a@threads=1,load --workload trace:x \
+         --rounds 2 --share-loads";
     let BenchCommand::Compare(args) = parse(line) else {
         panic!("not a comparison");
     };
     assert_eq!(args.with, ["rocksdb", "fjall"]);
-    assert_eq!(args.workload.len(), 3);
-    assert_eq!(args.workload[2], Workload::Trace("x".to_owned()));
+    assert_eq!(args.workload, ["ycsb-a@threads=1", "load", "trace:x"]);
+    assert!(args.share_loads);
 }
 
 #[test]
@@ -89,6 +89,7 @@ fn nonsense_is_refused() {
         "run --engine a --workload ycsb-a --theta 1 --alpha 2",
         "run --engine a --workload ycsb-a --durability maybe",
         "compare --workload ycsb-a --rounds 0",
+        "compare --workload ycsb-z@threads=1",
         "compare",
     ] {
         let words = std::iter::once("bench").chain(line.split(' '));

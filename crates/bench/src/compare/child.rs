@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 
 use super::Turn;
 use crate::report::{Report, read_json};
@@ -65,15 +65,40 @@ impl Programs {
         })
     }
 
-    /// Runs a turn, and reads its report, which a run with wrong answers writes too.
-    pub(super) fn run(&self, turn: &Turn, report: &Path) -> Result<Report, ChildError> {
+    /// Runs a turn, and reads its report, which a run with wrong answers writes too. With `loads` it
+    /// begins from the load there that is right for it, which is made if it is missing.
+    pub(super) fn run(
+        &self,
+        turn: &Turn,
+        report: &Path,
+        loads: Option<&Path>,
+    ) -> Result<Report, ChildError> {
+        let loads = loads.map(|loads| format!("--loads={}", loads.display()));
+        if let Some(loads) = &loads {
+            let output = self.start(turn, "prepare", std::slice::from_ref(loads))?;
+            if !output.status.success() {
+                return Err(failure(&output));
+            }
+        }
+        let json = format!("--json={}", report.display());
+        let more: Vec<String> = loads.into_iter().chain([json]).collect();
+        let output = self.start(turn, "run", &more)?;
+        match read_json(report) {
+            Ok(report) if output.status.success() || !report.is_right() => Ok(report),
+            _ if !output.status.success() => Err(failure(&output)),
+            Ok(report) => Ok(report),
+            Err(error) => Err(ChildError::Report(error)),
+        }
+    }
+
+    /// Starts a child for `turn`, and waits for it.
+    fn start(&self, turn: &Turn, command: &str, more: &[String]) -> Result<Output, ChildError> {
         let program = if turn.ours { &self.ours } else { &self.peers };
         let failed = |error| ChildError::Start(program.clone(), error);
         let child = Command::new(program)
-            .args(["bench", "run"])
+            .args(["bench", command])
             .args(&turn.options)
-            .arg("--json")
-            .arg(report)
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -83,19 +108,18 @@ impl Programs {
         let output = child.wait_with_output().map_err(failed)?;
         // One that was killed has left its data; all others have removed them.
         let _ = std::fs::remove_dir_all(data);
-        let read = read_json(report);
-        match read {
-            Ok(report) if output.status.success() || !report.is_right() => Ok(report),
-            _ if output.status.signal() == Some(SIGKILL) => Err(ChildError::Killed),
-            _ if !output.status.success() => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let last = said.trim().lines().last().unwrap_or("it said nothing").to_owned();
-                Err(ChildError::Failed(output.status, last))
-            }
-            Ok(report) => Ok(report),
-            Err(error) => Err(ChildError::Report(error)),
-        }
+        Ok(output)
     }
+}
+
+/// Why a child did not succeed.
+fn failure(output: &Output) -> ChildError {
+    if output.status.signal() == Some(SIGKILL) {
+        return ChildError::Killed;
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.trim().lines().last().unwrap_or("it said nothing").to_owned();
+    ChildError::Failed(output.status, last)
 }
 
 /// Where the process `pid` puts the data of `turn`.

@@ -10,7 +10,7 @@ pub struct CompareConfig {
     /// Other stores' names: theirs, or variants of ours. Of each name, and of `engine`, what follows an
     /// `@` is an option of this store's runs alone: `rocksdb@threads=64`.
     pub with: Vec<String>,
-    /// Workload names, in order.
+    /// Workload names, in order; each may have options of its own, too: `rw50@distribution=uniform`.
     pub workloads: Vec<String>,
     /// How often each store runs each workload.
     pub rounds: u32,
@@ -18,6 +18,8 @@ pub struct CompareConfig {
     pub seed: u64,
     /// Options that every run gets, as on the command line, without engine, workload and seed.
     pub options: Vec<String>,
+    /// Whether runs of a store begin from copies of one load, where they can.
+    pub shares_loads: bool,
 }
 
 /// One run of a comparison.
@@ -27,7 +29,7 @@ pub struct Turn {
     pub store: String,
     /// Whether it is ours.
     pub ours: bool,
-    /// The workload.
+    /// The workload, likewise.
     pub workload: String,
     /// From 0.
     pub round: u32,
@@ -45,14 +47,15 @@ pub fn turns(config: &CompareConfig) -> Vec<Turn> {
         for round in 0..config.rounds {
             for &(store, ours) in &stores {
                 let (name, own) = parted(store);
+                let (verbs, of_workload) = parted(workload);
                 let seed = config.seed.wrapping_add(u64::from(round));
                 let options = [
                     format!("--engine={name}"),
-                    format!("--workload={workload}"),
+                    format!("--workload={verbs}"),
                     format!("--seed={seed}"),
                 ];
                 let options = options.into_iter().chain(config.options.iter().cloned());
-                let options = merged(options.chain(own));
+                let options = merged(options.chain(of_workload).chain(own));
                 let (store, workload) = (store.clone(), workload.clone());
                 turns.push(Turn { store, ours, workload, round, options });
             }
@@ -61,9 +64,11 @@ pub fn turns(config: &CompareConfig) -> Vec<Turn> {
     turns
 }
 
-/// The name of a store, and the options of its runs alone.
-pub(super) fn parted(store: &str) -> (&str, impl Iterator<Item = String>) {
-    let mut parts = store.split('@');
+/// The name of a store or a workload, and the options of its runs alone. A trace has none: its file may
+/// be named as it likes.
+pub(crate) fn parted(named: &str) -> (&str, impl Iterator<Item = String>) {
+    let is_trace = named.starts_with("trace:");
+    let mut parts = named.split(move |letter: char| letter == '@' && !is_trace);
     (parts.next().unwrap_or_default(), parts.map(|option| format!("--{option}")))
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::CompareConfig;
+use crate::memory::HARNESS_BYTES;
 use crate::report::Report;
 
 /// A store on a workload, over all rounds.
@@ -39,6 +40,15 @@ pub struct SummaryRow {
     pub read_amplification: Option<f64>,
     /// Median of the rounds' peak resident memory.
     pub rss_peak_bytes: u64,
+    /// The largest of them.
+    pub rss_peak_max_bytes: u64,
+    /// What the store was given.
+    pub memory_budget_bytes: u64,
+    /// Median of the rounds' keys a second in the load, its flush included; 0 without a load.
+    pub load_ops_per_s: f64,
+    /// Median of the bytes written at the device in the load for each byte loaded, over the rounds that
+    /// have one.
+    pub load_write_amplification: Option<f64>,
     /// Wrong answers in all rounds.
     pub wrong_reads: u64,
     /// What the last failed round said, if one failed.
@@ -67,6 +77,13 @@ pub struct Comparison {
     pub summary: Vec<SummaryRow>,
     /// Runs that gave no report.
     pub failures: Vec<Failure>,
+}
+
+impl SummaryRow {
+    /// Whether no round had more resident than the budget and what the harness may use besides.
+    pub fn keeps_budget(&self) -> bool {
+        self.rss_peak_max_bytes <= self.memory_budget_bytes + HARNESS_BYTES
+    }
 }
 
 impl Comparison {
@@ -122,6 +139,10 @@ fn row(
         cpu_us_per_op_median: of(|run| run.cpu_us_per_op),
         read_amplification: median(runs, |run| run.read_amplification),
         rss_peak_bytes: of(|run| run.rss_peak_bytes as f64) as u64,
+        rss_peak_max_bytes: runs.iter().map(|run| run.rss_peak_bytes).max().unwrap_or(0),
+        memory_budget_bytes: of(|run| run.memory_budget_bytes as f64) as u64,
+        load_ops_per_s: of(|run| run.load.ops_per_s),
+        load_write_amplification: median(runs, |run| run.load.write_amplification),
         wrong_reads: runs.iter().map(|run| run.wrong_reads).sum(),
         failure,
     }

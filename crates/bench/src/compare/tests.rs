@@ -11,6 +11,7 @@ fn stores_take_turns_within_a_workload() {
         rounds: 2,
         seed: 5,
         options: vec!["--keys=10".to_owned()],
+        shares_loads: false,
     };
     let turns = turns(&config);
     let order: Vec<(&str, &str, u32)> =
@@ -42,6 +43,7 @@ fn a_store_may_have_options_of_its_own() {
         rounds: 1,
         seed: 1,
         options: vec!["--threads=2".to_owned(), "--depth=1".to_owned()],
+        shares_loads: false,
     };
     let turns = turns(&config);
     let common = |engine: &str| -> Vec<String> {
@@ -56,4 +58,28 @@ fn a_store_may_have_options_of_its_own() {
     assert_eq!(turns[2].options, with("--engine=memory", &["--threads=2", "--depth=1"]));
     let ours: Vec<bool> = turns.iter().map(|turn| turn.ours).collect();
     assert_eq!(ours, [true, false, true]);
+}
+
+#[test]
+fn a_workload_may_have_options_of_its_own_but_a_trace_has_a_file() {
+    let config = CompareConfig {
+        engine: "memory".to_owned(),
+        with: vec!["rocksdb@distribution=latest".to_owned()],
+        workloads: vec!["rw50@distribution=uniform@theta=0".to_owned(), "trace:a@b=c".to_owned()],
+        rounds: 1,
+        seed: 1,
+        options: vec!["--theta=0.9".to_owned()],
+        shares_loads: false,
+    };
+    let turns = turns(&config);
+    assert_eq!(turns[0].workload, "rw50@distribution=uniform@theta=0");
+    let common = ["--engine=memory", "--workload=rw50", "--seed=1"];
+    assert_eq!(turns[0].options[..3], common);
+    assert_eq!(turns[0].options[3..], ["--distribution=uniform", "--theta=0"]);
+    assert_eq!(
+        turns[1].options[3..],
+        ["--theta=0", "--distribution=latest"],
+        "the store's is nearer"
+    );
+    assert_eq!(turns[2].options[1], "--workload=trace:a@b=c");
 }

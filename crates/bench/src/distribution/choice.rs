@@ -17,6 +17,7 @@ pub struct Choice {
 #[derive(Clone, Debug)]
 enum Method {
     Zipfian(Zipfian, Permutation),
+    ZipfianOrdered(Zipfian),
     Uniform,
     Latest(Zipfian),
     Hotspot(Hotspot, Permutation),
@@ -32,6 +33,7 @@ impl Choice {
     pub fn new(distribution: Distribution, n: u64, theta: f64, first: u64) -> Self {
         let method = match distribution {
             Distribution::Zipfian => Method::Zipfian(Zipfian::new(n, theta), Permutation::new(n)),
+            Distribution::ZipfianOrdered => Method::ZipfianOrdered(Zipfian::new(n, theta)),
             Distribution::Uniform => Method::Uniform,
             Distribution::Latest => Method::Latest(Zipfian::new(n, theta)),
             Distribution::Hotspot { keys_percent, accesses_percent } => Method::Hotspot(
@@ -59,6 +61,7 @@ impl Choice {
     pub fn draw(&mut self, inserted: u64, random: &mut impl Rng) -> u64 {
         match &mut self.method {
             Method::Zipfian(zipfian, scatter) => scatter.apply(zipfian.draw(random)),
+            Method::ZipfianOrdered(zipfian) => zipfian.draw(random),
             Method::Uniform => below(random, self.n),
             Method::Latest(zipfian) => self.n + inserted - 1 - zipfian.draw(random),
             Method::Hotspot(hotspot, scatter) => scatter.apply(hotspot.draw(random)),

@@ -30,6 +30,9 @@ use rand::Rng;
 pub enum Distribution {
     /// Rank `r` (from 1) has probability proportional to `r^-theta`; ranks are scattered.
     Zipfian,
+    /// Rank `r` is the `r`-th item in key order: popular keys are neighbours (Nova-LSM's, as YCSB's plain
+    /// Zipfian).
+    ZipfianOrdered,
     /// Every item alike.
     Uniform,
     /// Zipfian by age: the newest item is the most popular.

@@ -1,4 +1,4 @@
-//! Distributions by name: `zipfian`, `uniform`, `latest`, `hotspot:X:Y`, `composite`, `sequential`.
+//! Distributions by name: `zipfian`, `zipfian-ordered`, `uniform`, `latest`, `hotspot:X:Y`, `composite`, `sequential`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +10,8 @@ use super::Distribution;
 pub enum DistributionError {
     /// No distribution has this name.
     #[error(
-        "unknown distribution {0:?}: zipfian, uniform, latest, hotspot:KEYS%:ACCESSES%, composite, \
-         sequential"
+        "unknown distribution {0:?}: zipfian, zipfian-ordered, uniform, latest, hotspot:KEYS%:ACCESSES%, \
+         composite, sequential"
     )]
     Unknown(String),
     /// A hotspot's shares are not percentages.
@@ -36,6 +36,7 @@ impl FromStr for Distribution {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "zipfian" => return Ok(Self::Zipfian),
+            "zipfian-ordered" => return Ok(Self::ZipfianOrdered),
             "uniform" => return Ok(Self::Uniform),
             "latest" => return Ok(Self::Latest),
             "composite" => return Ok(Self::Composite),
@@ -61,6 +62,7 @@ impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Zipfian => f.write_str("zipfian"),
+            Self::ZipfianOrdered => f.write_str("zipfian-ordered"),
             Self::Uniform => f.write_str("uniform"),
             Self::Latest => f.write_str("latest"),
             Self::Hotspot { keys_percent, accesses_percent } => {

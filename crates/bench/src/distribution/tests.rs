@@ -116,6 +116,19 @@ fn hotspot_gives_the_hot_set_its_share() {
 }
 
 #[test]
+fn popular_items_are_neighbours_where_they_are_ordered_and_scattered_where_not() {
+    let first_tenth = |distribution| {
+        let mut random = random("ordered");
+        let mut choice = Choice::new(distribution, 1000, 0.99, 0);
+        (0..10_000).filter(|_| choice.draw(0, &mut random) < 100).count()
+    };
+    // The hundred most popular of a thousand take seven tenths; a hundred that are not chosen by
+    // popularity take what they happen to hold.
+    assert!(first_tenth(Distribution::ZipfianOrdered) > 6500);
+    assert!(first_tenth(Distribution::Zipfian) < 4500);
+}
+
+#[test]
 fn composite_has_zipfian_thousandths_and_uniform_rests() {
     let composite = Composite::new(10_000, 0.99);
     let mut random = random("composite");
@@ -204,7 +217,15 @@ fn mixgraph_ranges_cover_the_domain_by_weight() {
 
 #[test]
 fn names_parse_and_print_alike() {
-    let names = ["zipfian", "uniform", "latest", "hotspot:10:90", "composite", "sequential"];
+    let names = [
+        "zipfian",
+        "zipfian-ordered",
+        "uniform",
+        "latest",
+        "hotspot:10:90",
+        "composite",
+        "sequential",
+    ];
     for name in names {
         assert_eq!(name.parse::<Distribution>().unwrap().to_string(), name);
     }

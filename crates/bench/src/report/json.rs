@@ -67,14 +67,26 @@ pub struct LoadReport {
     pub seconds: f64,
     /// Keys a second.
     pub ops_per_s: f64,
+    /// Bytes of the keys and values loaded.
+    pub user_write_bytes: u64,
     /// Bytes at the device per byte loaded.
     pub write_amplification: Option<f64>,
-    /// Bytes written to the device.
+    /// Bytes written to the device; of a load that is shared, until the store wrote no more.
     pub device_write_bytes: u64,
     /// Processor time a key, in microseconds.
     pub cpu_us_per_op: f64,
     /// Peak resident memory of the process until its end, the harness included.
     pub rss_process_peak_bytes: u64,
+    /// Whether it was made once, for several runs.
+    pub is_shared: bool,
+}
+
+impl LoadReport {
+    /// Counts what was written behind the load.
+    pub(crate) fn count_written(&mut self, bytes: u64) {
+        self.device_write_bytes += bytes;
+        self.write_amplification = ratio(self.device_write_bytes, self.user_write_bytes);
+    }
 }
 
 /// One run.
@@ -281,10 +293,12 @@ impl Report {
         self.load = LoadReport {
             seconds: outcome.seconds,
             ops_per_s: per(operations as f64, outcome.seconds),
+            user_write_bytes: outcome.tally.write_bytes,
             write_amplification: ratio(device.write_bytes, outcome.tally.write_bytes),
             device_write_bytes: device.write_bytes,
             cpu_us_per_op: per(process.cpu_ns as f64 / 1000.0, operations as f64),
             rss_process_peak_bytes: rss,
+            is_shared: false,
         };
     }
 

@@ -61,14 +61,14 @@ pub fn comparison_table(rows: &[SummaryRow]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "  {:<18}{:<18}{:>10}{:>20}{:>8}{:>8}{:>10}{:>10}",
-        "workload", "store", "ops/s", "min - max", "ours/it", "w-amp", "space", "p99"
+        "  {:<18}{:<18}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>10}",
+        "workload", "store", "ops/s", "min - max", "ours/it", "w-amp", "space", "resident", "p99"
     );
     for row in rows {
         let spread = format!("{} - {}", count(row.ops_per_s_min), count(row.ops_per_s_max));
         let _ = writeln!(
             out,
-            "  {:<18}{:<18}{:>10}{:>20}{:>8}{:>8}{:>10}{:>10}",
+            "  {:<18}{:<18}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>10}",
             row.workload,
             row.store,
             count(row.ops_per_s_median),
@@ -76,6 +76,7 @@ pub fn comparison_table(rows: &[SummaryRow]) -> String {
             row.ratio_ours_to_this.map_or("-".to_owned(), |ratio| format!("{ratio:.2}x")),
             amplification(row.write_amplification),
             bytes(row.space_bytes),
+            bytes(row.rss_peak_max_bytes),
             micros(row.p99_us_median),
         );
         if let Some(failure) = &row.failure {

@@ -61,6 +61,8 @@ pub struct Config {
     pub seed: u64,
     /// Where to put the data; `None` for the system's scratch directory.
     pub dir: Option<PathBuf>,
+    /// Where loads are kept that runs begin from; `None` to load anew.
+    pub loads: Option<PathBuf>,
     /// What acknowledged writes survive.
     pub durability: Durability,
     /// How to do I/O.
@@ -104,6 +106,9 @@ pub enum RunError {
     /// The data directory.
     #[error("data directory {path}: {1}", path = .0.display())]
     Dir(PathBuf, io::Error),
+    /// A load that runs begin from.
+    #[error("loads in {path}: {1}", path = .0.display())]
+    Loads(PathBuf, io::Error),
     /// The operating system refuses a thread.
     #[error("starting a thread: {0}")]
     Thread(io::Error),

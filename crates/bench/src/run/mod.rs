@@ -1,13 +1,15 @@
 //! One run: open, load, warm up, measure, close, report.
 //!
-//! 1. Allocate the version table and read the trace; enter the memory cgroup; open the store.
-//! 2. Load all keys (phase `load`), flush, and for HashKV's later phases update as often as there
-//!    are keys.
+//! 1. Allocate the version table and read the trace; copy a store that was loaded before ([`prepare`]), if
+//!    there is one to begin from; enter the memory cgroup; open the store.
+//! 2. Load all keys (phase `load`) if they are not there, and flush; for HashKV's later phases update as
+//!    often as there are keys.
 //! 3. Warm up, then measure; the threads' streams run on from one phase to the next.
 //! 4. Measure space, close, remove the directory, leave the cgroup.
 
 mod config;
 mod load;
+mod loads;
 mod pace;
 mod phase;
 mod verifier;
@@ -15,6 +17,7 @@ mod worker;
 
 pub(crate) use config::Plan;
 pub use config::{Config, ConfigError, RunError};
+pub use loads::prepare;
 pub(crate) use phase::Outcome;
 pub use phase::Progress;
 
@@ -45,42 +48,25 @@ pub fn execute(
     progress: &dyn Progress,
 ) -> Result<Report, RunError> {
     let plan = Plan::new(config)?;
+    let loaded = loads::find(config, &plan)?;
+    let dir = DataDir::create(config)?;
+    if let Some(loaded) = &loaded {
+        loaded.unpack(&dir.0, &plan, config)?;
+    }
     let group = enter_group(config, &plan)?;
     let page_cache = if group.is_some() { PageCache::Counted } else { PageCache::Free };
-    let dir = DataDir::create(config)?;
-    let options = OpenOptions {
-        dir: dir.0.clone(),
-        memory_bytes: plan.budget_bytes,
-        durability: config.durability,
-        io: config.io,
-        threads: config.threads,
-        keys: plan.loads,
-        pair_bytes: config.shape.pair_bytes(),
-    };
-    let store = catalog.open(&config.engine, &options).map_err(RunError::Store)?;
+    let store = open(config, &plan, &dir.0, catalog)?;
     let mut team = Team::new(config, &plan, store.clone(), env);
-    let load = phase_measured(&store, || team.load(progress))?;
     let mut report = Report::new(config, &plan, page_cache);
-    report.set_load(&load.outcome, &load.device, &load.process_delta(), peak_rss());
-    if config.workload.extent() == Extent::LoadItself {
-        report.set_measured(&load);
-        report.rss_process_peak_bytes = peak_rss();
-    } else {
-        for number in 1..=config.workload.phases_before() {
-            let name = format!("update phase {number}");
-            let limit = Limit::operations(plan.loads);
-            report.count_check(&team.run(&Phase::warm_up(&name, limit), progress)?);
-        }
-        if config.warmup_seconds > 0.0 {
-            let limit = Limit::seconds(config.warmup_seconds);
-            report.count_check(&team.run(&Phase::warm_up("warm-up", limit), progress)?);
-        }
-        reset_peak_rss();
-        let phase = Phase::measured(plan.limit(config), config.rate);
-        let measured = phase_measured(&store, || team.run(&phase, progress))?;
-        report.set_measured(&measured);
-        report.rss_process_peak_bytes = peak_rss();
+    match loaded {
+        Some(loaded) => report.load = loaded.report,
+        None if config.workload.starts_empty() => {}
+        None => load(config, &store, &mut team, &mut report, progress)?,
     }
+    if config.workload.extent() != Extent::LoadItself {
+        measure(config, &plan, &store, &mut team, &mut report, progress)?;
+    }
+    report.rss_process_peak_bytes = peak_rss();
     report.finish_memory(team.harness_bytes(), group.as_ref());
     report.live_bytes = team.live_bytes();
     report.figures = store.figures();
@@ -89,6 +75,68 @@ pub fn execute(
     drop(team);
     store.close().map_err(RunError::Store)?;
     Ok(report)
+}
+
+fn open(
+    config: &Config,
+    plan: &Plan,
+    dir: &Path,
+    catalog: &dyn Catalog,
+) -> Result<Arc<dyn Store>, RunError> {
+    let options = OpenOptions {
+        dir: dir.to_owned(),
+        memory_bytes: plan.budget_bytes,
+        durability: config.durability,
+        io: config.io,
+        threads: config.threads,
+        keys: plan.loads,
+        pair_bytes: config.shape.pair_bytes(),
+    };
+    catalog.open(&config.engine, &options).map_err(RunError::Store)
+}
+
+/// Loads all keys, which may be what is measured, and ages what is to be aged.
+fn load(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    team: &mut Team,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<(), RunError> {
+    let load = phase_measured(store, || team.load(progress))?;
+    report.set_load(&load.outcome, &load.device, &load.process_delta(), peak_rss());
+    if config.workload.extent() == Extent::LoadItself {
+        report.set_measured(&load);
+    }
+    if config.workload.is_aged() {
+        report.count_check(&team.age(progress)?);
+    }
+    Ok(())
+}
+
+/// What comes before the measured phase, and that itself.
+fn measure(
+    config: &Config,
+    plan: &Plan,
+    store: &Arc<dyn Store>,
+    team: &mut Team,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<(), RunError> {
+    for number in 1..=config.workload.phases_before() {
+        let name = format!("update phase {number}");
+        let limit = Limit::operations(plan.loads);
+        report.count_check(&team.run(&Phase::warm_up(&name, limit), progress)?);
+    }
+    if config.warmup_seconds > 0.0 {
+        let limit = Limit::seconds(config.warmup_seconds);
+        report.count_check(&team.run(&Phase::warm_up("warm-up", limit), progress)?);
+    }
+    reset_peak_rss();
+    let phase = Phase::measured(plan.limit(config), config.rate, config.workload.starts_empty());
+    let measured = phase_measured(store, || team.run(&phase, progress))?;
+    report.set_measured(&measured);
+    Ok(())
 }
 
 /// What a phase did, and what it cost.

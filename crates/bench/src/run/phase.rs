@@ -14,13 +14,16 @@ use super::verifier::Verifier;
 use super::worker::{Share, Signals, Tally, Worker};
 use crate::distribution::{Distribution, Permutation};
 use crate::measure::Interval;
-use crate::shape::KeyOrder;
 use crate::stores::{Store, StoreError};
 use crate::value::Versions;
-use crate::workload::{Extent, Place, Stream, Trace};
+use crate::workload::{Extent, Place, Stream, StreamOptions, Trace, Workload};
 
 /// How often the watching thread looks at the counters, for progress and for the end.
 const LOOK: Duration = Duration::from_millis(50);
+/// FlexDB's experiment updates 4 GB of 64.
+const AGEING_SHARE: u64 = 16;
+const AGEING_THETA: f64 = 0.99;
+const AGEING_SEED: u64 = 0;
 
 /// Hears how far a run is.
 pub trait Progress: Send + Sync {
@@ -54,15 +57,17 @@ pub(crate) struct Phase {
     name: String,
     limit: Limit,
     rate: Option<f64>,
+    /// Whether a flush at its end is part of it, as it is of a load.
+    flushes: bool,
 }
 
 impl Phase {
     pub(crate) fn warm_up(name: &str, limit: Limit) -> Self {
-        Self { name: name.to_owned(), limit, rate: None }
+        Self { name: name.to_owned(), limit, rate: None, flushes: false }
     }
 
-    pub(crate) fn measured(limit: Limit, rate: Option<f64>) -> Self {
-        Self { name: "measured".to_owned(), limit, rate }
+    pub(crate) fn measured(limit: Limit, rate: Option<f64>, flushes: bool) -> Self {
+        Self { name: "measured".to_owned(), limit, rate, flushes }
     }
 }
 
@@ -83,6 +88,7 @@ pub(crate) struct Team {
     loads: u64,
     scatter: Option<Permutation>,
     load_is_timed: bool,
+    starts_empty: bool,
     interval: Duration,
     pair_bytes: f64,
 }
@@ -105,8 +111,7 @@ impl Team {
             let pair = (plan.keys.clone(), config.shape);
             Worker::new(place, stream, pair, versions, verifier, (env.clone(), config.depth))
         };
-        let ordered = config.workload.key_order(config.distribution) == KeyOrder::ByNumber;
-        let scattered = ordered && config.distribution != Distribution::Sequential;
+        let scattered = config.workload.load_is_scattered(config.distribution);
         Self {
             workers: (0..threads).map(worker).collect(),
             store,
@@ -116,6 +121,7 @@ impl Team {
             loads: plan.loads,
             scatter: scattered.then(|| Permutation::new(plan.loads)),
             load_is_timed: config.workload.extent() == Extent::LoadItself,
+            starts_empty: config.workload.starts_empty(),
             interval: Duration::from_secs_f64(config.interval_seconds),
             pair_bytes: config.shape.pair_bytes(),
         }
@@ -130,7 +136,8 @@ impl Team {
     /// and sizes are not followed.
     pub(crate) fn live_bytes(&self) -> u64 {
         let inserted: u64 = self.workers.iter().map(|worker| worker.stream.inserted()).sum();
-        ((self.loads + inserted) as f64 * self.pair_bytes) as u64
+        let loaded = if self.starts_empty { self.versions.written(self.loads) } else { self.loads };
+        ((loaded + inserted) as f64 * self.pair_bytes) as u64
     }
 
     /// Loads all keys and flushes.
@@ -167,12 +174,44 @@ impl Team {
         let threads = self.workers.len() as u64;
         let (operations, rate) = (phase.limit.operations, phase.rate);
         progress.begin(&phase.name, operations);
-        self.work(Some(deadline), progress, move |worker, store, signals| {
+        let mut outcome = self.work(Some(deadline), progress, move |worker, store, signals| {
             let thread = worker.place.thread as u64;
             let part = |total: u64| total * (thread + 1) / threads - total * thread / threads;
             let operations = operations.map_or(u64::MAX, part);
             worker.run(store, Share { operations, deadline, rate, start }, signals)
-        })
+        })?;
+        if phase.flushes {
+            self.store.flush().map_err(|error| store_failed("flushing at the end", &error))?;
+            outcome.seconds = (self.env.now() - start).as_secs_f64();
+        }
+        Ok(outcome)
+    }
+
+    /// Updates a sixteenth as many keys as there are, by Zipf's distribution: what was laid out in the
+    /// order of its load is so no more. It is part of the data, not of a round, so its seed is always the same.
+    pub(crate) fn age(&mut self, progress: &dyn Progress) -> Result<Outcome, RunError> {
+        let options = StreamOptions {
+            workload: Workload::W100,
+            trace: None,
+            keys: self.loads,
+            distribution: Distribution::Zipfian,
+            theta: AGEING_THETA,
+            scan_length: None,
+            seed: AGEING_SEED,
+        };
+        let stream = |worker: &Worker| Stream::new(&options, worker.place);
+        let mut ageing: Vec<Stream> = self.workers.iter().map(stream).collect();
+        self.swap_streams(&mut ageing);
+        let limit = Limit::operations(self.loads / AGEING_SHARE);
+        let aged = self.run(&Phase { flushes: true, ..Phase::warm_up("ageing", limit) }, progress);
+        self.swap_streams(&mut ageing);
+        aged
+    }
+
+    fn swap_streams(&mut self, others: &mut [Stream]) {
+        for (worker, other) in self.workers.iter_mut().zip(others) {
+            std::mem::swap(&mut worker.stream, other);
+        }
     }
 
     /// Has every worker do `job` on a thread of its own, and watches until all are done.

@@ -46,6 +46,8 @@ impl Shape {
     pub const F2: Self = Self { key_bytes: 8, value: ValueBytes::Fixed(100) };
     /// HashKV's and Nova-LSM's: 24 bytes and 1000.
     pub const NOVA: Self = Self { key_bytes: 24, value: ValueBytes::Fixed(1000) };
+    /// UDB's, as FlexDB has it: 27 bytes and 127.
+    pub const UDB: Self = Self { key_bytes: 27, value: ValueBytes::Fixed(127) };
     /// MixGraph's: 48 bytes and Pareto sizes.
     pub const MIXGRAPH: Self =
         Self { key_bytes: 48, value: ValueBytes::Pareto(GeneralizedPareto::VALUE_SIZES) };

@@ -107,7 +107,7 @@ impl FromStr for Io {
 /// How a store is to be opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// An empty directory of its own.
+    /// A directory of its own: empty, or with what the same store left there under the same options.
     pub dir: PathBuf,
     /// Its whole budget: index, buffers and caches, in bytes.
     pub memory_bytes: u64,
@@ -235,6 +235,11 @@ pub trait Catalog: Send + Sync {
     /// # Errors
     /// There is none by this name, it is not built, or it refuses the options.
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError>;
+
+    /// Whether the store opens again what it has closed, also from a copy of its files.
+    fn reopens(&self, _name: &str) -> bool {
+        true
+    }
 }
 
 /// Pairs in one buffer.

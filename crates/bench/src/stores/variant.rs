@@ -58,7 +58,7 @@ impl FromStr for Variant {
     fn from_str(name: &str) -> Result<Self, StoreError> {
         let mut parts = name.split(':');
         let engine: EngineKind = parts.next().unwrap_or_default().parse()?;
-        let (mut f2, mut lsm) = (f2::Options::default(), lsm::Options::default());
+        let (mut f2, mut lsm) = (f2::Options::default(), uncompressed());
         let mut flexdb = flexdb::Options::default();
         for setting in parts {
             let unknown = || WordError::new(setting, SETTINGS);
@@ -90,6 +90,11 @@ impl FromStr for Variant {
         }
         Ok(Self { engine, f2, lsm, flexdb })
     }
+}
+
+/// Nothing is compressed in any store, and values could not be: trying would only cost time.
+fn uncompressed() -> lsm::Options {
+    lsm::Options { compression: vec![lsm::Compression::None], ..lsm::Options::default() }
 }
 
 fn set_of_lsm(lsm: &mut lsm::Options, setting: &str) -> Result<(), WordError> {

@@ -1,4 +1,5 @@
-//! The page: for each comparison a table with a line for each workload and a column for each store.
+//! The page: for each comparison a table with a line for each workload and a column for each store, and one
+//! with a line for each of their runs that says what it took.
 
 use std::fmt::Write as _;
 use std::io;
@@ -6,6 +7,7 @@ use std::path::Path;
 
 use super::{Found, Suite};
 use crate::compare::SummaryRow;
+use crate::memory::HARNESS_BYTES;
 use crate::report::{bytes, count, micros};
 
 /// Writes [`page`] to a file.
@@ -27,8 +29,11 @@ pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
         out,
         "Made by `{command}`. Each cell: the median of the rounds in operations a second, the slowest \
          and the fastest round, how many times as fast as the store ours is, the median of the rounds' \
-         99th percentile and 99.9th, the longest operation of all rounds, and bytes written to the device for each byte that the workload wrote. What \
-         the words mean: [README.md](README.md).\n"
+         99th percentile and 99.9th, the longest operation of all rounds, and bytes written to the device for each byte that the workload wrote. Below: what the files take \
+         up, the most memory that was resident in any round, as a share of the budget, and whether that was \
+         kept ({} more are the harness's); keys a second of the load, and bytes it wrote to the device for \
+         each byte loaded. What the words mean: [README.md](README.md).\n",
+        bytes(HARNESS_BYTES),
     );
     for (wanted, found) in suite.comparison.iter().zip(found) {
         let _ = writeln!(out, "## {}\n", wanted.title);
@@ -68,12 +73,32 @@ fn table(out: &mut String, rows: &[SummaryRow]) {
             stores.iter().map(|store| of_store(store).unwrap_or_default()).collect();
         let _ = writeln!(out, "| {workload} | {} |", cells.join(" | "));
     }
-    let spaces = rows.iter().filter(|row| row.rounds > 0).map(|row| {
-        let (space, peak) = (bytes(row.space_bytes), bytes(row.rss_peak_bytes));
-        format!("{} {} {space}, {peak}", row.workload, row.store)
-    });
-    let spaces: Vec<String> = spaces.collect();
-    let _ = writeln!(out, "\nOn disk, and resident at most: {}.\n", spaces.join("; "));
+    resources(out, rows);
+}
+
+/// What each run took of the disk and of memory, and what its load wrote.
+fn resources(out: &mut String, rows: &[SummaryRow]) {
+    let _ = writeln!(
+        out,
+        "\n| workload | store | on disk | resident at most | of its budget | kept | load, keys/s | load, w-amp |"
+    );
+    let _ = writeln!(out, "|---|---|---|---|---|---|---|---|");
+    for row in rows.iter().filter(|row| row.rounds > 0) {
+        let share = row.rss_peak_max_bytes as f64 / row.memory_budget_bytes.max(1) as f64;
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {:.0}% | {} | {} | {} |",
+            row.workload,
+            row.store,
+            bytes(row.space_bytes),
+            bytes(row.rss_peak_max_bytes),
+            share * 100.0,
+            if row.keeps_budget() { "yes" } else { "**no**" },
+            if row.load_ops_per_s > 0.0 { count(row.load_ops_per_s) } else { "-".to_owned() },
+            row.load_write_amplification.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+        );
+    }
+    out.push('\n');
 }
 
 fn cell(row: &SummaryRow) -> String {

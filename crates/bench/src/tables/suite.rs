@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::compare::{CompareConfig, merged};
+use crate::compare::{CompareConfig, merged, parted};
 use crate::stores::{check_name, is_ours};
 use crate::workload::Workload;
 
@@ -20,6 +20,9 @@ pub struct Suite {
     pub options: Vec<String>,
     /// How often each store runs each workload.
     pub rounds: u32,
+    /// Whether each store is loaded once in a comparison, for all its runs that begin alike.
+    #[serde(default)]
+    pub share_loads: bool,
     /// The comparisons, in order.
     pub comparison: Vec<Wanted>,
 }
@@ -37,7 +40,7 @@ pub struct Wanted {
     pub engine: String,
     /// The other stores.
     pub with: Vec<String>,
-    /// The workloads.
+    /// The workloads; each may have options of its own, as `rw50@distribution=uniform`.
     pub workloads: Vec<String>,
     /// How often each store runs each of them, if not as often as in the rest of the suite.
     pub rounds: Option<u32>,
@@ -89,7 +92,10 @@ impl Suite {
                 check_name(store).map_err(|error| refused(error.to_string()))?;
             }
             for workload in &wanted.workloads {
-                workload.parse::<Workload>().map_err(|error| refused(error.to_string()))?;
+                parted(workload)
+                    .0
+                    .parse::<Workload>()
+                    .map_err(|error| refused(error.to_string()))?;
             }
         }
         Ok(suite)
@@ -107,6 +113,7 @@ impl Suite {
             rounds,
             seed: 1,
             options,
+            shares_loads: self.share_loads,
         }
     }
 }

@@ -41,6 +41,10 @@ fn row(store: &str) -> SummaryRow {
         cpu_us_per_op_median: 1.0,
         read_amplification: None,
         rss_peak_bytes: 2 << 20,
+        rss_peak_max_bytes: 3 << 20,
+        memory_budget_bytes: 4 << 20,
+        load_ops_per_s: 50_000.0,
+        load_write_amplification: Some(7.5),
         wrong_reads: 0,
         failure: None,
     }
@@ -70,8 +74,15 @@ fn the_suites_of_the_documents_can_be_run() {
     for text in [
         include_str!("../../../../docs/benchmarks/f2.toml"),
         include_str!("../../../../docs/benchmarks/f2-budgets.toml"),
+        include_str!("../../../../docs/benchmarks/f2-budgets-most.toml"),
         include_str!("../../../../docs/benchmarks/f2-faster.toml"),
         include_str!("../../../../docs/benchmarks/f2-itself.toml"),
+        include_str!("../../../../docs/benchmarks/f2-mixgraph.toml"),
+        include_str!("../../../../docs/benchmarks/f2-single-log.toml"),
+        include_str!("../../../../docs/benchmarks/flexdb.toml"),
+        include_str!("../../../../docs/benchmarks/flexdb-micro.toml"),
+        include_str!("../../../../docs/benchmarks/lsm.toml"),
+        include_str!("../../../../docs/benchmarks/lsm-itself.toml"),
     ] {
         let suite = Suite::parse(text).expect("a suite");
         assert!(!suite.comparison.is_empty(), "{}", suite.title);
@@ -81,18 +92,21 @@ fn the_suites_of_the_documents_can_be_run() {
 #[test]
 fn a_page_shows_what_was_found_and_says_what_was_not() {
     let suite = Suite::parse(SUITE).expect("a suite");
+    let greedy = SummaryRow { rss_peak_max_bytes: 21 << 20, ..row("lmdb") };
     let failed = SummaryRow { rounds: 0, failure: Some("it | fell".to_owned()), ..row("rocksdb") };
     let found = Found {
-        rows: vec![row("f2"), failed],
+        rows: vec![row("f2"), failed, greedy],
         setting: Some("ten keys".to_owned()),
         plots: "page-1.html".to_owned(),
     };
     let text = page(&suite, &[found], "./dev tables");
     for part in [
         "# A page",
-        "| workload | f2 | rocksdb |",
+        "| workload | f2 | rocksdb | lmdb |",
         "**1000** (900 - 1100), 2.50x, p99 250 us, p99.9 900 us, longest 12.00 ms, w-amp 1.25",
         "failed: it   fell",
+        "| ycsb-a | f2 | 1.0 MiB | 3.0 MiB | 75% | yes | 50.0 k | 7.50 |",
+        "| ycsb-a | lmdb | 1.0 MiB | 21.0 MiB | 525% | **no** | 50.0 k | 7.50 |",
         "[Plots](page-1.html)",
         "1 comparisons of this page were not run",
     ] {

@@ -134,6 +134,29 @@ fn a_deleted_key_may_be_absent_until_it_is_written_again() {
     assert_eq!(versions.check(0, before, None), Ok(()), "the read began while it was deleted");
 }
 
+#[test]
+fn a_table_goes_on_where_another_ended() {
+    let first = Versions::new(3, 3, 2);
+    let write = first.begin(0, 0, false);
+    first.acknowledge(0, write);
+    let (one, two) = (first.begin(0, 1, false), first.begin(1, 1, false));
+    first.acknowledge(1, two);
+    first.acknowledge(0, one);
+    assert_eq!(first.written(3), 2);
+    let second = Versions::new(3, 3, 1);
+    second.restore(&first.words(3).unwrap());
+    assert_eq!(second.written(3), 2);
+    assert!(second.check(0, second.before(0), None).is_err(), "it was written");
+    assert!(second.check(0, second.before(0), Some(2)).is_err(), "it was written once");
+    for either in [1, 2] {
+        assert_eq!(second.check(1, second.before(1), Some(either)), Ok(()), "either was last");
+    }
+    assert_eq!(second.check(2, second.before(2), None), Ok(()));
+    let write = second.begin(0, 0, false);
+    assert_eq!(write.version, 2);
+    assert_eq!(Versions::content_only(1).words(3), None);
+}
+
 /// Threads hammer three keys of a store that is right: no answer may be called wrong. Then the
 /// same against a store that sometimes serves the value before the last: that must be seen.
 #[test]

@@ -191,6 +191,30 @@ impl Versions {
         }
     }
 
+    /// The words of the first `keys` numbers, when no write is in flight. None if no key is tracked.
+    pub fn words(&self, keys: u64) -> Option<Vec<u64>> {
+        let of = |number| self.word(number).load(Ordering::Acquire);
+        self.is_exact().then(|| (0..keys).map(of).collect())
+    }
+
+    /// Takes the [`Versions::words`] of another table: a store that was filled under that one is read under
+    /// this one.
+    pub fn restore(&self, words: &[u64]) {
+        if !self.is_exact() {
+            return;
+        }
+        for (number, &word) in (0..).zip(words) {
+            self.word(number).store(word, Ordering::Release);
+        }
+    }
+
+    /// How many of the first `keys` numbers have been written; all of them if no key is tracked.
+    pub fn written(&self, keys: u64) -> u64 {
+        let is_written =
+            |&number: &u64| Word::from(self.word(number).load(Ordering::Acquire)).newest > 0;
+        if self.is_exact() { (0..keys).filter(is_written).count() as u64 } else { keys }
+    }
+
     /// What a read that begins before any write would know: any version begun will do.
     pub fn anytime() -> Before {
         Before { floor: 0 }

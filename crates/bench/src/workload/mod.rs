@@ -17,6 +17,10 @@
 //! | `rw50` | 50 read, 50 update |
 //! | `sw50` | 50 scan of 10, 50 update |
 //! | `w100` | 100 update |
+//! | `s100` | 100 scan of 50 |
+//! | `flexdb-put` | into an empty store as many puts as keys, new keys and known ones (FlexDB's, as the next two) |
+//! | `flexdb-get` | 100 read, of keys loaded in order and then updated a sixteenth as often as there are keys |
+//! | `flexdb-scan` | 100 scan of 50, of the same |
 //! | `load` | insert all keys |
 //! | `trace:FILE` | what the file says |
 
@@ -58,6 +62,14 @@ pub enum Workload {
     Sw50,
     /// Nova-LSM's W100.
     W100,
+    /// Scans alone.
+    S100,
+    /// FlexDB's micro-workload of puts into an empty store.
+    FlexPut,
+    /// FlexDB's of gets.
+    FlexGet,
+    /// FlexDB's of scans.
+    FlexScan,
     /// Inserting all keys is what is measured.
     Load,
     /// The operations of a file.
@@ -110,7 +122,7 @@ impl Workload {
         match self {
             Self::Ycsb('a') | Self::Rw50 => Mix { read: 50, update: 50, ..none },
             Self::Ycsb('b') => Mix { read: 95, update: 5, ..none },
-            Self::Ycsb('c') | Self::R100 => Mix { read: 100, ..none },
+            Self::Ycsb('c') | Self::R100 | Self::FlexGet => Mix { read: 100, ..none },
             Self::Ycsb('d') => Mix { read: 95, insert: 5, ..none },
             Self::Ycsb('e') => Mix { scan: 95, insert: 5, ..none },
             Self::Ycsb('f') => Mix { read: 50, rmw: 50, ..none },
@@ -119,7 +131,8 @@ impl Workload {
                 true => Mix { read: 83, update: 14, scan: 3, ..none },
                 false => Mix { read: 86, update: 14, ..none },
             },
-            Self::HashKv(_) | Self::W100 => Mix { update: 100, ..none },
+            Self::HashKv(_) | Self::W100 | Self::FlexPut => Mix { update: 100, ..none },
+            Self::S100 | Self::FlexScan => Mix { scan: 100, ..none },
             Self::Sw50 => Mix { scan: 50, update: 50, ..none },
             Self::Load | Self::Trace(_) => none,
         }
@@ -129,6 +142,7 @@ impl Workload {
     pub fn scan_length(&self) -> ScanLength {
         match self {
             Self::Sw50 => ScanLength::Fixed(10),
+            Self::S100 | Self::FlexScan => ScanLength::Fixed(50),
             Self::MixGraphAll { .. } | Self::MixGraphPrefix { .. } => {
                 ScanLength::Pareto(GeneralizedPareto::SCAN_LENGTHS)
             }
@@ -149,6 +163,7 @@ impl Workload {
         match self {
             Self::MixGraphAll { .. } | Self::MixGraphPrefix { .. } => Shape::MIXGRAPH,
             Self::HashKv(_) | Self::R100 | Self::Rw50 | Self::Sw50 | Self::W100 => Shape::NOVA,
+            Self::S100 | Self::FlexPut | Self::FlexGet | Self::FlexScan => Shape::UDB,
             Self::Ycsb(_) | Self::Load | Self::Trace(_) => Shape::F2,
         }
     }
@@ -158,7 +173,11 @@ impl Workload {
     pub fn key_order(&self, distribution: Distribution) -> KeyOrder {
         match (self, distribution) {
             (Self::MixGraphAll { .. } | Self::MixGraphPrefix { .. }, _)
-            | (_, Distribution::Composite | Distribution::Sequential) => KeyOrder::ByNumber,
+            | (Self::FlexPut | Self::FlexGet | Self::FlexScan, _)
+            | (
+                _,
+                Distribution::Composite | Distribution::Sequential | Distribution::ZipfianOrdered,
+            ) => KeyOrder::ByNumber,
             _ => KeyOrder::Hashed,
         }
     }
@@ -167,7 +186,7 @@ impl Workload {
     pub fn extent(&self) -> Extent {
         match self {
             Self::Load | Self::HashKv(0) => Extent::LoadItself,
-            Self::HashKv(_) => Extent::Keys,
+            Self::HashKv(_) | Self::FlexPut => Extent::Keys,
             Self::Trace(_) => Extent::Trace,
             _ => Extent::Time,
         }
@@ -179,6 +198,24 @@ impl Workload {
             Self::HashKv(phase) => phase.saturating_sub(1),
             _ => 0,
         }
+    }
+
+    /// Whether nothing is loaded before it.
+    pub fn starts_empty(&self) -> bool {
+        *self == Self::FlexPut
+    }
+
+    /// Whether each thread loads its keys in their order, and Zipfian updates, a sixteenth of the keys in
+    /// number, then undo the order in which the store has laid them out.
+    pub fn is_aged(&self) -> bool {
+        matches!(self, Self::FlexGet | Self::FlexScan)
+    }
+
+    /// Whether keys that sort by their numbers are loaded in a scattered order: a store is not to be
+    /// handed its sorted files, unless that is what is wanted.
+    pub fn load_is_scattered(&self, distribution: Distribution) -> bool {
+        let is_ordered = self.key_order(distribution) == KeyOrder::ByNumber;
+        is_ordered && distribution != Distribution::Sequential && !self.is_aged()
     }
 
     /// Whether it needs a store that can scan.

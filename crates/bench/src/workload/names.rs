@@ -9,7 +9,8 @@ use super::Workload;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown workload {0:?}: ycsb-a to ycsb-f, ycsb-w, mixgraph-all, mixgraph-prefix (both also with \
-     -points), hashkv-p0 to hashkv-p3, r100, rw50, sw50, w100, load, trace:FILE"
+     -points), hashkv-p0 to hashkv-p3, r100, rw50, sw50, w100, s100, flexdb-put, flexdb-get, flexdb-scan, \
+     load, trace:FILE"
 )]
 pub struct WorkloadError(String);
 
@@ -26,6 +27,10 @@ impl FromStr for Workload {
             "rw50" => Some(Self::Rw50),
             "sw50" => Some(Self::Sw50),
             "w100" => Some(Self::W100),
+            "s100" => Some(Self::S100),
+            "flexdb-put" => Some(Self::FlexPut),
+            "flexdb-get" => Some(Self::FlexGet),
+            "flexdb-scan" => Some(Self::FlexScan),
             "load" => Some(Self::Load),
             "hashkv-p0" => Some(Self::HashKv(0)),
             "hashkv-p1" => Some(Self::HashKv(1)),
@@ -60,6 +65,10 @@ impl fmt::Display for Workload {
             Self::Rw50 => f.write_str("rw50"),
             Self::Sw50 => f.write_str("sw50"),
             Self::W100 => f.write_str("w100"),
+            Self::S100 => f.write_str("s100"),
+            Self::FlexPut => f.write_str("flexdb-put"),
+            Self::FlexGet => f.write_str("flexdb-get"),
+            Self::FlexScan => f.write_str("flexdb-scan"),
             Self::Load => f.write_str("load"),
             Self::Trace(file) => write!(f, "trace:{file}"),
         }

@@ -23,7 +23,7 @@ fn place(thread: usize, threads: usize) -> Place {
     Place { thread, threads }
 }
 
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 24] = [
     "ycsb-a",
     "ycsb-b",
     "ycsb-c",
@@ -43,6 +43,10 @@ const NAMES: [&str; 20] = [
     "rw50",
     "sw50",
     "w100",
+    "s100",
+    "flexdb-put",
+    "flexdb-get",
+    "flexdb-scan",
     "load",
 ];
 
@@ -155,6 +159,10 @@ fn scans_have_the_lengths_asked_for() {
     let ycsb = lengths(&options("ycsb-e", 100));
     assert_eq!((ycsb.iter().min(), ycsb.iter().max()), (Some(&1), Some(&100)));
     assert!(lengths(&options("sw50", 100)).iter().all(|&pairs| pairs == 10));
+    for name in ["s100", "flexdb-scan"] {
+        let all = lengths(&options(name, 100));
+        assert!(all.len() == 20_000 && all.iter().all(|&pairs| pairs == 50), "{name}");
+    }
     let fixed = StreamOptions { scan_length: Some(50), ..options("ycsb-e", 100) };
     assert!(lengths(&fixed).iter().all(|&pairs| pairs == 50));
     assert!(lengths(&options("mixgraph-all", 100)).iter().all(|&pairs| pairs <= 10_000));
@@ -166,6 +174,36 @@ fn sequential_threads_start_apart() {
         StreamOptions { distribution: Distribution::Sequential, ..options("r100", 100) };
     let first = Stream::new(&sequential, place(1, 2)).next();
     assert_eq!(first, Some(Operation::Read(50)));
+}
+
+#[test]
+fn sequential_puts_of_all_threads_write_each_key_once() {
+    let sequential =
+        StreamOptions { distribution: Distribution::Sequential, ..options("flexdb-put", 100) };
+    let mut written = [0; 100];
+    for thread in 0..4 {
+        for operation in Stream::new(&sequential, place(thread, 4)).take(25) {
+            let Operation::Put(number, None) = operation else { panic!("{operation:?}") };
+            assert_eq!(number / 25, thread as u64, "a range of its own");
+            written[number as usize] += 1;
+        }
+    }
+    assert!(written.iter().all(|&times| times == 1));
+}
+
+#[test]
+fn loads_are_scattered_unless_order_is_what_is_wanted() {
+    let scattered = |name: &str, distribution| {
+        let workload: Workload = name.parse().unwrap();
+        workload.load_is_scattered(distribution)
+    };
+    assert!(scattered("ycsb-a", Distribution::Composite));
+    assert!(scattered("w100", Distribution::ZipfianOrdered));
+    assert!(!scattered("w100", Distribution::Zipfian), "hashed keys are in no order anyhow");
+    assert!(!scattered("r100", Distribution::Sequential));
+    for distribution in [Distribution::Zipfian, Distribution::Composite, Distribution::Sequential] {
+        assert!(!scattered("flexdb-get", distribution), "aged by updates instead");
+    }
 }
 
 const TRACE: &str = "# a comment\n\nput a 10\nget a 10\nget b%20c 33\nget gone 0\nrmw d\n\

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,12 +44,15 @@ const NAMES: [(&str, Lie); 8] = [
     ("scan-order", Lie::ScanOrder),
 ];
 
+/// The file that a map leaves when it is closed.
+const PAIRS: &str = "pairs.json";
 /// How often a lie is told: every so many operations.
 const LIE_EVERY: u64 = 97;
 
 type Versions = (Vec<u8>, Option<Vec<u8>>);
 
 struct Map {
+    dir: PathBuf,
     lie: Lie,
     pairs: RwLock<BTreeMap<Vec<u8>, Versions>>,
     asked: AtomicU64,
@@ -69,8 +73,24 @@ impl Catalog for Maps {
         let found = NAMES.into_iter().find(|(known, _)| *known == name);
         let (_, lie) = found.ok_or_else(|| format!("no store is named {name}"))?;
         let (asked, written, read) = Default::default();
-        Ok(Arc::new(Map { lie, pairs: RwLock::default(), asked, written, read }))
+        let dir = options.dir.clone();
+        let pairs = RwLock::new(read_pairs(&dir)?);
+        Ok(Arc::new(Map { dir, lie, pairs, asked, written, read }))
     }
+
+    fn reopens(&self, name: &str) -> bool {
+        name != "lost-key"
+    }
+}
+
+/// The pairs that a map has left in `dir`: all values as they were last.
+#[expect(clippy::disallowed_methods, reason = "the file of a map of a test")]
+fn read_pairs(dir: &Path) -> Result<BTreeMap<Vec<u8>, Versions>, StoreError> {
+    let Ok(text) = std::fs::read(dir.join(PAIRS)) else {
+        return Ok(BTreeMap::new());
+    };
+    let pairs: Vec<(Vec<u8>, Vec<u8>)> = serde_json::from_slice(&text)?;
+    Ok(pairs.into_iter().map(|(key, value)| (key, (value, None))).collect())
 }
 
 impl Store for Map {
@@ -90,8 +110,11 @@ impl Store for Map {
         })
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the file of a map of a test")]
     fn close(&self) -> Result<(), StoreError> {
-        Ok(())
+        let pairs = self.pairs.read();
+        let pairs: Vec<_> = pairs.iter().map(|(key, (value, _))| (key, value)).collect();
+        Ok(std::fs::write(self.dir.join(PAIRS), serde_json::to_vec(&pairs)?)?)
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn run(context: &Context, arguments: &Dump) -> Outcome {
             "a dump is no text for a terminal: give --output FILE, or a pipe",
         ));
     }
-    let written = context.with_database(&arguments.database.dir, false, |db| {
+    let written = context.reading(&arguments.database.dir, |db| {
         let keyspaces = chosen(db, &arguments.keyspace)?;
         match &arguments.output {
             Some(path) => to_file(context, db, &keyspaces, path),

@@ -2,13 +2,14 @@
 //! written again.
 //!
 //! A command opens the space, works and closes it, so it changes the space's files even if it only reads;
-//! `check` alone does not. What a command puts in or takes out is durable when it ends with success. One
+//! `check` alone does not. What is mounted it opens when it is used. What a command puts in or takes out is durable when it ends with success. One
 //! that fails takes back what it put in; one that is killed has done nothing, or the beginning.
 
 pub(crate) mod arguments;
 mod create;
 mod edit;
 mod look;
+mod mount;
 mod tidy;
 
 use std::fmt::Display;
@@ -36,6 +37,7 @@ pub(super) fn run(context: &Context, command: &FlexspaceCommand) -> Outcome {
         FlexspaceCommand::Stat(with) => look::stat(context, &with.own),
         FlexspaceCommand::Defrag(with) => tidy::defrag(context, &with.own),
         FlexspaceCommand::Check(with) => tidy::check(context, &with.own),
+        FlexspaceCommand::Mount(with) => mount::run(context, &with.own),
     }
 }
 

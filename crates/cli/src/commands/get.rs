@@ -13,8 +13,8 @@ pub(super) fn run(context: &Context, arguments: &Get) -> Outcome {
         return Err(Failure::usage("--raw and --json exclude each other"));
     }
     let key = place.bytes("KEY", &arguments.key)?;
-    let stored = context
-        .with_database(&arguments.database.dir, false, |db| Ok(place.existing(db)?.get(&key)?))?;
+    let stored =
+        context.reading(&arguments.database.dir, |db| Ok(place.existing(db)?.get(&key)?))?;
     let shown = match &stored {
         Some(stored) => place.form().show(stored).map_err(|why| place.unreadable(&key, &why))?,
         None => None,

@@ -1,6 +1,7 @@
 //! `thermocline load`: a new database from a dump.
 //!
-//! Keyspaces get the engine that the dump names, or all of them the one that `--engine` does.
+//! Keyspaces get the engine that the dump names, or all of them the one that `--engine` does. What is
+//! sorted in the dump is ingested by an engine that can; all else is written in batches.
 //!
 //! 1. The dump is loaded into `DIR.loading`, a sibling of the new database.
 //! 2. Once the whole dump was read and verified, everything is made durable and closed.
@@ -11,7 +12,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use thermocline::{Batch, Db, Durability, Keyspace, KeyspaceOptions};
+use thermocline::{Batch, Db, Durability, EngineKind, Ingestion, Keyspace, KeyspaceOptions};
 
 use super::Context;
 use crate::arguments::Load;
@@ -101,56 +102,75 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
     let db = db.durability(Durability::Buffered);
     let mut reader = Reader::new(BufReader::new(input)).map_err(refused)?;
     let mut loaded = Loaded::default();
-    let mut keyspace = None;
-    let mut batch = Batch::new();
+    let mut way = None;
     while let Some(frame) = reader.next_frame().map_err(refused)? {
         match frame {
             Frame::Keyspace { name, engine, journaled, memory_bytes } => {
                 loaded.keyspaces += 1;
+                way.take().map_or(Ok(()), |way: Way| way.end(&db))?;
+                let dumped: Option<EngineKind> = engine.parse().ok();
                 let engine = match asked {
                     Some(asked) => asked,
                     None => engine.parse()?,
                 };
                 let options = KeyspaceOptions { engine, journaled, memory_bytes };
-                keyspace = Some(db.keyspace(name, options)?);
+                let is_sorted = dumped.is_some_and(EngineKind::is_ordered);
+                way = Some(Way::to(db.keyspace(name, options)?, is_sorted)?);
             }
             Frame::Pairs(pairs) => {
-                let keyspace = keyspace.as_ref().ok_or_else(no_keyspace)?;
-                let pairs = pairs
-                    .iter()
-                    .map(|pair| pair.map_err(|damage| refused(dump::Error::Damaged(damage))));
-                write_pairs(&db, keyspace, pairs, &mut batch, &mut loaded)?;
+                let way = way.as_mut().ok_or_else(no_keyspace)?;
+                for pair in pairs.iter() {
+                    let pair = pair.map_err(|damage| refused(dump::Error::Damaged(damage)));
+                    way.write(&db, pair?)?;
+                    loaded.pairs += 1;
+                }
                 progress.at(loaded.pairs);
             }
             Frame::End { .. } => {}
         }
     }
-    db.write(&batch)?;
+    way.map_or(Ok(()), |way| way.end(&db))?;
     Ok(loaded)
 }
 
-fn write_pairs<'a>(
-    db: &Db,
-    keyspace: &Keyspace,
-    pairs: impl Iterator<Item = Result<(&'a [u8], &'a [u8]), Failure>>,
-    batch: &mut Batch,
-    loaded: &mut Loaded,
-) -> Outcome {
-    let mut batched = 0;
-    for pair in pairs {
-        let (key, value) = pair?;
-        batch.put(keyspace, key, value);
-        loaded.pairs += 1;
-        batched += key.len() + value.len();
-        if batched >= BATCH_BYTES {
-            db.write(batch)?;
-            batch.clear();
-            batched = 0;
+/// How the pairs of a keyspace get there.
+enum Way {
+    Ingested(Ingestion),
+    Written { keyspace: Keyspace, batch: Batch, batched: usize },
+}
+
+impl Way {
+    fn to(keyspace: Keyspace, is_sorted: bool) -> Result<Self, Failure> {
+        if is_sorted && keyspace.options().engine == EngineKind::Lsm {
+            return Ok(Self::Ingested(keyspace.ingestion()?));
         }
+        Ok(Self::Written { keyspace, batch: Batch::new(), batched: 0 })
     }
-    db.write(batch)?;
-    batch.clear();
-    Ok(())
+
+    fn write(&mut self, db: &Db, (key, value): (&[u8], &[u8])) -> Outcome {
+        match self {
+            Self::Ingested(ingestion) => ingestion.push(key, value)?,
+            Self::Written { keyspace, batch, batched } => {
+                batch.put(keyspace, key, value);
+                *batched += key.len() + value.len();
+                if *batched >= BATCH_BYTES {
+                    db.write(batch)?;
+                    batch.clear();
+                    *batched = 0;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All pairs were written.
+    fn end(self, db: &Db) -> Outcome {
+        match self {
+            Self::Ingested(ingestion) => ingestion.commit()?,
+            Self::Written { batch, .. } => db.write(&batch)?,
+        };
+        Ok(())
+    }
 }
 
 fn refused(name: &str, error: dump::Error) -> Failure {

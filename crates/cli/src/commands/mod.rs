@@ -150,13 +150,27 @@ impl Context {
         create: bool,
         work: impl FnOnce(&Db) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let db = self.open(dir, create)?;
-        let answer = work(&db);
-        let closed = db.close();
-        let answer = answer?;
-        closed?;
-        Ok(answer)
+        closing(self.open(dir, create)?, work)
     }
+
+    /// The same for work that only reads: nothing is written, also where the device is full.
+    fn reading<T>(
+        &self,
+        dir: &Path,
+        work: impl FnOnce(&Db) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let options = self.settings.database().map_err(Failure::usage)?;
+        let opened = Db::open_read_only(dir, options);
+        closing(opened.map_err(|error| Failure::opening(dir, error))?, work)
+    }
+}
+
+fn closing<T>(db: Db, work: impl FnOnce(&Db) -> Result<T, Failure>) -> Result<T, Failure> {
+    let answer = work(&db);
+    let closed = db.close();
+    let answer = answer?;
+    closed?;
+    Ok(answer)
 }
 
 /// The keyspace `name`, which must be there; if it is not, the failure names those that are.

@@ -20,7 +20,7 @@ pub(super) fn run(context: &Context, arguments: &Scan) -> Outcome {
     let direction = if arguments.reverse { Direction::Backward } else { Direction::Forward };
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let mut lines = Lines::default();
-    let scanned = context.with_database(&arguments.database.dir, false, |db| {
+    let scanned = context.reading(&arguments.database.dir, |db| {
         let keyspace = arguments.place.existing(db)?;
         let form = arguments.place.form();
         let mut printed = 0;

@@ -9,7 +9,7 @@ use crate::failure::Outcome;
 use crate::output::{self, human_bytes};
 
 pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
-    let stats = context.with_database(&arguments.database.dir, false, |db| Ok(db.stats()))?;
+    let stats = context.reading(&arguments.database.dir, |db| Ok(db.stats()))?;
     if context.shared.json {
         let keyspaces: Vec<Value> = stats.keyspaces.iter().map(keyspace_json).collect();
         return output::json_line(&json!({

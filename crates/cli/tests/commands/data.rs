@@ -108,10 +108,39 @@ fn what_the_system_refuses_names_the_database() {
     std::fs::remove_file(db.join("LOCK")).unwrap();
     std::fs::create_dir(db.join("LOCK")).unwrap();
     let place = format!("database {}: ", db.display());
-    for (name, rest) in [("get", &["k"][..]), ("check", &[]), ("dump", &[])] {
+    for (name, rest) in [("put", &["k", "v"][..]), ("del", &["k"]), ("check", &[])] {
         let said = on(name, &db, rest);
         assert_eq!((said.code, said.err.contains(&place)), (1, true), "{name}: {said:?}");
         assert!(said.err.contains("LOCK"), "{said:?}");
+    }
+}
+
+#[test]
+fn reading_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    assert_eq!(on("put", &db, &["k", "v"]).code, 0);
+    let files = || {
+        let mut found = Vec::new();
+        let mut dirs = vec![db.clone()];
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let entry = entry.unwrap();
+                let metadata = entry.metadata().unwrap();
+                if metadata.is_dir() {
+                    dirs.push(entry.path());
+                } else {
+                    found.push((entry.path(), metadata.len(), metadata.modified().unwrap()));
+                }
+            }
+        }
+        found.sort();
+        found
+    };
+    let before = files();
+    for (name, rest) in [("get", &["k"][..]), ("scan", &[]), ("stats", &[]), ("dump", &[])] {
+        assert_eq!(on(name, &db, rest).code, 0, "{name}");
+        assert_eq!(files(), before, "{name}");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::program::run;
 fn help_is_what_was_agreed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut differing = Vec::new();
-    let of_flexspace = ["create", "insert", "collapse", "cat", "stat", "defrag", "check"];
+    let of_flexspace = ["create", "insert", "collapse", "cat", "stat", "defrag", "check", "mount"];
     let of_flexspace = of_flexspace.map(|name| format!("flexspace {name}"));
     let commands = [
         "",

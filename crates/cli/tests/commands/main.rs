@@ -7,6 +7,7 @@ mod data;
 mod dumps;
 mod flexspace;
 mod help;
+mod mounts;
 mod program;
 mod salvage;
 mod serving;

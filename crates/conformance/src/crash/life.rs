@@ -46,6 +46,7 @@ impl Life {
         let device: Arc<dyn Device> = disk.clone();
         let database = Database::open(fixture, &device, seed).map_err(|e| e.to_string())?;
         let profile = Profile {
+            ingests: false,
             ordered: false,
             deletes_ranges: database.opened.engine.capabilities().deletes_ranges,
             key_bytes_max: fixture.key_bytes_max(),

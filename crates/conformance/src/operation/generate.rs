@@ -1,5 +1,6 @@
 //! Random operations from a seed.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use engine::{Direction, KEY_BYTES_MAX, KeyRange};
@@ -17,6 +18,8 @@ pub struct Profile {
     pub ordered: bool,
     /// Whether it removes ranges of keys.
     pub deletes_ranges: bool,
+    /// Whether it ingests pairs.
+    pub ingests: bool,
     /// The longest key, drawn now and then.
     pub key_bytes_max: usize,
     /// Values up to this many bytes, most of them much shorter.
@@ -31,6 +34,7 @@ impl Profile {
         Self {
             ordered,
             deletes_ranges: ordered,
+            ingests: false,
             key_bytes_max: KEY_BYTES_MAX,
             value_bytes_max: 6000,
             reopens: true,
@@ -125,6 +129,13 @@ impl Generator {
         batch
     }
 
+    /// Pairs of some of the keys, each once.
+    fn ingest(&mut self) -> Operation {
+        let count = 1 + self.draw.below(12);
+        let pairs: BTreeMap<_, _> = (0..count).map(|_| (self.key(), self.value())).collect();
+        Operation::Ingest { pairs: pairs.into_iter().collect() }
+    }
+
     fn tweak(&mut self) -> Tweak {
         match self.draw.weighted(&[5, 3, 1, 1]) {
             0 => Tweak::Append(self.value()),
@@ -198,6 +209,9 @@ impl Iterator for Generator {
     type Item = Operation;
 
     fn next(&mut self) -> Option<Operation> {
+        if self.profile.ingests && self.draw.once_in(15) {
+            return Some(self.ingest());
+        }
         let upkeep = if self.profile.reopens { 8 } else { 2 };
         Some(match self.draw.weighted(&[45, 12, 50, upkeep]) {
             0 => Operation::Write(self.write()),

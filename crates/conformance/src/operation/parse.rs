@@ -21,6 +21,13 @@ impl FromStr for Operation {
 fn operation(text: &mut Scanner<'_>) -> Result<Operation, String> {
     Ok(match text.word()? {
         "write" => Operation::Write(steps(text)?),
+        "ingest" => {
+            let mut pairs = Vec::new();
+            while !text.is_at_end() {
+                pairs.push((text.bytes()?, text.bytes()?));
+            }
+            Operation::Ingest { pairs }
+        }
         "rmw" => Operation::Rmw { key: text.bytes()?, tweak: tweak(text)? },
         "get" => Operation::Get { key: text.bytes()? },
         "multi-get" => {

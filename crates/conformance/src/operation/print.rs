@@ -56,6 +56,11 @@ impl fmt::Display for Operation {
                 }
                 Ok(())
             }
+            Self::Ingest { pairs } => {
+                write!(f, "ingest")?;
+                let mut pairs = pairs.iter();
+                pairs.try_for_each(|(key, value)| write!(f, " {} {}", Quoted(key), Quoted(value)))
+            }
             Self::Rmw { key, tweak } => match tweak {
                 Tweak::Append(more) => write!(f, "rmw {} append {}", Quoted(key), Quoted(more)),
                 Tweak::Invert => write!(f, "rmw {} invert", Quoted(key)),

@@ -20,6 +20,13 @@ impl Operation {
                 let rmw = |more| Self::Rmw { key: key.clone(), tweak: Tweak::Append(more) };
                 shorter(more).into_iter().map(rmw).collect()
             }
+            Self::Ingest { pairs } => (0..pairs.len())
+                .map(|index| {
+                    let mut fewer = pairs.clone();
+                    fewer.remove(index);
+                    Self::Ingest { pairs: fewer }
+                })
+                .collect(),
             Self::MultiGet { keys } => (0..keys.len())
                 .map(|index| {
                     let mut fewer = keys.clone();

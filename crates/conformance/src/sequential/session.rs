@@ -105,6 +105,7 @@ impl<'a> Session<'a> {
     fn dispatch(&mut self, operation: &Operation) -> Result<(), String> {
         match operation {
             Operation::Write(steps) => self.write(steps),
+            Operation::Ingest { pairs } => self.ingest(pairs),
             Operation::Rmw { key, tweak } => self.rmw(key, tweak),
             Operation::Get { key } => self.get(key),
             Operation::MultiGet { keys } => self.multi_get(keys),

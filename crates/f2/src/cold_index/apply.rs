@@ -130,8 +130,7 @@ impl ColdIndex {
     pub(super) fn grow_for(&self, more: u64) {
         loop {
             let figures = self.figures();
-            let has_room = figures.entries + more <= self.entries_target * figures.chunks;
-            if has_room
+            if figures.entries + more <= self.entries_room()
                 || !self.directory.double(figures.level) && figures.level == super::LEVEL_MAX
             {
                 return;

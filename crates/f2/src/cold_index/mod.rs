@@ -12,7 +12,8 @@
 //!
 //! A *chunk* has the entries of all positions that begin with the same bits, about 32 of them. It is
 //! never changed: a new version of it is appended to the chunk log, an ordinary hybrid log, and the
-//! *directory*, a word of memory for each chunk, is changed to it. Users' operations only read;
+//! *directory*, a word of memory for each chunk, is changed to it. Where the memory has no room for
+//! more words, chunks get longer, up to 4 KiB. Users' operations only read;
 //! compactions change the index, many entries at once. To follow a look-up, start at
 //! [`ColdIndex::find`]; a change, at `apply.rs`; the directory's growth, at `directory.rs`.
 //!
@@ -55,6 +56,8 @@ mod walk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
+use engine::MemoryBudget;
+
 use crate::hybrid_log::HybridLog;
 
 #[cfg(test)]
@@ -80,13 +83,18 @@ pub(crate) const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 64..=4096;
 const ENTRY_BYTES: u64 = 8;
 /// A chunk may get so many times as long as it is meant to before its record is too long.
 const SLACK: usize = 4;
+/// What the directory may take of the memory, as long as chunks can get longer instead.
+const DIRECTORY_SHARE: u64 = 4;
 
 /// The index. See the module's documentation.
 pub(crate) struct ColdIndex {
     log: Arc<HybridLog>,
     directory: Directory,
-    /// Entries that a chunk has on average before the directory doubles.
+    memory: Arc<MemoryBudget>,
+    /// Entries that a chunk has on average before the directory doubles: where there is memory for that,
+    /// and where there is none.
     entries_target: u64,
+    entries_target_most: u64,
     /// Longest chunk.
     entries_max: usize,
     entries: AtomicI64,
@@ -137,9 +145,11 @@ impl ColdIndex {
     /// The index of this chunk log, whose `directory` was restored.
     ///
     /// `chunk_bytes`: what a chunk's entries take on average before the directory doubles, 64 to
-    /// 4096; less where the log's pages are small.
+    /// 4096; less where the log's pages are small, and more where the directory has no room in
+    /// `memory`.
     pub(crate) fn restored(
         log: Arc<HybridLog>,
+        memory: Arc<MemoryBudget>,
         chunk_bytes: u64,
         directory: Directory,
         counts: Counts,
@@ -147,9 +157,12 @@ impl ColdIndex {
         let chunk_bytes = chunk_bytes.clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end());
         let room = log.geometry.record_bytes_max() - chunk::record_bytes(0);
         let entries_max = room / ENTRY_BYTES as usize - 1;
+        let target = |bytes: u64| (bytes / ENTRY_BYTES).min((entries_max / SLACK) as u64);
         Self {
             log,
-            entries_target: (chunk_bytes / ENTRY_BYTES).min((entries_max / SLACK) as u64),
+            memory,
+            entries_target: target(chunk_bytes),
+            entries_target_most: target(*CHUNK_BYTES.end()),
             entries_max,
             entries: AtomicI64::new(counts.entries as i64),
             covered: AtomicI64::new(counts.covered as i64),
@@ -161,10 +174,17 @@ impl ColdIndex {
     /// Memory of the directory: what it takes, or what it will take when it doubles, if it is three
     /// quarters of the way there.
     pub(crate) fn directory_bytes_soon(&self) -> u64 {
-        let room = self.entries_target * self.directory.chunks() as u64;
+        let room = self.entries_room();
         let entries = self.entries.load(Relaxed).max(0) as u64;
         let doublings = u32::from(entries > room / 4 * 3 && self.directory.level() < LEVEL_MAX);
         self.directory.bytes() << doublings
+    }
+
+    /// Entries that there are at most before the directory doubles.
+    fn entries_room(&self) -> u64 {
+        let has_memory = 2 * self.directory.bytes() <= self.memory.limit() / DIRECTORY_SHARE;
+        let target = if has_memory { self.entries_target } else { self.entries_target_most };
+        target * self.directory.chunks() as u64
     }
 
     /// Cuts the chunk log, and answers the counts of what lies below. Waits for who changes a chunk; the

@@ -146,7 +146,7 @@ impl Shared {
     /// hot index and log as a put's does.
     pub(crate) fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         self.check_rmw(key)?;
-        self.wait_for_compaction()
+        self.wait_for_compaction(1)
     }
 
     /// Whether a read-modify-write of `key` may begin.

@@ -1,10 +1,10 @@
-//! What a commit does to one interval: a pure decision about its pairs and the updates to it.
+//! What a commit does to one interval: a decision about its pairs and the updates to it.
 //!
-//! 1. Where the interval is not cached, is small, and was not appended to often: its updates are
-//!    appended as they are, tombstones included, and nothing is read (*blind*). Those before its first
-//!    pair go to its front, so that X2 holds.
-//! 2. Else its pairs and the updates are merged. If few pairs change, and the interval has few
-//!    extents, only these are replaced (*in place*).
+//! 1. Where the interval is small, and was not appended to often: its updates are appended as they are,
+//!    tombstones included, and nothing is read (*appended*). Those before its first pair go to its
+//!    front, so that X2 holds. If it is cached, what changes nothing is left out.
+//! 2. Else it is read, if it is not cached, and its pairs and the updates are merged. If few pairs
+//!    change, and the interval has few extents, only these are replaced (*in place*).
 //! 3. Else it is written anew, as one extent; as several, each with a tag, where it has become too
 //!    large (*rewritten*).
 //!
@@ -18,11 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use engine::{Error, Result};
 use flexspace::Found;
 
+use super::merging::{Fate, Merging, bytes_of, fates, pair};
 use crate::block::Block;
 use crate::index::{Head, Interval, Lie, START};
 use crate::memory_split::IntervalLimits;
 use crate::memtable::Update;
 use crate::pair::{Pair, StoreHeader};
+use crate::read::Cold;
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -52,63 +54,109 @@ pub(crate) enum Step {
     Tag { at: u64, tag: u16 },
 }
 
-/// What becomes of the pairs and the updates of an interval, by key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// This pair stays.
-    Keep(usize),
-    /// This pair goes.
-    Drop(usize),
-    /// This update is a pair from now on.
-    Add(usize),
-}
-
 /// Plans the changes of a base's intervals.
 pub(crate) struct Planner<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) base: &'a Base,
+    pub(crate) base: &'a Arc<Base>,
     pub(crate) limits: IntervalLimits,
 }
 
-/// The interval that is planned for, with its pairs.
-struct Merging<'a, 'b> {
-    place: Option<(&'a Found<'a, Interval>, &'a Arc<Head>)>,
-    block: Option<&'a Block>,
-    updates: &'a [Update<'b>],
-    fates: Vec<Fate>,
+/// What is known of an interval's pairs before a change of it is planned.
+pub(crate) enum Known {
+    /// All of them.
+    Pairs(Arc<Block>),
+    /// Nothing, and nothing has to be known.
+    Nothing,
+    /// It has to be read.
+    Cold(Cold),
+    /// It cannot be read.
+    Damaged(Error),
+}
+
+impl Known {
+    /// The same, once what has to be read was read.
+    pub(crate) fn read(self, shared: &Shared) -> Result<Self> {
+        let Self::Cold(cold) = &self else { return Ok(self) };
+        let mut known = Self::Nothing;
+        shared.read_many(&[cold], &mut |_, block| {
+            known = block.map_or_else(Self::Damaged, Self::Pairs);
+        })?;
+        Ok(known)
+    }
 }
 
 impl Planner<'_> {
+    /// What is known of an interval, whose updates these are.
+    pub(crate) fn look(&self, found: &Found<'_, Interval>, updates: &[Update<'_>]) -> Known {
+        let Some(head) = found.entry.head() else { return Known::Nothing };
+        if let Some(block) = &*head.cached() {
+            return Known::Pairs(Arc::clone(block));
+        }
+        match self.may_append(found.length, head, updates) {
+            true => Known::Nothing,
+            false => Known::Cold(Cold::new(self.base, found, head)),
+        }
+    }
+
     /// The change that the updates mean, all of them of this interval; none if there is nothing to
     /// do. Without an interval, of a store that has none.
     pub(crate) fn plan(
         &self,
         found: Option<&Found<'_, Interval>>,
         updates: &[Update<'_>],
+        known: Known,
     ) -> Result<Option<Edit>> {
         let Some((found, head)) = found.and_then(|found| Some((found, found.entry.head()?))) else {
             return Ok(self.merge(None, None, updates));
         };
-        if let Some(block) = &*head.cached() {
-            return Ok(self.merge(Some((found, head)), Some(block), updates));
-        }
-        if self.may_append(found.length, head, updates) {
-            return Ok(self.append(found, head, updates));
-        }
-        match self.shared.load_uncached(self.base, found.offset, found.length) {
-            Ok(block) => Ok(self.merge(Some((found, head)), Some(&block), updates)),
-            Err(error @ Error::Corruption(_)) => {
+        match known {
+            Known::Pairs(block) if self.may_append(found.length, head, updates) => {
+                Ok(self.append_to_known(found, head, &block, updates))
+            }
+            Known::Pairs(block) => Ok(self.merge(Some((found, head)), Some(&block), updates)),
+            Known::Nothing => Ok(self.append(found, head, updates.iter(), None)),
+            Known::Damaged(error @ Error::Corruption(_)) => {
                 self.count(&self.shared.counts.damaged);
                 // The tree's lengths have 32 bits.
                 let bytes_max = self.shared.options.damaged_bytes_max;
                 if u64::from(found.length) + bytes_of(updates) > u64::from(bytes_max) {
                     return Err(error);
                 }
-                Ok(self.append(found, head, updates))
+                Ok(self.append(found, head, updates.iter(), None))
             }
             // It may pass.
-            Err(error) => Err(error),
+            Known::Damaged(error) => Err(error),
+            Known::Cold(_) => unreachable!("what has to be read was read"),
         }
+    }
+
+    /// The first way, of an interval whose pairs are known: what changes nothing is left out, and what
+    /// is cached stays cached.
+    fn append_to_known(
+        &self,
+        found: &Found<'_, Interval>,
+        head: &Arc<Head>,
+        block: &Block,
+        updates: &[Update<'_>],
+    ) -> Option<Edit> {
+        let fates = fates(Some(block), updates);
+        let merging = Merging { place: None, block: Some(block), updates, fates };
+        let (image, ends) = merging.image();
+        if ends.is_empty() {
+            // Nothing is left of it.
+            return self.merge(Some((found, head)), Some(block), updates);
+        }
+        let changes = updates.iter().filter(|update| {
+            let old = block.find(update.key());
+            old != update.value()
+        });
+        let edit = self.append(found, head, changes, Some(ends.len()))?;
+        if let Some(next) = edit.pieces.first().and_then(|(_, interval)| interval.head()) {
+            let (cache, share) = (&self.shared.cache, self.shared.cache_share());
+            let block = Block::of_image(image, &ends, false, &cache.tally);
+            cache.insert(next, &Arc::new(block), share);
+        }
+        Some(edit)
     }
 
     fn count(&self, counter: &AtomicU64) {
@@ -124,18 +172,21 @@ impl Planner<'_> {
             && bytes <= u64::from(self.limits.bytes)
     }
 
-    /// The first way.
-    fn append(
+    /// The first way; `live` pairs are there then, if they are known.
+    fn append<'a, 'b: 'a>(
         &self,
         found: &Found<'_, Interval>,
         head: &Arc<Head>,
-        updates: &[Update<'_>],
+        updates: impl Iterator<Item = &'a Update<'b>>,
+        live: Option<usize>,
     ) -> Option<Edit> {
         let mut data = Vec::new();
+        let updates: Vec<&Update<'_>> = updates.collect();
         let front = updates.partition_point(|update| update.key() < head.first_key());
         let (before, behind) = updates.split_at(front);
         // Before the first pair there is nothing that a tombstone could hide.
-        let mut before = before.iter().map(pair).filter(|pair| pair.value.is_some()).peekable();
+        let mut before =
+            before.iter().map(|it| pair(it)).filter(|it| it.value.is_some()).peekable();
         let first = before.peek().map_or(head.first_key(), |pair| pair.key);
         let (mut fragments, tail) =
             (head.lie.fragments, head.lie.tail.saturating_add(behind.len() as u16));
@@ -158,7 +209,13 @@ impl Planner<'_> {
             return None;
         }
         self.count(&self.shared.counts.blind);
-        let lie = Lie { fragments, tail, has_inner_tags: false };
+        let is_out_of_order = head.lie.is_out_of_order;
+        let pairs = match live {
+            Some(live) => live.min(usize::from(Lie::UNKNOWN)) as u16,
+            None => head.lie.pairs.saturating_add(updates.len() as u16),
+        };
+        let has_inner_tags = head.lie.has_inner_tags && is_out_of_order;
+        let lie = Lie { fragments, tail, pairs, has_inner_tags, is_out_of_order };
         let next = Head::new(bound(found, head, first), first, lie, &self.shared.heads);
         let length = found.length.saturating_add(data.len() as u32);
         let pieces = vec![(length, Interval::new(next))];
@@ -166,9 +223,9 @@ impl Planner<'_> {
     }
 
     /// The steps that take tags within an interval away, since what is appended to it has any key
-    /// of it (X2).
+    /// of it (X2). Where they are not in order they stay, so that the next opening sees it, too.
     fn inner_tags(&self, found: &Found<'_, Interval>, head: &Head) -> Vec<Step> {
-        if !head.lie.has_inner_tags {
+        if !head.lie.has_inner_tags || head.lie.is_out_of_order {
             return Vec::new();
         }
         let begin = found.offset + StoreHeader::BYTES as u64;
@@ -201,7 +258,7 @@ impl Planner<'_> {
         let cuts = cuts(&ends, self.limits);
         let planned = self.in_place(&merging, &cuts, image.len());
         let lie = planned.as_ref().map_or(Lie { fragments: 1, ..Lie::default() }, |(.., lie)| *lie);
-        let pieces = self.pieces(place, &image, &cuts, lie);
+        let pieces = self.pieces(place, &image, &ends, &cuts, lie);
         let counts = &self.shared.counts;
         self.count(if planned.is_some() { &counts.in_place } else { &counts.rewritten });
         let (data, steps) = match planned {
@@ -211,11 +268,56 @@ impl Planner<'_> {
         Some(Edit { offset, length, data, steps, pieces })
     }
 
+    /// Takes pairs out of an interval, whatever it costs those who read it; and says how many. Those that
+    /// have updates behind them stay, as they would have to be written anew.
+    pub(crate) fn take_out(
+        &self,
+        found: &Found<'_, Interval>,
+        keys: &[Vec<u8>],
+    ) -> Result<Option<(Edit, u64)>> {
+        let Some(head) = found.entry.head() else { return Ok(None) };
+        let cached = head.cached().as_ref().map(Arc::clone);
+        let known = match cached {
+            Some(block) => Known::Pairs(block),
+            None => Known::Cold(Cold::new(self.base, found, head)).read(self.shared)?,
+        };
+        let Known::Pairs(block) = known else { return Ok(None) };
+        let is_gone = |index: &usize| {
+            let key = block.key(*index).unwrap_or_default();
+            keys.binary_search_by(|gone| (**gone).cmp(key)).is_ok()
+        };
+        let fates: Vec<Fate> = (0..block.len())
+            .map(|index| if is_gone(&index) { Fate::Drop(index) } else { Fate::Keep(index) })
+            .collect();
+        let count = fates.iter().filter(|fate| matches!(fate, Fate::Drop(_))).count();
+        let is_all = count == block.len();
+        if count == 0 || !(is_all || block.is_plain()) {
+            return Ok(None);
+        }
+        let place = Some((found, head));
+        let merging = Merging { place, block: Some(&block), updates: &[], fates };
+        let (offset, length) = (found.offset, found.length);
+        if is_all {
+            let steps = vec![Step::Splice { at: 0, removed: length, data: 0..0, tag: 0 }];
+            let edit = Edit { offset, length, data: Vec::new(), steps, pieces: Vec::new() };
+            return Ok(Some((edit, count as u64)));
+        }
+        let (image, ends) = merging.image();
+        let (data, steps) = merging.steps(&block);
+        debug_assert!(data.is_empty(), "nothing is written");
+        let cuts = std::iter::once(0..image.len()).collect::<Vec<_>>();
+        let more = (2 * steps.len()).min(usize::from(u16::MAX)) as u16;
+        let lie = Lie { fragments: head.lie.fragments.saturating_add(more), tail: 0, ..head.lie };
+        let pieces = self.pieces(place, &image, &ends, &cuts, lie);
+        Ok(Some((Edit { offset, length, data, steps, pieces }, count as u64)))
+    }
+
     /// The intervals of an image, cached if the one before was, or if there is room.
     fn pieces(
         &self,
         place: Option<(&Found<'_, Interval>, &Arc<Head>)>,
         image: &[u8],
+        ends: &[usize],
         cuts: &[Range<usize>],
         lie: Lie,
     ) -> Vec<(u32, Interval)> {
@@ -228,8 +330,11 @@ impl Planner<'_> {
             let first = first_key(bytes);
             let bound = match place.filter(|_| pieces.is_empty()) {
                 Some((found, head)) => bound(found, head, first),
-                None => first.into(),
+                None => first,
             };
+            let before = |offset| ends.partition_point(|end| *end <= offset);
+            let pairs = (before(cut.end) - before(cut.start)).min(usize::from(Lie::UNKNOWN));
+            let lie = Lie { pairs: pairs as u16, ..lie };
             let head = Head::new(bound, first, lie, &self.shared.heads);
             if is_wanted && let Ok(block) = Block::decode(bytes.to_vec(), &cache.tally) {
                 cache.insert(&head, &Arc::new(block), share);
@@ -258,123 +363,22 @@ impl Planner<'_> {
         let begins = cuts.iter().skip(1).map(|cut| cut.start as u64);
         steps.extend(begins.map(|at| Step::Tag { at, tag: START }));
         let has_inner_tags = head.lie.has_inner_tags;
-        Some((data, steps, Lie { fragments: fragments as u16, tail: 0, has_inner_tags }))
-    }
-}
-
-impl Merging<'_, '_> {
-    /// All pairs as they are afterwards, and where each ends.
-    fn image(&self) -> (Vec<u8>, Vec<usize>) {
-        let (mut image, mut ends) = (Vec::new(), Vec::new());
-        for fate in &self.fates {
-            match fate {
-                Fate::Keep(index) => image.extend_from_slice(self.kept(*index)),
-                Fate::Add(index) => self.add(*index, &mut image),
-                Fate::Drop(_) => continue,
-            }
-            ends.push(image.len());
-        }
-        (image, ends)
-    }
-
-    fn kept(&self, index: usize) -> &[u8] {
-        self.block.and_then(|block| block.pair(index)).unwrap_or_default()
-    }
-
-    fn add(&self, index: usize, into: &mut Vec<u8>) {
-        if let Some(update) = self.updates.get(index) {
-            pair(update).encode(into);
-        }
-    }
-
-    /// A step for each run of pairs that change, and what they write. The block's pairs are all that
-    /// the interval has, in their order.
-    fn steps(&self, block: &Block) -> (Vec<u8>, Vec<Step>) {
-        let (mut data, mut steps) = (Vec::new(), Vec::new());
-        let mut at = 0_u64;
-        let mut run: Option<(u32, usize)> = None;
-        let mut end_run = |run: &mut Option<(u32, usize)>, at: &mut u64, data: &[u8]| {
-            let Some((removed, begin)) = run.take() else { return };
-            let tag = if *at == 0 { START } else { 0 };
-            let written = data.len() - begin;
-            steps.push(Step::Splice { at: *at, removed, data: begin..data.len(), tag });
-            if *at == 0 && written == 0 {
-                // The tag went with the first pair.
-                steps.push(Step::Tag { at: 0, tag: START });
-            } else if *at == 0 && removed == 0 {
-                // It is the new pair's now.
-                steps.push(Step::Tag { at: written as u64, tag: 0 });
-            }
-            *at += written as u64;
-        };
-        for fate in &self.fates {
-            match fate {
-                Fate::Keep(index) => {
-                    end_run(&mut run, &mut at, &data);
-                    at += block.pair(*index).map_or(0, <[u8]>::len) as u64;
-                }
-                Fate::Drop(index) => {
-                    let len = block.pair(*index).map_or(0, <[u8]>::len) as u32;
-                    run.get_or_insert((0, data.len())).0 += len;
-                }
-                Fate::Add(index) => {
-                    run.get_or_insert((0, data.len()));
-                    self.add(*index, &mut data);
-                }
-            }
-        }
-        end_run(&mut run, &mut at, &data);
-        (data, steps)
+        let fragments = fragments as u16;
+        Some((data, steps, Lie { fragments, has_inner_tags, ..Lie::default() }))
     }
 }
 
 /// The bound of what comes in an interval's place. The first of all has keys below its own: the others
 /// that it is cut into could not ascend from that.
-fn bound(found: &Found<'_, Interval>, head: &Head, first: &[u8]) -> Arc<[u8]> {
+fn bound<'a>(found: &Found<'_, Interval>, head: &'a Head, first: &'a [u8]) -> &'a [u8] {
     let is_lower = found.offset == 0 && *first < **head.bound();
-    if is_lower { first.into() } else { Arc::clone(head.bound()) }
-}
-
-/// An update as a pair.
-fn pair<'a>(update: &'a Update<'_>) -> Pair<'a> {
-    Pair { key: update.key(), value: update.value() }
-}
-
-/// Bytes that updates take as pairs.
-fn bytes_of(updates: &[Update<'_>]) -> u64 {
-    updates.iter().map(|update| pair(update).encoded_len() as u64).sum()
+    if is_lower { first } else { head.bound() }
 }
 
 /// The key of the first pair of an image.
 fn first_key(image: &[u8]) -> &[u8] {
     // It was encoded just now.
     Pair::take(&mut codec::Reader::new(image)).map_or(&[], |(_, pair)| pair.key)
-}
-
-/// What becomes of pairs and updates, both by ascending key.
-fn fates(block: Option<&Block>, updates: &[Update<'_>]) -> Vec<Fate> {
-    let pairs = block.map_or(0, Block::len);
-    let mut fates = Vec::with_capacity(pairs + updates.len());
-    let mut old = 0;
-    for (new, update) in updates.iter().enumerate() {
-        let mut is_same = false;
-        while let Some(key) =
-            block.and_then(|block| block.key(old)).filter(|it| *it <= update.key())
-        {
-            if key == update.key() {
-                is_same = block.and_then(|block| block.value(old)) == update.value();
-                fates.push(if is_same { Fate::Keep(old) } else { Fate::Drop(old) });
-            } else {
-                fates.push(Fate::Keep(old));
-            }
-            old += 1;
-        }
-        if update.value().is_some() && !is_same {
-            fates.push(Fate::Add(new));
-        }
-    }
-    fates.extend((old..pairs).map(Fate::Keep));
-    fates
 }
 
 /// Where an image is cut into intervals: nowhere, if it is small enough for one.

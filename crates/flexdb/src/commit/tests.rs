@@ -2,8 +2,14 @@
 
 use engine::Engine;
 
+use std::ops::Bound;
+
+use super::plan::{Known, Planner, Step};
+use super::planning::{Inputs, Planning};
 use super::*;
 use crate::Options;
+use crate::memory_split::ChunkLimits;
+use crate::memtable::Walker;
 use crate::tests::stores::{Bench, key, small};
 
 /// A change of an interval that several were taken as, of which only tags were taken away: its first
@@ -31,11 +37,12 @@ fn a_change_that_put_nothing_leaves_the_first_key() {
     };
     // Cached, so its first pair is taken out in place.
     assert!(bench.get(&second).is_some());
-    bench.delete(&second);
+    let number: u64 = String::from_utf8_lossy(&second[4..]).parse().expect("a number");
+    // More than may be appended.
+    [0, 4, 8, 12].iter().for_each(|by| _ = bench.delete(&key(number + by)));
     bench.flush();
     assert_eq!(bench.detail("intervals_in_place"), 1);
     shared.cache.shrink(0);
-    let number: u64 = String::from_utf8_lossy(&second[4..]).parse().expect("a number");
     let between = key(number + 1);
     let first_key = |shared: &Shared| {
         let index = shared.committer.lock().index.now().clone();
@@ -54,7 +61,7 @@ fn a_change_that_put_nothing_leaves_the_first_key() {
 }
 
 /// Puts a key to its interval, blindly, and more bytes with it than the space may have.
-fn break_off(shared: &Shared, name: &[u8]) {
+fn break_off(shared: &Arc<Shared>, name: &[u8]) {
     let family = crate::memtable::Family::new(crate::tally::Tally::new(&shared.host.memory));
     let memtable = Memtable::new(SeqNo::ZERO, &family);
     let entered = memtable.enter().expect("it is not sealed");
@@ -62,14 +69,15 @@ fn break_off(shared: &Shared, name: &[u8]) {
     drop(entered);
     let mut walker = Walker::new(&memtable, SeqNo::ZERO, SeqNo::MAX);
     walker.seek(Bound::Unbounded);
-    let (updates, _) = take_updates(&mut walker, None);
+    let (updates, _) = take_updates(&mut walker, None, &shared.options);
     let mut committer = shared.committer.lock();
     let done = shared.space.together(|space| {
-        let mut changing = Changing { shared, space, committer: &mut committer, delta: 0 };
-        let base = changing.base().expect("the space is open");
+        let mut changing = Changing::new(shared, space, &mut committer);
+        let base = Arc::new(changing.base().expect("the space is open"));
         let found = base.interval_of(name).expect("an interval");
         let planner = Planner { shared, base: &base, limits: shared.interval_limits() };
-        let planned = planner.plan(Some(&found), &updates).expect("nothing is read");
+        let planned = planner.plan(Some(&found), &updates, Known::Nothing);
+        let planned = planned.expect("nothing is read");
         let mut edit = planned.expect("a change");
         edit.data.resize(16 << 20, 0);
         let [Step::Tag { tag: 0, .. }, others @ ..] = &mut edit.steps[..] else {
@@ -83,4 +91,200 @@ fn break_off(shared: &Shared, name: &[u8]) {
         Ok(changing.change(&edit, edit.offset))
     });
     assert_eq!(done.expect("the space is open"), Ok(false));
+}
+
+/// Workers plan chunks ahead, no more than may be, and they are handed out in the order of their keys; when
+/// it is over nobody holds the base.
+#[test]
+fn workers_plan_ahead_of_what_is_done() {
+    let bench = Bench::of(1 << 20, small());
+    for number in 0..600 {
+        bench.put(&key(2 * number), b"before");
+    }
+    bench.flush();
+    let shared = &bench.store.shared;
+    let family = crate::memtable::Family::new(crate::tally::Tally::new(&shared.host.memory));
+    let memtable = Memtable::new(SeqNo::ZERO, &family);
+    let entered = memtable.enter().expect("it is not sealed");
+    for number in 0..600 {
+        let put = engine::Op::Put { key: &key(2 * number + 1), value: b"after" };
+        entered.insert(&put, SeqNo::new(number + 1));
+    }
+    drop(entered);
+    let base = shared.base_of(shared.committer.lock().index()).map(Arc::new).expect("it is open");
+    let weak = Arc::downgrade(&base);
+    let inputs = Inputs {
+        base,
+        memtable: Arc::clone(&memtable),
+        above: SeqNo::ZERO,
+        upto: SeqNo::MAX,
+        from: index::Key::default(),
+        limits: shared.interval_limits(),
+        chunk: ChunkLimits { updates: 10, bytes: u64::MAX },
+    };
+    let mut planning = Planning::begin(shared, inputs);
+    planning.have_helped();
+    bench.crank.run_all();
+    assert_eq!(planning.planned(), planning::AHEAD);
+    let (mut end, mut updates, mut chunks) = (0, 0, 0);
+    while let Some(chunk) = planning.next() {
+        let planned = chunk.expect("nothing fails").planned;
+        assert!(!planned.is_empty());
+        chunks += 1;
+        for planned in planned {
+            let edit = planned.edit.expect("each interval changes");
+            assert!(edit.offset >= end && edit.length > 0, "in order");
+            end = edit.offset + u64::from(edit.length);
+            updates += planned.updates;
+        }
+    }
+    assert_eq!(updates, 600);
+    assert!((30..=60).contains(&chunks), "{chunks} chunks");
+    drop(planning);
+    assert!(weak.upgrade().is_none(), "somebody holds the base");
+    bench.crank.run_all();
+}
+
+/// A commit whose plans come from several threads, with little memory, against a map.
+#[test]
+fn many_threads_plan_what_one_does() {
+    use rand::RngExt;
+    let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| environment::Seed::from_entropy().get());
+    println!("seed {seed}; THERMOCLINE_SEED={seed} cargo test -p thermocline-flexdb many_threads");
+    let mut random: environment::Random = environment::Seed::from(seed).stream("planning");
+    let environment = environment::Environment::real();
+    let telemetry = telemetry::Registry::default();
+    let workers = workers::Pool::start(&environment, 3, &telemetry).expect("threads");
+    let sequence = Arc::new(engine::Sequence::new());
+    let host = engine::Host {
+        device: device::memory(),
+        environment,
+        workers,
+        telemetry,
+        sequence: Arc::clone(&sequence),
+        barrier: Arc::new(engine::NoJournal),
+        memory: Arc::new(engine::MemoryBudget::new(1 << 20)),
+    };
+    let options = Options { memtable_bytes_max: 80 << 10, ..small() };
+    let store = crate::Store::open(host, options).expect("opens");
+    let mut model = BTreeMap::new();
+    for step in 0..20_000_u64 {
+        let name = key(random.random_range(0..3000));
+        let value = vec![step as u8; random.random_range(0..100)];
+        let op = match random.random_range(0..4) {
+            0 => engine::Op::Delete { key: &name },
+            _ => engine::Op::Put { key: &name, value: &value },
+        };
+        store.admit(&[op]).expect("there is room");
+        let ticket = sequence.begin();
+        store.apply(&[op], ticket.seqno()).expect("taken");
+        match op.value() {
+            Some(_) => drop(model.insert(name, value)),
+            None => drop(model.remove(&name)),
+        }
+    }
+    store.flush().expect("flushes");
+    assert!(store.shared.counts.commits.load(Relaxed) > 10);
+    store.shared.committer.lock().check().unwrap_or_else(|fault| panic!("{fault}"));
+    let view = store.view(sequence.pin()).expect("open");
+    let all = engine::KeyRange::all();
+    let pairs = crate::tests::stores::scan(&*view, all, engine::Direction::Forward);
+    assert!(pairs == model.into_iter().collect::<Vec<_>>());
+    store.close().expect("closes");
+}
+
+/// A chunk ends also by the bytes of its intervals, which are read whole: of long values a few are planned at
+/// once, however short their deletes are.
+#[test]
+fn a_chunk_of_long_values_has_few() {
+    let bench = Bench::of(1 << 20, small());
+    for number in 0..40 {
+        bench.put(&key(number), &[7; 3000]);
+    }
+    bench.flush();
+    let shared = &bench.store.shared;
+    let family = crate::memtable::Family::new(crate::tally::Tally::new(&shared.host.memory));
+    let memtable = Memtable::new(SeqNo::ZERO, &family);
+    let entered = memtable.enter().expect("it is not sealed");
+    for number in 0..40 {
+        entered.insert(&engine::Op::Delete { key: &key(number) }, SeqNo::new(number + 1));
+    }
+    drop(entered);
+    let chunk = shared.memory_split().chunk(&shared.options);
+    assert_eq!(chunk, ChunkLimits { updates: 8, bytes: 8 << 10 });
+    let base = shared.base_of(shared.committer.lock().index()).map(Arc::new).expect("it is open");
+    let (above, upto, from) = (SeqNo::ZERO, SeqNo::MAX, index::Key::default());
+    let limits = shared.interval_limits();
+    let inputs = Inputs { base, memtable, above, upto, from, limits, chunk };
+    let mut planning = Planning::begin(shared, inputs);
+    let mut intervals = 0;
+    while let Some(chunk) = planning.next() {
+        let planned = chunk.expect("nothing fails").planned;
+        assert!(planned.len() <= 3, "{} intervals of 3000 bytes at once", planned.len());
+        intervals += planned.len();
+    }
+    assert_eq!(intervals, 40);
+}
+
+/// What pins see is theirs before the first pair is taken out: whatever fails afterwards.
+#[test]
+fn room_by_deletes_that_is_broken_off_takes_nothing_from_a_view() {
+    let bench = Bench::of(1 << 20, small());
+    for number in 0..100 {
+        bench.put(&key(number), b"there");
+    }
+    bench.flush();
+    let view = bench.view();
+    for number in 0..100 {
+        bench.delete(&key(number));
+    }
+    let shared = &bench.store.shared;
+    {
+        let mut committer = shared.committer.lock();
+        let state = shared.open_state().expect("it is open");
+        let memtables: Vec<_> = state.memtables().cloned().collect();
+        let newest = bench.sequence.visible();
+        let pins = bench.sequence.pins_below(newest).expect("nobody takes one");
+        let before = Arc::new(shared.base_of(committer.index()).expect("it is open"));
+        let taken = shared.space.together(|space| {
+            Ok(shared.take_out(space, &mut committer, &before, &pins, &memtables, newest))
+        });
+        assert!(taken.expect("it is open").expect("nothing fails") > 0);
+    }
+    let seen =
+        || crate::tests::stores::scan(&*view, engine::KeyRange::all(), engine::Direction::Forward);
+    assert_eq!(seen().len(), 100);
+    bench.flush();
+    assert_eq!(seen().len(), 100);
+    assert_eq!(bench.pairs(), []);
+}
+
+/// A change that was planned of what is not there is refused before anything is done.
+#[test]
+fn a_change_of_an_interval_that_is_not_there_is_refused() {
+    let bench = Bench::new();
+    for number in 0..100 {
+        bench.put(&key(number), b"there");
+    }
+    bench.flush();
+    let shared = &bench.store.shared;
+    let first = {
+        let committer = shared.committer.lock();
+        committer.index().now().get(0).expect("an interval").length
+    };
+    for (offset, length) in [(1, first), (0, first - 1), (0, first + 1), (0, 0), (u64::MAX, first)]
+    {
+        let mut committer = shared.committer.lock();
+        let steps = vec![Step::Splice { at: 0, removed: length, data: 0..0, tag: 0 }];
+        let edit = plan::Edit { offset, length, data: Vec::new(), steps, pieces: Vec::new() };
+        let done = shared.space.together(|space| {
+            Ok(Changing::new(shared, space, &mut committer).change(&edit, offset))
+        });
+        assert!(matches!(done, Ok(Err(Error::Corruption(_)))), "{offset}, {length}: {done:?}");
+    }
+    bench.check();
+    assert_eq!(bench.pairs().len(), 100);
+    let refused = bench.store.admit(&[engine::Op::Delete { key: b"k" }]);
+    assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
 }

@@ -4,9 +4,9 @@
 use std::ops::Bound;
 
 use codec::SeqNo;
+use engine::{AsTarget, Target};
 
-use super::key::AsTarget;
-use super::{MapEntry, Memtable, Target};
+use super::{MapEntry, Memtable};
 
 /// A version of a key, where it lies in the memtable.
 pub(crate) struct Update<'a>(MapEntry<'a>);

@@ -185,6 +185,44 @@ fn a_damaged_interval_does_not_grow_for_ever() {
     assert_eq!(bench.get(&damaged), Some(vec![8; 4096]));
 }
 
+/// An interval that begins below others before it: whoever asks for a key that may lie there is told, and
+/// all others are answered, also once they were written and the store was opened again.
+#[test]
+fn an_interval_out_of_order_is_damage_of_those_that_it_may_concern() {
+    let device = device::memory();
+    let options = flexspace::space::Options::default();
+    let space = flexspace::space::FlexSpace::create(Arc::clone(&device), options).expect("makes");
+    let header = crate::pair::StoreHeader { persisted: codec::SeqNo::ZERO };
+    space.append(&header.encode()).expect("writes");
+    for tens in [1, 2, 3, 4, 2, 5] {
+        let mut bytes = Vec::new();
+        for number in 0..10 {
+            let pair = crate::pair::Pair { key: &key(10 * tens + number), value: Some(&[1; 200]) };
+            pair.encode(&mut bytes);
+        }
+        space.splice(space.len(), 0, &bytes, crate::index::START).expect("writes");
+    }
+    space.close().expect("closes");
+    let mut bench = Bench::on(device).expect("opens all the same");
+    for round in 0..2 {
+        let mut value = Vec::new();
+        for number in 0..60 {
+            let found = bench.store.get(&key(number), &mut value);
+            match number {
+                0..10 => assert_eq!(found, Ok(round > 0 && number == 5), "{number}"),
+                10..20 | 50..60 => assert_eq!(found, Ok(true), "{number}"),
+                _ => assert!(matches!(found, Err(Error::Corruption(_))), "{number}: {found:?}"),
+            }
+        }
+        assert!(bench.store.walk(None, &mut |_, _| std::ops::ControlFlow::Continue(())).is_err());
+        bench.put(&key(5), b"new");
+        bench.put(&key(25), b"new");
+        bench.put(&key(55), b"new");
+        bench.flush();
+        bench = bench.reopen();
+    }
+}
+
 #[test]
 fn a_space_that_is_no_store_is_refused() {
     let device = device::memory();

@@ -20,7 +20,7 @@ pub(crate) struct Bench {
     pub(crate) store: Store,
     pub(crate) sequence: Arc<Sequence>,
     pub(crate) budget: Arc<MemoryBudget>,
-    _crank: HandCranked,
+    pub(crate) crank: HandCranked,
     pub(crate) device: Arc<dyn Device>,
 }
 
@@ -74,7 +74,7 @@ impl Bench {
         };
         let store = Store::open(host, options)?;
         sequence.recover_to(store.persisted());
-        Ok(Self { store, sequence, budget, _crank: crank, device })
+        Ok(Self { store, sequence, budget, crank, device })
     }
 
     /// Closes and opens again.

@@ -5,19 +5,18 @@
 //! gigabytes, and leave out inserts). Inserts into what has no shifts are measured up to a million
 //! extents, as each costs O(N).
 
+mod index;
 mod rivals;
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use environment::{Random, Seed};
-use flexspace::{Extent, FlexTree};
+use environment::Seed;
+use flexspace::FlexTree;
+use index::{Index, LENGTH, address, appended, inserted, offsets};
 use rand::RngExt;
 use rivals::{SortedArray, UnshiftedTree};
-
-/// Bytes of every extent, so that a uniform offset is a uniform extent.
-const LENGTH: u32 = 4096;
 
 /// Look-ups of one iteration.
 const LOOKUPS: usize = 1000;
@@ -28,79 +27,10 @@ const RANGE: u64 = 50;
 /// Inserts of one iteration into what has no shifts.
 const SLOW_INSERTS: usize = 10;
 
-/// What is compared.
-trait Index: Sized {
-    const NAME: &'static str;
-    /// How many extents it may have for inserts to be measured.
-    const INSERTS_MAX: u64;
-    /// Whether what lies behind an insertion is shifted without being touched.
-    const IS_SHIFTED: bool = false;
-    fn empty() -> Self;
-    fn append(&mut self, address: u64);
-    fn insert(&mut self, offset: u64, address: u64);
-    fn get(&self, offset: u64) -> u64;
-    fn sum(&self, from: u64, to: u64) -> u64;
-}
-
-impl Index for FlexTree {
-    const NAME: &'static str = "flex_tree";
-    const INSERTS_MAX: u64 = 10_000_000;
-    const IS_SHIFTED: bool = true;
-
-    fn empty() -> Self {
-        Self::new()
-    }
-
-    fn append(&mut self, address: u64) {
-        let extent = Extent::at(address).expect("48 bits");
-        self.append(u64::from(LENGTH), extent).expect("there is room");
-    }
-
-    fn insert(&mut self, offset: u64, address: u64) {
-        let extent = Extent::at(address).expect("48 bits");
-        self.insert_range(offset, u64::from(LENGTH), extent).expect("there is room");
-    }
-
-    fn get(&self, offset: u64) -> u64 {
-        let found = self.get(offset).expect("within the space");
-        found.extent.address().expect("there are no holes") + (offset - found.offset)
-    }
-
-    fn sum(&self, from: u64, to: u64) -> u64 {
-        self.query(from..to).map(|piece| piece.extent.address().unwrap_or(0)).sum()
-    }
-}
-
-/// Addresses of which no two follow each other.
-fn address(number: u64) -> u64 {
-    (number * 2) * u64::from(LENGTH)
-}
-
 fn sizes() -> Vec<u64> {
     let given = std::env::var("THERMOCLINE_FLEX_EXTENTS").ok();
     let list = given.as_deref().unwrap_or("100000,1000000");
     list.split(',').map(|number| number.trim().parse().expect("a number of extents")).collect()
-}
-
-fn appended<I: Index>(count: u64) -> I {
-    let mut index = I::empty();
-    (0..count).for_each(|number| index.append(address(number)));
-    index
-}
-
-/// Each insert between two random extents, as in the paper's section 2.
-fn inserted<I: Index>(count: u64, random: &mut Random) -> I {
-    let mut index = I::empty();
-    for number in 0..count {
-        let offset = random.random_range(0..=number) * u64::from(LENGTH);
-        index.insert(offset, address(number));
-    }
-    index
-}
-
-fn offsets(count: u64, random: &mut Random) -> Vec<u64> {
-    let len = count * u64::from(LENGTH);
-    (0..(1 << 20)).map(|_| random.random_range(0..len)).collect()
 }
 
 fn measure<I: Index>(criterion: &mut Criterion, count: u64) {

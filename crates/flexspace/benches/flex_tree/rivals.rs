@@ -1,7 +1,7 @@
 //! What a FlexTree is compared with: a B+-tree whose entries have their offsets in full, and a
 //! sorted array.
 
-use super::{Index, LENGTH};
+use super::index::{Index, LENGTH};
 
 /// An extent with its offset in full.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,7 +3,7 @@
 //! ```text
 //!   free ──take──> open ──close──> closed ──its last byte goes, and that is durable──> waiting
 //!    ^                                                                                    |
-//!    |<─────── wanted at once ─────────── no snapshot is as old as the commit that freed it
+//!    |<─────── wanted at once ─────────── no snapshot is of a state that refers to it
 //!    └── its room was given back ──────── punching <──────────────────────────────────────┘
 //! ```
 //!
@@ -13,14 +13,19 @@
 //!   leave `reserved` segments to it.
 //! - S3. A free segment that is roomy has room on the device, so beginning it cannot fail for want
 //!   of it.
+//! - S4. The states of the space that refer to a segment are among those from its first byte to its
+//!   last one. A segment that waits is held by a snapshot of one of these, and by no other.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Geometry;
 
 /// The share of the segments beyond the reserve that may live, of 32 (Flex 4.2).
 const LIVE_SHARE: u64 = 30;
 const SHARES: u64 = 32;
+
+/// The oldest living snapshot of the states from one to another, if there is one.
+pub(crate) type FirstPin<'a> = &'a dyn Fn(u64, u64) -> Option<u64>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -35,6 +40,17 @@ enum Phase {
 struct Segment {
     live: u64,
     phase: Phase,
+    /// The first state of the space that refers to it, in this life of the segment (S4).
+    first: u64,
+    /// If nothing lives in it, the last one.
+    last: u64,
+}
+
+impl Segment {
+    fn new(live: u64, phase: Phase) -> Self {
+        // What was found was there before the first state.
+        Self { live, phase, first: 0, last: 0 }
+    }
 }
 
 /// What a plan of the collector looks at.
@@ -67,8 +83,10 @@ pub(crate) struct Segments {
     roomy: BTreeSet<u32>,
     /// Closed ones without a live byte, in the tree as it is.
     emptied: BTreeSet<u32>,
-    /// Those of which that is durable, by the commit that made it so.
-    waiting: VecDeque<(u64, u32)>,
+    /// Those of which that is durable, as far as no snapshot is known to hold them.
+    waiting: VecDeque<u32>,
+    /// And those that snapshots hold: by the state of the oldest one that does.
+    held: BTreeMap<u64, Vec<u32>>,
     count_max: u32,
     reserved: u32,
     live: u64,
@@ -90,6 +108,7 @@ impl Segments {
             roomy: BTreeSet::new(),
             emptied: BTreeSet::new(),
             waiting: VecDeque::new(),
+            held: BTreeMap::new(),
             count_max,
             reserved,
             live: 0,
@@ -107,7 +126,7 @@ impl Segments {
             if bytes == 0 {
                 self.free.insert(index as u32);
             }
-            self.segments.push(Segment { live: bytes, phase });
+            self.segments.push(Segment::new(bytes, phase));
             self.live += bytes;
         }
     }
@@ -176,7 +195,7 @@ impl Segments {
     pub(crate) fn set_roomy(&mut self, segment: u32, is_roomy: bool) {
         while self.segments.len() <= segment as usize {
             self.free.insert(self.segments.len() as u32);
-            self.segments.push(Segment { live: 0, phase: Phase::Free });
+            self.segments.push(Segment::new(0, Phase::Free));
         }
         debug_assert!(self.free.contains(&segment), "only of what is free");
         if is_roomy {
@@ -200,6 +219,8 @@ impl Segments {
         let entry = &mut self.segments[segment as usize];
         debug_assert_eq!((entry.phase, entry.live), (Phase::Free, 0), "only what is free");
         entry.phase = Phase::Open;
+        // No state refers to it yet.
+        (entry.first, entry.last) = (u64::MAX, 0);
     }
 
     /// Ends a segment: it is in the file as a whole.
@@ -211,24 +232,28 @@ impl Segments {
         }
     }
 
-    /// The tree refers to `length` bytes more at `address`.
-    pub(crate) fn add(&mut self, address: u64, length: u64) {
+    /// The tree refers to `length` bytes more at `address`, from that state of the space on.
+    pub(crate) fn add(&mut self, address: u64, length: u64, state: u64) {
         let (segment, _) = self.geometry.place(address);
         let entry = &mut self.segments[segment as usize];
         entry.live += length;
+        entry.first = entry.first.min(state);
         self.live += length;
         // The collector fills segments before the tree refers to them.
         self.emptied.remove(&segment);
     }
 
-    /// The tree does not refer to `length` bytes at `address` any more.
-    pub(crate) fn subtract(&mut self, address: u64, length: u64) {
+    /// The tree does not refer to `length` bytes at `address` any more, behind that state of the space.
+    pub(crate) fn subtract(&mut self, address: u64, length: u64, state: u64) {
         let (segment, _) = self.geometry.place(address);
         let entry = &mut self.segments[segment as usize];
         entry.live -= length;
         self.live -= length;
-        if entry.live == 0 && entry.phase == Phase::Closed {
-            self.emptied.insert(segment);
+        if entry.live == 0 {
+            entry.last = state;
+            if entry.phase == Phase::Closed {
+                self.emptied.insert(segment);
+            }
         }
     }
 
@@ -237,33 +262,50 @@ impl Segments {
         std::mem::take(&mut self.emptied)
     }
 
-    /// The commit of number `commit` is durable, which took the last byte of these.
-    pub(crate) fn freed(&mut self, commit: u64, segments: BTreeSet<u32>) {
+    /// A commit is durable that took the last byte of these.
+    pub(crate) fn freed(&mut self, segments: BTreeSet<u32>) {
         for segment in segments {
             self.segments[segment as usize].phase = Phase::Waiting;
-            self.waiting.push_back((commit, segment));
+            self.waiting.push_back(segment);
         }
     }
 
-    /// The first segment that no snapshot can reach, if those that live are of `oldest` or later.
-    fn take_reclaimable(&mut self, oldest: u64) -> Option<u32> {
-        let (_, segment) = self.waiting.pop_front_if(|(commit, _)| *commit < oldest)?;
-        Some(segment)
+    /// Looks again at segments whose snapshot has gone.
+    fn release(&mut self, first_pin: FirstPin<'_>) {
+        let gone = |state: &&u64| first_pin(**state, **state).is_none();
+        let gone: Vec<u64> = self.held.keys().filter(gone).copied().collect();
+        for state in gone {
+            self.waiting.extend(self.held.remove(&state).unwrap_or_default());
+        }
+    }
+
+    /// A segment that no snapshot can reach (S4), if there is one among those that wait.
+    fn take_reclaimable(&mut self, first_pin: FirstPin<'_>) -> Option<u32> {
+        while let Some(segment) = self.waiting.pop_front() {
+            let entry = &self.segments[segment as usize];
+            match first_pin(entry.first, entry.last) {
+                None => return Some(segment),
+                Some(state) => self.held.entry(state).or_default().push(segment),
+            }
+        }
+        None
     }
 
     /// Frees a segment that no snapshot can reach, with its room; says whether there was one.
-    pub(crate) fn reclaim(&mut self, oldest: u64) -> bool {
-        let Some(segment) = self.take_reclaimable(oldest) else { return false };
+    pub(crate) fn reclaim(&mut self, first_pin: FirstPin<'_>) -> bool {
+        self.release(first_pin);
+        let Some(segment) = self.take_reclaimable(first_pin) else { return false };
         self.free_again(segment);
         self.roomy.insert(segment);
         true
     }
 
     /// Takes up to `count` segments that no snapshot can reach, for their room to be given back.
-    pub(crate) fn begin_punching(&mut self, oldest: u64, count: usize) -> Vec<u32> {
+    pub(crate) fn begin_punching(&mut self, first_pin: FirstPin<'_>, count: usize) -> Vec<u32> {
+        self.release(first_pin);
         let mut segments = Vec::new();
         while segments.len() < count
-            && let Some(segment) = self.take_reclaimable(oldest)
+            && let Some(segment) = self.take_reclaimable(first_pin)
         {
             self.segments[segment as usize].phase = Phase::Punching;
             segments.push(segment);
@@ -324,7 +366,8 @@ impl Segments {
 
     /// Segments that are free, waiting, and in use.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
-        let waiting = self.waiting.len() as u64 + self.punching;
+        let held: usize = self.held.values().map(Vec::len).sum();
+        let waiting = (self.waiting.len() + held) as u64 + self.punching;
         let free = self.free.len() as u64;
         (free, waiting, self.segments.len() as u64 - free - waiting)
     }

@@ -67,8 +67,13 @@ fn an_address_tells_its_segment_and_ends_with_the_payload() {
     assert!(!geometry.is_extent(geometry.address(geometry.segments_max(), 0), 1));
 }
 
+/// As if snapshots of these states lived.
+fn pins(living: &[u64]) -> impl Fn(u64, u64) -> Option<u64> {
+    move |first, last| living.iter().copied().find(|state| (first..=last).contains(state))
+}
+
 #[test]
-fn a_segment_is_free_when_its_last_byte_went_durably_and_no_snapshot_is_older() {
+fn a_segment_is_free_when_its_last_byte_went_durably_and_no_snapshot_reaches_it() {
     let geometry = geometry();
     let mut segments = Segments::new(geometry, 4, 1);
     segments.found(&[10, 0]);
@@ -78,21 +83,24 @@ fn a_segment_is_free_when_its_last_byte_went_durably_and_no_snapshot_is_older() 
         segments.open(segment);
     }
     assert_eq!((segments.next_free(false), segments.next_free(true)), (None, Some(3)));
-    segments.add(geometry.address(1, 0), 5);
+    segments.add(geometry.address(1, 0), 5, 3);
     segments.close(1);
-    segments.subtract(geometry.address(1, 0), 5);
-    segments.subtract(geometry.address(0, 0), 10);
+    segments.subtract(geometry.address(1, 0), 5, 6);
+    segments.subtract(geometry.address(0, 0), 10, 7);
     // Segment 2 is being filled: not free, although nothing in it lives.
     let emptied = segments.take_emptied();
     assert_eq!(emptied, BTreeSet::from([0, 1]));
-    segments.freed(7, emptied);
+    segments.freed(emptied);
     assert_eq!(segments.next_free(false), None);
-    assert!(!segments.reclaim(7));
-    assert!(segments.begin_punching(7, 9).is_empty());
+    // A snapshot of state 6 reaches both, one of 2 or 7 only the one that was there from the beginning.
+    assert!(!segments.reclaim(&pins(&[6])));
+    assert!(segments.begin_punching(&pins(&[6, 8]), 9).is_empty());
+    assert_eq!(segments.counts(), (0, 2, 1), "held ones wait, too");
+    assert!(segments.begin_punching(&pins(&[3]), 9).is_empty());
     // Of the first one the room is given back; the second one keeps its room, and is begun first.
-    assert_eq!(segments.begin_punching(8, 1), [0]);
+    assert_eq!(segments.begin_punching(&pins(&[8]), 1), [0]);
     assert_eq!((segments.counts(), segments.next_free(false)), ((0, 2, 1), None));
-    assert!(segments.reclaim(8));
+    assert!(segments.reclaim(&pins(&[2, 7, 8])));
     assert_eq!((segments.next_free(true), segments.is_roomy(1)), (Some(1), true));
     segments.punched(&[0]);
     assert_eq!(
@@ -109,4 +117,31 @@ fn a_segment_is_free_when_its_last_byte_went_durably_and_no_snapshot_is_older() 
         "the larger one is kept"
     );
     assert_eq!(segments.live_bytes(), 0);
+}
+
+#[test]
+fn a_snapshot_holds_no_segment_of_before_or_after_its_state() {
+    let geometry = geometry();
+    let mut segments = Segments::new(geometry, 9, 1);
+    for segment in 0..4 {
+        segments.set_roomy(segment, true);
+        segments.open(segment);
+        // Segment n is referred to from state 10n + 1 to 10n + 5; the last one never.
+        let state = u64::from(segment) * 10;
+        if segment < 3 {
+            segments.add(geometry.address(segment, 0), 5, state + 1);
+            segments.subtract(geometry.address(segment, 0), 5, state + 3);
+            segments.add(geometry.address(segment, 0), 5, state + 4);
+            segments.subtract(geometry.address(segment, 0), 5, state + 5);
+        }
+        segments.close(segment);
+    }
+    let emptied = segments.take_emptied();
+    segments.freed(emptied);
+    let living = [0, 6, 10, 11, 14, 16, 26, 99];
+    assert_eq!(segments.begin_punching(&pins(&living), 9), [0, 2, 3]);
+    segments.punched(&[0, 2, 3]);
+    assert_eq!(segments.counts(), (3, 1, 0));
+    assert!(segments.begin_punching(&pins(&[14]), 9).is_empty(), "another one that reaches it");
+    assert_eq!(segments.begin_punching(&pins(&[10, 16]), 9), [1]);
 }

@@ -136,7 +136,7 @@ impl<const C: usize, const F: usize> FlexTree<C, F> {
         Ok(())
     }
 
-    fn check_growth(&self, offset: u64, length: u64) -> Result<(), Error> {
+    pub(crate) fn check_growth(&self, offset: u64, length: u64) -> Result<(), Error> {
         let len = self.len();
         let more = length.saturating_add(offset.saturating_sub(len));
         // The largest number stands in slots that hold nothing, so no offset may reach it.

@@ -125,6 +125,8 @@ pub(crate) struct Piece {
 pub(crate) enum Change {
     /// `removed` bytes at `offset` go, and those of `pieces` come; the first extent gets the tag.
     Splice { offset: u64, removed: u64, tag: u16, pieces: Vec<Piece> },
+    /// `removed` bytes at `offset` go, and `length` zeros come that lie nowhere.
+    Hole { offset: u64, removed: u64, length: u64 },
     /// The bytes at `offset` lie at the piece from now on.
     Relocate { offset: u64, piece: Piece },
     /// The extent that begins at `offset`, from now on at the latest, has the tag.
@@ -144,6 +146,7 @@ const SPLICE: u8 = 1;
 const RELOCATE: u8 = 2;
 const SET_TAG: u8 = 3;
 const SEGMENT: u8 = 4;
+const HOLE: u8 = 5;
 
 impl Change {
     /// Appends the record of this change.
@@ -159,6 +162,12 @@ impl Change {
                 for piece in pieces {
                     piece.put(&mut out);
                 }
+            }
+            Self::Hole { offset, removed, length } => {
+                out.put_u8(HOLE);
+                out.put_varint(*offset);
+                out.put_varint(*removed);
+                out.put_varint(*length);
             }
             Self::Relocate { offset, piece } => {
                 out.put_u8(RELOCATE);
@@ -209,6 +218,11 @@ impl Record {
                 let pieces = (0..count).map(|_| Piece::take(fields, geometry));
                 let pieces = pieces.collect::<Result<Vec<_>, _>>()?;
                 Ok(Self::Change(Change::Splice { offset, removed, tag, pieces }))
+            }
+            HOLE => {
+                let (offset, removed) = (fields.take_varint_u64()?, fields.take_varint_u64()?);
+                let length = fields.take_varint_u64()?;
+                Ok(Self::Change(Change::Hole { offset, removed, length }))
             }
             RELOCATE => {
                 let offset = fields.take_varint_u64()?;

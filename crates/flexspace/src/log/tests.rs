@@ -54,6 +54,8 @@ fn records_come_back_and_what_is_none_is_refused() {
     let last = encode(&records()[4..]).len();
     assert!(decode(&bytes[..bytes.len() - 1]).is_err(), "the last one is cut");
     assert!(decode(&bytes[..bytes.len() - last]).is_ok());
+    let hole = Record::Change(Change::Hole { offset: 5, removed: 1 << 40, length: 1 << 48 });
+    assert_eq!(decode(&encode(std::slice::from_ref(&hole))), Ok(vec![hole]));
     let refused: [&[u8]; 5] = [
         &[0],
         &[5, 0, 0],

@@ -7,7 +7,7 @@ use super::ShiftTree;
 use super::entry::Entry;
 use super::inner::{Children, Inner};
 use super::leaf::Leaf;
-use super::node::{Ledger, Node, NodeId, Slots, node};
+use super::node::{COUNTS_BYTES, Ledger, Node, NodeId, Slots, node};
 
 /// How large a tree is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,9 +23,6 @@ pub struct Shape {
     /// Memory of all nodes, without what an entry or a pivot owns elsewhere.
     pub bytes: usize,
 }
-
-/// The reference counts before a node that is shared.
-const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
 impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
     /// Walks the whole tree and checks T1 to T5, L1 to L3, N1 and N2. O(N), for tests.
@@ -49,6 +46,8 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         require(is_root, || "T4: a root with one inner child".to_owned())?;
         let is_whole = walk.shape.entries > 0 || self.now.len == 0 && walk.shape.leaves == 1;
         require(is_whole, || "T3: a tree without entries has one leaf".to_owned())?;
+        let (counted, bytes) = (self.node_bytes(), walk.shape.bytes as u64);
+        require(counted >= bytes, || format!("nodes of {bytes} bytes counted as {counted}"))?;
         Ok(walk.shape)
     }
 

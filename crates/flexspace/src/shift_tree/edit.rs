@@ -241,7 +241,8 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
         let count = self.count();
         let shift = self.shifts[beside] + u64::from(begin);
         if let Children::Leaves(slots) = &mut self.children {
-            put_in(slots, count, at, Some(Arc::new(Leaf::empty(ledger.fresh()))));
+            let leaf = Leaf::empty(ledger.fresh(), &ledger.total);
+            put_in(slots, count, at, Some(Arc::new(leaf)));
         }
         put_in(&mut self.shifts, count, at, shift);
         put_in(&mut self.pivots, count, at, E::Pivot::default());

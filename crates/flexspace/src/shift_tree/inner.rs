@@ -14,7 +14,9 @@ use std::sync::Arc;
 use super::edit::Side;
 use super::entry::Entry;
 use super::leaf::Leaf;
-use super::node::{Ledger, Node, NodeId, Slots, no_children, node, node_mut, put_in, take_out};
+use super::node::{
+    Ledger, Node, NodeId, Slots, Total, Weight, no_children, node, node_mut, put_in, take_out,
+};
 use super::search::last_at_most;
 
 /// Stands in slots that hold nothing; no byte of a tree has it as its offset.
@@ -32,6 +34,7 @@ pub(super) struct Inner<E: Entry, const C: usize, const F: usize> {
     pub(super) children: Children<E, C, F>,
     pub(super) shifts: [u64; F],
     pub(super) pivots: [E::Pivot; F],
+    pub(super) weight: Weight,
 }
 
 /// The children of an inner node: all leaves lie at the same depth.
@@ -55,17 +58,19 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
     /// Two neighbours with no more children than this are merged; see [`Leaf::MERGED_COUNT_MAX`].
     pub(super) const MERGED_COUNT_MAX: usize = if F - 3 < F / 4 * 3 { F - 3 } else { F / 4 * 3 };
 
-    pub(super) fn without_children(id: NodeId, children: Children<E, C, F>) -> Self {
+    pub(super) fn without_children(id: NodeId, children: Children<E, C, F>, total: &Total) -> Self {
         const { assert!(F >= 6, "half of a node must have room for three children more") }
         let pivots = std::array::from_fn(|_| E::Pivot::default());
-        Self { id, count: 0, shifts: [NOTHING; F], pivots, children }
+        let weight = total.weigh::<Self>();
+        Self { id, count: 0, shifts: [NOTHING; F], pivots, children, weight }
     }
 
     /// The root of an empty tree: an empty leaf is its only child.
     pub(super) fn root_of_nothing(ledger: &mut Ledger) -> Self {
         let mut slots = no_children();
-        slots[0] = Some(Arc::new(Leaf::empty(ledger.fresh())));
-        let mut root = Self::without_children(ledger.fresh(), Children::Leaves(slots));
+        slots[0] = Some(Arc::new(Leaf::empty(ledger.fresh(), &ledger.total)));
+        let id = ledger.fresh();
+        let mut root = Self::without_children(id, Children::Leaves(slots), &ledger.total);
         root.count = 1;
         root.shifts[0] = 0;
         root
@@ -73,7 +78,8 @@ impl<E: Entry, const C: usize, const F: usize> Inner<E, C, F> {
 
     /// A root above `old`, which is its only child.
     pub(super) fn root_above(old: Arc<Self>, ledger: &mut Ledger) -> Self {
-        let mut root = Self::without_children(ledger.fresh(), Children::Inners(no_children()));
+        let (id, none) = (ledger.fresh(), Children::Inners(no_children()));
+        let mut root = Self::without_children(id, none, &ledger.total);
         root.count = 1;
         root.shifts[0] = 0;
         root.pivots[0] = old.pivot();
@@ -199,7 +205,7 @@ impl<E: Entry, const C: usize, const F: usize> Node for Inner<E, C, F> {
             Children::Leaves(_) => Children::Leaves(no_children()),
             Children::Inners(_) => Children::Inners(no_children()),
         };
-        let mut right = Self::without_children(id, none);
+        let mut right = Self::without_children(id, none, self.weight.total());
         for (new, old) in right.shifts.iter_mut().zip(&mut self.shifts[moved.clone()]) {
             *new = *old - start;
             *old = NOTHING;

@@ -7,7 +7,7 @@
 //! - L3: the span fits 32 bits, and so does each partial offset.
 
 use super::entry::Entry;
-use super::node::{Ledger, Node, NodeId};
+use super::node::{Ledger, Node, NodeId, Total, Weight};
 use super::search::last_at_most;
 
 /// Stands in slots that hold nothing; no byte of a leaf has it as its offset (L1, L3).
@@ -24,6 +24,7 @@ pub struct Leaf<E, const C: usize> {
     span: u32,
     starts: [u32; C],
     entries: [E; C],
+    weight: Weight,
 }
 
 impl<E: Entry, const C: usize> Leaf<E, C> {
@@ -31,7 +32,7 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
     /// in tests, whose leaves are tiny: what was just split must not be merged.
     pub(super) const MERGED_COUNT_MAX: usize = if C - 2 < C / 4 * 3 { C - 2 } else { C / 4 * 3 };
 
-    pub(super) fn empty(id: NodeId) -> Self {
+    pub(super) fn empty(id: NodeId, total: &Total) -> Self {
         const { assert!(C >= 4, "a leaf is split at C - 1 and must have room for two then") }
         Self {
             id,
@@ -39,6 +40,7 @@ impl<E: Entry, const C: usize> Leaf<E, C> {
             span: 0,
             starts: [NOTHING; C],
             entries: std::array::from_fn(|_| E::default()),
+            weight: total.weigh::<Self>(),
         }
     }
 
@@ -208,7 +210,7 @@ impl<E: Entry, const C: usize> Node for Leaf<E, C> {
     }
 
     fn split_off(&mut self, at: usize, id: NodeId) -> (u64, Self) {
-        let mut right = Self::empty(id);
+        let mut right = Self::empty(id, self.weight.total());
         let (count, start) = (self.count(), self.start(at));
         for (new, old) in right.starts.iter_mut().zip(&mut self.starts[at..count]) {
             *new = *old - start;

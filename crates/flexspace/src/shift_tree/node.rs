@@ -1,6 +1,7 @@
 //! What leaves and inner nodes have in common: an identity, and being split, merged and dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The identity of one version of a node; 0 is none.
 ///
@@ -19,6 +20,53 @@ pub(super) struct Ledger {
     pub(super) sealed: NodeId,
     /// Those of the last cut whose node is changed or gone since.
     pub(super) retired: Vec<NodeId>,
+    pub(super) total: Total,
+}
+
+/// Bytes of all nodes of a tree, its snapshots' own ones included.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Total(Arc<AtomicU64>);
+
+/// A node's bytes in its tree's total, for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Weight {
+    total: Total,
+    bytes: u32,
+}
+
+/// The reference counts before a node that is shared.
+pub(super) const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+
+impl Total {
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Counts a new node of type `N`.
+    pub(super) fn weigh<N>(&self) -> Weight {
+        let bytes = (size_of::<N>() + COUNTS_BYTES) as u32;
+        self.0.fetch_add(u64::from(bytes), Relaxed);
+        Weight { total: self.clone(), bytes }
+    }
+}
+
+impl Weight {
+    pub(super) fn total(&self) -> &Total {
+        &self.total
+    }
+}
+
+impl Clone for Weight {
+    fn clone(&self) -> Self {
+        self.total.0.fetch_add(u64::from(self.bytes), Relaxed);
+        Self { total: self.total.clone(), bytes: self.bytes }
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.total.0.fetch_sub(u64::from(self.bytes), Relaxed);
+    }
 }
 
 impl Ledger {

@@ -7,7 +7,7 @@ use super::ShiftTree;
 use super::entry::Entry;
 use super::inner::{Children, Inner};
 use super::leaf::Leaf;
-use super::node::{Ledger, Node, NodeId, no_children};
+use super::node::{Ledger, Node, NodeId, Total, no_children};
 use super::snapshot::Snapshot;
 
 /// Levels that no tree reaches: with a fan-out of two, it would have more nodes than can be
@@ -51,6 +51,7 @@ enum Built<E: Entry, const C: usize, const F: usize> {
 struct Builder<L, const C: usize, const F: usize> {
     load: L,
     seen: HashSet<NodeId>,
+    total: Total,
 }
 
 impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
@@ -73,7 +74,8 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         len: u64,
         load: impl FnMut(NodeId) -> Result<NodeImage<E>, X>,
     ) -> Result<Self, RestoreError<X>> {
-        let mut builder = Builder::<_, C, F> { load, seen: HashSet::new() };
+        let mut builder =
+            Builder::<_, C, F> { load, seen: HashSet::new(), total: Total::default() };
         let damaged = |what| RestoreError::Damaged { id: root, what };
         let (built, span) = builder.build(root, LEVELS_MAX)?;
         let Built::Inner(inner, _) = built else { return Err(damaged("the root is a leaf")) };
@@ -81,7 +83,7 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
             return Err(damaged("its entries have more bytes than the tree, or less"));
         }
         let last = builder.seen.into_iter().max().unwrap_or_default();
-        let ledger = Ledger { last, sealed: last, retired: Vec::new() };
+        let ledger = Ledger { last, sealed: last, retired: Vec::new(), total: builder.total };
         let mut tree = Self { now: Snapshot { root: inner, len }, ledger };
         tree.shrink();
         Ok(tree)
@@ -104,8 +106,8 @@ impl<L, const C: usize, const F: usize> Builder<L, C, F> {
         }
         match (self.load)(id).map_err(RestoreError::Load)? {
             NodeImage::Leaf(entries) => {
-                let leaf =
-                    leaf_of(id, &entries).ok_or_else(|| damaged("no leaf has such lengths"))?;
+                let leaf = leaf_of(id, &entries, &self.total);
+                let leaf = leaf.ok_or_else(|| damaged("no leaf has such lengths"))?;
                 let span = u64::from(leaf.span());
                 Ok((Built::Leaf(Arc::new(leaf)), span))
             }
@@ -163,18 +165,23 @@ impl<L, const C: usize, const F: usize> Builder<L, C, F> {
         }
         let children =
             if height == Some(0) { Children::Leaves(leaves) } else { Children::Inners(inners) };
-        let inner = Inner { id, count: count as u32, shifts, pivots, children };
+        let weight = self.total.weigh::<Inner<E, C, F>>();
+        let inner = Inner { id, count: count as u32, shifts, pivots, children, weight };
         Ok((Built::Inner(Arc::new(inner), height.unwrap_or(0) + 1), end))
     }
 }
 
-fn leaf_of<E: Entry, const C: usize>(id: NodeId, entries: &[(u32, E)]) -> Option<Leaf<E, C>> {
+fn leaf_of<E: Entry, const C: usize>(
+    id: NodeId,
+    entries: &[(u32, E)],
+    total: &Total,
+) -> Option<Leaf<E, C>> {
     let span = entries.iter().try_fold(0_u32, |span, (length, _)| span.checked_add(*length));
     let is_sound = span.is_some() && entries.iter().all(|(length, _)| *length > 0);
     if !is_sound || entries.len() > C {
         return None;
     }
-    let mut leaf = Leaf::empty(id);
+    let mut leaf = Leaf::empty(id, total);
     for (index, (length, entry)) in entries.iter().enumerate() {
         leaf.splice(index, index, [(*length, entry.clone())]);
     }

@@ -3,7 +3,7 @@
 mod sparse_index;
 
 use super::leaf::Leaf;
-use super::node::NodeId;
+use super::node::{NodeId, Total};
 use super::search::last_at_most;
 use crate::Extent;
 
@@ -37,7 +37,7 @@ fn a_search_finds_the_last_that_is_not_greater() {
 fn a_splice_is_that_of_a_vector() {
     fn splice<const N: usize>(from: usize, to: usize) {
         let entry = |number: u32| Extent::at(u64::from(number)).expect("48 bits");
-        let mut leaf = Leaf::<Extent, 8>::empty(NodeId(1));
+        let mut leaf = Leaf::<Extent, 8>::empty(NodeId(1), &Total::default());
         let mut model = Vec::new();
         for number in 0..5 {
             let new = (number + 1, entry(number));

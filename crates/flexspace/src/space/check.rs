@@ -35,9 +35,12 @@ impl FlexSpace {
             shared.snapshot()
         };
         let mut bytes = vec![0; BYTES_AT_ONCE as usize];
-        for offset in (0..snapshot.len()).step_by(BYTES_AT_ONCE as usize) {
-            let count = BYTES_AT_ONCE.min(snapshot.len() - offset);
-            snapshot.pread(offset, &mut bytes[..count as usize])?;
+        for piece in snapshot.extents(0..snapshot.len()).filter(|piece| !piece.extent.is_hole()) {
+            let end = piece.offset + u64::from(piece.length);
+            for offset in (piece.offset..end).step_by(BYTES_AT_ONCE as usize) {
+                let count = BYTES_AT_ONCE.min(end - offset);
+                snapshot.pread(offset, &mut bytes[..count as usize])?;
+            }
         }
         Ok(())
     }
@@ -80,6 +83,9 @@ pub fn verify_offline(
     let (mut bytes, mut scratch, mut told) = (Vec::new(), None, 0);
     for piece in space.extents(0..len) {
         verified.extents += 1;
+        if piece.extent.is_hole() {
+            continue;
+        }
         bytes.resize(piece.length as usize, 0);
         match space.read_piece(&piece, &mut bytes, &mut scratch) {
             Err(Error::Corruption(damage)) => {

@@ -7,7 +7,7 @@
 //!    it as it comes. So the trail always says where in the space the victims' bytes are.
 //! 3. Copy them to segments of the reserve, in the order of the space, without any lock.
 //! 4. Under the writers' lock, some hundred extents at a time: remap what the trail still has.
-//! 5. Commit: the victims are free, once no snapshot is older.
+//! 5. Commit: the victims are free, once no snapshot reaches them.
 
 mod plan;
 #[cfg(test)]
@@ -61,7 +61,7 @@ impl FlexSpace {
     /// Moves what lives in the emptiest segments together, if that is worth it, or if room is short
     /// for the callers' next segments, or for a change that was refused as [`Error::Uncollected`].
     /// Writers wait for it only for moments, readers never; victims are free when it returns, but
-    /// for snapshots that are older. Says what was done; nothing, if nothing was worth it.
+    /// for snapshots that reach them. Says what was done; nothing, if nothing was worth it.
     ///
     /// # Errors
     /// As [`Self::sync`].

@@ -3,7 +3,7 @@
 //! 1. Under the writers' lock: write what is new of the segment that is filled, and take the records.
 //! 2. Without it: sync the data, then write the frame and sync it. Others write meanwhile; what they do
 //!    is in the next frame.
-//! 3. What the frame emptied is free, once no snapshot is older. Its room is given back without the
+//! 3. What the frame emptied is free, once no snapshot can reach it. Its room is given back without the
 //!    writers' lock.
 
 use std::collections::BTreeSet;
@@ -121,11 +121,7 @@ impl Shared {
     /// The third step.
     pub(super) fn free(&self, batch: Batch) {
         if !batch.emptied.is_empty() {
-            let mut writer = self.writer.lock();
-            let mut state = self.state.write();
-            // Snapshots from now on know nothing of what is in them.
-            writer.segments.freed(state.commits, batch.emptied);
-            state.commits += 1;
+            self.writer.lock().segments.freed(batch.emptied);
         }
     }
 
@@ -147,8 +143,8 @@ impl Shared {
         let mut count = 0;
         while count < PUNCHED_AFTER_A_COMMIT {
             self.health.check_writable()?;
-            let oldest = self.oldest_pin();
-            let segments = self.writer.lock().segments.begin_punching(oldest, PUNCHED_AT_ONCE);
+            let first_pin = |first, last| self.pins.first_of(first, last);
+            let segments = self.writer.lock().segments.begin_punching(&first_pin, PUNCHED_AT_ONCE);
             if segments.is_empty() {
                 break;
             }

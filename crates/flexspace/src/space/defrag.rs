@@ -9,7 +9,7 @@ const BYTES_AT_ONCE: u64 = 1 << 20;
 impl FlexSpace {
     /// Writes the extents of the `length` bytes at `offset` anew, one behind the other, as many in
     /// one as its greatest length takes, so that reading them costs few reads. Bytes and tags stay
-    /// as they are; tags go on parting extents, and none is cut. Other writers may come in between, a
+    /// as they are; tags go on parting extents, and none is cut; holes stay. Other writers may come in between, a
     /// MiB at a time.
     ///
     /// # Errors
@@ -37,14 +37,21 @@ impl FlexSpace {
         let Some(first) = snapshot.tree().get(offset) else { return Ok(end) };
         let length_max = u64::from(shared.data.geometry.extent_bytes_max());
         let stop = end.min(first.offset + BYTES_AT_ONCE);
-        let mut groups = vec![(first.offset, 0)];
+        let mut groups: Vec<(u64, u64)> = Vec::new();
+        let mut done = offset + 1;
         for piece in snapshot.extents(first.offset..snapshot.len()) {
             if piece.offset >= stop {
                 break;
             }
             let length = u64::from(piece.length);
+            done = piece.offset + length;
             match groups.last_mut() {
-                Some((_, gathered)) if *gathered + length <= length_max => *gathered += length,
+                _ if piece.extent.is_hole() => {}
+                Some((at, gathered))
+                    if *at + *gathered == piece.offset && *gathered + length <= length_max =>
+                {
+                    *gathered += length;
+                }
                 _ => groups.push((piece.offset, length)),
             }
         }
@@ -59,7 +66,6 @@ impl FlexSpace {
                 shared.apply(&mut writer, &change)?;
             }
         }
-        let done = groups.last().map_or(end, |(at, length)| at + length);
-        Ok(done.max(offset + 1))
+        Ok(done)
     }
 }

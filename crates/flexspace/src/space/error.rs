@@ -32,6 +32,14 @@ pub enum Error {
     /// in parts.
     #[error("too few segments are free: the collector has to run first")]
     Uncollected,
+    /// More zeros than a space takes at once, or a space that would be too long. Nothing was changed.
+    #[error("{more_bytes} zeros more are too many for a space of {len} bytes")]
+    TooLong {
+        /// How many bytes there are.
+        len: u64,
+        /// How many were to be added.
+        more_bytes: u64,
+    },
     /// Options that no space, or not this one, can have.
     #[error("{0}")]
     Options(String),
@@ -56,7 +64,13 @@ impl Error {
     /// Whether one change was refused for what it is, before anything was done; the next may well be
     /// taken.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::BehindTheEnd { .. } | Self::NoSpace { .. } | Self::Uncollected)
+        matches!(
+            self,
+            Self::BehindTheEnd { .. }
+                | Self::NoSpace { .. }
+                | Self::Uncollected
+                | Self::TooLong { .. }
+        )
     }
 
     /// Whether the device has no room.
@@ -92,6 +106,7 @@ impl From<Error> for std::io::Error {
         let kind = match &error {
             Error::BehindTheEnd { .. } => ErrorKind::UnexpectedEof,
             Error::NoSpace { .. } | Error::Uncollected => ErrorKind::StorageFull,
+            Error::TooLong { .. } => ErrorKind::FileTooLarge,
             Error::Corruption(_) => ErrorKind::InvalidData,
             Error::ReadOnly { .. } => ErrorKind::ReadOnlyFilesystem,
             _ => ErrorKind::Other,

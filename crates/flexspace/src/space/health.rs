@@ -1,4 +1,4 @@
-//! Open, read-only since a write failed, or closed.
+//! Open, closing, read-only since a write failed, or closed.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -8,6 +8,8 @@ use super::Error;
 /// Whether a space still takes reads and writes.
 #[derive(Debug, Default)]
 pub(super) struct Health {
+    /// Changes are refused; what was changed is still stored.
+    closing: AtomicBool,
     closed: AtomicBool,
     failure: OnceLock<Arc<Error>>,
 }
@@ -27,6 +29,13 @@ impl Health {
         }
     }
 
+    /// Refuses what would come too late to be stored, too. Under the writers' lock, which orders it with
+    /// [`Self::begin_close`].
+    pub(super) fn check_changeable(&self) -> Result<(), Error> {
+        self.check_writable()?;
+        if self.closing.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
+    }
+
     /// Passes a result on; an error stops all later writes (F3).
     pub(super) fn stop_on<T, E: Into<Error>>(&self, result: Result<T, E>) -> Result<T, Error> {
         result.map_err(|error| {
@@ -35,6 +44,17 @@ impl Health {
             let _ = self.failure.set(Arc::new(error.clone()));
             error
         })
+    }
+
+    /// Refuses changes from here on. Under the writers' lock. One closes it, and the others are refused.
+    pub(super) fn begin_close(&self) -> Result<(), Error> {
+        self.check_open()?;
+        if self.closing.swap(true, Relaxed) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Takes changes again: it is not closed after all.
+    pub(super) fn stay_open(&self) {
+        self.closing.store(false, Relaxed);
     }
 
     pub(super) fn close(&self) {

@@ -83,15 +83,46 @@ impl FlexSpace {
     /// after the last sync, or later.
     ///
     /// # Errors
-    /// As [`Self::sync`]; the space is closed all the same.
+    /// As [`Self::sync`]; the space is closed all the same. [`Error::Closed`] if it is closed, or
+    /// another thread closes it.
     pub fn close(&self) -> Result<(), Error> {
-        self.shared.health.check_open()?;
+        let stored = self.begin_close()?;
+        self.end_close();
+        stored
+    }
+
+    /// As [`Self::close`], but a space that has no room to store what was done stays open, with all of
+    /// it. Changes that come meanwhile are refused as if it were closed.
+    ///
+    /// # Errors
+    /// As [`Self::close`]; after [`Error::NoSpace`] the space is open, and after any other error closed.
+    pub fn try_close(&self) -> Result<(), Error> {
+        let stored = self.begin_close()?;
+        match &stored {
+            Err(error) if error.is_refusal() => self.shared.health.stay_open(),
+            _ => self.end_close(),
+        }
+        stored
+    }
+
+    /// Refuses changes, then stores what was done: a change is stored, or its caller told that it was
+    /// not made. Says whether it was stored.
+    fn begin_close(&self) -> Result<Result<(), Error>, Error> {
         let shared = &self.shared;
-        let stored = match self.checkpoint() {
+        {
+            // Whoever changes something holds it to the end.
+            let _change = shared.writer.lock();
+            shared.health.begin_close()?;
+        }
+        Ok(match self.checkpoint() {
             // The log, which is as good, may have room.
             Err(error) if error.is_refusal() => shared.commit().map(drop),
             stored => stored,
-        };
+        })
+    }
+
+    fn end_close(&self) {
+        let shared = &self.shared;
         shared.health.close();
         // Whoever holds one of these may be writing; whoever gets one from now on is refused.
         let _collection = shared.collector.lock();
@@ -100,7 +131,6 @@ impl FlexSpace {
         let _punching = shared.puncher.lock();
         let _change = shared.writer.lock();
         shared.lock.lock().take();
-        stored
     }
 
     /// Begins a life: the steps 3 and 4.
@@ -164,7 +194,7 @@ impl FlexSpace {
             puncher: Mutex::new(()),
             is_punching: AtomicBool::new(false),
             storing: AtomicBool::new(false),
-            state: RwLock::new(State { tree: recovered.tree, open: None, commits: 0 }),
+            state: RwLock::new(State { tree: recovered.tree, open: None, number: 0 }),
             replayed: recovered.replayed,
             lock: Mutex::new(Some(lock)),
         };

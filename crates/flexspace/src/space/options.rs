@@ -45,6 +45,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether a space can have them.
+    ///
+    /// # Errors
+    /// [`Error::Options`], in words for a user.
+    pub fn check(&self) -> Result<(), Error> {
+        self.geometry().map(drop)
+    }
+
     /// The sizes of the segments, and how many there may be.
     pub(super) fn geometry(&self) -> Result<(Geometry, u32), Error> {
         let geometry = Geometry::new(self.segment_bytes).ok_or_else(|| {

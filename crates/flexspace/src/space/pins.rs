@@ -1,35 +1,39 @@
-//! Which snapshots live, by how many commits had freed segments when they were taken.
+//! Which snapshots live, by the number of the state that they are of.
 
 use std::collections::BTreeMap;
 
 use sync::Mutex;
 
-/// The living pins, counted by commit.
+/// The living pins, counted by state.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     living: Mutex<BTreeMap<u64, usize>>,
 }
 
 impl Pins {
-    /// Adds one. The caller holds the state's lock, so that no commit frees what it will read
-    /// before it is counted.
-    pub(super) fn pin(&self, commits: u64) {
-        *self.living.lock().entry(commits).or_default() += 1;
+    /// Adds one. The caller holds the state's lock, or another pin of that state, so that nothing is
+    /// freed of what it will read before it is counted.
+    pub(super) fn pin(&self, state: u64) {
+        *self.living.lock().entry(state).or_default() += 1;
     }
 
-    pub(super) fn unpin(&self, commits: u64) {
+    pub(super) fn unpin(&self, state: u64) {
         let mut living = self.living.lock();
-        if let Some(count) = living.get_mut(&commits) {
+        if let Some(count) = living.get_mut(&state) {
             *count -= 1;
             if *count == 0 {
-                living.remove(&commits);
+                living.remove(&state);
             }
         }
     }
 
-    /// The oldest living one; `now` if none lives.
-    pub(super) fn oldest(&self, now: u64) -> u64 {
-        self.living.lock().keys().next().copied().unwrap_or(now)
+    /// The oldest living one of the states from `first` to `last`, both included. Of a state before the
+    /// present one there will be none again once there is none.
+    pub(super) fn first_of(&self, first: u64, last: u64) -> Option<u64> {
+        if first > last {
+            return None;
+        }
+        self.living.lock().range(first..=last).next().map(|(state, _)| *state)
     }
 
     /// How many live.

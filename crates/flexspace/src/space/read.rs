@@ -6,6 +6,7 @@ use std::sync::Arc;
 use device::Buffer;
 
 use super::{Error, FlexSpace, OpenBuffer, Shared};
+use crate::data::SegmentBuffer;
 use crate::{FlexSnapshot, Mapping};
 
 /// A state of a space that never changes. For any thread, for as long as it wants: it holds nobody
@@ -17,7 +18,8 @@ use crate::{FlexSnapshot, Mapping};
 pub struct Snapshot {
     tree: FlexSnapshot,
     open: Option<OpenBuffer>,
-    commits: u64,
+    /// The number of the state.
+    number: u64,
     shared: Arc<Shared>,
 }
 
@@ -36,24 +38,24 @@ pub struct ExtentBytes {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.shared.pins.unpin(self.commits);
+        self.shared.pins.unpin(self.number);
     }
 }
 
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
-        self.shared.pins.pin(self.commits);
+        self.shared.pins.pin(self.number);
         let (tree, open) = (self.tree.clone(), self.open.clone());
-        Self { tree, open, commits: self.commits, shared: self.shared.clone() }
+        Self { tree, open, number: self.number, shared: self.shared.clone() }
     }
 }
 
 impl Shared {
     pub(super) fn snapshot(self: &Arc<Self>) -> Snapshot {
         let state = self.state.read();
-        self.pins.pin(state.commits);
+        self.pins.pin(state.number);
         let (tree, open) = (state.tree.snapshot(), state.open.clone());
-        Snapshot { tree, open, commits: state.commits, shared: self.clone() }
+        Snapshot { tree, open, number: state.number, shared: self.clone() }
     }
 }
 
@@ -172,6 +174,15 @@ impl Snapshot {
         self.tree.query(range)
     }
 
+    /// The bytes of the segment that was being filled, if `segment` is it.
+    pub(super) fn open_buffer(&self, segment: u32) -> Option<&SegmentBuffer> {
+        self.open.as_ref().filter(|open| open.segment == segment).map(|open| &*open.buffer)
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     pub(super) fn tree(&self) -> &FlexSnapshot {
         &self.tree
     }
@@ -188,9 +199,9 @@ impl Snapshot {
             return Ok(());
         };
         let (segment, inside) = self.shared.data.geometry.place(address);
-        match &self.open {
-            Some(open) if open.segment == segment => open.buffer.read(inside as usize, into),
-            _ => self.shared.data.read(address, into, scratch).map_err(|error| {
+        match self.open_buffer(segment) {
+            Some(open) => open.read(inside as usize, into),
+            None => self.shared.data.read(address, into, scratch).map_err(|error| {
                 // The next opening's life may fill segments that only this snapshot knew.
                 self.shared.health.check_open().err().unwrap_or(error)
             })?,

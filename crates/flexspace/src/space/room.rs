@@ -151,14 +151,9 @@ impl Shared {
     /// Frees segments that no snapshot can reach any more, with their room, until `wanted` are
     /// available or none is left.
     fn reclaim(&self, writer: &mut Writer, wanted: u32) {
-        while writer.segments.available_with_room() < wanted
-            && writer.segments.reclaim(self.oldest_pin())
-        {}
-    }
-
-    /// How many commits had freed segments when the oldest snapshot that lives was taken.
-    pub(super) fn oldest_pin(&self) -> u64 {
-        let now = self.state.read().commits;
-        self.pins.oldest(now)
+        let first_pin = |first, last| self.pins.first_of(first, last);
+        while writer.segments.available_with_room() < wanted && writer.segments.reclaim(&first_pin)
+        {
+        }
     }
 }

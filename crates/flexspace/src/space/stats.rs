@@ -7,7 +7,7 @@ use super::FlexSpace;
 pub struct Stats {
     /// Bytes of the space.
     pub len: u64,
-    /// Bytes in segments that it refers to: as many, as there are no holes.
+    /// Bytes in segments that it refers to: all but those of holes.
     pub live_bytes: u64,
     /// How many bytes may live.
     pub limit_bytes: u64,
@@ -42,6 +42,16 @@ pub struct Stats {
 }
 
 impl FlexSpace {
+    /// Bytes of memory of the tree's nodes, those of living snapshots included. Waits for nobody's I/O.
+    pub fn node_bytes(&self) -> u64 {
+        self.shared.state.read().tree.node_bytes()
+    }
+
+    /// Bytes in segments that the space refers to ([`Stats::live_bytes`]). Waits for a writer.
+    pub fn live_bytes(&self) -> u64 {
+        self.shared.writer.lock().segments.live_bytes()
+    }
+
     /// Figures about the space. Waits for a checkpoint and for writers.
     pub fn stats(&self) -> Stats {
         let shared = &self.shared;

@@ -1,10 +1,12 @@
 //! Tests of FlexSpace.
 
 mod basics;
+mod closing;
 mod crash;
 mod damage;
 mod errors;
 mod full;
+mod holes;
 mod long;
 mod model;
 mod operation;

@@ -58,6 +58,14 @@ impl Together<'_> {
         self.shared.splice(&mut self.writer, Some(offset), Some(removed), data, tag)
     }
 
+    /// As [`FlexSpace::splice_hole`].
+    ///
+    /// # Errors
+    /// As [`FlexSpace::splice_hole`].
+    pub fn splice_hole(&mut self, offset: u64, removed: u64, length: u64) -> Result<(), Error> {
+        self.shared.splice_hole(&mut self.writer, offset, removed, length)
+    }
+
     /// As [`FlexSpace::set_tag`].
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Changing a space: the bytes go to the segment's buffer, then tree, live bytes and the log's
 //! buffer are changed in one go.
 
+use std::ops::Range;
+
 use sync::MutexGuard;
 
 use super::{Error, FlexSpace, OpenBuffer, Shared, Writer};
@@ -10,6 +12,9 @@ use crate::{Extent, FlexSnapshot, FlexTree};
 
 /// Extents that go in one change whose nodes are freed under the readers' lock.
 const FREED_EXTENTS_FEW: usize = 4096;
+
+/// The longest space that has holes: as offsets of files are, its offsets are numbers with a sign.
+const LEN_MAX: u64 = i64::MAX as u64;
 
 impl FlexSpace {
     /// Puts `data` behind the last byte.
@@ -61,6 +66,16 @@ impl FlexSpace {
         self.together(|space| space.splice(offset, removed, data, tag))
     }
 
+    /// Puts `length` zeros in the place of `removed` bytes at `offset`. They lie nowhere, so they take
+    /// no room beside that of the tree, in which each 4 GiB of them take a leaf. With as many zeros as
+    /// bytes it is what a file system calls to punch a hole; with none removed, an insertion.
+    ///
+    /// # Errors
+    /// As [`Self::splice`], and [`Error::TooLong`] for more than 2^48 zeros at once.
+    pub fn splice_hole(&self, offset: u64, removed: u64, length: u64) -> Result<(), Error> {
+        self.together(|space| space.splice_hole(offset, removed, length))
+    }
+
     /// Tags the byte at `offset`: an extent begins there from now on. With tag 0 it may be joined to
     /// the one before it again.
     ///
@@ -78,7 +93,7 @@ impl Shared {
     pub(super) fn writer_for_change(&self) -> Result<MutexGuard<'_, Writer>, Error> {
         loop {
             let writer = self.writer.lock();
-            self.health.check_writable()?;
+            self.health.check_changeable()?;
             if writer.pending.len() < self.options.log_buffer_bytes.max(1) {
                 return Ok(writer);
             }
@@ -110,9 +125,54 @@ impl Shared {
         if removed == 0 && data.is_empty() {
             return Ok(());
         }
-        writer.segments.check_limit((data.len() as u64).saturating_sub(removed))?;
+        self.check_limit(writer, data.len() as u64, offset..end)?;
         let pieces = self.place(writer, data)?;
         self.apply(writer, &Change::Splice { offset, removed, tag, pieces })
+    }
+
+    /// Refuses bytes in the place of a range if more would live than may.
+    fn check_limit(&self, writer: &Writer, bytes: u64, range: Range<u64>) -> Result<(), Error> {
+        let (live_bytes, limit_bytes) =
+            (writer.segments.live_bytes(), writer.segments.limit_bytes());
+        if live_bytes + bytes <= limit_bytes {
+            return Ok(());
+        }
+        // Holes of the range are no room that is given back.
+        let tree = self.state.read().tree.snapshot();
+        let pieces = tree.query(range).filter(|piece| !piece.extent.is_hole());
+        let gone: u64 = pieces.map(|piece| u64::from(piece.length)).sum();
+        let more_bytes = bytes.saturating_sub(gone);
+        if more_bytes > 0 && live_bytes + more_bytes > limit_bytes {
+            return Err(Error::NoSpace { live_bytes, limit_bytes, more_bytes });
+        }
+        Ok(())
+    }
+
+    /// Zeros that take no room, in the place of `removed` bytes.
+    pub(super) fn splice_hole(
+        &self,
+        writer: &mut Writer,
+        offset: u64,
+        removed: u64,
+        length: u64,
+    ) -> Result<(), Error> {
+        self.health.check_writable()?;
+        let len = self.state.read().tree.len();
+        let end = offset.saturating_add(removed);
+        if end > len {
+            return Err(Error::BehindTheEnd { end, len });
+        }
+        if length > <FlexTree>::GROWTH_MAX || len.saturating_add(length) > LEN_MAX {
+            return Err(Error::TooLong { len, more_bytes: length });
+        }
+        if removed == 0 && length == 0 {
+            return Ok(());
+        }
+        if length > removed {
+            // Its nodes are to have room.
+            self.make_room(writer, 0)?;
+        }
+        self.apply(writer, &Change::Hole { offset, removed, length })
     }
 
     /// Puts data into segments; nothing refers to it yet. Refuses it before any of it is put, if
@@ -198,13 +258,20 @@ impl Shared {
     /// Makes a change whose bytes were placed; it is in the next commit. What it takes out is counted,
     /// and its nodes are freed, without the readers' lock.
     pub(super) fn apply(&self, writer: &mut Writer, change: &Change) -> Result<(), Error> {
-        let before = self.state.read().tree.snapshot();
-        let gone = subtract(&before, &mut writer.segments, change);
+        let (before, number) = {
+            let state = self.state.read();
+            (state.tree.snapshot(), state.number)
+        };
+        let gone = subtract(&before, &mut writer.segments, change, number);
         // A snapshot that lives has the nodes copied that are changed, so few of them have one.
         let before = (gone > FREED_EXTENTS_FEW).then_some(before);
-        change_tree(&mut self.state.write().tree, change)?;
+        {
+            let mut state = self.state.write();
+            change_tree(&mut state.tree, change)?;
+            state.number = number + 1;
+        }
         drop(before);
-        add(&mut writer.segments, change);
+        add(&mut writer.segments, change, number + 1);
         change.encode(&mut writer.pending);
         writer.tracking.note(change);
         Ok(())
@@ -237,6 +304,16 @@ pub(super) fn change_tree(tree: &mut FlexTree, change: &Change) -> Result<(), Er
                 at += u64::from(piece.length);
             }
         }
+        Change::Hole { offset, removed, length } => {
+            let end = offset.saturating_add(*removed);
+            if end > tree.len() {
+                return Err(Error::BehindTheEnd { end, len: tree.len() });
+            }
+            // What is refused is refused before anything is done.
+            tree.check_growth(tree.len(), *length)?;
+            tree.collapse_range(*offset, *removed)?;
+            tree.insert_range(*offset, *length, Extent::HOLE)?;
+        }
         Change::Relocate { offset, piece } => {
             let length = u64::from(piece.length);
             let end = offset.saturating_add(length);
@@ -251,38 +328,32 @@ pub(super) fn change_tree(tree: &mut FlexTree, change: &Change) -> Result<(), Er
 }
 
 /// Counts the bytes that a change puts into segments.
-fn add(segments: &mut Segments, change: &Change) {
+fn add(segments: &mut Segments, change: &Change, state: u64) {
     let pieces = match change {
         Change::Splice { pieces, .. } => &pieces[..],
         Change::Relocate { piece, .. } => std::slice::from_ref(piece),
-        Change::SetTag { .. } => &[],
+        Change::SetTag { .. } | Change::Hole { .. } => &[],
     };
-    pieces.iter().for_each(|piece| segments.add(piece.address, u64::from(piece.length)));
+    for piece in pieces {
+        segments.add(piece.address, u64::from(piece.length), state);
+    }
 }
 
 /// Counts the bytes that a change takes out of segments, and says how many extents they lie in.
-fn subtract(tree: &FlexSnapshot, segments: &mut Segments, change: &Change) -> usize {
+fn subtract(tree: &FlexSnapshot, segments: &mut Segments, change: &Change, state: u64) -> usize {
     let (offset, length) = match change {
-        Change::Splice { offset, removed, .. } => (*offset, *removed),
+        Change::Splice { offset, removed, .. } | Change::Hole { offset, removed, .. } => {
+            (*offset, *removed)
+        }
         Change::Relocate { offset, piece } => (*offset, u64::from(piece.length)),
         Change::SetTag { .. } => return 0,
     };
     let mut count = 0;
     for gone in tree.query(offset..offset.saturating_add(length)) {
         if let Some(address) = gone.extent.address() {
-            segments.subtract(address, u64::from(gone.length));
+            segments.subtract(address, u64::from(gone.length), state);
         }
         count += 1;
     }
     count
-}
-
-impl Segments {
-    fn check_limit(&self, more_bytes: u64) -> Result<(), Error> {
-        let (live_bytes, limit_bytes) = (self.live_bytes(), self.limit_bytes());
-        if more_bytes > 0 && live_bytes + more_bytes > limit_bytes {
-            return Err(Error::NoSpace { live_bytes, limit_bytes, more_bytes });
-        }
-        Ok(())
-    }
 }

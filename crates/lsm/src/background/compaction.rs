@@ -109,8 +109,8 @@ impl Outputs<'_> {
 }
 
 impl Shared {
-    /// Does a job. Errors leave the version as it was, unless the commit is what failed; then, and
-    /// if a new table cannot be opened, the new tables stay until the store is opened.
+    /// Does a job. Errors leave the version as it was, unless the commit is what failed; then the
+    /// new tables stay until the store is opened.
     pub(crate) fn compact(self: &Arc<Self>, job: Job, stop: &StopToken) -> Result<()> {
         let removed = job.removed();
         if job.drops {
@@ -142,15 +142,20 @@ impl Shared {
             done: Vec::new(),
         };
         let merged = self.merge_job(&job, &version, &mut outputs, stop);
-        if let Err(error) = merged {
-            outputs.abandon();
-            return Err(error);
-        }
-        let written: u64 = outputs.done.iter().map(|summary| summary.stored_bytes).sum();
-        let open = |summary| -> Result<(usize, Arc<Table>)> {
-            Ok((job.to, Table::open(summary, &self.tables, &self.cache)?))
+        let opened = merged.and_then(|()| {
+            let open = |summary: &Summary| -> Result<(usize, Arc<Table>)> {
+                Ok((job.to, Table::open(summary.clone(), &self.tables, &self.cache)?))
+            };
+            outputs.done.iter().map(open).collect::<Result<Vec<_>>>()
+        });
+        let added = match opened {
+            Ok(added) => added,
+            Err(error) => {
+                outputs.abandon();
+                return Err(error);
+            }
         };
-        let added = outputs.done.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+        let written: u64 = outputs.done.iter().map(|summary| summary.stored_bytes).sum();
         Self::count(&self.background.compacted_read_bytes, job.bytes());
         Self::count(&self.background.compacted_bytes, written);
         self.commit(Change { removed, added }, &[], SeqNo::ZERO)?;

@@ -33,6 +33,7 @@ use super::retention::Retention;
 use crate::entry::{Entry, EntryCursor, Target};
 use crate::manifest::Edit;
 use crate::memtable::Memtable;
+use crate::planted::{Planted, is_planted};
 use crate::state::State;
 use crate::store::{Shared, stops_writes};
 use crate::table::{Summary, Table, TableBuilder, TableId, TableOptions, TableStore};
@@ -137,7 +138,7 @@ impl Shared {
     }
 
     /// Stops all later writes if this failed for what these files did.
-    pub(super) fn stopping<T>(&self, done: Result<T>) -> Result<T> {
+    pub(crate) fn stopping<T>(&self, done: Result<T>) -> Result<T> {
         if let Err(error) = &done
             && stops_writes(error)
         {
@@ -186,23 +187,25 @@ impl Shared {
         let summaries = self.write_memtables(unit, SeqNo::MAX, &output, &is_below)?;
         let newest = unit.iter().map(|memtable| memtable.newest()).max().unwrap_or(SeqNo::ZERO);
         let floor = state.floor_without(&ids);
-        let reached = match self.host.barrier.reach(newest.max(floor)) {
-            Ok(reached) => reached,
+        let numbers = summaries.iter().map(|summary| summary.id).collect::<Vec<_>>();
+        let stored_bytes = summaries.iter().map(|summary| summary.stored_bytes).sum();
+        let ready = self.host.barrier.reach(newest.max(floor)).and_then(|reached| {
+            let open = |summary| Ok((0, Table::open(summary, &self.tables, &self.cache)?));
+            Ok((reached, summaries.into_iter().map(open).collect::<Result<Vec<_>>>()?))
+        });
+        let (reached, added) = match ready {
+            Ok(ready) => ready,
             Err(error) => {
-                summaries.iter().for_each(|summary| abandon(&*self.tables, summary.id));
+                numbers.iter().for_each(|id| abandon(&*self.tables, *id));
                 return Err(error);
             }
         };
         // Below the newest write of the table nothing is missing in the journal: numbers above what
         // it holds are of writes that were refused, or are not journaled.
         let persisted = floor.min(reached.max(newest));
-        let mut change = Change::default();
-        for summary in summaries {
-            Self::count(&self.background.flushed_bytes, summary.stored_bytes);
-            change.added.push((0, Table::open(summary, &self.tables, &self.cache)?));
-        }
-        self.commit(change, &ids, persisted)?;
+        self.commit(Change { removed: Vec::new(), added }, &ids, persisted)?;
         Self::count(&self.background.flushes, 1);
+        Self::count(&self.background.flushed_bytes, stored_bytes);
         Ok(())
     }
 
@@ -310,7 +313,11 @@ impl Shared {
         self.persisted.fetch_max(manifest.persisted().get(), Release);
         let install = self.install.lock();
         let budget = &self.host.memory;
-        let next = self.state.load().with_version(version, flushed, &settled, budget);
+        let present = match is_planted(Planted::InstalledOverOthers) {
+            true => state,
+            false => self.state.load_full(),
+        };
+        let next = present.with_version(version, flushed, &settled, budget);
         let generation = next.generation;
         self.state.store(Arc::new(next));
         drop(install);

@@ -18,6 +18,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::options::Options;
@@ -50,6 +51,12 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
+    /// The keys from `smallest` to `largest` in the levels `from` to `to`.
+    pub(super) fn of(levels: RangeInclusive<usize>, smallest: &[u8], largest: &[u8]) -> Self {
+        let (from, to) = levels.into_inner();
+        Self { from, to, smallest: smallest.to_vec(), largest: largest.to_vec() }
+    }
+
     /// P2.
     pub(super) fn meets(&self, other: &Self) -> bool {
         self.from <= other.to
@@ -235,7 +242,7 @@ fn pressure(version: &Version, options: &Options, claims: &[Claim], level: usize
 }
 
 /// Bytes that a level should hold at most.
-fn level_bytes_max(options: &Options, level: usize) -> f64 {
+pub(super) fn level_bytes_max(options: &Options, level: usize) -> f64 {
     let times = (options.level_ratio.max(2) as f64).powi(level as i32 - 1);
     options.level1_bytes.max(1) as f64 * times
 }

@@ -95,6 +95,15 @@ impl Shared {
         }
     }
 
+    /// Installs a layout as a reorganisation does, under ids that no other one has.
+    #[cfg(test)]
+    pub(crate) fn install_layout(self: &Arc<Self>, layout: Layout) {
+        let mut patience = self.reorganiser.state.lock();
+        let dranges = Arc::clone(&self.state.load().dranges);
+        let next = dranges.after(layout, &mut patience.next_drange);
+        self.install_dranges(next);
+    }
+
     /// A layout made of what memtables hold, if it is better than the present one.
     fn construct_dranges(&self, now: &Layout, slots: usize) -> Option<Layout> {
         let (sample, _charge) = self.sample();
@@ -105,7 +114,11 @@ impl Shared {
             return None;
         }
         let layout = construct(&weighed, Wanted { slots, tranges: TRANGES, duplicates });
-        let is_better = layout.slots() > now.slots() || layout.imbalance() < GAIN * now.imbalance();
+        // With less memory than there was, so many slots would take more than their share.
+        let are_too_many = now.slots() > 2 * slots && layout.slots() < now.slots();
+        let is_better = are_too_many
+            || layout.slots() > now.slots()
+            || layout.imbalance() < GAIN * now.imbalance();
         is_better.then(|| layout.forgetting())
     }
 

@@ -97,7 +97,8 @@ struct Item<'a> {
 /// A layout for what `sample` stands for: distinct keys in order.
 pub(crate) fn construct(sample: &[Weighed], wanted: Wanted) -> Layout {
     let total: f64 = weight(sample);
-    let fair = total / wanted.slots.max(1) as f64;
+    // Above nothing: if no write was counted, no key is hot.
+    let fair = (total / wanted.slots.max(1) as f64).max(f64::MIN_POSITIVE);
     let mut items = fold(items(sample, fair), fair);
     squeeze(&mut items, wanted.slots);
     apportion(&mut items, wanted);

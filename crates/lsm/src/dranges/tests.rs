@@ -189,6 +189,14 @@ fn dranges_follow_a_hot_spot_that_moves() {
     assert!(imbalance <= 3e-3, "{imbalance:.2e}");
 }
 
+/// Or each key of a sample would have a memtable of its own.
+#[test]
+fn where_no_write_was_counted_no_key_is_hot() {
+    let sample: Vec<Weighed> = (0..100).map(|key| (vec![key], 0.0)).collect();
+    let layout = construct(&sample, Wanted { slots: 4, ..WANTED });
+    assert!(layout.slots() <= 4, "{}", layout.slots());
+}
+
 #[test]
 fn what_was_counted_weighs_half_after_a_while() {
     let dranges = Dranges::one(1);

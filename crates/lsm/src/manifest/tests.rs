@@ -18,7 +18,11 @@ fn summary(number: u64) -> crate::table::Summary {
         ..Properties::default()
     };
     let properties = Properties { smallest: b"a".to_vec(), ..properties };
-    crate::table::Summary { id: TableId { number, nonce: 7 }, stored_bytes: 4096, properties }
+    let ingested = (number % 2 == 1).then_some(SeqNo::new(2));
+    let oldest = ingested.unwrap_or(properties.oldest);
+    let properties = Properties { oldest, ..properties };
+    let id = TableId { number, nonce: 7 };
+    crate::table::Summary { id, stored_bytes: 4096, ingested, properties }
 }
 
 fn begin(device: &Arc<dyn Device>, bytes_max: u64) -> (Manifest, Contents) {

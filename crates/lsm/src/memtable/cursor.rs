@@ -5,9 +5,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::Result;
+use engine::{AsTarget, Result};
 
-use super::key::AsTarget;
 use super::{Memtable, entry_of};
 use crate::entry::{Entry, EntryCursor, Target};
 

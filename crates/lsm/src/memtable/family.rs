@@ -45,7 +45,8 @@ impl Family {
         }
     }
 
-    pub(super) fn next_id(&self) -> u64 {
+    /// An id larger than those of all memtables that there are.
+    pub(crate) fn next_id(&self) -> u64 {
         self.next.fetch_add(1, Relaxed)
     }
 

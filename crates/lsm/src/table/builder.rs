@@ -141,7 +141,7 @@ impl TableBuilder {
         let index = self.index.finish();
         let metadata = metadata::encode(&index, &filter, &self.properties, self.id);
         let stored_bytes = self.sink.finish(&metadata)?;
-        Ok(Summary { id: self.id, stored_bytes, properties: self.properties })
+        Ok(Summary { id: self.id, stored_bytes, ingested: None, properties: self.properties })
     }
 
     fn last_target(&self) -> Target<'_> {

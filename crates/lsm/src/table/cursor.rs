@@ -111,6 +111,7 @@ impl TableCursor {
 
 impl EntryCursor for TableCursor {
     fn seek(&mut self, to: Target<'_>) -> Result<()> {
+        let to = self.table.stored_place(to);
         let mut is_there = self.move_index(|index| index.seek(to))?;
         while is_there {
             if self.move_block(|block| block.seek(to))? {
@@ -122,6 +123,7 @@ impl EntryCursor for TableCursor {
     }
 
     fn seek_before(&mut self, to: Option<Target<'_>>) -> Result<()> {
+        let to = to.map(|to| self.table.stored_place(to));
         // The block that is first not wholly before the target may begin before it; else the last.
         let mut is_there = match to {
             Some(to) => self.move_index(|index| index.seek(to))?,
@@ -156,7 +158,8 @@ impl EntryCursor for TableCursor {
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        self.block.as_ref().and_then(BlockCursor::entry)
+        let entry = self.block.as_ref().and_then(BlockCursor::entry)?;
+        Some(self.table.numbered(entry))
     }
 }
 

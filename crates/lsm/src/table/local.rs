@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
 use device::{Buffer, Device, File, Mode, SyncKind};
-use engine::Result;
+use engine::{Error, Result};
 use parking_lot::Mutex;
 
 use super::open_files::{OpenFiles, PROCESS};
@@ -42,7 +42,7 @@ fn file_number(name: &str) -> Option<u64> {
 pub(crate) struct LocalTables {
     device: Arc<dyn Device>,
     files: Arc<OpenFiles>,
-    /// Held while a file is removed, so that none is once this is set.
+    /// Held while a file is made or removed, so that none is once this is set.
     is_closed: Mutex<bool>,
 }
 
@@ -59,7 +59,12 @@ impl TableStore for LocalTables {
     }
 
     fn create(&self, id: TableId, buffer_bytes: usize) -> Result<Box<dyn TableSink>> {
+        let is_closed = self.is_closed.lock();
+        if *is_closed {
+            return Err(Error::Closed);
+        }
         let file = self.files.open(&file_name(id.number), Mode::CreateNew)?;
+        drop(is_closed);
         let buffer_bytes = buffer_bytes.clamp(UNIT as usize, WRITE_BYTES_MAX);
         let buffer = Buffer::zeroed(buffer_bytes.next_multiple_of(UNIT as usize));
         let mut sink = Sink { file, id, buffer, filled: 0, written: 0 };

@@ -25,8 +25,8 @@ pub(crate) trait TableStore: Send + Sync + Debug {
     /// Removes a table, whole or not; no error if there is none. Does nothing once this is closed.
     fn remove(&self, number: u64) -> Result<()>;
 
-    /// From now on nothing is removed, since another opening may have used the same numbers, and no
-    /// file is kept open.
+    /// From now on nothing is begun or removed, since another opening may have used the same numbers,
+    /// and no file is kept open.
     fn close(&self);
 
     /// The numbers of all tables that are there, whole or not.

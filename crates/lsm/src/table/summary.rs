@@ -1,6 +1,13 @@
 //! What is known of a table without opening it.
+//!
+//! An *ingested* table was written before the write had a number that it belongs to. Its entries
+//! are stored under one number for all, and stand for the number that the manifest has for it: each
+//! key is in it once, so the order of its entries is the same by either.
 
 use codec::{Corruption, Place, Reader, SeqNo, Writer};
+
+/// What stands in an ingested table where a version has its number.
+pub(crate) const UNNUMBERED: SeqNo = SeqNo::new(1);
 
 /// Which table: its number, unique in the store while it is there, and a nonce, so that blocks of
 /// an older table of that number are never taken for its own.
@@ -50,6 +57,8 @@ pub(crate) struct Summary {
     pub(crate) id: TableId,
     /// What it takes on the device, all in all.
     pub(crate) stored_bytes: u64,
+    /// The number of the write that ingested it, if one did: that of all of its entries.
+    pub(crate) ingested: Option<SeqNo>,
     pub(crate) properties: Properties,
 }
 
@@ -106,13 +115,42 @@ impl Summary {
         out.put_u64(self.id.number);
         out.put_u64(self.id.nonce);
         out.put_varint(self.stored_bytes);
+        out.put_varint(self.ingested.map_or(0, SeqNo::get));
         self.properties.encode(out);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Corruption> {
         let id = TableId { number: reader.take_u64()?, nonce: reader.take_u64()? };
         let stored_bytes = reader.take_varint_u64()?;
-        Ok(Self { id, stored_bytes, properties: Properties::decode(reader)? })
+        let number = reader.take_varint_u64()?;
+        let ingested = (number > 0).then_some(SeqNo::new(number));
+        let properties = Properties::decode(reader)?;
+        let own = (properties.oldest, properties.newest);
+        if ingested.is_some_and(|number| own != (number, number)) {
+            return Err(reader.corruption("an ingested table has versions of other writes"));
+        }
+        Ok(Self { id, stored_bytes, ingested, properties })
+    }
+
+    /// The same table, ingested by write `seqno`, and as old as a memtable of this id. No range
+    /// delete up to that write hides any of it.
+    pub(crate) fn ingested_by(mut self, seqno: SeqNo, memtable: u64) -> Self {
+        self.ingested = Some(seqno);
+        let properties = &mut self.properties;
+        (properties.oldest, properties.newest, properties.swept) = (seqno, seqno, seqno);
+        (properties.first_memtable, properties.last_memtable) = (memtable, memtable);
+        self
+    }
+
+    /// What the table itself says that it holds.
+    pub(crate) fn written(&self) -> Properties {
+        let mut properties = self.properties.clone();
+        if self.ingested.is_some() {
+            (properties.oldest, properties.newest) = (UNNUMBERED, UNNUMBERED);
+            properties.swept = SeqNo::ZERO;
+            (properties.first_memtable, properties.last_memtable) = (0, 0);
+        }
+        properties
     }
 
     /// Whether some key may lie in both.

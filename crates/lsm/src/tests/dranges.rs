@@ -11,7 +11,6 @@ use environment::Environment;
 use super::stores::{Bench, key, scan, small};
 use crate::Options;
 use crate::background::flush::Wanted;
-use crate::dranges::Dranges;
 use crate::dranges::construct::{Layout, Part};
 use crate::entry::Entry;
 use crate::options::Routing;
@@ -34,10 +33,8 @@ fn layout(parts: &[(&[u8], usize)]) -> Layout {
     Layout { parts: parts.iter().map(part).collect(), basis: 0 }
 }
 
-fn install(bench: &Bench, parts: &[(&[u8], usize)], next_id: &mut u64) {
-    let shared = &bench.store.shared;
-    let dranges: Arc<Dranges> = Arc::clone(&shared.state.load().dranges);
-    shared.install_dranges(dranges.after(layout(parts), next_id));
+fn install(bench: &Bench, parts: &[(&[u8], usize)]) {
+    bench.store.shared.install_layout(layout(parts));
 }
 
 /// Writes of a hot key and of others, and what must be there then.
@@ -139,8 +136,7 @@ fn everything_is_found_however_it_is_kept() {
 #[test]
 fn versions_in_several_slots_are_told_apart() {
     let bench = bench(options());
-    let mut next_id = 1;
-    install(&bench, &[(b"", 1), (b"h", 3), (b"i", 1)], &mut next_id);
+    install(&bench, &[(b"", 1), (b"h", 3), (b"i", 1)]);
     let mut value = 0_u64;
     let mut write = |count: u64| {
         for _ in 0..count {
@@ -165,7 +161,7 @@ fn versions_in_several_slots_are_told_apart() {
     write(4);
     bench.store.flush().expect("memory takes it");
     let last = write(1);
-    install(&bench, &[(b"", 1)], &mut next_id);
+    install(&bench, &[(b"", 1)]);
     assert_eq!(bench.get(b"hot"), Some(last.to_le_bytes().repeat(8)));
     bench.settle();
     assert_eq!(bench.get(b"hot"), Some(last.to_le_bytes().repeat(8)));
@@ -181,7 +177,7 @@ fn slots_are_flushed_together_whoever_seals_one_of_them() {
     for newest in [Some(&b"newest"[..]), None] {
         let bench = bench(Options { merging: false, ..options() });
         let shared = &bench.store.shared;
-        install(&bench, &[(b"", 2)], &mut 1);
+        install(&bench, &[(b"", 2)]);
         let state = shared.state.load_full();
         let entered = state.actives[0].enter().expect("it is not sealed");
         let environment = Environment::real();
@@ -236,7 +232,7 @@ fn slots_are_flushed_together_whoever_seals_one_of_them() {
 fn a_flush_task_flushes_one_drange() {
     let bench = bench(Options { merging: false, ..options() });
     let shared = &bench.store.shared;
-    install(&bench, &[(b"", 1), (b"m", 1)], &mut 1);
+    install(&bench, &[(b"", 1), (b"m", 1)]);
     bench.put(b"c", b"1");
     bench.put(b"p", b"1");
     shared.seal(&shared.state.load_full().actives);
@@ -297,7 +293,7 @@ fn few_keys_are_merged_and_not_persisted() {
     let bench = bench(Options { routing: Routing::One, ..options() });
     bench.put(b"first", b"1");
     bench.store.flush().expect("memory takes it");
-    install(&bench, &[(b"", 1), (b"z", 1)], &mut 1);
+    install(&bench, &[(b"", 1), (b"z", 1)]);
     let (flushed, before) = (bench.detail("flushed_bytes"), bench.sequence.visible());
     for round in 0..2000_u64 {
         bench.put(&key(round % 4), &round.to_le_bytes().repeat(8));
@@ -325,12 +321,11 @@ fn few_keys_are_merged_and_not_persisted() {
 #[test]
 fn older_generations_are_flushed_first() {
     let bench = bench(Options { merging: false, ..options() });
-    let mut next_id = 1;
     let shared = &bench.store.shared;
-    install(&bench, &[(b"", 1), (b"m", 1)], &mut next_id);
+    install(&bench, &[(b"", 1), (b"m", 1)]);
     bench.put(b"c", b"old");
     bench.put(b"p", b"old");
-    install(&bench, &[(b"", 1), (b"b", 1), (b"q", 1)], &mut next_id);
+    install(&bench, &[(b"", 1), (b"b", 1), (b"q", 1)]);
     for name in [b"c", b"p"] {
         bench.put(name, b"new");
     }
@@ -345,6 +340,23 @@ fn older_generations_are_flushed_first() {
     }
     assert!(flushes >= 3, "{flushes}");
     assert!(shared.state.load().sealed.is_empty(), "all are flushed");
+}
+
+/// So many memtables as there were would take more than their share, however equal their loads are.
+#[test]
+fn with_less_memory_there_are_fewer_slots() {
+    let mut mixed = Mixed::new(options());
+    mixed.write(6000);
+    let before = mixed.bench.detail("drange_slots");
+    mixed.bench.budget.set_limit(128 << 10);
+    let slots = mixed.bench.store.shared.memory_split().slots as u64;
+    assert!(before > 4 * slots, "{before} before, {slots} now");
+    for _ in 0..20 {
+        mixed.write(500);
+    }
+    let after = mixed.bench.detail("drange_slots");
+    assert!(after <= 2 * slots, "{after} where {slots} should be");
+    mixed.verify();
 }
 
 /// The lookup index leads gets to the one memtable or table that has the key.
@@ -401,7 +413,6 @@ fn nothing_that_was_acknowledged_is_missed() {
     }
     let (theirs, over) = (Arc::clone(&bench), Arc::clone(&is_over));
     let reorganise = move || {
-        let mut next_id = 1000;
         for round in 0.. {
             if over.load(SeqCst) {
                 break;
@@ -411,7 +422,7 @@ fn nothing_that_was_acknowledged_is_missed() {
             let mut starts = vec![(&b""[..], 1), (&hot, 1 + round as usize % 3), (&middle, 2)];
             starts.sort();
             starts.dedup_by(|one, other| one.0 == other.0);
-            install(&theirs, &starts, &mut next_id);
+            install(&theirs, &starts);
             while theirs.crank.run_one().is_some() {}
             if round % 5 == 0 {
                 theirs.store.flush().expect("memory takes it");

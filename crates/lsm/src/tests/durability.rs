@@ -92,8 +92,8 @@ fn a_checkpoint_holds_memtables_and_tables() {
 /// A journal that goes up to some number and is asked up to another.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    goes_to: AtomicU64,
-    asked: AtomicU64,
+    pub(super) goes_to: AtomicU64,
+    pub(super) asked: AtomicU64,
     pub(super) fails: std::sync::atomic::AtomicBool,
 }
 
@@ -303,4 +303,42 @@ fn a_write_that_comes_again_after_a_flush_changes_nothing() {
         bench.store.apply(&[Op::Put { key: b"k", value: b"first" }], first).expect("taken");
         assert_eq!(bench.get(b"k").as_deref(), Some(&b"second"[..]), "after {seqno} again");
     }
+}
+
+/// Where only compactions can help, and fail for want of descriptors, writers are told so and do not try for
+/// ever; nothing is left of what was written in vain.
+#[test]
+fn a_writer_is_told_why_nothing_is_compacted() {
+    use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
+    let faulty = FaultDevice::new(device::memory());
+    let options = crate::Options { level0_tables_slow: 1, ..super::stores::small() };
+    let bench = Bench::with_options(faulty.clone(), Arc::new(engine::NoJournal), 1 << 20, options);
+    let bench = bench.expect("an empty device opens");
+    for round in 0..4 {
+        let ticket = bench.sequence.begin();
+        let op = [Op::Put { key: b"k", value: &[round] }];
+        bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
+        drop(ticket);
+        bench.store.flush().expect("memory takes it");
+    }
+    let tables = || bench.device.list("").expect("memory lists").len();
+    let before = tables();
+    let op = [Op::Put { key: b"k", value: b"new" }];
+    let kind = Some(OperationKind::Open);
+    // Each time one file more is opened, until that is enough for what a compaction reads and writes.
+    for opened in 0.. {
+        let nth = faulty.count(kind) + 1 + opened;
+        let fault = Fault { kind, nth, failure: Failure::OutOfFiles, lasting: Lasting::ForGood };
+        faulty.fail(fault);
+        let admitted = bench.store.admit(&op);
+        faulty.heal();
+        if admitted.is_ok() {
+            assert!(opened > 2, "{opened}");
+            break;
+        }
+        assert!(matches!(admitted, Err(Error::Device(_))), "{admitted:?}");
+        assert_eq!(tables(), before);
+    }
+    assert!(bench.detail("compactions") > 0);
+    assert_eq!(bench.get(b"k").as_deref(), Some(&[3][..]));
 }

@@ -10,6 +10,8 @@
 //! same: a get or a scan never misses a write that was acknowledged before it began, nor gives an older
 //! one; and a get never gives an older one than a get before it.
 
+mod ranges;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -59,20 +61,18 @@ impl Model {
         let limit = 1 << 20;
         let bench = Bench::with_options(device::memory(), Arc::new(NoJournal), limit, options);
         let model = Self { bench: bench.expect("opens"), acknowledged: Default::default() };
-        model.install(parts, 1);
+        model.install(parts);
         Arc::new(model)
     }
 
-    fn install(&self, parts: &[(&[u8], usize)], mut next_id: u64) {
+    fn install(&self, parts: &[(&[u8], usize)]) {
         let part = |(start, slots): &(&[u8], usize)| Part {
             tranges: vec![(start.to_vec(), 0)],
             slots: *slots,
             is_point: false,
         };
         let layout = Layout { parts: parts.iter().map(part).collect(), basis: 0 };
-        let shared = &self.bench.store.shared;
-        let now = Arc::clone(&shared.state.load().dranges);
-        shared.install_dranges(now.after(layout, &mut next_id));
+        self.bench.store.shared.install_layout(layout);
     }
 
     /// Writes one key, again and again: its number is the value.
@@ -157,8 +157,8 @@ impl Model {
     fn reorganiser(self: &Arc<Self>) -> JoinHandle<()> {
         let model = Arc::clone(self);
         spawn(move || {
-            model.install(&[(b"", 1), (b"b", 2), (b"q", 1)], 10);
-            model.install(&[(b"", 1), (b"d", 1)], 20);
+            model.install(&[(b"", 1), (b"b", 2), (b"q", 1)]);
+            model.install(&[(b"", 1), (b"d", 1)]);
         })
     }
 

@@ -1,12 +1,12 @@
 //! Names, good and bad.
 
-use super::{Variant, is_ours};
+use super::{Variant, is_ours, uncompressed};
 use thermocline::{EngineKind, f2, flexdb, lsm};
 
 #[test]
 fn a_name_is_an_engine_and_its_settings() {
     let plain: Variant = "f2".parse().expect("a name");
-    let (f2, lsm) = (f2::Options::default(), lsm::Options::default());
+    let (f2, lsm) = (f2::Options::default(), uncompressed());
     let flexdb = flexdb::Options::default();
     assert_eq!(plain, Variant { engine: EngineKind::F2, f2, lsm, flexdb });
     let changed: Variant = "f2:single-log:read-cache=0:chunk-bytes=64".parse().expect("a name");
@@ -43,9 +43,10 @@ fn parts_of_lsm_are_left_out() {
         range_index: false,
         merging: false,
         duplicates: false,
-        ..lsm::Options::default()
+        ..uncompressed()
     };
     assert_eq!((changed.engine, changed.lsm), (EngineKind::Lsm, expected));
+    assert_eq!(uncompressed().compression, [lsm::Compression::None]);
     let single: Variant = "lsm:dranges=off".parse().expect("a name");
     assert_eq!(single.lsm.routing, lsm::Routing::One);
 }

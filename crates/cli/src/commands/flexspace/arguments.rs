@@ -22,6 +22,8 @@ pub(crate) enum FlexspaceCommand {
     Defrag(With<Defrag>),
     /// Verify every byte of spaces that are not open; changes nothing
     Check(With<Check>),
+    /// Have a space, or a directory of spaces, seen as files until it is unmounted
+    Mount(With<Mount>),
 }
 
 impl FlexspaceCommand {
@@ -35,6 +37,7 @@ impl FlexspaceCommand {
             Self::Stat(with) => &with.shared,
             Self::Defrag(with) => &with.shared,
             Self::Check(with) => &with.shared,
+            Self::Mount(with) => &with.shared,
         }
     }
 }
@@ -108,6 +111,25 @@ pub(crate) struct Check {
     /// The spaces
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mount {
+    /// The space, or a directory whose directories are spaces
+    #[arg(value_name = "FILE_OR_DIR")]
+    pub(crate) source: PathBuf,
+    /// The directory where it is to be seen
+    #[arg(value_name = "MOUNTPOINT")]
+    pub(crate) at: PathBuf,
+    /// Bytes of a segment of files that are made, a power of two from 16kb to 1gb
+    #[arg(long, value_name = "SIZE", default_value = "4mb", value_parser = amount)]
+    pub(crate) segment: u64,
+    /// Let other users in; takes root, or user_allow_other in /etc/fuse.conf
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// Let nobody change anything
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 /// A part of a space.

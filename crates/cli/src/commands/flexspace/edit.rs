@@ -7,17 +7,25 @@ use serde_json::json;
 
 use super::arguments::{Collapse, Insert};
 use super::{Context, Input, PIECE_BYTES, change, failed, read_piece, with_space};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{self, Progress};
 
 pub(super) fn insert(context: &Context, arguments: &Insert) -> Outcome {
     let file = &arguments.file;
-    let (offset, count, len) = with_space(file, |space| {
-        let offset = arguments.offset.or(space.len());
-        check_within(file, offset, space.len())?;
-        let count = put(context, file, space, offset, super::input(arguments.input.as_deref())?)?;
-        Ok((offset, count, space.len()))
-    })?;
+    let input = || super::input(arguments.input.as_deref());
+    let (offset, count, len) = if let Some(len) = mounted_len(file)? {
+        let offset = arguments.offset.or(len);
+        check_within(file, offset, len)?;
+        let count = put_mounted(file, offset, input()?)?;
+        (offset, count, len + count)
+    } else {
+        with_space(file, |space| {
+            let offset = arguments.offset.or(space.len());
+            check_within(file, offset, space.len())?;
+            let count = put(context, file, space, offset, input()?)?;
+            Ok((offset, count, space.len()))
+        })?
+    };
     if context.shared.json {
         return output::json_line(&json!({ "offset": offset, "inserted": count, "len": len }));
     }
@@ -30,12 +38,23 @@ pub(super) fn insert(context: &Context, arguments: &Insert) -> Outcome {
 pub(super) fn collapse(context: &Context, arguments: &Collapse) -> Outcome {
     let file = &arguments.file;
     let offset = arguments.offset;
-    let (count, len) = with_space(file, |space| {
-        check_within(file, offset, space.len())?;
-        let count = arguments.length.or(space.len() - offset);
-        space.collapse(offset, count).map_err(|error| failed(file, error))?;
-        Ok((count, space.len()))
-    })?;
+    let (count, len) = if let Some(len) = mounted_len(file)? {
+        check_within(file, offset, len)?;
+        let count = arguments.length.or(len - offset);
+        check_within(file, offset.saturating_add(count), len)?;
+        if count > 0 {
+            let done = mount::collapse(file, offset, count).and_then(|()| mount::sync(file));
+            done.map_err(|error| refused(file, &error))?;
+        }
+        (count, len - count)
+    } else {
+        with_space(file, |space| {
+            check_within(file, offset, space.len())?;
+            let count = arguments.length.or(space.len() - offset);
+            space.collapse(offset, count).map_err(|error| failed(file, error))?;
+            Ok((count, space.len()))
+        })?
+    };
     if context.shared.json {
         return output::json_line(&json!({ "offset": offset, "removed": count, "len": len }));
     }
@@ -43,6 +62,55 @@ pub(super) fn collapse(context: &Context, arguments: &Collapse) -> Outcome {
         eprintln!("removed {count} bytes at {offset}; now {len} bytes");
     }
     Ok(())
+}
+
+/// The length of a file of a mount; none if it is something else.
+fn mounted_len(file: &Path) -> Result<Option<u64>, Failure> {
+    match std::fs::metadata(file) {
+        Ok(about) if about.is_file() => Ok(Some(about.len())),
+        _ => Ok(None),
+    }
+}
+
+/// As [`put`], through a mount.
+fn put_mounted(file: &Path, offset: u64, input: Input) -> Result<u64, Failure> {
+    let Input { mut from, name, .. } = input;
+    let mut piece = vec![0; mount::INSERT_BYTES_MAX];
+    let mut done = 0;
+    let mut step = |done: u64| {
+        let count = read_piece(&mut *from, &name, &mut piece)?;
+        if count > 0 {
+            let inserted = mount::insert(file, offset + done, &piece[..count]);
+            inserted.map_err(|error| refused(file, &error))?;
+        }
+        Ok(count as u64)
+    };
+    loop {
+        match step(done) {
+            Ok(0) => {
+                mount::sync(file).map_err(|error| refused(file, &error))?;
+                return Ok(done);
+            }
+            Ok(count) => done += count,
+            Err(failure) => {
+                if done > 0 {
+                    // As in a space.
+                    let _ = mount::collapse(file, offset, done);
+                }
+                return Err(failure);
+            }
+        }
+    }
+}
+
+/// The failure of a shift that a mount was asked for.
+fn refused(file: &Path, error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::Unsupported {
+        let what =
+            "is a file, but of no mounted flexspace: flexspace create --from makes one of it";
+        return Failure::new(Kind::NotFound, format_args!("{} {what}", file.display()));
+    }
+    Failure::io(file.display(), error)
 }
 
 fn check_within(file: &Path, offset: u64, len: u64) -> Outcome {

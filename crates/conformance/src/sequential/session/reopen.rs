@@ -103,7 +103,7 @@ impl Session<'_> {
         self.cursors.clear();
         self.journal.retain(|(seqno, _)| *seqno <= synced);
         self.model.truncate(synced);
-        self.applied = self.applied.min(synced);
+        self.applied = self.journal.last().map_or(0, |(seqno, _)| *seqno);
         self.mark.last.store(synced, SeqCst);
         self.opened = self.open_again()?;
         let persisted = self.opened.engine.persisted().get();

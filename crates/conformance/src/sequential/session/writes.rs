@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use engine::{Change, Error, KEY_BYTES_MAX, Op, Operator};
 
 use super::Session;
+use crate::model::Pair;
 use crate::operation::{Step, Tweak, tweaked};
 use crate::sequential::describe;
 use crate::text::Quoted;
@@ -63,6 +64,44 @@ impl Session<'_> {
         applied.map_err(|error| format!("apply failed after admission: {error}"))?;
         self.record(seqno.get(), steps.to_vec());
         self.compare_keys(steps)
+    }
+
+    /// As a database does, with nothing else under way: the journal gets a record of no steps.
+    pub(super) fn ingest(&mut self, pairs: &[Pair]) -> Result<(), String> {
+        let engine = &self.opened.engine;
+        let mut ingestion = match engine.ingestion() {
+            Ok(ingestion) => ingestion,
+            Err(Error::NoIngestion { engine: name }) if name == engine.capabilities().name => {
+                return Ok(());
+            }
+            Err(error) => return Err(format!("an ingestion got {error}")),
+        };
+        let failed = |error| format!("an ingestion failed: {error}");
+        for (key, value) in pairs {
+            ingestion.push(key, value).map_err(failed)?;
+        }
+        if let Some((key, _)) = pairs.last() {
+            let twice = ingestion.push(key, b"twice");
+            if !matches!(twice, Err(Error::NotAscending { .. })) {
+                return Err(format!("a key that came twice got {twice:?}"));
+            }
+        }
+        ingestion.finish().map_err(failed)?;
+        let ticket = self.opened.sequence.begin();
+        let seqno = ticket.seqno();
+        self.mark.last.store(seqno.get(), SeqCst);
+        let committed = ingestion.commit(seqno);
+        drop(ticket);
+        committed.map_err(failed)?;
+        let put = |(key, value): &Pair| Step::Put { key: key.clone(), value: value.clone() };
+        let steps: Vec<Step> = pairs.iter().map(put).collect();
+        self.model.apply(&steps, seqno.get());
+        self.journal.push((seqno.get(), Vec::new()));
+        self.applied = seqno.get();
+        if !pairs.is_empty() && self.opened.engine.persisted() < seqno {
+            return Err(format!("persisted() is below the ingestion {seqno}"));
+        }
+        self.compare_keys(&steps)
     }
 
     /// Read your writes; and a refused write must not show.

@@ -6,10 +6,11 @@ use workers::Pool;
 
 use crate::cold_index::read::Lookup;
 
-use super::{Bench, Sizes, at, go_on, position, put, replace};
+use super::{Bench, Sizes, TINY, at, go_on, position, put, replace};
 
 /// Pages as a small store has them, chunks as they are by default.
-const USUAL: Sizes = Sizes { page_bytes: 64 << 10, segment_bytes: 1 << 20, chunk_bytes: 256 };
+const USUAL: Sizes =
+    Sizes { page_bytes: 64 << 10, segment_bytes: 1 << 20, chunk_bytes: 256, ..TINY };
 const KEYS: u64 = 200_000;
 
 fn filled() -> Bench {
@@ -26,6 +27,24 @@ fn a_key_takes_less_than_a_byte_of_memory() {
     assert_eq!(figures.entries, KEYS);
     assert!(figures.directory_bytes < KEYS, "{figures:?}");
     assert!(figures.directory_bytes * 4 > KEYS, "chunks are not as long as they are meant to be");
+}
+
+#[test]
+fn chunks_get_longer_where_the_directory_has_no_memory() {
+    let before = Bench::new(USUAL).index.figures();
+    let bench = Bench::new(Sizes { memory_bytes: 4 * before.directory_bytes, ..USUAL });
+    // Sixteen times as long as they are meant to be, and then the directory doubles all the same.
+    let most = before.chunks * 4096 / 8;
+    for (from, until, chunks) in [(0, most, before.chunks), (most, most + 1, 2 * before.chunks)] {
+        let applied = bench.apply((from..until).map(|key| put(key, at(key + 1))).collect());
+        assert_eq!(applied.put, until - from);
+        assert_eq!(bench.index.figures().chunks, chunks);
+    }
+    let bench = bench.reopen();
+    assert_eq!(bench.index.figures().chunks, 2 * before.chunks);
+    for key in (0..=most).step_by(997) {
+        assert!(bench.find(position(key)).contains(&at(key + 1)), "key {key}");
+    }
 }
 
 #[test]

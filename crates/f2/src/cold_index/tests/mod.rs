@@ -28,10 +28,13 @@ struct Sizes {
     page_bytes: u64,
     segment_bytes: u64,
     chunk_bytes: u64,
+    /// What the store may take, of which the directory has a share.
+    memory_bytes: u64,
 }
 
 /// Four pages of 4 KiB in memory, segments of 16 KiB, eight entries a chunk.
-const TINY: Sizes = Sizes { page_bytes: 4096, segment_bytes: 16_384, chunk_bytes: 64 };
+const TINY: Sizes =
+    Sizes { page_bytes: 4096, segment_bytes: 16_384, chunk_bytes: 64, memory_bytes: u64::MAX };
 
 /// An index and what it needs.
 struct Bench {
@@ -79,12 +82,15 @@ impl Bench {
             flight_bytes: 1 << 20,
             epochs: Epochs::new(),
             health: Arc::new(Health::default()),
-            memory: Arc::new(MemoryBudget::new(u64::MAX)),
+            memory: Arc::new(MemoryBudget::new(sizes.memory_bytes)),
             workers: Arc::new(pool.group("f2")),
         };
         let log = HybridLog::new(geometry, segments, begin, tail, &parts);
         let directory = directory.unwrap_or_else(Directory::new);
-        let index = ColdIndex::restored(Arc::clone(&log), sizes.chunk_bytes, directory, counts);
+        let index = {
+            let (log, memory) = (Arc::clone(&log), Arc::clone(&parts.memory));
+            ColdIndex::restored(log, memory, sizes.chunk_bytes, directory, counts)
+        };
         Self { index, log, device, sizes, opened: (tail, end), named, _pool: pool }
     }
 

@@ -13,7 +13,8 @@ use crate::cold_index::{NamedSnapshot, check_snapshot, restore};
 
 const KEYS: u64 = 50_000;
 /// Segments and pages as a store of some size has them.
-const USUAL: Sizes = Sizes { page_bytes: 64 << 10, segment_bytes: 1 << 20, chunk_bytes: 256 };
+const USUAL: Sizes =
+    Sizes { page_bytes: 64 << 10, segment_bytes: 1 << 20, chunk_bytes: 256, ..TINY };
 
 /// With a snapshot, and a few changes behind it.
 fn filled() -> Bench {

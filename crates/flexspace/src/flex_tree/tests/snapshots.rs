@@ -78,3 +78,34 @@ fn readers_see_one_state_while_the_writer_goes_on() {
     assert!(seen.load(Relaxed) > 1, "readers read");
     tree.check().expect("the tree is sound");
 }
+
+/// A node is counted once for as long as anybody holds it, whoever has made it.
+#[test]
+fn nodes_are_counted_until_nobody_holds_them() {
+    let mut random = seed("nodes_are_counted_until_nobody_holds_them", "").stream("nodes");
+    let mut tree = TinyTree::with_join_window(1 << 63);
+    let empty = tree.node_bytes();
+    let mut kept = Vec::new();
+    for round in 0..3000_u64 {
+        let offset = random.random_range(0..=tree.len());
+        if random.random_range(0..5) > 0 || tree.is_empty() {
+            let extent = Extent::at(100 * round).expect("48 bits");
+            tree.insert_range(offset, 10, extent).expect("it fits");
+        } else {
+            let length = random.random_range(0..=(tree.len() - offset).min(100));
+            tree.collapse_range(offset, length).expect("bytes that are there");
+        }
+        if round % 500 == 250 {
+            kept.push(tree.snapshot());
+        }
+        let shape = tree.check().expect("it is sound");
+        let others = tree.node_bytes() - shape.bytes as u64;
+        assert!(others == 0 || !kept.is_empty(), "{others} bytes too many in round {round}");
+        assert!(others > 0 || round < 300, "{others} bytes of old snapshots in round {round}");
+    }
+    kept.clear();
+    assert_eq!(tree.node_bytes(), tree.check().expect("it is sound").bytes as u64);
+    let len = tree.len();
+    tree.collapse_range(0, len).expect("all of it");
+    assert_eq!(tree.node_bytes(), empty);
+}

@@ -61,6 +61,10 @@ impl Trail {
                 let collapsed = self.tree.collapse_range(*offset, *removed);
                 collapsed.and_then(|()| self.tree.insert_range(*offset, length, Extent::HOLE))
             }
+            Change::Hole { offset, removed, length } => {
+                let collapsed = self.tree.collapse_range(*offset, *removed);
+                collapsed.and_then(|()| self.tree.insert_range(*offset, *length, Extent::HOLE))
+            }
             Change::Relocate { offset, piece } => self.tree.punch(*offset, u64::from(piece.length)),
             Change::SetTag { .. } => Ok(()),
         };

@@ -14,6 +14,8 @@ pub(super) enum Operation {
     Pwrite(u64, Vec<u8>),
     Splice(u64, u64, Vec<u8>, u16),
     SetTag(u64, u16),
+    /// Zeros in the place of bytes.
+    Hole(u64, u64, u64),
     /// A splice at the first offset, a tag for its last byte, and as many bytes out at the second.
     Together(u64, Vec<u8>, u64),
     Defrag(u64, u64),
@@ -31,7 +33,8 @@ impl Operation {
         let is_long = len > len_max;
         match random.random_range(0..100) {
             0..10 if !is_long => Self::Append(drawn_bytes(random)),
-            0..30 if !is_long => Self::Insert(offset, drawn_bytes(random)),
+            0..26 if !is_long => Self::Insert(offset, drawn_bytes(random)),
+            26..30 if !is_long => Self::Hole(offset, length, random.random_range(0..2000)),
             0..50 => Self::Collapse(offset, length),
             50..60 => Self::Pwrite(offset, drawn_bytes(random)),
             60..75 => Self::Splice(offset, length, drawn_bytes(random), random.random_range(0..3)),
@@ -58,6 +61,7 @@ impl Operation {
             Self::Pwrite(offset, data) => space.pwrite(*offset, data),
             Self::Splice(offset, removed, data, tag) => space.splice(*offset, *removed, data, *tag),
             Self::SetTag(offset, tag) => space.set_tag(*offset, *tag),
+            Self::Hole(offset, removed, length) => space.splice_hole(*offset, *removed, *length),
             Self::Together(offset, data, out) => space.together(|space| {
                 space.splice(*offset, 0, data, 1)?;
                 space.set_tag(offset + data.len() as u64 - 1, 7)?;
@@ -81,6 +85,9 @@ impl Operation {
             }
             Self::Splice(offset, removed, data, tag) => model.splice(*offset, *removed, data, *tag),
             Self::SetTag(offset, tag) => model.bytes[*offset as usize].1 = *tag,
+            Self::Hole(offset, removed, length) => {
+                model.splice(*offset, *removed, &vec![0; *length as usize], 0);
+            }
             Self::Together(offset, data, out) => {
                 model.splice(*offset, 0, data, 1);
                 model.bytes[*offset as usize + data.len() - 1].1 = 7;

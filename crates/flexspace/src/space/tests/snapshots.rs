@@ -1,13 +1,16 @@
 //! Snapshots: they never change, hold segments, and nobody up.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 
 use device::{FaultDevice, OperationKind};
 use environment::Environment;
+use rand::RngExt;
 
 use super::{create, small};
-use crate::space::{FlexSpace, Options};
+use crate::seed::seed;
+use crate::space::{Error, FlexSpace, Options, Snapshot};
 
 #[test]
 fn a_snapshot_holds_the_segments_that_it_can_reach() {
@@ -31,6 +34,118 @@ fn a_snapshot_holds_the_segments_that_it_can_reach() {
     space.sync().expect("a device");
     let stats = space.stats();
     assert_eq!((stats.held_segments, stats.snapshots), (0, 0));
+    space.check().expect("sound");
+}
+
+/// A read in pieces, given in any order, has the bytes that a read at once has: of the file, of the segment
+/// that is being filled, and of neither.
+#[test]
+fn a_read_takes_its_blocks_in_any_order() {
+    let space = create(device::memory());
+    let bytes: Vec<u8> = (0..60_000_u32).map(|number| (number % 251) as u8).collect();
+    space.append(&bytes).expect("room");
+    for at in 0..20 {
+        space.splice(3000 * at, 7, &[at as u8; 11], 0).expect("room");
+    }
+    let snapshot = space.snapshot().expect("open");
+    for (offset, length) in [(0, 60_080), (0, 0), (5, 9000), (40_001, 1), (59_000, 1080)] {
+        let expected = snapshot.read(offset, length).expect("it was written");
+        let mut reading = snapshot.begin_read(offset, length).expect("a range");
+        assert_eq!(reading.missing(), reading.wanted().len());
+        for index in (0..reading.wanted().len()).rev() {
+            let wanted = &reading.wanted()[index];
+            let mut blocks = vec![0; wanted.bytes];
+            reading.file().read_at(wanted.offset, &mut blocks).expect("a device");
+            let mut damaged = blocks.clone();
+            damaged[7] ^= 1;
+            let damaged = reading.give(index, Ok(&damaged));
+            assert!(matches!(damaged, Err(Error::Corruption(_))), "{damaged:?}");
+            assert_eq!(reading.missing(), index + 1);
+            reading.give(index, Ok(&blocks)).expect("it is what was written");
+        }
+        assert_eq!(reading.into_bytes(), expected, "{length} at {offset}");
+    }
+    let behind = snapshot.begin_read(60_000, 81);
+    assert!(matches!(behind, Err(Error::BehindTheEnd { end: 60_081, len: 60_080 })));
+    space.close().expect("closes");
+    assert!(matches!(snapshot.begin_read(0, 1), Err(Error::Closed)));
+}
+
+/// Segments of which `snapshot` has bytes.
+fn reached(snapshot: &Snapshot) -> BTreeSet<u64> {
+    let extents = snapshot.extents(0..snapshot.len());
+    extents.filter_map(|piece| piece.extent.address()).map(|address| address / (16 << 10)).collect()
+}
+
+#[test]
+fn a_snapshot_holds_no_segments_that_were_begun_after_it() {
+    let space = create(device::memory());
+    space.append(&[7; 10_000]).expect("room");
+    let snapshot = space.snapshot().expect("open");
+    // Ten times what the space has room for, as nobody reaches any of it.
+    let limit = space.stats().limit_bytes as usize;
+    for round in 0..20_u8 {
+        space.append(&vec![round; limit / 2]).expect("room beside what the snapshot holds");
+        space.sync().expect("a device");
+        space.collapse(10_000, limit as u64 / 2).expect("a range");
+        space.sync().expect("a device");
+        let stats = space.stats();
+        assert_eq!((stats.held_segments, stats.snapshots), (0, 1), "round {round}");
+    }
+    space.collapse(0, 10_000).expect("a range");
+    space.sync().expect("a device");
+    assert_eq!(space.stats().held_segments, 1, "the one that it reaches");
+    assert_eq!(snapshot.read(0, 10_000), Ok(vec![7; 10_000]));
+    drop(snapshot);
+    space.append(b"!").expect("room");
+    space.sync().expect("a device");
+    assert_eq!(space.stats().held_segments, 0);
+    space.check().expect("sound");
+}
+
+#[test]
+fn snapshots_hold_what_they_reach_and_nothing_else() {
+    let name = "snapshots_hold_what_they_reach_and_nothing_else";
+    let mut random = seed(name, "").stream(name);
+    let space = create(device::memory());
+    space.append(&[0; 60_000]).expect("room");
+    let mut kept: Vec<(Snapshot, Vec<u8>)> = Vec::new();
+    let mut most = 0;
+    for step in 0..400_u32 {
+        let offset = random.random_range(0..=space.len());
+        let length = random.random_range(0..6_000);
+        let removed = if space.len() > 60_000 { length } else { 0 };
+        let removed = removed.min(space.len() - offset);
+        // Each change brings bytes, so from its first byte to its last one a segment is never without.
+        let data = vec![step as u8; length as usize + 1];
+        space.splice(offset, removed, &data, 0).expect("room");
+        match random.random_range(0..10) {
+            0..3 => {
+                let snapshot = space.snapshot().expect("open");
+                let bytes = snapshot.read(0, snapshot.len()).expect("whole");
+                kept.push((snapshot, bytes));
+            }
+            3..6 if !kept.is_empty() => {
+                let (snapshot, bytes) = kept.swap_remove(random.random_range(0..kept.len()));
+                assert!(snapshot.read(0, snapshot.len()) == Ok(bytes), "step {step}: it changed");
+            }
+            6 => drop(space.collect().expect("a device")),
+            _ => {}
+        }
+        // The second commit gives back what the first one freed.
+        space.sync().expect("a device");
+        space.set_tag(0, 0).expect("a byte");
+        space.sync().expect("a device");
+        let mut reached_by_any = BTreeSet::new();
+        kept.iter().for_each(|(snapshot, _)| reached_by_any.append(&mut reached(snapshot)));
+        let present = reached(&space.snapshot().expect("open"));
+        let old = reached_by_any.difference(&present).count() as u64;
+        let held = space.stats().held_segments;
+        assert_eq!(held, old, "step {step}: {} snapshots live", kept.len());
+        most = most.max(held);
+    }
+    assert!(most > 3, "{most} segments were held at most");
+    kept.clear();
     space.check().expect("sound");
 }
 

@@ -1,0 +1,249 @@
+//! Stores that are loaded once, for all runs that begin alike.
+//!
+//! 1. [`prepare`] loads a store as a run would, within the same memory, ages it if the workload wants it,
+//!    waits until it writes no more (what a load leaves to the background is part of what it writes, and no
+//!    part of what is measured later), closes it, and leaves its files, the table of versions and what the
+//!    load has cost in a directory.
+//! 2. A run that finds a load of its own [`Kind`] copies the files to where its own would lie, makes them
+//!    durable and has the page cache forget them, takes over the table, and opens the copy: it begins like a
+//!    process that was started anew, with nothing cached.
+//!
+//! # Invariants
+//! - I1: a load is never opened where it lies. Even a run that only reads leaves another store behind: what
+//!   it has compacted meanwhile would be a gift to the next.
+//! - I2: a run begins from a load only if everything that shapes a loaded store is the same ([`Kind`]).
+//! - I3: what has its whole name is whole: a load is made under another, and renamed.
+//!
+//! # Format
+//! Below the directory of loads, each in a folder named by its kind's hash: `about.json` (the kind, and the
+//! report of its load), `versions` (one little-endian word a key; none where versions are not tracked), and
+//! `data` (the store's files).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark's own files, and a store's while it is closed"
+)]
+
+mod copy;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use environment::Environment;
+use serde::{Deserialize, Serialize};
+
+use super::config::{Config, Plan, RunError};
+use super::{Progress, enter_group, load, open};
+use crate::measure::ProcessCounts;
+use crate::memory::PageCache;
+use crate::report::{LoadReport, Report};
+use crate::run::phase::Team;
+use crate::shape::KeyOrder;
+use crate::stores::{Catalog, Durability, Io};
+use crate::workload::Extent;
+
+const ABOUT: &str = "about.json";
+const VERSIONS: &str = "versions";
+const DATA: &str = "data";
+/// A store that writes no more than this between two looks, for so long, has done what it had to.
+const QUIET_BYTES: u64 = 64 << 10;
+const LOOK: Duration = Duration::from_millis(100);
+const QUIET: Duration = Duration::from_secs(2);
+const SETTLE_MAX: Duration = Duration::from_secs(120);
+
+/// Everything that shapes a store as it is after its load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Kind {
+    engine: String,
+    keys: u64,
+    shape: String,
+    memory_bytes: u64,
+    durability: Durability,
+    io: Option<Io>,
+    threads: usize,
+    page_cache: PageCache,
+    sorts_by_number: bool,
+    is_scattered: bool,
+    is_aged: bool,
+    /// Where only contents are checked, versions count by thread.
+    has_exact_versions: bool,
+}
+
+impl Kind {
+    fn of(config: &Config, plan: &Plan) -> Self {
+        let Config { workload, distribution, .. } = config;
+        let counted = plan.limits_page_cache(config);
+        Self {
+            engine: config.engine.clone(),
+            keys: plan.loads,
+            shape: config.shape.to_string(),
+            memory_bytes: plan.budget_bytes,
+            durability: config.durability,
+            io: config.io,
+            threads: config.threads,
+            page_cache: if counted { PageCache::Counted } else { PageCache::Free },
+            sorts_by_number: workload.key_order(*distribution) == KeyOrder::ByNumber,
+            is_scattered: workload.load_is_scattered(*distribution),
+            is_aged: workload.is_aged(),
+            has_exact_versions: plan.versions.is_exact(),
+        }
+    }
+
+    fn folder(&self, loads: &Path) -> io::Result<PathBuf> {
+        let text = serde_json::to_vec(self)?;
+        Ok(loads.join(format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&text))))
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct About {
+    kind: Kind,
+    load: LoadReport,
+}
+
+/// A load that a run may begin from.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    folder: PathBuf,
+    /// What making it has cost.
+    pub(super) report: LoadReport,
+}
+
+/// The load of the right kind, if there is one.
+pub(super) fn find(config: &Config, plan: &Plan) -> Result<Option<Loaded>, RunError> {
+    let Some(loads) = config.loads.as_deref().filter(|_| is_shared(config)) else {
+        return Ok(None);
+    };
+    let kind = Kind::of(config, plan);
+    let read = || {
+        let folder = kind.folder(loads)?;
+        let about: About = match fs::read(folder.join(ABOUT)) {
+            Ok(text) => serde_json::from_slice(&text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let loaded = Loaded { folder, report: LoadReport { is_shared: true, ..about.load } };
+        Ok((about.kind == kind).then_some(loaded))
+    };
+    read().map_err(|error| RunError::Loads(loads.to_owned(), error))
+}
+
+impl Loaded {
+    /// Copies the store's files to the directory `dir`, which is there, and what is known of their
+    /// contents to the plan's versions. What is copied does not stay in the page cache if that counts.
+    pub(super) fn unpack(&self, dir: &Path, plan: &Plan, config: &Config) -> Result<(), RunError> {
+        let unpack = || {
+            copy::directory(&self.folder.join(DATA), dir)?;
+            copy::sync(dir, plan.limits_page_cache(config))?;
+            if plan.versions.is_exact() {
+                plan.versions.restore(&words(&fs::read(self.folder.join(VERSIONS))?, plan.loads)?);
+            }
+            Ok(())
+        };
+        unpack().map_err(|error| RunError::Loads(self.folder.clone(), error))
+    }
+}
+
+/// Waits until next to nothing is written any more, or for as long as that may take at most; returns what
+/// was written meanwhile.
+fn settle(env: &Environment, written: impl Fn() -> u64) -> u64 {
+    let (begin, deadline) = (written(), env.now() + SETTLE_MAX);
+    let (mut last, mut quiet) = (begin, Duration::ZERO);
+    while quiet < QUIET && env.now() < deadline {
+        env.sleep(LOOK);
+        let now = written();
+        quiet = if now.saturating_sub(last) <= QUIET_BYTES { quiet + LOOK } else { Duration::ZERO };
+        last = now;
+    }
+    last.saturating_sub(begin)
+}
+
+fn words(bytes: &[u8], keys: u64) -> io::Result<Vec<u64>> {
+    let (chunks, rest) = bytes.as_chunks();
+    if chunks.len() as u64 != keys || !rest.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "versions of another number of keys",
+        ));
+    }
+    Ok(chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect())
+}
+
+/// Whether a run may begin from a load that was made before.
+fn is_shared(config: &Config) -> bool {
+    let loads_first = !matches!(config.workload.extent(), Extent::LoadItself | Extent::Trace);
+    loads_first && !config.workload.starts_empty()
+}
+
+/// Makes the load that runs as `config` describes them begin from, unless it is there; `false` if they
+/// have to load for themselves, because the load is part of what they measure or the store cannot be
+/// opened again.
+///
+/// # Errors
+/// As [`execute`](super::execute).
+pub fn prepare(
+    config: &Config,
+    catalog: &dyn Catalog,
+    env: &Environment,
+    progress: &dyn Progress,
+) -> Result<bool, RunError> {
+    let Some(loads) = config.loads.as_deref() else {
+        return Ok(false);
+    };
+    if !is_shared(config) || !catalog.reopens(&config.engine) {
+        return Ok(false);
+    }
+    let plan = Plan::new(config)?;
+    if find(config, &plan)?.is_some() {
+        return Ok(true);
+    }
+    let kind = Kind::of(config, &plan);
+    let failed = |error| RunError::Loads(loads.to_owned(), error);
+    let folder = kind.folder(loads).map_err(failed)?;
+    let partial = folder.with_extension("partial");
+    let made = make(config, &plan, catalog, env, progress, (kind, &partial));
+    if let Err(error) = made.and_then(|()| fs::rename(&partial, &folder).map_err(failed)) {
+        let _ = fs::remove_dir_all(&partial);
+        return Err(error);
+    }
+    Ok(true)
+}
+
+fn make(
+    config: &Config,
+    plan: &Plan,
+    catalog: &dyn Catalog,
+    env: &Environment,
+    progress: &dyn Progress,
+    (kind, folder): (Kind, &Path),
+) -> Result<(), RunError> {
+    let failed = |error| RunError::Loads(folder.to_owned(), error);
+    let data = folder.join(DATA);
+    // Of a process that was killed.
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(&data).map_err(failed)?;
+    let group = enter_group(config, plan)?;
+    let store = open(config, plan, &data, catalog)?;
+    let mut team = Team::new(config, plan, store.clone(), env);
+    let mut report = Report::new(config, plan, kind.page_cache);
+    load(config, &store, &mut team, &mut report, progress)?;
+    let written = || store.device().unwrap_or_else(|| ProcessCounts::now().io).write_bytes;
+    report.load.count_written(settle(env, written));
+    drop(team);
+    store.close().map_err(RunError::Store)?;
+    // Some stores close when nobody holds them any more.
+    drop(store);
+    drop(group);
+    let write = || {
+        if let Some(words) = plan.versions.words(plan.loads) {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            fs::write(folder.join(VERSIONS), bytes)?;
+        }
+        let about = About { kind, load: report.load };
+        fs::write(folder.join(ABOUT), serde_json::to_vec_pretty(&about)?)
+    };
+    write().map_err(failed)
+}

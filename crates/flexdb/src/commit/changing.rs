@@ -1,0 +1,253 @@
+//! Doing what was planned: the space and the index are changed together.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use codec::{Corruption, SeqNo};
+use engine::{Error, Result};
+use flexspace::space::Together;
+
+use super::plan::{Edit, Known, Planner, Step};
+use super::planning::{Inputs, Planning, Rest, bound_behind};
+use super::{Committer, is_refused, take_updates};
+use crate::block::Block;
+use crate::error::DATA;
+use crate::index::{self, Head, Interval, Key, Lie};
+use crate::memtable::{Memtable, Walker};
+use crate::pair::StoreHeader;
+use crate::state::Base;
+use crate::store::Shared;
+
+/// Parts of the pairs of a full interval up to which one is joined with another.
+const SMALL_PARTS: usize = 4;
+
+/// The space and the index while a commit changes them.
+pub(super) struct Changing<'a, 'b> {
+    shared: &'a Arc<Shared>,
+    space: &'a mut Together<'b>,
+    pub(super) committer: &'a mut Committer,
+    /// By how much offsets behind the last change are larger than in the base that is planned by.
+    delta: u64,
+}
+
+impl<'a, 'b> Changing<'a, 'b> {
+    pub(super) fn new(
+        shared: &'a Arc<Shared>,
+        space: &'a mut Together<'b>,
+        committer: &'a mut Committer,
+    ) -> Self {
+        Self { shared, space, committer, delta: 0 }
+    }
+
+    pub(super) fn space(&mut self) -> &mut Together<'b> {
+        self.space
+    }
+
+    /// A base of what is there now.
+    pub(super) fn base(&self) -> Result<Base> {
+        self.shared.base_of(&self.committer.index)
+    }
+
+    /// Puts the writes above one number, up to another, into the space; `false` if the collector has
+    /// to make room first.
+    pub(super) fn put_between(
+        &mut self,
+        memtable: &Arc<Memtable>,
+        above: SeqNo,
+        upto: SeqNo,
+    ) -> Result<bool> {
+        let mut pairs = 0;
+        let mut from = Some(Key::default());
+        while let Some(begin) = from.take() {
+            self.delta = 0;
+            let mut planning = self.plan(memtable, (above, upto), begin)?;
+            while let Some(chunk) = planning.next() {
+                // Each change copies what the base holds, and the cache gives way.
+                self.shared.count_nodes(&self.committer.index);
+                let chunk = chunk?;
+                for planned in chunk.planned {
+                    pairs += planned.updates as u64;
+                    if let Some(edit) = planned.edit
+                        && !self.change(&edit, edit.offset.wrapping_add(self.delta))?
+                    {
+                        return Ok(false);
+                    }
+                }
+                let Some(rest) = chunk.rest else { continue };
+                let mut walker = Walker::new(memtable, above, upto);
+                match self.put_rest(&mut walker, &rest)? {
+                    Some(count) => pairs += count,
+                    None => return Ok(false),
+                }
+                // It may have changed the interval behind, too.
+                from = rest.bound;
+                break;
+            }
+        }
+        self.shared.counts.committed_pairs.fetch_add(pairs, Relaxed);
+        Ok(true)
+    }
+
+    /// Begins to plan the writes between two numbers, from a key on, by what is there now.
+    fn plan(
+        &self,
+        memtable: &Arc<Memtable>,
+        (above, upto): (SeqNo, SeqNo),
+        from: Key,
+    ) -> Result<Planning<'a>> {
+        let shared = self.shared;
+        let inputs = Inputs {
+            base: Arc::new(self.base()?),
+            memtable: Arc::clone(memtable),
+            above,
+            upto,
+            from,
+            limits: shared.interval_limits(),
+            chunk: shared.memory_split().chunk(&shared.options),
+        };
+        Ok(Planning::begin(shared, inputs))
+    }
+
+    /// Puts the rest of an interval's updates to what is there now; none if the collector has to make
+    /// room first, else how many there were. They are put to the interval behind it where nothing is left
+    /// of this one, but none of that one's own updates are: they are planned afterwards (P1).
+    fn put_rest(&mut self, walker: &mut Walker<'_>, rest: &Rest) -> Result<Option<u64>> {
+        let mut count = 0;
+        walker.seek(Bound::Included(&rest.from));
+        loop {
+            let end = rest.bound.as_deref();
+            let is_left = |key: &[u8]| end.is_none_or(|end| key < end);
+            let Some(first) = walker.here().filter(|next| is_left(next.key())) else {
+                return Ok(Some(count));
+            };
+            let base = Arc::new(self.base()?);
+            let found = base.interval_of(first.key());
+            let bound = found.as_ref().and_then(|found| bound_behind(&base, found));
+            let bound = bound.map(|bound| &**bound).into_iter().chain(end).min();
+            let (updates, _) = take_updates(walker, bound, &self.shared.options);
+            count += updates.len() as u64;
+            let limits = self.shared.interval_limits();
+            let planner = Planner { shared: self.shared, base: &base, limits };
+            let known = found.as_ref().map_or(Known::Nothing, |it| planner.look(it, &updates));
+            let known = known.read(self.shared)?;
+            if let Some(edit) = planner.plan(found.as_ref(), &updates, known)?
+                && !self.change(&edit, edit.offset)?
+            {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Refuses a change of an interval that is not where it was planned to be (C4).
+    fn check_place(&self, edit: &Edit, offset: u64) -> Result<()> {
+        let index = self.committer.index.now();
+        let is_there = match edit.length {
+            0 => index.is_empty(),
+            length => {
+                index.get(offset).is_some_and(|it| (it.offset, it.length) == (offset, length))
+            }
+        };
+        if is_there {
+            return Ok(());
+        }
+        let what =
+            format!("no interval of {} bytes, though a change of one was planned,", edit.length);
+        let error =
+            Error::Corruption(Corruption::new(what, offset).at(DATA, StoreHeader::BYTES as u64));
+        self.shared.health.fail(&error);
+        Err(error)
+    }
+
+    /// Does what was planned, at an offset of the index; `false` if there is no room for all of it.
+    pub(super) fn change(&mut self, edit: &Edit, offset: u64) -> Result<bool> {
+        self.check_place(edit, offset)?;
+        let begin = offset + StoreHeader::BYTES as u64;
+        let mut length = u64::from(edit.length);
+        for (done, step) in edit.steps.iter().enumerate() {
+            let made = match step {
+                Step::Splice { at, removed, data, tag } => {
+                    let data = edit.data.get(data.clone()).unwrap_or_default();
+                    let made = self.space.splice(begin + at, u64::from(*removed), data, *tag);
+                    made.map(|()| length = length + data.len() as u64 - u64::from(*removed))
+                }
+                Step::Tag { at, tag } => self.space.set_tag(begin + at, *tag),
+            };
+            match made {
+                Ok(()) => {}
+                Err(error) if is_refused(&error) => {
+                    let steps = edit.steps.get(..done).unwrap_or_default();
+                    if steps.iter().any(|step| matches!(step, Step::Splice { .. })) {
+                        self.leave(edit, offset, length);
+                    }
+                    // Else only tags are gone, and the interval has the pairs that it had.
+                    return Ok(false);
+                }
+                made => return self.shared.told(made).map(|()| false),
+            }
+        }
+        let tree = &mut self.committer.index;
+        if edit.length > 0 {
+            index::replace(tree, offset, edit.length, &edit.pieces);
+        } else {
+            for (length, interval) in &edit.pieces {
+                index::append(tree, *length, interval.clone());
+            }
+        }
+        self.delta = self.delta.wrapping_add(length.wrapping_sub(u64::from(edit.length)));
+        if let [(_, interval)] = &edit.pieces[..] {
+            self.join_with_the_one_before(offset, interval);
+        }
+        Ok(true)
+    }
+
+    /// Makes one of an interval that was left small and the one before it, if they are small together: in
+    /// the index alone, as when a store is opened. Nothing is planned for either any more.
+    fn join_with_the_one_before(&mut self, offset: u64, interval: &Interval) {
+        let limits = self.shared.interval_limits();
+        let is_small = |lie: Lie| usize::from(lie.pairs) <= limits.pairs / SMALL_PARTS;
+        let Some(right) = interval.head().filter(|head| is_small(head.lie)) else { return };
+        let index = self.committer.index.now();
+        let before = offset.checked_sub(1).and_then(|at| index.get(at));
+        let (Some(before), Some(here)) = (before, index.get(offset)) else { return };
+        let Some(left) = before.entry.head() else { return };
+        let lie = Lie {
+            fragments: left.lie.fragments.saturating_add(right.lie.fragments),
+            tail: left.lie.tail.saturating_add(right.lie.tail),
+            pairs: left.lie.pairs.saturating_add(right.lie.pairs),
+            has_inner_tags: true,
+            is_out_of_order: left.lie.is_out_of_order || right.lie.is_out_of_order,
+        };
+        let lengths = [before.length, here.length];
+        let bytes = u64::from(before.length) + u64::from(here.length);
+        let are_small = usize::from(lie.pairs) <= limits.pairs / 2
+            && bytes <= u64::from(limits.bytes / 2)
+            && lie.fragments <= self.shared.options.fragments_max / 2
+            && !lie.is_out_of_order;
+        if !are_small {
+            return;
+        }
+        let joined = Head::new(left.bound(), left.first_key(), lie, &self.shared.heads);
+        if let (Some(left), Some(right)) = (&*left.cached(), &*right.cached()) {
+            let cache = &self.shared.cache;
+            let block = Block::joined(left, right, &cache.tally);
+            cache.insert(&joined, &Arc::new(block), self.shared.cache_share());
+        }
+        self.shared.counts.joined.fetch_add(1, Relaxed);
+        let at = before.offset;
+        index::join(&mut self.committer.index, at, lengths, Interval::new(joined));
+    }
+
+    /// Leaves a change of whose steps some are done that put updates to their places. They do so from the
+    /// smallest key on, so what is there is an interval that only lacks the others.
+    fn leave(&mut self, edit: &Edit, offset: u64, length: u64) {
+        let Some(head) = edit.pieces.first().and_then(|(_, interval)| interval.head()) else {
+            return;
+        };
+        let (bound, first) = (head.bound(), head.first_key());
+        let left = Head::new(bound, first, head.lie, &self.shared.heads);
+        // It lies between the lengths of before and after, of which one piece is there yet.
+        let pieces = [(length as u32, Interval::new(left))];
+        index::replace(&mut self.committer.index, offset, edit.length, &pieces);
+    }
+}

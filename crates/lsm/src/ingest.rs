@@ -1,0 +1,220 @@
+//! Ingestion: pairs that come in order become tables, outside of memtables, and all of them are put
+//! in at once, as one write.
+//!
+//! 1. Pairs are written to tables one behind the other. No manifest names these, and they have no
+//!    number yet. Writes, flushes and compactions go on beside it.
+//! 2. The tables are durable, with their names.
+//! 3. The host keeps all other writes out and gives the write its number. What is in memory is
+//!    flushed: in a table of Level 0 it would lie above what comes now, though it is older.
+//! 4. Memtables that are written to are replaced by others, and the ingested tables take an id
+//!    between the old and the new ones: so Level 0 has an order (V1).
+//! 5. Each table gets a level (`background/plan_ingest`), which no job enters meanwhile.
+//! 6. The journal reaches the number (law L3). One edit of the manifest has all tables, their
+//!    number, and that everything up to it is persisted: no replay puts an older write on top.
+//! 7. The next state has them all.
+//!
+//! What is given up, or refused, until 6 leaves nothing but files, which are removed, at the latest
+//! when the store is opened. A crash in 6 leaves all or nothing, as the superblock has it.
+//!
+//! # Invariants
+//! - H1. No memtable has a version of a lower number once the tables are in the version.
+//! - H2. Of a get that is led by the lookup index none is led past an ingested table
+//!   (`version`, `newest_ingested`).
+//! - H3. Whoever looked a key up before is told that it was written since (law L7): the version says
+//!   what was ingested last, and a seat compares that.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Error, Ingestion, Result, check_key, check_value};
+
+use crate::entry::Entry;
+use crate::memtable::Memtable;
+use crate::planted::{Planted, is_planted};
+use crate::range_deletes::Sweep;
+use crate::store::Shared;
+use crate::table::{Summary, Table, TableBuilder, TableId, TableOptions, UNNUMBERED};
+use crate::version::{Change, LEVELS};
+
+/// Pairs that are being ingested.
+pub(crate) struct SortedTables {
+    shared: Arc<Shared>,
+    options: TableOptions,
+    builder: Option<TableBuilder>,
+    last_key: Option<Vec<u8>>,
+    /// The tables that were begun, and that nothing names.
+    begun: Vec<TableId>,
+    done: Vec<Summary>,
+    /// Why nothing more is taken.
+    failure: Option<Error>,
+}
+
+impl SortedTables {
+    /// Nothing was pushed yet.
+    pub(crate) fn begin(shared: &Arc<Shared>) -> Result<Self> {
+        shared.health.check_writable()?;
+        let options = shared.options.tables(&shared.memory_split(), LEVELS - 1);
+        Ok(Self {
+            shared: Arc::clone(shared),
+            options: TableOptions { sweep: Sweep::default(), ..options },
+            builder: None,
+            last_key: None,
+            begun: Vec::new(),
+            done: Vec::new(),
+            failure: None,
+        })
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let is_full = self
+            .builder
+            .as_ref()
+            .is_some_and(|builder| builder.bytes() >= self.options.table_bytes);
+        if is_full {
+            self.end_table()?;
+        }
+        let builder = match &mut self.builder {
+            Some(builder) => builder,
+            None => {
+                let id = self.shared.new_table();
+                let (tables, budget) = (&*self.shared.tables, &self.shared.host.memory);
+                let begun = TableBuilder::create(tables, id, (0, 0), &self.options, budget)?;
+                self.begun.push(id);
+                self.builder.insert(begun)
+            }
+        };
+        builder.push(&Entry { key, seqno: UNNUMBERED, value: Some(value) })
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        if let Some(builder) = self.builder.take() {
+            self.done.push(builder.finish()?);
+        }
+        Ok(())
+    }
+
+    /// A failure ends the ingestion. Where room on the device was missing nothing else is the worse
+    /// for it; any other failure of the device stops writes (law L5).
+    fn noting<T>(&mut self, done: Result<T>) -> Result<T> {
+        let done = match done {
+            Err(Error::Device(device::Error::NoSpace { .. })) => done,
+            done => self.shared.stopping(done),
+        };
+        if let Err(error) = &done {
+            self.failure.get_or_insert_with(|| error.clone());
+        }
+        done
+    }
+}
+
+impl Ingestion for SortedTables {
+    fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.shared.health.check_writable()?;
+        self.failure.clone().map_or(Ok(()), Err)?;
+        check_key(key)?;
+        check_value(value)?;
+        if let Some(before) = self.last_key.as_ref().filter(|before| key <= before.as_slice()) {
+            return Err(Error::NotAscending { key: key.to_vec(), before: before.clone() });
+        }
+        let added = self.add(key, value);
+        self.noting(added)?;
+        let last_key = self.last_key.get_or_insert_default();
+        last_key.clear();
+        last_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.shared.health.check_writable()?;
+        self.failure.clone().map_or(Ok(()), Err)?;
+        let ended = self.end_table().and_then(|()| match self.begun.is_empty() {
+            true => Ok(()),
+            false => self.shared.tables.sync_names(),
+        });
+        self.noting(ended)
+    }
+
+    fn commit(mut self: Box<Self>, seqno: SeqNo) -> Result<()> {
+        self.finish()?;
+        let tables = std::mem::take(&mut self.done);
+        let shared = Arc::clone(&self.shared);
+        let begun = &mut self.begun;
+        // From the commit on somebody else may name them.
+        shared.ingest(tables, seqno, &mut || begun.clear())
+    }
+}
+
+impl Drop for SortedTables {
+    fn drop(&mut self) {
+        self.builder = None;
+        for id in &self.begun {
+            // What cannot be removed now goes when the store is opened.
+            let _ = self.shared.tables.remove(id.number);
+        }
+    }
+}
+
+impl Shared {
+    /// Steps 3 to 7. `committing` is called before anything else may name the tables.
+    fn ingest(
+        self: &Arc<Self>,
+        tables: Vec<Summary>,
+        seqno: SeqNo,
+        committing: &mut dyn FnMut(),
+    ) -> Result<()> {
+        let memtable = loop {
+            self.flush()?;
+            if let Some(id) = self.begin_memtables_anew()? {
+                break id;
+            }
+        };
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let flusher = self.flusher.lock();
+        self.health.check_writable()?;
+        self.stopping(self.host.barrier.reach(seqno))?;
+        let open = |table: Summary| {
+            Table::open(table.ingested_by(seqno, memtable), &self.tables, &self.cache)
+        };
+        let opened = tables.iter().cloned().map(open).collect::<Result<Vec<_>>>();
+        let opened = self.stopping(opened)?;
+        let places = self.reserve_places(&tables);
+        let levels = places.iter().map(|place| place.level);
+        let added: Vec<_> = levels.zip(opened).collect();
+        committing();
+        let put_in = |added| self.commit(Change { removed: Vec::new(), added }, &[], seqno);
+        let committed = match is_planted(Planted::IngestedByParts) {
+            true => added.into_iter().try_for_each(|one| put_in(vec![one])),
+            false => put_in(added),
+        };
+        drop(flusher);
+        self.give_back_places(&places);
+        committed?;
+        self.family.note_applied(seqno);
+        Self::count(&self.background.ingestions, 1);
+        let bytes = tables.iter().map(|table| table.stored_bytes).sum();
+        Self::count(&self.background.ingested_bytes, bytes);
+        Ok(())
+    }
+
+    /// Step 4: answers the id for the tables. None if something is in memory. Nobody writes.
+    fn begin_memtables_anew(&self) -> Result<Option<u64>> {
+        let install = self.install.lock();
+        self.health.check_open()?;
+        let state = self.state.load_full();
+        if !state.memtables().all(|memtable| memtable.is_empty()) {
+            return Ok(None);
+        }
+        let id = self.family.next_id();
+        let visible = self.host.sequence.visible();
+        let anew: Vec<Arc<Memtable>> =
+            state.actives.iter().map(|active| active.successor(visible)).collect();
+        if !is_planted(Planted::MemtablesKept) {
+            self.state.store(Arc::new(state.with_all_anew(anew)));
+            state.actives.iter().for_each(|active| active.seal());
+        }
+        drop(install);
+        Ok(Some(id))
+    }
+}

@@ -1,0 +1,135 @@
+//! How equal the loads of slots are in a whole store, as put shares that are counted, and how much
+//! less is written for it.
+
+use std::sync::Arc;
+
+use engine::{Engine, NoJournal, Op};
+
+use super::stores::{Bench, small};
+use crate::{Compression, Options};
+
+const KEYS: u64 = 1_000_000;
+const SLOTS: usize = 64;
+
+/// Keys by how often they are written to.
+struct Stream {
+    /// How much is written to the keys below each key; none for equal parts.
+    cumulated: Option<Vec<f64>>,
+    at: u64,
+}
+
+impl Stream {
+    fn uniform() -> Self {
+        Self { cumulated: None, at: 0 }
+    }
+
+    /// Zipf's, the hottest keys first.
+    fn zipf() -> Self {
+        Self::zipf_of(KEYS)
+    }
+
+    fn zipf_of(keys: u64) -> Self {
+        let mut sum = 0.0;
+        let mut cumulated: Vec<f64> = (1..=keys)
+            .map(|rank| {
+                sum += (rank as f64).powf(-0.99);
+                sum
+            })
+            .collect();
+        cumulated.iter_mut().for_each(|part| *part /= sum);
+        Self { cumulated: Some(cumulated), at: 0 }
+    }
+
+    fn key(&mut self) -> [u8; 8] {
+        self.at += 1;
+        let unit = codec::hash64(7, &self.at.to_le_bytes()) as f64 / u64::MAX as f64;
+        let key = match &self.cumulated {
+            None => (unit * KEYS as f64) as u64,
+            Some(cumulated) => cumulated.partition_point(|part| *part <= unit) as u64,
+        };
+        key.min(KEYS - 1).to_be_bytes()
+    }
+}
+
+/// 64 slots, little in each memtable, and no compaction, which these tests are not about.
+fn options() -> Options {
+    Options {
+        slots_max: SLOTS,
+        merging: true,
+        memtable_bytes_max: 256 << 10,
+        block_bytes: 4096,
+        compression: vec![Compression::None],
+        level0_tables: 1 << 20,
+        level0_tables_slow: 1 << 20,
+        ..small()
+    }
+}
+
+fn written(options: Options, stream: &mut Stream, count: usize) -> Bench {
+    let bench = Bench::with_options(device::memory(), Arc::new(NoJournal), 96 << 20, options);
+    let bench = bench.expect("an empty device opens");
+    for _ in 0..count {
+        bench.apply(&[Op::Put { key: &stream.key(), value: &[7; 16] }]);
+        bench.crank.run_one();
+    }
+    bench
+}
+
+/// The standard deviation of the shares of puts that slots get, of so many puts that come next.
+fn deviation(bench: &Bench, stream: &mut Stream, count: usize) -> f64 {
+    let state = bench.store.shared.state.load_full();
+    let mut puts = vec![0_u64; state.dranges.slots()];
+    for number in 0..count as u64 {
+        puts[state.dranges.route(&stream.key(), number).0] += 1;
+    }
+    assert_eq!(puts.len(), SLOTS);
+    let mean = 1.0 / SLOTS as f64;
+    let square = |puts: &u64| (*puts as f64 / count as f64 - mean).powi(2);
+    (puts.iter().map(square).sum::<f64>() / SLOTS as f64).sqrt()
+}
+
+/// What the store tells of it: as good as it should be, but for what chance makes of the puts that it
+/// has counted.
+fn told(bench: &Bench, most: f64) -> f64 {
+    let told = bench.detail("put_share_deviation_ppm") as f64 / 1e6;
+    let counted = bench.store.shared.state.load().dranges.layout().writes() as f64;
+    let chance = (1.0 / SLOTS as f64 / counted.max(1.0)).sqrt();
+    assert!(told <= most + 3.0 * chance, "{told:.2e} of {counted} puts");
+    told
+}
+
+#[test]
+fn put_shares_of_uniform_writes_are_equal() {
+    let mut stream = Stream::uniform();
+    let bench = written(options(), &mut stream, 500_000);
+    let told = told(&bench, 3e-4);
+    let shares = deviation(&bench, &mut stream, 2_000_000);
+    println!("uniform: {shares:.2e} of two million puts, {told:.2e} is told");
+    assert!(shares <= 3e-4, "{shares:.2e}");
+}
+
+#[test]
+fn put_shares_of_skewed_writes_are_equal() {
+    let mut stream = Stream::zipf();
+    let bench = written(options(), &mut stream, 500_000);
+    let told = told(&bench, 2e-3);
+    let shares = deviation(&bench, &mut stream, 2_000_000);
+    println!("zipf: {shares:.2e} of two million puts, {told:.2e} is told");
+    assert!(shares <= 2e-3, "{shares:.2e}");
+}
+
+/// Flushes, and the bytes that they write, of the same writes.
+#[test]
+fn merging_flushes_less_under_skew() {
+    let flushed = |options: Options| {
+        let bench = written(options, &mut Stream::zipf_of(10_000), 300_000);
+        bench.store.flush().expect("memory takes it");
+        (bench.detail("flushes"), bench.detail("flushed_bytes"), bench.detail("memtable_merges"))
+    };
+    let merged = flushed(options());
+    let unmerged = flushed(Options { merging: false, ..options() });
+    println!("flushes, bytes, merges: {merged:?}, and without merging {unmerged:?}");
+    assert!(merged.2 > 0 && unmerged.2 == 0);
+    assert!(merged.1 < unmerged.1);
+    assert!(merged.0 * 10 <= unmerged.0 * 8, "{} of {}", merged.0, unmerged.0);
+}

@@ -1,0 +1,468 @@
+//! Range deletes and ingestions beside flushes, compactions, reads and old values.
+//!
+//! A history is kept of each key: what it was given, one after the other. A reader is held to it:
+//! what it finds is what the key had at some moment since the reader began, and not before what it
+//! has found already.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex as Plain};
+
+use engine::{BegunOld, Direction, Engine, KeyRange, Listener, NoJournal, Old, Op, Result};
+use shuttle::Runner;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::thread::{JoinHandle, spawn, yield_now};
+use sync::Mutex;
+
+use super::super::stores::{Bench, scan, small};
+use super::{KEYS, check, number_of};
+use crate::Options;
+use crate::background::flush::Wanted;
+use crate::planted::{Planted, with_planted};
+
+/// Schedules in which a planted bug must be found.
+const SCHEDULES_TO_FIND: usize = 5_000;
+
+/// What a key was given, by turns: a number, or nothing. It began with nothing.
+#[derive(Default)]
+struct History {
+    given: Plain<Vec<Option<u64>>>,
+    /// How many of these have returned.
+    returned: std::sync::atomic::AtomicU64,
+}
+
+impl History {
+    fn begin(&self, given: impl FnOnce(u64) -> Option<u64>) -> u64 {
+        let mut all = self.given.lock().expect("no model panics here");
+        let turn = all.len() as u64 + 1;
+        all.push(given(turn));
+        turn
+    }
+
+    fn end(&self, turn: u64) {
+        self.returned.fetch_max(turn, SeqCst);
+    }
+
+    /// The first turn from `after` on by which the key had this.
+    fn turn_of(&self, found: Option<u64>, after: u64) -> Option<u64> {
+        let all = self.given.lock().expect("no model panics here");
+        let had = |turn: u64| turn.checked_sub(1).map_or(None, |at| all[at as usize]);
+        (after..=all.len() as u64).find(|turn| had(*turn) == found)
+    }
+}
+
+/// A store, and what its keys were given.
+struct Model {
+    bench: Bench,
+    keys: [History; KEYS.len()],
+    /// Law L6: who writes holds it.
+    locks: Mutex<()>,
+}
+
+impl Model {
+    /// Each key has a version in a table, and another one in a younger table.
+    fn new(merging: bool) -> Arc<Self> {
+        Self::of(Options { slots_max: 1, merging, ..small() })
+    }
+
+    fn of(options: Options) -> Arc<Self> {
+        let bench = Bench::with_options(device::memory(), Arc::new(NoJournal), 1 << 20, options);
+        let model = Self {
+            bench: bench.expect("opens"),
+            keys: Default::default(),
+            locks: Mutex::default(),
+        };
+        for _ in 0..2 {
+            (0..KEYS.len()).for_each(|key| model.put(key));
+            model.bench.store.flush().expect("memory takes it");
+        }
+        Arc::new(model)
+    }
+
+    fn put(&self, key: usize) {
+        let _held = self.locks.lock();
+        let ticket = self.bench.sequence.begin();
+        let turn = self.keys[key].begin(Some);
+        let op = [Op::Put { key: KEYS[key], value: &turn.to_le_bytes() }];
+        self.bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
+        drop(ticket);
+        self.keys[key].end(turn);
+    }
+
+    /// All keys at once.
+    fn delete_range(&self) {
+        let _held = self.locks.lock();
+        let ticket = self.bench.sequence.begin();
+        let turns: Vec<u64> = self.keys.iter().map(|key| key.begin(|_| None)).collect();
+        let op = [Op::DeleteRange { start: b"a", end: None }];
+        self.bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
+        drop(ticket);
+        self.keys.iter().zip(turns).for_each(|(key, turn)| key.end(turn));
+    }
+
+    /// All keys at once, each in a table of its own.
+    fn ingest(&self) {
+        let mut ingestion = self.bench.store.ingestion().expect("the store is open");
+        let _held = self.locks.lock();
+        let ticket = self.bench.sequence.begin();
+        let mut turns = Vec::new();
+        for (key, history) in KEYS.iter().zip(&self.keys) {
+            let turn = history.begin(Some);
+            // Tables end at 4 KiB.
+            let mut value = turn.to_le_bytes().to_vec();
+            value.extend((0..6000_u64).map(|at| codec::hash64(at, b"") as u8));
+            ingestion.push(key, &value).expect("memory takes it");
+            turns.push(turn);
+        }
+        ingestion.commit(ticket.seqno()).expect("memory takes it");
+        drop(ticket);
+        self.keys.iter().zip(turns).for_each(|(key, turn)| key.end(turn));
+    }
+
+    fn judge(&self, key: usize, found: Option<Vec<u8>>, after: u64) -> u64 {
+        let found = found.map(|value| number_of(value[..8].to_vec()));
+        let turn = self.keys[key].turn_of(found, after);
+        turn.unwrap_or_else(|| panic!("{found:?} is not what key {key} had since turn {after}"))
+    }
+
+    /// Looks at each key, with nothing seen before.
+    fn look_at_each(&self) {
+        for key in 0..KEYS.len() {
+            self.look(key, &mut 0);
+            yield_now();
+        }
+    }
+
+    /// Looks at a key.
+    fn look(&self, key: usize, seen: &mut u64) {
+        let after = self.keys[key].returned.load(SeqCst).max(*seen);
+        *seen = self.judge(key, self.bench.get(KEYS[key]), after);
+    }
+
+    /// Looks at all keys, which range deletes and ingestions change at one moment.
+    fn look_at_all(&self, seen: &mut [u64]) {
+        let after: Vec<u64> = self.keys.iter().map(|key| key.returned.load(SeqCst)).collect();
+        let pairs = scan(&*self.bench.view(), KeyRange::all(), Direction::Forward);
+        for (key, seen) in seen.iter_mut().enumerate() {
+            let found = pairs.iter().find(|(found, _)| found == KEYS[key]);
+            let found = found.map(|(_, value)| value.clone());
+            *seen = self.judge(key, found, after[key].max(*seen));
+        }
+    }
+
+    fn does(self: &Arc<Self>, what: impl Fn(&Self) + Send + 'static) -> JoinHandle<()> {
+        let model = Arc::clone(self);
+        spawn(move || what(&model))
+    }
+
+    fn watcher(self: &Arc<Self>, key: usize) -> JoinHandle<()> {
+        self.does(move |model| {
+            let mut seen = [0; KEYS.len()];
+            for _ in 0..4 {
+                model.look(key, &mut seen[key]);
+                yield_now();
+            }
+            model.look_at_all(&mut seen);
+        })
+    }
+
+    fn flusher(self: &Arc<Self>, wanted: Wanted) -> JoinHandle<()> {
+        self.does(move |model| {
+            let shared = &model.bench.store.shared;
+            for _ in 0..2 {
+                let actives = shared.state.load().actives.clone();
+                shared.seal(&actives);
+                shared.flush_sealed(wanted).expect("memory takes it");
+            }
+        })
+    }
+
+    /// Does what was queued: settling, flushes, compactions, and the drops and sweeps of range
+    /// deletes. There is one of these in a model.
+    fn worker(self: &Arc<Self>) -> JoinHandle<()> {
+        self.does(|model| {
+            for _ in 0..6 {
+                model.bench.crank.run_one();
+                yield_now();
+            }
+        })
+    }
+
+    /// In the end everything is as the histories say, and after everything was written anew.
+    fn end(self: Arc<Self>, threads: Vec<JoinHandle<()>>) {
+        threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+        for _ in 0..2 {
+            let mut seen = [0; KEYS.len()];
+            (0..KEYS.len()).for_each(|key| self.look(key, &mut seen[key]));
+            self.look_at_all(&mut seen);
+            self.bench.settle();
+        }
+    }
+}
+
+fn delete_beside_flush() {
+    let model = Model::new(false);
+    let threads = vec![
+        model.does(|model| {
+            model.put(0);
+            model.delete_range();
+            model.put(1);
+        }),
+        model.flusher(Wanted::Everything),
+        model.watcher(0),
+        model.watcher(1),
+    ];
+    model.end(threads);
+}
+
+fn delete_beside_compaction() {
+    let model = Model::new(false);
+    let threads = vec![
+        model.does(|model| {
+            model.delete_range();
+            model.put(0);
+            model.delete_range();
+        }),
+        model.worker(),
+        model.watcher(0),
+    ];
+    model.end(threads);
+}
+
+/// A read, while what was deleted before is given back.
+fn read_beside_the_end() {
+    let model = Model::new(false);
+    model.delete_range();
+    let threads = vec![model.worker(), model.watcher(0)];
+    model.end(threads);
+}
+
+/// What is merged stays in memory, and so does what hides it.
+fn delete_beside_merge() {
+    let model = Model::new(true);
+    model.put(0);
+    let threads = vec![
+        model.does(|model| {
+            model.delete_range();
+            model.put(1);
+        }),
+        model.flusher(Wanted::WhatWaitsLongest),
+        model.worker(),
+        model.watcher(0),
+    ];
+    model.end(threads);
+}
+
+/// Two that flush, one of which also settles, beside range deletes: what each sweeps, the other one
+/// may know of.
+fn delete_beside_everything() {
+    let model = Model::new(false);
+    let threads = vec![
+        model.does(Model::delete_range),
+        model.does(|model| {
+            model.put(0);
+            model.delete_range();
+        }),
+        model.flusher(Wanted::Everything),
+        model.worker(),
+        model.watcher(0),
+    ];
+    model.end(threads);
+}
+
+/// Goes on from a value that was looked up, if that is confirmed.
+struct GoesOn<'a>(&'a Model);
+
+impl Listener for GoesOn<'_> {
+    fn value(&mut self, _: u64, _: Result<Option<&[u8]>>) {}
+
+    fn old(&mut self, _: u64, old: Result<Old<'_>>) {
+        let old = old.expect("nothing fails");
+        let held = self.0.locks.lock();
+        if old.is_newest() {
+            // While no other write of the key is under way it has what it was given last.
+            let after = self.0.keys[0].given.lock().expect("no model panics here").len() as u64;
+            self.0.judge(0, old.value.map(<[u8]>::to_vec), after);
+        }
+        drop(held);
+    }
+}
+
+fn old_value(beside: fn(&Model)) {
+    let model = Model::new(false);
+    let device = Arc::clone(&model.bench.device);
+    model.bench.store.close().expect("closes");
+    let cold = Bench::on(device).expect("opens");
+    let Ok(Model { keys, locks, .. }) = Arc::try_unwrap(model) else { panic!("nobody has it") };
+    let model = Arc::new(Model { bench: cold, keys, locks });
+    let threads = vec![
+        model.does(|model| {
+            let seat = model.bench.store.seat(1).expect("the store is open");
+            let mut seat = seat.expect("there are seats");
+            if seat.begin_old(0, KEYS[0]) != Ok(BegunOld::Pending) {
+                return;
+            }
+            yield_now();
+            while seat.pending() > 0 {
+                seat.complete(true, &mut GoesOn(model)).expect("nothing fails");
+            }
+        }),
+        model.does(beside),
+        model.worker(),
+    ];
+    model.end(threads);
+}
+
+fn old_value_beside_delete() {
+    old_value(Model::delete_range);
+}
+
+fn old_value_beside_ingestion() {
+    old_value(Model::ingest);
+}
+
+fn ingestion_beside_reads() {
+    ingestion_beside_reads_of(Model::new(false));
+}
+
+/// Without a lookup index, so that the order of tables counts.
+fn ingestion_without_hints() {
+    ingestion_beside_reads_of(Model::of(Options { lookup_index_bytes_max: 0, ..small() }));
+}
+
+fn ingestion_beside_reads_of(model: Arc<Model>) {
+    model.put(0);
+    let threads = vec![
+        model.does(|model| {
+            model.ingest();
+            model.look_at_each();
+            model.put(0);
+            model.bench.store.flush().expect("memory takes it");
+            model.look_at_each();
+        }),
+        model.watcher(0),
+        model.watcher(1),
+        model.worker(),
+    ];
+    model.end(threads);
+}
+
+/// All of it shows at once.
+fn ingestion_beside_scans() {
+    let model = Model::new(false);
+    let threads = vec![
+        model.does(Model::ingest),
+        model.does(|model| {
+            let given = || model.bench.get(KEYS[0]).map(|value| number_of(value[..8].to_vec()));
+            for _ in 0..3 {
+                let first = given();
+                yield_now();
+                let other = model.bench.get(KEYS[1]).map(|value| number_of(value[..8].to_vec()));
+                // The other one was asked later, and both get their turns together.
+                assert!(other >= first, "{first:?}, but {other:?}");
+                yield_now();
+            }
+        }),
+        model.worker(),
+    ];
+    model.end(threads);
+}
+
+/// A model in which a planted bug must be found.
+fn finds(bug: Planted, model: fn()) {
+    let run = || {
+        let mut config = shuttle::Config::new();
+        config.silence_warnings = true;
+        config.stack_size = 1 << 20;
+        config.failure_persistence = shuttle::FailurePersistence::None;
+        let pct = PctScheduler::new_from_seed(1, 3, SCHEDULES_TO_FIND);
+        Runner::new(pct, config.clone()).run(model);
+        Runner::new(RandomScheduler::new_from_seed(1, SCHEDULES_TO_FIND), config).run(model);
+    };
+    let unfound = std::panic::catch_unwind(|| with_planted(bug, run)).is_ok();
+    assert!(!unfound, "{bug:?} was not found");
+}
+
+#[test]
+fn a_range_delete_beside_a_flush_hides_what_it_should() {
+    check("a_range_delete_beside_a_flush_hides_what_it_should", delete_beside_flush);
+}
+
+#[test]
+fn a_range_delete_beside_compactions_hides_what_it_should() {
+    check("a_range_delete_beside_compactions_hides_what_it_should", delete_beside_compaction);
+}
+
+#[test]
+fn a_range_delete_beside_a_merge_hides_what_it_should() {
+    check("a_range_delete_beside_a_merge_hides_what_it_should", delete_beside_merge);
+}
+
+#[test]
+fn range_deletes_beside_everything_hide_what_they_should() {
+    check("range_deletes_beside_everything_hide_what_they_should", delete_beside_everything);
+}
+
+#[test]
+fn an_old_value_beside_a_range_delete_is_not_confirmed() {
+    check("an_old_value_beside_a_range_delete_is_not_confirmed", old_value_beside_delete);
+}
+
+#[test]
+fn an_old_value_beside_an_ingestion_is_not_confirmed() {
+    check("an_old_value_beside_an_ingestion_is_not_confirmed", old_value_beside_ingestion);
+}
+
+#[test]
+fn reads_beside_an_ingestion_never_go_back() {
+    check("reads_beside_an_ingestion_never_go_back", ingestion_beside_reads);
+}
+
+#[test]
+fn a_read_while_a_range_delete_ends_finds_nothing() {
+    check("a_read_while_a_range_delete_ends_finds_nothing", read_beside_the_end);
+}
+
+#[test]
+fn reads_beside_an_ingestion_need_no_hints() {
+    check("reads_beside_an_ingestion_need_no_hints", ingestion_without_hints);
+}
+
+#[test]
+fn an_ingestion_shows_as_a_whole() {
+    check("an_ingestion_shows_as_a_whole", ingestion_beside_scans);
+}
+
+#[test]
+fn a_commit_over_others_is_found() {
+    finds(Planted::InstalledOverOthers, delete_beside_flush);
+}
+
+#[test]
+fn a_range_delete_that_ends_too_early_is_found() {
+    finds(Planted::OverInMemory, delete_beside_merge);
+}
+
+#[test]
+fn a_get_of_two_states_is_found() {
+    finds(Planted::DeletesOfLater, read_beside_the_end);
+}
+
+#[test]
+fn an_old_value_over_a_range_delete_is_found() {
+    finds(Planted::DeletesUncounted, old_value_beside_delete);
+}
+
+#[test]
+fn a_hint_past_an_ingested_table_is_found() {
+    finds(Planted::OldHintBelieved, ingestion_beside_reads);
+}
+
+#[test]
+fn memtables_that_stay_below_an_ingestion_are_found() {
+    finds(Planted::MemtablesKept, ingestion_without_hints);
+}
+
+#[test]
+fn a_part_of_an_ingestion_is_found() {
+    finds(Planted::IngestedByParts, ingestion_beside_scans);
+}

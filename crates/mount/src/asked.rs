@@ -1,0 +1,46 @@
+//! Asking a file of a mount for insertions and removals, from any process (`shift.rs`).
+//!
+//! Other file systems would keep the attribute and move nothing. So it is replaced, not set: they have
+//! none that could be, and refuse.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{self, Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
+
+use crate::shift::{COLLAPSE, INSERT};
+
+/// Bytes that are inserted at once at most: what an attribute may have.
+pub const INSERT_BYTES_MAX: usize = 64 << 10;
+
+/// Puts up to [`INSERT_BYTES_MAX`] bytes at an offset of the mounted file at `path`; what was there and
+/// all behind it moves back.
+///
+/// # Errors
+/// The system's: `EOPNOTSUPP` if it is no such file, `EINVAL` for an offset behind the end, `ENOSPC`.
+pub fn insert(path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    ask(path, &format!("{INSERT}@{offset}"), bytes)
+}
+
+/// Takes bytes out of the mounted file at `path`; all behind them moves up.
+///
+/// # Errors
+/// As [`insert`].
+pub fn collapse(path: &Path, offset: u64, length: u64) -> io::Result<()> {
+    ask(path, COLLAPSE, format!("{offset} {length}").as_bytes())
+}
+
+fn ask(path: &Path, attribute: &str, value: &[u8]) -> io::Result<()> {
+    let asked = fs::setxattr(path, attribute, value, XattrFlags::REPLACE);
+    Ok(asked.map_err(|errno| if errno == Errno::NODATA { Errno::OPNOTSUPP } else { errno })?)
+}
+
+/// Makes what was done to the file at `path` durable.
+///
+/// # Errors
+/// The system's.
+pub fn sync(path: &Path) -> io::Result<()> {
+    let file = fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(fs::fsync(file)?)
+}

@@ -1,0 +1,176 @@
+//! A space as a file: offsets behind the end are written to, and lengths are set.
+
+use flexspace::space::{Error, FlexSpace, Together};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use crate::refusal::Answer;
+use crate::shift::Shift;
+
+/// The longest file: offsets are numbers with a sign.
+const LEN_MAX: u64 = i64::MAX as u64;
+
+/// What is looked for behind an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sought {
+    Data,
+    Hole,
+}
+
+/// An open space.
+#[derive(Debug)]
+pub(crate) struct SpaceFile {
+    space: FlexSpace,
+}
+
+impl SpaceFile {
+    pub(crate) fn new(space: FlexSpace) -> Self {
+        Self { space }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.space.len()
+    }
+
+    /// Bytes that are stored: all but those of holes.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.space.live_bytes()
+    }
+
+    /// Up to `length` bytes at `offset`: fewer before the end.
+    pub(crate) fn read(&self, offset: u64, length: u64) -> Answer<Vec<u8>> {
+        let snapshot = self.space.snapshot()?;
+        let length = length.min(snapshot.len().saturating_sub(offset));
+        Ok(if length == 0 { Vec::new() } else { snapshot.read(offset, length)? })
+    }
+
+    /// Writes `data` over what is at `offset` and behind the end; what lies between the end and the
+    /// offset becomes a hole. Without an offset, behind the end.
+    pub(crate) fn write(&self, offset: Option<u64>, data: &[u8]) -> Answer<()> {
+        let length = data.len() as u64;
+        if offset.is_some_and(|offset| offset.saturating_add(length) > LEN_MAX) {
+            return Err(Errno::FBIG.into());
+        }
+        self.change(|space| {
+            let len = space.len();
+            let offset = offset.unwrap_or(len);
+            if offset <= len || data.is_empty() {
+                let removed = len.saturating_sub(offset).min(length);
+                return space.splice(offset.min(len), removed, data, 0);
+            }
+            // The bytes first: they may be refused, and then nothing was done.
+            space.splice(len, 0, data, 0)?;
+            let widened = space.splice_hole(len, 0, offset - len);
+            if widened.is_err() {
+                space.splice(len, length, &[], 0)?;
+            }
+            widened
+        })
+    }
+
+    /// Takes bytes off the end, or adds zeros there, which take no room.
+    pub(crate) fn set_len(&self, wanted: u64) -> Answer<()> {
+        if wanted > LEN_MAX {
+            return Err(Errno::FBIG.into());
+        }
+        self.change(|space| {
+            let len = space.len();
+            if wanted < len {
+                space.splice(wanted, len - wanted, &[], 0)
+            } else {
+                space.splice_hole(len, 0, wanted - len)
+            }
+        })
+    }
+
+    /// What `fallocate` asks for, as far as the kernel passes it on. No room is reserved: the next write
+    /// wants it anew wherever it goes.
+    pub(crate) fn allocate(&self, offset: u64, length: u64, mode: FallocateFlags) -> Answer<()> {
+        const KEEP_SIZE: FallocateFlags = FallocateFlags::KEEP_SIZE;
+        const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE;
+        const ZERO: FallocateFlags = FallocateFlags::ZERO_RANGE;
+        let end = offset.checked_add(length).filter(|end| *end <= LEN_MAX).ok_or(Errno::FBIG)?;
+        let keeps_size = mode.contains(KEEP_SIZE);
+        match mode.difference(KEEP_SIZE) {
+            PUNCH if keeps_size => {}
+            ZERO => {}
+            rest if rest.is_empty() => {
+                return if keeps_size || end <= self.len() { Ok(()) } else { self.set_len(end) };
+            }
+            _ => return Err(Errno::OPNOTSUPP.into()),
+        }
+        self.change(|space| {
+            let len = space.len();
+            let inside = end.min(len).saturating_sub(offset);
+            let added = if keeps_size { 0 } else { end.saturating_sub(len) };
+            // The end first: if the rest is refused, it is taken back, and nothing was done.
+            space.splice_hole(len, 0, added)?;
+            let zeroed = space.splice_hole(offset.min(len), inside, inside);
+            if zeroed.is_err() {
+                space.splice(len, added, &[], 0)?;
+            }
+            zeroed
+        })
+    }
+
+    /// Moves what is behind an offset back or up.
+    pub(crate) fn shift(&self, shift: Shift<'_>) -> Answer<()> {
+        self.change(|space| match shift {
+            Shift::Insert { offset, bytes } => space.splice(offset, 0, bytes, 0),
+            Shift::InsertZeros { offset, length } => space.splice_hole(offset, 0, length),
+            Shift::Collapse { offset, length } => space.splice(offset, length, &[], 0),
+        })
+    }
+
+    /// The first offset from `offset` on where there is data, or a hole; behind the last byte is one.
+    pub(crate) fn seek(&self, offset: u64, sought: Sought) -> Answer<u64> {
+        let snapshot = self.space.snapshot()?;
+        let len = snapshot.len();
+        if offset >= len {
+            return Err(Errno::NXIO.into());
+        }
+        let is_sought = |is_hole: bool| is_hole == (sought == Sought::Hole);
+        let found = snapshot.extents(offset..len).find(|piece| is_sought(piece.extent.is_hole()));
+        match (found, sought) {
+            (Some(piece), _) => Ok(piece.offset),
+            (None, Sought::Hole) => Ok(len),
+            (None, Sought::Data) => Err(Errno::NXIO.into()),
+        }
+    }
+
+    /// Makes all that was done durable.
+    pub(crate) fn sync(&self) -> Answer<()> {
+        Ok(self.space.sync()?)
+    }
+
+    /// Gives back what the space does not need any more.
+    pub(crate) fn tidy(&self) -> Answer<()> {
+        while self.space.collect()?.segments > 0 {}
+        Ok(())
+    }
+
+    /// Stores all that was done; no call is taken any more.
+    pub(crate) fn close(&self) -> Answer<()> {
+        Ok(self.space.close()?)
+    }
+
+    /// The same, but without room to store it the space stays open, with all that was done.
+    pub(crate) fn try_close(&self) -> Answer<()> {
+        Ok(self.space.try_close()?)
+    }
+
+    /// Makes a change as a whole, and runs the collector as long as that is all it lacks.
+    fn change(&self, mut make: impl FnMut(&mut Together<'_>) -> Result<(), Error>) -> Answer<()> {
+        loop {
+            match self.space.together(&mut make) {
+                Err(Error::Uncollected) => {
+                    if self.space.collect()?.segments == 0 {
+                        // A commit of the collector may have freed what was wanted.
+                        return Ok(self.space.together(&mut make)?);
+                    }
+                }
+                made => return Ok(made?),
+            }
+        }
+    }
+}

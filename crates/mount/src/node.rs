@@ -1,0 +1,384 @@
+//! One file of a mount: where its space lies, and the open space while somebody needs it.
+//!
+//! # Concurrency
+//! The lock of the standing is held for moments; that of the space while it is opened or closed, so that
+//! one does and the others wait; it comes first. Calls go to the space without a lock; one that finds it
+//! closed opens it again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use environment::Environment;
+use flexspace::space::{Error, FlexSpace, Offline, Options as SpaceOptions};
+use rustix::io::Errno;
+use sync::Mutex;
+
+use crate::attributes::{self, Attributes};
+use crate::file::SpaceFile;
+use crate::refusal::{Answer, Refusal};
+use crate::source::{device_of, stored_at};
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) number: u64,
+    standing: Mutex<Standing>,
+    space: Mutex<Open>,
+}
+
+#[derive(Debug)]
+struct Standing {
+    dir: PathBuf,
+    /// It has no name any more, and goes with its last handle.
+    is_removed: bool,
+    handles: u64,
+    /// How often the kernel was told of it.
+    lookups: u64,
+    /// When the bytes were changed, as far as the directory does not say so yet.
+    modified: Option<SystemTime>,
+    /// Whether something was done that no sync has made durable.
+    is_changed: bool,
+    /// Why closing it lost what no sync had made durable, until somebody is told.
+    lost: Option<Refusal>,
+    /// The failure that was reported last, if nothing went well since.
+    reported: Option<Errno>,
+}
+
+#[derive(Debug)]
+enum Open {
+    /// How long it was, if somebody has looked.
+    Not(Option<Lengths>),
+    Yes(Arc<SpaceFile>),
+    /// The mount has ended, and all is stored.
+    Stored,
+    /// It is gone, or what was done last is.
+    Gone,
+}
+
+/// How long a closed space is, as long as its superblock is the same.
+#[derive(Clone, Copy, Debug)]
+struct Lengths {
+    len: u64,
+    stored_bytes: u64,
+    /// When the superblock was stored.
+    stored_at: SystemTime,
+}
+
+impl Node {
+    pub(crate) fn new(number: u64, dir: PathBuf) -> Self {
+        let standing = Standing {
+            dir,
+            is_removed: false,
+            handles: 0,
+            lookups: 0,
+            modified: None,
+            is_changed: false,
+            lost: None,
+            reported: None,
+        };
+        Self { number, standing: Mutex::new(standing), space: Mutex::new(Open::Not(None)) }
+    }
+
+    /// One whose space was just made.
+    pub(crate) fn created(number: u64, dir: PathBuf, space: FlexSpace) -> Self {
+        let node = Self::new(number, dir);
+        {
+            let mut standing = node.standing.lock();
+            standing.modified = attributes::read(&standing.dir).ok().map(|found| found.modified);
+        }
+        *node.space.lock() = Open::Yes(Arc::new(SpaceFile::new(space)));
+        node
+    }
+
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.standing.lock().dir.clone()
+    }
+
+    pub(crate) fn moved(&self, dir: PathBuf) {
+        self.standing.lock().dir = dir;
+    }
+
+    /// Its name was taken away; says whether nobody has it open.
+    pub(crate) fn removed(&self, dir: PathBuf) -> bool {
+        let mut standing = self.standing.lock();
+        (standing.dir, standing.is_removed) = (dir, true);
+        standing.handles == 0
+    }
+
+    /// Somebody opens it. The handle counts before the space is opened, so that neither its name nor the
+    /// space goes in between.
+    ///
+    /// # Errors
+    /// `ESTALE` if it is gone; else the handle counts, and has to be released.
+    pub(crate) fn opened(&self) -> Result<(), Errno> {
+        let mut standing = self.standing.lock();
+        if standing.is_removed && standing.handles == 0 {
+            return Err(Errno::STALE);
+        }
+        standing.handles += 1;
+        Ok(())
+    }
+
+    /// Opens the space, for somebody who is told now what stands in the way.
+    pub(crate) fn open(&self) -> Answer<()> {
+        self.tell_lost()?;
+        self.with(|_| Ok(()))
+    }
+
+    /// A handle is gone; says whether the space should go with it.
+    pub(crate) fn released(&self) -> bool {
+        let mut standing = self.standing.lock();
+        standing.handles = standing.handles.saturating_sub(1);
+        standing.handles == 0 && standing.is_removed
+    }
+
+    pub(crate) fn looked_up(&self) {
+        self.standing.lock().lookups += 1;
+    }
+
+    /// The kernel forgets it so often.
+    pub(crate) fn forgotten(&self, count: u64) {
+        let mut standing = self.standing.lock();
+        standing.lookups = standing.lookups.saturating_sub(count);
+    }
+
+    /// Whether the kernel knows it no more, nobody has it open, and nobody is to be told anything of it.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        let standing = self.standing.lock();
+        standing.lookups == 0 && standing.handles == 0 && standing.lost.is_none()
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.standing.lock().handles == 0
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.file_if_open().is_some()
+    }
+
+    /// Does something with the open space.
+    pub(crate) fn with<T>(&self, mut work: impl FnMut(&SpaceFile) -> Answer<T>) -> Answer<T> {
+        loop {
+            match work(&*self.file()?) {
+                // It was closed as nobody seemed to need it.
+                Err(Refusal::Space(Error::Closed)) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Changes the bytes; with the time of that.
+    pub(crate) fn change<T>(
+        &self,
+        environment: &Environment,
+        work: impl FnMut(&SpaceFile) -> Answer<T>,
+    ) -> Answer<T> {
+        let done = self.with(work)?;
+        let mut standing = self.standing.lock();
+        standing.modified = Some(SystemTime::UNIX_EPOCH + environment.wall());
+        standing.is_changed = true;
+        Ok(done)
+    }
+
+    /// Makes what was done durable, and the time of the last change. Tells, once, that closing the space
+    /// has lost something.
+    pub(crate) fn sync(&self) -> Answer<()> {
+        let synced = self.store();
+        self.tell_lost()?;
+        synced
+    }
+
+    /// Tells the next one who can be told that closing the space has lost something.
+    fn tell_lost(&self) -> Answer<()> {
+        self.standing.lock().lost.take().map_or(Ok(()), Err)
+    }
+
+    fn store(&self) -> Answer<()> {
+        // What is changed from here on may be durable, or not.
+        self.standing.lock().is_changed = false;
+        let stored = self.store_bytes();
+        if stored.is_err() {
+            self.standing.lock().is_changed = true;
+        }
+        stored?;
+        Ok(self.keep_time()?)
+    }
+
+    fn store_bytes(&self) -> Answer<()> {
+        loop {
+            let file = match &*self.space.lock() {
+                Open::Yes(file) => file.clone(),
+                // Closing it stored all, or has left word that it did not.
+                Open::Not(_) | Open::Stored => return Ok(()),
+                Open::Gone => return Err(Errno::IO.into()),
+            };
+            match file.sync() {
+                // It is being closed: how that ends is to be seen under the lock.
+                Err(Refusal::Space(Error::Closed)) => {}
+                synced => return synced,
+            }
+        }
+    }
+
+    /// As much as somebody who does nothing else has to do now and then: what was changed is made durable,
+    /// and room is given back.
+    pub(crate) fn tidy(&self) -> Answer<()> {
+        if !self.standing.lock().is_changed {
+            return Ok(());
+        }
+        self.store()?;
+        match self.file_if_open().map(|file| file.tidy()) {
+            Some(Err(Refusal::Space(Error::Closed))) | None => {}
+            Some(tidied) => tidied?,
+        }
+        // A collection makes logs, and so changes the directory.
+        Ok(self.keep_time()?)
+    }
+
+    /// Closes the space, if it is open and nobody needs it. Without room to store what was done it stays
+    /// open; after another failure what is lost is told by the next sync, or by whoever opens it.
+    pub(crate) fn close_if_idle(&self) -> Answer<()> {
+        let mut space = self.space.lock();
+        // Whoever opens it is counted first, and then waits here.
+        if !self.is_idle() {
+            return Ok(());
+        }
+        let Open::Yes(file) = &*space else { return Ok(()) };
+        let lengths = (file.len(), file.stored_bytes());
+        match file.try_close() {
+            Ok(()) => {
+                let stored_at = stored_at(&self.dir()).ok();
+                let (len, stored_bytes) = lengths;
+                let known = stored_at.map(|stored_at| Lengths { len, stored_bytes, stored_at });
+                *space = Open::Not(known);
+            }
+            Err(Refusal::Space(refused)) if refused.is_refusal() => return Err(refused.into()),
+            Err(failed) => {
+                *space = Open::Not(None);
+                self.standing.lock().lost = Some(failed.clone());
+                self.end_times().ok();
+                return Err(failed);
+            }
+        }
+        Ok(self.end_times()?)
+    }
+
+    /// Closes the space for good.
+    pub(crate) fn close(&self) -> Answer<()> {
+        let mut space = self.space.lock();
+        let (closed, then) = match &*space {
+            Open::Yes(file) => match file.close() {
+                Ok(()) => (Ok(()), Open::Stored),
+                failed => (failed, Open::Gone),
+            },
+            Open::Not(_) | Open::Stored => (Ok(()), Open::Stored),
+            Open::Gone => (Ok(()), Open::Gone),
+        };
+        *space = then;
+        let kept = self.end_times();
+        closed?;
+        Ok(kept?)
+    }
+
+    /// The directory says all about a space that is closed.
+    fn end_times(&self) -> Result<(), Errno> {
+        let kept = self.keep_time();
+        let mut standing = self.standing.lock();
+        (standing.modified, standing.is_changed) = (None, false);
+        kept
+    }
+
+    /// Whether a failure of what nobody asked for is another than the last one, so that somebody should
+    /// be told; after a success each is.
+    pub(crate) fn is_news<T>(&self, answer: &Answer<T>) -> bool {
+        let found = answer.as_ref().err().map(Refusal::errno);
+        let last = std::mem::replace(&mut self.standing.lock().reported, found);
+        found.is_some() && found != last
+    }
+
+    /// Forgets the space, whose directory is about to go.
+    pub(crate) fn abandon(&self) {
+        *self.space.lock() = Open::Gone;
+    }
+
+    /// Length, stored bytes, and what the directory says. Opens no space.
+    pub(crate) fn stat(&self) -> Answer<(u64, u64, Attributes)> {
+        let lengths = {
+            let mut space = self.space.lock();
+            match &*space {
+                Open::Yes(file) => (file.len(), file.stored_bytes()),
+                Open::Not(known) => {
+                    let dir = self.dir();
+                    // Before it is read: what is stored later is looked at again.
+                    let stored_at = stored_at(&dir)?;
+                    let known = known.filter(|known| known.stored_at == stored_at);
+                    let found = known.map_or_else(|| lengths_of(&dir, stored_at), Ok)?;
+                    *space = Open::Not(Some(found));
+                    (found.len, found.stored_bytes)
+                }
+                Open::Stored | Open::Gone => return Err(Errno::IO.into()),
+            }
+        };
+        let (dir, modified) = {
+            let standing = self.standing.lock();
+            (standing.dir.clone(), standing.modified)
+        };
+        let mut attributes = attributes::read(&dir)?;
+        attributes.modified = modified.unwrap_or(attributes.modified);
+        Ok((lengths.0, lengths.1, attributes))
+    }
+
+    pub(crate) fn set_modified(&self, modified: SystemTime) -> Result<(), Errno> {
+        self.standing.lock().modified = Some(modified);
+        self.keep_time()
+    }
+
+    fn file_if_open(&self) -> Option<Arc<SpaceFile>> {
+        match &*self.space.lock() {
+            Open::Yes(file) => Some(file.clone()),
+            _ => None,
+        }
+    }
+
+    /// The open space, which is opened if it is not.
+    fn file(&self) -> Answer<Arc<SpaceFile>> {
+        let mut space = self.space.lock();
+        match &*space {
+            Open::Yes(file) => return Ok(file.clone()),
+            Open::Stored | Open::Gone => return Err(Errno::IO.into()),
+            Open::Not(_) => {}
+        }
+        let dir = self.dir();
+        let modified = attributes::read(&dir)?.modified;
+        let opened = FlexSpace::open(device_of(&dir)?, SpaceOptions::default())?;
+        // Opening changes the directory, and not the bytes.
+        self.standing.lock().modified.get_or_insert(modified);
+        self.keep_time()?;
+        let file = Arc::new(SpaceFile::new(opened));
+        *space = Open::Yes(file.clone());
+        Ok(file)
+    }
+
+    /// Has the directory say when the bytes were changed.
+    fn keep_time(&self) -> Result<(), Errno> {
+        let (dir, modified) = {
+            let standing = self.standing.lock();
+            (standing.dir.clone(), standing.modified)
+        };
+        modified.map_or(Ok(()), |modified| attributes::set_modified(&dir, modified))
+    }
+}
+
+/// What a space that is not open says of itself.
+fn lengths_of(dir: &Path, stored_at: SystemTime) -> Answer<Lengths> {
+    let found = Offline::open(&*device_of(dir)?)?;
+    let extents = found.extents(0..found.len());
+    let stored = extents.filter(|piece| !piece.extent.is_hole());
+    let stored_bytes = stored.map(|piece| u64::from(piece.length)).sum();
+    Ok(Lengths { len: found.len(), stored_bytes, stored_at })
+}
+
+/// Removes the directory of a space that has no name any more.
+pub(crate) fn remove(dir: &Path) -> Result<(), Errno> {
+    std::fs::remove_dir_all(dir).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}

@@ -1,0 +1,142 @@
+//! Ingestion: sorted pairs become an engine's own files beside all other work, and are put into the
+//! keyspace as one write.
+//!
+//! 1. Pairs are pushed. Nobody waits for that, nothing of it is journaled, and nobody sees it.
+//! 2. The keyspace is flushed, so that little is left to be flushed in 4.
+//! 3. No copy of the database is under way, and all key locks are taken: no other write is.
+//! 4. The write takes its number, is journaled as a record of no steps, and the engine puts the
+//!    pairs in ([`engine::Ingestion::commit`]).
+//!
+//! # Invariants
+//! - I1. The journal has every earlier write, durably, before the pairs are in the keyspace
+//!   (prefix recovery). So it is durable itself, whatever the handle's durability.
+//! - I2. A copy has the pairs, or no write that came after them: it copies keyspaces one after the
+//!   other and then the journal, which does not have them.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+
+use crate::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::slot::Generation;
+
+/// Pairs that are being ingested into a keyspace. Dropped before [`Ingestion::commit`], they leave
+/// nothing. It keeps the database open.
+pub struct Ingestion {
+    /// Before the generation, whose files it writes.
+    pairs: Box<dyn engine::Ingestion>,
+    generation: Arc<Generation>,
+    keyspace: Keyspace,
+    /// The smallest and the largest key.
+    bounds: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Keyspace {
+    /// Writes many pairs at once, in ascending order of their keys and each key once, much faster
+    /// than one by one: they are written to tables directly, without a journal, memtables and the
+    /// compactions that follow. They replace what the keyspace has for their keys, and leave the
+    /// rest alone.
+    ///
+    /// It is one write: every read and snapshot sees all of it or nothing, and so does a recovery
+    /// from a crash. On return it is durable on the device. While it is put in, which takes some
+    /// syncs and a flush of what is in memory, all other writes of the database wait; it waits
+    /// itself for a backup or a checkpoint that is under way.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, EngineKind, KeyRange, KeyspaceOptions, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let lsm = KeyspaceOptions { engine: EngineKind::Lsm, ..Default::default() };
+    /// let squares = db.keyspace("squares", lsm)?;
+    /// squares.ingest((0..1000_u64).map(|n| (n.to_be_bytes(), (n * n).to_string())))?;
+    /// assert_eq!(squares.get(&12_u64.to_be_bytes())?.as_deref(), Some(&b"144"[..]));
+    /// assert_eq!(squares.scan(KeyRange::all())?.count(), 1000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`engine::Error::NoIngestion`] from engines other than `lsm`; and
+    /// [`engine::Error::NotAscending`]: then none of the pairs is there.
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<SeqNo> {
+        let mut ingestion = self.ingestion()?;
+        for (key, value) in pairs {
+            ingestion.push(key.as_ref(), value.as_ref())?;
+        }
+        ingestion.commit()
+    }
+
+    /// The same, pair by pair.
+    ///
+    /// # Errors
+    /// As [`Keyspace::ingest`].
+    pub fn ingestion(&self) -> Result<Ingestion> {
+        self.inner.check_writable()?;
+        let generation = self.slot.generation()?;
+        let pairs = generation.engine.ingestion()?;
+        Ok(Ingestion { pairs, generation, keyspace: self.clone(), bounds: None })
+    }
+}
+
+impl Ingestion {
+    /// Adds a pair. One that is refused for its key or its value changes nothing.
+    ///
+    /// # Errors
+    /// [`engine::Error::NotAscending`], [`engine::Error::KeyTooLong`],
+    /// [`engine::Error::ValueTooLong`]; the storage's, which end the ingestion.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.pairs.push(key, value)?;
+        match &mut self.bounds {
+            None => self.bounds = Some((key.to_vec(), key.to_vec())),
+            Some((_, last)) => {
+                last.clear();
+                last.extend_from_slice(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts all pairs in; see [`Keyspace::ingest`]. Nothing is done if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Cleared`]; failures of the storage and of the journal.
+    pub fn commit(self) -> Result<SeqNo> {
+        let Self { mut pairs, generation, keyspace, bounds } = self;
+        let inner = &*keyspace.inner;
+        let Some((first, mut end)) = bounds else { return Ok(inner.sequence.visible()) };
+        end.push(0);
+        inner.check_writable()?;
+        pairs.finish()?;
+        keyspace.flush()?;
+
+        let _uncopied = inner.copying.write();
+        let _held = inner.locks.all();
+        inner.check_writable()?;
+        if !Arc::ptr_eq(&*keyspace.slot.current()?, &generation) {
+            return Err(Error::Cleared { name: keyspace.name().to_owned() });
+        }
+        let mut ticket = None;
+        let mut number = || ticket.insert(inner.sequence.begin()).seqno();
+        let seqno = if generation.journaled {
+            let appended = inner.journal.append(number, |_, _| ());
+            appended.map_err(|error| inner.fail(error.into()))?
+        } else {
+            number()
+        };
+        if inner.recent.is_watched() {
+            inner.recent.note_range(generation.id, &first, Some(&end), seqno);
+        }
+        pairs.commit(seqno).map_err(|error| inner.fail(error.into()))?;
+        generation.note_applied(seqno);
+        Ok(seqno)
+    }
+}
+
+impl std::fmt::Debug for Ingestion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ingestion").field("keyspace", &self.keyspace.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,219 @@
+//! Ingestion into a database: who can, what snapshots, transactions, copies and clears see of it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use device::Device;
+use thermocline::{
+    Backups, Db, Durability, EngineKind, Environment, Error, KeyRange, Keyspace, KeyspaceOptions,
+    Options, Progress,
+};
+
+fn options() -> Options {
+    let (environment, _clock) = Environment::simulated(1);
+    Options { environment, memory_bytes: 64 << 20, sync_interval: None, ..Options::default() }
+}
+
+fn open(device: Arc<dyn Device>) -> Db {
+    Db::open_on(device, "memory", options()).unwrap()
+}
+
+fn keyspace(db: &Db, engine: EngineKind, journaled: bool) -> Keyspace {
+    let options = KeyspaceOptions { engine, journaled, memory_bytes: None };
+    db.keyspace(&format!("{engine}-{journaled}"), options).unwrap()
+}
+
+fn lsm(db: &Db) -> Keyspace {
+    keyspace(db, EngineKind::Lsm, true)
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key-{number:06}").into_bytes()
+}
+
+fn pairs(numbers: std::ops::Range<u64>, value: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    numbers.map(|number| (key(number), value.as_bytes().to_vec())).collect()
+}
+
+fn content(space: &Keyspace) -> Vec<(Vec<u8>, Vec<u8>)> {
+    space.scan(KeyRange::all()).unwrap().map(|pair| pair.unwrap()).collect()
+}
+
+#[test]
+fn engines_that_cannot_say_so() {
+    let db = open(device::memory());
+    for engine in [EngineKind::Memory, EngineKind::F2, EngineKind::FlexDb] {
+        let space = keyspace(&db, engine, true);
+        let refused = space.ingest(pairs(0..3, "v")).unwrap_err();
+        let name = engine.name();
+        assert_eq!(refused, Error::Engine(engine::Error::NoIngestion { engine: name }));
+        space.put(b"k", b"v").unwrap();
+    }
+    let space = lsm(&db);
+    let unsorted = [("b", "1"), ("a", "2")];
+    let refused = space.ingest(unsorted).unwrap_err();
+    let (key, before) = (b"a".to_vec(), b"b".to_vec());
+    assert_eq!(refused, Error::Engine(engine::Error::NotAscending { key, before }));
+    assert_eq!(content(&space), []);
+    let last = db.last();
+    assert_eq!(space.ingest::<&str, &str>([]).unwrap(), last);
+    assert!(space.put(b"k", b"v").unwrap() > last);
+}
+
+#[test]
+fn it_is_there_for_those_who_come_later_and_after_every_opening() {
+    for journaled in [true, false] {
+        let device = device::memory();
+        let db = open(Arc::clone(&device));
+        let space = keyspace(&db, EngineKind::Lsm, journaled);
+        let other = keyspace(&db, EngineKind::Memory, true);
+        for (key, value) in pairs(0..50, "old") {
+            space.put(&key, &value).unwrap();
+        }
+        let snapshot = db.snapshot().unwrap();
+        let mut ingestion = space.ingestion().unwrap();
+        for (key, value) in pairs(20..500, "new") {
+            ingestion.push(&key, &value).unwrap();
+        }
+        space.put(&key(30), b"meanwhile").unwrap();
+        let number = ingestion.commit().unwrap();
+        assert_eq!(number, db.last());
+        assert!(other.put(b"k", b"v").unwrap() > number);
+        space.put(&key(40), b"later").unwrap();
+        let mut expected = [pairs(0..20, "old"), pairs(20..500, "new")].concat();
+        expected[40].1 = b"later".to_vec();
+        assert_eq!(content(&space), expected);
+        let before: Vec<_> =
+            snapshot.scan(&space, KeyRange::all()).unwrap().map(|pair| pair.unwrap()).collect();
+        assert_eq!(before, pairs(0..50, "old"));
+        space.flush().unwrap();
+        let last = db.last();
+        drop((snapshot, space, other));
+        db.close().unwrap();
+        let db = open(device);
+        assert_eq!(content(&keyspace(&db, EngineKind::Lsm, journaled)), expected);
+        assert!(keyspace(&db, EngineKind::Memory, true).put(b"k", b"w").unwrap() > last);
+    }
+}
+
+#[test]
+fn a_transaction_that_has_read_what_is_replaced_is_in_conflict() {
+    let db = open(device::memory());
+    let (space, other) = (lsm(&db), keyspace(&db, EngineKind::Memory, true));
+    let is_conflict = |read: &dyn Fn(&thermocline::Transaction)| {
+        let tx = db.begin().unwrap();
+        read(&tx);
+        space.ingest(pairs(10..20, "new")).unwrap();
+        tx.put(&other, b"k", b"v").unwrap();
+        tx.commit().is_err_and(|error| error.is_conflict())
+    };
+    assert!(is_conflict(&|tx| drop(tx.get(&space, &key(15)).unwrap())));
+    assert!(is_conflict(&|tx| drop(tx.get(&space, &key(19)).unwrap())));
+    assert!(is_conflict(&|tx| assert!(tx.scan(&space, KeyRange::all()).unwrap().count() > 0)));
+    assert!(!is_conflict(&|tx| drop(tx.get(&space, &key(20)).unwrap())));
+    assert!(!is_conflict(&|tx| drop(tx.get(&space, &key(9)).unwrap())));
+}
+
+#[test]
+fn a_cleared_keyspace_stays_empty() {
+    let db = open(device::memory());
+    let space = lsm(&db);
+    let mut ingestion = space.ingestion().unwrap();
+    ingestion.push(b"a", b"1").unwrap();
+    space.clear().unwrap();
+    let name = space.name().to_owned();
+    assert_eq!(ingestion.commit(), Err(Error::Cleared { name }));
+    assert_eq!(content(&space), []);
+    space.ingest([("a", "2")]).unwrap();
+    assert_eq!(content(&space), [(b"a".to_vec(), b"2".to_vec())]);
+}
+
+/// Each round ingests what the next write, to a keyspace that is copied earlier, says is there: a copy
+/// has the ingested pairs, or it has nothing later.
+#[test]
+fn a_backup_beside_ingestions_is_of_one_moment() {
+    let db = open(device::memory());
+    let (first, second) = (keyspace(&db, EngineKind::FlexDb, true), lsm(&db));
+    assert!(first.name() < second.name(), "copied in this order");
+    let backups = Backups::open_on(device::memory(), "backups").unwrap();
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut round: u64 = 0;
+            while !ended.load(SeqCst) {
+                round += 1;
+                let value = round.to_string();
+                second.put(&key(5), value.as_bytes()).unwrap();
+                second.ingest(pairs(0..20, &value)).unwrap();
+                second.put(&key(30), value.as_bytes()).unwrap();
+                first.put(b"round", value.as_bytes()).unwrap();
+            }
+        });
+        for _ in 0..20 {
+            db.backup(&backups, &Progress::default()).unwrap();
+        }
+        ended.store(true, SeqCst);
+    });
+    for number in 1..=20 {
+        let copy = device::memory();
+        backups.restore_on(Some(number), &copy, "copy", &Progress::default()).unwrap();
+        let db = open(copy);
+        let round = keyspace(&db, EngineKind::FlexDb, true).get(b"round").unwrap();
+        let round: u64 = round.map_or(0, |text| String::from_utf8(text).unwrap().parse().unwrap());
+        let space = lsm(&db);
+        let of = |number| -> u64 {
+            let value = space.get(&key(number)).unwrap();
+            value.map_or(0, |text| String::from_utf8(text).unwrap().parse().unwrap())
+        };
+        let (ingested, before, after) = (of(0), of(5), of(30));
+        assert!(
+            round <= after && after <= ingested && ingested <= before && before <= round + 1,
+            "backup {number}: round {round}, after {after}, ingested {ingested}, before {before}"
+        );
+        assert!((7..20).all(|number| of(number) == ingested), "backup {number} has a part");
+    }
+}
+
+/// Writers of other keyspaces go on beside it, and readers see all or nothing.
+#[test]
+fn readers_beside_it_see_all_or_nothing() {
+    let db = open(device::memory()).durability(Durability::Buffered);
+    let (space, other) = (lsm(&db), keyspace(&db, EngineKind::Memory, true));
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut writes: u64 = 0;
+            while !ended.load(SeqCst) {
+                other.put(&writes.to_be_bytes(), b"v").unwrap();
+                space.put(&key(1000 + writes % 50), b"v").unwrap();
+                writes += 1;
+            }
+            writes
+        });
+        let reader = scope.spawn(|| {
+            let mut newest = 0;
+            while !ended.load(SeqCst) {
+                let scan = space.scan(KeyRange::of(key(0)..key(1000))).unwrap();
+                let rounds: Vec<u64> = scan
+                    .map(|pair| String::from_utf8(pair.unwrap().1).unwrap().parse().unwrap())
+                    .collect();
+                assert!(rounds.is_empty() || rounds.len() == 300, "{} pairs", rounds.len());
+                assert!(rounds.iter().all(|round| *round == rounds[0] && *round >= newest));
+                newest = rounds.first().copied().unwrap_or(newest);
+                let got = space.get(&key(7)).unwrap();
+                let got = got.map_or(0, |text| String::from_utf8(text).unwrap().parse().unwrap());
+                assert!(got >= newest, "{got} after {newest}");
+                newest = got;
+            }
+        });
+        for round in 1..=30_u64 {
+            space.ingest(pairs(0..300, &round.to_string())).unwrap();
+        }
+        ended.store(true, SeqCst);
+        reader.join().unwrap();
+        assert!(writer.join().unwrap() > 0);
+    });
+    assert_eq!(space.get(&key(0)).unwrap().as_deref(), Some(&b"30"[..]));
+}
