@@ -11,6 +11,7 @@
 
 use codec::{Corruption, Reader, hash64};
 
+use crate::index::{Part, Parts};
 use crate::pair::Pair;
 use crate::tally::{Charge, Tally, allocated_bytes};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(crate) struct Block {
     pairs_end: u32,
     count: u32,
     is_plain: bool,
+    /// What of the interval it has.
+    parts: Parts,
     charge: Charge,
 }
 
@@ -77,10 +80,9 @@ impl Block {
 
     /// The pairs of two neighbours.
     pub(crate) fn joined(left: &Self, right: &Self, tally: &Arc<Tally>) -> Self {
-        let pairs = [left, right].map(|it| it.bytes.get(..it.pair_bytes()).unwrap_or_default());
         let more = Self::more_bytes(left.len() + right.len());
         let mut image = Vec::with_capacity(left.pair_bytes() + right.pair_bytes() + more);
-        pairs.iter().for_each(|pairs| image.extend_from_slice(pairs));
+        [left, right].iter().for_each(|block| image.extend_from_slice(block.pairs()));
         let places = |block: &Self, by: usize| {
             let places = (0..block.len()).filter_map(|index| block.place(index));
             places.map(|place| (place + by) as u32).collect::<Vec<_>>()
@@ -98,7 +100,38 @@ impl Block {
             bytes.extend_from_slice(&fingerprint.to_le_bytes());
         }
         let charge = tally.charge(allocated_bytes(bytes.len()) + OVERHEAD_BYTES);
-        Self { bytes: bytes.into_boxed_slice(), pairs_end, count, is_plain, charge }
+        let parts = Parts::WHOLE;
+        Self { bytes: bytes.into_boxed_slice(), pairs_end, count, is_plain, parts, charge }
+    }
+
+    /// The same, of which it is said that it has only these parts.
+    pub(crate) fn of_parts(self, parts: Parts) -> Self {
+        Self { parts, ..self }
+    }
+
+    /// What of the interval it has.
+    pub(crate) fn parts(&self) -> Parts {
+        self.parts
+    }
+
+    /// Whether it has all pairs of the interval.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.parts == Parts::WHOLE
+    }
+
+    /// The value of a key that is in a part of the interval, or that there is none; `None` if other parts
+    /// are needed to tell (`index`, X4).
+    pub(crate) fn answer(&self, key: &[u8], part: impl FnOnce() -> Part) -> Option<Option<&[u8]>> {
+        if self.is_whole() {
+            return Some(self.find(key));
+        }
+        let part = part();
+        if !self.parts.has(part) {
+            return None;
+        }
+        let found = self.find(key);
+        // An update may only be like the one that is looked for; this is in the main part then.
+        (found.is_some() || self.parts.has(Part::Main)).then_some(found)
     }
 
     /// What a block of so many pairs has behind their bytes.
@@ -116,7 +149,7 @@ impl Block {
         self.count as usize
     }
 
-    /// Whether the interval's bytes are these pairs in their order, and nothing else.
+    /// Whether the interval's bytes are these pairs in their order, and nothing else; of a whole one.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
     }
@@ -191,6 +224,11 @@ impl Block {
     /// A pair as it lies in the space.
     pub(crate) fn pair(&self, index: usize) -> Option<&[u8]> {
         self.bytes.get(self.place(index)?..self.place(index + 1)?)
+    }
+
+    /// All pairs that live, as they lie in the space.
+    pub(crate) fn pairs(&self) -> &[u8] {
+        self.bytes.get(..self.pair_bytes()).unwrap_or_default()
     }
 
     /// Bytes of all pairs, as they lie in the space.

@@ -46,6 +46,9 @@ struct Waiting<K, T> {
     cold: Cold,
 }
 
+/// A look-up that has ended, and how.
+type Flown<K, T> = (Waiting<K, T>, Result<Option<Found>>);
+
 impl<K: AsRef<[u8]>, T> Flights<K, T> {
     /// None yet; at most `depth` wait at once, fewer where intervals are long. Their buffers are charged to `memory`.
     pub(crate) fn new(depth: usize, memory: &Arc<MemoryBudget>) -> Self {
@@ -75,13 +78,33 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
         if self.pending() == self.depth || self.pending() > 0 && is_much() {
             return Ok(Began::Full);
         }
-        let reading = shared.begin_read(&cold)?;
-        if reading.missing() == 0 {
-            return ended(shared, &cold, key.as_ref(), Ok(reading.into_bytes()), into)
-                .map(Began::Ended);
+        let ended = self.fly(shared, Waiting { key, whose, cold }, into)?;
+        ended.map_or(Ok(Began::Pending), |(_, found)| found.map(Began::Ended))
+    }
+
+    /// Begins to read what a look-up waits for; gives it back with its end if memory has that.
+    fn fly(
+        &mut self,
+        shared: &Shared,
+        mut waiting: Waiting<K, T>,
+        into: &mut Vec<u8>,
+    ) -> Result<Option<Flown<K, T>>> {
+        loop {
+            let reading = match shared.begin_read(&waiting.cold) {
+                Ok(reading) => reading,
+                Err(error) => return Ok(Some((waiting, Err(error)))),
+            };
+            if reading.missing() > 0 {
+                self.reads.begin(&*shared.host.device, reading, waiting)?;
+                return Ok(None);
+            }
+            let bytes = Ok(reading.into_bytes());
+            match ended(shared, &waiting.cold, waiting.key.as_ref(), bytes, into) {
+                Ok(Ended::WantsAll) => waiting.cold = waiting.cold.whole(),
+                Ok(Ended::Found(found)) => return Ok(Some((waiting, Ok(found)))),
+                Err(error) => return Ok(Some((waiting, Err(error)))),
+            }
         }
-        self.reads.begin(&*shared.host.device, reading, Waiting { key, whose, cold })?;
-        Ok(Began::Pending)
     }
 
     /// Tells of the look-ups that have ended, and where `waits`, not before there was one, if any
@@ -92,27 +115,56 @@ impl<K: AsRef<[u8]>, T> Flights<K, T> {
         waits: bool,
         tell: &mut Tell<'_, T>,
     ) -> Result<usize> {
-        let value = &mut self.value;
-        let count = self.reads.complete(waits, &mut |waiting, bytes| {
-            let Waiting { key, whose, cold } = waiting;
-            let found = ended(shared, &cold, key.as_ref(), bytes, value);
-            tell(whose, key.as_ref(), found, value);
-        })?;
+        let (mut count, mut value) = (0, std::mem::take(&mut self.value));
+        while count == 0 {
+            let mut again = Vec::new();
+            let landed = self.reads.complete(waits, &mut |waiting, bytes| {
+                let Waiting { key, whose, cold } = waiting;
+                let found = match ended(shared, &cold, key.as_ref(), bytes, &mut value) {
+                    Ok(Ended::WantsAll) => {
+                        again.push(Waiting { key, whose, cold: cold.whole() });
+                        return;
+                    }
+                    Ok(Ended::Found(found)) => Ok(found),
+                    Err(error) => Err(error),
+                };
+                count += 1;
+                tell(whose, key.as_ref(), found, &value);
+            })?;
+            for waiting in again {
+                if let Some((waiting, found)) = self.fly(shared, waiting, &mut value)? {
+                    count += 1;
+                    tell(waiting.whose, waiting.key.as_ref(), found, &value);
+                }
+            }
+            if !waits || landed == 0 {
+                break;
+            }
+        }
+        self.value = value;
         self.value.clear();
         self.value.shrink_to(VALUE_BYTES_KEPT);
         Ok(count)
     }
 }
 
-/// What an interval that was read has of a key.
+/// How what was read was looked into.
+enum Ended {
+    /// What it has of the key.
+    Found(Option<Found>),
+    /// It was an update of another key.
+    WantsAll,
+}
+
+/// What an interval that was read, or the part with a key, has of this key.
 fn ended(
     shared: &Shared,
     cold: &Cold,
     key: &[u8],
     bytes: Result<Vec<u8>>,
     into: &mut Vec<u8>,
-) -> Result<Option<Found>> {
+) -> Result<Ended> {
     shared.health.check_open()?;
-    let block = shared.keep(cold, bytes?)?;
-    Ok(block.find(key).map(|value| Found::in_space(value, into)))
+    let Some(block) = shared.keep(cold, key, bytes?)? else { return Ok(Ended::WantsAll) };
+    Ok(Ended::Found(block.find(key).map(|value| Found::in_space(value, into))))
 }

@@ -11,9 +11,13 @@
 //!   then. Where other extents are tagged, too, the same holds from each of them to the next.
 //! - X3. A [`Head`] stands for one version of its interval and never changes, but for its cache: so
 //!   what is cached is right for every snapshot that knows this head.
+//! - X4. A part of an interval is cached only with the key that it was looked up for: an update alone if it
+//!   has this key and no other update is like it, and a tombstone only with the main part.
 
 mod key;
+mod tail;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -23,12 +27,13 @@ use flexspace::{Entry, Found, Room, ShiftTree, Side, Snapshot};
 use crate::block::Block;
 use crate::tally::{Tally, allocated_bytes};
 pub(crate) use key::Key;
+pub(crate) use tail::{Part, Parts, Tail};
 
 /// The tag of the extent that an interval begins with.
 pub(crate) const START: u16 = 1;
 
-/// What a head takes beside its keys; its place in the tree is counted with the tree's nodes.
-const HEAD_BYTES: u64 = 96;
+/// The counts of references before a head. Its place in the tree is counted with the tree's nodes.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
 /// The tree that a commit changes.
 pub(crate) type Index = ShiftTree<Interval>;
@@ -45,6 +50,8 @@ pub(crate) struct Head {
     cached: ArcSwapOption<Block>,
     tally: Arc<Tally>,
     pub(crate) lie: Lie,
+    /// Where the updates of its tail lie, if it has as many as there are.
+    tail: Tail,
     /// Whether the cache's hand is to pass it by once.
     is_used: AtomicBool,
 }
@@ -70,14 +77,26 @@ impl Lie {
 }
 
 impl Head {
-    /// A version with a bound, whose first pair has the key `first`.
+    /// A version with a bound, whose first pair has the key `first`, and nobody knows where the updates of
+    /// its tail lie.
     pub(crate) fn new(bound: &[u8], first: &[u8], lie: Lie, tally: &Arc<Tally>) -> Arc<Self> {
+        Self::with_tail(bound, first, (lie, Tail::default()), tally)
+    }
+
+    /// The same where this may be known.
+    pub(crate) fn with_tail(
+        bound: &[u8],
+        first: &[u8],
+        (lie, tail): (Lie, Tail),
+        tally: &Arc<Tally>,
+    ) -> Arc<Self> {
         let head = Self {
             bound: Key::from(bound),
             first: (bound != first).then(|| Box::new(Key::from(first))),
             cached: ArcSwapOption::empty(),
             tally: Arc::clone(tally),
             lie,
+            tail,
             is_used: AtomicBool::new(false),
         };
         tally.add(head.memory_bytes());
@@ -88,7 +107,8 @@ impl Head {
     fn memory_bytes(&self) -> u64 {
         let boxed = |first: &Key| allocated_bytes(size_of::<Key>()) + first.heap_bytes();
         let first = self.first.as_deref().map_or(0, boxed);
-        HEAD_BYTES + self.bound.heap_bytes() + first
+        let own = allocated_bytes(size_of::<Self>() + COUNTS_BYTES);
+        own + self.bound.heap_bytes() + self.tail.heap_bytes() + first
     }
 
     /// Its keys are not below this, unless it is the first interval.
@@ -101,7 +121,30 @@ impl Head {
         self.first.as_deref().unwrap_or(&self.bound)
     }
 
-    /// What is cached of it, in place; and it is used.
+    /// Where to look for a key in it.
+    pub(crate) fn part_of(&self, key: &[u8]) -> Part {
+        let is_known = self.tail.len() == usize::from(self.lie.tail);
+        // Without a tail all of it is the main part.
+        if is_known && self.lie.tail > 0 { self.tail.part_of(key) } else { Part::Whole }
+    }
+
+    /// Where a part lies in it, if it has `length` bytes.
+    pub(crate) fn range(&self, part: Part, length: u32) -> Range<u32> {
+        self.tail.range(part, length)
+    }
+
+    /// Its tail after `front` bytes came before it and updates behind it: where each lies, and its key.
+    pub(crate) fn tail_after(&self, front: u32, updates: &[(u32, &[u8])]) -> Tail {
+        let is_known = self.tail.len() == usize::from(self.lie.tail);
+        is_known.then(|| self.tail.appended(front, updates)).flatten().unwrap_or_default()
+    }
+
+    /// What is cached of it, if that is all of it; and it is used.
+    pub(crate) fn whole(&self) -> Option<Arc<Block>> {
+        self.cached().as_ref().filter(|block| block.is_whole()).cloned()
+    }
+
+    /// What is cached of it, in place, which may be some parts; and it is used.
     pub(crate) fn cached(&self) -> arc_swap::Guard<Option<Arc<Block>>> {
         let block = self.cached.load();
         if block.is_some() && !self.is_used.load(Relaxed) {
@@ -120,9 +163,14 @@ impl Head {
         self.cached.swap(None)
     }
 
-    /// Whether a block of it is cached.
+    /// Whether anything of it is cached.
     pub(crate) fn is_cached(&self) -> bool {
         self.cached.load().is_some()
+    }
+
+    /// Whether all of it is.
+    pub(crate) fn is_whole_cached(&self) -> bool {
+        self.cached.load().as_ref().is_some_and(|block| block.is_whole())
     }
 
     /// Whether it was used since it was asked last.

@@ -81,6 +81,7 @@ mod options;
 mod pair;
 mod pressure;
 mod read;
+mod read_many;
 mod reads;
 mod recover;
 mod scan;

@@ -1,9 +1,10 @@
 //! Reading one key: memtables from the youngest, then the one interval that it belongs to.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use codec::{Corruption, SeqNo};
+use codec::{Corruption, Reader, SeqNo};
 use device::Buffer;
 use engine::Result;
 use flexspace::Found as FoundEntry;
@@ -11,9 +12,9 @@ use flexspace::space::Reading;
 
 use crate::block::Block;
 use crate::error::{DATA, from_space};
-use crate::index::{Head, Interval};
+use crate::index::{Head, Interval, Part, Parts};
 use crate::memtable::Found;
-use crate::pair::StoreHeader;
+use crate::pair::{Pair, StoreHeader};
 use crate::reads::Reads;
 use crate::state::{Base, State};
 use crate::store::Shared;
@@ -29,12 +30,14 @@ pub(crate) enum Sought {
     Cold(Cold),
 }
 
-/// An interval that is to be read.
+/// An interval that is to be read, or a part of it.
+#[derive(Clone)]
 pub(crate) struct Cold {
     base: Arc<Base>,
     head: Arc<Head>,
     offset: u64,
     length: u32,
+    part: Part,
 }
 
 impl Cold {
@@ -44,12 +47,33 @@ impl Cold {
         head: &Arc<Head>,
     ) -> Self {
         let (base, head) = (Arc::clone(base), Arc::clone(head));
-        Self { base, head, offset: found.offset, length: found.length }
+        Self { base, head, offset: found.offset, length: found.length, part: Part::Whole }
+    }
+
+    /// All of the interval.
+    pub(crate) fn whole(&self) -> Self {
+        Self { part: Part::Whole, ..self.clone() }
     }
 
     /// Bytes that are read.
     pub(crate) fn bytes(&self) -> usize {
-        self.length as usize
+        self.head.range(self.part, self.length).len()
+    }
+
+    /// Where they are in the space.
+    pub(crate) fn span(&self) -> Range<u64> {
+        let inside = self.head.range(self.part, self.length);
+        let begin = self.offset + StoreHeader::BYTES as u64;
+        begin + u64::from(inside.start)..begin + u64::from(inside.end)
+    }
+
+    /// Whether its keys are known not to be in order.
+    pub(crate) fn is_out_of_order(&self) -> bool {
+        self.head.lie.is_out_of_order
+    }
+
+    fn begin(&self) -> u64 {
+        self.span().start
     }
 }
 
@@ -75,7 +99,11 @@ impl Shared {
         };
         // Reading may take long, and holding the guard would keep a slot of the swap.
         drop(state);
-        let block = self.load(&cold)?;
+        let bytes = self.read(&cold)?;
+        let block = match self.keep(&cold, key, bytes)? {
+            Some(block) => block,
+            None => self.load(&cold.whole())?,
+        };
         Ok(block.find(key).map(|value| Found::in_space(value, into)))
     }
 
@@ -110,105 +138,52 @@ impl Shared {
         let place = interval.and_then(|found| Some((found.entry.head()?, found)));
         let Some((head, interval)) = place else { return Ok(Sought::Ended(None)) };
         let cached = head.cached();
-        let Some(block) = &*cached else {
-            return Ok(Sought::Cold(Cold::new(sources.base, &interval, head)));
-        };
-        self.cache.hits.fetch_add(1, Relaxed);
-        let found = block.find(key).map(|value| Found::in_space(value, into));
-        Ok(Sought::Ended(found))
-    }
-
-    /// An interval's block, from the cache or the space.
-    pub(crate) fn block(
-        &self,
-        base: &Arc<Base>,
-        interval: &FoundEntry<'_, Interval>,
-    ) -> Result<Arc<Block>> {
-        // Every entry of the tree has a head.
-        let Some(head) = interval.entry.head() else { return Err(engine::Error::Closed) };
-        if let Some(block) = &*head.cached() {
+        let cached = cached.as_ref();
+        if let Some(answer) = cached.and_then(|block| block.answer(key, || head.part_of(key))) {
             self.cache.hits.fetch_add(1, Relaxed);
-            return Ok(Arc::clone(block));
+            let found = answer.map(|value| Found::in_space(value, into));
+            return Ok(Sought::Ended(found));
         }
-        self.load(&Cold::new(base, interval, head))
+        let part = head.part_of(key);
+        // What is there and does not tell is an update whose key is only alike.
+        let is_there = cached.is_some_and(|block| block.parts().has(part));
+        let cold = Cold::new(sources.base, &interval, head);
+        Ok(Sought::Cold(if is_there { cold } else { Cold { part, ..cold } }))
     }
 
-    /// Reads an interval, and caches it: all of its extents at once.
+    /// Reads a whole interval, and caches it.
     fn load(&self, cold: &Cold) -> Result<Arc<Block>> {
+        let bytes = self.read(cold)?;
+        let block = self.decode(cold, bytes)?;
+        self.cache_block(cold, &block);
+        Ok(block)
+    }
+
+    /// Caches the block of an interval that was read.
+    pub(crate) fn cache_block(&self, cold: &Cold, block: &Arc<Block>) {
+        self.cache.insert(&cold.head, block, self.cache_share());
+    }
+
+    /// Reads an interval, or a part of it: all of its extents at once.
+    fn read(&self, cold: &Cold) -> Result<Vec<u8>> {
         let reading = self.begin_read(cold)?;
-        let bytes = match reading.missing() {
-            0 => reading.into_bytes(),
-            1 => read_now(reading)?,
+        match reading.missing() {
+            0 => Ok(reading.into_bytes()),
+            1 => read_now(reading),
             _ => self.with_queue(|queue| {
                 let mut bytes = Err(engine::Error::Closed);
                 queue.begin(&*self.host.device, reading, 0)?;
                 queue.complete(true, &mut |_, read| bytes = read)?;
                 Ok(bytes)
-            })??,
-        };
-        self.keep(cold, bytes)
-    }
-
-    /// Blocks of intervals: those that are not cached are read, all at once, and cached. Each is told of by
-    /// its index.
-    pub(crate) fn blocks(
-        &self,
-        base: &Arc<Base>,
-        intervals: &[FoundEntry<'_, Interval>],
-        tell: &mut dyn FnMut(usize, Result<Arc<Block>>),
-    ) -> Result<()> {
-        let (mut indices, mut colds) = (Vec::new(), Vec::new());
-        for (index, interval) in intervals.iter().enumerate() {
-            let Some(head) = interval.entry.head() else { continue };
-            if let Some(block) = &*head.cached() {
-                self.cache.hits.fetch_add(1, Relaxed);
-                tell(index, Ok(Arc::clone(block)));
-            } else {
-                indices.push(index);
-                colds.push(Cold::new(base, interval, head));
-            }
+            })?,
         }
-        self.read_many(&colds.iter().collect::<Vec<_>>(), &mut |at, block| {
-            if let (Ok(block), Some(cold)) = (&block, colds.get(at)) {
-                self.cache.insert(&cold.head, block, self.cache_share());
-            }
-            if let Some(index) = indices.get(at) {
-                tell(*index, block);
-            }
-        })
-    }
-
-    /// Reads intervals, all of them at once, and caches none. Each is told of by its index.
-    pub(crate) fn read_many(
-        &self,
-        colds: &[&Cold],
-        tell: &mut dyn FnMut(usize, Result<Arc<Block>>),
-    ) -> Result<()> {
-        if colds.is_empty() {
-            return Ok(());
-        }
-        let mut tell = |index: usize, bytes: Result<Vec<u8>>| {
-            if let Some(cold) = colds.get(index) {
-                tell(index, bytes.and_then(|bytes| self.decode(cold, bytes)));
-            }
-        };
-        self.with_queue(|queue| {
-            for (index, cold) in colds.iter().enumerate() {
-                match self.begin_read(cold) {
-                    Ok(reading) if reading.missing() == 0 => tell(index, Ok(reading.into_bytes())),
-                    Ok(reading) => queue.begin(&*self.host.device, reading, index)?,
-                    Err(error) => tell(index, Err(error)),
-                }
-            }
-            while queue.pending() > 0 {
-                queue.complete(true, &mut tell)?;
-            }
-            Ok(())
-        })
     }
 
     /// Lends a queue on which nothing is under way. One that fails is not used again.
-    fn with_queue<R>(&self, work: impl FnOnce(&mut Reads<usize>) -> Result<R>) -> Result<R> {
+    pub(crate) fn with_queue<R>(
+        &self,
+        work: impl FnOnce(&mut Reads<usize>) -> Result<R>,
+    ) -> Result<R> {
         let kept = self.queues.lock().pop();
         let mut queue = kept.unwrap_or_else(|| Reads::new(&self.host.memory));
         let done = work(&mut queue)?;
@@ -219,23 +194,70 @@ impl Shared {
         Ok(done)
     }
 
-    /// Begins to read an interval.
+    /// Begins to read an interval, or a part of it.
     pub(crate) fn begin_read(&self, cold: &Cold) -> Result<Reading> {
-        if cold.head.lie.is_out_of_order {
+        self.begin_read_of(cold, cold.span(), 1)
+    }
+
+    /// Begins to read `count` intervals, of which `cold` is one.
+    pub(crate) fn begin_read_of(
+        &self,
+        cold: &Cold,
+        span: Range<u64>,
+        count: usize,
+    ) -> Result<Reading> {
+        if cold.is_out_of_order() {
             let what = "intervals that are not in the order of their keys";
             return Err(Corruption::new(what, cold.begin()).at(DATA, 0).into());
         }
-        let reading = cold.base.space.begin_read(cold.begin(), u64::from(cold.length));
+        let reading = cold.base.space.begin_read(span.start, span.end - span.start);
         let reading = reading.map_err(from_space)?;
-        self.cache.misses.fetch_add(1, Relaxed);
+        self.cache.misses.fetch_add(count as u64, Relaxed);
         Ok(reading)
     }
 
-    /// Caches an interval that was read.
-    pub(crate) fn keep(&self, cold: &Cold, bytes: Vec<u8>) -> Result<Arc<Block>> {
-        let block = self.decode(cold, bytes)?;
-        self.cache.insert(&cold.head, &block, self.cache_share());
-        Ok(block)
+    /// Caches what was read for a key, with other parts of the interval that are cached (`index`, X4).
+    /// None where that was an update of another key: then all of it has to be read.
+    pub(crate) fn keep(
+        &self,
+        cold: &Cold,
+        key: &[u8],
+        bytes: Vec<u8>,
+    ) -> Result<Option<Arc<Block>>> {
+        let cached = cold.head.cached();
+        let cached = cached.as_ref().filter(|_| cold.part != Part::Whole);
+        if let Some(block) = cached.filter(|block| block.answer(key, || cold.part).is_some()) {
+            // Somebody else has read it meanwhile.
+            return Ok(Some(Arc::clone(block)));
+        }
+        let (pairs, parts) = cached.map_or((&[][..], None), |it| (it.pairs(), Some(it.parts())));
+        let has_main = parts.is_some_and(|parts| parts.has(Part::Main));
+        let mut is_kept = true;
+        let bytes = match cold.part {
+            Part::Whole => bytes,
+            Part::Main => {
+                let mut bytes = bytes;
+                bytes.extend_from_slice(pairs);
+                bytes
+            }
+            Part::Update(_) => {
+                let pair = Pair::take(&mut Reader::new(&bytes));
+                let (_, pair) = pair.map_err(|damage| damage.at(DATA, cold.begin()))?;
+                if pair.key != key {
+                    return Ok(None);
+                }
+                is_kept = pair.value.is_some() || has_main;
+                [pairs, &bytes].concat()
+            }
+        };
+        let own = Parts::of(cold.part);
+        let block = Block::decode(bytes, &self.cache.tally);
+        let block = block.map_err(|damage| damage.at(DATA, cold.begin()))?;
+        let block = Arc::new(block.of_parts(parts.map_or(own, |others| own.with(others))));
+        if is_kept {
+            self.cache_block(cold, &block);
+        }
+        Ok(Some(block))
     }
 
     /// The pairs of an interval that was read.
@@ -254,11 +276,4 @@ fn read_now(mut reading: Reading) -> Result<Vec<u8>> {
         reading.give(index, read.map(|()| &*blocks)).map_err(from_space)?;
     }
     Ok(reading.into_bytes())
-}
-
-impl Cold {
-    /// Where it begins in the space.
-    fn begin(&self) -> u64 {
-        self.offset + StoreHeader::BYTES as u64
-    }
 }

@@ -249,7 +249,7 @@ struct BaseWalker<'a> {
     index: usize,
     /// How many pairs are wanted of it, at most.
     pairs_max: usize,
-    /// Intervals that were read with the one before them, and where they lie.
+    /// Intervals that were read with the one before them on the way, and where they lie.
     ahead: VecDeque<(Result<Arc<Block>>, u64, u64)>,
 }
 
@@ -266,34 +266,44 @@ impl<'a> BaseWalker<'a> {
         self.block.as_ref().and_then(|(block, ..)| block.value(self.index))
     }
 
-    /// Goes to the interval of a key.
-    fn enter(&mut self, key: &[u8]) -> Result<Option<&Arc<Block>>> {
-        let Some(found) = self.base.interval_of(key) else { return Ok(None) };
-        let block = self.shared.block(self.base, &found)?;
-        let end = found.offset + u64::from(found.length);
-        Ok(Some(&self.block.insert((block, found.offset, end)).0))
-    }
-
     /// Goes to the interval that begins at `offset`, or to none behind the last.
     fn go_on_to(&mut self, offset: u64) -> Result<Option<&Arc<Block>>> {
         if self.ahead.front().is_none_or(|(_, begin, _)| *begin != offset) {
-            self.read_ahead(offset)?;
+            let base = self.base;
+            self.read_ahead(base.index.range(offset..u64::MAX))?;
         }
+        self.take_next()
+    }
+
+    /// Goes to the interval that ends at `offset`, or to none before the first.
+    fn go_back_to(&mut self, offset: u64) -> Result<Option<&Arc<Block>>> {
+        if self.ahead.front().is_none_or(|(.., end)| *end != offset) {
+            let (base, mut end) = (self.base, offset);
+            self.read_ahead(std::iter::from_fn(|| {
+                let found = end.checked_sub(1).and_then(|last| base.index.get(last))?;
+                end = found.offset;
+                Some(found)
+            }))?;
+        }
+        self.take_next()
+    }
+
+    /// Goes to the first of those that were read.
+    fn take_next(&mut self) -> Result<Option<&Arc<Block>>> {
         let Some((block, begin, end)) = self.ahead.pop_front() else { return Ok(None) };
         Ok(Some(&self.block.insert((block?, begin, end)).0))
     }
 
-    /// Reads the interval that begins at `offset`, and at once as many behind it as will be wanted if it
+    /// Reads the first of the intervals on the way, and at once as many behind it as will be wanted if it
     /// has to be read.
-    fn read_ahead(&mut self, offset: u64) -> Result<()> {
-        let Some(first) = self.base.index.get(offset) else {
-            self.ahead.clear();
-            return Ok(());
-        };
-        let is_cached = first.entry.head().is_some_and(|head| head.is_cached());
+    fn read_ahead(&mut self, on_the_way: impl Iterator<Item = Found<'a, Interval>>) -> Result<()> {
+        self.ahead.clear();
+        let mut on_the_way = on_the_way.peekable();
+        let Some(first) = on_the_way.peek() else { return Ok(()) };
+        let is_cached = first.entry.head().is_some_and(|head| head.is_whole_cached());
         let count = if is_cached { 1 } else { self.intervals_wanted() };
         let mut bytes = 0;
-        let intervals = self.base.index.range(offset..u64::MAX).take(count).take_while(|it| {
+        let intervals = on_the_way.take(count).take_while(|it| {
             let is_first = bytes == 0;
             bytes += it.length as usize;
             is_first || bytes <= RUN_BYTES_MAX
@@ -354,32 +364,28 @@ impl<'a> BaseWalker<'a> {
     }
 
     fn seek_back(&mut self, end: Bound<&[u8]>) -> Result<()> {
-        let count = match end {
-            Bound::Included(key) => self.enter(key)?.map(|block| block.upper_bound(key)),
-            Bound::Excluded(key) => self.enter(key)?.map(|block| block.lower_bound(key)),
-            Bound::Unbounded => {
-                let len = self.base.index.len();
-                let last = len.checked_sub(1).and_then(|at| self.base.index.get(at));
-                let Some(found) = last else { return Ok(()) };
-                let block = self.shared.block(self.base, &found)?;
-                let count = block.len();
-                self.block = Some((block, found.offset, len));
-                Some(count)
-            }
+        let key = match end {
+            Bound::Included(key) | Bound::Excluded(key) => Some(key),
+            Bound::Unbounded => None,
         };
-        let Some(count) = count else { return Ok(()) };
-        self.index = count;
+        let last = key.and_then(|key| self.base.interval_of(key));
+        let offset =
+            last.map_or(self.base.index.len(), |found| found.offset + u64::from(found.length));
+        let Some(block) = self.go_back_to(offset)? else { return Ok(()) };
+        self.index = match end {
+            Bound::Included(key) => block.upper_bound(key),
+            Bound::Excluded(key) => block.lower_bound(key),
+            Bound::Unbounded => block.len(),
+        };
         self.previous()
     }
 
+    /// Goes back to the pair before this one, of an interval before it if this one has none.
     fn previous(&mut self) -> Result<()> {
         while self.index == 0 {
             let Some((_, begin, _)) = self.block.take() else { return Ok(()) };
-            let before = begin.checked_sub(1).and_then(|at| self.base.index.get(at));
-            let Some(found) = before else { return Ok(()) };
-            let block = self.shared.block(self.base, &found)?;
+            let Some(block) = self.go_back_to(begin)? else { return Ok(()) };
             self.index = block.len();
-            self.block = Some((block, found.offset, begin));
         }
         self.index -= 1;
         Ok(())

@@ -89,8 +89,8 @@ impl Planner<'_> {
     /// What is known of an interval, whose updates these are.
     pub(crate) fn look(&self, found: &Found<'_, Interval>, updates: &[Update<'_>]) -> Known {
         let Some(head) = found.entry.head() else { return Known::Nothing };
-        if let Some(block) = &*head.cached() {
-            return Known::Pairs(Arc::clone(block));
+        if let Some(block) = head.whole() {
+            return Known::Pairs(block);
         }
         match self.may_append(found.length, head, updates) {
             true => Known::Nothing,
@@ -199,7 +199,11 @@ impl Planner<'_> {
             steps.push(Step::Tag { at: front as u64, tag: 0 });
             fragments = fragments.saturating_add(1);
         }
-        behind.iter().for_each(|update| pair(update).encode(&mut data));
+        let mut places = Vec::with_capacity(behind.len());
+        for update in behind {
+            places.push((found.length.saturating_add(data.len() as u32), update.key()));
+            pair(update).encode(&mut data);
+        }
         if data.len() > front {
             let at = front as u64 + u64::from(found.length);
             steps.push(Step::Splice { at, removed: 0, data: front..data.len(), tag: 0 });
@@ -216,7 +220,13 @@ impl Planner<'_> {
         };
         let has_inner_tags = head.lie.has_inner_tags && is_out_of_order;
         let lie = Lie { fragments, tail, pairs, has_inner_tags, is_out_of_order };
-        let next = Head::new(bound(found, head, first), first, lie, &self.shared.heads);
+        let tail = (lie, head.tail_after(front as u32, &places));
+        let next = Head::with_tail(bound(found, head, first), first, tail, &self.shared.heads);
+        let cached = head.cached();
+        if let Some(parts) = cached.as_ref().filter(|block| front == 0 && !block.is_whole()) {
+            // What they are parts of has its place as before.
+            self.shared.cache.insert(&next, parts, self.shared.cache_share());
+        }
         let length = found.length.saturating_add(data.len() as u32);
         let pieces = vec![(length, Interval::new(next))];
         Some(Edit { offset: found.offset, length: found.length, data, steps, pieces })
@@ -276,8 +286,7 @@ impl Planner<'_> {
         keys: &[Vec<u8>],
     ) -> Result<Option<(Edit, u64)>> {
         let Some(head) = found.entry.head() else { return Ok(None) };
-        let cached = head.cached().as_ref().map(Arc::clone);
-        let known = match cached {
+        let known = match head.whole() {
             Some(block) => Known::Pairs(block),
             None => Known::Cold(Cold::new(self.base, found, head)).read(self.shared)?,
         };

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use device::File;
 
 use super::{Error, Snapshot};
-use crate::data::unexpected_end;
+use crate::data::{Span, unexpected_end};
+
+/// Bytes of the longest run that several extents are read in.
+const JOINED_BYTES_MAX: usize = 256 << 10;
 
 /// A read of some bytes of a [`Snapshot`], which it keeps alive.
 #[derive(Debug)]
@@ -21,16 +24,25 @@ pub struct Reading {
     missing: usize,
 }
 
-/// Blocks that a read wants.
+/// A run of blocks that a read wants: those of one extent, or of several that lie in the same blocks or in
+/// neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Where they begin in the file.
     pub offset: u64,
     /// Their bytes.
     pub bytes: usize,
-    address: u64,
-    into: Range<usize>,
+    /// What of it is wanted.
+    parts: Vec<Part>,
     is_there: bool,
+}
+
+/// Bytes of one extent, of the blocks of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    address: u64,
+    span: Span,
+    into: Range<usize>,
 }
 
 impl Snapshot {
@@ -45,7 +57,7 @@ impl Snapshot {
             return Err(Error::BehindTheEnd { end, len: self.len() });
         }
         let data = &self.shared().data;
-        let (mut bytes, mut wanted) = (vec![0; length as usize], Vec::new());
+        let (mut bytes, mut parts) = (vec![0; length as usize], Vec::new());
         let mut at = 0;
         for piece in self.tree().query(offset..end) {
             let into = at..at + piece.length as usize;
@@ -56,16 +68,36 @@ impl Snapshot {
             if let Some(open) = self.open_buffer(segment) {
                 open.read(inside as usize, &mut bytes[into]);
             } else if let Some(span) = data.span(address, into.len()) {
-                let (offset, bytes) = (span.offset, span.bytes);
-                wanted.push(Wanted { offset, bytes, address, into, is_there: false });
+                parts.push(Part { address, span, into });
             }
         }
+        let wanted = runs(parts);
         Ok(Reading { snapshot: self.clone(), bytes, missing: wanted.len(), wanted })
     }
 }
 
+/// The runs of blocks that have all parts: as few as none of them has a block too many.
+fn runs(mut parts: Vec<Part>) -> Vec<Wanted> {
+    parts.sort_unstable_by_key(|part| part.span.offset);
+    let mut runs: Vec<Wanted> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let Span { offset, bytes } = part.span;
+        if let Some(run) = runs.last_mut()
+            && offset <= run.offset + run.bytes as u64
+            && (offset - run.offset) as usize + bytes <= JOINED_BYTES_MAX
+        {
+            run.bytes = run.bytes.max((offset - run.offset) as usize + bytes);
+            run.parts.push(part);
+        } else {
+            runs.push(Wanted { offset, bytes, parts: vec![part], is_there: false });
+        }
+    }
+    runs
+}
+
 impl Reading {
-    /// The blocks that it wants of [`Self::file`]: one run for each extent that is not in memory.
+    /// The runs of blocks that it wants of [`Self::file`]: one for each extent that is not in memory, and
+    /// fewer where extents are neighbours.
     pub fn wanted(&self) -> &[Wanted] {
         &self.wanted
     }
@@ -104,7 +136,11 @@ impl Reading {
         let taken = blocks.map_err(|error| unexpected_end(error, wanted.offset));
         let taken = taken.and_then(|blocks| {
             assert_eq!(blocks.len(), wanted.bytes, "a run as long as it was wanted");
-            shared.data.take(wanted.address, blocks, &mut self.bytes[wanted.into.clone()])
+            wanted.parts.iter().try_for_each(|Part { address, span, into }| {
+                let skip = (span.offset - wanted.offset) as usize;
+                let blocks = &blocks[skip..skip + span.bytes];
+                shared.data.take(*address, blocks, &mut self.bytes[into.clone()])
+            })
         });
         // The next opening's life may fill segments that only this snapshot knew.
         taken.map_err(|error| shared.health.check_open().err().unwrap_or(error))?;

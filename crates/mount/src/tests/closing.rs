@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
 use environment::Environment;
@@ -53,35 +53,36 @@ fn errno<T>(answer: Result<T, Refusal>) -> Option<Errno> {
     answer.err().map(|refusal| refusal.errno())
 }
 
+/// A write that has begun is done in the middle of a close: where the data is synced, and once what is stored
+/// is cut already.
 #[test]
 fn what_is_acknowledged_beside_the_end_is_stored() {
-    let dir = tempfile::tempdir().unwrap();
-    for round in 0..20 {
-        let name = format!("{round}");
-        let acknowledged = AtomicU64::new(0);
-        let reported = Arc::default();
-        {
-            let names = names(dir.path(), &reported);
-            let node = make(&names, &name);
-            node.opened().expect("it is there");
-            std::thread::scope(|scope| {
-                for _ in 0..3 {
-                    scope.spawn(|| {
-                        while write(&node, None, &[7; 100]).is_ok() {
-                            acknowledged.fetch_add(100, Relaxed);
-                        }
-                    });
-                }
-                while acknowledged.load(Relaxed) < 20_000 {
-                    std::thread::yield_now();
-                }
-                names.close().expect("a device");
+    for kind in [OperationKind::Sync, OperationKind::SyncDir] {
+        let dir = tempfile::tempdir().unwrap();
+        let (node, device) = on_faults(dir.path().to_owned());
+        write(&node, None, b"before").expect("room");
+        let [(begun, has_begun), (go, may_go), (done, is_done)] = std::array::from_fn(|_| channel());
+        let acknowledged = std::thread::scope(|scope| {
+            let (node, may_go) = (&node, Mutex::new(may_go));
+            let writer = scope.spawn(move || {
+                node.change(&Environment::real(), |file| {
+                    begun.send(()).expect("somebody waits for it");
+                    may_go.lock().recv().expect("somebody says so");
+                    let written = file.write(None, b", beside");
+                    done.send(()).expect("somebody waits for it");
+                    written
+                })
             });
-            node.sync().expect("closing it stored all");
-        }
-        let names = names(dir.path(), &reported);
-        let node = names.look_up(OsStr::new(&name)).expect("it is there");
-        assert_eq!(len(&node), acknowledged.into_inner(), "round {round}");
+            has_begun.recv().expect("it begins");
+            device.interpose(kind, move || {
+                go.send(()).expect("it waits for that");
+                is_done.recv().expect("it is done, or refused");
+            });
+            node.close().expect("a device");
+            writer.join().expect("it ends").is_ok()
+        });
+        let stored = len(&Node::new(2, dir.path().to_owned()));
+        assert_eq!(stored, if acknowledged { 14 } else { 6 }, "{kind:?}");
     }
 }
 

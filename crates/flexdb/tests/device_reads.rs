@@ -1,0 +1,137 @@
+//! How often the device is read, and for how many bytes, for a get of a key that memory does not have and
+//! for scans: of data several times the budget, after loads and overwrites in no order.
+
+use std::sync::Arc;
+
+use device::{Device, IoCounts};
+use engine::{Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Sequence};
+use environment::Environment;
+use telemetry::Registry;
+use thermocline_flexdb::{Options, Store};
+use workers::Pool;
+
+const BUDGET: u64 = 8 << 20;
+/// Pairs of 27 and 127 bytes, four times the budget of them.
+const KEYS: u64 = 4 * BUDGET / (27 + 127);
+const GETS: u64 = 4000;
+
+struct Bench {
+    store: Store,
+    device: Arc<dyn Device>,
+    sequence: Arc<Sequence>,
+    workers: Pool,
+}
+
+/// The key of that number: in no order.
+fn key(number: u64) -> Vec<u8> {
+    format!("user{:023}", codec::hash64(7, &number.to_le_bytes())).into_bytes()
+}
+
+impl Bench {
+    fn on(device: Arc<dyn Device>) -> Self {
+        let (environment, telemetry) = (Environment::real(), Registry::default());
+        let workers = Pool::start(&environment, 2, &telemetry).expect("threads start");
+        let sequence = Arc::new(Sequence::new());
+        let host = Host {
+            device: Arc::clone(&device),
+            workers: workers.clone(),
+            environment,
+            telemetry,
+            sequence: Arc::clone(&sequence),
+            barrier: Arc::new(NoJournal),
+            memory: Arc::new(MemoryBudget::new(BUDGET)),
+        };
+        let store = Store::open(host, Options::default()).expect("the store opens");
+        sequence.recover_to(store.persisted());
+        Self { store, device, sequence, workers }
+    }
+
+    /// Writes every `step`th key, and puts it to its place.
+    fn write(&self, step: usize, byte: u8) {
+        for number in (0..KEYS).step_by(step) {
+            let key = key(number);
+            let put = [Op::Put { key: &key, value: &[byte; 127] }];
+            self.store.admit(&put).expect("there is room");
+            let ticket = self.sequence.begin();
+            self.store.apply(&put, ticket.seqno()).expect("the write is taken");
+        }
+        self.store.flush().expect("the device takes it");
+    }
+
+    fn detail(&self, name: &str) -> u64 {
+        let stats = self.store.stats();
+        stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
+    }
+
+    fn counts(&self) -> IoCounts {
+        self.device.accounting().counts()
+    }
+
+    /// Reads of the device and bytes that they asked for, for each get that was not answered by memory. The keys
+    /// begin with `from`, and are in no order.
+    fn cold_gets(&self, name: &str, from: u64, byte: impl Fn(u64) -> u8) -> (f64, f64) {
+        let (before, hits) = (self.counts(), self.detail("cache_hits"));
+        let mut value = Vec::new();
+        for at in 0..GETS {
+            let number = (from + at * 7919) % KEYS;
+            assert_eq!(self.store.get(&key(number), &mut value), Ok(true), "{number}");
+            assert_eq!(value, [byte(number); 127], "{number}");
+            let miss = key(number + KEYS);
+            assert_eq!(self.store.get(&miss, &mut value), Ok(false), "not {number}");
+        }
+        let after = self.counts();
+        let cold = 2 * GETS - (self.detail("cache_hits") - hits);
+        assert!(cold > GETS / 2, "{cold} cold gets see nothing");
+        let reads = (after.read_ops - before.read_ops) as f64 / cold as f64;
+        let bytes = (after.read_bytes - before.read_bytes) as f64 / cold as f64;
+        println!("{name}: {reads:.2} reads, {bytes:.0} bytes for each of {cold} cold gets");
+        (reads, bytes)
+    }
+
+    /// Reads of the device for each scan of 50 pairs.
+    fn scans(&self, name: &str, direction: Direction) -> f64 {
+        let before = self.counts().read_ops;
+        let scans = GETS / 20;
+        for at in 0..scans {
+            let from = key(at * 7919 % KEYS);
+            let range = match direction {
+                Direction::Forward => KeyRange::of(from.as_slice()..),
+                Direction::Backward => KeyRange::of(..from.as_slice()),
+            };
+            let view = self.store.view(self.sequence.pin()).expect("it is open");
+            let mut cursor = view.scan(range, direction).expect("it is open");
+            for _ in 0..50 {
+                cursor.next().expect("nothing is damaged");
+            }
+        }
+        let reads = (self.counts().read_ops - before) as f64 / scans as f64;
+        println!("{name}: {reads:.2} reads for each scan of 50");
+        reads
+    }
+
+    fn reopen(self) -> Self {
+        self.store.close().expect("closes");
+        assert!(self.workers.stop().is_empty(), "no task panics");
+        Self::on(self.device)
+    }
+}
+
+#[test]
+fn a_cold_get_reads_the_device_once() {
+    let bench = Bench::on(device::memory());
+    bench.write(1, 1);
+    // The index takes more than its share, so intervals are twice as large as with more memory.
+    let (reads, bytes) = bench.cold_gets("loaded", 1, |_| 1);
+    assert!(reads <= 1.3, "{reads} after a load");
+    assert!(bytes <= 12_000.0, "{bytes} after a load");
+    bench.write(3, 2);
+    let (reads, bytes) = bench.cold_gets("overwritten", 2, |number| 1 + (number % 3 == 0) as u8);
+    assert!(reads <= 1.3, "{reads} after overwrites");
+    assert!(bytes <= 12_000.0, "{bytes} after overwrites");
+    // Nobody knows yet where updates lie.
+    let bench = bench.reopen();
+    bench.cold_gets("opened", 3, |number| 1 + (number % 3 == 0) as u8);
+    bench.scans("forward", Direction::Forward);
+    bench.scans("backward", Direction::Backward);
+    bench.store.close().expect("closes");
+}
