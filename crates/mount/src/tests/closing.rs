@@ -61,7 +61,8 @@ fn what_is_acknowledged_beside_the_end_is_stored() {
         let dir = tempfile::tempdir().unwrap();
         let (node, device) = on_faults(dir.path().to_owned());
         write(&node, None, b"before").expect("room");
-        let [(begun, has_begun), (go, may_go), (done, is_done)] = std::array::from_fn(|_| channel());
+        let [(begun, has_begun), (go, may_go), (done, is_done)] =
+            std::array::from_fn(|_| channel());
         let acknowledged = std::thread::scope(|scope| {
             let (node, may_go) = (&node, Mutex::new(may_go));
             let writer = scope.spawn(move || {
