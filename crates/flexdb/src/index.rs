@@ -18,8 +18,8 @@ mod key;
 mod tail;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use flexspace::{Entry, Found, Room, ShiftTree, Side, Snapshot};
@@ -50,8 +50,8 @@ pub(crate) struct Head {
     cached: ArcSwapOption<Block>,
     tally: Arc<Tally>,
     pub(crate) lie: Lie,
-    /// Where the updates of its tail lie, if it has as many as there are.
-    tail: Tail,
+    /// Where the updates of its tail lie, once it is known.
+    tail: OnceLock<Tail>,
     /// Whether the cache's hand is to pass it by once.
     is_used: AtomicBool,
 }
@@ -77,17 +77,19 @@ impl Lie {
 }
 
 impl Head {
-    /// A version with a bound, whose first pair has the key `first`, and nobody knows where the updates of
-    /// its tail lie.
+    /// A version with a bound, whose first pair has the key `first`. Nobody knows
+    /// where the updates of its tail lie, if it has one, or may have one, as after opening.
     pub(crate) fn new(bound: &[u8], first: &[u8], lie: Lie, tally: &Arc<Tally>) -> Arc<Self> {
-        Self::with_tail(bound, first, (lie, Tail::default()), tally)
+        let is_known = lie.tail == 0 && (lie.fragments <= 1 || lie.pairs != Lie::UNKNOWN);
+        let tail = is_known.then(Tail::default);
+        Self::with_tail(bound, first, (lie, tail), tally)
     }
 
     /// The same where this may be known.
     pub(crate) fn with_tail(
         bound: &[u8],
         first: &[u8],
-        (lie, tail): (Lie, Tail),
+        (lie, tail): (Lie, Option<Tail>),
         tally: &Arc<Tally>,
     ) -> Arc<Self> {
         let head = Self {
@@ -96,7 +98,7 @@ impl Head {
             cached: ArcSwapOption::empty(),
             tally: Arc::clone(tally),
             lie,
-            tail,
+            tail: tail.map(OnceLock::from).unwrap_or_default(),
             is_used: AtomicBool::new(false),
         };
         tally.add(head.memory_bytes());
@@ -108,7 +110,7 @@ impl Head {
         let boxed = |first: &Key| allocated_bytes(size_of::<Key>()) + first.heap_bytes();
         let first = self.first.as_deref().map_or(0, boxed);
         let own = allocated_bytes(size_of::<Self>() + COUNTS_BYTES);
-        own + self.bound.heap_bytes() + self.tail.heap_bytes() + first
+        own + self.bound.heap_bytes() + self.tail.get().map_or(0, Tail::heap_bytes) + first
     }
 
     /// Its keys are not below this, unless it is the first interval.
@@ -123,20 +125,32 @@ impl Head {
 
     /// Where to look for a key in it.
     pub(crate) fn part_of(&self, key: &[u8]) -> Part {
-        let is_known = self.tail.len() == usize::from(self.lie.tail);
         // Without a tail all of it is the main part.
-        if is_known && self.lie.tail > 0 { self.tail.part_of(key) } else { Part::Whole }
+        let tail = self.tail.get().filter(|tail| tail.len() > 0);
+        tail.map_or(Part::Whole, |tail| tail.part_of(key))
     }
 
     /// Where a part lies in it, if it has `length` bytes.
     pub(crate) fn range(&self, part: Part, length: u32) -> Range<u32> {
-        self.tail.range(part, length)
+        self.tail.get().map_or(0..length, |tail| tail.range(part, length))
+    }
+
+    /// Whether nobody knows where the updates of its tail lie.
+    pub(crate) fn wants_tail(&self) -> bool {
+        self.tail.get().is_none()
+    }
+
+    /// It was read, and this is where they lie.
+    pub(crate) fn learn_tail(&self, tail: Tail) {
+        let bytes = tail.heap_bytes();
+        if self.tail.set(tail).is_ok() {
+            self.tally.add(bytes);
+        }
     }
 
     /// Its tail after `front` bytes came before it and updates behind it: where each lies, and its key.
-    pub(crate) fn tail_after(&self, front: u32, updates: &[(u32, &[u8])]) -> Tail {
-        let is_known = self.tail.len() == usize::from(self.lie.tail);
-        is_known.then(|| self.tail.appended(front, updates)).flatten().unwrap_or_default()
+    pub(crate) fn tail_after(&self, front: u32, updates: &[(u32, &[u8])]) -> Option<Tail> {
+        self.tail.get()?.appended(front, updates)
     }
 
     /// What is cached of it, if that is all of it; and it is used.

@@ -18,6 +18,8 @@ const UNCOUNTED_EIGHTHS: u64 = 3;
 const UNCOUNTED_BYTES: u64 = 1 << 20;
 /// Parts of the budget of which the index may be one before intervals grow.
 const INDEX_PARTS: u64 = 8;
+/// What an interval takes of the index, with its place in the tree and its extents in the space's.
+const INTERVAL_MEMORY_BYTES: u64 = 256;
 /// Parts of the budget of which one is for the intervals that are planned at once.
 const CHUNK_PARTS: u64 = 128;
 /// No more updates than these are planned at once.
@@ -73,6 +75,14 @@ impl MemorySplit {
         ChunkLimits { updates: (bytes / usual).max(1) as usize, bytes }
     }
 
+    /// Bytes up to which intervals are taken together where a store of so many bytes is opened: as few as the
+    /// index has room for.
+    pub(crate) fn opening_step(&self, space_bytes: u64, options: &Options) -> u64 {
+        let intervals_max = (self.limit / INDEX_PARTS / INTERVAL_MEMORY_BYTES).max(1);
+        let most = u64::from(options.interval_bytes);
+        (space_bytes / intervals_max).clamp(most / 4, most)
+    }
+
     /// How large intervals may be beside an index of so many bytes.
     pub(crate) fn interval_limits(&self, index_bytes: u64, options: &Options) -> IntervalLimits {
         let share = (self.limit / INDEX_PARTS).max(1);
@@ -101,6 +111,16 @@ mod tests {
         assert_eq!(at(1 << 20), IntervalLimits { pairs: 64, bytes: 16 << 10 });
         assert_eq!(at(2 << 20), IntervalLimits { pairs: 128, bytes: 32 << 10 });
         assert_eq!(at(1 << 40), IntervalLimits { pairs: 2048, bytes: 128 << 10 });
+    }
+
+    #[test]
+    fn a_store_is_opened_with_as_many_intervals_as_the_index_has_room_for() {
+        let options = Options::default();
+        let split = MemorySplit::of(8 << 20, &options);
+        assert_eq!(split.opening_step(0, &options), 4 << 10);
+        assert_eq!(split.opening_step(32 << 20, &options), 8 << 10);
+        assert_eq!(split.opening_step(1 << 40, &options), 16 << 10);
+        assert_eq!(MemorySplit::of(0, &options).opening_step(1 << 40, &options), 16 << 10);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::cache::Cache;
 use crate::collect;
 use crate::commit::Committer;
 use crate::error::{DATA, from_space};
+use crate::memory_split::MemorySplit;
 use crate::memtable::{Family, Memtable};
 use crate::options::Options;
 use crate::pair::StoreHeader;
@@ -53,7 +54,8 @@ impl Store {
         let group = host.workers.group(GROUP);
         let (heads, nodes) = (Tally::new(&host.memory), Tally::new(&host.memory));
         let snapshot = space.snapshot().map_err(from_space)?;
-        let step = u64::from(options.interval_bytes);
+        let split = MemorySplit::of(host.memory.limit(), &options);
+        let step = split.opening_step(snapshot.len(), &options);
         let index = recover::index(&snapshot, step, &group, &heads)?;
         let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
         let family = Family::new(Tally::new(&host.memory));

@@ -12,7 +12,7 @@ use flexspace::space::Reading;
 
 use crate::block::Block;
 use crate::error::{DATA, from_space};
-use crate::index::{Head, Interval, Part, Parts};
+use crate::index::{Head, Interval, Part, Parts, Tail};
 use crate::memtable::Found;
 use crate::pair::{Pair, StoreHeader};
 use crate::reads::Reads;
@@ -65,6 +65,36 @@ impl Cold {
         let inside = self.head.range(self.part, self.length);
         let begin = self.offset + StoreHeader::BYTES as u64;
         begin + u64::from(inside.start)..begin + u64::from(inside.end)
+    }
+
+    /// Finds out where the updates of its tail lie, if nobody knows: all pairs behind the extents that lie
+    /// one behind the other from its beginning on are taken for updates.
+    fn learn(&self, bytes: &[u8]) {
+        if !self.head.wants_tail() || self.part != Part::Whole {
+            return;
+        }
+        let mut end: Option<u64> = None;
+        let extents = self.base.space.extents(self.span());
+        let first = extents.map_while(|piece| {
+            let address = piece.extent.address()?;
+            let length = u64::from(piece.length);
+            let is_next = end.replace(address + length).is_none_or(|end| end == address);
+            is_next.then_some(piece.length as usize)
+        });
+        let main_bytes: usize = first.sum();
+        let mut fields = Reader::new(bytes);
+        let (mut updates, mut is_cut) = (Vec::new(), false);
+        while !fields.is_empty() {
+            let at = fields.position();
+            let Ok((_, pair)) = Pair::take(&mut fields) else { return };
+            is_cut |= at == main_bytes;
+            if at >= main_bytes {
+                updates.push((at as u32, pair.key));
+            }
+        }
+        // Where it cannot be known, all of it is the main part.
+        let tail = is_cut.then(|| Tail::default().appended(0, &updates)).flatten();
+        self.head.learn_tail(tail.unwrap_or_default());
     }
 
     /// Whether its keys are known not to be in order.
@@ -234,7 +264,10 @@ impl Shared {
         let has_main = parts.is_some_and(|parts| parts.has(Part::Main));
         let mut is_kept = true;
         let bytes = match cold.part {
-            Part::Whole => bytes,
+            Part::Whole => {
+                cold.learn(&bytes);
+                bytes
+            }
             Part::Main => {
                 let mut bytes = bytes;
                 bytes.extend_from_slice(pairs);
@@ -262,6 +295,7 @@ impl Shared {
 
     /// The pairs of an interval that was read.
     pub(crate) fn decode(&self, cold: &Cold, bytes: Vec<u8>) -> Result<Arc<Block>> {
+        cold.learn(&bytes);
         let block = Block::decode(bytes, &self.cache.tally);
         Ok(Arc::new(block.map_err(|damage| damage.at(DATA, cold.begin()))?))
     }

@@ -25,7 +25,9 @@ fn a_change_that_put_nothing_leaves_the_first_key() {
     bench.store.close().expect("closes");
     let again = |bench: Bench| {
         let barrier = Arc::new(engine::NoJournal);
-        Bench::with(bench.device, barrier, 1 << 20, options.clone()).expect("opens")
+        // A quarter of that is taken together.
+        let options = Options { interval_bytes: 4 << 10, ..options.clone() };
+        Bench::with(bench.device, barrier, 1 << 20, options).expect("opens")
     };
     let bench = again(bench);
     let shared = &bench.store.shared;
