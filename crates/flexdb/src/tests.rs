@@ -2,6 +2,7 @@
 
 mod commits;
 mod contract;
+mod parts;
 mod recovery;
 mod rounds;
 mod seats;
