@@ -1,24 +1,26 @@
-//! How the memory of hot log and read cache is split between them, while the store runs (the F2 paper
-//! tunes it by hand; why it is built like this: `docs/adr/0012-f2-memory.md`).
+//! How memory is split between the hot log, the read cache and the digests of chunks, while the store runs (the F2
+//! paper tunes it by hand; why it is built like this: `docs/adr/0012-f2-memory.md`).
 //!
-//! 1. Both sides count what more memory would have saved them (`ghosts` of the hybrid log and of the
-//!    read cache).
+//! 1. Hot log and read cache count what more memory would have saved them (`ghosts` of the hybrid log and of the
+//!    read cache). Of digests it is reckoned: cold keys are spread evenly over the chunks, so each byte of digests
+//!    saves as many reads of chunks as any other.
 //! 2. Every now and then [`plan_split`] decides, from these figures alone.
-//! 3. A step goes from one side to the other: the one that gives lets go of its oldest pages, and once
+//! 3. A step goes from one side to another: the one that gives lets go of its oldest pages, and once
 //!    their memory is back the other one takes it.
 //!
 //! What the cold index's directory takes grows with the cold log, and what the hot index takes with
-//! the hot one: both sides have what these two leave, and give it back before one of them doubles.
+//! the hot one: the sides have what these two leave, and give it back before one of them doubles.
 //!
 //! # Invariants
-//! - M1. Hot log and read cache together have no more memory than both may have: a side grows only
-//!   once both are settled, and into what neither has.
-//! - M2. Neither goes below what it works with.
+//! - M1. All sides together have no more memory than they may have: a side grows only
+//!   once all are settled, and into what none has.
+//! - M2. None goes below what it works with.
 
 mod plan_split;
 
 use parking_lot::Mutex;
 
+use crate::cold_index::Digests;
 use crate::hybrid_log::{Geometry, GhostHits};
 use crate::options::MemoryPlan;
 use crate::store::Shared;
@@ -43,13 +45,21 @@ pub(crate) struct MemorySplit {
 struct State {
     /// Whether the ghosts have a reach yet.
     has_reach: bool,
-    /// For whom the memory is that neither side has.
+    /// For whom the memory is that no side has.
     receiver: Side,
-    last: Option<Side>,
-    /// What had been counted at the last decision.
-    seen_log: GhostHits,
-    seen_cache: u64,
+    last: Option<(Side, Side)>,
+    seen: Seen,
     moves: Moves,
+}
+
+/// What had been counted at the last decision.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    log: GhostHits,
+    cache: u64,
+    /// Chunks on disk that were asked for, and those of them that a digest answered for.
+    chunks: u64,
+    digests: u64,
 }
 
 /// Steps so far.
@@ -57,6 +67,7 @@ struct State {
 pub(crate) struct Moves {
     pub(crate) to_log: u64,
     pub(crate) to_cache: u64,
+    pub(crate) to_digests: u64,
 }
 
 impl MemorySplit {
@@ -65,8 +76,7 @@ impl MemorySplit {
             has_reach: false,
             receiver: Side::Log,
             last: None,
-            seen_log: GhostHits::default(),
-            seen_cache: 0,
+            seen: Seen::default(),
             moves: Moves::default(),
         };
         Self { plan, state: Mutex::new(state) }
@@ -79,10 +89,11 @@ impl MemorySplit {
 }
 
 impl Shared {
-    /// Bytes that hot log and read cache may have together.
+    /// Bytes that all sides may have together.
     fn split_bytes(&self) -> u64 {
         let directory = self.cold.as_ref().map_or(0, |cold| cold.index.directory_bytes_soon());
-        let others = directory + self.cache.ghost_bytes() + self.user_bytes.get();
+        let tables = directory + self.digest_figures().slot_bytes;
+        let others = tables + self.cache.ghost_bytes() + self.user_bytes.get();
         let limit = self.host.memory.limit();
         let margin =
             if limit == u64::MAX { 0 } else { self.index_bytes_max() / INDEX_MARGIN_SHARE };
@@ -107,14 +118,15 @@ impl Shared {
         match plan(&figures, state.receiver) {
             Decision::Wait => {}
             Decision::Keep => self.begin_anew(&mut state, &figures),
-            Decision::Move(to) => {
-                (state.receiver, state.last) = (to, Some(to));
+            Decision::Move(from, to) => {
+                (state.receiver, state.last) = (to, Some((from, to)));
                 match to {
                     Side::Log => state.moves.to_log += 1,
                     Side::Cache => state.moves.to_cache += 1,
+                    Side::Digests => state.moves.to_digests += 1,
                 }
                 self.begin_anew(&mut state, &figures);
-                self.resize(to.other(), &figures, |bytes| bytes - step);
+                self.resize(from, &figures, |bytes| bytes - step);
             }
             Decision::Grow(to) => self.resize(to, &figures, |bytes| bytes + step),
             Decision::Shrink(from, less) => self.resize(from, &figures, |bytes| bytes - less),
@@ -125,16 +137,36 @@ impl Shared {
         match side {
             Side::Log => self.log.resize(to(figures.log.bytes) / self.log.geometry.page_bytes()),
             Side::Cache => self.cache.resize(to(figures.cache.bytes)),
+            Side::Digests => {
+                if let Some(cold) = &self.cold {
+                    cold.index.digests.resize(to(figures.digests.bytes));
+                }
+            }
         }
     }
 
     fn begin_anew(&self, state: &mut State, figures: &Figures) {
-        (state.seen_log, state.seen_cache) = (self.log.ghost_hits(), self.cache.ghost_hits());
+        state.seen = self.counted();
         self.set_reach(figures);
     }
 
+    /// What was counted so far.
+    fn counted(&self) -> Seen {
+        let digests = self.digest_figures();
+        Seen {
+            log: self.log.ghost_hits(),
+            cache: self.cache.ghost_hits(),
+            chunks: digests.found + digests.read,
+            digests: digests.found,
+        }
+    }
+
+    fn reach(figures: &Figures) -> u64 {
+        (figures.total / REACH_SHARE).max(figures.step)
+    }
+
     fn set_reach(&self, figures: &Figures) {
-        let reach = (figures.total / REACH_SHARE).max(figures.step);
+        let reach = Self::reach(figures);
         self.log.set_ghost_reach(reach);
         self.cache.set_ghost_reach(reach);
     }
@@ -142,7 +174,9 @@ impl Shared {
     fn split_figures(&self, state: &State) -> Figures {
         let (total, page) = (self.split_bytes(), self.log.geometry.page_bytes());
         let pages = |bytes: u64, page: u64| bytes / page * page;
+        let digests = self.cold.as_ref().map(|cold| &cold.index.digests);
         let unit = page.max(self.cache.page_bytes());
+        let unit = unit.max(digests.map_or(0, Digests::step_bytes));
         let step = pages(total / STEP_SHARE, unit).max(unit);
         let least = Geometry::FRAMES_MIN as u64 * page;
         let log = SideFigures {
@@ -157,17 +191,38 @@ impl Shared {
         };
         // A split that does not move counts nothing.
         let counts = u64::from(self.split.plan.is_adaptive);
-        let (hits, cache_hits) = (self.log.ghost_hits(), self.cache.ghost_hits());
-        Figures {
+        let (now, seen) = (self.counted(), state.seen);
+        let chunks = now.chunks - seen.chunks;
+        // For a cold record two reads were counted.
+        let of_two = 2 * chunks - (now.digests - seen.digests);
+        let cache_reads = now.cache - seen.cache;
+        let cache_reads = (cache_reads * of_two).checked_div(2 * chunks).unwrap_or(cache_reads);
+        let mut figures = Figures {
             total,
             step,
             log,
             cache,
-            log_reads: (hits.reads - state.seen_log.reads) * counts,
-            log_appends: (hits.appends - state.seen_log.appends) * counts,
+            digests: SideFigures::default(),
+            log_reads: (now.log.reads - seen.log.reads) * counts,
+            log_appends: (now.log.appends - seen.log.appends) * counts,
             record_bytes: self.log.record_bytes(),
-            cache_reads: (cache_hits - state.seen_cache) * counts,
+            cache_reads: cache_reads * counts,
+            digest_reads: 0,
             last: state.last,
+        };
+        if let Some(cold) = &self.cold {
+            let of_all = cold.index.digest_bytes_of_all();
+            let digests = &cold.index.digests;
+            figures.digests = SideFigures {
+                bytes: digests.bytes_allowed(),
+                least: 0,
+                most: Digests::with_replaced(of_all)
+                    .next_multiple_of(step)
+                    .min(digests.bytes_max()),
+            };
+            let share = Self::reach(&figures).min(of_all) as f64 / of_all.max(1) as f64;
+            figures.digest_reads = ((chunks * counts) as f64 * share) as u64;
         }
+        figures
     }
 }

@@ -189,7 +189,8 @@ impl Store {
             let chunk_log = chunks.go_on(&parts);
             let (chunk_bytes, counts) = (u64::from(identity.chunk_bytes), standing.counts);
             let (log, memory) = (Arc::clone(&chunk_log), Arc::clone(&host.memory));
-            let index = ColdIndex::restored(log, memory, chunk_bytes, directory, counts);
+            let digests = plan.digest_bytes_max();
+            let index = ColdIndex::restored(log, memory, chunk_bytes, directory, counts, digests);
             Cold { log: cold.go_on(&parts), index, chunk_log, unnamed_from: Unnamed::default() }
         });
         let shared = Arc::new(Shared {

@@ -28,9 +28,12 @@ pub struct Options {
     /// where that is less than 256 KiB or leaves the log fewer pages than it needs. More pays where
     /// what is read often is written seldom.
     pub read_cache_bytes: Option<u64>,
-    /// Whether the memory of hot log and read cache moves between them as the load asks for it: what
-    /// is said above is how it begins. Not where the cache's bytes are given. Default: yes.
+    /// Whether the memory of hot log, read cache and digests moves between them as the load asks for it:
+    /// what is said above is how it begins. Not where the cache's bytes are given. Default: yes.
     pub adaptive_split: bool,
+    /// Whether memory may also go to digests of the cold index's chunks, which save cold keys one of their two
+    /// reads and take about five bytes of a cold key. Only where the split is adaptive. Default: yes.
+    pub chunk_digests: bool,
     /// Share of the hot log's memory that is updated in place; the rest is a second chance for records
     /// on their way to disk. Default: 0.9.
     pub mutable_share: f64,
@@ -70,6 +73,7 @@ impl Default for Options {
             log_memory_bytes: None,
             read_cache_bytes: None,
             adaptive_split: true,
+            chunk_digests: true,
             mutable_share: 0.9,
             page_bytes: None,
             segment_bytes: 64 << 20,
@@ -164,6 +168,11 @@ impl MemoryPlan {
     /// What hot log or read cache may come to have.
     fn side_bytes_max(&self) -> u64 {
         self.begin.hot + self.begin.read_cache + self.index_share
+    }
+
+    /// What digests of chunks may come to have.
+    pub(crate) fn digest_bytes_max(&self) -> u64 {
+        if self.is_adaptive && self.options.chunk_digests { self.side_bytes_max() } else { 0 }
     }
 
     /// The read cache.

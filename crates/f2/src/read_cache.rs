@@ -60,7 +60,7 @@ const EVICTED_IN_BACKGROUND: usize = 1024;
 /// Slices of that at once.
 const SLICES: usize = 16;
 /// Of the cache's greatest memory, what the table of its ghosts takes, and the fewest entries of it.
-const GHOSTS_SHARE: u64 = 2048;
+const GHOSTS_SHARE: u64 = 512;
 const GHOSTS_MIN: u64 = if cfg!(any(loom, shuttle)) { 1 } else { 512 };
 /// The same for the history.
 const HISTORY_SHARE: u64 = 128;

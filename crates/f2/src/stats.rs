@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use engine::Stats;
 
+use crate::cold::Cold;
 use crate::compaction::CompactionFigures;
 use crate::hybrid_log::HybridLog;
 use crate::store::Shared;
@@ -31,6 +32,7 @@ impl Shared {
             ("log_ghost_appends", ghosts.appends),
             ("memory_moves_to_log", moves.to_log),
             ("memory_moves_to_read_cache", moves.to_cache),
+            ("memory_moves_to_digests", moves.to_digests),
             ("read_cache_bytes", cache.bytes),
             ("read_cache_pages", cache.pages),
             ("read_cache_ghost_hits", cache.ghost_hits),
@@ -53,26 +55,8 @@ impl Shared {
         self.hot_figures.tell(&HOT_NAMES, &mut detail);
         let mut memory_bytes = index.bytes + log.memory_bytes() + cache.bytes;
         if let Some(cold) = &self.cold {
-            let chunks = cold.index.figures();
-            detail.extend([
-                ("cold_log_memory_bytes", cold.log.memory_bytes()),
-                ("cold_log_begin", cold.log.begin().get()),
-                ("cold_log_tail", cold.log.tail().get()),
-                ("cold_log_bytes", length(&cold.log)),
-                ("cold_log_disk_bytes", cold.log.segments.disk_bytes()),
-                ("chunk_log_disk_bytes", cold.chunk_log.segments.disk_bytes()),
-                ("cold_index_level", u64::from(chunks.level)),
-                ("cold_index_chunks", chunks.chunks),
-                ("cold_index_entries", chunks.entries),
-                ("cold_index_covered_entries", chunks.covered),
-                ("cold_index_directory_bytes", chunks.directory_bytes),
-                ("chunk_log_memory_bytes", chunks.log_memory_bytes),
-                ("chunk_log_bytes", chunks.log_bytes),
-                ("chunk_log_live_bytes", chunks.live_bytes),
-            ]);
+            memory_bytes += tell_cold(cold, &mut detail);
             self.cold_figures.tell(&COLD_NAMES, &mut detail);
-            memory_bytes +=
-                cold.log.memory_bytes() + chunks.log_memory_bytes + chunks.directory_bytes;
         }
         let logs = self.logs().into_iter().flatten();
         let log_disk_bytes: u64 = logs.map(|log| log.segments.disk_bytes()).sum();
@@ -152,17 +136,49 @@ impl Shared {
     }
 }
 
+/// What is told of the cold log and its index; bytes of memory that they take.
+fn tell_cold(cold: &Cold, detail: &mut Detail) -> u64 {
+    let (chunks, digests) = (cold.index.figures(), cold.index.digests.figures());
+    detail.extend([
+        ("cold_log_memory_bytes", cold.log.memory_bytes()),
+        ("cold_log_begin", cold.log.begin().get()),
+        ("cold_log_tail", cold.log.tail().get()),
+        ("cold_log_bytes", length(&cold.log)),
+        ("cold_log_disk_bytes", cold.log.segments.disk_bytes()),
+        ("chunk_log_disk_bytes", cold.chunk_log.segments.disk_bytes()),
+        ("cold_index_level", u64::from(chunks.level)),
+        ("cold_index_chunks", chunks.chunks),
+        ("cold_index_entries", chunks.entries),
+        ("cold_index_covered_entries", chunks.covered),
+        ("cold_index_directory_bytes", chunks.directory_bytes),
+        ("chunk_digest_bytes", digests.page_bytes + digests.slot_bytes),
+        ("chunk_digest_bytes_allowed", digests.allowed),
+        ("chunk_digest_hits", digests.found),
+        ("chunk_digest_misses", digests.read),
+        ("chunk_log_memory_bytes", chunks.log_memory_bytes),
+        ("chunk_log_bytes", chunks.log_bytes),
+        ("chunk_log_live_bytes", chunks.live_bytes),
+    ]);
+    let index = chunks.log_memory_bytes + chunks.directory_bytes;
+    cold.log.memory_bytes() + index + digests.page_bytes + digests.slot_bytes
+}
+
 /// Figures by name.
 type Detail = Vec<(&'static str, u64)>;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 43] = [
+const RUNNING: [&str; 48] = [
     "compactions_failing",
     "writes_refused",
     "log_ghost_reads",
     "log_ghost_appends",
     "memory_moves_to_log",
     "memory_moves_to_read_cache",
+    "memory_moves_to_digests",
+    "chunk_digest_bytes",
+    "chunk_digest_bytes_allowed",
+    "chunk_digest_hits",
+    "chunk_digest_misses",
     "read_cache_ghost_hits",
     "read_cache_hits",
     "read_cache_misses",

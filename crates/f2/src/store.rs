@@ -15,6 +15,7 @@ use workers::Group;
 
 use crate::checkpoint::{Checkpoint, Checkpointer, Frontier};
 use crate::cold::Cold;
+use crate::cold_index::DigestFigures;
 use crate::compaction::{CompactionFigures, Work};
 use crate::hash_index::HashIndex;
 use crate::hybrid_log::HybridLog;
@@ -112,6 +113,11 @@ impl Shared {
 
     pub(crate) fn persisted(&self) -> SeqNo {
         SeqNo::new(self.persisted.load(Acquire))
+    }
+
+    /// What there is of digests; nothing with a single log.
+    pub(crate) fn digest_figures(&self) -> DigestFigures {
+        self.cold.as_ref().map(|cold| cold.index.digests.figures()).unwrap_or_default()
     }
 
     /// The hot, the cold and the chunk log.

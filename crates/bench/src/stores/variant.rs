@@ -25,8 +25,8 @@ pub(super) struct Variant {
 const LSM_SETTINGS: &str = "dranges=off, dranges=random, lookup-index=off, range-index=off, \
                             merging=off or duplicates=off";
 const FLEXDB_SETTINGS: &str = "tail=COUNT, fragments=COUNT, pairs=COUNT or memtable-bytes=BYTES";
-const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, threads=COUNT, \
-                        mutable-share=SHARE, disk-bytes=BYTES or cold-disk-bytes=BYTES";
+const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, digests=off, \
+                        threads=COUNT, mutable-share=SHARE, disk-bytes=BYTES or cold-disk-bytes=BYTES";
 
 /// Whether a store by this name is one of ours, whatever options follow it in a comparison.
 pub fn is_ours(name: &str) -> bool {
@@ -76,6 +76,7 @@ impl FromStr for Variant {
             match setting.split_once('=') {
                 None if setting == "single-log" => f2.single_log = true,
                 None if setting == "scan-compaction" => f2.scan_compaction = true,
+                Some(("digests", "off")) => f2.chunk_digests = false,
                 Some(("read-cache", bytes)) => f2.read_cache_bytes = Some(bytes.parse()?),
                 Some(("chunk-bytes", bytes)) => f2.chunk_bytes = within(bytes, 64..=4096)?,
                 Some(("threads", count)) => f2.compaction_threads = within(count, 1..=64)?,

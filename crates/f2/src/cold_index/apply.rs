@@ -157,10 +157,10 @@ impl ColdIndex {
         let bytes = record_bytes(entries.len()) as u64;
         let key = name.word().to_le_bytes();
         let changer = self.directory.changer();
-        self.log.with_room(None, || {
+        let installed = self.log.with_room(None, || {
             // Not appended for nothing, if that can be known.
             if !changer.has_level(name) || self.directory.load_at(name) != Some(seen) {
-                return Ok(Outcome::Again);
+                return Ok(None);
             }
             let at = self.log.try_allocate(bytes)?;
             self.log.live(at).write(LogAddress::NONE, &key, Some(value));
@@ -168,11 +168,14 @@ impl ColdIndex {
                 // Before the changer lets go: who counts keeps changers out [N5].
                 self.entries.fetch_add(growth.entries, Relaxed);
                 self.covered.fetch_add(growth.covered, Relaxed);
-                return Ok(Outcome::Done);
+                return Ok(Some(at));
             }
             self.log.live(at).invalidate();
-            Ok(Outcome::Again)
-        })
+            Ok(None)
+        })?;
+        let Some(at) = installed else { return Ok(Outcome::Again) };
+        self.digests.keep(name.number, at, entries);
+        Ok(Outcome::Done)
     }
 }
 

@@ -13,7 +13,8 @@
 //! A *chunk* has the entries of all positions that begin with the same bits, about 32 of them. It is
 //! never changed: a new version of it is appended to the chunk log, an ordinary hybrid log, and the
 //! *directory*, a word of memory for each chunk, is changed to it. Where the memory has no room for
-//! more words, chunks get longer, up to 4 KiB. Users' operations only read;
+//! more words, chunks get longer, up to 4 KiB. What a look-up wants of a chunk is kept in memory as well, as
+//! far as that saves more than other uses of the memory (`digests`). Users' operations only read;
 //! compactions change the index, many entries at once. To follow a look-up, start at
 //! [`ColdIndex::find`]; a change, at `apply.rs`; the directory's growth, at `directory.rs`.
 //!
@@ -39,6 +40,7 @@ mod apply;
 mod check;
 mod chunk;
 mod compact;
+mod digests;
 mod directory;
 mod fetch;
 #[cfg(all(test, any(loom, shuttle)))]
@@ -64,6 +66,7 @@ use crate::hybrid_log::HybridLog;
 pub(crate) use apply::CROWDED;
 pub(crate) use apply::Change;
 pub(crate) use check::{NamedRecords, Overtake, encoded_again};
+pub(crate) use digests::{DigestFigures, Digests};
 pub(crate) use directory::Directory;
 pub(crate) use moves::{Moves, Verdict};
 pub(crate) use puts::{Puts, SortedPuts};
@@ -90,6 +93,7 @@ const DIRECTORY_SHARE: u64 = 4;
 pub(crate) struct ColdIndex {
     log: Arc<HybridLog>,
     directory: Directory,
+    pub(crate) digests: Digests,
     memory: Arc<MemoryBudget>,
     /// Entries that a chunk has on average before the directory doubles: where there is memory for that,
     /// and where there is none.
@@ -146,13 +150,14 @@ impl ColdIndex {
     ///
     /// `chunk_bytes`: what a chunk's entries take on average before the directory doubles, 64 to
     /// 4096; less where the log's pages are small, and more where the directory has no room in
-    /// `memory`.
+    /// `memory`. `digest_bytes_max`: what digests of chunks may come to take; nothing at first.
     pub(crate) fn restored(
         log: Arc<HybridLog>,
         memory: Arc<MemoryBudget>,
         chunk_bytes: u64,
         directory: Directory,
         counts: Counts,
+        digest_bytes_max: u64,
     ) -> Self {
         let chunk_bytes = chunk_bytes.clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end());
         let room = log.geometry.record_bytes_max() - chunk::record_bytes(0);
@@ -160,6 +165,7 @@ impl ColdIndex {
         let target = |bytes: u64| (bytes / ENTRY_BYTES).min((entries_max / SLACK) as u64);
         Self {
             log,
+            digests: Digests::new(digest_bytes_max, &memory),
             memory,
             entries_target: target(chunk_bytes),
             entries_target_most: target(*CHUNK_BYTES.end()),
@@ -185,6 +191,12 @@ impl ColdIndex {
         let has_memory = 2 * self.directory.bytes() <= self.memory.limit() / DIRECTORY_SHARE;
         let target = if has_memory { self.entries_target } else { self.entries_target_most };
         target * self.directory.chunks() as u64
+    }
+
+    /// What digests of all chunks would take, about.
+    pub(crate) fn digest_bytes_of_all(&self) -> u64 {
+        let entries = self.entries.load(Relaxed).max(0) as u64;
+        Digests::bytes_of_all(entries, entries.min(self.directory.chunks() as u64))
     }
 
     /// Cuts the chunk log, and answers the counts of what lies below. Waits for who changes a chunk; the

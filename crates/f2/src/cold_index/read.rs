@@ -1,4 +1,4 @@
-//! A look-up: the word of the chunk, the chunk, the entries of the position's tag.
+//! A look-up: the word of the chunk, the chunk or its digest, the entries of the position's tag.
 
 use engine::Result;
 
@@ -53,8 +53,10 @@ impl ColdIndex {
         let mut copy = RecordCopy::default();
         loop {
             let guard = self.log.epochs.protect();
-            let (_, word) = self.directory.find(prefix);
-            if word == Word::NONE {
+            let (name, word) = self.directory.find(prefix);
+            if word == Word::NONE
+                || self.digests.find(name.number, word.address(), prefix.tag(), into)
+            {
                 return Ok(Lookup::Known);
             }
             let from = self.log.copy_record(word.address(), &mut copy);
@@ -67,6 +69,7 @@ impl ColdIndex {
                 CopiedFrom::Disk => {
                     let read = self.log.record_read_of(word.address(), bytes_of(word))?;
                     if let Some(read) = read {
+                        self.digests.note_read();
                         return Ok(Lookup::OnDisk(read));
                     }
                 }
@@ -89,8 +92,20 @@ impl ColdIndex {
     ) -> Result<()> {
         into.clear();
         let prefix = Prefix::of(position);
-        self.decode(address, prefix, stored)?.addresses(prefix.tag(), into);
+        let chunk = self.decode(address, prefix, stored)?;
+        chunk.addresses(prefix.tag(), into);
+        if self.digests.is_used() {
+            self.keep_digest(prefix, address, chunk);
+        }
         Ok(())
+    }
+
+    /// Keeps the digest of a chunk that was read at `address`, if it still is the present one.
+    fn keep_digest(&self, prefix: Prefix, address: LogAddress, chunk: Chunk<'_>) {
+        let (name, word) = self.directory.find(prefix);
+        if word.address() == address {
+            self.digests.keep(name.number, address, &chunk.part(name));
+        }
     }
 
     /// Reads the chunk at `address`, which is to cover a position.

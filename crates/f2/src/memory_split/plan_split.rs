@@ -1,47 +1,43 @@
-//! Whether memory goes from the hot log to the read cache, or back: figures in, a decision out.
+//! Whether memory goes from one use of it to another: figures in, a decision out.
 //!
-//! Both sides have counted what the same number of bytes more would have saved them, the *reach*, in
-//! bytes of I/O since the last decision. The side that would have saved clearly more gets a step from
-//! the other. What it would save falls as it grows, and rises on the other side, so the two come
-//! to be equal, which is where no step helps.
+//! For each *side* it is known what the same number of bytes more would have saved it, the *reach*, in bytes of
+//! I/O since the last decision: for hot log and read cache counted, for the digests of chunks reckoned. The side that
+//! would have saved clearly more gets a step from the one that would have saved least. What a side would save falls
+//! as it grows, and rises on the other one, so they come to be equal, which is where no step helps.
 
 /// What a read of the device costs, in bytes of I/O: a block.
 const READ_BYTES: u64 = 4096;
 /// How often a byte that is appended is moved: written, and read by compaction.
 const MOVES_OF_APPENDED: u64 = 2;
-/// Bytes saved, of both sides, from which on they say something.
+/// Bytes saved, of all sides, from which on they say something: at least so many, and a step's, since about that
+/// is lost where a step was wrong.
 const EVIDENCE_BYTES: u64 = 16 * READ_BYTES;
 /// How much more one side has to save than the other, as a ratio of these two.
-const CLEARLY: (u64, u64) = (3, 2);
+const CLEARLY: (u64, u64) = (4, 3);
 /// The same for a step that takes back what the last one did.
-const CLEARLY_BACK: (u64, u64) = (3, 1);
+const CLEARLY_BACK: (u64, u64) = (2, 1);
 
 /// One side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Log,
     Cache,
+    Digests,
 }
 
-impl Side {
-    /// The other one.
-    pub(crate) const fn other(self) -> Self {
-        match self {
-            Self::Log => Self::Cache,
-            Self::Cache => Self::Log,
-        }
-    }
-}
+/// All sides, in the order in which they give where the sum is too large.
+const SIDES: [Side; 3] = [Side::Log, Side::Cache, Side::Digests];
 
 /// What the decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
-    /// Bytes that both sides may take together.
+    /// Bytes that all sides may take together.
     pub(crate) total: u64,
     /// Bytes of a step.
     pub(crate) step: u64,
     pub(crate) log: SideFigures,
     pub(crate) cache: SideFigures,
+    pub(crate) digests: SideFigures,
     /// Reads of the device that more of the log would have saved, and records appended.
     pub(crate) log_reads: u64,
     pub(crate) log_appends: u64,
@@ -49,12 +45,14 @@ pub(crate) struct Figures {
     pub(crate) record_bytes: u64,
     /// Reads of the device that more of the cache would have saved.
     pub(crate) cache_reads: u64,
-    /// Where the last step went.
-    pub(crate) last: Option<Side>,
+    /// And more digests.
+    pub(crate) digest_reads: u64,
+    /// Where the last step came from and went.
+    pub(crate) last: Option<(Side, Side)>,
 }
 
 /// How much memory a side may take, and within which bounds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SideFigures {
     pub(crate) bytes: u64,
     pub(crate) least: u64,
@@ -66,13 +64,13 @@ pub(crate) struct SideFigures {
 pub(crate) enum Decision {
     /// Too little was counted: go on counting.
     Wait,
-    /// Neither side gains; count anew.
+    /// No side gains; count anew.
     Keep,
-    /// A step from the other side to this one.
-    Move(Side),
-    /// There are bytes that neither side takes: a step to this one.
+    /// A step from the first side to the second.
+    Move(Side, Side),
+    /// There are bytes that no side takes: a step to this one.
     Grow(Side),
-    /// Both take more than there is: so many bytes off this one, in whole steps.
+    /// All take more than there is: so many bytes off this one, in whole steps.
     Shrink(Side, u64),
 }
 
@@ -86,37 +84,60 @@ impl SideFigures {
     }
 }
 
-/// What to do. `to`: for whom bytes are that neither side takes.
-pub(crate) fn plan(figures: &Figures, to: Side) -> Decision {
-    let Figures { log, cache, step, total, .. } = *figures;
-    let side = |side| if side == Side::Log { log } else { cache };
-    let taken = log.bytes + cache.bytes;
-    if taken > total {
-        let from = if log.may_give(step) { Side::Log } else { Side::Cache };
-        let room = side(from).bytes.saturating_sub(side(from).least) / step;
-        let steps = (taken - total).div_ceil(step).min(room);
-        return if steps > 0 { Decision::Shrink(from, steps * step) } else { Decision::Wait };
-    }
-    if total - taken >= step {
-        for to in [to, to.other()] {
-            if side(to).may_take(step) {
-                return Decision::Grow(to);
-            }
+impl Figures {
+    const fn side(&self, side: Side) -> SideFigures {
+        match side {
+            Side::Log => self.log,
+            Side::Cache => self.cache,
+            Side::Digests => self.digests,
         }
     }
-    let log_saves = figures.log_reads * READ_BYTES
-        + figures.log_appends * figures.record_bytes * MOVES_OF_APPENDED;
-    let cache_saves = figures.cache_reads * READ_BYTES;
-    if log_saves + cache_saves < EVIDENCE_BYTES {
+
+    /// Bytes of I/O that a reach more of memory would have saved a side.
+    const fn saves(&self, side: Side) -> u64 {
+        match side {
+            Side::Log => {
+                self.log_reads * READ_BYTES
+                    + self.log_appends * self.record_bytes * MOVES_OF_APPENDED
+            }
+            Side::Cache => self.cache_reads * READ_BYTES,
+            Side::Digests => self.digest_reads * READ_BYTES,
+        }
+    }
+}
+
+/// What to do. `receiver`: for whom bytes are that no side takes.
+pub(crate) fn plan(figures: &Figures, receiver: Side) -> Decision {
+    let Figures { step, total, .. } = *figures;
+    let may_give = |side: &Side| figures.side(*side).may_give(step);
+    let may_take = |side: &Side| figures.side(*side).may_take(step);
+    let taken: u64 = SIDES.iter().map(|side| figures.side(*side).bytes).sum();
+    if taken > total {
+        let Some(from) = SIDES.into_iter().find(may_give) else { return Decision::Wait };
+        let side = figures.side(from);
+        let steps = (taken - total).div_ceil(step).min((side.bytes - side.least) / step);
+        return Decision::Shrink(from, steps * step);
+    }
+    if total - taken >= step {
+        let takers = [receiver].into_iter().chain(SIDES);
+        // Digests take what they were given for a reason.
+        let mut takers = takers.filter(|side| *side == receiver || *side != Side::Digests);
+        if let Some(to) = takers.find(may_take) {
+            return Decision::Grow(to);
+        }
+    }
+    let evidence: u64 = SIDES.iter().map(|side| figures.saves(*side)).sum();
+    if evidence < step.max(EVIDENCE_BYTES) {
         return Decision::Wait;
     }
-    let to = if log_saves > cache_saves { Side::Log } else { Side::Cache };
-    let (more, less) = (log_saves.max(cache_saves), log_saves.min(cache_saves));
-    let is_back = figures.last == Some(to.other());
-    let ratio = if is_back { CLEARLY_BACK } else { CLEARLY };
-    let is_clear = u128::from(more) * u128::from(ratio.1) > u128::from(less) * u128::from(ratio.0);
-    if is_clear && side(to).may_take(step) && side(to.other()).may_give(step) {
-        Decision::Move(to)
+    let takers = SIDES.into_iter().filter(may_take);
+    let Some(to) = takers.max_by_key(|side| figures.saves(*side)) else { return Decision::Keep };
+    let givers = SIDES.into_iter().filter(|side| *side != to && may_give(side));
+    let Some(from) = givers.min_by_key(|side| figures.saves(*side)) else { return Decision::Keep };
+    let (more, less) = (figures.saves(to), figures.saves(from));
+    let ratio = if figures.last == Some((to, from)) { CLEARLY_BACK } else { CLEARLY };
+    if u128::from(more) * u128::from(ratio.1) > u128::from(less) * u128::from(ratio.0) {
+        Decision::Move(from, to)
     } else {
         Decision::Keep
     }
@@ -135,10 +156,12 @@ mod tests {
             step: MIB,
             log: side(75 * MIB),
             cache: side(25 * MIB),
+            digests: SideFigures::default(),
             log_reads: 0,
             log_appends: 0,
             record_bytes: 128,
             cache_reads: 0,
+            digest_reads: 0,
             last: None,
         }
     }
@@ -147,28 +170,29 @@ mod tests {
     fn the_side_that_saves_clearly_more_gets_a_step() {
         let reads = |log_reads, cache_reads| Figures { log_reads, cache_reads, ..figures() };
         assert_eq!(plan(&reads(0, 0), Side::Log), Decision::Wait);
-        assert_eq!(plan(&reads(0, 15), Side::Log), Decision::Wait);
-        assert_eq!(plan(&reads(0, 16), Side::Log), Decision::Move(Side::Cache));
-        assert_eq!(plan(&reads(100, 149), Side::Log), Decision::Keep);
-        assert_eq!(plan(&reads(100, 151), Side::Log), Decision::Move(Side::Cache));
-        assert_eq!(plan(&reads(151, 100), Side::Log), Decision::Move(Side::Log));
+        // A step is as long as 256 reads.
+        assert_eq!(plan(&reads(0, 255), Side::Log), Decision::Wait);
+        assert_eq!(plan(&reads(0, 256), Side::Log), Decision::Move(Side::Log, Side::Cache));
+        assert_eq!(plan(&reads(300, 399), Side::Log), Decision::Keep);
+        assert_eq!(plan(&reads(300, 401), Side::Log), Decision::Move(Side::Log, Side::Cache));
+        assert_eq!(plan(&reads(401, 300), Side::Log), Decision::Move(Side::Cache, Side::Log));
         // 16 appended records of 128 bytes, moved twice, are a read.
-        let appends = |log_appends| Figures { log_appends, ..reads(0, 100) };
-        assert_eq!(plan(&appends(1_000), Side::Log), Decision::Move(Side::Cache));
-        assert_eq!(plan(&appends(1_600), Side::Log), Decision::Keep);
-        assert_eq!(plan(&appends(2_500), Side::Log), Decision::Move(Side::Log));
+        let appends = |log_appends| Figures { log_appends, ..reads(0, 300) };
+        assert_eq!(plan(&appends(3_000), Side::Log), Decision::Move(Side::Log, Side::Cache));
+        assert_eq!(plan(&appends(4_800), Side::Log), Decision::Keep);
+        assert_eq!(plan(&appends(7_500), Side::Log), Decision::Move(Side::Cache, Side::Log));
     }
 
     #[test]
     fn a_step_back_takes_more() {
         let back = |cache_reads| Figures {
-            log_reads: 100,
+            log_reads: 200,
             cache_reads,
-            last: Some(Side::Log),
+            last: Some((Side::Cache, Side::Log)),
             ..figures()
         };
-        assert_eq!(plan(&back(299), Side::Log), Decision::Keep);
-        assert_eq!(plan(&back(301), Side::Log), Decision::Move(Side::Cache));
+        assert_eq!(plan(&back(399), Side::Log), Decision::Keep);
+        assert_eq!(plan(&back(401), Side::Log), Decision::Move(Side::Log, Side::Cache));
     }
 
     #[test]
@@ -193,6 +217,32 @@ mod tests {
         small.cache.bytes = small.cache.least;
         assert_eq!(plan(&small, Side::Log), Decision::Wait);
         assert_eq!(plan(&over(101 * MIB), Side::Cache), Decision::Grow(Side::Cache));
-        assert_eq!(plan(&over(101 * MIB - 1), Side::Log), Decision::Move(Side::Cache));
+        assert_eq!(plan(&over(101 * MIB - 1), Side::Log), Decision::Move(Side::Log, Side::Cache));
+    }
+
+    #[test]
+    fn digests_are_a_side_like_the_others() {
+        let mut figures = figures();
+        figures.log.bytes = 70 * MIB;
+        figures.digests = SideFigures { bytes: 5 * MIB, least: 0, most: 6 * MIB };
+        (figures.log_reads, figures.cache_reads) = (200, 100);
+        let with = |digest_reads| Figures { digest_reads, ..figures };
+        assert_eq!(plan(&with(100), Side::Log), Decision::Move(Side::Cache, Side::Log));
+        assert_eq!(plan(&with(301), Side::Log), Decision::Move(Side::Cache, Side::Digests));
+        assert_eq!(plan(&with(0), Side::Log), Decision::Move(Side::Digests, Side::Log));
+        // They have all that they can use.
+        let full = |digest_reads| {
+            let digests = SideFigures { bytes: 6 * MIB, least: 0, most: 6 * MIB };
+            Figures { digests, total: 101 * MIB, ..with(digest_reads) }
+        };
+        assert_eq!(plan(&full(1_000), Side::Log), Decision::Move(Side::Cache, Side::Log));
+        // What nobody takes goes to them only where it was meant for them.
+        let spare = Figures { total: 101 * MIB, ..with(0) };
+        assert_eq!(plan(&spare, Side::Digests), Decision::Grow(Side::Digests));
+        assert_eq!(plan(&spare, Side::Cache), Decision::Grow(Side::Cache));
+        let mut last = spare;
+        last.total = 200 * MIB;
+        (last.log.bytes, last.cache.bytes) = (96 * MIB, 96 * MIB);
+        assert_eq!(plan(&last, Side::Cache), Decision::Keep, "they save nothing");
     }
 }

@@ -230,3 +230,42 @@ fn log_and_cache_make_room_for_the_buffers_of_sessions() {
     read_all();
     assert!(of_both() > least * 3 / 2, "{} bytes, from {least} of {before}", of_both());
 }
+
+/// Reads per look-up of keys that are read evenly, at the end, and bytes of digests then.
+fn read_evenly(chunk_digests: bool) -> (f64, u64) {
+    const LIMIT: u64 = 16 << 20;
+    const KEYS: u64 = 300_000;
+    let options = Options { chunk_digests, ..Options::default() };
+    let bench = Bench::open_by_hand_within(LIMIT, device::memory(), options, 7);
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 13));
+        if number % 1000 == 0 {
+            bench.advance();
+        }
+    }
+    let read = |count: u64| {
+        for number in (0..count).map(|at| at * 7_919 % KEYS) {
+            assert_eq!(bench.get(&key(number)), Some(value(number, 0, 13)));
+            if number % 100 == 0 {
+                bench.advance();
+                let used = bench.memory.used();
+                assert!(used <= LIMIT, "{used} bytes");
+            }
+        }
+    };
+    read(80_000);
+    let before = (bench.figure("look_up_reads"), bench.figure("look_ups"));
+    read(20_000);
+    let reads = bench.figure("look_up_reads") - before.0;
+    let look_ups = bench.figure("look_ups") - before.1;
+    (reads as f64 / look_ups as f64, bench.figure("chunk_digest_bytes"))
+}
+
+#[test]
+fn keys_that_are_read_evenly_cost_one_read_each_where_digests_fit() {
+    let (with, digest_bytes) = read_evenly(true);
+    let (without, none) = read_evenly(false);
+    println!("{with:.2} reads with {digest_bytes} bytes of digests, {without:.2} without");
+    assert!(with < 1.2 && without > 1.5, "{with} reads, and {without} without digests");
+    assert!(digest_bytes > 512 << 10 && none == 0);
+}

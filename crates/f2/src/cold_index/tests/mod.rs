@@ -4,6 +4,7 @@ mod against_map;
 mod chunks;
 mod costs;
 mod damage;
+mod digests;
 mod snapshot;
 mod threads;
 
@@ -30,11 +31,18 @@ struct Sizes {
     chunk_bytes: u64,
     /// What the store may take, of which the directory has a share.
     memory_bytes: u64,
+    /// What digests may take, from the beginning.
+    digest_bytes: u64,
 }
 
 /// Four pages of 4 KiB in memory, segments of 16 KiB, eight entries a chunk.
-const TINY: Sizes =
-    Sizes { page_bytes: 4096, segment_bytes: 16_384, chunk_bytes: 64, memory_bytes: u64::MAX };
+const TINY: Sizes = Sizes {
+    page_bytes: 4096,
+    segment_bytes: 16_384,
+    chunk_bytes: 64,
+    memory_bytes: u64::MAX,
+    digest_bytes: 0,
+};
 
 /// An index and what it needs.
 struct Bench {
@@ -89,8 +97,10 @@ impl Bench {
         let directory = directory.unwrap_or_else(Directory::new);
         let index = {
             let (log, memory) = (Arc::clone(&log), Arc::clone(&parts.memory));
-            ColdIndex::restored(log, memory, sizes.chunk_bytes, directory, counts)
+            let Sizes { chunk_bytes, digest_bytes, .. } = sizes;
+            ColdIndex::restored(log, memory, chunk_bytes, directory, counts, digest_bytes)
         };
+        index.digests.resize(sizes.digest_bytes);
         Self { index, log, device, sizes, opened: (tail, end), named, _pool: pool }
     }
 

@@ -1,0 +1,186 @@
+//! Digests of chunks in memory: what a look-up wants of a chunk, in about five bytes an entry, so that a
+//! cold key costs one read of the device instead of two (why: `docs/adr/0036-f2-chunk-digests.md`).
+//!
+//! ```text
+//!  word of the directory --> chunk log: a chunk of 8 bytes an entry
+//!        |                         |
+//!        | the same address?       | when it was read or written
+//!        v                         v
+//!  slot of the chunk's number --> digest: address of the chunk; of each entry 8 bits of its tag,
+//!                                         and where its record lies
+//! ```
+//!
+//! A digest says less than its chunk: of entries whose tags end alike it names all. So it may name records
+//! of other keys, which costs a read now and then, and never leaves one of the key out.
+//!
+//! # Invariants
+//! - G1. A digest has the address of the chunk that it was made of, chunks are never changed, and no address
+//!   is used twice. So a digest whose address is in the directory's word is the truth about the chunk, and
+//!   nobody has to take one away when its chunk is replaced.
+//! - G2. Entries stand in the chunk's order, so of the same tag the newest stands first [K1].
+//! - G3. The pages of all shards have what is allowed at most, and the budget knows of each.
+//!
+//! # Concurrency
+//! A shard is locked for the time of a look or of a few kilobytes' copying. Look-ups do not wait for it: they
+//! go to the device instead.
+
+mod packed;
+mod shard;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use engine::MemoryBudget;
+use parking_lot::Mutex;
+
+use super::chunk::Entry;
+use crate::address::LogAddress;
+use shard::Shard;
+
+/// Shards at most: neighbours in the directory are in different ones.
+const SHARDS_MAX: u64 = 16;
+const PAGE_BYTES_MIN: u64 = 4 << 10;
+const PAGE_BYTES_MAX: u64 = 16 << 10;
+/// A page of all shards is this part of what all may come to have, about.
+const PAGES: u64 = 128;
+/// Bytes of an entry and of a digest's head, about; and what replaced digests take beside those that stand, as
+/// a share of them.
+const ENTRY_BYTES: u64 = 5;
+const HEAD_BYTES: u64 = 20;
+const REPLACED_SHARE: u64 = 4;
+
+/// The digests; none while nothing is allowed.
+pub(crate) struct Digests {
+    shards: Box<[Mutex<Shard>]>,
+    /// A page of each shard.
+    step_bytes: u64,
+    bytes_max: u64,
+    allowed: AtomicU64,
+    /// Look-ups that found a digest, and those that read the chunk.
+    found: AtomicU64,
+    read: AtomicU64,
+}
+
+/// What there is of digests, and what they were asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DigestFigures {
+    /// Bytes that they may take.
+    pub(crate) allowed: u64,
+    /// Memory: their pages, and the table of slots.
+    pub(crate) page_bytes: u64,
+    pub(crate) slot_bytes: u64,
+    /// Look-ups of chunks on disk that a digest answered, and those that read the chunk.
+    pub(crate) found: u64,
+    pub(crate) read: u64,
+}
+
+impl Digests {
+    /// Digests that may come to take `bytes_max`; nothing is allowed at first.
+    pub(crate) fn new(bytes_max: u64, memory: &Arc<MemoryBudget>) -> Self {
+        let step = 1 << (bytes_max / PAGES).max(PAGE_BYTES_MIN).ilog2();
+        let page_bytes = (step / SHARDS_MAX).clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX);
+        let shards = (step / page_bytes).min(SHARDS_MAX);
+        let pages_max = bytes_max / (shards * page_bytes);
+        let shards = if pages_max == 0 { 0 } else { shards };
+        let shard = |_| Mutex::new(Shard::new(page_bytes, pages_max, Arc::clone(memory)));
+        Self {
+            shards: (0..shards).map(shard).collect(),
+            step_bytes: shards * page_bytes,
+            bytes_max: pages_max * shards * page_bytes,
+            allowed: AtomicU64::new(0),
+            found: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+        }
+    }
+
+    /// What all chunks' digests take, about, of so many entries and chunks.
+    pub(crate) const fn bytes_of_all(entries: u64, chunks: u64) -> u64 {
+        entries * ENTRY_BYTES + chunks * HEAD_BYTES
+    }
+
+    /// What so many bytes of digests take where they are replaced all the time.
+    pub(crate) const fn with_replaced(bytes: u64) -> u64 {
+        bytes + bytes / REPLACED_SHARE
+    }
+
+    /// The unit of what is allowed; 0 if nothing ever is.
+    pub(crate) fn step_bytes(&self) -> u64 {
+        self.step_bytes
+    }
+
+    /// The most that may ever be allowed.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Bytes that they may take.
+    pub(crate) fn bytes_allowed(&self) -> u64 {
+        self.allowed.load(Relaxed)
+    }
+
+    /// Allows so many bytes, in whole steps; what is above is given back before this returns. [G3]
+    pub(crate) fn resize(&self, bytes: u64) {
+        let pages = bytes.min(self.bytes_max).checked_div(self.step_bytes).unwrap_or_default();
+        self.allowed.store(pages * self.step_bytes, Relaxed);
+        self.shards.iter().for_each(|shard| shard.lock().allow(pages));
+    }
+
+    /// Memory of pages, and of slots; in each case nothing is hidden.
+    pub(crate) fn figures(&self) -> DigestFigures {
+        let (mut page_bytes, mut slot_bytes) = (0, 0);
+        for shard in &self.shards {
+            let shard = shard.lock();
+            page_bytes += shard.page_bytes();
+            slot_bytes += shard.slot_bytes();
+        }
+        let (found, read) = (self.found.load(Relaxed), self.read.load(Relaxed));
+        DigestFigures { allowed: self.bytes_allowed(), page_bytes, slot_bytes, found, read }
+    }
+
+    fn shard(&self, number: usize) -> Option<(&Mutex<Shard>, usize)> {
+        if self.bytes_allowed() == 0 {
+            return None;
+        }
+        Some((&self.shards[number % self.shards.len()], number / self.shards.len()))
+    }
+
+    /// If there is a digest of the chunk at `address`, which the directory names for `number`: the addresses of
+    /// all records that may be of a key with this tag go behind what is in `into`, the newest first.
+    pub(super) fn find(
+        &self,
+        number: usize,
+        address: LogAddress,
+        tag: u32,
+        into: &mut Vec<LogAddress>,
+    ) -> bool {
+        let is_found = self
+            .shard(number)
+            .and_then(|(shard, slot)| shard.try_lock()?.find(slot, address, tag, into))
+            .is_some();
+        if is_found {
+            self.found.fetch_add(1, Relaxed);
+        }
+        is_found
+    }
+
+    /// A look-up reads its chunk from the device.
+    pub(super) fn note_read(&self) {
+        self.read.fetch_add(1, Relaxed);
+    }
+
+    /// Whether it is worth while to tell of a chunk.
+    pub(super) fn is_used(&self) -> bool {
+        self.bytes_allowed() > 0
+    }
+
+    /// Keeps the digest of the chunk at `address`, which the directory names for `number`, instead of that of an
+    /// older version.
+    pub(super) fn keep(&self, number: usize, address: LogAddress, entries: &[Entry]) {
+        if let Some((shard, slot)) = self.shard(number) {
+            shard.lock().keep(slot, address, entries);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

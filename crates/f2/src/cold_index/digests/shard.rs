@@ -1,0 +1,214 @@
+//! A part of the digests: pages that are filled one after the other, and where in them each chunk's digest is.
+//!
+//! 1. A digest goes behind the last one, whole within a page; the table of slots says where it is. The one that it
+//!    replaces stays where it is, and is dead.
+//! 2. When no page may be added, the oldest one goes. What lives of it is appended anew, where what lives leaves
+//!    room for that; so the pages are those of a log that is compacted, or else of a queue.
+//!
+//! # Invariants
+//! - S1. A slot names a digest of its own in a page that is there, or nothing. So what a page has that no slot names is
+//!   dead.
+
+use std::sync::Arc;
+
+use engine::MemoryBudget;
+use sync::atomic::Ordering::Relaxed;
+
+use super::packed::{HEAD_WORDS, Head};
+use crate::address::LogAddress;
+use crate::cold_index::chunk::Entry;
+use crate::page_ring::PageRing;
+use crate::record::WORD_BYTES;
+
+/// What lives is appended anew while it takes this share of what is allowed at most: (7, 8) is seven eighths.
+const LIVE_SHARE: (u64, u64) = (7, 8);
+/// Pages that one digest may have compacted at most.
+const PAGES_AT_ONCE: usize = 4;
+
+/// No digest: the last word of a page, where none begins.
+const NOWHERE: u32 = u32::MAX;
+
+pub(super) struct Shard {
+    ring: PageRing,
+    page_words: u64,
+    /// Of each slot: the number of its digest's first word, its lowest bits.
+    slots: Vec<u32>,
+    /// Pages that may have memory.
+    allowed: u64,
+    /// The first word that is there, a page's first one, and the one behind the last.
+    begin: u64,
+    tail: u64,
+    live_words: u64,
+    /// Of a digest on its way.
+    words: Vec<u64>,
+}
+
+impl Shard {
+    /// One of `pages_max` pages at most, of which none is allowed yet.
+    pub(super) fn new(page_bytes: u64, pages_max: u64, memory: Arc<MemoryBudget>) -> Self {
+        let page_words = page_bytes / WORD_BYTES as u64;
+        Self {
+            ring: PageRing::new(page_bytes, pages_max, memory),
+            page_words,
+            slots: Vec::new(),
+            allowed: 0,
+            begin: 0,
+            tail: 0,
+            live_words: 0,
+            words: Vec::new(),
+        }
+    }
+
+    pub(super) fn page_bytes(&self) -> u64 {
+        self.ring.bytes()
+    }
+
+    pub(super) fn slot_bytes(&self) -> u64 {
+        (self.slots.capacity() * size_of::<u32>()) as u64
+    }
+
+    /// So many pages may have memory; the oldest of the others go.
+    pub(super) fn allow(&mut self, pages: u64) {
+        self.allowed = pages;
+        while self.pages() > pages {
+            self.drop_oldest(false);
+        }
+        if pages == 0 {
+            (self.slots, self.words) = (Vec::new(), Vec::new());
+        }
+    }
+
+    /// The addresses that the digest of the chunk at `chunk` has for a tag go behind what is in `into`; `None`: it is
+    /// not here.
+    pub(super) fn find(
+        &self,
+        slot: usize,
+        chunk: LogAddress,
+        tag: u32,
+        into: &mut Vec<LogAddress>,
+    ) -> Option<()> {
+        let at = self.place(slot)?;
+        let head = self.head(at);
+        // [G1]
+        if head.chunk != chunk || head.slot != slot {
+            return None;
+        }
+        let entries = at + HEAD_WORDS as u64;
+        head.addresses(tag, |word| self.word(entries + word as u64), into);
+        Some(())
+    }
+
+    /// Keeps the digest of a chunk of these entries in the place of what `slot` names.
+    pub(super) fn keep(&mut self, slot: usize, chunk: LogAddress, entries: &[Entry]) {
+        self.forget(slot);
+        let Some(head) = Head::of(slot, chunk, entries) else { return };
+        if head.words() as u64 > self.page_words || self.allowed == 0 {
+            return;
+        }
+        if slot >= self.slots.len() {
+            let room = (slot + 1).next_power_of_two();
+            self.slots.reserve_exact(room - self.slots.len());
+            self.slots.resize(room, NOWHERE);
+        }
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
+        words.extend(head.encode());
+        head.pack(entries, &mut words);
+        debug_assert_eq!(words.len(), head.words());
+        let mut pages_at_once = PAGES_AT_ONCE;
+        while !self.append(slot, &words) {
+            self.drop_oldest(pages_at_once > 0);
+            pages_at_once = pages_at_once.saturating_sub(1);
+        }
+        self.words = words;
+    }
+
+    /// Appends a digest and has its slot name it; `false`: a page has to go before.
+    fn append(&mut self, slot: usize, words: &[u64]) -> bool {
+        let len = words.len() as u64;
+        // Pages that are begun lie below the tail; one that is full has the tail at its end.
+        let room = self.tail.next_multiple_of(self.page_words) - self.tail;
+        if len > room {
+            if self.pages() >= self.allowed {
+                return false;
+            }
+            self.end_page();
+            if !self.ring.take(self.tail / self.page_words) {
+                return false;
+            }
+        }
+        for (at, word) in (self.tail..).zip(words) {
+            self.ring.words(at * WORD_BYTES as u64)[0].store(*word, Relaxed);
+        }
+        self.slots[slot] = self.tail as u32;
+        self.live_words += len;
+        self.tail += len;
+        true
+    }
+
+    /// What is left of the page that is filled has no digest.
+    fn end_page(&mut self) {
+        let end = self.tail.next_multiple_of(self.page_words);
+        if self.tail < end {
+            // No digest is without a slot that names it, so a head of zeros ends a page.
+            self.ring.words(self.tail * WORD_BYTES as u64)[0].store(0, Relaxed);
+            self.tail = end;
+        }
+    }
+
+    /// Pages that have memory.
+    fn pages(&self) -> u64 {
+        self.tail.div_ceil(self.page_words) - self.begin / self.page_words
+    }
+
+    /// Gives the oldest page's memory back; what lives of it is kept if `may_keep` and there is room.
+    fn drop_oldest(&mut self, may_keep: bool) {
+        let page = self.begin / self.page_words;
+        let end = (self.begin + self.page_words).min(self.tail);
+        let room = self.allowed * self.page_words / LIVE_SHARE.1 * LIVE_SHARE.0;
+        let mut kept: Vec<(usize, Vec<u64>)> = Vec::new();
+        let mut at = self.begin;
+        while at < end && self.word(at) != 0 {
+            let head = self.head(at);
+            let next = at + head.words() as u64;
+            if self.place(head.slot) == Some(at) {
+                if may_keep && self.live_words <= room {
+                    kept.push((head.slot, (at..next).map(|word| self.word(word)).collect()));
+                }
+                self.forget(head.slot);
+            }
+            at = next;
+        }
+        self.begin += self.page_words;
+        self.tail = self.tail.max(self.begin);
+        self.ring.give_back(page);
+        for (slot, words) in kept {
+            // It takes no more pages than the one that went.
+            let _is_kept: bool = self.append(slot, &words);
+        }
+    }
+
+    /// The slot names nothing any more.
+    fn forget(&mut self, slot: usize) {
+        if let Some(at) = self.place(slot) {
+            self.live_words -= self.head(at).words() as u64;
+            self.slots[slot] = NOWHERE;
+        }
+    }
+
+    /// Where the digest is that a slot names. [S1]
+    fn place(&self, slot: usize) -> Option<u64> {
+        let low = *self.slots.get(slot)?;
+        // There are far fewer words than such numbers.
+        let back = (self.tail as u32).wrapping_sub(low);
+        (low != NOWHERE).then(|| self.tail - u64::from(back))
+    }
+
+    fn head(&self, at: u64) -> Head {
+        Head::decode([self.word(at), self.word(at + 1)])
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        self.ring.words(at * WORD_BYTES as u64)[0].load(Relaxed)
+    }
+}
