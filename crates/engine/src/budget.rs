@@ -28,6 +28,14 @@ impl MemoryBudget {
         self.limit.store(limit, Relaxed);
     }
 
+    /// Changes the budget to `limit`; where that is less than `least`, to `least`, unless it has been less
+    /// already. Answers what it is now: never more than it was asked for, or was.
+    pub fn resize(&self, limit: u64, least: u64) -> u64 {
+        let limit = limit.max(least.min(self.limit()));
+        self.set_limit(limit);
+        limit
+    }
+
     /// Bytes in use, as the engine counts them.
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)

@@ -8,6 +8,7 @@ use codec::SeqNo;
 use crate::batch::Op;
 use crate::error::{Error, Result};
 use crate::ingestion::Ingestion;
+use crate::memory_needs::MemoryNeeds;
 use crate::range::{Direction, KeyRange};
 use crate::seat::Seat;
 use crate::sequence::Pin;
@@ -210,6 +211,24 @@ pub trait Engine: Send + Sync {
     /// Work in the background that fails, at the cost of a few loads; nothing where all is well.
     fn troubles(&self) -> Vec<Trouble> {
         Vec::new()
+    }
+
+    /// What its memory is like at present, at the cost of a few loads; `None` from an engine whose
+    /// budget is what it was opened with. It counts what more memory would have saved
+    /// ([`crate::MemoryGain`]) from the first time on that it is asked.
+    fn memory_needs(&self) -> Option<MemoryNeeds> {
+        None
+    }
+
+    /// Sets the limit of its budget ([`crate::Host::memory`]) to `limit`, or as near to it as it can go
+    /// down ([`crate::MemoryBudget::resize`]), and answers what it is. More is there at once. Less is let go in the background: it is there for
+    /// others once [`MemoryNeeds::is_settled`]. One caller at a time; it waits for nobody.
+    ///
+    /// # Errors
+    /// [`crate::Error::FixedMemory`] from an engine that cannot, [`crate::Error::Closed`]; nothing has
+    /// changed.
+    fn resize_memory(&self, _limit: u64) -> Result<u64> {
+        Err(Error::FixedMemory { engine: self.capabilities().name })
     }
 
     /// Stops its background work and releases its files, without flushing. Later calls get

@@ -144,3 +144,13 @@ fn bound() -> impl Strategy<Value = std::ops::Bound<Vec<u8>>> {
         prop_oneof![Just(Unbounded), Just(Included(key.clone())), Just(Excluded(key))]
     })
 }
+
+#[test]
+fn a_budget_goes_no_lower_than_its_least_and_no_higher_than_it_is_asked_to() {
+    let budget = MemoryBudget::new(10);
+    assert_eq!(budget.resize(6, 4), 6);
+    assert_eq!(budget.resize(3, 4), 4);
+    assert_eq!(budget.resize(3, 8), 4, "what it needs by now it does not have");
+    assert_eq!(budget.resize(5, 8), 5);
+    assert_eq!(budget.limit(), 5);
+}

@@ -178,7 +178,7 @@ impl Shared {
         };
         let named = checkpointer.standing.spans();
         let waiting: u64 = self.begins().into_iter().zip(named).map(waiting).sum();
-        if waiting <= self.disk_bytes_max.unwrap_or(0) {
+        if waiting <= self.hot_disk_bytes_max().unwrap_or(0) {
             return Ok(());
         }
         self.commit(&mut checkpointer, Self::fold_over)

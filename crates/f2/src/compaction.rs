@@ -71,7 +71,7 @@ impl Shared {
 
     fn compact_hot(self: &Arc<Self>, cold: &Cold, stop: &StopToken) -> Result<bool> {
         let figures = self.figures_of(&self.log, &self.hot_figures);
-        let (disk_bytes_max, is_crowded) = (self.disk_bytes_max, self.is_index_crowded());
+        let (disk_bytes_max, is_crowded) = (self.hot_disk_bytes_max(), self.is_index_crowded());
         let is_wanted = plan::is_wanted_of_hot(&figures, disk_bytes_max, is_crowded);
         self.forgive_unless(is_wanted, &self.hot_figures);
         // Entries of the last round are to be gone before another one is made for their sake.
@@ -163,9 +163,9 @@ impl Shared {
     fn compact_single(self: &Arc<Self>, stop: &StopToken) -> Result<bool> {
         let figures = self.figures_of(&self.log, &self.hot_figures);
         let geometry = &self.log.geometry;
-        let is_wanted = plan::is_wanted(&figures, self.disk_bytes_max, geometry);
+        let is_wanted = plan::is_wanted(&figures, self.hot_disk_bytes_max(), geometry);
         self.forgive_unless(is_wanted, &self.hot_figures);
-        let Some(until) = plan::plan(&figures, self.disk_bytes_max, geometry) else {
+        let Some(until) = plan::plan(&figures, self.hot_disk_bytes_max(), geometry) else {
             return Ok(false);
         };
         self.hot_figures.begin_round(figures.begin, until);

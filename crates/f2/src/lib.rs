@@ -44,6 +44,7 @@ mod compaction;
 mod hash_index;
 mod hybrid_log;
 mod key_hash;
+mod memory_resize;
 mod memory_split;
 mod memory_use;
 mod open;

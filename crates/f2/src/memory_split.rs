@@ -18,13 +18,16 @@
 
 mod plan_split;
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use engine::MemoryGain;
 use parking_lot::Mutex;
 
 use crate::cold_index::Digests;
 use crate::hybrid_log::{Geometry, GhostHits};
 use crate::options::MemoryPlan;
 use crate::store::Shared;
-use plan_split::{Decision, Figures, Side, SideFigures, plan};
+use plan_split::{Decision, Figures, Side, SideFigures, of_log, of_reads, plan};
 
 /// The reach of the ghosts: one part in so many of what both sides have.
 const REACH_SHARE: u64 = 16;
@@ -40,6 +43,8 @@ const CACHE_SHARE_MIN: u64 = 64;
 pub(crate) struct MemorySplit {
     plan: MemoryPlan,
     state: Mutex<State>,
+    /// How far the ghosts of both sides reach.
+    reach: AtomicU64,
 }
 
 struct State {
@@ -79,18 +84,30 @@ impl MemorySplit {
             seen: Seen::default(),
             moves: Moves::default(),
         };
-        Self { plan, state: Mutex::new(state) }
+        Self { plan, state: Mutex::new(state), reach: AtomicU64::new(0) }
     }
 
     /// Steps so far.
     pub(crate) fn moves(&self) -> Moves {
         self.state.lock().moves
     }
+
+    /// How hot log and read cache come by their memory.
+    pub(crate) fn plan(&self) -> &MemoryPlan {
+        &self.plan
+    }
 }
 
 impl Shared {
+    /// Bytes of disk that the hot log should keep within, if there is a limit. Only what is on disk can
+    /// move to the cold log: one that has come to more memory has more there, too.
+    pub(crate) fn hot_disk_bytes_max(&self) -> Option<u64> {
+        let memory = self.log.frames() * self.log.geometry.page_bytes();
+        self.disk_bytes_max.map(|max| max.max(self.split.plan.hot_disk_min(memory)))
+    }
+
     /// Bytes that all sides may have together.
-    fn split_bytes(&self) -> u64 {
+    pub(crate) fn split_bytes(&self) -> u64 {
         let directory = self.cold.as_ref().map_or(0, |cold| cold.index.directory_bytes_soon());
         let tables = directory + self.digest_figures().slot_bytes;
         let others = tables + self.cache.ghost_bytes() + self.user_bytes.get();
@@ -167,8 +184,18 @@ impl Shared {
 
     fn set_reach(&self, figures: &Figures) {
         let reach = Self::reach(figures);
+        self.split.reach.store(reach, Relaxed);
         self.log.set_ghost_reach(reach);
         self.cache.set_ghost_reach(reach);
+    }
+
+    /// What more memory would have saved so far: of log and cache the side that gains more, which would
+    /// get it.
+    pub(crate) fn memory_gain(&self) -> MemoryGain {
+        let hits = self.log.ghost_hits();
+        let log = of_log(hits.reads, hits.appends, self.log.record_bytes());
+        let saved_bytes = log.max(of_reads(self.cache.ghost_hits()));
+        MemoryGain { saved_bytes, reach_bytes: self.split.reach.load(Relaxed) }
     }
 
     fn split_figures(&self, state: &State) -> Figures {

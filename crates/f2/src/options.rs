@@ -132,9 +132,15 @@ pub(crate) struct MemoryPlan {
     pub(crate) begin: Memory,
     /// Whether it moves between them.
     pub(crate) is_adaptive: bool,
+    /// The budget that it begins with, and the largest one that it has a use for.
+    limit: u64,
+    limit_max: u64,
     /// What the hot index leaves of so much is theirs, too.
     index_share: u64,
 }
+
+/// A budget may become so many times what a store was opened with: as many addresses are set aside.
+const GROWTH_MAX: u64 = 4;
 
 impl MemoryPlan {
     /// The plan of a store that begins with a budget of `limit` bytes.
@@ -145,7 +151,23 @@ impl MemoryPlan {
             options.adaptive_split && options.read_cache_bytes.is_none() && begin.read_cache > 0;
         let is_bound = options.log_memory_bytes.is_none() && limit != u64::MAX;
         let index_share = if is_bound { Self::index_share(limit) } else { 0 };
-        Self { options, identity, begin, is_adaptive, index_share }
+        // Where the split was chosen its sizes were, too; and a single log is for comparisons.
+        let may_grow = is_bound
+            && options.adaptive_split
+            && options.read_cache_bytes.is_none()
+            && !options.single_log;
+        let limit_max = if may_grow { limit.saturating_mul(GROWTH_MAX) } else { limit };
+        Self { options, identity, begin, is_adaptive, limit, limit_max, index_share }
+    }
+
+    /// The largest budget that it has a use for, if it follows the budget at all.
+    pub(crate) fn limit_max(&self) -> Option<u64> {
+        (self.limit_max > self.limit).then_some(self.limit_max)
+    }
+
+    /// The least budget that the store can be opened with.
+    pub(crate) fn limit_min(&self) -> u64 {
+        Options::limit_for(self.identity.hot, self.identity.chunks)
     }
 
     /// What compactions may have in memory.
@@ -157,7 +179,10 @@ impl MemoryPlan {
     pub(crate) fn hot_geometry(&self) -> Geometry {
         let begin = &self.begin;
         let geometry = self.identity.hot.geometry(begin.hot, self.options.mutable_share);
-        if self.is_adaptive { geometry.growing_to(self.side_bytes_max()) } else { geometry }
+        match self.side_bytes_max() {
+            Some(bytes) => geometry.growing_to(bytes),
+            None => geometry,
+        }
     }
 
     /// The share of a budget of `limit` bytes that the hot index may take; the logs have the rest.
@@ -165,41 +190,57 @@ impl MemoryPlan {
         limit / INDEX_SHARE
     }
 
-    /// What hot log or read cache may come to have.
-    fn side_bytes_max(&self) -> u64 {
+    /// What hot log or read cache may come to have with the budget that it begins with.
+    fn side_bytes(&self) -> u64 {
         self.begin.hot + self.begin.read_cache + self.index_share
     }
 
     /// What digests of chunks may come to have.
     pub(crate) fn digest_bytes_max(&self) -> u64 {
-        if self.is_adaptive && self.options.chunk_digests { self.side_bytes_max() } else { 0 }
+        if self.is_adaptive && self.options.chunk_digests { self.side_bytes() } else { 0 }
+    }
+
+    /// What either may come to have, if it is not always the same.
+    fn side_bytes_max(&self) -> Option<u64> {
+        let is_fixed = !self.is_adaptive && self.limit_max().is_none();
+        (!is_fixed).then(|| self.side_bytes() + (self.limit_max - self.limit))
     }
 
     /// The read cache.
     pub(crate) fn read_cache(&self, parts: &StoreParts) -> ReadCache {
         let bytes = self.begin.read_cache;
-        let bytes_max = if self.is_adaptive { self.side_bytes_max() } else { bytes };
+        let usual = if self.is_adaptive { self.side_bytes() } else { bytes };
+        let bytes_max = self.side_bytes_max().unwrap_or(bytes);
         let Identity { hot, hash_seed, .. } = self.identity;
-        ReadCache::new(bytes, bytes_max, hot.page_bytes, hash_seed, parts)
+        ReadCache::new([bytes, usual, bytes_max], hot.page_bytes, hash_seed, parts)
     }
 
     /// Bytes of disk that the hot log should keep within: the same, however the memory is split by
     /// and by.
     pub(crate) fn hot_disk(&self) -> Option<u64> {
         let geometry = self.hot_geometry();
-        let bytes = |pages: usize| pages as u64 * geometry.page_bytes();
-        self.options.hot_disk(bytes(geometry.frames), bytes(geometry.frames_max))
+        let bytes = |pages: u64| pages * geometry.page_bytes();
+        let begin = bytes(geometry.frames as u64);
+        let usual = if self.is_adaptive { self.side_bytes() } else { begin };
+        let usual = bytes(usual / geometry.page_bytes()).max(begin);
+        self.options.hot_disk(begin, usual)
+    }
+
+    /// The same for a log that has come to have so much memory.
+    pub(crate) fn hot_disk_min(&self, hot_memory: u64) -> u64 {
+        if self.options.single_log { 0 } else { HOT_DISK_SHARE_MIN * hot_memory }
     }
 
     /// What both may have together, of a budget of `limit` bytes, beside a hot index that takes
     /// `index` and others that take `others`. Where the options say how much it is, it is that.
     pub(crate) fn split_bytes(&self, limit: u64, index: u64, others: u64) -> u64 {
-        let Memory { hot, read_cache, .. } = self.options.memory(limit, &self.identity);
+        let Memory { hot, read_cache, work, .. } = self.options.memory(limit, &self.identity);
         if self.options.log_memory_bytes.is_some() {
             return hot + read_cache;
         }
         let index_share = if limit == u64::MAX { index } else { Self::index_share(limit) };
-        (hot + read_cache + index_share).saturating_sub(index + others)
+        // What compactions work with was set aside when the store was opened.
+        (hot + read_cache + work + index_share).saturating_sub(index + others + self.begin.work)
     }
 }
 

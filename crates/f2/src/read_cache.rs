@@ -31,13 +31,14 @@
 
 mod evict;
 mod figures;
-mod ghosts;
 mod history;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod ring;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+
+use engine::Ghosts;
 
 use crate::address::LogAddress;
 use crate::hash_index::{HashIndex, Slot};
@@ -47,7 +48,6 @@ use crate::planted::{Planted, is_planted};
 use crate::record::{Live, Read, Shape};
 use evict::Outcome;
 use figures::Counters;
-use ghosts::Ghosts;
 use history::History;
 use ring::Ring;
 
@@ -105,11 +105,10 @@ impl Seen<'_> {
 
 impl ReadCache {
     /// A cache of `bytes` of memory in all, which may become `bytes_max`, charged to the budget as they
-    /// come to be used; none if that is too little for a ring of pages. A page has `page_bytes_max`
-    /// at most.
+    /// come to be used; none if that is too little for a ring of pages. What is remembered of keys that
+    /// are not cached is enough for one of `usual` bytes. A page has `page_bytes_max` at most.
     pub(crate) fn new(
-        bytes: u64,
-        bytes_max: u64,
+        [bytes, usual, bytes_max]: [u64; 3],
         page_bytes_max: u64,
         hash_seed: u64,
         store: &StoreParts,
@@ -119,14 +118,14 @@ impl ReadCache {
             let pages_max = (bytes_max / page_bytes).max(pages);
             Ring::new(page_bytes, pages, pages_max, epochs, memory)
         });
-        Self::with_ring(ring, hash_seed)
+        let usual = if ring.is_some() { usual } else { 0 };
+        Self::with_ring(ring, usual, hash_seed)
     }
 
-    fn with_ring(ring: Option<Ring>, hash_seed: u64) -> Self {
-        let bytes_max = ring.as_ref().map_or(0, |ring| ring.pages_max() * ring.page_bytes());
-        let entries = (bytes_max / GHOSTS_SHARE / 8).max(GHOSTS_MIN).next_power_of_two();
+    fn with_ring(ring: Option<Ring>, usual: u64, hash_seed: u64) -> Self {
+        let entries = (usual / GHOSTS_SHARE / 8).max(GHOSTS_MIN).next_power_of_two();
         let ghosts = Ghosts::new(entries as usize);
-        let history = History::new(bytes_max / HISTORY_SHARE);
+        let history = History::new(usual / HISTORY_SHARE);
         Self { ring, hash_seed, counters: Counters::default(), ghosts, history }
     }
 
@@ -283,7 +282,7 @@ impl ReadCache {
         ring.evict_some(index, self.hash_seed, count, &mut |hash, outcome| match outcome {
             Outcome::Kept => kept += 1,
             Outcome::Evicted(page) => {
-                self.ghosts.note_evicted(hash, page);
+                self.ghosts.note_evicted(hash.mixed(), page);
                 self.history.note(hash);
                 evicted += 1;
             }
@@ -293,7 +292,7 @@ impl ReadCache {
 
     /// Counts a value that was read from a device, which took so many reads.
     pub(crate) fn note_disk_read(&self, hash: KeyHash, reads: u64) {
-        self.ghosts.note_read(hash, reads);
+        self.ghosts.note_read(hash.mixed(), reads);
     }
 
     /// From now on counts what `bytes` more of memory would have saved.

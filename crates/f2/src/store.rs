@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Health, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats, Trouble,
-    View, Visit,
+    Capabilities, Engine, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Seat, SeqNo, Stats,
+    Trouble, View, Visit,
 };
 use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
@@ -209,6 +209,14 @@ impl Engine for Store {
 
     fn troubles(&self) -> Vec<Trouble> {
         self.shared.troubles()
+    }
+
+    fn memory_needs(&self) -> Option<MemoryNeeds> {
+        self.shared.memory_needs()
+    }
+
+    fn resize_memory(&self, limit: u64) -> Result<u64> {
+        self.shared.resize_memory(limit)
     }
 
     fn close(&self) -> Result<()> {

@@ -13,6 +13,7 @@ mod durability;
 mod fetch;
 mod figures;
 mod laws;
+mod memory_resize;
 mod memory_split;
 mod planted;
 mod prefix;

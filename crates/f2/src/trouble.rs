@@ -100,7 +100,7 @@ impl Shared {
             work: "compaction of the hot log",
             log: &self.log,
             figures: &self.hot_figures,
-            bytes_max: self.disk_bytes_max,
+            bytes_max: self.hot_disk_bytes_max(),
         };
         let cold = self.cold.as_ref().map(|cold| Part {
             name: "the cold log",

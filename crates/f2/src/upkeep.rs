@@ -19,6 +19,8 @@ const BUCKETS_AT_ONCE: usize = 1024;
 const BYTES_PER_CHAIN: u64 = 13;
 /// Share of the chains that there is room for, from which on records leave the hot log.
 const CROWDED: f64 = 0.8;
+/// The same, from which on a smaller budget would make writers wait soon.
+const FULL: f64 = 0.95;
 /// By so much of what it may take a table may be above that when it has doubled.
 const DOUBLED_EXCESS_SHARE: u64 = 8;
 /// With a single log the index may take so many times its share: three quarters of the budget.
@@ -93,6 +95,18 @@ impl Shared {
         table
     }
 
+    /// The least share of the budget with which the index is made for the chains that it holds: with less,
+    /// writers would wait.
+    pub(crate) fn index_share_min(&self) -> u64 {
+        let chains = self.index.figures().entries * BYTES_PER_CHAIN;
+        let mut table = self.index.base_table_bytes();
+        while chains as f64 > FULL * table as f64 {
+            table *= 2;
+        }
+        // It may be a little above the share (`may_table_double`).
+        table - table / (DOUBLED_EXCESS_SHARE + 1) + 1
+    }
+
     /// Bytes of the cache with which its records have half the chains that the index is made for: what
     /// is cached of the cold log makes entries, which no compaction takes out.
     pub(crate) fn cache_bytes_for_index(&self) -> u64 {
@@ -110,7 +124,7 @@ impl Shared {
     /// Tells writers how far compaction is behind.
     pub(crate) fn update_pressure(&self) {
         let bytes = self.log.tail().get() - self.log.begin().get();
-        let disk = self.disk_bytes_max.map_or(0.0, |max| bytes as f64 / max as f64);
+        let disk = self.hot_disk_bytes_max().map_or(0.0, |max| bytes as f64 / max as f64);
         let level = if self.cold.is_some() {
             Level::of(self.index_use(), disk)
         } else if self.index.figures().bytes > self.index_bytes_most() {

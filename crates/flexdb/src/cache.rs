@@ -4,11 +4,15 @@
 //! version has another's. The cache only decides what goes: a hand goes round the heads whose blocks
 //! it holds (CLOCK), passes by what was used since it came last, and takes the block of the next one. A
 //! head that a commit has replaced is gone with its last reader, and its block with it.
+//!
+//! A head remembers how much had been given up when its block went (it is a *ghost*). So where it is read
+//! again it is known whether a larger cache would have had it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
+use engine::MemoryGain;
 use parking_lot::Mutex;
 
 use crate::block::Block;
@@ -17,6 +21,10 @@ use crate::tally::Tally;
 
 /// Parts of the cache, each with a hand.
 const RINGS: usize = 16;
+/// A cache of fewer bytes has no room for a usual interval: whatever is read would have been kept with more.
+const STARVED_BYTES: u64 = BLOCK_PARTS * (16 << 10);
+/// Bytes given up that are one page to the ghosts.
+const GHOST_PAGE_BYTES: u64 = 4096;
 /// No block takes more than this part of the cache.
 const BLOCK_PARTS: u64 = 8;
 
@@ -29,17 +37,51 @@ pub(crate) struct Cache {
     next: AtomicUsize,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
+    /// Bytes given up so far, and how many more the cache is thought to have.
+    given_up: AtomicU64,
+    ghost_reach: AtomicU64,
+    /// Blocks that so much more would have saved reading.
+    ghost_hits: AtomicU64,
 }
 
 impl Cache {
     pub(crate) fn new(tally: Arc<Tally>) -> Self {
         let (rings, next) = (std::array::from_fn(|_| Mutex::default()), AtomicUsize::new(0));
-        Self { tally, rings, next, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+        let [hits, misses, given_up, ghost_reach, ghost_hits] = Default::default();
+        Self { tally, rings, next, hits, misses, given_up, ghost_reach, ghost_hits }
+    }
+
+    /// From now on counts what `bytes` more would have saved.
+    pub(crate) fn set_ghost_reach(&self, bytes: u64) {
+        self.ghost_reach.store(bytes, Relaxed);
+    }
+
+    /// Blocks of the device that so much more would have saved reading, as counted so far.
+    pub(crate) fn ghost_hits(&self) -> u64 {
+        self.ghost_hits.load(Relaxed)
+    }
+
+    /// The moment, in pages given up; never 0.
+    fn moment(&self) -> u32 {
+        ((self.given_up.load(Relaxed) / GHOST_PAGE_BYTES) as u32).max(1)
+    }
+
+    /// Counts an interval that was read again.
+    fn note_read(&self, head: &Head, block: &Block) {
+        let Some(gone) = head.take_ghost() else { return };
+        let age = u64::from(self.moment().wrapping_sub(gone.get()));
+        if age < self.ghost_reach.load(Relaxed) / GHOST_PAGE_BYTES {
+            self.ghost_hits.fetch_add(MemoryGain::blocks(block.memory_bytes()), Relaxed);
+        }
     }
 
     /// Keeps a block, if it is not too large for a cache of `share` bytes, and makes room for it.
     pub(crate) fn insert(&self, head: &Arc<Head>, block: &Arc<Block>, share: u64) {
+        self.note_read(head, block);
         if block.memory_bytes() > share / BLOCK_PARTS {
+            if share < STARVED_BYTES {
+                self.ghost_hits.fetch_add(MemoryGain::blocks(block.memory_bytes()), Relaxed);
+            }
             return;
         }
         if head.cache(block) {
@@ -69,8 +111,9 @@ impl Cache {
                 let Some(head) = weak.upgrade() else { continue };
                 if head.was_used() {
                     ring.push_back(weak);
-                } else {
-                    gone.extend(head.evict());
+                } else if let Some(block) = head.evict(self.moment()) {
+                    self.given_up.fetch_add(block.memory_bytes(), Relaxed);
+                    gone.push(block);
                 }
             }
         }

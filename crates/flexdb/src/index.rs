@@ -17,8 +17,9 @@
 mod key;
 mod tail;
 
+use std::num::NonZeroU32;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
@@ -54,6 +55,8 @@ pub(crate) struct Head {
     tail: OnceLock<Tail>,
     /// Whether the cache's hand is to pass it by once.
     is_used: AtomicBool,
+    /// When its block was given up, as the cache counts; 0 if that is of no account.
+    given_up: AtomicU32,
 }
 
 /// How an interval lies in the space.
@@ -100,6 +103,7 @@ impl Head {
             lie,
             tail: tail.map(OnceLock::from).unwrap_or_default(),
             is_used: AtomicBool::new(false),
+            given_up: AtomicU32::new(0),
         };
         tally.add(head.memory_bytes());
         Arc::new(head)
@@ -172,9 +176,16 @@ impl Head {
         self.cached.swap(Some(Arc::clone(block))).is_none()
     }
 
-    /// Takes its block out of the cache.
-    pub(crate) fn evict(&self) -> Option<Arc<Block>> {
+    /// Takes its block out of the cache, at a moment as the cache counts.
+    pub(crate) fn evict(&self, moment: u32) -> Option<Arc<Block>> {
+        self.given_up.store(moment, Relaxed);
         self.cached.swap(None)
+    }
+
+    /// When its block was given up, if it was and nobody has asked since.
+    pub(crate) fn take_ghost(&self) -> Option<NonZeroU32> {
+        // Most heads were never given up: no line is written for them.
+        NonZeroU32::new(self.given_up.load(Relaxed)).filter(|_| self.given_up.swap(0, Relaxed) > 0)
     }
 
     /// Whether anything of it is cached.

@@ -73,6 +73,7 @@ mod commit;
 mod error;
 mod flights;
 mod index;
+mod memory_resize;
 mod memory_split;
 mod memtable;
 mod multi_get;

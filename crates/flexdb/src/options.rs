@@ -74,6 +74,6 @@ impl Options {
 }
 
 /// Parts of the memory of which a segment may be one.
-const SEGMENT_PARTS: u64 = 64;
+pub(crate) const SEGMENT_PARTS: u64 = 64;
 /// The smallest segment.
 const SEGMENT_BYTES_MIN: u32 = 16 << 10;

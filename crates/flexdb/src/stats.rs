@@ -8,9 +8,10 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 13] = [
+const RUNNING: [&str; 14] = [
     "cache_hits",
     "cache_misses",
+    "cache_ghost_hits",
     "commits",
     "committed_pairs",
     "intervals_appended",
@@ -34,6 +35,11 @@ impl Shared {
         *known
     }
 
+    /// Bytes of a segment of the space.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        u64::from(self.space_stats.lock().extent_bytes_max) * 32
+    }
+
     /// Figures about the store. Those of the space are of before, while a commit is under way.
     pub(crate) fn stats(&self) -> Stats {
         let state = self.state.load_full();
@@ -43,7 +49,7 @@ impl Shared {
         let memtable_bytes = self.family.tally.bytes();
         let space = self.space_stats();
         let counts = &self.counts;
-        let segment_bytes = u64::from(space.extent_bytes_max) * 32;
+        let segment_bytes = self.segment_bytes();
         let detail = vec![
             ("memtables", memtables().count() as u64),
             ("memtable_bytes", memtable_bytes),
@@ -52,6 +58,7 @@ impl Shared {
             ("cache_bytes", blocks),
             ("cache_hits", self.cache.hits.load(Relaxed)),
             ("cache_misses", self.cache.misses.load(Relaxed)),
+            ("cache_ghost_hits", self.cache.ghost_hits()),
             ("pinned_bases", state.map_or(0, |state| state.pinned.len() as u64)),
             ("commits", counts.commits.load(Relaxed)),
             ("committed_pairs", counts.committed_pairs.load(Relaxed)),

@@ -7,8 +7,8 @@ use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Health, Host, Op, Operator, Pin, Result, Stats, View, Visit,
-    walk_in_order,
+    Capabilities, Engine, Error, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Stats, View,
+    Visit, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
 use parking_lot::Mutex;
@@ -213,6 +213,14 @@ impl Engine for Store {
 
     fn live_keys(&self) -> Option<u64> {
         None
+    }
+
+    fn memory_needs(&self) -> Option<MemoryNeeds> {
+        Some(self.shared.memory_needs())
+    }
+
+    fn resize_memory(&self, limit: u64) -> Result<u64> {
+        self.shared.resize_memory(limit)
     }
 
     fn close(&self) -> Result<()> {

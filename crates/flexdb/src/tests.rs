@@ -2,6 +2,7 @@
 
 mod commits;
 mod contract;
+mod memory_resize;
 mod parts;
 mod recovery;
 mod rounds;

@@ -4,8 +4,11 @@
 //! Many clocks: what is looked up gets a second chance when the hand comes by. A new block has
 //! none, so a long scan pushes out what it has read itself, and little else.
 //!
+//! What was given up not long ago is remembered as hashes (*ghosts*): whatever of it is read again tells
+//! what a larger cache would have saved.
+//!
 //! # Invariants
-//! - C1. What the budget counts is what the cache holds.
+//! - C1. What the budget counts is what the cache holds, and the ghosts' table.
 //! - C2. After an insertion the cache is not above its capacity, unless it is empty. The capacity
 //!   moves with the budget and is asked for each time.
 //!
@@ -19,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use engine::MemoryBudget;
+use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
 use parking_lot::Mutex;
 
 use crate::memory_split::MemorySplit;
@@ -30,6 +33,13 @@ use crate::table::{Block, Metadata};
 const CLOCKS: usize = 16;
 /// What an entry takes beside what it holds: its slot, its place in the map, two counts.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// Of the budget that a store is opened with, what the table of its ghosts takes; and its entries, at
+/// least and at most.
+const GHOSTS_SHARE: u64 = 2048;
+const GHOSTS_MIN: u64 = 64;
+const GHOSTS_MAX: u64 = 1 << 16;
+/// Bytes given up that are one page to the ghosts.
+const GHOST_PAGE_BYTES: u64 = 4096;
 /// Stands for the metadata where a fragment's number would be.
 const METADATA: u32 = u32::MAX;
 
@@ -69,14 +79,18 @@ impl Key {
         Self { table, fragment: METADATA, offset: 0 }
     }
 
-    fn clock(&self) -> usize {
+    fn hash(&self) -> u64 {
         let mut bytes = [0; 20];
         let (table, rest) = bytes.split_at_mut(8);
         let (fragment, offset) = rest.split_at_mut(4);
         table.copy_from_slice(&self.table.to_le_bytes());
         fragment.copy_from_slice(&self.fragment.to_le_bytes());
         offset.copy_from_slice(&self.offset.to_le_bytes());
-        codec::hash64(0, &bytes) as usize % CLOCKS
+        codec::hash64(0, &bytes)
+    }
+
+    fn clock(&self) -> usize {
+        self.hash() as usize % CLOCKS
     }
 }
 
@@ -89,6 +103,10 @@ pub(crate) struct Cache {
     options: Options,
     hits: AtomicU64,
     misses: AtomicU64,
+    ghosts: Ghosts,
+    _of_ghosts: Charge,
+    /// Bytes given up so far.
+    given_up: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -111,6 +129,11 @@ struct Slot {
 impl Cache {
     /// An empty cache within `budget`.
     pub(crate) fn new(budget: &Arc<MemoryBudget>, options: &Options) -> Self {
+        let entries = budget.limit() / GHOSTS_SHARE / size_of::<u64>() as u64;
+        let entries = entries.clamp(GHOSTS_MIN, GHOSTS_MAX).next_power_of_two();
+        let ghosts = Ghosts::new(entries as usize);
+        let mut of_ghosts = Charge::new(budget);
+        of_ghosts.set(ghosts.bytes() as usize);
         Self {
             clocks: (0..CLOCKS).map(|_| Mutex::default()).collect(),
             bytes: AtomicU64::new(0),
@@ -118,6 +141,9 @@ impl Cache {
             options: options.clone(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            ghosts,
+            _of_ghosts: of_ghosts,
+            given_up: AtomicU64::new(0),
         }
     }
 
@@ -135,9 +161,10 @@ impl Cache {
         Some(slot.cached.clone())
     }
 
-    /// Keeps `cached`, and gives up others for it.
+    /// Keeps `cached`, which was read, and gives up others for it.
     pub(crate) fn insert(&self, key: Key, cached: Cached) {
         let bytes = cached.bytes();
+        self.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
         let capacity = self.capacity();
         if bytes > capacity {
             return;
@@ -175,11 +202,13 @@ impl Cache {
             let clock = self.clock(victim % CLOCKS).map(|clock| clock.lock());
             let given_up =
                 clock.filter(|clock| clock.bytes > part).and_then(|mut clock| clock.evict());
-            let Some(bytes) = given_up else {
+            let Some((key, bytes)) = given_up else {
                 (victim, idle) = (victim + 1, idle + 1);
                 continue;
             };
             idle = 0;
+            let before = self.given_up.fetch_add(bytes, Relaxed);
+            self.ghosts.note_evicted(key.hash(), before / GHOST_PAGE_BYTES);
             self.budget.release(bytes);
             self.bytes.fetch_sub(bytes, Relaxed);
         }
@@ -193,6 +222,21 @@ impl Cache {
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    /// From now on counts what `bytes` more would have saved.
+    pub(crate) fn set_ghost_reach(&self, bytes: u64) {
+        self.ghosts.set_reach(bytes.div_ceil(GHOST_PAGE_BYTES));
+    }
+
+    /// Blocks that so much more would have saved reading, as counted so far.
+    pub(crate) fn ghost_hits(&self) -> u64 {
+        self.ghosts.hits()
+    }
+
+    /// Bytes of what is remembered of pieces that are not cached.
+    pub(crate) fn ghost_bytes(&self) -> u64 {
+        self.ghosts.bytes()
     }
 
     /// Look-ups that found something, and those that did not.
@@ -229,8 +273,8 @@ impl Clock {
         true
     }
 
-    /// Gives up the first slot from the hand on that has no second chance; answers its bytes.
-    fn evict(&mut self) -> Option<u64> {
+    /// Gives up the first slot from the hand on that has no second chance; answers its key and bytes.
+    fn evict(&mut self) -> Option<(Key, u64)> {
         // After one round nobody has a second chance any more.
         for _ in 0..2 * self.slots.len() {
             if self.hand >= self.slots.len() {
@@ -247,7 +291,7 @@ impl Clock {
                     self.free.push(place);
                     let bytes = given_up.cached.bytes();
                     self.bytes -= bytes;
-                    return Some(bytes);
+                    return Some((given_up.key, bytes));
                 }
                 None => {}
             }

@@ -79,6 +79,7 @@ mod flights;
 mod ingest;
 mod lookup_index;
 mod manifest;
+mod memory_resize;
 mod memory_split;
 mod memtable;
 mod merge;

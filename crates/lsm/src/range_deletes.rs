@@ -38,7 +38,7 @@ pub(crate) use set::RangeDeletes;
 pub(crate) const ENCODED_BYTES_MIN: usize = 3;
 
 /// Part of the budget that range deletes may take.
-const PARTS: u64 = 16;
+pub(crate) const PARTS: u64 = 16;
 /// Range deletes from which on more are refused: each 256 cost a read a search.
 pub(crate) const COUNT_MAX: usize = 1 << 14;
 /// Those that the manifest does not have yet before it gets them for their own sake.

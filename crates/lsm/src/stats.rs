@@ -29,12 +29,13 @@ const LEVEL_BYTES: [&str; LEVELS] = [
 ];
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 24] = [
+const RUNNING: [&str; 25] = [
     "put_share_deviation_ppm",
     "reorganisations_minor",
     "reorganisations_major",
     "cache_hits",
     "cache_misses",
+    "cache_ghost_hits",
     "led_to_memtables",
     "led_to_tables",
     "filtered",
@@ -75,6 +76,7 @@ impl Shared {
             ("cache_bytes", self.cache.bytes()),
             ("cache_hits", hits),
             ("cache_misses", misses),
+            ("cache_ghost_hits", self.cache.ghost_hits()),
             ("lookup_index_bytes", self.lookup_index.load().bytes()),
             ("led_to_memtables", self.lookups.led.load(Relaxed)),
             ("led_to_tables", self.lookups.led_to_tables.load(Relaxed)),
@@ -104,10 +106,11 @@ impl Shared {
             detail.push((tables, state.version.level(level).len() as u64));
             detail.push((bytes, state.version.level_bytes(level)));
         }
+        let of_cache = self.cache.bytes() + self.cache.ghost_bytes();
         Stats {
             live_keys: None,
             live_bytes: None,
-            memory_bytes: memtable_bytes + self.cache.bytes() + self.lookup_index.load().bytes(),
+            memory_bytes: memtable_bytes + of_cache + self.lookup_index.load().bytes(),
             disk_bytes,
             detail,
             running: &RUNNING,

@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Health, Host, Ingestion, Op, Operator, Pin, Result, Stats, View,
-    Visit, walk_in_order,
+    Capabilities, Engine, Error, Health, Host, Ingestion, MemoryNeeds, Op, Operator, Pin, Result,
+    Stats, View, Visit, walk_in_order,
 };
 use rand::Rng;
 use sync::Mutex;
@@ -209,6 +209,14 @@ impl Engine for Store {
 
     fn stats(&self) -> Stats {
         self.shared.stats()
+    }
+
+    fn memory_needs(&self) -> Option<MemoryNeeds> {
+        Some(self.shared.memory_needs())
+    }
+
+    fn resize_memory(&self, limit: u64) -> Result<u64> {
+        self.shared.resize_memory(limit)
     }
 
     fn close(&self) -> Result<()> {

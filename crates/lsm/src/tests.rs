@@ -6,6 +6,7 @@ mod dranges;
 mod durability;
 mod ingest;
 mod loads;
+mod memory_resize;
 #[cfg(shuttle)]
 mod models;
 mod range_deletes;

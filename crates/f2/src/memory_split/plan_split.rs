@@ -84,6 +84,16 @@ impl SideFigures {
     }
 }
 
+/// Bytes of I/O of so many reads of the device.
+pub(crate) const fn of_reads(reads: u64) -> u64 {
+    reads * READ_BYTES
+}
+
+/// The same of so many, and of appended records of so many bytes.
+pub(crate) const fn of_log(reads: u64, appends: u64, record_bytes: u64) -> u64 {
+    of_reads(reads) + appends * record_bytes * MOVES_OF_APPENDED
+}
+
 impl Figures {
     const fn side(&self, side: Side) -> SideFigures {
         match side {
@@ -96,11 +106,8 @@ impl Figures {
     /// Bytes of I/O that a reach more of memory would have saved a side.
     const fn saves(&self, side: Side) -> u64 {
         match side {
-            Side::Log => {
-                self.log_reads * READ_BYTES
-                    + self.log_appends * self.record_bytes * MOVES_OF_APPENDED
-            }
-            Side::Cache => self.cache_reads * READ_BYTES,
+            Side::Log => of_log(self.log_reads, self.log_appends, self.record_bytes),
+            Side::Cache => of_reads(self.cache_reads),
             Side::Digests => self.digest_reads * READ_BYTES,
         }
     }

@@ -60,7 +60,7 @@ impl Shared {
         let epochs = Epochs::new();
         let memory = Arc::new(MemoryBudget::new(u64::MAX));
         let ring = Ring::new(records * RECORD_BYTES, PAGES, SLOTS, epochs.clone(), memory);
-        let cache = ReadCache::with_ring(Some(ring), SEED);
+        let cache = ReadCache::with_ring(Some(ring), SLOTS * records * RECORD_BYTES, SEED);
         let (truncations, cold) = (AtomicU64::new(0), AtomicU64::new(COLD.get()));
         Arc::new(Self { index: HashIndex::new(0), epochs, cache, truncations, cold })
     }

@@ -26,7 +26,7 @@ impl Bench {
     fn growing(page_bytes: u64, pages: u64, pages_max: u64) -> Self {
         let (epochs, memory) = (Epochs::new(), Arc::new(MemoryBudget::new(u64::MAX)));
         let ring = Ring::new(page_bytes, pages, pages_max, epochs.clone(), Arc::clone(&memory));
-        let cache = ReadCache::with_ring(Some(ring), SEED);
+        let cache = ReadCache::with_ring(Some(ring), pages_max * page_bytes, SEED);
         Self { index: HashIndex::new(8), epochs, cache, memory }
     }
 

@@ -1,18 +1,19 @@
-//! Which keys were evicted not long ago: reads of them would have been hits in a larger cache.
+//! What was evicted from a cache not long ago: reads of it would have been hits in a larger one.
 //!
 //! A table of fixed length remembers for a sample of the evicted keys, by their hash, the page that
-//! they were evicted from. A hash that is read from a device while it is there, and whose page was
-//! evicted less than the *reach* ago, counts for as many as the sample stands for.
+//! they were evicted from: so many pages' worth of memory had been evicted by then. A hash that is
+//! read from a device while it is there, and whose page was evicted less than the *reach* ago, counts
+//! for as many as the sample stands for.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-
-use crate::key_hash::KeyHash;
 
 /// Bits of an entry's page, and of its fingerprint.
 const HALF: u32 = 32;
 
-/// The table. The checkers do not see it: it orders nothing, and what gets lost does no harm.
-pub(super) struct Ghosts {
+/// The table. Hashes have all their bits mixed. The checkers do not see it: it orders nothing, and what
+/// gets lost does no harm.
+#[derive(Debug)]
+pub struct Ghosts {
     entries: Box<[AtomicU64]>,
     /// One of `1 << sample_bits` keys is remembered.
     sample_bits: AtomicU32,
@@ -26,7 +27,10 @@ pub(super) struct Ghosts {
 
 impl Ghosts {
     /// A table of so many entries, a power of two.
-    pub(super) fn new(entries: usize) -> Self {
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn new(entries: usize) -> Self {
         assert!(entries.is_power_of_two());
         Self {
             entries: (0..entries).map(|_| AtomicU64::new(0)).collect(),
@@ -39,7 +43,7 @@ impl Ghosts {
     }
 
     /// From now on counts what `pages` more would have saved.
-    pub(super) fn set_reach(&self, pages: u64) {
+    pub fn set_reach(&self, pages: u64) {
         self.reach_pages.store(pages, Relaxed);
         // So many are remembered that half the table holds what was evicted within the reach.
         let (evicted, page) = (self.evicted.load(Relaxed), self.page.load(Relaxed));
@@ -50,16 +54,15 @@ impl Ghosts {
     }
 
     /// The place of a hash and its fingerprint, if it is in the sample.
-    fn entry(&self, hash: KeyHash) -> Option<(&AtomicU64, u64)> {
-        let mixed = hash.mixed();
-        let is_sampled = mixed & ((1 << self.sample_bits.load(Relaxed)) - 1) == 0;
-        let place = (mixed >> (u32::BITS / 2)) as usize & (self.entries.len() - 1);
+    fn entry(&self, hash: u64) -> Option<(&AtomicU64, u64)> {
+        let is_sampled = hash & ((1 << self.sample_bits.load(Relaxed)) - 1) == 0;
+        let place = (hash >> (u32::BITS / 2)) as usize & (self.entries.len() - 1);
         // Never zero, so an entry without a key is none's.
-        is_sampled.then(|| (&self.entries[place], mixed >> HALF | 1))
+        is_sampled.then(|| (&self.entries[place], hash >> HALF | 1))
     }
 
     /// A key was evicted from `page`, the oldest one.
-    pub(super) fn note_evicted(&self, hash: KeyHash, page: u64) {
+    pub fn note_evicted(&self, hash: u64, page: u64) {
         self.page.store(page, Relaxed);
         self.evicted.fetch_add(1, Relaxed);
         if let Some((place, fingerprint)) = self.entry(hash) {
@@ -68,7 +71,7 @@ impl Ghosts {
     }
 
     /// A key was read from a device, which took so many reads.
-    pub(super) fn note_read(&self, hash: KeyHash, reads: u64) {
+    pub fn note_read(&self, hash: u64, reads: u64) {
         let Some((place, fingerprint)) = self.entry(hash) else { return };
         let entry = place.load(Relaxed);
         if entry >> HALF != fingerprint {
@@ -83,22 +86,22 @@ impl Ghosts {
     }
 
     /// Reads of a device that a larger cache would have saved, so far.
-    pub(super) fn hits(&self) -> u64 {
+    pub fn hits(&self) -> u64 {
         self.hits.load(Relaxed)
     }
 
     /// Bytes of memory.
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         size_of_val(&*self.entries) as u64
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hash(key: u64) -> KeyHash {
-        KeyHash::of(&key.to_le_bytes(), 5)
+    fn hash(key: u64) -> u64 {
+        codec::hash64(5, &key.to_le_bytes())
     }
 
     #[test]

@@ -1,0 +1,107 @@
+//! A budget that becomes smaller and larger while the store is open.
+
+use std::sync::Arc;
+
+use engine::{Engine, Error, NoJournal};
+
+use super::stores::{Bench, key};
+use crate::Options;
+
+const MIB: u64 = 1 << 20;
+const PAIRS: u64 = 40_000;
+
+fn value(number: u64) -> Vec<u8> {
+    let mut value = vec![number as u8; 150];
+    value[..8].copy_from_slice(&number.to_le_bytes());
+    value
+}
+
+fn needs(bench: &Bench) -> engine::MemoryNeeds {
+    bench.store.memory_needs().expect("its memory may change")
+}
+
+/// Reads all of it, in the order of the keys.
+fn read(bench: &Bench) {
+    for number in 0..PAIRS {
+        assert_eq!(bench.get(&key(number)), Some(value(number)));
+    }
+}
+
+#[test]
+fn memory_comes_back_and_is_taken_again() {
+    let opened =
+        Bench::with_options(device::memory(), Arc::new(NoJournal), 8 * MIB, Options::default());
+    let bench = opened.expect("an empty device opens");
+    for number in 0..PAIRS {
+        bench.put(&key(number), &value(number));
+    }
+    bench.crank.run_all();
+    read(&bench);
+    assert!(bench.budget.used() > 3 * MIB, "{}", bench.budget.used());
+    assert_eq!(bench.store.resize_memory(2 * MIB), Ok(2 * MIB));
+    bench.crank.run_all();
+    assert!(needs(&bench).is_settled, "{} bytes", bench.budget.used());
+    assert!(bench.budget.used() <= 2 * MIB, "{} bytes", bench.budget.used());
+    read(&bench);
+    assert!(bench.budget.used() <= 2 * MIB);
+    // More is taken as it is wanted, and no less than it works with.
+    assert_eq!(bench.store.resize_memory(8 * MIB), Ok(8 * MIB));
+    read(&bench);
+    assert!(bench.budget.used() > 3 * MIB, "{}", bench.budget.used());
+    assert_eq!(bench.store.resize_memory(0), Ok(Options::MEMORY_BYTES_MIN));
+    bench.crank.run_all();
+    assert!(needs(&bench).is_settled);
+    bench.store.close().expect("closes");
+    assert_eq!(bench.store.resize_memory(8 * MIB), Err(Error::Closed));
+}
+
+/// What is not back yet is told of.
+#[test]
+fn a_memtable_that_is_not_flushed_yet_is_not_given_back() {
+    let opened =
+        Bench::with_options(device::memory(), Arc::new(NoJournal), 8 * MIB, Options::default());
+    let bench = opened.expect("an empty device opens");
+    let mut number = 0;
+    while bench.detail("memtable_bytes") < MIB {
+        bench.put(&key(number), &value(number));
+        number += 1;
+    }
+    assert!(needs(&bench).is_settled);
+    bench.store.resize_memory(MIB).expect("it is open");
+    assert!(!needs(&bench).is_settled, "{} bytes", bench.detail("memtable_bytes"));
+    bench.crank.run_all();
+    assert!(needs(&bench).is_settled, "{} bytes", bench.detail("memtable_bytes"));
+    assert_eq!(bench.get(&key(number - 1)), Some(value(number - 1)));
+}
+
+/// Data a little larger than the cache are worth more memory; what is far larger or read once is not.
+#[test]
+fn what_is_read_again_and_again_gains() {
+    let gain = |pairs: u64, turns: u64| {
+        let opened =
+            Bench::with_options(device::memory(), Arc::new(NoJournal), 4 * MIB, Options::default());
+        let bench = opened.expect("an empty device opens");
+        for number in 0..pairs {
+            bench.put(&key(number), &value(number));
+        }
+        bench.store.flush().expect("flushes");
+        bench.crank.run_all();
+        let before = needs(&bench).gain.saved_bytes;
+        let mut state = 5_u64;
+        for step in 0..pairs * turns {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            bench.get(&key((state >> 33) % pairs)).expect("it was put");
+            if step % 1000 == 0 {
+                needs(&bench);
+            }
+        }
+        let gain = needs(&bench).gain;
+        assert_eq!(gain.reach_bytes, MIB / 4);
+        gain.saved_bytes - before
+    };
+    let (none, much, large) = (gain(3_000, 8), gain(16_000, 2), gain(120_000, 1) / 4);
+    println!("{none}, {much}, {large}");
+    assert_eq!(none, 0, "all of it is cached");
+    assert!(much > 100 * 4096, "{much}");
+    assert!(large < much / 2, "{large} for as many reads, {much} where it is nearly enough");
+}
