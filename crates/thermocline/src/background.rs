@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use journal::Durability;
 use telemetry::Registry;
-use workers::{Class, Group, Order, Pool, StopToken};
+use workers::{Class, Group, Order, Pool, StopToken, WaitError};
 
 use crate::database::Inner;
 use crate::error::{Error, Result};
+use crate::memory_balance;
 use crate::options::Options;
 use crate::read_only::Access;
 use crate::slot::Generation;
@@ -52,6 +53,14 @@ impl Background {
         &self.pool
     }
 
+    /// Waits until `met`, which is asked after each task of the pool; not from one.
+    pub(crate) fn wait_until(
+        &self,
+        met: impl FnMut() -> bool,
+    ) -> std::result::Result<(), WaitError> {
+        self.group.wait_until(met)
+    }
+
     /// Stops all of it and waits for what runs. A task that panicked left its work undone.
     pub(crate) fn stop(&self) -> Result<()> {
         let mut panics = self.group.stop();
@@ -73,6 +82,11 @@ impl Inner {
         self.every(Class::Collect, "snapshot ages", LOOK_INTERVAL, |inner| {
             inner.oldest_snapshot_age();
         })?;
+        if self.options.balance_memory {
+            // Of the class whose threads no long work takes: a look is short.
+            let interval = memory_balance::LOOK_INTERVAL;
+            self.every(Class::Flush, "memory balance", interval, Inner::balance_memory)?;
+        }
         self.every(Class::Collect, "journal trim", TRIM_INTERVAL, Inner::maintain_journal)
     }
 

@@ -18,6 +18,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::key_locks::KeyLocks;
 use crate::keyspace::Keyspace;
+use crate::memory_balance::MemoryBalance;
 use crate::open::Nursery;
 use crate::options::Options;
 use crate::read_only::Access;
@@ -66,6 +67,7 @@ pub(crate) struct Inner {
     /// What open transactions must know of others.
     pub(crate) recent: Arc<RecentWrites>,
     pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) memory_balance: MemoryBalance,
     pub(crate) telemetry: Registry,
     pub(crate) locks: KeyLocks,
     /// What the file THERMOCLINE says; held by whoever changes it, and by whoever needs the set

@@ -1,7 +1,7 @@
 //! What each keyspace of an engine over data larger than memory, `f2`, `lsm` or `flexdb`, may take of the
 //! database's memory.
 //!
-//! Such an engine is told once, when it is opened, how much it has, and takes all of it as its logs
+//! Such an engine is told when it is opened how much it has, and takes all of it as its logs
 //! or its cache grow. So each has a share that is counted as used from the beginning, and all of
 //! them together stay within the database's budget:
 //!
@@ -14,6 +14,13 @@
 //!    gets, as the first one, three quarters of what is left; and then a quarter of it, so that
 //!    others can still be made; and never less than a new engine wants. The next opening deals anew.
 //! 3. One that is cleared keeps its share. That of a dropped one is free once its engine is gone.
+//!
+//! While the database is open shares move ([`crate::memory_balance`]).
+//!
+//! # Invariants
+//! - S1. A share counts as what its engine may take, or has not given back yet if that is more. Memory goes
+//!   from one share to another only in the step that takes it off the one; so all of them together never
+//!   pass the whole because of a move.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,13 +47,54 @@ pub(crate) struct MemoryShare {
     shares: Arc<MemoryShares>,
     /// What the engine is opened with.
     pub(crate) budget: Arc<MemoryBudget>,
+    /// What it counts as (S1).
+    held: AtomicU64,
+    /// What the keyspace was made with, if that was said.
+    pub(crate) asked: Option<u64>,
 }
 
 impl Drop for MemoryShare {
     fn drop(&mut self) {
-        let bytes = self.budget.limit();
-        self.shares.whole.release(bytes);
-        self.shares.dealt.fetch_sub(bytes, Relaxed);
+        self.shares.give_back(self.held.load(Relaxed));
+    }
+}
+
+impl MemoryShare {
+    /// Bytes that it counts as.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Relaxed)
+    }
+
+    /// Its engine has given back what is above `bytes`: answers how much that is, which the caller has
+    /// from now on.
+    pub(crate) fn take_above(&self, bytes: u64) -> Taken {
+        let above = self.held().saturating_sub(bytes);
+        self.held.fetch_sub(above, Relaxed);
+        Taken { shares: Arc::clone(&self.shares), bytes: above }
+    }
+
+    /// Counts as so much more.
+    pub(crate) fn add(&self, mut taken: Taken) {
+        self.held.fetch_add(std::mem::take(&mut taken.bytes), Relaxed);
+    }
+}
+
+/// Memory on its way from one share to another; free if it never comes there.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    shares: Arc<MemoryShares>,
+    bytes: u64,
+}
+
+impl Taken {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.shares.give_back(self.bytes);
     }
 }
 
@@ -94,10 +142,10 @@ impl MemoryShares {
         for (id, least, wanted) in asking {
             let beside = wanted.saturating_sub(least).min(spare);
             (left, spare) = (left.saturating_sub(least + beside), spare - beside);
-            shares.insert(id, self.take(least + beside));
+            shares.insert(id, self.take(least + beside, Some(wanted)));
         }
         let beside = (left / 4 * 3).saturating_sub(least_of_others) / others.len().max(1) as u64;
-        shares.extend(others.into_iter().map(|(id, least)| (id, self.take(least + beside))));
+        shares.extend(others.into_iter().map(|(id, least)| (id, self.take(least + beside, None))));
         Ok(shares)
     }
 
@@ -112,21 +160,57 @@ impl MemoryShares {
         if !has_share(engine) {
             return Ok(None);
         }
-        let left = self.whole.limit().saturating_sub(self.whole.used());
-        let needed = least_of_new(engine);
+        let (left, needed) = (self.left(), least_of_new(engine));
         if left < needed {
             return Err(Error::NoMemoryLeft { engine, left, needed });
         }
         let is_first = self.dealt.load(Relaxed) == 0;
         let wanted = memory_bytes.unwrap_or(if is_first { left / 4 * 3 } else { left / 4 });
-        Ok(Some(self.take(wanted.clamp(needed, left))))
+        Ok(Some(self.take(wanted.clamp(needed, left), memory_bytes)))
     }
 
-    fn take(self: &Arc<Self>, bytes: u64) -> Arc<MemoryShare> {
+    /// How much less is left than a keyspace that is to be made wants at least.
+    pub(crate) fn missing_for_new(&self, engine: EngineKind) -> u64 {
+        if has_share(engine) { least_of_new(engine).saturating_sub(self.left()) } else { 0 }
+    }
+
+    /// Takes up to `bytes` of what is free, as far as what stays free is a quarter of what keyspaces in
+    /// memory leave: for new keyspaces, and for those in memory. It is as much as dealing leaves.
+    pub(crate) fn take_free(self: &Arc<Self>, bytes: u64) -> Taken {
+        let taken = Taken { shares: Arc::clone(self), bytes: bytes.min(self.free()) };
+        self.charge(taken.bytes);
+        taken
+    }
+
+    /// What [`MemoryShares::take_free`] has.
+    pub(crate) fn free(&self) -> u64 {
+        let kept = self.whole.limit().saturating_sub(self.used_by_others()) / 4;
+        self.left().saturating_sub(kept)
+    }
+
+    /// Bytes of the database's memory.
+    pub(crate) fn whole(&self) -> u64 {
+        self.whole.limit()
+    }
+
+    fn left(&self) -> u64 {
+        self.whole.limit().saturating_sub(self.whole.used())
+    }
+
+    fn take(self: &Arc<Self>, bytes: u64, asked: Option<u64>) -> Arc<MemoryShare> {
+        self.charge(bytes);
+        let (budget, held) = (Arc::new(MemoryBudget::new(bytes)), AtomicU64::new(bytes));
+        Arc::new(MemoryShare { shares: Arc::clone(self), budget, held, asked })
+    }
+
+    fn charge(&self, bytes: u64) {
         self.whole.charge_anyway(bytes);
         self.dealt.fetch_add(bytes, Relaxed);
-        let budget = Arc::new(MemoryBudget::new(bytes));
-        Arc::new(MemoryShare { shares: Arc::clone(self), budget })
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.whole.release(bytes);
+        self.dealt.fetch_sub(bytes, Relaxed);
     }
 }
 

@@ -114,6 +114,7 @@ impl Db {
             sequence: Arc::clone(&nursery.sequence),
             recent: Arc::new(RecentWrites::new(options.memory_bytes / RECENT_WRITES_PART)),
             memory,
+            memory_balance: Default::default(),
             telemetry,
             locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
             catalog: Mutex::new(catalog),

@@ -19,8 +19,13 @@ pub struct Options {
     ///
     /// Each keyspace of [`EngineKind::F2`], [`EngineKind::Lsm`] or [`EngineKind::FlexDb`] has a share of
     /// it, all of which it may take: at opening, three quarters of what keyspaces in memory leave, in equal parts; made later,
-    /// three quarters of what is left, or where there is such a keyspace already a quarter of it.
+    /// three quarters of what is left, or where there is such a keyspace already a quarter of it. From
+    /// then on it moves to where it saves most ([`Options::balance_memory`]).
     pub memory_bytes: u64,
+    /// Whether memory moves, while the database is open, from keyspaces that gain little by it to those
+    /// that gain much, and to one that is made when too little is left. Not where a keyspace was made with
+    /// [`KeyspaceOptions::memory_bytes`]. Without it shares stay as they were dealt out. Default true.
+    pub balance_memory: bool,
     /// What a write waits for when nothing else is said. Default [`Durability::Flushed`]: a
     /// killed process loses nothing, a power cut at most [`Options::sync_interval`].
     pub durability: Durability,
@@ -65,6 +70,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             memory_bytes: 1 << 30,
+            balance_memory: true,
             durability: Durability::Flushed,
             sync_interval: Some(Duration::from_secs(1)),
             create_if_missing: true,
@@ -88,7 +94,8 @@ pub struct KeyspaceOptions {
     /// written since the last [`crate::Keyspace::flush`]. Default true.
     pub journaled: bool,
     /// Bytes of the database's memory that an engine over data larger than memory is to have: as much
-    /// of that as is left, and never less than it can be opened with. Kept with the keyspace: of one that
+    /// of that as is left, and never less than it can be opened with. Nobody gets any of it while it is
+    /// open. Kept with the keyspace: of one that
     /// exists this changes nothing. Default none, as 0 is: a share of what is left, three quarters of
     /// it for the first keyspace, so that others can be made.
     pub memory_bytes: Option<u64>,

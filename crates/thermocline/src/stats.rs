@@ -7,6 +7,7 @@ use codec::SeqNo;
 use device::IoCounts;
 
 use crate::database::{Db, Inner};
+use crate::memory_balance::MemoryMoves;
 use crate::options::KeyspaceOptions;
 use crate::slot::Slot;
 
@@ -27,8 +28,10 @@ pub struct Stats {
     pub oldest_snapshot_age: Option<Duration>,
     /// The memory budget in bytes.
     pub memory_limit_bytes: u64,
-    /// What engines count as used of it, and the whole share of each that has one (`f2`).
+    /// What engines count as used of it, and the whole share of each that has one.
     pub memory_used_bytes: u64,
+    /// What has moved between shares since it was opened.
+    pub memory_moves: MemoryMoves,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
 }
@@ -40,6 +43,8 @@ pub struct KeyspaceStats {
     pub name: String,
     /// What it was made with.
     pub options: KeyspaceOptions,
+    /// Its share of the memory in bytes, if its engine has one (`f2`, `lsm`, `flexdb`).
+    pub memory_share_bytes: Option<u64>,
     /// Every write to it up to here is in its engine's own files.
     pub persisted: SeqNo,
     /// What its engine tells.
@@ -87,6 +92,7 @@ impl Inner {
             KeyspaceStats {
                 name: slot.name.clone(),
                 options: slot.options,
+                memory_share_bytes: generation.share.as_ref().map(|share| share.budget.limit()),
                 persisted: generation.engine.persisted(),
                 engine: generation.engine.stats(),
                 troubles: generation.engine.troubles(),
@@ -102,6 +108,7 @@ impl Inner {
             oldest_snapshot_age: self.oldest_snapshot_age(),
             memory_limit_bytes: self.memory.limit(),
             memory_used_bytes: self.memory.used(),
+            memory_moves: self.memory_moves(),
         }
     }
 }

@@ -45,6 +45,9 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
         figure("  keys", keyspace.engine.live_keys.map_or_else(unknown, |n| n.to_string()))?;
         figure("  live", keyspace.engine.live_bytes.map_or_else(unknown, human_bytes))?;
         figure("  memory", human_bytes(keyspace.engine.memory_bytes))?;
+        if let Some(share) = keyspace.memory_share_bytes {
+            figure("  share of memory", human_bytes(share))?;
+        }
         figure("  on disk", human_bytes(keyspace.engine.disk_bytes))?;
         figure("  persisted up to", keyspace.persisted.get().to_string())?;
         for (name, value) in sizes(keyspace) {
@@ -87,6 +90,7 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
         "live_keys": keyspace.engine.live_keys,
         "live_bytes": keyspace.engine.live_bytes,
         "memory_bytes": keyspace.engine.memory_bytes,
+        "memory_share_bytes": keyspace.memory_share_bytes,
         "disk_bytes": keyspace.engine.disk_bytes,
         "detail": detail,
         "only_while_running": keyspace.engine.running,

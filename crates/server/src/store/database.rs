@@ -289,12 +289,17 @@ impl Durable for Database {
             ("journal_bytes".to_owned(), stats.journal.bytes),
             ("disk_bytes".to_owned(), stats.disk_bytes()),
             ("last_seqno".to_owned(), stats.last.get()),
+            ("memory_moves".to_owned(), stats.memory_moves.count),
+            ("memory_moved_bytes".to_owned(), stats.memory_moves.bytes),
             (
                 "oldest_snapshot_seconds".to_owned(),
                 stats.oldest_snapshot_age.map_or(0, |age| age.as_secs()),
             ),
         ];
         for keyspace in stats.keyspaces {
+            if let Some(share) = keyspace.memory_share_bytes {
+                figures.push((format!("{}_memory_share_bytes", keyspace.name), share));
+            }
             for (name, value) in keyspace.engine.detail {
                 figures.push((format!("{}_{name}", keyspace.name), value));
             }

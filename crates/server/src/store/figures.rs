@@ -28,7 +28,7 @@ impl Followed {
 pub(super) struct Figures {
     registry: Registry,
     /// In the order of [`Figures::refresh`].
-    counters: [Followed; 13],
+    counters: [Followed; 15],
 }
 
 impl Figures {
@@ -48,6 +48,8 @@ impl Figures {
             ("journal_synced_records_total", "Records first made durable by those syncs."),
             ("journal_sync_microseconds_total", "Time spent in those syncs, in microseconds."),
             ("database_writes_total", "Writes since the database was made: its newest number."),
+            ("memory_moves_total", "Steps of memory from keyspace to keyspace."),
+            ("memory_moved_bytes_total", "Bytes of these steps."),
         ];
         let counters = counters.map(|(name, help)| Followed::new(registry, name, help));
         Self { registry: registry.clone(), counters }
@@ -70,6 +72,8 @@ impl Figures {
             journal.synced_records,
             u64::try_from(journal.sync_time.as_micros()).unwrap_or(u64::MAX),
             stats.last.get(),
+            stats.memory_moves.count,
+            stats.memory_moves.bytes,
         ];
         self.counters.iter().zip(counts).for_each(|(counter, count)| counter.follow(count));
         let levels = [
@@ -95,6 +99,10 @@ impl Figures {
                 ("keyspace_persisted", "The newest write in the engine's own files.", persisted),
             ],
         );
+        if let Some(bytes) = keyspace.memory_share_bytes {
+            let help = "The keyspace's share of the memory, in bytes.";
+            set(&registry, &[("keyspace_memory_share_bytes", help, bytes)]);
+        }
         if let Some(keys) = engine.live_keys {
             set(&registry, &[("keyspace_live_keys", "Keys, unswept expired ones included.", keys)]);
         }

@@ -1,0 +1,292 @@
+//! Memory goes to the keyspaces to which it is worth most, while the database is open (why it is built
+//! like this: `docs/adr/0032-memory-balance.md`).
+//!
+//! 1. Every now and then each engine tells what its memory is like and what more of it would have saved
+//!    ([`engine::MemoryNeeds`]).
+//! 2. [`plan`] decides from these figures alone.
+//! 3. The engine that gives gets a smaller budget and lets go of what is above it, in the background.
+//! 4. Once its memory is back, the other one gets as much more. Until then there is no other step. One that
+//!    cannot get down to its new budget within a while gets the old one back, and is left alone for longer.
+//!
+//! A keyspace that is to be made and finds too little left takes from others in the same way, and waits for
+//! it.
+//!
+//! # Invariants
+//! - B1. Nobody gets what another one has not given back (S1 of [`crate::memory_shares`]).
+//! - B2. A share that was asked for is not made smaller, nor larger than it was asked for.
+//!
+//! # Concurrency
+//! The state's lock comes after `catalog` and before `slots`. Only who makes a keyspace waits for background
+//! work under it; a look goes without it then.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use engine::MemoryNeeds;
+use parking_lot::Mutex;
+
+use crate::database::Inner;
+use crate::memory_shares::{MemoryShare, Taken};
+use crate::options::EngineKind;
+use crate::plan_move::{Decision, Figures, STEP_BYTES_MIN, ShareFigures, Step, plan};
+use crate::slot::{Generation, Slot};
+
+/// How often shares are looked at.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Looks after which an engine that has not given its memory back gets its old budget back.
+const PATIENCE_LOOKS: u32 = 100;
+/// Looks for which it is left alone then.
+const REST_LOOKS: u32 = 600;
+/// How long a keyspace that is being made waits for memory, at most, or a little longer.
+const WAIT_MOST: Duration = Duration::from_secs(10);
+
+/// What is under way, and what was done.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryBalance {
+    state: Mutex<State>,
+    moves: AtomicU64,
+    moved_bytes: AtomicU64,
+}
+
+/// What has moved since the database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryMoves {
+    /// Steps from one keyspace to another, or from what was free.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    giving: Option<Giving>,
+    /// By keyspace: what it had counted at the last decision.
+    seen: BTreeMap<u32, u64>,
+    /// By keyspace: looks for which it is not asked to give.
+    resting: BTreeMap<u32, u32>,
+    /// Who gave the last step, and who got it.
+    last: (Option<u32>, Option<u32>),
+}
+
+impl State {
+    /// What was counted of keyspaces that are new, or were cleared, counts from here on.
+    fn note_new(&mut self, members: &[Member]) {
+        for member in members {
+            let counted = member.needs.gain.saved_bytes;
+            let seen = self.seen.entry(member.id()).or_insert(counted);
+            *seen = counted.min(*seen);
+        }
+    }
+}
+
+/// A step whose memory is not back yet.
+#[derive(Debug)]
+struct Giving {
+    from: Weak<Slot>,
+    to: Weak<Slot>,
+    /// The giver's budget before.
+    before: u64,
+    looks_left: u32,
+}
+
+/// A keyspace whose share may move.
+struct Member {
+    slot: Arc<Slot>,
+    generation: Arc<Generation>,
+    share: Arc<MemoryShare>,
+    needs: MemoryNeeds,
+}
+
+impl Member {
+    /// None of a keyspace without a share, or of an engine that cannot.
+    fn of(slot: &Arc<Slot>) -> Option<Self> {
+        let generation = slot.generation().ok()?;
+        let share = generation.share.clone()?;
+        let needs = generation.engine.memory_needs()?;
+        Some(Self { slot: Arc::clone(slot), generation, share, needs })
+    }
+
+    fn id(&self) -> u32 {
+        self.slot.lock_id
+    }
+
+    fn limit(&self) -> u64 {
+        self.share.budget.limit()
+    }
+
+    fn least(&self) -> u64 {
+        if self.share.asked.is_some() { self.limit() } else { self.needs.least_bytes }
+    }
+
+    /// Gives it what was taken from others.
+    fn grow(&self, taken: Taken) -> bool {
+        let bytes = taken.bytes();
+        self.share.add(taken);
+        let grown = self.generation.engine.resize_memory(self.limit().saturating_add(bytes));
+        if grown.is_err() {
+            // An engine that was closed meanwhile has no use for it.
+            drop(self.share.take_above(self.limit()));
+        }
+        grown.is_ok()
+    }
+}
+
+impl Inner {
+    /// What has moved since the database was opened.
+    pub(crate) fn memory_moves(&self) -> MemoryMoves {
+        let balance = &self.memory_balance;
+        MemoryMoves { count: balance.moves.load(Relaxed), bytes: balance.moved_bytes.load(Relaxed) }
+    }
+
+    /// A look at the shares, and a step at most. Short, and waits for nobody.
+    pub(crate) fn balance_memory(&self) {
+        let Some(mut state) = self.memory_balance.state.try_lock() else { return };
+        state.resting.retain(|_, looks| {
+            *looks -= 1;
+            *looks > 0
+        });
+        if let Some(giving) = &mut state.giving {
+            giving.looks_left = giving.looks_left.saturating_sub(1);
+            self.go_on_giving(&mut state);
+            return;
+        }
+        let members = self.members();
+        state.note_new(&members);
+        let figures = self.figures(&state, &members);
+        match plan(&figures) {
+            Decision::Wait => return,
+            Decision::Keep => {}
+            Decision::Move(step) => self.begin_step(&mut state, &members, step),
+        }
+        // From here on all count anew.
+        state.seen = members.iter().map(|one| (one.id(), one.needs.gain.saved_bytes)).collect();
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let slots: Vec<_> = self.slots.read().values().cloned().collect();
+        slots.iter().filter_map(Member::of).collect()
+    }
+
+    fn figures(&self, state: &State, members: &[Member]) -> Figures {
+        let share = |member: &Member| {
+            let bytes = member.limit();
+            let is_resting = state.resting.contains_key(&member.id());
+            let (gain, seen) = (member.needs.gain, state.seen.get(&member.id()));
+            let saved = seen.map_or(0, |seen| gain.saved_bytes.saturating_sub(*seen));
+            let most = member.share.asked.map_or(member.needs.most_bytes, |asked| asked.max(bytes));
+            let least = if is_resting { bytes } else { member.least() };
+            ShareFigures { bytes, least, most, saved, reach: gain.reach_bytes }
+        };
+        let place = |id: Option<u32>| members.iter().position(|member| Some(member.id()) == id);
+        let shares = &self.nursery.shares;
+        Figures {
+            whole: shares.whole(),
+            free: shares.free(),
+            shares: members.iter().map(share).collect(),
+            last: (place(state.last.0), place(state.last.1)),
+        }
+    }
+
+    fn begin_step(&self, state: &mut State, members: &[Member], step: Step) {
+        let Some(to) = members.get(step.to) else { return };
+        let Some(from) = step.from.and_then(|from| members.get(from)) else {
+            let taken = self.nursery.shares.take_free(step.bytes);
+            let bytes = taken.bytes();
+            if to.grow(taken) {
+                self.note_move(bytes);
+                state.last = (None, Some(to.id()));
+            }
+            return;
+        };
+        let before = from.limit();
+        let resized = from.generation.engine.resize_memory(before.saturating_sub(step.bytes));
+        if !resized.is_ok_and(|now| now < before) {
+            state.resting.insert(from.id(), REST_LOOKS);
+            return;
+        }
+        state.last = (Some(from.id()), Some(to.id()));
+        state.giving = Some(Giving {
+            from: Arc::downgrade(&from.slot),
+            to: Arc::downgrade(&to.slot),
+            before,
+            looks_left: PATIENCE_LOOKS,
+        });
+        self.go_on_giving(state);
+    }
+
+    /// Step 4.
+    fn go_on_giving(&self, state: &mut State) {
+        let Some(giving) = state.giving.take() else { return };
+        // One that was dropped has given all that it had.
+        let Some(from) = giving.from.upgrade().and_then(|slot| Member::of(&slot)) else { return };
+        if from.needs.is_settled {
+            let taken = from.share.take_above(from.limit());
+            let bytes = taken.bytes();
+            let to = giving.to.upgrade().and_then(|slot| Member::of(&slot));
+            if to.is_some_and(|to| to.grow(taken)) {
+                self.note_move(bytes);
+            }
+            return;
+        }
+        if giving.looks_left > 0 {
+            state.giving = Some(giving);
+            return;
+        }
+        state.resting.insert(from.id(), REST_LOOKS);
+        // What it still counts as is at least that.
+        let _if_closed = from.generation.engine.resize_memory(giving.before);
+    }
+
+    fn note_move(&self, bytes: u64) {
+        self.memory_balance.moves.fetch_add(1, Relaxed);
+        self.memory_balance.moved_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Has others give what is missing for a keyspace that is to be made, as far as they can, and waits for
+    /// that; whoever makes it sees what is left. The caller holds the catalog.
+    pub(crate) fn make_memory_for(&self, engine: EngineKind) {
+        let shares = &self.nursery.shares;
+        if shares.missing_for_new(engine) == 0 || !self.options.balance_memory {
+            return;
+        }
+        let environment = &self.options.environment;
+        let until = environment.now() + WAIT_MOST;
+        // No other step until it is done.
+        let mut state = self.memory_balance.state.lock();
+        let is_done = || environment.now() >= until || !self.go_on_making(&mut state, engine);
+        // If all is being stopped, whoever makes it hears so.
+        let _if_stopped = self.background.wait_until(is_done);
+    }
+
+    /// Has others give; whether it is worth waiting on.
+    fn go_on_making(&self, state: &mut State, engine: EngineKind) -> bool {
+        if state.giving.is_some() {
+            self.go_on_giving(state);
+        }
+        let missing = self.nursery.shares.missing_for_new(engine);
+        if missing == 0 || self.check_open().is_err() {
+            return false;
+        }
+        if state.giving.is_some() {
+            return true;
+        }
+        let may_give = |member: &Member| member.limit().saturating_sub(member.least());
+        let is_resting = |member: &&Member| !state.resting.contains_key(&member.id());
+        let members = self.members();
+        let Some(from) = members.iter().filter(is_resting).max_by_key(|one| may_give(one)) else {
+            return false;
+        };
+        let bytes = missing.max(STEP_BYTES_MIN).min(may_give(from));
+        let before = from.limit();
+        let resized = from.generation.engine.resize_memory(before - bytes);
+        if bytes == 0 || !resized.is_ok_and(|now| now < before) {
+            return false;
+        }
+        // To nobody: it is free then.
+        let (from, to) = (Arc::downgrade(&from.slot), Weak::new());
+        state.giving = Some(Giving { from, to, before, looks_left: PATIENCE_LOOKS });
+        true
+    }
+}
