@@ -7,7 +7,7 @@
 //!    others' writes is remembered, by key or by range ([`reads`]).
 //! 3. *Writes* are kept in memory, and nobody is kept from anything.
 //! 4. *Commit*: the engines admit the writes. The stripes of all keys that were written or read are
-//!    locked, or every stripe if a range was read; the notes tell whether anything that was read was
+//!    locked, or every stripe if a range was read or is deleted; the notes tell whether anything that was read was
 //!    written since the moment; if not, what was written is one batch like any other (steps 3 to 5 of
 //!    [`crate::write`]). A transaction that has written nothing has nothing to commit.
 //!
@@ -36,7 +36,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Direction, KeyRange, Pin, Watch, check_key, check_value};
+use engine::{Direction, KeyRange, Op, Pin, Watch, check_key, check_value};
 use journal::Durability;
 use parking_lot::Mutex;
 
@@ -44,7 +44,7 @@ use crate::database::{Db, Opened};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
-use crate::write::in_parts;
+use crate::write::{check_op, in_parts};
 
 pub use body::TransactionOptions;
 use reads::Reads;
@@ -142,28 +142,54 @@ impl Transaction {
     /// [`Error::Conflict`] of a keyspace that keeps no order, if the key was written since: what it had
     /// is not known any more. Otherwise as [`Keyspace::get`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.multi_get(keyspace, &[key])?.pop().flatten())
+    }
+
+    /// The same of many keys, in their order; of a keyspace that keeps no order with the reads of its
+    /// device overlapped, as [`Keyspace::multi_get`] has them.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`], of any of them. All of them count as read then, too.
+    pub fn multi_get(&self, keyspace: &Keyspace, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.check(keyspace)?;
+        let mut values = vec![None; keys.len()];
+        // What is to be read of others, and its place.
+        let (mut wanted, mut places) = (Vec::new(), Vec::new());
         let mut state = self.state.lock();
-        if let Some(own) = state.writes.get(keyspace, key) {
-            return Ok(own.map(<[u8]>::to_vec));
-        }
         let generation = state.generation(keyspace)?;
-        state.reads.add_key(keyspace, &generation, key);
+        for (place, key) in keys.iter().enumerate() {
+            if let Some(own) = state.writes.get(keyspace, key) {
+                values[place] = own.map(<[u8]>::to_vec);
+                continue;
+            }
+            state.reads.add_key(keyspace, &generation, key);
+            wanted.push(*key);
+            places.push(place);
+        }
         drop(state);
-        let mut value = Vec::new();
+        if wanted.is_empty() {
+            return Ok(values);
+        }
         if keyspace.is_ordered() {
             let view = generation.engine.view(Arc::clone(&self.pin))?;
-            return Ok(view.get(key, &mut value)?.then_some(value));
+            for (key, place) in wanted.iter().zip(places) {
+                let mut value = Vec::new();
+                values[place] = view.get(key, &mut value)?.then_some(value);
+            }
+            return Ok(values);
         }
-        let has_value = generation.engine.get(key, &mut value)?;
-        // After the read: a write that it may have seen is noted by now [X1].
+        generation.engine.multi_get(&wanted, &mut |index, value| {
+            values[places[index]] = value.map(<[u8]>::to_vec);
+        })?;
+        // After the reads: a write that they may have seen is noted by now [X1].
         let recent = &self.inner.recent;
-        recent.check_key(generation.id, key, self.seqno()).map_err(|overtaken| {
+        let check = |key: &&[u8]| recent.check_key(generation.id, key, self.seqno());
+        wanted.iter().try_for_each(check).map_err(|overtaken| {
             let conflict = Error::overtaken(keyspace, overtaken);
             self.state.lock().conflict = Some(conflict.clone());
             conflict
         })?;
-        Ok(has_value.then_some(value))
+        Ok(values)
     }
 
     /// Gives `key` the value `value` when the transaction commits; this transaction sees it at once.
@@ -186,6 +212,27 @@ impl Transaction {
         self.check(keyspace)?;
         check_key(key)?;
         self.state.lock().writes.set(keyspace, key, None);
+        Ok(())
+    }
+
+    /// Removes every key in `range` when the transaction commits, those included that others have put
+    /// there by then; this transaction sees it at once, and what it puts there later stays. Nothing of the
+    /// range counts as read.
+    ///
+    /// # Errors
+    /// [`engine::Error::Unordered`] from an engine that keeps no order, and
+    /// [`engine::Error::NoRangeDeletes`] from one that cannot: now, and nothing has changed.
+    pub fn delete_range(&self, keyspace: &Keyspace, range: &KeyRange) -> Result<()> {
+        self.check(keyspace)?;
+        let Some((start, end)) = range.half_open() else { return Ok(()) };
+        let op = Op::DeleteRange { start: &start, end: end.as_deref() };
+        check_op(&op)?;
+        let generation = keyspace.slot.generation()?;
+        if !generation.engine.capabilities().deletes_ranges {
+            // Its own words.
+            generation.engine.admit(&[op])?;
+        }
+        self.state.lock().writes.delete_range(keyspace, start, end);
         Ok(())
     }
 
@@ -220,6 +267,7 @@ impl Transaction {
         let generation = state.generation(keyspace)?;
         let view = generation.engine.view(Arc::clone(&self.pin))?;
         let own = state.writes.in_range(keyspace, &range, direction);
+        let own = (own, state.writes.deleted(keyspace));
         let place = state.reads.add_range(keyspace, &generation, range.clone());
         drop(state);
         let cursor = view.scan(range, direction)?;
@@ -230,7 +278,7 @@ impl Transaction {
     /// durability of the handle that the transaction was begun by. Their number, or none if there were
     /// none.
     ///
-    /// Where a range was read, every other write of the database waits for the check and the
+    /// Where a range was read or is deleted, every other write of the database waits for the check and the
     /// application, as it does for a [`Keyspace::clear`]; else those to keys of the same stripes do.
     ///
     /// # Errors
@@ -255,7 +303,7 @@ impl Transaction {
             reads.check(&inner.recent, moment)?;
         }
         writes.admit()?;
-        let held = match reads.has_ranges() {
+        let held = match reads.has_ranges() || writes.has_ranges() {
             true => inner.locks.all(),
             false => inner.locks.these(writes.keys().chain(reads.keys())),
         };

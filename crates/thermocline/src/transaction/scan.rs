@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::State;
 use super::reads::RangePlace;
-use super::writes::OwnWrite;
+use super::writes::{DeletedRanges, OwnWrite};
 use crate::error::Result;
 
 /// A key and its value.
@@ -25,6 +25,8 @@ pub struct TransactionScan<'t> {
     ahead: Option<Pair>,
     /// What the transaction has written and the scan has not come to.
     own: VecDeque<OwnWrite>,
+    /// What it had deleted before.
+    deleted: DeletedRanges,
     direction: Direction,
     /// The key that was given last.
     last: Option<Vec<u8>>,
@@ -37,18 +39,27 @@ impl<'t> TransactionScan<'t> {
         state: &'t Mutex<State>,
         place: RangePlace,
         cursor: Box<dyn Cursor>,
-        own: VecDeque<OwnWrite>,
+        (own, deleted): (VecDeque<OwnWrite>, DeletedRanges),
         direction: Direction,
     ) -> Self {
         let (ahead, last, ended) = Default::default();
-        Self { state, place, cursor, ahead, own, direction, last, ended }
+        Self { state, place, cursor, ahead, own, deleted, direction, last, ended }
+    }
+
+    /// The next pair of the moment that is not deleted.
+    fn next_of_others(&mut self) -> Result<Option<Pair>> {
+        while let Some((key, value)) = self.cursor.next()? {
+            if !self.deleted.has(key) {
+                return Ok(Some((key.to_vec(), value.to_vec())));
+            }
+        }
+        Ok(None)
     }
 
     fn advance(&mut self) -> Result<Option<Pair>> {
         loop {
             if self.ahead.is_none() {
-                let next = self.cursor.next()?;
-                self.ahead = next.map(|(key, value)| (key.to_vec(), value.to_vec()));
+                self.ahead = self.next_of_others()?;
             }
             let order = match (&self.ahead, self.own.front()) {
                 (None, None) => return Ok(None),
