@@ -1,4 +1,4 @@
-//! What a database does by itself: sync the journal, flush what holds it back, trim it.
+//! What a database does by itself: sync the journal, and have it trimmed (`flush.rs`).
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::memory_balance;
 use crate::options::Options;
 use crate::read_only::Access;
-use crate::slot::Generation;
 
 /// How often the journal is looked at for trimming.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,10 +21,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Syncs do not come more often than this, or nothing else would run.
 const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(1);
-/// Segments of less than [`SMALL_SEGMENT_BYTES`], on average, that a close leaves.
-const SMALL_SEGMENTS_MAX: u64 = 32;
-/// A segment with less in it costs more to open than to read.
-const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 
 /// The pool that runs this database's background work, its engines' included.
 #[derive(Debug)]
@@ -126,71 +121,5 @@ impl Inner {
         if let Err(error) = self.flush_what_holds_back().and_then(|()| self.trim_journal()) {
             self.fail(error);
         }
-    }
-
-    /// Flushes the keyspaces that hold back most of the journal, if that is more than it may be: up
-    /// to the first one that has to write its data for it, and that one only if it is worth it.
-    fn flush_what_holds_back(&self) -> Result<()> {
-        let journal_bytes = self.journal.bytes();
-        if journal_bytes <= self.options.journal_bytes {
-            return Ok(());
-        }
-        let mut generations = self.journaled_generations();
-        generations.sort_by_key(|generation| generation.engine.persisted());
-        for generation in generations {
-            let idle = generation.is_idle();
-            // An engine that rewrites all its data to flush does so only once as much was journaled.
-            if !idle
-                && generation.engine.capabilities().flush_rewrites_all
-                && journal_bytes <= generation.engine.stats().disk_bytes
-            {
-                return Ok(());
-            }
-            generation.engine.flush()?;
-            if !idle {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives back the part of the journal that only idle keyspaces hold back. Costs a sync for each
-    /// of them that is behind.
-    pub(crate) fn release_journal(&self) -> Result<()> {
-        for generation in self.journaled_generations() {
-            if generation.is_idle() {
-                generation.engine.flush()?;
-            }
-        }
-        self.trim_journal()
-    }
-
-    /// What a clean close does: trims, and where openings that wrote little have left many small
-    /// segments, flushes everything first, so that the next opening need not read them all.
-    pub(crate) fn tidy_journal(&self) -> Result<()> {
-        let stats = self.journal.stats();
-        let small = stats.bytes < stats.segments.saturating_mul(SMALL_SEGMENT_BYTES);
-        if stats.segments > SMALL_SEGMENTS_MAX && small {
-            for generation in self.journaled_generations() {
-                generation.engine.flush()?;
-            }
-        }
-        self.trim_journal()
-    }
-
-    fn journaled_generations(&self) -> Vec<Arc<Generation>> {
-        let slots = self.slots.read();
-        let all = slots.values().map(|slot| slot.last_generation());
-        all.filter(|generation| generation.journaled).collect()
-    }
-
-    /// Forgets the part of the journal that every keyspace has in its own files, unless somebody needs it.
-    pub(crate) fn trim_journal(&self) -> Result<()> {
-        let Some(_trimming) = self.trim_holds.keep_out() else { return Ok(()) };
-        // Read before the keyspaces are asked: what is written meanwhile stays.
-        let visible = self.sequence.visible();
-        let persisted = self.journaled_generations().into_iter().map(|one| one.engine.persisted());
-        let floor = persisted.min().map_or(visible, |oldest| oldest.min(visible));
-        Ok(self.journal.trim(floor)?)
     }
 }

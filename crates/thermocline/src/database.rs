@@ -63,6 +63,8 @@ pub(crate) struct Inner {
     pub(crate) place: String,
     pub(crate) device: Arc<dyn Device>,
     pub(crate) journal: Arc<Journal>,
+    /// What the opening found in it.
+    pub(crate) replayed_records: u64,
     pub(crate) sequence: Arc<Sequence>,
     /// What open transactions must know of others.
     pub(crate) recent: Arc<RecentWrites>,
@@ -139,8 +141,10 @@ impl Db {
     /// Stops background work, makes every acknowledged write durable and closes the files. Every
     /// other handle gets [`Error::Closed`] from then on. Closing twice is no error.
     ///
-    /// Costs a few syncs; where more than 32 short openings have each left a little journal, a
-    /// flush of every keyspace beside, so that they do not pile up.
+    /// Costs a few syncs. Where more than 4 MiB of journal are left that keyspaces need, also a flush of
+    /// each whose flush writes what is new, and of one in memory whose data is less than that: so the next
+    /// opening has little to apply. Where more than 32 short openings have each left a little journal,
+    /// a flush of every keyspace, so that they do not pile up.
     ///
     /// # Errors
     /// The last sync failed; what it covered may be lost in a power cut.

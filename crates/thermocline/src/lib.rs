@@ -65,6 +65,7 @@ mod checkpoint;
 mod compare_and_swap;
 mod database;
 mod error;
+mod flush;
 mod ingestion;
 mod key_locks;
 mod keyspace;

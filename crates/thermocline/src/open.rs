@@ -106,11 +106,13 @@ impl Db {
             flexdb: options.flexdb.clone(),
         };
         let slots = nursery.open_all(&catalog, needed)?;
-        let journal = Arc::new(recover(&nursery, &slots, catalog.newest, &options)?);
+        let (journal, replayed_records) = recover(&nursery, &slots, catalog.newest, &options)?;
+        let journal = Arc::new(journal);
         let inner = Arc::new(Inner {
             place: place.to_owned(),
             device,
             journal,
+            replayed_records,
             sequence: Arc::clone(&nursery.sequence),
             recent: Arc::new(RecentWrites::new(options.memory_bytes / RECENT_WRITES_PART)),
             memory,
@@ -297,13 +299,13 @@ impl Barrier for JournalBarrier {
     }
 }
 
-/// Step 4.
+/// Step 4. Answers how many records of the journal were applied, too.
 fn recover(
     nursery: &Nursery,
     slots: &BTreeMap<String, Arc<Slot>>,
     cataloged: SeqNo,
     options: &Options,
-) -> Result<Journal> {
+) -> Result<(Journal, u64)> {
     let generations: Vec<Arc<Generation>> =
         slots.values().map(|slot| slot.last_generation()).collect();
     let journaled: BTreeMap<u32, &Generation> = generations
@@ -322,7 +324,7 @@ fn recover(
         sequence.recover_to(seqno);
         Ok(())
     };
-    let (journal, _recovery) = Journal::open(
+    let (journal, recovery) = Journal::open(
         Arc::clone(&nursery.device),
         JOURNAL_DIR,
         journal_options(),
@@ -331,7 +333,7 @@ fn recover(
         &mut replay,
     )?;
     sequence.recover_to(newest.max(journal.last()));
-    Ok(journal)
+    Ok((journal, recovery.replayed))
 }
 
 fn replay_record(

@@ -20,6 +20,8 @@ pub struct Stats {
     pub device: &'static str,
     /// The journal.
     pub journal: journal::Stats,
+    /// Records that the opening found in it and applied, as far as keyspaces did not have them.
+    pub replayed_records: u64,
     /// The newest write.
     pub last: SeqNo,
     /// The oldest snapshot or scan that is held; old versions above it are kept.
@@ -103,6 +105,7 @@ impl Inner {
             io: self.device.accounting().counts(),
             device: self.device.kind(),
             journal: self.journal.stats(),
+            replayed_records: self.replayed_records,
             last: self.sequence.last(),
             oldest_snapshot: self.sequence.oldest_pin(),
             oldest_snapshot_age: self.oldest_snapshot_age(),

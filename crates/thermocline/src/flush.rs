@@ -1,0 +1,102 @@
+//! Which keyspaces are flushed so that the journal can be trimmed: in the background, where idle ones hold
+//! it back, and when the database is closed.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+
+use crate::database::Inner;
+use crate::error::Result;
+use crate::slot::Generation;
+
+/// What a close leaves to be replayed, at most, if it can: reading and applying this much takes some tens
+/// of milliseconds, about what flushing a keyspace does.
+const CLOSED_JOURNAL_BYTES: u64 = 4 << 20;
+/// Segments of less than [`SMALL_SEGMENT_BYTES`], on average, that a close leaves.
+const SMALL_SEGMENTS_MAX: u64 = 32;
+/// A segment with less in it costs more to open than to read.
+const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
+
+impl Inner {
+    /// Flushes the keyspaces that hold back most of the journal, if that is more than it may be: up
+    /// to the first one that has to write its data for it, and that one only if it is worth it.
+    pub(crate) fn flush_what_holds_back(&self) -> Result<()> {
+        let journal_bytes = self.journal.bytes();
+        if journal_bytes <= self.options.journal_bytes {
+            return Ok(());
+        }
+        let mut generations = self.journaled_generations();
+        generations.sort_by_key(|generation| generation.engine.persisted());
+        for generation in generations {
+            let idle = generation.is_idle();
+            if !idle && !is_worth_flushing(&generation, journal_bytes) {
+                return Ok(());
+            }
+            generation.engine.flush()?;
+            if !idle {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back the part of the journal that only idle keyspaces hold back. Costs a sync for each
+    /// of them that is behind.
+    pub(crate) fn release_journal(&self) -> Result<()> {
+        for generation in self.journaled_generations() {
+            if generation.is_idle() {
+                generation.engine.flush()?;
+            }
+        }
+        self.trim_journal()
+    }
+
+    /// What a clean close does, so that the next opening has little to read and to apply: trims. Where
+    /// much is left, flushes what need not write all its data anew for it; where many small segments
+    /// are, of openings that wrote little, all.
+    pub(crate) fn tidy_journal(&self) -> Result<()> {
+        self.trim_journal()?;
+        if self.journal_floor() >= self.journal.last() {
+            return Ok(());
+        }
+        let stats = self.journal.stats();
+        let are_small = stats.bytes < stats.segments.saturating_mul(SMALL_SEGMENT_BYTES);
+        let are_many = stats.segments > SMALL_SEGMENTS_MAX && are_small;
+        if !are_many && stats.bytes <= CLOSED_JOURNAL_BYTES {
+            return Ok(());
+        }
+        for generation in self.journaled_generations() {
+            if are_many || generation.is_idle() || is_worth_flushing(&generation, stats.bytes) {
+                generation.engine.flush()?;
+            }
+        }
+        self.trim_journal()
+    }
+
+    fn journaled_generations(&self) -> Vec<Arc<Generation>> {
+        let slots = self.slots.read();
+        let all = slots.values().map(|slot| slot.last_generation());
+        all.filter(|generation| generation.journaled).collect()
+    }
+
+    /// Up to here every keyspace has in its own files what the journal has.
+    fn journal_floor(&self) -> SeqNo {
+        // Read before the keyspaces are asked: what is written meanwhile stays.
+        let visible = self.sequence.visible();
+        let persisted = self.journaled_generations().into_iter().map(|one| one.engine.persisted());
+        persisted.min().map_or(visible, |oldest| oldest.min(visible))
+    }
+
+    /// Forgets the part of the journal that every keyspace has in its own files, unless somebody needs it.
+    pub(crate) fn trim_journal(&self) -> Result<()> {
+        let Some(_trimming) = self.trim_holds.keep_out() else { return Ok(()) };
+        Ok(self.journal.trim(self.journal_floor())?)
+    }
+}
+
+/// Whether a keyspace is flushed for so much journal: an engine that rewrites all its data to flush is
+/// only once as much was journaled.
+fn is_worth_flushing(generation: &Generation, journal_bytes: u64) -> bool {
+    !generation.engine.capabilities().flush_rewrites_all
+        || journal_bytes > generation.engine.stats().disk_bytes
+}
