@@ -1,7 +1,10 @@
 //! Bugs that models and tests plant to show that they would be found; nothing outside of them.
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-pub(crate) use in_tests::{between_cuts, is_planted, meanwhile_between_cuts, with_planted};
+pub(crate) use in_tests::{
+    before_link, between_cuts, is_planted, meanwhile_before_link, meanwhile_between_cuts,
+    with_planted,
+};
 #[cfg(any(loom, shuttle, not(test)))]
 pub(crate) use sync::planted::is_planted;
 pub(crate) use sync::planted::relaxed_if;
@@ -117,6 +120,10 @@ pub(crate) enum Planted {
     FrontierPassed,
     /// The cold log is cut before the chunk log.
     CutsSwapped,
+    /// A checkpoint waits for sessions that do nothing.
+    SessionsAwaited,
+    /// Who gives an allocation up leaves a hole.
+    GivenUpUnstamped,
 }
 
 /// Where the chunk log is cut and the cold log is not, or the other way round: only tests do anything
@@ -125,6 +132,11 @@ pub(crate) enum Planted {
 #[inline]
 pub(crate) const fn between_cuts() {}
 
+/// Where a record is written and not linked yet: only tests do anything there.
+#[cfg(any(loom, shuttle, not(test)))]
+#[inline]
+pub(crate) const fn before_link() {}
+
 /// Without a checker, for schedules that a test makes by itself: on the thread that plants it.
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod in_tests {
@@ -132,9 +144,13 @@ mod in_tests {
 
     use super::Planted;
 
+    /// What is done once at some place.
+    type Work = Option<Box<dyn FnOnce()>>;
+
     thread_local! {
         static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
-        static BETWEEN_CUTS: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+        static BETWEEN_CUTS: Cell<Work> = const { Cell::new(None) };
+        static BEFORE_LINK: Cell<Work> = const { Cell::new(None) };
     }
 
     /// Has this thread do `work` once, between two cuts of a checkpoint.
@@ -145,6 +161,19 @@ mod in_tests {
     /// Does what is to be done there.
     pub(crate) fn between_cuts() {
         if let Some(work) = BETWEEN_CUTS.take() {
+            work();
+        }
+    }
+
+    /// Has this thread do `work` once, when it has written the next record of a put and not linked it.
+    /// The thread is protected, so the work must not wait for memory.
+    pub(crate) fn meanwhile_before_link(work: impl FnOnce() + 'static) {
+        BEFORE_LINK.set(Some(Box::new(work)));
+    }
+
+    /// Does what is to be done there.
+    pub(crate) fn before_link() {
+        if let Some(work) = BEFORE_LINK.take() {
             work();
         }
     }

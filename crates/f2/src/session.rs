@@ -29,6 +29,7 @@ use sync::epoch::Participant;
 use crate::ops::look_up::LookUp;
 use crate::ops::look_up::flight::{Flight, Purpose};
 use crate::ops::rmw::WantsOld;
+use crate::planted::{Planted, is_planted};
 use crate::store::{Shared, Store};
 
 pub(crate) use seat::StoreSeat;
@@ -183,8 +184,13 @@ impl Session {
     fn new(shared: &Arc<Shared>, depth: usize) -> Result<Self> {
         shared.health.check_open()?;
         let fetcher = shared.new_fetcher(depth.max(1))?;
+        let seat = shared.epochs.join();
+        if is_planted(Planted::SessionsAwaited) {
+            // Protected until the session ends.
+            std::mem::forget(seat.protect());
+        }
         Ok(Self {
-            seat: shared.epochs.join(),
+            seat,
             flight: Flight::new(fetcher),
             tickets: 0,
             value: Vec::new(),

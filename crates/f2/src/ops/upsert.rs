@@ -7,6 +7,7 @@ use crate::hash_index::Slot;
 use crate::hybrid_log::{PageFull, Reservation};
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
+use crate::planted::before_link;
 use crate::record::{InPlace, Shape};
 use crate::store::Shared;
 
@@ -61,6 +62,7 @@ impl Shared {
         loop {
             let at = self.log.try_allocate(shape.bytes() as u64)?;
             self.log.live(at).write(self.cache.log_head(slot.address()), key, value);
+            before_link();
             if self.link(slot, hash, at, |_| true).is_ok() {
                 return Ok(());
             }

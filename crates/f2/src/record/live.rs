@@ -81,7 +81,11 @@ impl<'a> Live<'a> {
 
     /// Marks a record that was never linked, so that scans of the log pass it by.
     pub(crate) fn invalidate(self) {
-        self.0[0].store(self.header().invalidated().0, Ordering::Relaxed);
+        let given_up = match is_planted(Planted::GivenUpUnstamped) {
+            true => 0,
+            false => self.header().invalidated().0,
+        };
+        self.0[0].store(given_up, Ordering::Relaxed);
     }
 
     /// Remembers that a record of the read cache was read; writes only if that is new.

@@ -1,8 +1,11 @@
 //! Defects that were seen in the reference, each a law here; others of them are in `two_logs`,
 //! `sessions` and `prefix`.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 use device::{Device, Faults, SimulatedDisk};
 use engine::Engine;
@@ -10,10 +13,53 @@ use engine::Engine;
 use super::stores::{Add, Bench, count, key, value};
 use super::two_logs::{KEYS, push_out, small_cold, small_hot};
 use crate::check;
+use crate::planted::meanwhile_before_link;
 
-/// D4: in the reference a checkpoint with two sessions spins for ever.
+/// D4: in the reference a checkpoint with two sessions spins for ever. Here sessions do nothing while
+/// checkpoints are made beside each other, which all end within `limit`.
+pub(super) fn checkpoints_end_beside_sessions(limit: Duration) {
+    const SESSIONS: u64 = 5;
+    const CHECKPOINTS: usize = 3;
+    let bench = Bench::loaded(KEYS, small_cold());
+    let begin = |_| bench.store.session().expect("a session begins");
+    let mut sessions: Vec<_> = (0..SESSIONS).map(begin).collect();
+    let mut into = Vec::new();
+    for (number, session) in (0..).zip(&mut sessions) {
+        session.put(&key(number), &value(number, 1, 8)).expect("is put");
+        // Pending, as far as its key is on disk.
+        session.get(&key(KEYS / 2 + number), &mut into).expect("the get begins");
+    }
+    let before = bench.store.newest_checkpoint();
+    let (tell, told) = std::sync::mpsc::channel();
+    let have_ended = std::thread::scope(|scope| {
+        for number in 0..CHECKPOINTS {
+            let (store, tell) = (&bench.store, tell.clone());
+            scope.spawn(move || {
+                match number {
+                    0 => store.checkpoint(device::memory()).expect("is written"),
+                    _ => store.flush().expect("flushes"),
+                }
+                tell.send(()).expect("somebody listens");
+            });
+        }
+        let have_ended = (0..CHECKPOINTS).all(|_| told.recv_timeout(limit).is_ok());
+        // Whatever waits for them ends now.
+        sessions.clear();
+        have_ended
+    });
+    assert!(have_ended, "a checkpoint waits for sessions that do nothing");
+    assert!(bench.store.newest_checkpoint() > before);
+}
+
 #[test]
-fn d4_checkpoints_with_many_threads_all_end() {
+fn d4_a_checkpoint_waits_for_no_session() {
+    // Far longer than it takes.
+    checkpoints_end_beside_sessions(Duration::from_secs(60));
+}
+
+/// The same while all of them count up, and copies are opened.
+#[test]
+fn d4_checkpoints_beside_many_writers_all_end() {
     const WRITERS: u64 = 5;
     const CHECKPOINTS: u64 = 60;
     let bench = Bench::open(small_cold());
@@ -56,10 +102,61 @@ fn d4_checkpoints_with_many_threads_all_end() {
 }
 
 /// D6: in the reference an allocation that is given up leaves a hole, and compaction loses what lies
-/// behind it in the page. Threads lose races for few chains here, while the log is cut again and
-/// again.
+/// behind it in the page. Here every second put of one key is given up after it was allocated, since
+/// another one of the key comes first, and the log is cut behind some of them.
+pub(super) fn nothing_is_lost_behind_what_is_given_up() {
+    let bench = Rc::new(Bench::open_by_hand(device::memory(), small_hot(), 6));
+    // Of the lengths of the three records below, none of which can be put in another's place.
+    let least = 16 + 16 + 24;
+    let mut given_up = 0;
+    for number in 0..KEYS {
+        bench.put(&key(number), &value(number, 0, 8));
+        if number % 10 > 0 {
+            continue;
+        }
+        let (words, tail) = (3 + (number / 10 % 2) as usize, bench.figure("log_tail"));
+        let (beside, between) = (Rc::clone(&bench), Rc::new(Cell::new(false)));
+        let was_between = Rc::clone(&between);
+        meanwhile_before_link(move || {
+            beside.put(b"contended", &value(number, 1, 5));
+            was_between.set(true);
+        });
+        bench.put(b"contended", &value(number, 0, words));
+        assert!(between.get(), "{number} was appended");
+        assert!(bench.figure("log_tail") - tail > 3 * least, "{number} was appended twice");
+        assert_eq!(bench.get(b"contended"), Some(value(number, 0, words)), "the later one stands");
+        given_up += 1;
+        if number % 20 == 0 {
+            bench.store.flush().expect("flushes");
+        }
+        bench.advance();
+    }
+    assert_eq!(given_up, KEYS / 10);
+    let tail = bench.figure("log_tail");
+    for number in 0.. {
+        bench.put(format!("filler-{number}").as_bytes(), &value(number, 0, 8));
+        bench.advance();
+        if bench.figure("log_begin") >= tail {
+            break;
+        }
+    }
+    assert_eq!(bench.figure("compaction_failures"), 0);
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number}");
+    }
+    bench.store.flush().expect("flushes");
+    bench.store.close().expect("closes");
+    assert_eq!(check(&bench.device).expect("is checked").damage, []);
+}
+
 #[test]
 fn d6_nothing_is_lost_behind_an_allocation_that_was_given_up() {
+    nothing_is_lost_behind_what_is_given_up();
+}
+
+/// The same by threads, which lose races for few chains while the log is cut again and again.
+#[test]
+fn d6_nothing_is_lost_where_threads_lose_races() {
     const WRITERS: u64 = 4;
     let bench = Bench::open(small_hot());
     let writing = AtomicU64::new(WRITERS);

@@ -4,11 +4,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
 use engine::{Engine, Op};
 use workers::StopToken;
 
+use super::defects::{checkpoints_end_beside_sessions, nothing_is_lost_behind_what_is_given_up};
 use super::prefix::{
     never_resurrects, what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut,
 };
@@ -221,5 +223,20 @@ fn cuts_in_the_wrong_order_are_found() {
     must_be_found("damage", || {
         let test = every_record_that_a_chunk_names_is_in_the_checkpoint;
         with_planted(Planted::CutsSwapped, test);
+    });
+}
+
+#[test]
+fn a_checkpoint_that_waits_for_sessions_is_found() {
+    must_be_found("waits for sessions", || {
+        let test = || checkpoints_end_beside_sessions(Duration::from_secs(2));
+        with_planted(Planted::SessionsAwaited, test);
+    });
+}
+
+#[test]
+fn an_allocation_that_is_given_up_as_a_hole_is_found() {
+    must_be_found("an allocation was left without a record", || {
+        with_planted(Planted::GivenUpUnstamped, nothing_is_lost_behind_what_is_given_up);
     });
 }
