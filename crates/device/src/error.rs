@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustix::io::Errno;
+
 /// The device's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -48,7 +50,8 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// The storage is full.
+    /// The storage is full: what was to be written or made is not, and may be once there is room. A sync
+    /// that finds no room is [`Error::Io`]: what it was to make durable may be lost.
     #[error("no space left while writing {name}")]
     NoSpace {
         /// The file that wanted room.
@@ -86,4 +89,30 @@ pub enum Error {
         /// The operating system's error number.
         code: i32,
     },
+}
+
+impl Error {
+    /// Whether the process, or all together, have too many files open.
+    pub fn is_out_of_files(&self) -> bool {
+        let numbers = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+        matches!(self, Self::Io { operation: Operation::Open, code, .. } if numbers.contains(code))
+    }
+
+    /// Whether the same may succeed later: nothing was done, because room was missing or too many files
+    /// were open.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::NoSpace { .. }) || self.is_out_of_files()
+    }
+
+    /// The same where want of room is a failure like any other, after which nothing is tried again.
+    #[must_use]
+    pub fn for_good(self) -> Self {
+        match self {
+            Self::NoSpace { name } => {
+                let code = Errno::NOSPC.raw_os_error();
+                Self::Io { operation: Operation::Write, name, code }
+            }
+            other => other,
+        }
+    }
 }

@@ -9,7 +9,7 @@
 //!            engines, journal
 //!                   │  Device: names          File: blocking calls     Queue: submit, wait
 //!      ┌────────────┼──────────────┬───────────────────┐
-//!  FaultDevice   Recorder          │                   │        (over any other device)
+//!  FaultDevice  RoomDevice  Recorder                   │        (over any other device)
 //!      └────────────┤              │                   │
 //!      ┌────────────┴───────┐      │                   │
 //!  open(path, Options)   memory()  │             SimulatedDisk
@@ -19,7 +19,7 @@
 //!
 //! Where to start: [`open`] for a real directory, [`memory()`] for a test that needs none,
 //! [`SimulatedDisk`] for a test of what a crash leaves, [`FaultDevice`] for one of every error
-//! path, [`Recorder`] to see what was done, [`overlay()`] to look at a directory without changing it. To follow a read: `system/file.rs` by a blocking call,
+//! path, [`RoomDevice`] for one of a device that is full for a while, [`Recorder`] to see what was done, [`overlay()`] to look at a directory without changing it. To follow a read: `system/file.rs` by a blocking call,
 //! `system/uring.rs` on a queue.
 //!
 //! # Invariants
@@ -42,6 +42,7 @@ mod name;
 mod overlay;
 mod queue;
 mod recorder;
+mod room;
 mod simulated;
 mod system;
 #[cfg(test)]
@@ -59,6 +60,7 @@ pub use name::{check_name, join};
 pub use overlay::overlay;
 pub use queue::{Completion, Queue, Request, Work};
 pub use recorder::{Recorded, Recorder, Recording};
+pub use room::RoomDevice;
 pub use simulated::{Faults, History, Replay, SimulatedDisk, SyncFailure};
 pub use system::{Io, Options, open};
 

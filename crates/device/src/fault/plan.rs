@@ -60,7 +60,7 @@ impl OperationKind {
 pub enum Failure {
     /// Without effect, with `EIO`.
     Io,
-    /// Without effect, with [`Error::NoSpace`].
+    /// Without effect, with [`Error::NoSpace`]; of a sync with `ENOSPC`.
     NoSpace,
     /// Without effect, with `EMFILE`: the process has no descriptor left.
     OutOfFiles,
@@ -175,6 +175,9 @@ impl Plan {
         state.failed += 1;
         let (operation, name) = (kind.operation(), name.to_owned());
         let error = match failure {
+            Failure::NoSpace if operation == Operation::Sync => {
+                Error::Io { operation, name, code: Errno::NOSPC.raw_os_error() }
+            }
             Failure::NoSpace => Error::NoSpace { name },
             Failure::OutOfFiles => Error::Io { operation, name, code: Errno::MFILE.raw_os_error() },
             Failure::Io | Failure::Short => {

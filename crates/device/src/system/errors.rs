@@ -10,7 +10,7 @@ pub(super) fn explain(operation: Operation, name: &str, errno: Errno) -> Error {
     match errno {
         Errno::NOENT => Error::NotFound { name },
         Errno::EXIST => Error::AlreadyExists { name },
-        Errno::NOSPC | Errno::DQUOT => Error::NoSpace { name },
+        Errno::NOSPC | Errno::DQUOT if operation != Operation::Sync => Error::NoSpace { name },
         other => Error::Io { operation, name, code: other.raw_os_error() },
     }
 }

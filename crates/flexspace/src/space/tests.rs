@@ -11,13 +11,12 @@ mod long;
 mod model;
 mod operation;
 mod random;
-mod room;
 mod snapshots;
 mod threads;
 
 use std::sync::Arc;
 
-use device::Device;
+use device::{Device, RoomDevice};
 
 use super::{Error, FlexSpace, Options};
 use model::Model;
@@ -38,6 +37,11 @@ fn create(device: Arc<dyn Device>) -> FlexSpace {
 
 fn open(device: Arc<dyn Device>) -> FlexSpace {
     FlexSpace::open(device, small()).expect("the space that was created")
+}
+
+/// A device in memory with so little room.
+fn with_room(bytes: u64) -> Arc<RoomDevice> {
+    RoomDevice::new(device::memory(), bytes).expect("a device")
 }
 
 /// Syncs until the log has the 4096 bytes that it has room for.

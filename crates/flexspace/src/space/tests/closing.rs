@@ -5,8 +5,7 @@ use std::sync::Arc;
 use device::{FaultDevice, OperationKind};
 use sync::Mutex;
 
-use super::room::RoomDevice;
-use super::{create, open, small};
+use super::{create, open, small, with_room};
 use crate::space::{Error, FlexSpace, Options};
 
 #[test]
@@ -35,7 +34,7 @@ fn a_change_beside_a_close_is_stored_or_refused() {
 fn a_space_that_cannot_be_stored_stays_open_or_is_closed_as_it_was() {
     let options = || Options { capacity_bytes: 1 << 40, ..small() };
     for stays in [true, false] {
-        let device = RoomDevice::new(200 * (16 << 10));
+        let device = with_room(200 * (16 << 10));
         let space = FlexSpace::create(device.clone(), options()).expect("room for a space");
         space.append(b"synced").expect("room");
         space.sync().expect("room");

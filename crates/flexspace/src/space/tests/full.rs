@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind, RoomDevice};
 
-use super::room::RoomDevice;
-use super::{create, small, until_the_log_is_full};
+use super::{create, small, until_the_log_is_full, with_room};
 use crate::space::{Error, FlexSpace, Options};
 
 /// The room of most devices here: 200 segments.
@@ -61,7 +60,7 @@ fn logs(device: &RoomDevice) -> Vec<String> {
 
 #[test]
 fn a_full_device_refuses_what_adds_and_loses_nothing() {
-    let device = RoomDevice::new(ROOM_BYTES);
+    let device = with_room(ROOM_BYTES);
     let space = on(&device);
     let mut model = Vec::new();
     let refused = fill(&space, &mut model);
@@ -110,7 +109,7 @@ fn what_is_taken_out_makes_room(device: &Arc<RoomDevice>, model: &mut Vec<u8>) {
 
 #[test]
 fn on_a_full_device_the_collector_wins_what_is_dead() {
-    let device = RoomDevice::new(ROOM_BYTES);
+    let device = with_room(ROOM_BYTES);
     let space = on(&device);
     let mut model = Vec::new();
     fill(&space, &mut model);
@@ -157,7 +156,7 @@ fn an_opening_without_any_room_leaves_nothing_behind() {
 }
 
 fn refuse_at_each_step(pieces: usize) {
-    let device = RoomDevice::new(ROOM_BYTES);
+    let device = with_room(ROOM_BYTES);
     let space = on(&device);
     let mut model = Vec::new();
     // Nodes that no checkpoint has stored: the opening has to.
@@ -192,7 +191,7 @@ fn refuse_at_each_step(pieces: usize) {
 
 #[test]
 fn a_creation_without_room_is_refused() {
-    let refused = FlexSpace::create(RoomDevice::new(32 << 10), options());
+    let refused = FlexSpace::create(with_room(32 << 10), options());
     assert!(matches!(refused, Err(Error::Device(device::Error::NoSpace { .. }))));
 }
 
@@ -259,7 +258,7 @@ fn a_sync_that_is_durable_says_so_without_room_for_a_checkpoint() {
 
 #[test]
 fn a_large_write_that_has_no_room_takes_none() {
-    let device = RoomDevice::new(ROOM_BYTES);
+    let device = with_room(ROOM_BYTES);
     let space = on(&device);
     space.append(&[1; 1_000_000]).expect("room");
     let before = space.stats();

@@ -1,10 +1,21 @@
-//! A device with so much room and no more, which stays full until something is given back.
+//! A device over another one with so much room and no more, which stays full until something is given back.
+//!
+//! Room is given in blocks of 4 KiB, to a file by its name: what is written or allocated anew takes some,
+//! and what is written over does not. A write for which there is too little takes what there is, as on a file
+//! system, and nothing of it is done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use device::{Accounting, Device, Entry, Error, File, Mode, Queue, Result, Space, SyncKind};
-use sync::Mutex;
+use parking_lot::Mutex;
+
+use crate::Device;
+use crate::accounting::Accounting;
+use crate::blocking_queue::BlockingQueue;
+use crate::error::{Error, Result};
+use crate::file::{Entry, File, Mode, Space, SyncKind};
+use crate::name::join;
+use crate::queue::Queue;
 
 /// What room is given in.
 const BLOCK_BYTES: u64 = 4096;
@@ -37,50 +48,85 @@ impl Room {
         }
         Ok(())
     }
+
+    /// Moves what a name and all names below it have.
+    fn rename(&mut self, from: &str, to: &str) {
+        let below = format!("{from}/");
+        let moves = |name: &&String| *name == from || name.starts_with(&below);
+        let moved: Vec<String> = self.taken.keys().filter(moves).cloned().collect();
+        for name in moved {
+            let blocks = self.taken.remove(&name).unwrap_or_default();
+            let rest = name.strip_prefix(from).unwrap_or_default();
+            self.taken.insert(format!("{to}{rest}"), blocks);
+        }
+    }
 }
 
-/// A device in memory with little room.
+/// A device with little room, or a directory of one.
 #[derive(Debug)]
-pub(super) struct RoomDevice {
+pub struct RoomDevice {
     inner: Arc<dyn Device>,
     room: Arc<Mutex<Room>>,
+    /// Its name in the device on which the room is counted.
+    dir: String,
 }
 
 impl RoomDevice {
-    pub(super) fn new(bytes: u64) -> Arc<Self> {
-        let blocks = (bytes / BLOCK_BYTES) as usize;
-        let room = Arc::new(Mutex::new(Room { blocks, taken: BTreeMap::new() }));
-        Arc::new(Self { inner: device::memory(), room })
+    /// A wrapper of `inner` with `bytes` of room in all, of which what is there takes its part.
+    ///
+    /// # Errors
+    /// Those of `inner`, as its files are looked at.
+    pub fn new(inner: Arc<dyn Device>, bytes: u64) -> Result<Arc<Self>> {
+        let mut taken = BTreeMap::new();
+        let mut dirs = vec![String::new()];
+        while let Some(dir) = dirs.pop() {
+            for Entry { name, is_dir } in inner.list(&dir)? {
+                let name = join(&dir, &name);
+                if is_dir {
+                    dirs.push(name);
+                } else {
+                    let len = inner.open(&name, Mode::Read)?.len()?;
+                    taken.insert(name, (0..len.div_ceil(BLOCK_BYTES)).collect());
+                }
+            }
+        }
+        let room = Room { blocks: (bytes / BLOCK_BYTES) as usize, taken };
+        Ok(Arc::new(Self { inner, room: Arc::new(Mutex::new(room)), dir: String::new() }))
     }
 
     /// Others take what is left.
-    pub(super) fn fill(&self) {
+    pub fn fill(&self) {
         let mut room = self.room.lock();
         room.blocks = room.used();
     }
 
     /// How many bytes take room.
-    pub(super) fn used_bytes(&self) -> u64 {
+    pub fn used_bytes(&self) -> u64 {
         self.room.lock().used() as u64 * BLOCK_BYTES
     }
 
     /// Others give so many bytes back.
-    pub(super) fn grow(&self, bytes: u64) {
+    pub fn grow(&self, bytes: u64) {
         self.room.lock().blocks += (bytes / BLOCK_BYTES) as usize;
     }
 
-    fn wrap(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(RoomFile { inner, room: self.room.clone() })
+    fn name(&self, name: &str) -> String {
+        join(&self.dir, name)
+    }
+
+    fn wrap(&self, inner: Arc<dyn File>, name: &str) -> Arc<dyn File> {
+        Arc::new(RoomFile { inner, room: Arc::clone(&self.room), name: self.name(name) })
     }
 }
 
 impl Device for RoomDevice {
     fn open(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>> {
-        Ok(self.wrap(self.inner.open(name, mode)?))
+        Ok(self.wrap(self.inner.open(name, mode)?, name))
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
-        self.inner.queue(depth)
+        // By the files' own calls, which count what is written.
+        Ok(Box::new(BlockingQueue::new(depth)))
     }
 
     fn create_dir(&self, name: &str) -> Result<()> {
@@ -97,9 +143,7 @@ impl Device for RoomDevice {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.inner.rename(from, to)?;
-        let mut room = self.room.lock();
-        let moved = room.taken.remove(from).unwrap_or_default();
-        room.taken.insert(to.to_owned(), moved);
+        self.room.lock().rename(&self.name(from), &self.name(to));
         Ok(())
     }
 
@@ -109,12 +153,15 @@ impl Device for RoomDevice {
 
     fn remove(&self, name: &str) -> Result<()> {
         self.inner.remove(name)?;
-        self.room.lock().taken.remove(name);
+        self.room.lock().taken.remove(&self.name(name));
         Ok(())
     }
 
     fn remove_dir(&self, name: &str) -> Result<()> {
-        self.inner.remove_dir(name)
+        self.inner.remove_dir(name)?;
+        let below = format!("{}/", self.name(name));
+        self.room.lock().taken.retain(|name, _| !name.starts_with(&below));
+        Ok(())
     }
 
     fn sync_dir(&self, dir: &str) -> Result<()> {
@@ -134,11 +181,12 @@ impl Device for RoomDevice {
     }
 
     fn kind(&self) -> &'static str {
-        "little room"
+        self.inner.kind()
     }
 
     fn subdevice(&self, dir: &str) -> Result<Arc<dyn Device>> {
-        self.inner.subdevice(dir)
+        let (inner, room) = (self.inner.subdevice(dir)?, Arc::clone(&self.room));
+        Ok(Arc::new(Self { inner, room, dir: self.name(dir) }))
     }
 }
 
@@ -146,6 +194,8 @@ impl Device for RoomDevice {
 struct RoomFile {
     inner: Arc<dyn File>,
     room: Arc<Mutex<Room>>,
+    /// Of the device on which the room is counted.
+    name: String,
 }
 
 impl File for RoomFile {
@@ -154,7 +204,7 @@ impl File for RoomFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.room.lock().take(self.name(), offset, bytes.len() as u64)?;
+        self.room.lock().take(&self.name, offset, bytes.len() as u64)?;
         self.inner.write_at(offset, bytes)
     }
 
@@ -169,21 +219,21 @@ impl File for RoomFile {
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)?;
         let mut room = self.room.lock();
-        if let Some(blocks) = room.taken.get_mut(self.name()) {
+        if let Some(blocks) = room.taken.get_mut(&self.name) {
             blocks.retain(|block| *block < len.div_ceil(BLOCK_BYTES));
         }
         Ok(())
     }
 
     fn allocate(&self, offset: u64, len: u64) -> Result<()> {
-        self.room.lock().take(self.name(), offset, len)?;
+        self.room.lock().take(&self.name, offset, len)?;
         self.inner.allocate(offset, len)
     }
 
     fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.inner.punch(offset, len)?;
         let whole = offset.div_ceil(BLOCK_BYTES)..(offset + len) / BLOCK_BYTES;
-        if let Some(blocks) = self.room.lock().taken.get_mut(self.name()) {
+        if let Some(blocks) = self.room.lock().taken.get_mut(&self.name) {
             blocks.retain(|block| !whole.contains(block));
         }
         Ok(())
