@@ -1,6 +1,6 @@
 //! Appends records to the active group.
 //!
-//! 1. Wait, or write, if the group is full.
+//! 1. Wait, or write, if the group is full, or there was no room for the one before.
 //! 2. Take the number, under the lock, so that journal order is number order.
 //! 3. Encode the frame at the group's end: no allocation once the buffers have grown, no call to
 //!    the system.
@@ -19,7 +19,7 @@ impl Journal {
     /// checksum; blocks on I/O only if [`buffer_bytes`](crate::Options::buffer_bytes) are waiting.
     ///
     /// # Errors
-    /// [`Error::Stopped`], [`Error::Closed`]; [`Error::TooLarge`] and [`Error::OutOfOrder`] leave
+    /// [`Error::Stopped`], [`Error::Closed`]; [`Error::NoRoom`], [`Error::TooLarge`] and [`Error::OutOfOrder`] leave
     /// the journal as it was, but for the number that was taken.
     ///
     /// # Panics
@@ -32,7 +32,7 @@ impl Journal {
         let mut state = self.state.lock();
         loop {
             state.check_open()?;
-            if state.active.len() < self.options.buffer_bytes {
+            if state.unwritten.is_none() && state.active.len() < self.options.buffer_bytes {
                 break;
             }
             if state.may_write() {

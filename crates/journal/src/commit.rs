@@ -19,6 +19,8 @@
 //! - What a sync publishes was written before the sync began.
 //! - A role is given back whatever the device answers, and everybody who could take it is woken.
 //! - After the first failure no group is written and no sync is begun.
+//! - That there is no room for a group is no such failure: the group is kept as it is, and written before
+//!   any other ([`State::unwritten`]). Whoever tried it learns of it, and so does each who tries again.
 
 use codec::SeqNo;
 use device::SyncKind;
@@ -28,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Journal, State};
 use crate::options::Durability;
 use crate::planted::{self, Bug};
+use crate::rotate::Taken;
 use crate::segment::Kind;
 
 impl Journal {
@@ -36,7 +39,7 @@ impl Journal {
     /// that wait, `Synced` one write and one sync.
     ///
     /// # Errors
-    /// [`Error::Stopped`] or [`Error::Closed`], unless the records were that safe already.
+    /// [`Error::Stopped`], [`Error::NoRoom`] or [`Error::Closed`], unless the records were that safe already.
     pub fn wait(&self, upto: SeqNo, durability: Durability) -> Result<()> {
         let mut state = self.state.lock();
         let upto = upto.min(state.last);
@@ -61,9 +64,12 @@ impl Journal {
         self.wait_for_both_roles(&mut state)?;
         state.syncing = true;
         // The close says that everything before it is synced, the last seal too.
-        let result = [Kind::LastSeal, Kind::Close].into_iter().try_for_each(|end| {
-            self.write_active(&mut state, end)?;
-            self.sync_written(&mut state)
+        let left = self.write_unwritten(&mut state);
+        let result = left.and_then(|()| {
+            [Kind::LastSeal, Kind::Close].into_iter().try_for_each(|end| {
+                self.write_active(&mut state, end)?;
+                self.sync_written(&mut state)
+            })
         });
         self.give_back_sync_role(&mut state);
         result?;
@@ -115,20 +121,24 @@ impl Journal {
             self.written.wait(state);
         }
         state.check()?;
+        self.write_unwritten(state)?;
         if state.active.len() > 0 {
             self.write_active(state, Kind::Seal)?;
         }
         self.sync_written(state)
     }
 
-    /// Takes the writer's role, and the syncer's if the group begins a segment, writes the active
-    /// group and gives the roles back. [`State::may_write`] must hold.
+    /// Takes the writer's role, and the syncer's if the group begins a segment, writes the group that there
+    /// was no room for, or else the active one, and gives the roles back. [`State::may_write`] must hold.
     pub(crate) fn write_group(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
-        let begins_segment = state.opens.is_some();
+        let begins_segment = state.begins_segment();
         if begins_segment {
             state.syncing = true;
         }
-        let result = self.write_active(state, Kind::Seal);
+        let result = match state.unwritten {
+            Some(_) => self.write_unwritten(state),
+            None => self.write_active(state, Kind::Seal),
+        };
         if begins_segment {
             self.give_back_sync_role(state);
         }
@@ -138,8 +148,18 @@ impl Journal {
     /// Takes the writer's role, writes the active group, ended by a mark of the kind `end`, and
     /// gives the role back. If the group begins a segment, the caller holds the syncer's role.
     pub(crate) fn write_active(&self, state: &mut MutexGuard<'_, State>, end: Kind) -> Result<()> {
-        state.writing = true;
+        debug_assert!(state.unwritten.is_none(), "groups are written in their order");
         let taken = self.take(state, end);
+        self.write_group_taken(state, taken)
+    }
+
+    /// The same of the group that there was no room for, if there is one.
+    fn write_unwritten(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        state.unwritten.take().map_or(Ok(()), |taken| self.write_group_taken(state, taken))
+    }
+
+    fn write_group_taken(&self, state: &mut MutexGuard<'_, State>, taken: Taken) -> Result<()> {
+        state.writing = true;
         let result = MutexGuard::unlocked(state, || self.write_taken(&taken));
         state.writing = false;
         self.written.notify_all();
@@ -147,6 +167,10 @@ impl Journal {
             Ok(file) => {
                 self.publish_written(state, taken, file);
                 Ok(())
+            }
+            Err(cause @ device::Error::NoSpace { .. }) => {
+                state.unwritten = Some(taken);
+                Err(Error::NoRoom { cause })
             }
             Err(cause) => Err(state.stop(cause)),
         }
@@ -212,7 +236,13 @@ impl Journal {
 impl State {
     /// Whether the roles that writing the active group takes are free.
     pub(crate) fn may_write(&self) -> bool {
-        !self.writing && (self.opens.is_none() || !self.syncing)
+        !self.writing && (!self.begins_segment() || !self.syncing)
+    }
+
+    /// Whether the group that is to be written next begins a segment.
+    fn begins_segment(&self) -> bool {
+        let next = self.unwritten.as_ref().map_or(&self.opens, |unwritten| &unwritten.opens);
+        next.is_some()
     }
 
     /// Makes known that everything up to `upto` is on the device.

@@ -11,6 +11,7 @@ use sync::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::rotate::Taken;
 use crate::segment::{Group, NewSegment};
 use crate::stats::Stats;
 
@@ -51,6 +52,8 @@ pub(crate) struct State {
     pub(crate) synced: SeqNo,
     /// Frames not yet taken by a writer.
     pub(crate) active: Group,
+    /// A group that there was no room for: it is written before any other, as it is.
+    pub(crate) unwritten: Option<Taken>,
     /// The segment that must be created before the active group is written.
     pub(crate) opens: Option<NewSegment>,
     /// The other buffer, unless a writer has it.

@@ -92,6 +92,7 @@ impl State {
             written_end: active.start(),
             synced_end: active.start(),
             marked_end: active.start(),
+            unwritten: None,
             opens: None,
             memory: Vec::new(),
             file,

@@ -25,7 +25,7 @@ use crate::segment::{Group, Kind, NewSegment, SECTOR_BYTES, SegmentHeader, Unfin
 pub(crate) struct Taken {
     group: Group,
     /// The segment to create first.
-    opens: Option<NewSegment>,
+    pub(crate) opens: Option<NewSegment>,
     /// The newest segment that exists.
     file: Arc<dyn File>,
     /// The last record in the group or before it.
@@ -90,7 +90,9 @@ impl Journal {
         group
     }
 
-    /// Writes a group, without the lock. Returns the file it lies in.
+    /// Writes a group, without the lock. Returns the file it lies in. If there was no room for it the same
+    /// may be done again, and leaves the same: the same bytes in the same place, of a segment that is made
+    /// anew if it is the group's own.
     pub(crate) fn write_taken(&self, taken: &Taken) -> device::Result<Arc<dyn File>> {
         let file = match &taken.opens {
             None => taken.file.clone(),
@@ -131,7 +133,7 @@ impl Journal {
     /// caller holds no role.
     pub(crate) fn begin_segment(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         self.wait_for_both_roles(state)?;
-        if state.active.len() > 0 || state.opens.is_some() {
+        if state.active.len() > 0 || state.opens.is_some() || state.unwritten.is_some() {
             return Ok(());
         }
         let memory = std::mem::take(&mut state.memory);

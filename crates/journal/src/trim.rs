@@ -3,7 +3,7 @@
 use codec::SeqNo;
 use device::join;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::segment::file_name;
 
@@ -24,7 +24,11 @@ impl Journal {
     /// [`crate::Error::Stopped`] if the journal had stopped or stops now; [`crate::Error::Closed`].
     pub fn trim(&self, persisted: SeqNo) -> Result<()> {
         let _one_at_a_time = self.trimming.lock();
-        self.end_newest_if_useless(persisted)?;
+        match self.end_newest_if_useless(persisted) {
+            // All the more the others are to go.
+            Ok(()) | Err(Error::NoRoom { .. }) => {}
+            Err(error) => return Err(error),
+        }
         while let Some(index) = self.oldest_useless(persisted)? {
             let removed = self
                 .device

@@ -1,10 +1,10 @@
 //! Every operation of a run fails once, in each way: nothing acknowledged is lost, nothing is
-//! acknowledged after, and the journal can be opened again.
+//! acknowledged after, and the journal can be opened again. Where there is no room it goes on once there is.
 
 use std::sync::Arc;
 
 use codec::SeqNo;
-use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, SimulatedDisk};
+use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
 use environment::Environment;
 use thermocline_journal::{Durability, Error, Journal, OpenError, Options, check};
 
@@ -16,6 +16,8 @@ struct Told {
     appended: Vec<u64>,
     synced: u64,
     persisted: u64,
+    /// How often there was no room.
+    refused: u64,
 }
 
 fn options() -> Options {
@@ -47,26 +49,54 @@ fn open(device: Arc<dyn Device>, told: &Told) -> Result<(Journal, Vec<u64>), Ope
 fn run(device: &Arc<FaultDevice>, told: &mut Told) -> Result<(), OpenError> {
     for life in 0..2 {
         let (journal, _) = open(device.clone(), told)?;
-        if let Err(error) = live(&journal, told, life) {
-            stays_stopped(&journal, &error);
-            let Error::Stopped { cause } = error else { panic!("{error}") };
-            return Err(cause.into());
+        match live(device, &journal, told, life) {
+            Ok(()) => {}
+            // Only a close is not tried again.
+            Err(Error::NoRoom { cause }) => return Err(cause.into()),
+            Err(error) => {
+                stays_stopped(&journal, &error);
+                let Error::Stopped { cause } = error else { panic!("{error}") };
+                return Err(cause.into());
+            }
         }
     }
     Ok(())
 }
 
-fn live(journal: &Journal, told: &mut Told, life: u64) -> Result<(), Error> {
+/// Does `work` until there is room for it, which there is after some tries.
+fn insist<T>(
+    device: &FaultDevice,
+    told: &mut Told,
+    work: impl Fn() -> Result<T, Error>,
+) -> Result<T, Error> {
+    for tries in 1.. {
+        match work() {
+            Err(Error::NoRoom { .. }) => told.refused += 1,
+            done => return done,
+        }
+        if tries == 3 {
+            device.heal();
+        }
+        assert!(tries < 5, "there is room");
+    }
+    unreachable!("it is done, or fails")
+}
+
+fn live(device: &FaultDevice, journal: &Journal, told: &mut Told, life: u64) -> Result<(), Error> {
     for step in 0..30 {
-        let seqno = journal.append(
-            || SeqNo::new(1 + life * 30 + step),
-            |seqno, bytes| bytes.extend(payload(seqno.get())),
-        )?;
+        let append = || {
+            journal.append(
+                || SeqNo::new(1 + life * 30 + step),
+                |seqno, bytes| bytes.extend(payload(seqno.get())),
+            )
+        };
+        let seqno = insist(device, told, append)?;
         told.appended.push(seqno.get());
+        let wait = |durability| move || journal.wait(seqno, durability);
         match step % 7 {
-            2 => journal.wait(seqno, Durability::Flushed)?,
+            2 => insist(device, told, wait(Durability::Flushed))?,
             6 => {
-                journal.wait(seqno, Durability::Synced)?;
+                insist(device, told, wait(Durability::Synced))?;
                 told.synced = seqno.get();
             }
             _ => {}
@@ -118,6 +148,7 @@ fn every_operation_that_fails_is_survived() {
     run(&device, &mut Told::default()).unwrap();
     let operations = device.count(None);
     assert!(operations > 100, "{operations} operations are too few to show much");
+    let mut refused = 0;
     for failure in [Failure::Io, Failure::NoSpace, Failure::Short] {
         for lasting in [Lasting::Once, Lasting::ForGood] {
             for nth in 1..=operations {
@@ -127,7 +158,10 @@ fn every_operation_that_fails_is_survived() {
                 device.fail(Fault { kind: None, nth, failure, lasting });
                 let mut told = Told::default();
                 let outcome = run(&device, &mut told);
-                assert!(matches!(outcome, Err(OpenError::Device(_))), "{when}: {outcome:?}");
+                refused += told.refused;
+                let goes_on = failure == Failure::NoSpace && outcome.is_ok();
+                let is_told = matches!(outcome, Err(OpenError::Device(_)));
+                assert!(goes_on || is_told, "{when}: {outcome:?}");
                 for image in 0..3 {
                     holds(disk.crash(image), &told, &format!("{when}, then power cut {image}"));
                 }
@@ -135,18 +169,40 @@ fn every_operation_that_fails_is_survived() {
             }
         }
     }
+    assert!(refused > 20, "there was no room {refused} times");
 }
 
 #[test]
-fn a_full_disk_is_said_to_be_full() {
-    let device = FaultDevice::new(device::memory());
+fn a_full_disk_is_waited_for() {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let device = FaultDevice::new(disk.clone());
     let (journal, _) = open(device.clone(), &Told::default()).unwrap();
-    let nth = device.count(None) + 1;
-    device.fail(Fault { kind: None, nth, failure: Failure::NoSpace, lasting: Lasting::ForGood });
-    let seqno = journal.append(|| SeqNo::new(1), |_, bytes| bytes.push(1)).unwrap();
-    let error = journal.wait(seqno, Durability::Flushed).unwrap_err();
-    assert!(matches!(error, Error::Stopped { cause: device::Error::NoSpace { .. } }), "{error}");
-    assert!(error.to_string().contains("no space left"), "{error}");
+    let append =
+        |seqno: u64| journal.append(|| SeqNo::new(seqno), |_, bytes| bytes.extend(payload(seqno)));
+    let sync = || journal.wait(SeqNo::MAX, Durability::Synced);
+    let found = |seed| open(disk.crash(seed), &Told::default()).unwrap().1;
+    append(1).unwrap();
+    sync().unwrap();
+    let kind = Some(OperationKind::Write);
+    let nth = device.count(kind) + 1;
+    device.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting: Lasting::ForGood });
+    append(2).unwrap();
+    for _ in 0..3 {
+        let refused = sync().unwrap_err();
+        assert!(matches!(&refused, Error::NoRoom { cause: device::Error::NoSpace { .. } }));
+        assert!(refused.to_string().contains("no space left"), "{refused}");
+        // Nothing is appended behind what is not written.
+        assert_eq!(append(3), Err(refused));
+        assert_eq!((journal.last(), journal.synced()), (SeqNo::new(2), SeqNo::new(1)));
+        journal.trim(SeqNo::ZERO).unwrap();
+        (0..5).for_each(|seed| assert_eq!(found(seed), [1]));
+    }
+    device.heal();
+    append(3).unwrap();
+    sync().unwrap();
+    (0..5).for_each(|seed| assert_eq!(found(seed), [1, 2, 3]));
+    journal.close().unwrap();
+    assert_eq!(open(disk, &Told::default()).unwrap().1, [1, 2, 3]);
 }
 
 #[test]

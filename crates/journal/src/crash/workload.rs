@@ -115,6 +115,8 @@ impl Drive<'_> {
         match outcome {
             Ok(()) => Ok(End::Not),
             Err(Error::Stopped { .. }) if self.run.mode == Mode::Loud => Ok(End::Stopped),
+            // Nothing was done that counts, and it goes on.
+            Err(Error::NoRoom { .. }) if self.run.mode == Mode::Loud => Ok(End::Not),
             Err(error) => Err(format!("on a disk that works: {error}")),
         }
     }
@@ -152,12 +154,16 @@ impl Drive<'_> {
 
     fn close(&mut self) -> Result<End, String> {
         let last = self.journal.last();
-        match self.outcome(self.journal.close())? {
+        let closed = self.journal.close();
+        let is_whole = closed.is_ok();
+        match self.outcome(closed)? {
             End::Not => {}
             end => return Ok(end),
         }
-        self.known.acknowledged = self.known.acknowledged.max(last.get());
-        self.note();
+        if is_whole {
+            self.known.acknowledged = self.known.acknowledged.max(last.get());
+            self.note();
+        }
         Ok(if self.reopen()? { End::Not } else { End::Over })
     }
 
