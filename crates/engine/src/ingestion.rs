@@ -21,6 +21,14 @@ pub trait Ingestion: Send {
     /// The storage's.
     fn finish(&mut self) -> Result<()>;
 
+    /// Does what [`Ingestion::commit`] wants room for, as far as that can be done before the write has its
+    /// number: so that a refusal costs this ingestion alone. From now on the host lets no other write of
+    /// the engine be under way, until the commit has returned or this is dropped.
+    ///
+    /// # Errors
+    /// The storage's and the journal's.
+    fn prepare(&mut self) -> Result<()>;
+
     /// Puts all pairs in, as write `seqno`: all or none, also after a crash. On return they are
     /// durable, and [`crate::Engine::persisted`] is not below `seqno`.
     ///
@@ -30,6 +38,6 @@ pub trait Ingestion: Send {
     ///
     /// # Errors
     /// The storage's and the journal's. Unless the engine takes no writes any more, nothing was put
-    /// in.
+    /// in, and the number stands for nothing.
     fn commit(self: Box<Self>, seqno: SeqNo) -> Result<()>;
 }

@@ -4,10 +4,10 @@
 //! 1. Pairs are written to tables one behind the other. No manifest names these, and they have no
 //!    number yet. Writes, flushes and compactions go on beside it.
 //! 2. The tables are durable, with their names.
-//! 3. The host keeps all other writes out and gives the write its number. What is in memory is
-//!    flushed: in a table of Level 0 it would lie above what comes now, though it is older.
+//! 3. The host keeps all other writes out. What is in memory is flushed: in a table of Level 0 it would
+//!    lie above what comes now, though it is older.
 //! 4. Memtables that are written to are replaced by others, and the ingested tables take an id
-//!    between the old and the new ones: so Level 0 has an order (V1).
+//!    between the old and the new ones: so Level 0 has an order (V1). Then the write gets its number.
 //! 5. Each table gets a level (`background/plan_ingest`), which no job enters meanwhile.
 //! 6. The journal reaches the number (law L3). One edit of the manifest has all tables, their
 //!    number, and that everything up to it is persisted: no replay puts an older write on top.
@@ -45,6 +45,8 @@ pub(crate) struct SortedTables {
     /// The tables that were begun, and that nothing names.
     begun: Vec<TableId>,
     done: Vec<Summary>,
+    /// The id for the tables, once nothing is in memory.
+    memtable: Option<u64>,
     /// Why nothing more is taken.
     failure: Option<Error>,
 }
@@ -61,6 +63,7 @@ impl SortedTables {
             last_key: None,
             begun: Vec::new(),
             done: Vec::new(),
+            memtable: None,
             failure: None,
         })
     }
@@ -96,10 +99,7 @@ impl SortedTables {
     /// A failure ends the ingestion. Where room on the device was missing nothing else is the worse
     /// for it; any other failure of the device stops writes (law L5).
     fn noting<T>(&mut self, done: Result<T>) -> Result<T> {
-        let done = match done {
-            Err(Error::Device(device::Error::NoSpace { .. })) => done,
-            done => self.shared.stopping(done),
-        };
+        let done = self.shared.stopping(done);
         if let Err(error) = &done {
             self.failure.get_or_insert_with(|| error.clone());
         }
@@ -134,13 +134,26 @@ impl Ingestion for SortedTables {
         self.noting(ended)
     }
 
-    fn commit(mut self: Box<Self>, seqno: SeqNo) -> Result<()> {
+    fn prepare(&mut self) -> Result<()> {
         self.finish()?;
+        let emptied = self.shared.empty_memtables();
+        self.memtable = Some(self.noting(emptied)?);
+        Ok(())
+    }
+
+    fn commit(mut self: Box<Self>, seqno: SeqNo) -> Result<()> {
+        let memtable = match self.memtable {
+            Some(id) => id,
+            None => {
+                self.finish()?;
+                self.shared.empty_memtables()?
+            }
+        };
         let tables = std::mem::take(&mut self.done);
         let shared = Arc::clone(&self.shared);
         let begun = &mut self.begun;
         // From the commit on somebody else may name them.
-        shared.ingest(tables, seqno, &mut || begun.clear())
+        shared.ingest(tables, memtable, seqno, &mut || begun.clear())
     }
 }
 
@@ -155,19 +168,24 @@ impl Drop for SortedTables {
 }
 
 impl Shared {
-    /// Steps 3 to 7. `committing` is called before anything else may name the tables.
+    /// Steps 3 and 4. Answers the id for the tables.
+    fn empty_memtables(self: &Arc<Self>) -> Result<u64> {
+        loop {
+            self.flush()?;
+            if let Some(id) = self.begin_memtables_anew()? {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Steps 5 to 7. `committing` is called before anything else may name the tables.
     fn ingest(
         self: &Arc<Self>,
         tables: Vec<Summary>,
+        memtable: u64,
         seqno: SeqNo,
         committing: &mut dyn FnMut(),
     ) -> Result<()> {
-        let memtable = loop {
-            self.flush()?;
-            if let Some(id) = self.begin_memtables_anew()? {
-                break id;
-            }
-        };
         if tables.is_empty() {
             return Ok(());
         }
@@ -183,7 +201,8 @@ impl Shared {
         let levels = places.iter().map(|place| place.level);
         let added: Vec<_> = levels.zip(opened).collect();
         committing();
-        let put_in = |added| self.commit(Change { removed: Vec::new(), added }, &[], seqno);
+        let put_in =
+            |added| self.commit_or_abandon(Change { removed: Vec::new(), added }, &[], seqno);
         let committed = match is_planted(Planted::IngestedByParts) {
             true => added.into_iter().try_for_each(|one| put_in(vec![one])),
             false => put_in(added),

@@ -3,7 +3,8 @@
 //!
 //! 1. Pairs are pushed. Nobody waits for that, nothing of it is journaled, and nobody sees it.
 //! 2. The keyspace is flushed, so that little is left to be flushed in 4.
-//! 3. No copy of the database is under way, and all key locks are taken: no other write is.
+//! 3. No copy of the database is under way, and all key locks are taken: no other write is. The engine
+//!    does what wants room: if there is none that costs this ingestion, and nothing else.
 //! 4. The write takes its number, is journaled as a record of no steps, and the engine puts the
 //!    pairs in ([`engine::Ingestion::commit`]).
 //!
@@ -118,6 +119,7 @@ impl Ingestion {
         if !Arc::ptr_eq(&*keyspace.slot.current()?, &generation) {
             return Err(Error::Cleared { name: keyspace.name().to_owned() });
         }
+        pairs.prepare().map_err(|error| inner.fail(error.into()))?;
         let mut ticket = None;
         let mut number = || ticket.insert(inner.sequence.begin()).seqno();
         let seqno = if generation.journaled {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use device::Device;
+use device::{Device, RoomDevice};
 use thermocline::{
     Backups, Db, Durability, EngineKind, Environment, Error, KeyRange, Keyspace, KeyspaceOptions,
     Options, Progress,
@@ -216,4 +216,43 @@ fn readers_beside_it_see_all_or_nothing() {
         assert!(writer.join().unwrap() > 0);
     });
     assert_eq!(space.get(&key(0)).unwrap().as_deref(), Some(&b"30"[..]));
+}
+
+/// A device that has too little room for an ingestion, whatever it is that there is none for, refuses that
+/// ingestion and nothing else.
+#[test]
+fn an_ingestion_without_room_costs_itself_alone() {
+    const BLOCK_BYTES: u64 = 4096;
+    const PAIRS: u64 = 5000;
+    let mut refused = 0;
+    for blocks in 0.. {
+        let device = RoomDevice::new(device::memory(), 1 << 30).unwrap();
+        let db = open(device.clone());
+        let space = lsm(&db);
+        // In memory yet, so that it has to be flushed.
+        space.put(&key(0), b"old").unwrap();
+        device.fill();
+        device.grow(blocks * BLOCK_BYTES);
+        let ingested = space.ingest(pairs(0..PAIRS, "new"));
+        assert_eq!(db.failure(), None, "{blocks} blocks: {ingested:?}");
+        if let Err(error) = &ingested {
+            assert!(error.is_no_space(), "{blocks} blocks: {error}");
+            assert_eq!(content(&space), pairs(0..1, "old"), "{blocks} blocks");
+        }
+        device.grow(64 << 20);
+        if ingested.is_err() {
+            space.ingest(pairs(0..PAIRS, "new")).unwrap();
+            refused += 1;
+        }
+        assert_eq!(content(&space), pairs(0..PAIRS, "new"));
+        space.put(&key(PAIRS), b"new").unwrap();
+        let name = space.name().to_owned();
+        db.close().unwrap();
+        let db = open(device);
+        assert_eq!(content(&db.existing_keyspace(&name).unwrap()), pairs(0..PAIRS + 1, "new"));
+        if ingested.is_ok() {
+            break;
+        }
+    }
+    assert!(refused > 3, "{refused} were refused");
 }

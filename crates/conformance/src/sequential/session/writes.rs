@@ -87,6 +87,7 @@ impl Session<'_> {
             }
         }
         ingestion.finish().map_err(failed)?;
+        ingestion.prepare().map_err(failed)?;
         let ticket = self.opened.sequence.begin();
         let seqno = ticket.seqno();
         self.mark.last.store(seqno.get(), SeqCst);
