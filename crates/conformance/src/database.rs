@@ -39,7 +39,10 @@ impl Barrier for JournalBarrier {
         let Some(journal) = self.0.get() else { return Ok(seqno) };
         let upto = seqno.min(journal.last());
         let reached = journal.wait(seqno, Durability::Synced);
-        reached.map(|()| upto).map_err(|error| engine::Error::Journal(error.to_string()))
+        reached.map(|()| upto).map_err(|error| match error {
+            journal::Error::NoRoom { cause } => engine::Error::Device(cause),
+            error => engine::Error::Journal(error.to_string()),
+        })
     }
     fn is_journaled(&self) -> bool {
         true

@@ -4,7 +4,9 @@
 //! 2. For each kind, each operation of that kind, each way to fail, and both for once and for good,
 //!    it runs again with that fault.
 //! 3. After a call that writes has failed, every later one must fail too; where the engine's own
-//!    write or sync failed, with `ReadOnly`. A failed write or sync must be reported by some call.
+//!    write or sync failed, with `ReadOnly`. A failed write or sync must be reported by some call. Where
+//!    there was no room the engine may go on, if it goes on rightly, and need not report what it could do
+//!    without.
 //! 4. It runs many times more on a disk that fails by chance, syncs in each of the ways that real
 //!    ones do: marked clean and lost, reverted, reported once.
 //! 5. After each run the store is opened again twice, both without the fault: as after the death of the process,
@@ -64,12 +66,7 @@ impl Run {
     }
 
     /// Opens, writes, flushes, closes; stops at the first write that fails.
-    fn work(
-        &mut self,
-        fixture: &dyn Fixture,
-        seed: u64,
-        kind: Option<OperationKind>,
-    ) -> Result<(), String> {
+    fn work(&mut self, fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
         let device: Arc<dyn Device> = self.device.clone();
         let database = match Database::open(fixture, &device, seed) {
             Ok(database) => database,
@@ -89,7 +86,7 @@ impl Run {
         let mut generator = Generator::new(seed, profile);
         let mut draw = Draw::new(seed, "errors");
         for number in 1..=WRITES {
-            if number % FLUSH_EVERY == 0 && !self.flush(&database, kind)? {
+            if number % FLUSH_EVERY == 0 && !self.flush(&database)? {
                 return Ok(());
             }
             let durability = *draw.pick(&[
@@ -109,6 +106,10 @@ impl Run {
                     // A refusal has changed nothing; later ones may well be taken.
                     return match &error {
                         Failed::Engine(refusal) if refusal.is_refusal() => Ok(()),
+                        // So is one for want of room.
+                        Failed::Engine(refusal) if refusal.may_pass() => Ok(()),
+                        // It is in the journal, or not, and so may later ones be.
+                        Failed::Journal(journal::Error::NoRoom { .. }) => Ok(()),
                         _ => stays_stopped(&database, &Stop::Any),
                     };
                 }
@@ -127,11 +128,13 @@ impl Run {
     }
 
     /// Flushes. Answers whether writing may go on.
-    fn flush(&mut self, database: &Database, kind: Option<OperationKind>) -> Result<bool, String> {
+    fn flush(&mut self, database: &Database) -> Result<bool, String> {
         let Err(error) = database.flush() else { return Ok(true) };
         self.report(&error);
         match error {
-            Failed::Engine(engine::Error::Device(error)) if wrote(&error, kind) => {
+            Failed::Engine(error) if error.may_pass() => Ok(true),
+            Failed::Journal(journal::Error::NoRoom { .. }) => Ok(true),
+            Failed::Engine(engine::Error::Device(error)) if wrote(&error) => {
                 stays_stopped(database, &Stop::ReadOnly).map(|()| false)
             }
             // A look-up or a clean-up failed: the engine may go on, if it can go on rightly.
@@ -141,14 +144,10 @@ impl Run {
     }
 }
 
-/// Whether it was a write or a sync that failed. A full disk is met by both writes and names.
-fn wrote(error: &device::Error, kind: Option<OperationKind>) -> bool {
-    match error {
-        device::Error::Io { operation, .. } => {
-            matches!(operation, FailedOperation::Write | FailedOperation::Sync)
-        }
-        _ => kind == Some(OperationKind::Write),
-    }
+/// Whether it was a write or a sync that failed, and not for want of room.
+fn wrote(error: &device::Error) -> bool {
+    use FailedOperation::{Sync, Write};
+    matches!(error, device::Error::Io { operation: Write | Sync, .. })
 }
 
 /// Two more writes and a flush: all refused.
@@ -188,9 +187,10 @@ fn compare(fixture: &dyn Fixture, device: &Arc<dyn Device>, run: &Run) -> Result
 fn one(fixture: &dyn Fixture, seed: u64, kind: OperationKind, fault: Fault) -> Result<(), String> {
     let mut run = Run::new(seed, Faults::none());
     run.device.fail(fault);
-    catch(|| run.work(fixture, seed, Some(kind)))?;
+    catch(|| run.work(fixture, seed))?;
     let failed = run.device.failed();
-    let must_report = matches!(kind, OperationKind::Write | OperationKind::Sync);
+    let is_write = matches!(kind, OperationKind::Write | OperationKind::Sync);
+    let must_report = is_write && fault.failure != Failure::NoSpace;
     if failed > 0 && must_report && run.reported.is_none() {
         return Err("no call reported it".to_owned());
     }
@@ -222,7 +222,7 @@ fn by_chance(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
     let faults = faulty(&mut Draw::new(seed, "faulty disk"));
     let told = |what: String| format!("on a disk with {faults:?} (seed {seed}): {what}");
     let mut run = Run::new(seed, faults.clone());
-    catch(|| run.work(fixture, seed, None)).map_err(told)?;
+    catch(|| run.work(fixture, seed)).map_err(told)?;
     run.disk.set_faults(Faults::none());
     open_again(fixture, &run, seed).map_err(told)
 }
@@ -230,7 +230,7 @@ fn by_chance(fixture: &dyn Fixture, seed: u64) -> Result<(), String> {
 /// Every fault of the workload of `seed`. Answers how many there were.
 pub(crate) fn errors(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
     let mut whole = Run::new(seed, Faults::none());
-    whole.work(fixture, seed, None)?;
+    whole.work(fixture, seed)?;
     if let Some(error) = whole.reported {
         return Err(format!("without any fault: {error}"));
     }

@@ -157,6 +157,17 @@ impl Error {
         )
     }
 
+    /// Whether it may pass by itself: room is missing on the device or in the memory's budget, or the
+    /// process has too many files open. Of background work that failed so nothing was done that
+    /// counts, and it can be tried again.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Device(error) => error.may_pass(),
+            Self::OutOfMemory { .. } | Self::SpaceUsedUp { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The error that later writes get once this one stopped the store.
     #[must_use]
     pub fn poisoning(&self) -> Self {

@@ -18,7 +18,9 @@
 //! - L4 *Views are snapshots.* A [`View`] shows all writes up to its [`Pin`] and none above it,
 //!   for as long as it lives.
 //! - L5 *Errors are values.* A write that failed is never acknowledged; after a failed write or
-//!   sync the engine refuses writes ([`Error::ReadOnly`]) until it is opened again.
+//!   sync the engine refuses writes ([`Error::ReadOnly`]) until it is opened again. A failure that may
+//!   pass ([`Error::may_pass`]) is none of these: what it kept from being done stays in memory and can be
+//!   done later, and writes are refused for it only while there is no memory for them.
 //! - L6 *Same key, one at a time.* The host never calls `apply` for one key from two threads at
 //!   once with numbers that are out of order: per key, calls come in sequence-number order. A range
 //!   delete is a write of every key in its range, whether it is there or not. An
@@ -42,6 +44,7 @@ mod limits;
 mod memory_needs;
 mod range;
 mod recent_writes;
+mod retries;
 mod seat;
 mod sequence;
 mod stats;
@@ -66,6 +69,7 @@ pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, check_key, check_value};
 pub use memory_needs::{MemoryGain, MemoryNeeds};
 pub use range::{Direction, KeyRange};
 pub use recent_writes::{Outlived, Overtaken, RecentWrites, Watch};
+pub use retries::Retries;
 pub use seat::{Begun, BegunOld, Listener, Old, Seat};
 pub use sequence::{Pin, Sequence, Ticket};
 pub use stats::Stats;

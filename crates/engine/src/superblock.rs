@@ -134,15 +134,18 @@ impl Superblock {
     /// Commits a new payload: durable on return. One write and one sync.
     ///
     /// # Errors
-    /// The storage's. It is then unknown which of the two payloads stands; both must stay usable,
-    /// and nothing more must be committed.
+    /// The storage's, but never [`device::Error::NoSpace`]. It is then unknown which of the two payloads
+    /// stands; both must stay usable, and nothing more must be committed.
     ///
     /// # Panics
     /// If the payload is longer than [`Self::PAYLOAD_BYTES_MAX`].
     pub fn commit(&mut self, payload: &[u8]) -> Result<()> {
         let next = Slot { generation: self.current.generation + 1, payload: payload.to_vec() };
         let block = device::Buffer::copy_of(&next.encode(self.kind));
-        self.file.write_at(offset(next.generation), &block)?;
+        let written = self.file.write_at(offset(next.generation), &block);
+        // It lies over what has its room already. If that is refused all the same it is not known what was
+        // done, as after any other failure.
+        written.map_err(device::Error::for_good)?;
         self.file.sync(SyncKind::Data)?;
         self.current = next;
         Ok(())

@@ -108,7 +108,9 @@ impl Shared {
     pub(crate) fn flush(&self) -> Result<()> {
         self.health.check_writable()?;
         let mut checkpointer = self.checkpointer.lock();
-        self.commit(&mut checkpointer, Self::fold_over)
+        let flushed = self.commit(&mut checkpointer, Self::fold_over);
+        self.flushes.note(&flushed, &self.host.environment);
+        flushed
     }
 
     fn commit(
@@ -121,6 +123,8 @@ impl Shared {
             Ok(()) => Ok(()),
             // The journal's failure and a close are none of these files; a later flush may try.
             Err(error @ (Error::Journal(_) | Error::Closed)) => Err(error),
+            // So may one that comes when there is room: what was not written is in memory.
+            Err(error) if error.may_pass() => Err(error),
             Err(error) => {
                 self.health.fail(&error);
                 Err(error)

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use codec::Corruption;
 use device::Device;
-use engine::{Health, Host, Result, Superblock};
+use engine::{Health, Host, Result, Retries, Superblock};
 use environment::Environment;
 use parking_lot::{Mutex, RwLock};
 use rand::Rng;
@@ -203,6 +203,7 @@ impl Store {
             epochs: parts.epochs,
             hash_seed: identity.hash_seed,
             pressure: Pressure::default(),
+            flushes: Retries::default(),
             truncations: sync::atomic::AtomicU64::new(0),
             fetchers: Mutex::default(),
             compacting: Mutex::default(),

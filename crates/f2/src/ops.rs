@@ -24,6 +24,7 @@ mod models;
 mod multi_read;
 mod read;
 pub(crate) mod rmw;
+mod room;
 mod upsert;
 mod walk;
 mod walk_chunks;
@@ -114,6 +115,7 @@ impl Shared {
     /// where compaction is behind with giving them back, who writes waits a moment.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.check_ops(ops)?;
+        self.admit_to_log(ops.iter().map(record_bytes).sum())?;
         let takes_none = self.cold.is_none() && ops.iter().all(|op| op.value().is_none());
         match self.wait_for_compaction(ops.len()) {
             // With a single log a tombstone takes none of the index.
@@ -147,7 +149,10 @@ impl Shared {
         // One step fails wholly or not at all; several must not fail in between.
         let room = match ops {
             [] | [_] => None,
-            several => self.log.reserve(several.iter().map(record_bytes).sum())?,
+            several => {
+                let bytes = several.iter().map(record_bytes).sum();
+                self.until_there_is_room(|| self.log.reserve(bytes))?
+            }
         };
         for op in ops {
             match op {
@@ -163,8 +168,8 @@ impl Shared {
     pub(crate) fn with_room<T>(
         &self,
         held: Option<&Reservation<'_>>,
-        attempt: impl FnMut() -> std::result::Result<T, PageFull>,
+        mut attempt: impl FnMut() -> std::result::Result<T, PageFull>,
     ) -> Result<T> {
-        self.log.with_room(held, attempt)
+        self.until_there_is_room(|| self.log.with_room(held, &mut attempt))
     }
 }

@@ -146,6 +146,11 @@ impl Pressure {
         Ok(())
     }
 
+    /// Waits a moment, for no compaction.
+    pub(crate) fn pause(&self, moment: Duration) {
+        self.relieved.wait_for(&mut self.waiting.lock(), moment);
+    }
+
     fn owe(&self, writes: usize) {
         let nanos = self.write_nanos.load(Relaxed).saturating_mul(writes as u64);
         let owed = self.change_debt(|owed| owed.saturating_add(nanos).min(DEBT_BOUND_NANOS));

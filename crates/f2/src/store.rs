@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Seat, SeqNo, Stats,
-    Trouble, View, Visit,
+    Capabilities, Engine, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Retries, Seat,
+    SeqNo, Stats, Trouble, View, Visit,
 };
 use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
@@ -84,6 +84,8 @@ pub(crate) struct Shared {
     /// One checkpoint at a time.
     pub(crate) checkpointer: Mutex<Checkpointer>,
     pub(crate) frontier: Frontier,
+    /// Flushes that fail for a reason that may pass.
+    pub(crate) flushes: Retries,
     /// What it was opened from, and what was committed last.
     pub(crate) recovered: Checkpoint,
     pub(crate) recovery: Recovery,

@@ -131,7 +131,8 @@ impl Shared {
                 trouble.refuses_writes || refuses_all.as_ref().is_some_and(is_cause);
             Trouble { refuses_writes, ..trouble }
         };
-        self.parts().filter_map(|part| part.trouble()).map(told).collect()
+        let flushes = self.flushes.trouble("the flush of the logs", true);
+        self.parts().filter_map(|part| part.trouble()).map(told).chain(flushes).collect()
     }
 
     /// Whether what writers would wait for fails.

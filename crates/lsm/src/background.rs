@@ -97,9 +97,8 @@ impl Shared {
                 false => Wanted::WhatWaitsLongest,
             };
             let flushed = settled.and_then(|()| shared.flush_sealed(wanted));
-            let has_failed = flushed.is_err();
-            shared.pressure.note_flush(flushed.err());
-            if !has_failed {
+            shared.note_flush(&flushed);
+            if flushed.is_ok() {
                 shared.schedule_flush();
             }
         };

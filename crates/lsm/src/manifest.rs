@@ -18,7 +18,8 @@
 //! - N2. Damage in between is found: every edit's checksum covers the one before it, and the
 //!   superblock has the last.
 //! - N3. After a failed write or sync nothing more is committed: the next record would go over one
-//!   that the superblock may name. `Shared::commit` sees to it under the manifest's lock.
+//!   that the superblock may name. `Shared::commit` sees to it under the manifest's lock. Only where the
+//!   edit's own write found no room no superblock names it: then the next one goes over it.
 
 mod format;
 #[cfg(test)]
@@ -34,8 +35,6 @@ pub(crate) use format::SUPERBLOCK;
 pub use format::decode_edits;
 pub(crate) use format::{Edit, Standing};
 use format::{FORMAT, SUPERBLOCK_KIND};
-
-use crate::table::is_out_of_files;
 
 /// The manifest of an open store.
 #[derive(Debug)]
@@ -147,8 +146,8 @@ impl Manifest {
     /// there are then. Durable on return. Two syncs; one if the edit is empty.
     ///
     /// # Errors
-    /// The storage's. It is unknown then whether the edit stands, and nothing more must be
-    /// committed.
+    /// The storage's. If it may pass ([`Error::may_pass`]) the edit does not stand. After any other it is
+    /// unknown whether it does, and nothing more must be committed.
     pub(crate) fn commit(
         &mut self,
         edit: &Edit,
@@ -165,7 +164,7 @@ impl Manifest {
                     let standing = Standing { persisted: next.persisted, ..old };
                     match write_anew(&*self.device, &standing, &all) {
                         // The old one is longer than need be, and that is all.
-                        Err(Error::Device(error)) if is_out_of_files(&error) => {}
+                        Err(Error::Device(error)) if error.may_pass() => {}
                         written => {
                             let (file, standing) = written?;
                             self.superblock.commit(&standing.encode())?;
@@ -210,9 +209,8 @@ fn write_anew(
     bytes.extend_from_slice(&format::record(edit, &mut next));
     let name = format::file_name(number);
     let file = device.open(&name, Mode::CreateNew)?;
-    file.write_at(0, &bytes)?;
-    file.sync(SyncKind::All)?;
-    if let Err(error) = device.sync_dir("") {
+    let written = file.write_at(0, &bytes).and_then(|()| file.sync(SyncKind::All));
+    if let Err(error) = written.and_then(|()| device.sync_dir("")) {
         // Another attempt makes a file of that name.
         let _ = device.remove(&name);
         return Err(error.into());

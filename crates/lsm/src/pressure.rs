@@ -7,7 +7,9 @@
 //! ([`Version::level0_weight`]).
 //!
 //! A write that would bring the memtables above their share waits as long as any of them waits for
-//! its flush. So one of any size goes in once nothing else can be done for it.
+//! its flush. So one of any size goes in once nothing else can be done for it. Where flushes fail for want
+//! of room on the device such a write is refused, and flushes are tried again after pauses that grow, by
+//! whoever writes then.
 //!
 //! [`Version::level0_weight`]: crate::version::Version::level0_weight
 
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use engine::{Error, Result};
+use engine::{Error, Result, Retries};
 use parking_lot::{Condvar, Mutex};
 use workers::WaitError;
 
@@ -45,7 +47,9 @@ pub(crate) struct Pressure {
     /// Why a flush in the background did not come to its end, if writers can be told: then they try
     /// again.
     failure: Mutex<Option<Error>>,
-    /// The same of the last compaction, for those whom only compactions can help.
+    /// Whether flushes fail for a reason that may pass, and when they are tried again.
+    pub(crate) flushes: Retries,
+    /// Why the last compaction did not come to its end, for those whom only compactions can help.
     compaction_failure: Mutex<Option<Error>>,
     /// How long writers were slowed down, and how often they waited until something was done.
     pub(crate) slowed_nanos: AtomicU64,
@@ -56,11 +60,6 @@ impl Pressure {
     /// Something was compacted.
     pub(crate) fn relieve(&self) {
         self.relieved.notify_all();
-    }
-
-    /// A flush failed for a reason that may pass, or it has passed.
-    pub(crate) fn note_flush(&self, failure: Option<Error>) {
-        *self.failure.lock() = failure;
     }
 
     /// A compaction failed for a reason that may pass, or none did.
@@ -81,6 +80,25 @@ impl Pressure {
 }
 
 impl Shared {
+    /// How a flush has ended: writers learn of a failure, and others wait before they try again.
+    pub(crate) fn note_flush(&self, flushed: &Result<()>) {
+        self.pressure.flushes.note(flushed, &self.host.environment);
+        *self.pressure.failure.lock() = flushed.as_ref().err().cloned();
+    }
+
+    /// What writes are refused with that want more memory than there is, because flushes fail.
+    fn refusal(&self, wanted: Room, cause: Error) -> Error {
+        if !cause.may_pass() {
+            return cause;
+        }
+        Error::SpaceUsedUp {
+            what: "what waits in memory for a flush",
+            bytes: self.family.bytes(),
+            limit: wanted.memtables_max,
+            cause: Arc::new(cause),
+        }
+    }
+
     /// Waits in proportion to `bytes` where Level 0 has too much.
     pub(crate) fn slow_down(self: &Arc<Self>, bytes: u64) {
         let above = self.level0_weight().saturating_sub(self.options.level0_tables_slow) as u64;
@@ -100,13 +118,19 @@ impl Shared {
         if self.has_room(wanted) {
             return Ok(());
         }
+        if !self.have_memtables_room(wanted)
+            && let Some(cause) = self.pressure.flushes.pausing(&self.host.environment)
+        {
+            return Err(self.refusal(wanted, cause));
+        }
         self.pressure.stalls.fetch_add(1, Relaxed);
         let mut failure = None;
         let waited = self.group.wait_until(|| {
             if self.health.check_writable().is_err() || self.has_room(wanted) {
                 return true;
             }
-            failure = self.pressure.failure.lock().take();
+            let cause = self.pressure.failure.lock().take();
+            failure = cause.map(|cause| self.refusal(wanted, cause));
             if failure.is_none() {
                 self.schedule_flush();
                 self.schedule_compactions();

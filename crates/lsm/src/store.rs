@@ -8,7 +8,7 @@ use codec::SeqNo;
 use device::Device;
 use engine::{
     Capabilities, Engine, Error, Health, Host, Ingestion, MemoryNeeds, Op, Operator, Pin, Result,
-    Stats, View, Visit, walk_in_order,
+    Stats, Trouble, View, Visit, walk_in_order,
 };
 use rand::Rng;
 use sync::Mutex;
@@ -27,7 +27,7 @@ use crate::pressure::Pressure;
 use crate::scan::{Snapshot, Stands};
 use crate::seat::Seat;
 use crate::state::State;
-use crate::table::{Lookups, TableId, TableStore, is_out_of_files};
+use crate::table::{Lookups, TableId, TableStore};
 
 /// A log-structured merge-tree. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -211,6 +211,10 @@ impl Engine for Store {
         self.shared.stats()
     }
 
+    fn troubles(&self) -> Vec<Trouble> {
+        self.shared.pressure.flushes.trouble("the flush of memtables", true).into_iter().collect()
+    }
+
     fn memory_needs(&self) -> Option<MemoryNeeds> {
         Some(self.shared.memory_needs())
     }
@@ -240,11 +244,7 @@ impl Engine for Store {
 }
 
 /// What an error of a background task means: the journal's failure and a close are none of these
-/// files, and a process that has too many of them open may have less later.
+/// files, and where room was missing, or too many files were open, there may be some later.
 pub(crate) fn stops_writes(error: &Error) -> bool {
-    match error {
-        Error::Journal(_) | Error::Closed => false,
-        Error::Device(error) => !is_out_of_files(error),
-        _ => true,
-    }
+    !matches!(error, Error::Journal(_) | Error::Closed) && !error.may_pass()
 }

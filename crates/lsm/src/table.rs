@@ -51,7 +51,6 @@ pub(crate) use filter::hash;
 pub(crate) use local::LocalTables;
 pub use metadata::decode_metadata;
 pub(crate) use metadata::{BlockHandle, Metadata};
-pub(crate) use open_files::is_out_of_files;
 pub(crate) use source::{Span, TableSource, TableStore};
 pub(crate) use summary::{Properties, Summary, TableId, UNNUMBERED};
 

@@ -12,7 +12,8 @@
 //!
 //! A failure in 2 leaves the old snapshot standing, one in 3 leaves it open which of the two
 //! stands; no file is removed in either case, and the store turns read-only (law L5). What is left
-//! over goes when the store is opened.
+//! over goes when the store is opened. But where there was no room for the new file, or the journal did not
+//! reach the pin, it is removed at once, and a later flush tries again: all is in memory.
 //!
 //! # Concurrency
 //! One flush or close at a time ([`Shared::flusher`]); readers and writers go on beside it.
@@ -70,6 +71,7 @@ impl Shared {
         let began = self.host.environment.now();
         let result = self.write_and_commit(&mut flusher, &pin);
         drop(pin);
+        self.flushes.note(&result, &self.host.environment);
         match result {
             Ok(()) => {
                 let took = self.host.environment.now() - began;
@@ -79,6 +81,7 @@ impl Shared {
             }
             // The journal's failure and a close are none of these files; a later flush may try.
             Err(error @ (Error::Journal(_) | Error::Closed)) => Err(error),
+            Err(error) if error.may_pass() => Err(error),
             Err(error) => {
                 self.health.fail(&error);
                 Err(error)
@@ -108,8 +111,15 @@ impl Shared {
         }
         let identity = self.identity(flusher.next_number, newest);
         flusher.next_number += 1;
-        let summary = self.write_snapshot(device, identity, pin, newest)?;
-        let up_to = self.reach(pin, newest)?;
+        let written = self.write_snapshot(device, identity, pin, newest);
+        let ready = written.and_then(|summary| Ok((summary, self.reach(pin, newest)?)));
+        if let Err(error) = &ready
+            && (error.may_pass() || matches!(error, Error::Journal(_)))
+        {
+            // It takes room. If it stays, opening removes it.
+            let _ = device.remove(&format::file_name(identity.number));
+        }
+        let (summary, up_to) = ready?;
         self.commit(flusher, up_to, Some(summary))?;
         self.last_snapshot.count.fetch_add(1, Relaxed);
         self.last_snapshot.bytes.store(summary.bytes, Relaxed);

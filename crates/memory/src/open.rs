@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use codec::Corruption;
 use device::Device;
-use engine::{Health, Host, Result, Superblock};
+use engine::{Health, Host, Result, Retries, Superblock};
 use workers::{Class, Stopped};
 
 use crate::flush::{Flusher, LastSnapshot};
@@ -85,6 +85,7 @@ impl Store {
             persisted: standing.persisted.get().into(),
             flusher: Flusher::new(superblock, standing.snapshot, next_number).into(),
             last_snapshot,
+            flushes: Retries::default(),
             host,
         });
         let store = Self { shared, group };

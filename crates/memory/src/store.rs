@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Health, Host, Op, Operator, Pin, Result, SeqNo, Stats, View, Visit,
-    walk_in_order,
+    Capabilities, Engine, Health, Host, Op, Operator, Pin, Result, Retries, SeqNo, Stats, Trouble,
+    View, Visit, walk_in_order,
 };
 use parking_lot::Mutex;
 use workers::Group;
@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     /// One flush at a time; what it needs from the last one.
     pub(crate) flusher: Mutex<Flusher>,
     pub(crate) last_snapshot: LastSnapshot,
+    /// Flushes that fail for a reason that may pass.
+    pub(crate) flushes: Retries,
 }
 
 impl std::fmt::Debug for Shared {
@@ -105,6 +107,10 @@ impl Engine for Store {
 
     fn stats(&self) -> Stats {
         self.shared.stats()
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        self.shared.flushes.trouble("the flush to a snapshot", false).into_iter().collect()
     }
 
     fn close(&self) -> Result<()> {

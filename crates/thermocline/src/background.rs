@@ -118,7 +118,11 @@ impl Inner {
         if self.check_writable().is_err() || self.trim_holds.is_held() {
             return;
         }
-        if let Err(error) = self.flush_what_holds_back().and_then(|()| self.trim_journal()) {
+        let flushed = match self.flushes.pausing(&self.options.environment) {
+            Some(_) => Ok(()),
+            None => self.flush_what_holds_back(),
+        };
+        if let Err(error) = flushed.and_then(|()| self.trim_journal()) {
             self.fail(error);
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
 use device::{Device, File};
-use engine::{MemoryBudget, RecentWrites, Sequence};
+use engine::{MemoryBudget, RecentWrites, Retries, Sequence};
 use journal::{Durability, Journal};
 use parking_lot::{Mutex, RwLock};
 use telemetry::Registry;
@@ -78,6 +78,8 @@ pub(crate) struct Inner {
     /// Changed only while no write is under way; read to see all keyspaces at one moment.
     pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
     pub(crate) trim_holds: TrimHolds,
+    /// Flushes in the background that fail for a reason that may pass.
+    pub(crate) flushes: Retries,
     /// Read while a copy is made, written while pairs are ingested, which the journal does not have.
     pub(crate) copying: RwLock<()>,
     pub(crate) snapshot_ages: SnapshotAges,

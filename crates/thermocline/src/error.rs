@@ -289,10 +289,20 @@ impl Error {
                 engine::Error::ReadOnly { cause } | engine::Error::SpaceUsedUp { cause, .. },
             ) => of_engine(cause),
             Self::Engine(error) => of_engine(error),
-            Self::Journal(journal::Error::Stopped { cause }) => {
+            Self::Journal(journal::Error::Stopped { cause } | journal::Error::NoRoom { cause }) => {
                 matches!(cause, device::Error::NoSpace { .. })
             }
             Self::ReadOnly { cause } => cause.is_no_space(),
+            _ => false,
+        }
+    }
+
+    /// Whether the same may succeed later, as it failed for want of room or of file descriptors: what was
+    /// asked for is refused, and nothing else is the worse for it.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Engine(error) => error.may_pass(),
+            Self::Journal(error) => matches!(error, journal::Error::NoRoom { .. }),
             _ => false,
         }
     }

@@ -1,5 +1,10 @@
 //! Which keyspaces are flushed so that the journal can be trimmed: in the background, where idle ones hold
 //! it back, and when the database is closed.
+//!
+//! A flush may be refused for a reason that may pass: there is no room on the device, or too little memory.
+//! Nothing is lost then, as the journal has it all. Who asked for the flush is told, and in the background it
+//! is tried again after pauses that grow. Meanwhile the journal grows; engines refuse writes that they have no
+//! memory for.
 
 use std::sync::Arc;
 
@@ -32,7 +37,9 @@ impl Inner {
             if !idle && !is_worth_flushing(&generation, journal_bytes) {
                 return Ok(());
             }
-            generation.engine.flush()?;
+            let flushed = generation.engine.flush();
+            self.flushes.note(&flushed, &self.options.environment);
+            flushed?;
             if !idle {
                 return Ok(());
             }
@@ -45,7 +52,7 @@ impl Inner {
     pub(crate) fn release_journal(&self) -> Result<()> {
         for generation in self.journaled_generations() {
             if generation.is_idle() {
-                generation.engine.flush()?;
+                self.flush_if_possible(&generation)?;
             }
         }
         self.trim_journal()
@@ -67,10 +74,18 @@ impl Inner {
         }
         for generation in self.journaled_generations() {
             if are_many || generation.is_idle() || is_worth_flushing(&generation, stats.bytes) {
-                generation.engine.flush()?;
+                self.flush_if_possible(&generation)?;
             }
         }
         self.trim_journal()
+    }
+
+    /// Flushes it, unless there is no room for that: the journal has it all.
+    fn flush_if_possible(&self, generation: &Generation) -> Result<()> {
+        match generation.engine.flush() {
+            Err(error) if error.may_pass() => Ok(()),
+            flushed => Ok(flushed?),
+        }
     }
 
     fn journaled_generations(&self) -> Vec<Arc<Generation>> {

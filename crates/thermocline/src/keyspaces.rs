@@ -114,7 +114,8 @@ impl Inner {
 
     fn store(&self, catalog: &mut Catalog, mut next: Catalog) -> Result<()> {
         next.newest = self.sequence.last();
-        // What the disk holds after a failure here is not known, so nothing more is written.
+        // What the disk holds after a failure here is not known, so nothing more is written; unless there
+        // was no room, so that the old catalog stands.
         next.store(&*self.device).map_err(|error| self.fail(error))?;
         *catalog = next;
         Ok(())

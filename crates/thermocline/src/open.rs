@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
 use device::{Device, File};
-use engine::{Barrier, Engine, Host, MemoryBudget, RecentWrites, Sequence};
+use engine::{Barrier, Engine, Host, MemoryBudget, RecentWrites, Retries, Sequence};
 use environment::Environment;
 use journal::{Durability, Journal, ReplayError};
 use parking_lot::{Mutex, RwLock};
@@ -122,6 +122,7 @@ impl Db {
             catalog: Mutex::new(catalog),
             slots: RwLock::new(slots),
             trim_holds: TrimHolds::default(),
+            flushes: Retries::default(),
             copying: RwLock::default(),
             snapshot_ages: SnapshotAges::default(),
             background,
@@ -292,7 +293,10 @@ impl Barrier for JournalBarrier {
         let Some(journal) = self.journal.get() else { return Ok(seqno) };
         let upto = seqno.min(journal.last());
         let reached = journal.wait(seqno, Durability::Synced);
-        reached.map(|()| upto).map_err(|error| engine::Error::Journal(error.to_string()))
+        reached.map(|()| upto).map_err(|error| match error {
+            journal::Error::NoRoom { cause } => engine::Error::Device(cause),
+            error => engine::Error::Journal(error.to_string()),
+        })
     }
     fn is_journaled(&self) -> bool {
         true

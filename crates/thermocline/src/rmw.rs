@@ -228,7 +228,7 @@ impl Inner {
             Err(error @ EngineError::Device(_)) if device == Device::WaitedFor => {
                 return Err(error.into());
             }
-            Err(error) => return Err(self.fail(error.into())),
+            Err(error) => return Err(self.fail_for_good(error.into())),
         }
         if !witness.changes {
             return Ok(Tried::Done(None));

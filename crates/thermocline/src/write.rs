@@ -54,8 +54,13 @@ impl Inner {
         if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Stops all later writes, and hands `error` back for this one.
+    /// Stops all later writes, unless what failed may be tried again, and hands `error` back for this one.
     pub(crate) fn fail(&self, error: Error) -> Error {
+        if error.may_pass() { error } else { self.fail_for_good(error) }
+    }
+
+    /// Stops all later writes in any case: something was done by half.
+    pub(crate) fn fail_for_good(&self, error: Error) -> Error {
         // Closing is no failure of the storage, and the first cause is the one to report.
         if error != Error::Closed {
             let _ = self.failure.set(error.poisoning());
@@ -116,7 +121,7 @@ impl Inner {
         self.note(parts, seqno);
         for part in parts {
             let applied = part.generation.engine.apply(part.ops, seqno);
-            applied.map_err(|error| self.fail(error.into()))?;
+            applied.map_err(|error| self.fail_for_good(error.into()))?;
             part.generation.note_applied(seqno);
         }
         drop(ticket);

@@ -1,11 +1,15 @@
-//! A device that is full: what was acknowledged can be read, and the database opens once there is room.
+//! A device that is full: what was acknowledged can be read, and the database goes on, or opens, once there is
+//! room.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
-use thermocline::{Db, EngineKind, Error, KeyspaceOptions, Options};
+use device::{
+    Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, RoomDevice, SimulatedDisk,
+};
+use thermocline::{Db, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options};
 
 /// Of which a store has less in memory than the journal has.
 const MEMORY_BYTES: u64 = 16 << 20;
@@ -57,5 +61,163 @@ fn a_full_device_is_read_and_opens_once_there_is_room() {
         let db = Db::open_on(on(), "full", options()).unwrap();
         holds_all(&db);
         db.close().unwrap();
+    }
+}
+
+const ENGINES: [EngineKind; 4] =
+    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
+/// So many keys are written before the device is full, which an engine in memory has room for, too.
+const BEFORE: u32 = 4000;
+
+/// A database on a simulated disk, which is full for a while.
+struct Full {
+    disk: Arc<SimulatedDisk>,
+    device: Arc<RoomDevice>,
+    db: Db,
+    space: Keyspace,
+    engine: EngineKind,
+    /// The keys that were acknowledged, in order.
+    taken: Vec<u32>,
+    next: u32,
+}
+
+impl Full {
+    fn new(engine: EngineKind, journaled: bool) -> Self {
+        let disk = SimulatedDisk::new(1, Faults::none());
+        let device = RoomDevice::new(disk.clone(), 1 << 30).unwrap();
+        // The background tries to flush all the while.
+        let options = Options { journal_bytes: 1 << 20, ..options() };
+        let db = Db::open_on(device.clone(), "full", options).unwrap();
+        let keyspace = KeyspaceOptions { engine, journaled, ..Default::default() };
+        let space = db.keyspace("space", keyspace).unwrap();
+        let mut full = Self { disk, device, db, space, engine, taken: Vec::new(), next: 0 };
+        (0..BEFORE).for_each(|_| full.put().unwrap());
+        if journaled {
+            full.db.sync().unwrap();
+        } else {
+            full.db.flush().unwrap();
+        }
+        full
+    }
+
+    fn put(&mut self) -> Result<(), Error> {
+        let key = self.next;
+        self.next += 1;
+        self.space.put(&key.to_be_bytes(), &value(key))?;
+        self.taken.push(key);
+        Ok(())
+    }
+
+    fn stays_writable(&self) {
+        assert_eq!(self.db.failure(), None, "{}", self.engine);
+    }
+
+    fn holds(&self, db: &Db, keys: &[u32], when: &str) {
+        let space = db.existing_keyspace("space").unwrap();
+        for key in keys.iter().rev().step_by(7) {
+            let found = space.get(&key.to_be_bytes()).unwrap();
+            assert_eq!(found, Some(value(*key)), "{} {key} {when}", self.engine);
+        }
+    }
+
+    /// What is found after a power cut has all of these keys.
+    fn a_crash_keeps(&self, keys: &[u32], when: &str) {
+        for seed in 0..3 {
+            let db = Db::open_on(self.disk.crash(seed), "image", options()).unwrap();
+            self.holds(&db, keys, when);
+        }
+    }
+
+    /// Tries until there is room for a write, and a flush.
+    fn goes_on(&mut self) {
+        let clock = Environment::real();
+        let deadline = clock.now() + Duration::from_secs(60);
+        while self.put().is_err() || self.space.flush().is_err() {
+            self.stays_writable();
+            assert!(clock.now() < deadline, "{} does not go on", self.engine);
+            clock.sleep(Duration::from_millis(20));
+        }
+        (0..BEFORE).for_each(|_| self.put().unwrap());
+    }
+}
+
+#[test]
+fn a_journaled_keyspace_goes_on_once_there_is_room() {
+    for engine in ENGINES {
+        let mut full = Full::new(engine, true);
+        let durable = full.taken.clone();
+        full.device.fill();
+        let mut refused = 0;
+        while refused < 20 {
+            if let Err(error) = full.put() {
+                assert!(error.is_no_space(), "{engine}: {error}");
+                refused += 1;
+            }
+            assert!(full.next < 3 * KEYS, "{engine} is not refused anything");
+        }
+        let flushed = full.space.flush();
+        assert!(flushed.as_ref().is_err_and(Error::is_no_space), "{engine}: {flushed:?}");
+        full.stays_writable();
+        full.holds(&full.db, &full.taken, "while it is full");
+        full.a_crash_keeps(&durable, "after a crash while it is full");
+
+        full.device.grow(256 << 20);
+        full.goes_on();
+        full.db.sync().unwrap();
+        full.a_crash_keeps(&full.taken, "after a crash");
+        full.db.close().unwrap();
+        let db = Db::open_on(full.device.clone(), "full", options()).unwrap();
+        full.holds(&db, &full.taken, "after a close");
+    }
+}
+
+/// Without a journal it is the engine itself that has no room.
+#[test]
+fn a_keyspace_without_a_journal_goes_on_once_there_is_room() {
+    for engine in ENGINES {
+        let mut full = Full::new(engine, false);
+        let durable = full.taken.clone();
+        full.device.fill();
+        // Data that lie in memory want no room for a write.
+        let is_in_memory = engine == EngineKind::Memory;
+        let end = if is_in_memory { 2 * BEFORE } else { 3 * KEYS };
+        let mut refused = 0;
+        while refused < 20 && full.next < end {
+            if let Err(error) = full.put() {
+                assert!(error.is_no_space(), "{engine}: {error}");
+                refused += 1;
+            }
+        }
+        assert_eq!(refused, if is_in_memory { 0 } else { 20 }, "{engine}");
+        let flushed = full.space.flush();
+        assert!(flushed.as_ref().is_err_and(Error::is_no_space), "{engine}: {flushed:?}");
+        assert!(!full.db.troubles().is_empty() || engine == EngineKind::FlexDb, "{engine} tells");
+        full.stays_writable();
+        full.holds(&full.db, &full.taken, "while it is full");
+        full.a_crash_keeps(&durable, "after a crash while it is full");
+
+        full.device.grow(256 << 20);
+        full.goes_on();
+        full.space.flush().unwrap();
+        assert_eq!(full.db.troubles(), [], "{engine}");
+        full.a_crash_keeps(&full.taken, "after a crash");
+        full.db.close().unwrap();
+        let db = Db::open_on(full.device.clone(), "full", options()).unwrap();
+        full.holds(&db, &full.taken, "after a close");
+    }
+}
+
+/// Where there is no room for what a close flushes the journal has it all.
+#[test]
+fn a_close_without_room_loses_nothing() {
+    for engine in ENGINES {
+        let full = Full::new(engine, true);
+        // As much as ends the journal.
+        full.device.fill();
+        full.device.grow(16 << 10);
+        full.db.close().unwrap();
+        full.device.grow(256 << 20);
+        let db = Db::open_on(full.device.clone(), "full", options()).unwrap();
+        full.holds(&db, &full.taken, "after a close");
     }
 }

@@ -23,6 +23,9 @@ use crate::planted::{Planted, is_planted};
 /// record.
 const LATE_BITS: u32 = 11;
 
+/// Of a page at the tail this part is left to writes that were admitted and are not applied yet.
+const LEFT_TO_OTHERS: u64 = 8;
+
 /// The page at the tail has no room left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageFull(u64);
@@ -148,6 +151,33 @@ impl HybridLog {
                 self.wait_for_room(full, held)?;
             }
         }
+    }
+
+    /// Whether what takes so many bytes finds room now without waiting, beside others who write as much:
+    /// in the page at the tail, or in one behind it.
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        let (page, offset) = self.geometry.tail_parts(self.tail.load(Ordering::Acquire));
+        let wanted = bytes + self.geometry.page_bytes() / LEFT_TO_OTHERS;
+        offset + wanted <= self.geometry.page_bytes() || self.has_room_after(page)
+    }
+
+    /// Blocks until that is so, and helps to make room. The caller is not protected [H4].
+    ///
+    /// # Errors
+    /// The store is closed, or a flush failed. Not that the log's addresses are used up.
+    pub(crate) fn wait_for_room_for(self: &Arc<Self>, bytes: u64) -> Result<()> {
+        while !self.has_room_for(bytes) {
+            self.check_writable()?;
+            if self.geometry.is_last(self.geometry.page(self.tail())) {
+                return Ok(());
+            }
+            if !self.flush_some()? {
+                // What is left to wait for is threads that are protected.
+                self.advance_head();
+                yield_now();
+            }
+        }
+        Ok(())
     }
 
     /// Blocks until there is memory for the page behind a full one, and helps to make one free. The caller

@@ -2,7 +2,8 @@
 //!
 //! What lies below `SAFE_READ_ONLY` never changes, so it is copied without a lock, each record
 //! stamped with its checksum, and written in one piece for each page. A write that fails stops the
-//! store: the page stays in memory, but nothing new is taken.
+//! store: the page stays in memory, but nothing new is taken. If there was no room for it, it is only
+//! written later, the same bytes to the same place: nothing refers to them before that.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,7 +27,7 @@ impl HybridLog {
     /// Flushes one page or a part of it, whatever may be. `false`: there is nothing to flush.
     ///
     /// # Errors
-    /// The storage's; the store takes no more writes then.
+    /// The storage's; the store takes no more writes then, unless it may pass.
     pub(crate) fn flush_some(self: &Arc<Self>) -> Result<bool> {
         let mut flusher = self.flusher.lock();
         self.check_writable()?;
@@ -38,7 +39,7 @@ impl HybridLog {
         let to = to.min(page_end);
         debug_assert!(from.get() % BLOCK_BYTES == 0 && to.get() % BLOCK_BYTES == 0, "H6");
         let written = self.write_out(&mut flusher, from, to);
-        if let Err(error) = &written {
+        if let Some(error) = written.as_ref().err().filter(|error| !error.may_pass()) {
             self.health.fail(error);
         }
         written?;

@@ -254,7 +254,7 @@ impl Segments {
         let begin = self.geometry.segment_begin(number);
         // The first segment of this life tells where the life before ended.
         let mut previous_end = self.previous_end.lock();
-        let header_end = previous_end.take().unwrap_or(begin);
+        let header_end = previous_end.unwrap_or(begin);
         let header =
             SegmentHeader { number, salt: self.salts.lock().next_u64(), previous_end: header_end };
         let name = self.file_name(number);
@@ -263,6 +263,8 @@ impl Segments {
         }
         let file = self.device.open_blocks(&name, Mode::CreateNew)?;
         file.write_at(0, &header.encode())?;
+        // Not before: another try has to tell it, too.
+        *previous_end = None;
         let segment =
             Arc::new(Segment { header, begin, file, name, written: AtomicU64::new(BLOCK_BYTES) });
         self.unsynced.lock().names = true;

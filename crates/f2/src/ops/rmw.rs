@@ -146,6 +146,7 @@ impl Shared {
     /// hot index and log as a put's does.
     pub(crate) fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         self.check_rmw(key)?;
+        self.admit_to_log(0)?;
         self.wait_for_compaction(1)
     }
 

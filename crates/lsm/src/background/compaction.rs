@@ -109,7 +109,7 @@ impl Outputs<'_> {
 }
 
 impl Shared {
-    /// Does a job. Errors leave the version as it was, unless the commit is what failed; then the
+    /// Does a job. Errors leave the version as it was, unless the commit is what failed for good; then the
     /// new tables stay until the store is opened.
     pub(crate) fn compact(self: &Arc<Self>, job: Job, stop: &StopToken) -> Result<()> {
         let removed = job.removed();
@@ -158,7 +158,7 @@ impl Shared {
         let written: u64 = outputs.done.iter().map(|summary| summary.stored_bytes).sum();
         Self::count(&self.background.compacted_read_bytes, job.bytes());
         Self::count(&self.background.compacted_bytes, written);
-        self.commit(Change { removed, added }, &[], SeqNo::ZERO)?;
+        self.commit_or_abandon(Change { removed, added }, &[], SeqNo::ZERO)?;
         Self::count(&self.background.compactions, 1);
         Ok(())
     }

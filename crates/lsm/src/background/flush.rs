@@ -9,9 +9,10 @@
 //!    floor of the memtables that are left is persisted, as far as the journal reached.
 //! 5. The next state has the table, and the memtables no more.
 //!
-//! A failure in 2 or 3 leaves the memtables where they are; a later flush tries again if it was the
-//! journal's, and otherwise the store turns read-only (law L5). A failure in 4 leaves it open
-//! whether the edit stands: the table stays where it is.
+//! A failure leaves the memtables where they are. If it was the journal's, or there was no room, a later
+//! flush tries again, in the background after pauses that grow; meanwhile writes are taken as long as
+//! memory has room for them (`pressure.rs`). After any other the store turns read-only (law L5). One in 4
+//! leaves it open whether the edit stands, unless there was no room: the table stays where it is.
 //!
 //! # Invariants
 //! - E1. A memtable is flushed after all that are older and may share a key with it: the oldest
@@ -94,6 +95,12 @@ impl Shared {
     /// Makes everything durable that was applied before the call.
     pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
         self.health.check_writable()?;
+        let flushed = self.flush_all();
+        self.note_flush(&flushed);
+        flushed
+    }
+
+    fn flush_all(self: &Arc<Self>) -> Result<()> {
         // What was applied before is in memtables of this state. This waits for no write that is
         // under way: it may be one that waits for a flush, and this the thread to do that.
         let actives = self.open_state()?.actives.clone();
@@ -203,7 +210,7 @@ impl Shared {
         // Below the newest write of the table nothing is missing in the journal: numbers above what
         // it holds are of writes that were refused, or are not journaled.
         let persisted = floor.min(reached.max(newest));
-        self.commit(Change { removed: Vec::new(), added }, &ids, persisted)?;
+        self.commit_or_abandon(Change { removed: Vec::new(), added }, &ids, persisted)?;
         Self::count(&self.background.flushes, 1);
         Self::count(&self.background.flushed_bytes, stored_bytes);
         Ok(())
@@ -271,7 +278,26 @@ impl Shared {
         Ok(())
     }
 
-    /// Commits a change of tables, and makes the next state. A failure stops all later commits.
+    /// Commits a change of tables, as [`Shared::commit`] does. Where there was no room for that, new tables
+    /// are removed again; those that only move stay.
+    pub(crate) fn commit_or_abandon(
+        &self,
+        change: Change,
+        flushed: &[u64],
+        persisted: SeqNo,
+    ) -> Result<()> {
+        let number = |(_, table): &(usize, Arc<Table>)| table.summary().id.number;
+        let was_there = |number: &u64| change.removed.iter().any(|(_, old)| old == number);
+        let new: Vec<u64> = change.added.iter().map(number).filter(|one| !was_there(one)).collect();
+        let committed = self.commit(change, flushed, persisted);
+        if committed.as_ref().is_err_and(Error::may_pass) {
+            new.iter().for_each(|number| abandon_number(&*self.tables, *number));
+        }
+        committed
+    }
+
+    /// Commits a change of tables, and makes the next state. A failure stops all later commits, unless
+    /// there was no room for the edit ([`crate::manifest`], N3).
     pub(crate) fn commit(&self, change: Change, flushed: &[u64], persisted: SeqNo) -> Result<()> {
         self.commit_with(change, flushed, persisted, persisted)
     }
@@ -339,7 +365,11 @@ impl Shared {
 
 /// Removes a table that nothing names. What cannot be removed now goes when the store is opened.
 fn abandon(tables: &dyn TableStore, id: TableId) {
-    let _ = tables.remove(id.number);
+    abandon_number(tables, id.number);
+}
+
+fn abandon_number(tables: &dyn TableStore, number: u64) {
+    let _ = tables.remove(number);
 }
 
 /// Entries after which long work looks whether the store was closed.

@@ -15,12 +15,9 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
-use device::{Device, Error, FailedOperation, File, Mode, Result};
+use device::{Device, File, Mode, Result};
 use parking_lot::Mutex;
 
-/// The numbers by which the operating system says that the process, or all together, have too many
-/// files open.
-const TOO_MANY: [i32; 2] = [24, 23];
 /// Files of tables that a process keeps open, at most: with tables of 16 MiB these are 4 GiB.
 const FILES_MAX: u64 = 256;
 /// No more than this part of what it may have open, of files and sockets.
@@ -60,11 +57,6 @@ struct Held {
 struct Used {
     file: Arc<dyn File>,
     last: u64,
-}
-
-/// Whether there were too many files open. It may pass.
-pub(crate) fn is_out_of_files(error: &Error) -> bool {
-    matches!(error, Error::Io { operation: FailedOperation::Open, code, .. } if TOO_MANY.contains(code))
 }
 
 impl Process {
@@ -118,7 +110,7 @@ impl OpenFiles {
     pub(super) fn open(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>> {
         match self.device.open_blocks(name, mode) {
             // The device of a test may say so without the system.
-            Err(error) if is_out_of_files(&error) => {
+            Err(error) if error.is_out_of_files() => {
                 self.held.lock().shrink(0);
                 self.device.open_blocks(name, mode)
             }

@@ -104,10 +104,10 @@ fn a_journal_that_fails_leaves_the_old_snapshot_standing() {
     assert_eq!(bench.store.persisted(), SeqNo::ZERO);
     drop(bench);
     let report = check(&*device).expect("reads");
-    assert!(report.is_sound() && report.leftover.len() == 1, "{report:?}");
+    // Flushes that are tried again and again would fill the device.
+    assert!(report.is_sound() && report.leftover.is_empty(), "{report:?}");
     let bench = Bench::on(device.clone()).expect("opens");
     assert_eq!(bench.pairs(), Pairs::new());
-    assert_eq!(check(&*device).expect("reads").leftover, Vec::<String>::new());
 }
 
 #[test]

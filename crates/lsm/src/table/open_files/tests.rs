@@ -38,7 +38,7 @@ fn the_files_used_last_stay_open() {
 #[test]
 fn what_is_not_there_is_not_kept() {
     let files = store(&Process::of(3), 0);
-    assert!(matches!(files.get(7, "7"), Err(Error::NotFound { .. })));
+    assert!(matches!(files.get(7, "7"), Err(device::Error::NotFound { .. })));
     assert_eq!(kept(&files), []);
 }
 

@@ -1,0 +1,62 @@
+//! Room for what a write appends, where the device has none for the pages that have to leave memory.
+//!
+//! 1. A write is admitted if the page at the tail has room for it, or memory for the page behind. Where
+//!    neither is so it waits until a page is flushed, as it would have to when it is applied: so that it is
+//!    here that a flush fails for want of room, before the write is journaled.
+//! 2. It is refused then, and so are others, until a flush succeeds. Flushes are tried again after pauses
+//!    that grow, by whoever writes then, and by who asks for a flush.
+//! 3. Writes that were admitted at the same time may still find too little. They wait a while, since they
+//!    may be journaled; if that does not help they fail, and the host stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Error, Result};
+
+use crate::store::Shared;
+
+/// How long a write that was admitted waits for room, at most, and how long before it looks again.
+const WAIT_MOST: Duration = Duration::from_secs(2);
+const WAIT_STEP: Duration = Duration::from_millis(10);
+
+impl Shared {
+    /// Steps 1 and 2, of a write of so many bytes.
+    pub(super) fn admit_to_log(&self, bytes: u64) -> Result<()> {
+        if self.log.has_room_for(bytes) {
+            return Ok(());
+        }
+        let environment = &self.host.environment;
+        let flushed = match self.flushes.pausing(environment) {
+            Some(cause) => return Err(self.refusal_of_log(cause)),
+            None => self.log.wait_for_room_for(bytes),
+        };
+        self.flushes.note(&flushed, environment);
+        match flushed {
+            Err(cause) if cause.may_pass() => Err(self.refusal_of_log(cause)),
+            flushed => flushed,
+        }
+    }
+
+    fn refusal_of_log(&self, cause: Error) -> Error {
+        Error::SpaceUsedUp {
+            what: "what waits in memory to be flushed",
+            bytes: self.log.tail().get().saturating_sub(self.log.flushed().get()),
+            limit: self.log.frames() * self.log.geometry.page_bytes(),
+            cause: Arc::new(cause),
+        }
+    }
+
+    /// Step 3: does `work` again for a while if it fails for want of room.
+    pub(super) fn until_there_is_room<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let done = work();
+            if waited >= WAIT_MOST || !done.as_ref().is_err_and(Error::may_pass) {
+                return done;
+            }
+            self.flushes.note(&done, &self.host.environment);
+            self.pressure.pause(WAIT_STEP);
+            waited += WAIT_STEP;
+        }
+    }
+}
