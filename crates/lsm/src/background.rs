@@ -28,7 +28,7 @@ use workers::Class;
 
 use crate::memory_split::JOBS_MAX;
 use crate::store::{Shared, stops_writes};
-use crate::table::Summary;
+use crate::table::{Summary, Tally};
 use flush::Wanted;
 use plan_compaction::{Claim, Job, group_tables, plan};
 use plan_ingest::{Place, plan_ingest};
@@ -52,6 +52,7 @@ pub(crate) struct Background {
     pub(crate) drops: AtomicU64,
     pub(crate) ingestions: AtomicU64,
     pub(crate) ingested_bytes: AtomicU64,
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// What another job must not meet.

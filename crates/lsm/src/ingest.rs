@@ -55,7 +55,7 @@ impl SortedTables {
     /// Nothing was pushed yet.
     pub(crate) fn begin(shared: &Arc<Shared>) -> Result<Self> {
         shared.health.check_writable()?;
-        let options = shared.options.tables(&shared.memory_split(), LEVELS - 1);
+        let options = shared.table_options(LEVELS - 1);
         Ok(Self {
             shared: Arc::clone(shared),
             options: TableOptions { sweep: Sweep::default(), ..options },

@@ -107,4 +107,6 @@ pub use check::{Report, check};
 pub use manifest::decode_edits;
 pub use options::{Options, Routing};
 pub use store::Store;
-pub use table::{Compression, FilterKind, decode_block, decode_metadata};
+pub use table::{
+    Compression, FilterKind, UnknownCompression, decode_block, decode_metadata, recode_block,
+};

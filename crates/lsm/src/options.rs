@@ -1,5 +1,7 @@
 //! What may be chosen about a store.
 
+use std::sync::Arc;
+
 use crate::memory_split::MemorySplit;
 use crate::range_deletes::Sweep;
 use crate::table::{Compression, FilterKind, TableOptions};
@@ -43,7 +45,8 @@ pub struct Options {
     /// Bytes of entries after which a data block ends; one is read for a get. Default: 4096.
     pub block_bytes: usize,
     /// How blocks are compressed in Level 0, in Level 1 and so on; the last one holds for all
-    /// levels below, too. A table that only moves to another level stays as it is. Default:
+    /// levels below, too. It may be another one at each opening: what is written from then on is
+    /// compressed so. A table that only moves to another level stays as it is. Default:
     /// [`Compression::Lz4`] in all.
     pub compression: Vec<Compression>,
     /// The kind of a table's filter. Default: [`FilterKind::Bloom`].
@@ -99,6 +102,8 @@ impl Default for Options {
 impl Options {
     /// Memory that a store should have at least: memtables of an eighth of it are worth a table.
     pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+    /// Levels that a store has.
+    pub const LEVELS: usize = crate::version::LEVELS;
 
     /// How tables of a level are built.
     pub(crate) fn tables(&self, split: &MemorySplit, level: usize) -> TableOptions {
@@ -106,6 +111,7 @@ impl Options {
         TableOptions {
             block_bytes: self.block_bytes,
             compression: compression.copied().unwrap_or_default(),
+            tally: Arc::default(),
             filter: self.filter,
             filter_bits_per_key: self.filter_bits_per_key,
             table_bytes: split.table_bytes,

@@ -29,7 +29,7 @@ const LEVEL_BYTES: [&str; LEVELS] = [
 ];
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 25] = [
+const RUNNING: [&str; 28] = [
     "put_share_deviation_ppm",
     "reorganisations_minor",
     "reorganisations_major",
@@ -53,6 +53,9 @@ const RUNNING: [&str; 25] = [
     "drops",
     "ingestions",
     "ingested_bytes",
+    "block_bytes",
+    "block_bytes_stored",
+    "zstd_mistakes",
     "slowed_nanos",
     "stalls",
 ];
@@ -95,6 +98,9 @@ impl Shared {
             ("drops", background.drops.load(Relaxed)),
             ("ingestions", background.ingestions.load(Relaxed)),
             ("ingested_bytes", background.ingested_bytes.load(Relaxed)),
+            ("block_bytes", background.tally.block_bytes.load(Relaxed)),
+            ("block_bytes_stored", background.tally.stored_bytes.load(Relaxed)),
+            ("zstd_mistakes", background.tally.mistakes.load(Relaxed)),
             ("range_deletes", state.deletes.all.len() as u64),
             ("range_delete_bytes", state.deletes.all.memory()),
             ("slowed_nanos", self.pressure.slowed_nanos.load(Relaxed)),

@@ -1,6 +1,7 @@
 //! Tests of the whole store, and what tests of its parts build them from.
 
 mod closing;
+mod compression;
 mod contract;
 mod dranges;
 mod durability;

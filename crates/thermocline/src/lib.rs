@@ -118,7 +118,7 @@ pub mod f2 {
 
 /// The options of the engine `lsm`.
 pub mod lsm {
-    pub use ::lsm::{Compression, FilterKind, Options, Routing};
+    pub use ::lsm::{Compression, FilterKind, Options, Routing, UnknownCompression};
 }
 
 /// The options of the engine `flexdb`.

@@ -77,6 +77,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         check: |text| values::engine(text).map(drop),
     },
     Setting {
+        key: "compression",
+        default: "lz4",
+        placeholder: "NAMES",
+        help: "How lsm compresses what it writes: none, lz4 or zstd; or one for each level from 0 \
+               on, with commas, of which the last holds for those below",
+        scope: Scope::Store,
+        check: |text| values::compression(text).map(drop),
+    },
+    Setting {
         key: "io",
         default: "direct",
         placeholder: "KIND",

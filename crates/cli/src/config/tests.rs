@@ -26,6 +26,7 @@ fn every_default_is_allowed_by_its_own_check() {
     assert_eq!(database.durability, expected.durability);
     assert_eq!(database.sync_interval, expected.sync_interval);
     assert_eq!(database.io, expected.io);
+    assert_eq!(database.lsm, expected.lsm);
     assert_eq!(database.journal_bytes, expected.journal_bytes);
     assert_eq!(database.background_threads, expected.background_threads);
     assert_eq!(effective.keyspace().unwrap(), thermocline::KeyspaceOptions::default());
@@ -106,6 +107,21 @@ fn clients_and_metrics_do_not_share_a_port() {
 }
 
 #[test]
+fn each_level_has_its_compression() {
+    use thermocline::lsm::Compression::{Lz4, None, Zstd};
+    for (text, expected) in
+        [("zstd", &[Zstd][..]), ("none,lz4,zstd", &[None, Lz4, Zstd]), ("lz4,none", &[Lz4, None])]
+    {
+        let flags = vec![("compression", text.to_owned())];
+        let effective = Effective::gather(Option::None, variables(&[]), &flags).unwrap();
+        assert_eq!(effective.database().unwrap().lsm.compression, expected);
+        assert_eq!(effective.serving().unwrap().0.lsm.compression, expected);
+    }
+    let error = super::values::compression("lz4,gzip").unwrap_err();
+    assert_eq!(error, "\"gzip\" is no compression: one of none, lz4, zstd");
+}
+
+#[test]
 fn refused_values() {
     let refused = [
         ("memory", &["", "0", "1", "7mb", "8388607", "1.5gb", "-1", "1xb", "20000000tb", "gb"][..]),
@@ -113,6 +129,7 @@ fn refused_values() {
         ("durability", &["", "none", "Synced"]),
         ("engine", &["rocksdb", "hashkv", "nova"]),
         ("io", &["mmap"]),
+        ("compression", &["", "gzip", "LZ4", "lz4,", "none,none,none,none,none,none,none,lz4"]),
         ("port", &["-1", "65536", "redis"]),
         ("listen", &["localhost", "127.0.0.1:1"]),
         ("metrics", &["9121", "on"]),

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use thermocline::lsm::{self, Compression};
 use thermocline::{Durability, EngineKind, Io};
 
 /// A size in bytes: a number, and `kb`, `mb`, `gb` or `tb` in powers of 1024.
@@ -96,6 +97,15 @@ pub(super) fn engine(text: &str) -> Result<EngineKind, String> {
         return Ok(engine);
     }
     Err(thermocline::Error::NotBuilt { engine }.to_string())
+}
+
+/// How blocks of `lsm` are compressed, in Level 0 and so on.
+pub(super) fn compression(text: &str) -> Result<Vec<Compression>, String> {
+    let names: Vec<_> = text.split(',').collect();
+    if names.len() > lsm::Options::LEVELS {
+        return Err(format!("{text:?} are too many: there are {} levels", lsm::Options::LEVELS));
+    }
+    names.into_iter().map(|name| name.parse().map_err(|unknown| format!("{unknown}"))).collect()
 }
 
 /// How files are read and written.

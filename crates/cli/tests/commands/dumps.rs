@@ -126,3 +126,34 @@ fn load_does_not_touch_what_is_there() {
     assert!(said.err.contains("copy.loading exists: what an interrupted load left"), "{said:?}");
     assert_eq!(on("get", &db, &["ada", "-k", "users"]).out, "analyst\n");
 }
+
+/// What is loaded is compressed as is asked for, and is read whatever is asked for then.
+#[test]
+fn a_dump_is_loaded_with_the_compression_that_is_asked_for() {
+    use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let source = Db::open(&db, Options::default()).unwrap();
+    let lsm = KeyspaceOptions { engine: EngineKind::Lsm, ..KeyspaceOptions::default() };
+    let tree = source.keyspace("default", lsm).unwrap();
+    for number in 0..3000_u32 {
+        let name = (u64::from(number) * 2_654_435_761) % (1 << 32);
+        let value = format!("{{\"id\":{number},\"name\":\"{name:x}\",\"lake\":\"trout, brown\"}}");
+        tree.put(&number.to_be_bytes(), value.as_bytes()).unwrap();
+    }
+    source.close().unwrap();
+    let bytes = dump(&db);
+    let sizes = ["none", "lz4", "zstd"].map(|name| {
+        let copy = dir.path().join(name);
+        let said = finish(command().arg("load").arg(&copy).args(["--compression", name]), &bytes);
+        assert_eq!(said.code, 0, "{said:?}");
+        let said = on("check", &copy, &[]);
+        assert_eq!((said.code, said.out.ends_with("everything is whole\n")), (0, true), "{said:?}");
+        assert!(on("get", &copy, &["\\x00\\x00\\x00\\x07"]).out.starts_with("{\"id\":7,"));
+        assert!(dump(&copy) == bytes, "what is read of {name}");
+        let stats = on("stats", &copy, &["--json"]).json();
+        let detail = &stats["keyspaces"][0]["detail"];
+        (0..7).map(|level| detail[format!("level{level}_bytes")].as_u64().unwrap()).sum::<u64>()
+    });
+    assert!(sizes[2] < sizes[1] && sizes[1] < sizes[0], "{sizes:?}");
+}

@@ -22,7 +22,9 @@ use crate::version::Change;
 impl Shared {
     /// How tables of a level are built now, and what is left out.
     pub(crate) fn table_options(&self, level: usize) -> TableOptions {
-        TableOptions { sweep: self.sweep(), ..self.options.tables(&self.memory_split(), level) }
+        let tally = Arc::clone(&self.background.tally);
+        let options = self.options.tables(&self.memory_split(), level);
+        TableOptions { sweep: self.sweep(), tally, ..options }
     }
 
     /// The range deletes that may be applied to what is written (G2 and G3 of `range_deletes`).

@@ -16,10 +16,11 @@
 //! its place, its bytes and that byte (`docs/formats/lsm-table.md`).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use codec::{Corruption, Place, Reader, SeqNo, Writer};
 
-use super::compression::Compression;
+use super::compression::{Compression, Compressor, Tally};
 use crate::entry::{Entry, Target};
 
 /// Entries from one restart point to the next.
@@ -98,11 +99,17 @@ impl BlockBuilder {
 }
 
 /// What is stored of a block's bytes: compressed if that pays, with its trailer.
-pub(crate) fn seal(block: &[u8], compression: Compression, place: Place) -> Vec<u8> {
-    let (mut bytes, used) = compression.compress(block);
-    bytes.push(used.byte());
+pub(crate) fn seal(block: &[u8], compressor: &mut Compressor, place: Place) -> Vec<u8> {
+    let mut bytes = compress(block, compressor);
     let checksum = place.crc32c(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// A block that may be compressed, with the byte that says how.
+fn compress(block: &[u8], compressor: &mut Compressor) -> Vec<u8> {
+    let (mut bytes, used) = compressor.compress(block);
+    bytes.push(used.byte());
     bytes
 }
 
@@ -189,6 +196,19 @@ pub fn decode_block(sealed: &[u8]) -> Result<usize, Corruption> {
         is_there = cursor.previous()?;
     }
     Ok(forward)
+}
+
+/// Compresses any bytes as if they were a block, and decompresses them: the other entry for fuzzing.
+/// Answers them compressed, as [`decode_block`] takes them.
+///
+/// # Panics
+/// If they are not the same, or if zstd did not find out by itself that it made a mistake.
+pub fn recode_block(block: &[u8], compression: Compression) -> Vec<u8> {
+    let tally = Arc::new(Tally::default());
+    let sealed = compress(block, &mut Compressor::new(compression, &tally));
+    assert_eq!(decompress(&sealed).as_deref(), Ok(block), "by {compression}");
+    assert_eq!(tally.mistakes.load(Relaxed), 0, "by {compression}");
+    sealed
 }
 
 /// An entry as it lies in a block.

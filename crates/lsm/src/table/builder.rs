@@ -6,7 +6,7 @@ use codec::SeqNo;
 use engine::{Charge, MemoryBudget, Result};
 
 use super::block::{self, BlockBuilder, RESTART_INTERVAL};
-use super::compression::Compression;
+use super::compression::{Compression, Compressor, Tally};
 use super::filter::{self, FilterKind};
 use super::metadata::{self, BlockHandle};
 use super::source::{TableSink, TableStore};
@@ -20,6 +20,8 @@ pub(crate) struct TableOptions {
     /// Bytes of entries after which a block ends.
     pub(crate) block_bytes: usize,
     pub(crate) compression: Compression,
+    /// Where it is counted what compressing saves.
+    pub(crate) tally: Arc<Tally>,
     pub(crate) filter: FilterKind,
     pub(crate) filter_bits_per_key: u32,
     /// Bytes of data that a table has about when it is whole; a fragment is a part of it.
@@ -37,6 +39,7 @@ pub(crate) struct TableBuilder {
     options: TableOptions,
     fragments_max: u32,
     block: BlockBuilder,
+    compressor: Compressor,
     index: BlockBuilder,
     hashes: Vec<u64>,
     /// The block that ended last, until the next entry says where its successor begins.
@@ -67,6 +70,7 @@ impl TableBuilder {
             options: options.clone(),
             fragments_max: store.fragments_max(),
             block: BlockBuilder::new(RESTART_INTERVAL),
+            compressor: Compressor::new(options.compression, &options.tally),
             index: BlockBuilder::new(1),
             hashes: Vec::new(),
             ended: None,
@@ -152,7 +156,7 @@ impl TableBuilder {
         let fragment = self.fragment();
         let Some(fragment_bytes) = self.properties.fragments.last_mut() else { return Ok(()) };
         let place = self.id.place(fragment, *fragment_bytes);
-        let stored = block::seal(&self.block.finish(), self.options.compression, place);
+        let stored = block::seal(&self.block.finish(), &mut self.compressor, place);
         self.sink.append(fragment, &stored)?;
         let (offset, len) = (*fragment_bytes, stored.len() as u32);
         *fragment_bytes += stored.len() as u64;
@@ -165,7 +169,8 @@ impl TableBuilder {
     /// Charges what is kept until the table is whole, and so many bytes for now.
     fn charge_with(&mut self, bytes: usize) {
         let hashes = self.hashes.capacity() * size_of::<u64>();
-        self.charge.set(self.sink.memory() + hashes + self.index.len() + bytes);
+        let kept = self.sink.memory() + hashes + self.index.len() + self.compressor.memory();
+        self.charge.set(kept + bytes);
     }
 
     /// The fragment that the next block goes to.

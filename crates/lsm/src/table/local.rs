@@ -17,7 +17,7 @@ use super::source::{Span, TableSink, TableSource, TableStore};
 use super::summary::{Summary, TableId};
 
 /// The file's header.
-const FORMAT: Format = Format::new(*b"TCLSMTAB", 2, 0);
+const FORMAT: Format = Format::new(*b"TCLSMTAB", 3, 0);
 /// Files are multiples of this, and so are reads and writes past the page cache.
 const UNIT: u64 = 4096;
 /// Number, nonce, bytes of data, bytes of metadata, zeros, checksum.

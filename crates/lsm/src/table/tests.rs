@@ -53,13 +53,13 @@ proptest! {
     fn a_table_gives_back_what_went_in(
         entries in entries(),
         places in places(),
-        lz4 in any::<bool>(),
+        compression in prop::sample::select(Compression::ALL.to_vec()),
         is_ribbon in any::<bool>(),
         fragments in 1..4_u32,
     ) {
         let mut yard = if fragments == 1 { Yard::new() } else { Yard::of(Scattered::into_fragments(fragments)) };
         yard.options.filter = if is_ribbon { FilterKind::Ribbon } else { FilterKind::Bloom };
-        yard.options.compression = if lz4 { Compression::Lz4 } else { Compression::None };
+        yard.options.compression = compression;
         compare(&yard.build(1, &entries), &entries, &places);
     }
 
@@ -107,7 +107,11 @@ fn what_compresses_takes_less_and_what_does_not_takes_no_more() {
     let bytes = |table: &Table| table.summary().properties.fragments.iter().sum::<u64>();
     let same: Vec<Versioned> =
         (0..200_u32).map(|at| (at.to_be_bytes().to_vec(), 1, Some(vec![b'.'; 100]))).collect();
-    assert!(bytes(&yard.build(1, &same)) < 200 * 50);
+    for compression in [Compression::Lz4, Compression::Zstd] {
+        let options = TableOptions { compression, ..yard.options.clone() };
+        let yard = Yard { options, ..Yard::new() };
+        assert!(bytes(&yard.build(1, &same)) < 200 * 50, "by {compression}");
+    }
     let mut state = 1_u64;
     let mut random = || {
         state = codec::hash64(state, b"next");
@@ -120,7 +124,14 @@ fn what_compresses_takes_less_and_what_does_not_takes_no_more() {
         options: TableOptions { compression: Compression::None, ..yard.options.clone() },
         ..Yard::new()
     };
-    assert_eq!(bytes(&yard.build(2, &noise)), bytes(&none.build(2, &noise)));
+    let zstd = Yard {
+        options: TableOptions { compression: Compression::Zstd, ..yard.options.clone() },
+        ..Yard::new()
+    };
+    let plain = bytes(&none.build(2, &noise));
+    for yard in [yard, zstd] {
+        assert_eq!(bytes(&yard.build(2, &noise)), plain);
+    }
 }
 
 #[test]

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use engine::Engine;
 
-use super::stores::{Bench, both, key, small};
+use super::stores::{Bench, both, key};
 use crate::version::LEVELS;
-use crate::{Compression, Options};
 
 #[test]
 fn levels_keep_their_measure_and_everything_is_found() {
@@ -288,43 +287,4 @@ fn a_flush_waits_for_writers_of_its_memtable() {
     flush.join().expect("it does not panic").expect("memory takes it");
     assert_eq!(bench.detail("flushes"), 1);
     assert_eq!(bench.get(b"late").as_deref(), Some(&b"2"[..]));
-}
-
-/// What is flushed is compressed as Level 0 is, what is compacted as the level that it goes to.
-#[test]
-fn each_level_is_compressed_in_its_own_way() {
-    let bytes_a_key = |compression: Vec<Compression>| {
-        let bench = Bench::of(Options { compression, ..small() });
-        let fill = || {
-            // All tables overlap: none only moves.
-            for number in 0..300 {
-                bench.put(&key(7 * number % 300), &[7; 100]);
-            }
-            bench.store.flush().expect("memory takes it");
-        };
-        let bytes_of = |level: usize| {
-            let state = bench.store.shared.state.load_full();
-            let tables = state.version.level(level).iter().map(|table| table.summary());
-            let (bytes, entries) = tables.fold((0, 0), |(bytes, entries), summary| {
-                let data: u64 = summary.properties.fragments.iter().sum();
-                (bytes + data, entries + summary.properties.entries)
-            });
-            bytes / entries.max(1)
-        };
-        fill();
-        let level0 = bytes_of(0);
-        fill();
-        bench.crank.run_all();
-        (level0, (1..3).map(bytes_of).max().unwrap_or(0))
-    };
-    let (none, lz4) = (Compression::None, Compression::Lz4);
-    for (compression, is_plain) in [
-        (vec![none], (true, true)),
-        (vec![lz4], (false, false)),
-        (vec![none, lz4], (true, false)),
-        (vec![lz4, none], (false, true)),
-    ] {
-        let (level0, below) = bytes_a_key(compression.clone());
-        assert_eq!((level0 > 90, below > 90), is_plain, "{compression:?}: {level0}, {below} bytes");
-    }
 }

@@ -21,8 +21,16 @@ fn read(table: &Arc<Table>) -> (Vec<Versioned>, Option<Error>) {
 
 #[test]
 fn a_damaged_byte_is_found_with_its_place() {
+    Compression::ALL.into_iter().for_each(damage_each_byte);
+}
+
+fn damage_each_byte(compression: Compression) {
     let device = device::memory();
-    let yard = || Yard::of(LocalTables::on(Arc::clone(&device)));
+    let yard = || {
+        let mut yard = Yard::of(LocalTables::on(Arc::clone(&device)));
+        yard.options.compression = compression;
+        yard
+    };
     let entries: Vec<Versioned> = (0..60_u64)
         .map(|at| (format!("key-{at:03}").into_bytes(), 1 + at % 3, Some(vec![at as u8; 20])))
         .collect();
@@ -58,6 +66,44 @@ fn a_damaged_byte_is_found_with_its_place() {
         found[1] += 1;
     }
     assert_eq!(found, [summary.stored_bytes; 2]);
+}
+
+/// A frame of zstd that is wrong though the checksum is right: what a mistake of ours would leave.
+#[test]
+fn a_frame_that_is_wrong_behind_its_checksum_is_damage() {
+    let device = device::memory();
+    let mut yard = Yard::of(LocalTables::on(Arc::clone(&device)));
+    yard.options.compression = Compression::Zstd;
+    let entries: Vec<Versioned> =
+        (0..6_u64).map(|at| (vec![at as u8], 1, Some(vec![at as u8; 50]))).collect();
+    let table = yard.build(1, &entries);
+    let file = device.open("table-1", Mode::Write).expect("it is there");
+    let index = table.index_at(&table.metadata().expect("whole"), Target::START);
+    let handle = table.handle(&index.expect("whole").expect("a block")).expect("whole");
+    let place = table.summary().id.place(handle.fragment, handle.offset);
+    let mut stored = vec![0; handle.len as usize];
+    table.source().read(0, handle.offset, &mut stored).expect("memory reads");
+    let (mut refused, end) = (0, stored.len() - 4);
+    assert_eq!(stored[end - 1], Compression::Zstd.byte());
+    for at in 0..end - 1 {
+        let mut changed = stored.clone();
+        changed[at] ^= 0x20;
+        let checksum = place.crc32c(&changed[..end]);
+        changed[end..].copy_from_slice(&checksum.to_le_bytes());
+        file.write_at(16 + handle.offset, &changed).expect("memory writes");
+        let yard = Yard::of(LocalTables::on(Arc::clone(&device)));
+        let again = Table::open(table.summary().clone(), &yard.store, &yard.cache).expect("whole");
+        match read(&again).1 {
+            Some(Error::Corruption(Corruption { file, offset, .. })) => {
+                assert_eq!((file.as_str(), offset), ("table-1", 16 + handle.offset));
+                refused += 1;
+            }
+            // Literals have no other checksum.
+            None => {}
+            Some(other) => panic!("byte {at}: {other:?}"),
+        }
+    }
+    assert!(refused > 13, "{refused} of {} changes were refused", end - 1);
 }
 
 #[test]
