@@ -15,7 +15,7 @@ const MEMTABLE_PARTS: u64 = 12;
 const MEMTABLES: u64 = 3;
 /// Eighths of the budget that are for what is not counted, and the most that is so beside them.
 const UNCOUNTED_EIGHTHS: u64 = 3;
-const UNCOUNTED_BYTES: u64 = 1 << 20;
+const UNCOUNTED_BYTES: u64 = 2 << 20;
 /// Parts of the budget of which the index may be one before intervals grow.
 const INDEX_PARTS: u64 = 8;
 /// What an interval takes of the index, with its place in the tree and its extents in the space's.
@@ -64,7 +64,7 @@ impl MemorySplit {
 
     /// What the cache may hold beside an index of so many bytes.
     pub(crate) fn cache_bytes(&self, index_bytes: u64) -> u64 {
-        let uncounted = self.limit / 8 * UNCOUNTED_EIGHTHS + UNCOUNTED_BYTES.min(self.limit / 16);
+        let uncounted = self.limit / 8 * UNCOUNTED_EIGHTHS + UNCOUNTED_BYTES.min(self.limit / 8);
         self.limit.saturating_sub(self.memtables_bytes + uncounted + index_bytes)
     }
 

@@ -76,6 +76,8 @@ impl Store {
             nodes,
             cache: Cache::new(Tally::new(&host.memory)),
             queues: Mutex::default(),
+            buffers: Mutex::default(),
+            cached_bytes: AtomicU64::new(0),
             options,
             health: Health::default(),
             persisted: AtomicU64::new(persisted.get()),

@@ -9,6 +9,7 @@ use device::Buffer;
 use engine::Result;
 use flexspace::Found as FoundEntry;
 use flexspace::space::Reading;
+use workers::Class;
 
 use crate::block::Block;
 use crate::error::{DATA, from_space};
@@ -19,8 +20,12 @@ use crate::reads::Reads;
 use crate::state::{Base, State};
 use crate::store::Shared;
 
-/// Queues that are kept for the next reads.
+/// Queues and buffers that are kept for the next reads.
 const QUEUES_KEPT: usize = 8;
+/// Bytes of a buffer: most intervals.
+const BUFFER_BYTES: usize = 32 << 10;
+/// Parts of the budget of which as much was cached as one when the allocator is asked to give back.
+const GIVEN_BACK_PARTS: u64 = 8;
 
 /// How far a search has come without the device.
 pub(crate) enum Sought {
@@ -192,6 +197,15 @@ impl Shared {
     /// Caches the block of an interval that was read.
     pub(crate) fn cache_block(&self, cold: &Cold, block: &Arc<Block>) {
         self.cache.insert(&cold.head, block, self.cache_share());
+        let bytes = block.memory_bytes();
+        let cached = self.cached_bytes.fetch_add(bytes, Relaxed) + bytes;
+        let many = self.host.memory.limit() / GIVEN_BACK_PARTS;
+        if cached > many && self.cached_bytes.swap(0, Relaxed) > many {
+            // Those that have gone for it were of other sizes, and lay between what stays.
+            let task = |_: &workers::StopToken| sync::give_back_heaps();
+            // A pool that is stopping has other worries.
+            let _ = self.group.submit(Class::Collect, "flexdb give back", task);
+        }
     }
 
     /// Reads an interval, or a part of it: all of its extents at once.
@@ -199,7 +213,7 @@ impl Shared {
         let reading = self.begin_read(cold)?;
         match reading.missing() {
             0 => Ok(reading.into_bytes()),
-            1 => read_now(reading),
+            1 => self.read_now(reading),
             _ => self.with_queue(|queue| {
                 let mut bytes = Err(engine::Error::Closed);
                 queue.begin(&*self.host.device, reading, 0)?;
@@ -299,15 +313,25 @@ impl Shared {
         let block = Block::decode(bytes, &self.cache.tally);
         Ok(Arc::new(block.map_err(|damage| damage.at(DATA, cold.begin()))?))
     }
-}
 
-/// Reads what is missing, one run after the other.
-fn read_now(mut reading: Reading) -> Result<Vec<u8>> {
-    for index in 0..reading.wanted().len() {
-        let Some(wanted) = reading.wanted().get(index) else { break };
-        let mut blocks = Buffer::zeroed(wanted.bytes);
-        let read = reading.file().read_at(wanted.offset, &mut blocks);
-        reading.give(index, read.map(|()| &*blocks)).map_err(from_space)?;
+    /// Reads what is missing, one run after the other.
+    fn read_now(&self, mut reading: Reading) -> Result<Vec<u8>> {
+        let kept = self.buffers.lock().pop();
+        let mut buffer = kept.unwrap_or_else(|| Buffer::zeroed(BUFFER_BYTES));
+        for index in 0..reading.wanted().len() {
+            let Some(wanted) = reading.wanted().get(index) else { break };
+            if wanted.bytes > buffer.len() {
+                buffer = Buffer::zeroed(wanted.bytes);
+            }
+            let Some(blocks) = buffer.get_mut(..wanted.bytes) else { break };
+            let read = reading.file().read_at(wanted.offset, blocks);
+            reading.give(index, read.map(|()| &*blocks)).map_err(from_space)?;
+        }
+        let mut buffers = self.buffers.lock();
+        if buffer.len() == BUFFER_BYTES && buffers.len() < QUEUES_KEPT {
+            buffers.push(buffer);
+        }
+        drop(buffers);
+        Ok(reading.into_bytes())
     }
-    Ok(reading.into_bytes())
 }

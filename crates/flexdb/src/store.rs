@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use arc_swap::ArcSwapOption;
 use codec::SeqNo;
-use device::Device;
+use device::{Buffer, Device};
 use engine::{
     Capabilities, Engine, Error, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Stats, View,
     Visit, walk_in_order,
@@ -56,6 +56,10 @@ pub(crate) struct Shared {
     pub(crate) cache: Cache,
     /// For reads that are many at once, as nothing is under way on them.
     pub(crate) queues: Mutex<Vec<Reads<usize>>>,
+    /// For reads that are alone, as nothing is read into them.
+    pub(crate) buffers: Mutex<Vec<Buffer>>,
+    /// Bytes of blocks that were cached since the allocator was asked to give back what others have left.
+    pub(crate) cached_bytes: AtomicU64,
     pub(crate) options: Options,
     pub(crate) health: Health,
     /// Everything up to this is in the space, durably.
