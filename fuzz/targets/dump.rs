@@ -8,7 +8,7 @@ use thermocline_cli::dump::{Frame, Reader, Writer};
 fn whole() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).expect("memory does not fail");
     for keyspace in ["first", "second"] {
-        writer.keyspace(keyspace, "memory", true, Some(7)).expect("memory does not fail");
+        writer.keyspace(keyspace, "memory", (true, true), Some(7)).expect("memory does not fail");
         for number in 0..4_u8 {
             writer.pair(&[number; 3], &[number; 20]).expect("memory does not fail");
         }

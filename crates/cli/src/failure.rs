@@ -98,6 +98,8 @@ impl From<thermocline::Error> for Failure {
             | Db::NotBuilt { .. }
             | Db::BadKeyspaceName { .. }
             | Db::KeyspaceExists { .. }
+            | Db::NoEnds { .. }
+            | Db::NotStored(_)
             | Db::NotEmpty { .. }
             | Db::NotBackups { .. }
             | Db::OtherDatabase { .. } => Kind::Usage,

@@ -1,5 +1,6 @@
 //! Read, decide and write over several keys that are known beforehand, as one write.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use codec::SeqNo;
@@ -7,6 +8,7 @@ use engine::Op;
 
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
+use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
 use crate::write::{check_op, in_parts};
@@ -17,12 +19,15 @@ use crate::write::{check_op, in_parts};
 pub struct Section<'a> {
     inner: &'a Inner,
     keys: &'a [(&'a Keyspace, &'a [u8])],
+    /// By which values have ended or have not, for all of it.
+    moment: Moment,
     /// One per declared key.
     generations: Vec<Arc<Generation>>,
     /// One per declared key: what the closure made of it, if it did.
     writes: Vec<Option<Write>>,
 }
 
+/// What a key is to have, as it is stored.
 #[derive(Debug)]
 enum Write {
     Put(Vec<u8>),
@@ -67,7 +72,9 @@ impl Db {
         let generations =
             keys.iter().map(|(space, _)| space.slot.generation()).collect::<Result<_>>()?;
         let writes = keys.iter().map(|_| None).collect();
-        let mut section = Section { inner, keys, generations, writes };
+        // With the keys locked [E1 of `expiry`].
+        let moment = Moment::now(&inner.options.environment);
+        let mut section = Section { inner, keys, moment, generations, writes };
         let outcome = body(&mut section)?;
         let written = section.commit()?;
         drop(held);
@@ -93,12 +100,13 @@ impl Section<'_> {
         let same = |other: usize| self.is_same_key(index, other);
         let last = (0..self.keys.len()).rev().find(|&at| same(at) && self.writes[at].is_some());
         match last.and_then(|at| self.writes[at].as_ref()) {
-            Some(Write::Put(value)) => Ok(Some(value.clone())),
+            Some(Write::Put(stored)) => Ok(Some(self.keys[index].0.shown(stored).to_vec())),
             Some(Write::Delete) => Ok(None),
             None => {
-                let mut value = Vec::new();
-                let engine = &self.generations[index].engine;
-                Ok(engine.get(self.keys[index].1, &mut value)?.then_some(value))
+                let (space, key) = self.keys[index];
+                let (generation, mut value) = (&self.generations[index], Vec::new());
+                let is_there = generation.get_at(space.form, self.moment, key, &mut value)?;
+                Ok(is_there.then_some(value))
             }
         }
     }
@@ -106,8 +114,30 @@ impl Section<'_> {
     /// Gives the declared key of this index a value.
     pub fn put(&mut self, index: usize, value: Vec<u8>) -> Result<()> {
         self.check(index)?;
-        engine::check_value(&value)?;
-        self.set(index, Write::Put(value));
+        let stored = match self.keys[index].0.stored(&value)? {
+            Cow::Owned(stored) => Some(stored),
+            Cow::Borrowed(_) => None,
+        };
+        self.put_stored(index, stored.unwrap_or(value))
+    }
+
+    /// Gives the declared key of this index a value that ends, as [`Keyspace::put_until`] does.
+    ///
+    /// # Errors
+    /// [`Error::UndeclaredKey`], [`Error::NoEnds`].
+    pub fn put_until(&mut self, index: usize, value: &[u8], end_ms: u64) -> Result<()> {
+        self.check(index)?;
+        self.put_stored(index, self.keys[index].0.stored_until(value, end_ms)?)
+    }
+
+    fn put_stored(&mut self, index: usize, stored: Vec<u8>) -> Result<()> {
+        engine::check_value(&stored)?;
+        let (space, key) = self.keys[index];
+        let write = match space.put_op_at(self.moment, key, &stored) {
+            Op::Put { .. } => Write::Put(stored),
+            Op::Delete { .. } | Op::DeleteRange { .. } => Write::Delete,
+        };
+        self.set(index, write);
         Ok(())
     }
 

@@ -2,6 +2,8 @@
 
 use engine::{KeyRange, Op};
 
+use crate::error::Result;
+use crate::expiry::{Moment, WithEnd};
 use crate::keyspace::Keyspace;
 
 /// Steps that become visible and durable together or not at all. Of two steps on one key the
@@ -39,9 +41,29 @@ enum What {
 }
 
 impl Step {
-    pub(crate) fn op(&self) -> Op<'_> {
+    /// What is to be stored, with the clock at `moment`: a put of what has ended is a delete.
+    pub(crate) fn op(&self, moment: Moment) -> Op<'_> {
         match &self.what {
-            What::Put { key, value } => Op::Put { key, value },
+            What::Put { key, value } => self.keyspace.put_op_at(moment, key, value),
+            What::Delete { key } => Op::Delete { key },
+            What::DeleteRange { start, end } => Op::DeleteRange { start, end: end.as_deref() },
+        }
+    }
+}
+
+impl Step {
+    /// Refuses what cannot be stored.
+    pub(crate) fn check_stored(&self) -> Result<()> {
+        match &self.what {
+            What::Put { value, .. } => self.keyspace.check_stored(value),
+            What::Delete { .. } | What::DeleteRange { .. } => Ok(()),
+        }
+    }
+
+    /// The step as it was given.
+    fn given(&self) -> Op<'_> {
+        match &self.what {
+            What::Put { key, value } => Op::Put { key, value: self.keyspace.shown(value) },
             What::Delete { key } => Op::Delete { key },
             What::DeleteRange { start, end } => Op::DeleteRange { start, end: end.as_deref() },
         }
@@ -56,7 +78,28 @@ impl Batch {
 
     /// Adds a put.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> &mut Self {
-        self.push(keyspace, What::Put { key: key.to_vec(), value: value.to_vec() })
+        let value = match keyspace.hides_ends() {
+            true => WithEnd { value, end_ms: None }.to_stored(),
+            // If it is none as it has to be stored, it is refused when it is written.
+            false => value.to_vec(),
+        };
+        self.push(keyspace, What::Put { key: key.to_vec(), value })
+    }
+
+    /// Adds a put of a value that ends, as [`Keyspace::put_until`] does: a delete, if that is past when the
+    /// batch is written.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoEnds`].
+    pub fn put_until(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        end_ms: u64,
+    ) -> Result<&mut Self> {
+        let value = keyspace.stored_until(value, end_ms)?;
+        Ok(self.push(keyspace, What::Put { key: key.to_vec(), value }))
     }
 
     /// Adds a delete.
@@ -88,9 +131,9 @@ impl Batch {
         self.steps.clear();
     }
 
-    /// The steps, in order, each with its keyspace.
+    /// The steps, in order, each with its keyspace. Values are without their ends.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Op<'_>)> {
-        self.steps.iter().map(|step| (step.keyspace.name(), step.op()))
+        self.steps.iter().map(|step| (step.keyspace.name(), step.given()))
     }
 
     fn push(&mut self, keyspace: &Keyspace, what: What) -> &mut Self {

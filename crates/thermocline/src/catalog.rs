@@ -20,9 +20,11 @@ pub(crate) const FILE: &str = "THERMOCLINE";
 /// The name under which its successor is written.
 pub(crate) const FILE_NEXT: &str = "THERMOCLINE.next";
 /// What the file begins with.
-const FORMAT: Format = Format::new(*b"THERMOCL", 2, 0);
+const FORMAT: Format = Format::new(*b"THERMOCL", 3, 0);
 /// Journaled flag of a keyspace.
 const FLAG_JOURNALED: u8 = 1;
+/// Flag of a keyspace whose values may end.
+const FLAG_VALUES_END: u8 = 2;
 /// From this version on an entry says how much memory its engine is to have.
 const VERSION_OF_MEMORY: u16 = 2;
 /// Bytes of the smallest keyspace entry: id, flags, two empty prefixed strings.
@@ -75,7 +77,7 @@ impl Catalog {
         writer.put_varint(self.keyspaces.len() as u64);
         for entry in &self.keyspaces {
             writer.put_u32(entry.id);
-            writer.put_u8(if entry.options.journaled { FLAG_JOURNALED } else { 0 });
+            writer.put_u8(flags(entry.options));
             writer.put_u64(entry.options.memory_bytes.unwrap_or(0));
             writer.put_prefixed(entry.options.engine.name().as_bytes());
             writer.put_prefixed(entry.name.as_bytes());
@@ -133,8 +135,12 @@ impl Catalog {
             engine.parse::<EngineKind>().map_err(|error| reader.corruption(error.to_string()))?;
         let name = text(reader)?;
         check_keyspace_name(&name).map_err(|error| reader.corruption(error.to_string()))?;
+        if flags & !(FLAG_JOURNALED | FLAG_VALUES_END) != 0 {
+            return Err(reader.corruption(format!("a keyspace has unknown flags {flags:#04x}")));
+        }
         let journaled = flags & FLAG_JOURNALED != 0;
-        let options = KeyspaceOptions { engine, journaled, memory_bytes };
+        let values_end = flags & FLAG_VALUES_END != 0;
+        let options = KeyspaceOptions { engine, journaled, memory_bytes, values_end };
         Ok(Entry { id, name, options })
     }
 
@@ -164,6 +170,12 @@ impl Catalog {
         device.sync_dir("")?;
         Ok(())
     }
+}
+
+fn flags(options: KeyspaceOptions) -> u8 {
+    let journaled = if options.journaled { FLAG_JOURNALED } else { 0 };
+    let values_end = if options.values_end { FLAG_VALUES_END } else { 0 };
+    journaled | values_end
 }
 
 fn text(reader: &mut Reader<'_>) -> std::result::Result<String, Corruption> {

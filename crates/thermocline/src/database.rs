@@ -16,6 +16,7 @@ use telemetry::Registry;
 use crate::background::Background;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::expiry::{Form, Removal};
 use crate::key_locks::KeyLocks;
 use crate::keyspace::Keyspace;
 use crate::memory_balance::MemoryBalance;
@@ -84,6 +85,8 @@ pub(crate) struct Inner {
     pub(crate) copying: RwLock<()>,
     pub(crate) snapshot_ages: SnapshotAges,
     pub(crate) background: Background,
+    /// What removes values that have ended.
+    pub(crate) removal: Removal,
     /// What engines are opened with.
     pub(crate) nursery: Nursery,
     /// The first failure of a write or a sync, as later writes report it.
@@ -135,6 +138,11 @@ impl Db {
         self.inner.failure.get().cloned()
     }
 
+    /// The wall clock by which values end, in milliseconds since the Unix epoch.
+    pub fn now_ms(&self) -> u64 {
+        self.inner.options.environment.wall_ms()
+    }
+
     /// The registry that counts this database's work.
     pub fn telemetry(&self) -> &Registry {
         &self.inner.telemetry
@@ -161,6 +169,7 @@ impl Db {
             inner: Arc::clone(&self.inner),
             slot: Arc::clone(slot),
             durability: self.durability,
+            form: Form::Values,
         };
         slots.values().map(handle).collect()
     }
@@ -177,7 +186,8 @@ impl Inner {
             return Ok(());
         }
         drop(held);
-        let mut outcome = self.background.stop();
+        // First, since a write of it may wait for what the pool does.
+        let mut outcome = self.removal.stop().and(self.background.stop());
         if self.failure.get().is_none() {
             outcome = outcome.and(self.tidy_journal());
         }

@@ -103,8 +103,8 @@ pub enum Error {
     },
     /// The keyspace exists with other options.
     #[error(
-        "keyspace {name:?} exists with engine {engine}, journaled: {journaled}; it cannot be \
-             opened with other options"
+        "keyspace {name:?} exists with engine {engine}, journaled: {journaled}, values that end: \
+             {values_end}; it cannot be opened with other options"
     )]
     KeyspaceExists {
         /// The name.
@@ -113,7 +113,22 @@ pub enum Error {
         engine: EngineKind,
         /// Whether it is journaled.
         journaled: bool,
+        /// Whether its values may end.
+        values_end: bool,
     },
+    /// The keyspace was made without values that end.
+    #[error(
+        "keyspace {keyspace:?} was made without values that end: make one with \
+             `KeyspaceOptions::values_end`, and copy the pairs over if need be"
+    )]
+    NoEnds {
+        /// Its name.
+        keyspace: String,
+    },
+    /// A handle that takes values as they are stored ([`crate::Keyspace::as_stored`]) was given something
+    /// else.
+    #[error("no value as a keyspace stores it whose values end (see `WithEnd`): {}", .0.what)]
+    NotStored(Corruption),
     /// The keyspace was cleared while pairs were being ingested.
     #[error("keyspace {name:?} was cleared while pairs were ingested: none of them is there")]
     Cleared {

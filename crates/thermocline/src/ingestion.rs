@@ -89,7 +89,25 @@ impl Ingestion {
     /// [`engine::Error::NotAscending`], [`engine::Error::KeyTooLong`],
     /// [`engine::Error::ValueTooLong`]; the storage's, which end the ingestion.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.pairs.push(key, value)?;
+        let stored = self.keyspace.stored(value)?;
+        self.pairs.push(key, &stored)?;
+        self.note_key(key);
+        Ok(())
+    }
+
+    /// Adds a pair whose value ends, as [`Keyspace::put_until`] does. With an end that is past the key has
+    /// no value afterwards.
+    ///
+    /// # Errors
+    /// [`Error::NoEnds`]; otherwise as [`Ingestion::push`].
+    pub fn push_until(&mut self, key: &[u8], value: &[u8], end_ms: u64) -> Result<()> {
+        let stored = self.keyspace.stored_until(value, end_ms)?;
+        self.pairs.push(key, &stored)?;
+        self.note_key(key);
+        Ok(())
+    }
+
+    fn note_key(&mut self, key: &[u8]) {
         match &mut self.bounds {
             None => self.bounds = Some((key.to_vec(), key.to_vec())),
             Some((_, last)) => {
@@ -97,7 +115,6 @@ impl Ingestion {
                 last.extend_from_slice(key);
             }
         }
-        Ok(())
     }
 
     /// Puts all pairs in; see [`Keyspace::ingest`]. Nothing is done if there are none.
@@ -133,6 +150,9 @@ impl Ingestion {
         }
         pairs.commit(seqno).map_err(|error| inner.fail(error.into()))?;
         generation.note_applied(seqno);
+        if let Some(expiry) = &generation.expiry {
+            expiry.note_unknown();
+        }
         Ok(seqno)
     }
 }

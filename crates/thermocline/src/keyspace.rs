@@ -9,6 +9,7 @@ use journal::Durability;
 
 use crate::database::Opened;
 use crate::error::Result;
+use crate::expiry::{Form, Moment};
 use crate::options::KeyspaceOptions;
 use crate::rmw::Tried;
 use crate::scan::Scan;
@@ -21,6 +22,8 @@ pub struct Keyspace {
     pub(crate) inner: Arc<Opened>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) durability: Durability,
+    /// How values are shown and taken, where they may end.
+    pub(crate) form: Form,
 }
 
 impl Keyspace {
@@ -53,7 +56,7 @@ impl Keyspace {
     /// key has no value.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.inner.check_open()?;
-        Ok(self.slot.current()?.engine.get(key, value)?)
+        Ok(self.slot.current()?.get(self.form, key, value)?)
     }
 
     /// The same as far as it comes without waiting for the device: `None` if it would have to.
@@ -62,7 +65,7 @@ impl Keyspace {
     /// As [`Keyspace::get`].
     pub fn get_at_once(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
         self.inner.check_open()?;
-        Ok(self.slot.current()?.engine.get_at_once(key, value)?)
+        Ok(self.slot.current()?.get_at_once(self.form, key, value)?)
     }
 
     /// Many keys at once, with their reads overlapped where the engine is on a disk.
@@ -85,7 +88,7 @@ impl Keyspace {
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         self.inner.check_open()?;
-        Ok(self.slot.current()?.engine.multi_get(keys, found)?)
+        Ok(self.slot.current()?.multi_get(self.form, keys, found)?)
     }
 
     /// Gives `key` the value `value`. When this returns the write is visible to every later read
@@ -95,7 +98,8 @@ impl Keyspace {
     /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`],
     /// [`engine::Error::OutOfMemory`]; after a failure of the storage [`crate::Error::ReadOnly`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
-        self.inner.write_one(&self.slot, Op::Put { key, value }, self.durability)
+        let stored = self.stored(value)?;
+        self.inner.write_one(&self.slot, self.put_op(key, &stored), self.durability)
     }
 
     /// Removes `key`, if it is there.
@@ -164,7 +168,7 @@ impl Keyspace {
 
     /// The same with an [`Operator`], which may also change a value where it lies.
     pub fn rmw_with(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Option<SeqNo>> {
-        self.inner.rmw(&self.slot, key, operator, self.durability)
+        self.inner.rmw(&self.slot, self.form, key, operator, self.durability)
     }
 
     /// The same as far as memory knows the old value, and without waiting for the handle's durability
@@ -173,7 +177,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::rmw`].
     pub fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Tried> {
-        self.inner.rmw_at_once(&self.slot, key, operator)
+        self.inner.rmw_at_once(&self.slot, self.form, key, operator)
     }
 
     /// The pairs of `range` in key order, as they are now; later writes do not show.
@@ -217,7 +221,9 @@ impl Keyspace {
     pub fn scan_in(&self, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.inner.check_open()?;
         let generation = self.slot.generation()?;
-        let view = generation.engine.view(self.inner.sequence.pin())?;
+        // Before the pin [E1 of `expiry`].
+        let moment = Moment::now(&self.inner.options.environment);
+        let view = generation.view(self.form, moment, self.inner.sequence.pin())?;
         let cursor = view.scan(range, direction)?;
         Ok(Scan::new(cursor, generation))
     }
@@ -279,7 +285,7 @@ impl Keyspace {
     pub fn walk_with(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         self.inner.check_open()?;
         // To keep: a long walk does not hold up who clears the keyspace.
-        Ok(self.slot.generation()?.engine.walk(from, visit)?)
+        Ok(self.slot.generation()?.walk(self.form, from, visit)?)
     }
 
     /// Where `key` lies in the order of [`Keyspace::walk`]: pairs come by ascending position, and
@@ -304,7 +310,8 @@ impl Keyspace {
         self.inner.clear(&self.slot)
     }
 
-    /// Live keys, if the engine counts them; cheap.
+    /// Live keys, if the engine counts them; cheap. Those whose values have ended count until they are
+    /// removed.
     pub fn live_keys(&self) -> Result<Option<u64>> {
         Ok(self.slot.current()?.engine.live_keys())
     }

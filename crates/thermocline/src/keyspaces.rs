@@ -14,6 +14,7 @@ use journal::Durability;
 use crate::catalog::{self, Catalog, Entry};
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
+use crate::expiry::Form;
 use crate::keyspace::Keyspace;
 use crate::open::KEYSPACES_DIR;
 use crate::options::KeyspaceOptions;
@@ -25,7 +26,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`], and [`Error::KeyspaceExists`] if it was
-    /// made with another engine, or journaled otherwise.
+    /// made with another engine, journaled otherwise, or with values that end otherwise.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.inner.check_open()?;
         catalog::check_keyspace_name(name)?;
@@ -36,9 +37,14 @@ impl Db {
             Some(slot) => slot,
             None => self.inner.create(name, options)?,
         };
-        let KeyspaceOptions { engine, journaled, .. } = slot.options;
-        if (engine, journaled) != (options.engine, options.journaled) {
-            return Err(Error::KeyspaceExists { name: name.to_owned(), engine, journaled });
+        let KeyspaceOptions { engine, journaled, values_end, .. } = slot.options;
+        let asked = (options.engine, options.journaled, options.values_end);
+        if (engine, journaled, values_end) != asked {
+            let name = name.to_owned();
+            return Err(Error::KeyspaceExists { name, engine, journaled, values_end });
+        }
+        if values_end {
+            self.inner.0.start_removal()?;
         }
         Ok(self.handle(slot))
     }
@@ -63,7 +69,12 @@ impl Db {
     }
 
     fn handle(&self, slot: Arc<Slot>) -> Keyspace {
-        Keyspace { inner: Arc::clone(&self.inner), slot, durability: self.durability }
+        Keyspace {
+            inner: Arc::clone(&self.inner),
+            slot,
+            durability: self.durability,
+            form: Form::Values,
+        }
     }
 }
 

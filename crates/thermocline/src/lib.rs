@@ -34,6 +34,10 @@
 //! [`Db::begin`]) reads and scans what it likes, of any keyspaces, and commits if that still stands:
 //! transactions are serializable with each other and with every other write.
 //!
+//! # Values that end
+//! In a keyspace that is made for it ([`KeyspaceOptions::values_end`]) a value may have an end
+//! ([`Keyspace::put_until`], [`Keyspace::put_for`]), from which on no read shows it.
+//!
 //! # Many operations at once
 //! A get of what is on disk waits for the device, and so does a read-modify-write.
 //! [`Keyspace::multi_get`] overlaps the gets that it is given, [`Keyspace::seat`] is a thread's seat on
@@ -55,6 +59,11 @@
 #[doc = include_str!("../../../docs/from-rocksdb.md")]
 struct FromRocksDb;
 
+/// The example of the page about values that end.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/expiry.md")]
+struct ExpiryPage;
+
 mod atomically;
 mod background;
 mod backup;
@@ -65,6 +74,7 @@ mod checkpoint;
 mod compare_and_swap;
 mod database;
 mod error;
+mod expiry;
 mod flush;
 mod ingestion;
 mod key_locks;
@@ -99,6 +109,7 @@ pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
 pub use compare_and_swap::Swap;
 pub use database::Db;
 pub use error::{Error, Result};
+pub use expiry::{ChangeWithEnd, ExpiryStats, WithEnd};
 pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
 pub use memory_balance::MemoryMoves;

@@ -28,6 +28,7 @@ use crate::background::Background;
 use crate::catalog::{self, Catalog};
 use crate::database::{Db, Inner, Opened};
 use crate::error::{Error, Result};
+use crate::expiry::{Expiry, Removal};
 use crate::key_locks::KeyLocks;
 use crate::memory_limit;
 use crate::memory_shares::{MemoryShare, MemoryShares};
@@ -126,6 +127,7 @@ impl Db {
             copying: RwLock::default(),
             snapshot_ages: SnapshotAges::default(),
             background,
+            removal: Removal::default(),
             failure: access.refusal(place),
             access,
             closed: AtomicBool::new(false),
@@ -138,6 +140,9 @@ impl Db {
         if access == Access::Write {
             inner.sweep_leftovers()?;
             inner.0.start_background()?;
+            if inner.slots.read().values().any(|slot| slot.options.values_end) {
+                inner.0.start_removal()?;
+            }
         }
         Ok(Self { inner, durability })
     }
@@ -243,7 +248,9 @@ impl Nursery {
             engine => return Err(Error::NotBuilt { engine }),
         };
         let journaled = entry.options.journaled;
-        Ok(Generation::new(entry.id, journaled, engine, dir, Arc::clone(&self.device), share))
+        let device = Arc::clone(&self.device);
+        let expiry = entry.options.values_end.then(|| Expiry::new(self.environment.clone()));
+        Ok(Generation::new(entry.id, journaled, engine, dir, device, share, expiry))
     }
 
     fn barrier_for(&self, journaled: bool) -> Arc<dyn Barrier> {

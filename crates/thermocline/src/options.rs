@@ -44,6 +44,11 @@ pub struct Options {
     /// A keyspace that holds back more journal than this, or than its own data if that is more,
     /// is flushed in the background so that the journal can be trimmed. Default 256 MiB.
     pub journal_bytes: u64,
+    /// How often values that have ended are looked for in the background, to be removed, in keyspaces
+    /// whose values may end. `None` never does: then they take space until [`crate::Keyspace::remove_ended`],
+    /// and are not shown either. It takes a 20th of a core, and a quarter while it finds many. Default
+    /// 100 ms, at least 1 ms.
+    pub removal_interval: Option<Duration>,
     /// How keyspaces of the engine `f2` are opened, and with what new ones are made. Default: what
     /// their share of the memory suggests.
     pub f2: f2::Options,
@@ -77,6 +82,7 @@ impl Default for Options {
             io: device::Io::DirectBlocks,
             background_threads: 6,
             journal_bytes: 256 << 20,
+            removal_interval: Some(Duration::from_millis(100)),
             f2: f2::Options::default(),
             lsm: lsm::Options::default(),
             flexdb: flexdb::Options::default(),
@@ -99,11 +105,15 @@ pub struct KeyspaceOptions {
     /// exists this changes nothing. Default none, as 0 is: a share of what is left, three quarters of
     /// it for the first keyspace, so that others can be made.
     pub memory_bytes: Option<u64>,
+    /// Whether its values may end ([`crate::Keyspace::put_until`]). Then each takes a byte more, or nine
+    /// with an end, and so much less it may be long; a read of it costs a look at the clock. Kept with the
+    /// keyspace. Default false.
+    pub values_end: bool,
 }
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        Self { engine: EngineKind::Memory, journaled: true, memory_bytes: None }
+        Self { engine: EngineKind::Memory, journaled: true, memory_bytes: None, values_end: false }
     }
 }
 

@@ -32,6 +32,7 @@ use journal::Durability;
 
 use crate::database::Inner;
 use crate::error::Result;
+use crate::expiry::{Expiry, Form, OnStored};
 use crate::key_locks::Held;
 use crate::slot::{Generation, Slot};
 use crate::write::{Part, check_op};
@@ -61,29 +62,61 @@ impl Inner {
     pub(crate) fn rmw(
         &self,
         slot: &Slot,
+        form: Form,
         key: &[u8],
         operator: &mut dyn Operator,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
-        let seqno = loop {
-            if let Tried::Done(seqno) = self.rmw_at_once(slot, key, operator)? {
-                break seqno;
+        let seqno = self
+            .on_stored(slot, form, operator, |operator| self.rmw_unsettled(slot, key, operator))?;
+        self.settle_rmw(slot, seqno, durability)
+    }
+
+    /// The same with values as they are stored, and not settled.
+    pub(crate) fn rmw_unsettled(
+        &self,
+        slot: &Slot,
+        key: &[u8],
+        operator: &mut dyn Operator,
+    ) -> Result<Option<SeqNo>> {
+        loop {
+            if let Tried::Done(seqno) = self.rmw_locked(slot, key, operator, Device::LeftAlone)? {
+                return Ok(seqno);
             }
             if let Tried::Done(seqno) = self.rmw_by_look_up(slot, key, operator)? {
-                break seqno;
+                return Ok(seqno);
             }
-        };
-        self.settle_rmw(slot, seqno, durability)
+        }
     }
 
     /// The same as far as memory knows the old value. Not settled.
     pub(crate) fn rmw_at_once(
         &self,
         slot: &Slot,
+        form: Form,
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
-        self.rmw_locked(slot, key, operator, Device::LeftAlone)
+        self.on_stored(slot, form, operator, |operator| {
+            self.rmw_locked(slot, key, operator, Device::LeftAlone)
+        })
+    }
+
+    /// Has `with` work with what makes of stored values what `operator` makes of values in that form.
+    #[inline]
+    fn on_stored<T>(
+        &self,
+        slot: &Slot,
+        form: Form,
+        operator: &mut dyn Operator,
+        with: impl FnOnce(&mut dyn Operator) -> Result<T>,
+    ) -> Result<T> {
+        if !slot.options.values_end {
+            return with(operator);
+        }
+        let mut on_stored = OnStored::new(operator, form, &self.options.environment);
+        let done = with(&mut on_stored);
+        on_stored.outcome(done)
     }
 
     fn rmw_locked(
@@ -118,6 +151,19 @@ impl Inner {
     pub(crate) fn rmw_of_old(
         &self,
         slot: &Slot,
+        form: Form,
+        generation: &Arc<Generation>,
+        old: &Old<'_>,
+        operator: &mut dyn Operator,
+    ) -> Result<Tried> {
+        self.on_stored(slot, form, operator, |operator| {
+            self.rmw_of_stored(slot, generation, old, operator)
+        })
+    }
+
+    fn rmw_of_stored(
+        &self,
+        slot: &Slot,
         generation: &Arc<Generation>,
         old: &Old<'_>,
         operator: &mut dyn Operator,
@@ -131,7 +177,7 @@ impl Inner {
             return self.commit_change(&current, old.key, had_value, &change).map(Tried::Done);
         }
         drop((current, held));
-        self.rmw_at_once(slot, old.key, operator)
+        self.rmw_locked(slot, old.key, operator, Device::LeftAlone)
     }
 
     /// Waits until a read-modify-write has reached `durability`, if it changed anything.
@@ -160,7 +206,8 @@ impl Inner {
             return Ok(Tried::NeedsDevice);
         }
         let mut outcome = Ok(Tried::NeedsDevice);
-        let mut with = |old: Old<'_>| outcome = self.rmw_of_old(slot, &generation, &old, operator);
+        let mut with =
+            |old: Old<'_>| outcome = self.rmw_of_stored(slot, &generation, &old, operator);
         let mut ended = Ended { with: &mut with, error: None };
         while seat.get().pending() > 0 {
             seat.get().complete(true, &mut ended)?;
@@ -209,7 +256,8 @@ impl Inner {
         self.check_writable()?;
         let generation = slot.current()?;
         let engine: &dyn Engine = &*generation.engine;
-        let mut witness = Witness { operator, changes: false };
+        let expiry = generation.expiry.as_ref();
+        let mut witness = Witness { operator, expiry, changes: false };
         let ticket = self.sequence.begin();
         let seqno = ticket.seqno();
         // Whether it will change anything nobody knows before.
@@ -261,12 +309,17 @@ impl Listener for Ended<'_> {
 /// An operator, and whether its last answer changed anything.
 struct Witness<'a> {
     operator: &'a mut dyn Operator,
+    /// Who is to know of ends to come.
+    expiry: Option<&'a Expiry>,
     changes: bool,
 }
 
 impl Operator for Witness<'_> {
     fn update_in_place(&mut self, value: &mut [u8]) -> bool {
         self.changes = self.operator.update_in_place(value);
+        if let (Some(expiry), true) = (self.expiry, self.changes) {
+            expiry.note_written(value);
+        }
         self.changes
     }
 
@@ -277,6 +330,9 @@ impl Operator for Witness<'_> {
             change => change,
         };
         self.changes = change != Change::Keep;
+        if let (Some(expiry), Change::Put(stored)) = (self.expiry, &change) {
+            expiry.note_written(stored);
+        }
         change
     }
 }

@@ -346,7 +346,9 @@ fn copy_file(from: &dyn Device, to: &dyn Device, name: &str) -> Result<()> {
     Ok(to.sync(SyncKind::All)?)
 }
 
+/// Writes a step as it is stored.
 fn write(keyspace: &Keyspace, op: &Op<'_>) -> Result<()> {
+    let keyspace = keyspace.as_stored();
     match op {
         Op::Put { key, value } => keyspace.put(key, value),
         Op::Delete { key } => keyspace.delete(key),

@@ -29,6 +29,7 @@ use device::Doorbell;
 use engine::{Begun, BegunOld, Listener, Old, Operator, Seat as EngineSeat};
 
 use crate::error::{Error, Result};
+use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::rmw::Tried;
 use crate::slot::Generation;
@@ -94,6 +95,9 @@ pub struct Seat {
     bell: Option<Arc<Doorbell>>,
     /// Whose old values are looked up, by the tags of the look-ups.
     updates: HashMap<u64, Whose>,
+    /// The tags of gets of values that may have ended, and the clock when they began, by the tags of the
+    /// look-ups.
+    gets: HashMap<u64, (u64, Moment)>,
     look_ups: u64,
     /// Whose keys others have written first.
     overtaken: VecDeque<(Vec<u8>, Update)>,
@@ -165,8 +169,9 @@ impl Keyspace {
     pub fn seat(&self, depth: usize) -> Result<Seat> {
         self.inner.check_open()?;
         let place = Place::new(self.slot.generation()?, depth)?;
-        let (bell, updates, look_ups, overtaken, over) = Default::default();
-        Ok(Seat { keyspace: self.clone(), depth, place, bell, updates, look_ups, overtaken, over })
+        let keyspace = self.clone();
+        let (bell, updates, gets, look_ups, overtaken, over) = Default::default();
+        Ok(Seat { keyspace, depth, place, bell, updates, gets, look_ups, overtaken, over })
     }
 }
 
@@ -181,10 +186,22 @@ impl Seat {
         if !self.is_current()? {
             return Ok(Begun::Full);
         }
-        Ok(match &mut self.place.seat {
-            Some(seat) => seat.begin_get(tag, key, into)?,
-            None if self.place.generation.engine.get(key, into)? => Begun::Found,
-            None => Begun::Absent,
+        let (generation, form) = (&self.place.generation, self.keyspace.form);
+        let Some(seat) = &mut self.place.seat else {
+            let is_there = generation.get(form, key, into)?;
+            return Ok(if is_there { Begun::Found } else { Begun::Absent });
+        };
+        let Some(moment) = generation.moment(form) else {
+            return Ok(seat.begin_get(tag, key, into)?);
+        };
+        Ok(match seat.begin_get(self.look_ups, key, into)? {
+            Begun::Found if !moment.trim(into)? => Begun::Absent,
+            Begun::Pending => {
+                self.gets.insert(self.look_ups, (tag, moment));
+                self.look_ups += 1;
+                Begun::Pending
+            }
+            begun => begun,
         })
     }
 
@@ -207,7 +224,7 @@ impl Seat {
             Advanced::Pending => return Ok(BegunRmw::Pending),
             Advanced::Full(update) => return Ok(BegunRmw::Full(update.operator)),
         };
-        let Keyspace { inner, slot, durability } = &self.keyspace;
+        let Keyspace { inner, slot, durability, .. } = &self.keyspace;
         inner.settle_rmw(slot, seqno, *durability).map(BegunRmw::Done)
     }
 
@@ -300,8 +317,8 @@ impl Seat {
     /// A read-modify-write up to its end, or to where its old value is looked up.
     fn advance(&mut self, key: &[u8], mut update: Update) -> Result<Advanced> {
         loop {
-            let Keyspace { inner, slot, .. } = &self.keyspace;
-            let tried = inner.rmw_at_once(slot, key, &mut *update.operator)?;
+            let Keyspace { inner, slot, form, .. } = &self.keyspace;
+            let tried = inner.rmw_at_once(slot, *form, key, &mut *update.operator)?;
             if let Tried::Done(seqno) = tried {
                 return Ok(Advanced::Done(seqno));
             }
@@ -335,10 +352,11 @@ impl Seat {
 
     /// Goes on with the look-ups that have ended. Answers of how many their user was told.
     fn go_on(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
-        let Self { keyspace, place, updates, overtaken, over, .. } = self;
+        let Self { keyspace, place, updates, gets: begun, overtaken, over, .. } = self;
         let Some(seat) = &mut place.seat else { return Ok(0) };
         let generation = &place.generation;
-        let mut ended = Ended { keyspace, generation, updates, overtaken, over, told, gets: 0 };
+        let gets = 0;
+        let mut ended = Ended { keyspace, generation, updates, begun, overtaken, over, told, gets };
         seat.complete(waits, &mut ended)?;
         Ok(ended.gets)
     }
@@ -352,8 +370,8 @@ impl Seat {
                 Ok(Advanced::Done(seqno)) => Ok(seqno),
                 // The keyspace was cleared in the meantime, and others are pending in what it was.
                 Ok(Advanced::Full(mut update)) => {
-                    let Keyspace { inner, slot, durability } = &self.keyspace;
-                    inner.rmw(slot, &key, &mut *update.operator, *durability)
+                    let Keyspace { inner, slot, durability, form } = &self.keyspace;
+                    inner.rmw(slot, *form, &key, &mut *update.operator, *durability)
                 }
                 Err(error) => Err(error),
             };
@@ -363,7 +381,7 @@ impl Seat {
 
     /// Waits for the durability of the read-modify-writes that are over, and tells of them.
     fn tell_over(&mut self, told: &mut Told<'_>) -> usize {
-        let Keyspace { inner, slot, durability } = &self.keyspace;
+        let Keyspace { inner, slot, durability, .. } = &self.keyspace;
         let numbers = self.over.iter().filter_map(|(_, outcome)| *outcome.as_ref().ok()?);
         let settled = inner.settle_rmw(slot, numbers.max(), *durability);
         let mut count = 0;
@@ -391,6 +409,7 @@ struct Ended<'a, 't> {
     keyspace: &'a Keyspace,
     generation: &'a Arc<Generation>,
     updates: &'a mut HashMap<u64, Whose>,
+    begun: &'a mut HashMap<u64, (u64, Moment)>,
     overtaken: &'a mut VecDeque<(Vec<u8>, Update)>,
     over: &'a mut VecDeque<Over>,
     told: &'a mut Told<'t>,
@@ -400,6 +419,11 @@ struct Ended<'a, 't> {
 impl Listener for Ended<'_, '_> {
     fn value(&mut self, tag: u64, value: engine::Result<Option<&[u8]>>) {
         self.gets += 1;
+        // Those that do not depend on the clock have their users' tags.
+        let (tag, value) = match self.begun.remove(&tag) {
+            Some((tag, moment)) => (tag, value.and_then(|stored| moment.show(stored))),
+            None => (tag, value),
+        };
         (self.told)(tag, value.map(Completed::Value).map_err(Error::from));
     }
 
@@ -416,10 +440,11 @@ impl Listener for Ended<'_, '_> {
                 return (self.told)(tag, looked.map_err(Error::from));
             }
         };
-        let Keyspace { inner, slot, .. } = self.keyspace;
+        let Keyspace { inner, slot, form, .. } = self.keyspace;
+        let operator = &mut *update.operator;
         let outcome = match old {
             Err(error) => Err(Error::from(error)),
-            Ok(old) => match inner.rmw_of_old(slot, self.generation, &old, &mut *update.operator) {
+            Ok(old) => match inner.rmw_of_old(slot, *form, self.generation, &old, operator) {
                 Ok(Tried::Done(seqno)) => Ok(seqno),
                 Ok(Tried::NeedsDevice) => {
                     self.overtaken.push_back((old.key.to_vec(), update));

@@ -10,6 +10,7 @@ use device::Device;
 use engine::Engine;
 
 use crate::error::{Error, Result};
+use crate::expiry::Expiry;
 use crate::memory_shares::MemoryShare;
 use crate::options::KeyspaceOptions;
 use crate::seat::desk::Desk;
@@ -83,7 +84,10 @@ pub(crate) struct Generation {
     /// Its id in the catalog and in journal records.
     pub(crate) id: u32,
     pub(crate) journaled: bool,
+    /// It has values as they are stored: reads for users are in [`crate::expiry`].
     pub(crate) engine: Box<dyn Engine>,
+    /// What is known of their ends, if values may end.
+    pub(crate) expiry: Option<Expiry>,
     /// On which read-modify-writes look old values up.
     pub(crate) seats: SeatPool,
     /// Where futures hand in what the device has to be asked for.
@@ -107,10 +111,11 @@ impl Generation {
         dir: String,
         device: Arc<dyn Device>,
         share: Option<Arc<MemoryShare>>,
+        expiry: Option<Expiry>,
     ) -> Self {
         let (newest, doomed) = (AtomicU64::new(0), AtomicBool::new(false));
         let (seats, desk) = Default::default();
-        Self { id, journaled, engine, seats, desk, share, dir, device, newest, doomed }
+        Self { id, journaled, engine, expiry, seats, desk, share, dir, device, newest, doomed }
     }
 
     /// Remembers that write `seqno` was applied.

@@ -7,17 +7,21 @@ use engine::{Direction, KeyRange, Pin};
 
 use crate::database::{Db, Opened};
 use crate::error::{Error, Result};
+use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::options::EngineKind;
 use crate::scan::Scan;
 use crate::slot::Generation;
 
 /// All ordered keyspaces as they were at one moment: every write acknowledged before it was taken
-/// and no part of one that was not finished. While it lives it holds back old versions.
+/// and no part of one that was not finished. While it lives it holds back old versions. The clock stands
+/// still for it, too: a value that had not ended when it was taken stays in it.
 #[derive(Debug)]
 pub struct Snapshot {
     inner: Arc<Opened>,
     pin: Arc<Pin>,
+    /// By which values have ended or have not.
+    moment: Moment,
     /// By the slot's lock id, which is a keyspace's for life.
     generations: Vec<(u32, Arc<Generation>)>,
 }
@@ -43,9 +47,11 @@ impl Db {
         let slots = self.inner.slots.read();
         let ordered = slots.values().filter(|slot| slot.options.engine.is_ordered());
         let generations = ordered.map(|slot| (slot.lock_id, slot.last_generation())).collect();
+        // Before the pin [E1 of `expiry`].
+        let moment = Moment::now(&self.inner.options.environment);
         let pin = self.inner.sequence.pin();
         drop(slots);
-        Ok(Snapshot { inner: Arc::clone(&self.inner), pin, generations })
+        Ok(Snapshot { inner: Arc::clone(&self.inner), pin, moment, generations })
     }
 }
 
@@ -82,7 +88,8 @@ impl Snapshot {
     /// no order.
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        let view = self.generation(keyspace)?.engine.view(Arc::clone(&self.pin))?;
+        let generation = self.generation(keyspace)?;
+        let view = generation.view(keyspace.form, self.moment, Arc::clone(&self.pin))?;
         Ok(view.get(key, &mut value)?.then_some(value))
     }
 
@@ -99,7 +106,8 @@ impl Snapshot {
         direction: Direction,
     ) -> Result<Scan> {
         let generation = self.generation(keyspace)?;
-        let cursor = generation.engine.view(Arc::clone(&self.pin))?.scan(range, direction)?;
+        let view = generation.view(keyspace.form, self.moment, Arc::clone(&self.pin))?;
+        let cursor = view.scan(range, direction)?;
         Ok(Scan::new(cursor, Arc::clone(generation)))
     }
 }

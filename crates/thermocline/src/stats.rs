@@ -7,6 +7,7 @@ use codec::SeqNo;
 use device::IoCounts;
 
 use crate::database::{Db, Inner};
+use crate::expiry::ExpiryStats;
 use crate::memory_balance::MemoryMoves;
 use crate::options::KeyspaceOptions;
 use crate::slot::Slot;
@@ -51,6 +52,8 @@ pub struct KeyspaceStats {
     pub persisted: SeqNo,
     /// What its engine tells.
     pub engine: engine::Stats,
+    /// What is known of the ends of its values, if they may end.
+    pub expiry: Option<ExpiryStats>,
     /// What its engine does in the background and fails with.
     pub troubles: Vec<engine::Trouble>,
 }
@@ -97,6 +100,7 @@ impl Inner {
                 memory_share_bytes: generation.share.as_ref().map(|share| share.budget.limit()),
                 persisted: generation.engine.persisted(),
                 engine: generation.engine.stats(),
+                expiry: generation.expiry.as_ref().map(|expiry| expiry.stats()),
                 troubles: generation.engine.troubles(),
             }
         });

@@ -41,7 +41,7 @@ fn a_catalog_of_version_1_is_read() {
     bytes.extend(codec::crc32c(&body).to_le_bytes());
     bytes.extend(&body);
     let catalog = Catalog::decode(&bytes).unwrap();
-    let options = KeyspaceOptions { engine: EngineKind::F2, journaled: true, memory_bytes: None };
+    let options = KeyspaceOptions { engine: EngineKind::F2, journaled: true, ..Default::default() };
     assert_eq!(catalog.keyspaces, [Entry { id: 1, name: "s".to_owned(), options }]);
     assert_eq!((catalog.next_keyspace, catalog.newest.get()), (2, 9));
 }
@@ -75,12 +75,13 @@ proptest! {
     fn catalogs_round_trip_and_no_bytes_panic(
         ids in prop::collection::vec(any::<u32>(), 0..5),
         journaled: bool,
+        values_end: bool,
         memory_bytes in prop::option::of(1..=u64::MAX),
         noise in prop::collection::vec(any::<u8>(), 0..100),
     ) {
         let mut catalog = Catalog::new([7; 16]);
         for id in ids {
-            let options = KeyspaceOptions { engine: EngineKind::FlexDb, journaled, memory_bytes };
+            let options = KeyspaceOptions { engine: EngineKind::FlexDb, journaled, memory_bytes, values_end };
             catalog.keyspaces.push(Entry { id, name: format!("k{id}"), options });
         }
         prop_assert_eq!(&Catalog::decode(&catalog.encode()).unwrap(), &catalog);

@@ -42,6 +42,7 @@ use parking_lot::Mutex;
 
 use crate::database::{Db, Opened};
 use crate::error::{Error, Result};
+use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
 use crate::write::{check_op, in_parts};
@@ -56,6 +57,8 @@ pub struct Transaction {
     inner: Arc<Opened>,
     durability: Durability,
     pin: Arc<Pin>,
+    /// By which values have ended or have not.
+    clock: Moment,
     watch: Watch,
     state: Mutex<State>,
 }
@@ -76,7 +79,8 @@ impl Db {
     /// where somebody has.
     ///
     /// Transactions are serializable, also with all other writes, and each is placed in that order
-    /// between its beginning and the end of its commit. As long as one is open it holds back old
+    /// between its beginning and the end of its commit. By the clock nothing ends in one: what had not
+    /// ended at its beginning has not. As long as one is open it holds back old
     /// versions, as a snapshot does, and the keys that others write are noted: in at most a 64th of
     /// [`crate::Options::memory_bytes`], and who stays open while more is written than that holds
     /// cannot commit ([`Error::TransactionTooOld`]).
@@ -107,12 +111,14 @@ impl Db {
         let slots = self.inner.slots.read();
         let generations =
             slots.values().map(|slot| (slot.lock_id, slot.last_generation())).collect();
+        // Before the pin [E1 of `expiry`].
+        let clock = Moment::now(&self.inner.options.environment);
         let pin = self.inner.sequence.pin();
         drop(slots);
         let (reads, writes, conflict) = Default::default();
         let state = Mutex::new(State { generations, reads, writes, conflict });
         let inner = Arc::clone(&self.inner);
-        Ok(Transaction { inner, durability: self.durability, pin, watch, state })
+        Ok(Transaction { inner, durability: self.durability, pin, clock, watch, state })
     }
 }
 
@@ -159,7 +165,7 @@ impl Transaction {
         let generation = state.generation(keyspace)?;
         for (place, key) in keys.iter().enumerate() {
             if let Some(own) = state.writes.get(keyspace, key) {
-                values[place] = own.map(<[u8]>::to_vec);
+                values[place] = own.map(|stored| keyspace.shown(stored).to_vec());
                 continue;
             }
             state.reads.add_key(keyspace, &generation, key);
@@ -171,14 +177,14 @@ impl Transaction {
             return Ok(values);
         }
         if keyspace.is_ordered() {
-            let view = generation.engine.view(Arc::clone(&self.pin))?;
+            let view = generation.view(keyspace.form, self.clock, Arc::clone(&self.pin))?;
             for (key, place) in wanted.iter().zip(places) {
                 let mut value = Vec::new();
                 values[place] = view.get(key, &mut value)?.then_some(value);
             }
             return Ok(values);
         }
-        generation.engine.multi_get(&wanted, &mut |index, value| {
+        generation.multi_get_at(keyspace.form, self.clock, &wanted, &mut |index, value| {
             values[places[index]] = value.map(<[u8]>::to_vec);
         })?;
         // After the reads: a write that they may have seen is noted by now [X1].
@@ -197,10 +203,30 @@ impl Transaction {
     /// # Errors
     /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`].
     pub fn put(&self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_stored(keyspace, key, &keyspace.stored(value)?)
+    }
+
+    /// The same with a value that ends, as [`Keyspace::put_until`] does. An end that was past when the
+    /// transaction began removes the key.
+    ///
+    /// # Errors
+    /// [`Error::NoEnds`]; otherwise as [`Transaction::put`].
+    pub fn put_until(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        end_ms: u64,
+    ) -> Result<()> {
+        self.put_stored(keyspace, key, &keyspace.stored_until(value, end_ms)?)
+    }
+
+    fn put_stored(&self, keyspace: &Keyspace, key: &[u8], stored: &[u8]) -> Result<()> {
         self.check(keyspace)?;
         check_key(key)?;
-        check_value(value)?;
-        self.state.lock().writes.set(keyspace, key, Some(value));
+        check_value(stored)?;
+        let value = keyspace.put_op_at(self.clock, key, stored).value();
+        self.state.lock().writes.set(keyspace, key, value);
         Ok(())
     }
 
@@ -265,7 +291,7 @@ impl Transaction {
         self.check(keyspace)?;
         let mut state = self.state.lock();
         let generation = state.generation(keyspace)?;
-        let view = generation.engine.view(Arc::clone(&self.pin))?;
+        let view = generation.view(keyspace.form, self.clock, Arc::clone(&self.pin))?;
         let own = state.writes.in_range(keyspace, &range, direction);
         let own = (own, state.writes.deleted(keyspace));
         let place = state.reads.add_range(keyspace, &generation, range.clone());
@@ -286,7 +312,7 @@ impl Transaction {
     /// transaction may well succeed when it is begun anew ([`Error::is_conflict`]). Otherwise as
     /// [`Db::write`].
     pub fn commit(self) -> Result<Option<SeqNo>> {
-        let Self { inner, durability, pin, watch, state } = self;
+        let Self { inner, durability, pin, watch, state, .. } = self;
         let State { reads, writes, conflict, .. } = state.into_inner();
         if let Some(conflict) = conflict {
             return Err(conflict);

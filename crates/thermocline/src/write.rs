@@ -27,6 +27,7 @@ use journal::Durability;
 use crate::batch::{Batch, Step};
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
+use crate::expiry::Moment;
 use crate::record;
 use crate::slot::{Generation, Slot};
 
@@ -34,6 +35,16 @@ use crate::slot::{Generation, Slot};
 pub(crate) struct Part<'a> {
     pub(crate) generation: &'a Generation,
     pub(crate) ops: &'a [Op<'a>],
+}
+
+impl Part<'_> {
+    /// Tells who removes what has ended of ends to come.
+    #[inline]
+    fn note_ends(&self) {
+        if let Some(expiry) = &self.generation.expiry {
+            self.ops.iter().filter_map(Op::value).for_each(|stored| expiry.note_written(stored));
+        }
+    }
 }
 
 pub(crate) fn check_op(op: &Op<'_>) -> Result<()> {
@@ -123,6 +134,7 @@ impl Inner {
             let applied = part.generation.engine.apply(part.ops, seqno);
             applied.map_err(|error| self.fail_for_good(error.into()))?;
             part.generation.note_applied(seqno);
+            part.note_ends();
         }
         drop(ticket);
         Ok(seqno)
@@ -197,22 +209,24 @@ impl Db {
         if steps.is_empty() {
             return Ok(inner.sequence.visible());
         }
+        let moment = Moment::now(&inner.options.environment);
         for step in steps {
-            check_op(&step.op())?;
+            check_op(&step.op(moment))?;
+            step.check_stored()?;
             if !Arc::ptr_eq(&step.keyspace.inner, &self.inner) {
                 return Err(Error::NoKeyspace { name: step.keyspace.name().to_owned() });
             }
         }
-        let has_ranges = steps.iter().any(|step| step.op().is_range());
+        let has_ranges = steps.iter().any(|step| step.op(moment).is_range());
         let held = if has_ranges {
-            in_parts(pairs(&generations(steps)?, steps), admit)?;
+            in_parts(pairs(&generations(steps)?, steps, moment), admit)?;
             inner.locks.all()
         } else {
-            let keys = steps.iter().map(|step| (step.keyspace.slot.lock_id, step.op().key()));
+            let keys = steps.iter().map(|step| (step.keyspace.slot.lock_id, step.op(moment).key()));
             inner.locks.many(keys)
         };
         let generations = generations(steps)?;
-        let seqno = in_parts(pairs(&generations, steps), |parts| match has_ranges {
+        let seqno = in_parts(pairs(&generations, steps, moment), |parts| match has_ranges {
             true => inner.check_writable().and_then(|()| inner.commit_admitted(parts)),
             false => inner.commit(parts),
         })?;
@@ -230,8 +244,9 @@ fn generations(steps: &[Step]) -> Result<Vec<Arc<Generation>>> {
 fn pairs<'a>(
     generations: &'a [Arc<Generation>],
     steps: &'a [Step],
+    moment: Moment,
 ) -> Vec<(&'a Generation, Op<'a>)> {
-    generations.iter().zip(steps).map(|(one, step)| (&**one, step.op())).collect()
+    generations.iter().zip(steps).map(|(one, step)| (&**one, step.op(moment))).collect()
 }
 
 /// Step 2.

@@ -21,7 +21,7 @@ fn open(device: Arc<dyn Device>) -> Db {
 }
 
 fn keyspace(db: &Db, engine: EngineKind, journaled: bool) -> Keyspace {
-    let options = KeyspaceOptions { engine, journaled, memory_bytes: None };
+    let options = KeyspaceOptions { engine, journaled, ..KeyspaceOptions::default() };
     db.keyspace(&format!("{engine}-{journaled}"), options).unwrap()
 }
 

@@ -42,7 +42,7 @@ fn open(disk: &Arc<SimulatedDisk>, seed: u64) -> Result<Db, Error> {
 }
 
 fn spaces(db: &Db) -> Result<(Keyspace, Keyspace), Error> {
-    let options = |engine| KeyspaceOptions { engine, journaled: true, memory_bytes: None };
+    let options = |engine| KeyspaceOptions { engine, ..KeyspaceOptions::default() };
     let lsm = db.keyspace("lsm", options(EngineKind::Lsm))?;
     Ok((lsm, db.keyspace("memory", options(EngineKind::Memory))?))
 }

@@ -269,7 +269,8 @@ fn play(cast: &Cast<'_>, seed: u64) -> (Vec<Event>, u64) {
         .iter()
         .map(|engine| {
             let memory_bytes = Some(8 * MIB);
-            let options = KeyspaceOptions { engine: *engine, journaled, memory_bytes };
+            let options =
+                KeyspaceOptions { engine: *engine, journaled, memory_bytes, ..Default::default() };
             db.keyspace(engine.name(), options).unwrap()
         })
         .collect();
@@ -413,7 +414,12 @@ fn unjournaled_counters_lose_nothing_beside_transactions() {
         let dir = TempDir::new().unwrap();
         let options = Options { memory_bytes: 64 * MIB, ..Options::default() };
         let db = Db::open(dir.path(), options).unwrap();
-        let options = KeyspaceOptions { engine, journaled: false, memory_bytes: Some(8 * MIB) };
+        let options = KeyspaceOptions {
+            engine,
+            journaled: false,
+            memory_bytes: Some(8 * MIB),
+            ..Default::default()
+        };
         let space = db.keyspace("n", options).unwrap();
         let moved = AtomicU64::new(0);
         std::thread::scope(|scope| {

@@ -43,7 +43,7 @@ fn open(disk: &Arc<SimulatedDisk>, seed: u64) -> Result<Db, Error> {
 fn spaces(db: &Db) -> Result<Vec<Keyspace>, Error> {
     let open = |engine: &EngineKind| {
         let options =
-            KeyspaceOptions { engine: *engine, journaled: true, memory_bytes: Some(4 << 20) };
+            KeyspaceOptions { engine: *engine, memory_bytes: Some(4 << 20), ..Default::default() };
         db.keyspace(engine.name(), options)
     };
     ENGINES.iter().map(open).collect()

@@ -23,7 +23,12 @@ fn open(dir: &TempDir) -> Db {
 
 fn space(db: &Db, engine: EngineKind, journaled: bool) -> Keyspace {
     let name = format!("{engine}-{}", if journaled { "journaled" } else { "alone" });
-    let options = KeyspaceOptions { engine, journaled, memory_bytes: Some(8 * MIB) };
+    let options = KeyspaceOptions {
+        engine,
+        journaled,
+        memory_bytes: Some(8 * MIB),
+        ..KeyspaceOptions::default()
+    };
     db.keyspace(&name, options).unwrap()
 }
 

@@ -64,7 +64,9 @@ impl Catalog for Ours {
         )?;
         // It is the only one, so nothing is left for others.
         let memory_bytes = Some(options.memory_bytes);
-        let keyspace = db.keyspace("bench", KeyspaceOptions { engine, journaled, memory_bytes })?;
+        let options =
+            KeyspaceOptions { engine, journaled, memory_bytes, ..KeyspaceOptions::default() };
+        let keyspace = db.keyspace("bench", options)?;
         Ok(Arc::new(Thermocline { db, keyspace }))
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! A keyspace that keeps no order is in no snapshot; it is walked over. It is of the same moment, since
 //! a database that a dump has open is written by nobody.
+//!
+//! Values that may end are dumped as they are stored, so that they keep their ends; those that have ended
+//! when the dump begins are not in it.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow::Continue;
 use std::path::Path;
 
 use serde_json::json;
-use thermocline::{Db, KeyRange, Keyspace, KeyspaceOptions, Snapshot};
+use thermocline::{Db, KeyRange, Keyspace, KeyspaceOptions, Snapshot, WithEnd};
 
 use super::{Context, existing, walk};
 use crate::arguments::Dump;
@@ -98,11 +101,12 @@ fn write_all<W: Write>(
     out: W,
 ) -> Result<(Written, W), Failure> {
     let failed = |error: io::Error| Failure::io("writing the dump", &error);
+    let now_ms = db.now_ms();
     let snapshot = db.snapshot()?;
     let progress = Progress::of_pairs("dumping", context.shared.quiet || context.shared.json);
     let mut writer = Writer::new(BufWriter::new(out)).map_err(failed)?;
     for keyspace in keyspaces {
-        write_keyspace(&mut writer, &snapshot, keyspace, &progress)?;
+        write_keyspace(&mut writer, &snapshot, &keyspace.as_stored(), now_ms, &progress)?;
     }
     let (keyspaces, pairs) = (writer.keyspaces(), writer.pairs());
     let (buffered, bytes) = writer.finish().map_err(failed)?;
@@ -114,12 +118,18 @@ fn write_keyspace(
     writer: &mut Writer<impl Write>,
     snapshot: &Snapshot,
     keyspace: &Keyspace,
+    now_ms: u64,
     progress: &Progress,
 ) -> Outcome {
     let failed = |error: io::Error| Failure::io("writing the dump", &error);
-    let KeyspaceOptions { engine, journaled, memory_bytes } = keyspace.options();
-    writer.keyspace(keyspace.name(), engine.name(), journaled, memory_bytes).map_err(failed)?;
+    let KeyspaceOptions { engine, journaled, values_end, memory_bytes } = keyspace.options();
+    let flags = (journaled, values_end);
+    writer.keyspace(keyspace.name(), engine.name(), flags, memory_bytes).map_err(failed)?;
     let mut write = |key: &[u8], value: &[u8]| {
+        if values_end && WithEnd::decode(value).map_err(thermocline::Error::from)?.has_ended(now_ms)
+        {
+            return Ok(());
+        }
         writer.pair(key, value).map_err(failed)?;
         if writer.pairs().is_multiple_of(PROGRESS_PAIRS) {
             progress.at(writer.pairs());

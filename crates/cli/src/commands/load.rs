@@ -105,7 +105,7 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
     let mut way = None;
     while let Some(frame) = reader.next_frame().map_err(refused)? {
         match frame {
-            Frame::Keyspace { name, engine, journaled, memory_bytes } => {
+            Frame::Keyspace { name, engine, journaled, values_end, memory_bytes } => {
                 loaded.keyspaces += 1;
                 way.take().map_or(Ok(()), |way: Way| way.end(&db))?;
                 let dumped: Option<EngineKind> = engine.parse().ok();
@@ -113,9 +113,9 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
                     Some(asked) => asked,
                     None => engine.parse()?,
                 };
-                let options = KeyspaceOptions { engine, journaled, memory_bytes };
+                let options = KeyspaceOptions { engine, journaled, memory_bytes, values_end };
                 let is_sorted = dumped.is_some_and(EngineKind::is_ordered);
-                way = Some(Way::to(db.keyspace(name, options)?, is_sorted)?);
+                way = Some(Way::to(db.keyspace(name, options)?.as_stored(), is_sorted)?);
             }
             Frame::Pairs(pairs) => {
                 let way = way.as_mut().ok_or_else(no_keyspace)?;

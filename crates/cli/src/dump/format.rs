@@ -12,8 +12,8 @@
 //!
 //! The first frame chains from the header's checksum. Payloads by kind:
 //!
-//! - 1, keyspace: name and engine, each prefixed with its length as a varint; journaled, 0 or 1; the
-//!   memory that it is to have, 8 bytes, 0 for a share of what is left (not in version 1).
+//! - 1, keyspace: name and engine, each prefixed with its length as a varint; flags, 1 for journaled
+//!   and 2 for values that end (not before version 3), which are then as they are stored; the memory that it is to have, 8 bytes, 0 for a share of what is left (not in version 1).
 //!   The pairs that follow belong to it.
 //! - 2, pairs: key and value, each prefixed with its length as a varint, again and again.
 //! - 3, end: keyspaces and pairs in the whole dump, 8 bytes each. Without it a dump is cut short.
@@ -23,10 +23,16 @@ use codec::{Corruption, Format, Reader, Writer};
 use thermocline::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// The kind of file.
-pub(super) const FORMAT: Format = Format::new(*b"TCDUMPED", 2, 0);
+pub(super) const FORMAT: Format = Format::new(*b"TCDUMPED", 3, 0);
 
 /// From this version on a keyspace says how much memory it is to have.
 const VERSION_OF_MEMORY: u16 = 2;
+
+/// From this version on it says whether its values may end.
+const VERSION_OF_ENDS: u16 = 3;
+
+const FLAG_JOURNALED: u8 = 1;
+const FLAG_VALUES_END: u8 = 2;
 
 /// Bytes before a frame's payload: kind and length.
 pub(super) const FRAME_HEAD_BYTES: usize = 5;
@@ -53,6 +59,8 @@ pub enum Frame<'a> {
         engine: &'a str,
         /// Whether it was journaled.
         journaled: bool,
+        /// Whether its values may end: then they are as they are stored.
+        values_end: bool,
         /// Bytes of the database's memory that it is to have, if that was said.
         memory_bytes: Option<u64>,
     },
@@ -118,10 +126,12 @@ impl<'a> Frame<'a> {
     pub(super) fn encode(&self, out: &mut Vec<u8>) -> u8 {
         let mut fields = Writer::new(out);
         match self {
-            Self::Keyspace { name, engine, journaled, memory_bytes } => {
+            Self::Keyspace { name, engine, journaled, values_end, memory_bytes } => {
                 fields.put_prefixed(name.as_bytes());
                 fields.put_prefixed(engine.as_bytes());
-                fields.put_u8(u8::from(*journaled));
+                let journaled = if *journaled { FLAG_JOURNALED } else { 0 };
+                let values_end = if *values_end { FLAG_VALUES_END } else { 0 };
+                fields.put_u8(journaled | values_end);
                 fields.put_u64(memory_bytes.unwrap_or(0));
                 KIND_KEYSPACE
             }
@@ -145,16 +155,17 @@ impl<'a> Frame<'a> {
     pub(super) fn decode(kind: u8, payload: &'a [u8], version: u16) -> Result<Self, Corruption> {
         let mut fields = Reader::new(payload);
         let frame = match kind {
-            KIND_KEYSPACE => Self::Keyspace {
-                name: take_text(&mut fields)?,
-                engine: take_text(&mut fields)?,
-                journaled: take_bool(&mut fields)?,
-                memory_bytes: if version < VERSION_OF_MEMORY {
-                    None
-                } else {
-                    Some(fields.take_u64()?).filter(|bytes| *bytes > 0)
-                },
-            },
+            KIND_KEYSPACE => {
+                let (name, engine) = (take_text(&mut fields)?, take_text(&mut fields)?);
+                let flags = take_flags(&mut fields, version)?;
+                let memory_bytes = match version < VERSION_OF_MEMORY {
+                    true => None,
+                    false => Some(fields.take_u64()?).filter(|bytes| *bytes > 0),
+                };
+                let journaled = flags & FLAG_JOURNALED != 0;
+                let values_end = flags & FLAG_VALUES_END != 0;
+                Self::Keyspace { name, engine, journaled, values_end, memory_bytes }
+            }
             KIND_PAIRS => return Ok(Self::Pairs(Pairs::new(payload))),
             KIND_END => Self::End { keyspaces: fields.take_u64()?, pairs: fields.take_u64()? },
             other => return Err(Corruption::new(format!("unknown kind of frame {other}"), 0)),
@@ -169,14 +180,12 @@ fn take_text<'a>(fields: &mut Reader<'a>) -> Result<&'a str, Corruption> {
     std::str::from_utf8(bytes).map_err(|_| fields.corruption("a name is not UTF-8"))
 }
 
-fn take_bool(fields: &mut Reader<'_>) -> Result<bool, Corruption> {
-    match fields.take_u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => {
-            let what = format!("a keyspace is journaled or not, 0 or 1, not {other}");
-            Err(fields.corruption(what))
-        }
+fn take_flags(fields: &mut Reader<'_>, version: u16) -> Result<u8, Corruption> {
+    let ends = if version < VERSION_OF_ENDS { 0 } else { FLAG_VALUES_END };
+    let flags = fields.take_u8()?;
+    match flags & !(FLAG_JOURNALED | ends) {
+        0 => Ok(flags),
+        unknown => Err(fields.corruption(format!("a keyspace has unknown flags {unknown:#04x}"))),
     }
 }
 

@@ -7,7 +7,7 @@ type Pair = (Vec<u8>, Vec<u8>);
 fn written(keyspaces: &[(&str, Vec<Pair>)]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for (name, pairs) in keyspaces {
-        writer.keyspace(name, "memory", true, None).unwrap();
+        writer.keyspace(name, "memory", (true, false), None).unwrap();
         for (key, value) in pairs {
             writer.pair(key, value).unwrap();
         }
@@ -95,14 +95,19 @@ fn frames_of_another_order_or_dump_are_found() {
 #[test]
 fn a_keyspace_keeps_its_options() {
     let mut writer = Writer::new(Vec::new()).unwrap();
-    let all = [("a", "lsm", true, None), ("b", "f2", false, Some(1 << 40))];
-    for (name, engine, journaled, memory_bytes) in all {
-        writer.keyspace(name, engine, journaled, memory_bytes).unwrap();
+    let all = [
+        ("a", "lsm", (true, false), None),
+        ("b", "f2", (false, false), Some(1 << 40)),
+        ("c", "f2", (false, true), None),
+        ("d", "memory", (true, true), Some(1)),
+    ];
+    for (name, engine, flags, memory_bytes) in all {
+        writer.keyspace(name, engine, flags, memory_bytes).unwrap();
     }
     let bytes = writer.finish().unwrap().0;
     let mut reader = Reader::new(&bytes[..]).unwrap();
-    for (name, engine, journaled, memory_bytes) in all {
-        let expected = Frame::Keyspace { name, engine, journaled, memory_bytes };
+    for (name, engine, (journaled, values_end), memory_bytes) in all {
+        let expected = Frame::Keyspace { name, engine, journaled, values_end, memory_bytes };
         assert_eq!(reader.next_frame().unwrap(), Some(expected));
     }
 }

@@ -40,17 +40,18 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Begins a keyspace; the pairs that follow belong to it.
+    /// Begins a keyspace, which is journaled or not, and whose values may end or not: then they are given
+    /// as they are stored. The pairs that follow belong to it.
     pub fn keyspace(
         &mut self,
         name: &str,
         engine: &str,
-        journaled: bool,
+        (journaled, values_end): (bool, bool),
         memory_bytes: Option<u64>,
     ) -> io::Result<()> {
         self.flush_pairs()?;
         self.keyspaces += 1;
-        self.frame(&Frame::Keyspace { name, engine, journaled, memory_bytes })
+        self.frame(&Frame::Keyspace { name, engine, journaled, values_end, memory_bytes })
     }
 
     /// Writes one pair of the present keyspace.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use super::desk::{Answer, Outcome, Request};
 use crate::error::Result;
+use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 
 /// A get under way; see [`Keyspace::get_async`].
@@ -15,8 +16,10 @@ use crate::keyspace::Keyspace;
 pub struct AsyncGet {
     keyspace: Keyspace,
     key: Vec<u8>,
-    /// Where the answer will be, once the device was asked.
+    /// Where the answer will be, once the device was asked: the value as it is stored.
     answer: Option<Arc<Answer>>,
+    /// The clock when it was asked, if the answer depends on it.
+    moment: Option<Moment>,
 }
 
 impl Keyspace {
@@ -67,7 +70,7 @@ impl Keyspace {
     /// As [`Keyspace::get`]; [`crate::Error::Closed`] also if the database is closed meanwhile, or the
     /// thread ends in a panic, of a waker say.
     pub fn get_async(&self, key: &[u8]) -> AsyncGet {
-        AsyncGet { keyspace: self.clone(), key: key.to_vec(), answer: None }
+        AsyncGet { keyspace: self.clone(), key: key.to_vec(), answer: None, moment: None }
     }
 }
 
@@ -77,7 +80,10 @@ impl AsyncGet {
         inner.check_open()?;
         let generation = self.keyspace.slot.current()?;
         let mut value = Vec::new();
-        if let Some(has_value) = generation.engine.get_at_once(&self.key, &mut value)? {
+        self.moment = generation.moment(self.keyspace.form);
+        if let Some(has_value) =
+            generation.get_at_once(self.keyspace.form, &self.key, &mut value)?
+        {
             return Ok(Poll::Ready(has_value.then_some(value)));
         }
         let answer = Arc::new(Answer::default());
@@ -88,6 +94,15 @@ impl AsyncGet {
         generation.desk.ask(&*generation.engine, &inner.options.environment, request)?;
         self.answer = Some(answer);
         Ok(Poll::Pending)
+    }
+}
+
+impl AsyncGet {
+    /// What is seen of the value that is stored so.
+    fn shown(&self, stored: Option<Vec<u8>>) -> Outcome {
+        let Some(moment) = self.moment else { return Ok(stored) };
+        let Some(mut value) = stored else { return Ok(None) };
+        Ok(moment.trim(&mut value)?.then_some(value))
     }
 }
 
@@ -102,11 +117,9 @@ impl Future for AsyncGet {
                 Err(error) => Poll::Ready(Err(error)),
             };
         };
-        let outcome = answer.take(context.waker());
-        if outcome.is_some() {
-            self.answer = None;
-        }
-        outcome.map_or(Poll::Pending, Poll::Ready)
+        let Some(outcome) = answer.take(context.waker()) else { return Poll::Pending };
+        self.answer = None;
+        Poll::Ready(outcome.and_then(|stored| self.shown(stored)))
     }
 }
 

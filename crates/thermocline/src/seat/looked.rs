@@ -27,8 +27,8 @@ impl Looked<'_> {
     /// # Errors
     /// As [`Keyspace::rmw`].
     pub fn update(&self, operator: &mut dyn Operator) -> Result<Tried> {
-        let Keyspace { inner, slot, .. } = self.keyspace;
-        inner.rmw_of_old(slot, self.generation, &self.old, operator)
+        let Keyspace { inner, slot, form, .. } = self.keyspace;
+        inner.rmw_of_old(slot, *form, self.generation, &self.old, operator)
     }
 }
 

@@ -8,7 +8,12 @@ use crate::{Batch, Change, Db, EngineKind, KeyspaceOptions, Options};
 fn write_all(db: &Db) {
     for engine in [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2] {
         for journaled in [true, false] {
-            let options = KeyspaceOptions { engine, journaled, memory_bytes: Some(8 << 20) };
+            let options = KeyspaceOptions {
+                engine,
+                journaled,
+                memory_bytes: Some(8 << 20),
+                ..Default::default()
+            };
             let space = db.keyspace(&format!("{engine}-{journaled}"), options).unwrap();
             space.put(b"put", b"v").unwrap();
             space.delete(b"put").unwrap();

@@ -12,7 +12,7 @@ use crate::key_locks::Hold;
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
 
-/// A key, and its new value unless it is removed.
+/// A key, and its new value, as it is stored or as it is shown, unless it is removed.
 pub(super) type OwnWrite = (Vec<u8>, Option<Vec<u8>>);
 
 /// The newest write of each key, by the slots' lock ids.
@@ -104,7 +104,7 @@ impl Writes {
         space.deleted.add(start, end);
     }
 
-    /// What the transaction has made of the key, if it has.
+    /// What the transaction has made of the key, if it has, as it is stored.
     pub(super) fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Option<Option<&[u8]>> {
         let space = self.spaces.get(&keyspace.slot.lock_id)?;
         match space.values.get(key) {
@@ -119,7 +119,7 @@ impl Writes {
         space.map(|space| space.deleted.clone()).unwrap_or_default()
     }
 
-    /// Copies of the writes to `range`, in the order of `direction`.
+    /// Copies of the writes to `range`, as `keyspace` shows them, in the order of `direction`.
     pub(super) fn in_range(
         &self,
         keyspace: &Keyspace,
@@ -131,7 +131,8 @@ impl Writes {
             return VecDeque::new();
         }
         let inside = space.values.range::<[u8], _>((as_slice(&range.start), as_slice(&range.end)));
-        let copies = inside.map(|(key, value)| (key.clone(), value.clone()));
+        let shown = |stored: &Vec<u8>| keyspace.shown(stored).to_vec();
+        let copies = inside.map(|(key, stored)| (key.clone(), stored.as_ref().map(shown)));
         match direction {
             Direction::Forward => copies.collect(),
             Direction::Backward => copies.rev().collect(),

@@ -1,0 +1,112 @@
+//! What is stored in a keyspace whose values may end: the value, and behind it a trailer.
+//!
+//! # Format
+//! `docs/formats/value-with-end.md`. The last byte is a tag, which is kind and version in one: a later
+//! layout takes a tag of its own. The trailer is behind the value so that it can be put on and taken off
+//! without moving the value.
+
+use codec::Corruption;
+
+/// The value never ends.
+const TAG_LASTING: u8 = 0x01;
+/// Before the tag there are 8 bytes of little-endian milliseconds since the Unix epoch.
+const TAG_ENDING: u8 = 0x02;
+const END_BYTES: usize = 8;
+
+/// A value, and when it ends, as a keyspace whose values may end stores the two.
+///
+/// ```
+/// use thermocline::WithEnd;
+/// let lease = WithEnd { value: b"ada", end_ms: Some(1_767_225_600_000) };
+/// let stored = lease.to_stored();
+/// assert_eq!(stored.len(), 3 + WithEnd::TRAILER_BYTES_MAX);
+/// assert_eq!(WithEnd::decode(&stored), Ok(lease));
+/// assert!(lease.has_ended(1_767_225_600_000) && !lease.has_ended(1_767_225_599_999));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WithEnd<'a> {
+    /// The value.
+    pub value: &'a [u8],
+    /// The first moment at which it is not there any more, in milliseconds since the Unix epoch; none if
+    /// it stays until it is replaced or deleted.
+    pub end_ms: Option<u64>,
+}
+
+impl<'a> WithEnd<'a> {
+    /// The most bytes that are stored beside a value.
+    pub const TRAILER_BYTES_MAX: usize = END_BYTES + 1;
+
+    /// Takes stored bytes apart.
+    ///
+    /// # Errors
+    /// No tag, an unknown one, or too few bytes for the end.
+    #[inline]
+    pub fn decode(stored: &'a [u8]) -> Result<Self, Corruption> {
+        match stored {
+            [value @ .., TAG_LASTING] => Ok(Self { value, end_ms: None }),
+            [rest @ .., TAG_ENDING] => match rest.split_last_chunk::<END_BYTES>() {
+                Some((value, end)) => Ok(Self { value, end_ms: Some(u64::from_le_bytes(*end)) }),
+                None => Err(Corruption::new("the end of a stored value is cut off", 0)),
+            },
+            [.., tag] => {
+                let at = stored.len() as u64 - 1;
+                Err(Corruption::new(format!("a stored value has the unknown tag {tag:#04x}"), at))
+            }
+            [] => Err(Corruption::new("a stored value has no tag", 0)),
+        }
+    }
+
+    /// Whether it is not there any more at `now_ms`.
+    #[inline]
+    pub fn has_ended(&self, now_ms: u64) -> bool {
+        self.end_ms.is_some_and(|end_ms| end_ms <= now_ms)
+    }
+
+    /// Appends what is stored to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.reserve(self.value.len() + Self::TRAILER_BYTES_MAX);
+        out.extend_from_slice(self.value);
+        push_trailer(out, self.end_ms);
+    }
+
+    /// What is stored.
+    pub fn to_stored(self) -> Vec<u8> {
+        let mut stored = Vec::new();
+        self.encode(&mut stored);
+        stored
+    }
+}
+
+/// Puts the trailer behind a value.
+pub(super) fn push_trailer(value: &mut Vec<u8>, end_ms: Option<u64>) {
+    match end_ms {
+        None => value.push(TAG_LASTING),
+        Some(end_ms) => {
+            value.extend_from_slice(&end_ms.to_le_bytes());
+            value.push(TAG_ENDING);
+        }
+    }
+}
+
+/// Gives what is stored another end where it lies; `false`, and nothing has changed, if it has none.
+pub(super) fn replace_end(stored: &mut [u8], end_ms: u64) -> bool {
+    match stored {
+        [rest @ .., TAG_ENDING] => match rest.last_chunk_mut::<END_BYTES>() {
+            Some(end) => {
+                *end = end_ms.to_le_bytes();
+                true
+            }
+            None => false,
+        },
+        _ => false,
+    }
+}
+
+/// When stored bytes end, if they do, and are what is stored.
+#[inline]
+pub(crate) fn end_of(stored: &[u8]) -> Option<u64> {
+    WithEnd::decode(stored).ok()?.end_ms
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Operators of read-modify-writes on values as they are stored.
+//!
+//! Each reads the clock when it is asked, which is while no other write of the key can come between [E1].
+//! What a read-modify-write makes of a value keeps its end, unless it gives it another one. A put whose end
+//! is past is a delete.
+
+use codec::Corruption;
+use engine::{Change, Operator};
+use environment::Environment;
+
+use super::format::{WithEnd, push_trailer, replace_end};
+use super::keyspace::Form;
+use super::reads::Moment;
+use crate::error::{Error, Result};
+
+/// What a read-modify-write decides that is about the end too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeWithEnd {
+    /// The key has this value from now on.
+    Put {
+        /// The value.
+        value: Vec<u8>,
+        /// When it ends; as in [`WithEnd::end_ms`].
+        end_ms: Option<u64>,
+    },
+    /// The key is gone from now on.
+    Delete,
+    /// Nothing changes.
+    Keep,
+}
+
+/// The value that is stored so, unless there is none or it has ended.
+fn living<'a>(
+    stored: Option<&'a [u8]>,
+    moment: Moment,
+) -> std::result::Result<Option<WithEnd<'a>>, Corruption> {
+    let whole = stored.map(WithEnd::decode).transpose()?;
+    Ok(whole.filter(|whole| !whole.has_ended(moment.now_ms)))
+}
+
+/// A user's operator, applied to what is stored.
+pub(crate) struct OnStored<'a> {
+    operator: &'a mut dyn Operator,
+    form: Form,
+    environment: &'a Environment,
+    /// Of the last call: then it has changed nothing.
+    failure: Option<Error>,
+}
+
+impl<'a> OnStored<'a> {
+    pub(crate) fn new(
+        operator: &'a mut dyn Operator,
+        form: Form,
+        environment: &'a Environment,
+    ) -> Self {
+        Self { operator, form, environment, failure: None }
+    }
+
+    /// What the read-modify-write came to, which was `done` as far as the engine knows.
+    pub(crate) fn outcome<T>(self, done: Result<T>) -> Result<T> {
+        self.failure.map_or(done, Err)
+    }
+
+    fn update_living(&mut self, stored: Option<&[u8]>) -> Result<Change> {
+        let old = living(stored, Moment::now(self.environment))?;
+        Ok(match self.operator.update(old.map(|old| old.value)) {
+            Change::Put(mut value) => {
+                push_trailer(&mut value, old.and_then(|old| old.end_ms));
+                Change::Put(value)
+            }
+            // What has ended was not there, and is left to who removes such.
+            Change::Delete if old.is_none() => Change::Keep,
+            change => change,
+        })
+    }
+
+    fn update_stored(&mut self, stored: Option<&[u8]>) -> Result<Change> {
+        let change = self.operator.update(stored);
+        if let Change::Put(stored) = &change {
+            WithEnd::decode(stored).map_err(Error::NotStored)?;
+        }
+        Ok(change)
+    }
+}
+
+impl Operator for OnStored<'_> {
+    fn update_in_place(&mut self, stored: &mut [u8]) -> bool {
+        self.failure = None;
+        if self.form == Form::Stored {
+            // Whether it leaves the trailer alone nobody could say before it is done.
+            return false;
+        }
+        let moment = Moment::now(self.environment);
+        let Ok(Some(old)) = living(Some(&*stored), moment) else { return false };
+        let len = old.value.len();
+        self.operator.update_in_place(&mut stored[..len])
+    }
+
+    fn update(&mut self, stored: Option<&[u8]>) -> Change {
+        let change = match self.form {
+            Form::Values => self.update_living(stored),
+            Form::Stored => self.update_stored(stored),
+        };
+        match change {
+            Ok(change) => {
+                self.failure = None;
+                change
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                Change::Keep
+            }
+        }
+    }
+}
+
+/// A user's decision about a value and its end.
+pub(super) struct Deciding<'a, F> {
+    decide: F,
+    environment: &'a Environment,
+    damage: Option<Corruption>,
+}
+
+impl<'a, F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Deciding<'a, F> {
+    pub(super) fn new(environment: &'a Environment, decide: F) -> Self {
+        Self { decide, environment, damage: None }
+    }
+
+    pub(super) fn outcome<T>(self, done: Result<T>) -> Result<T> {
+        self.damage.map_or(done, |damage| Err(damage.into()))
+    }
+}
+
+impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Operator for Deciding<'_, F> {
+    fn update(&mut self, stored: Option<&[u8]>) -> Change {
+        let moment = Moment::now(self.environment);
+        let old = match living(stored, moment) {
+            Ok(old) => old,
+            Err(damage) => {
+                self.damage = Some(damage);
+                return Change::Keep;
+            }
+        };
+        self.damage = None;
+        let (was_there, had_value) = (old.is_some(), stored.is_some());
+        match (self.decide)(old) {
+            ChangeWithEnd::Put { value, end_ms } => {
+                let new = WithEnd { value: &value, end_ms };
+                if new.has_ended(moment.now_ms) {
+                    return if had_value { Change::Delete } else { Change::Keep };
+                }
+                let mut value = value;
+                push_trailer(&mut value, end_ms);
+                Change::Put(value)
+            }
+            ChangeWithEnd::Delete if was_there => Change::Delete,
+            ChangeWithEnd::Delete | ChangeWithEnd::Keep => Change::Keep,
+        }
+    }
+}
+
+/// Gives a value another end, or none.
+pub(super) struct SetEnd<'a> {
+    end_ms: Option<u64>,
+    environment: &'a Environment,
+    /// When the value was to end until then, if there was one.
+    old: Result<Option<Option<u64>>>,
+}
+
+impl<'a> SetEnd<'a> {
+    pub(super) fn new(environment: &'a Environment, end_ms: Option<u64>) -> Self {
+        Self { end_ms, environment, old: Ok(None) }
+    }
+
+    /// When the value was to end before, if there was one, now that this is `done`.
+    pub(super) fn outcome<T>(self, done: Result<T>) -> Result<Option<Option<u64>>> {
+        done.and(self.old)
+    }
+}
+
+impl Operator for SetEnd<'_> {
+    fn update_in_place(&mut self, stored: &mut [u8]) -> bool {
+        let moment = Moment::now(self.environment);
+        let (Ok(Some(old)), Some(end_ms)) = (living(Some(&*stored), moment), self.end_ms) else {
+            return false;
+        };
+        self.old = Ok(Some(old.end_ms));
+        end_ms > moment.now_ms && replace_end(stored, end_ms)
+    }
+
+    fn update(&mut self, stored: Option<&[u8]>) -> Change {
+        let moment = Moment::now(self.environment);
+        let old = living(stored, moment);
+        self.old = match &old {
+            Ok(old) => Ok(old.map(|old| old.end_ms)),
+            Err(damage) => Err(damage.clone().into()),
+        };
+        let Ok(Some(old)) = old else { return Change::Keep };
+        let new = WithEnd { end_ms: self.end_ms, ..old };
+        match () {
+            () if new == old => Change::Keep,
+            () if new.has_ended(moment.now_ms) => Change::Delete,
+            () => Change::Put(new.to_stored()),
+        }
+    }
+}
+
+/// Removes a value that has ended; anything else stays.
+pub(super) struct RemoveEnded<'a> {
+    pub(super) environment: &'a Environment,
+}
+
+impl Operator for RemoveEnded<'_> {
+    fn update(&mut self, stored: Option<&[u8]>) -> Change {
+        let now_ms = self.environment.wall_ms();
+        let whole = stored.and_then(|stored| WithEnd::decode(stored).ok());
+        match whole {
+            Some(whole) if whole.has_ended(now_ms) => Change::Delete,
+            _ => Change::Keep,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Reads of one engine of a keyspace: its values without their trailers, and none that has ended.
+//!
+//! All reads that answer a user go through here; [`Generation::engine`] itself has values as they are
+//! stored. The clock is read first: a value that had ended by then had ended when it was read [E1].
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use engine::{Cursor, Direction, KeyRange, Pin, Result, View, Visit};
+use environment::Environment;
+
+use super::format::WithEnd;
+use super::keyspace::Form;
+use crate::slot::Generation;
+
+/// A reading of the wall clock, by which values have ended or have not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now_ms: u64,
+}
+
+impl Moment {
+    pub(crate) fn now(environment: &Environment) -> Self {
+        Self { now_ms: environment.wall_ms() }
+    }
+
+    /// The value that is stored so, unless it has ended.
+    #[inline]
+    pub(super) fn living(self, stored: &[u8]) -> Result<Option<WithEnd<'_>>> {
+        let whole = WithEnd::decode(stored)?;
+        Ok((!whole.has_ended(self.now_ms)).then_some(whole))
+    }
+
+    /// Takes the trailer off; `false` if the value has ended.
+    #[inline]
+    pub(crate) fn trim(self, stored: &mut Vec<u8>) -> Result<bool> {
+        let Some(len) = self.living(stored)?.map(|whole| whole.value.len()) else {
+            return Ok(false);
+        };
+        stored.truncate(len);
+        Ok(true)
+    }
+
+    /// What a reader sees of the value that is stored so, if there is any.
+    pub(crate) fn show(self, stored: Option<&[u8]>) -> Result<Option<&[u8]>> {
+        let Some(stored) = stored else { return Ok(None) };
+        Ok(self.living(stored)?.map(|whole| whole.value))
+    }
+}
+
+impl Generation {
+    /// The clock as it is, if reads in this form depend on it.
+    #[inline]
+    pub(crate) fn moment(&self, form: Form) -> Option<Moment> {
+        match (&self.expiry, form) {
+            (Some(expiry), Form::Values) => Some(Moment::now(&expiry.environment)),
+            _ => None,
+        }
+    }
+
+    /// `moment` if reads in this form depend on it.
+    #[inline]
+    fn judged_by(&self, form: Form, moment: Moment) -> Option<Moment> {
+        (self.expiry.is_some() && form == Form::Values).then_some(moment)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, form: Form, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        let moment = self.moment(form);
+        let is_there = self.engine.get(key, into)?;
+        trimmed(moment, is_there, into)
+    }
+
+    /// The same as the clock was at `moment`.
+    pub(crate) fn get_at(
+        &self,
+        form: Form,
+        moment: Moment,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let is_there = self.engine.get(key, into)?;
+        trimmed(self.judged_by(form, moment), is_there, into)
+    }
+
+    #[inline]
+    pub(crate) fn get_at_once(
+        &self,
+        form: Form,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<Option<bool>> {
+        let moment = self.moment(form);
+        let Some(is_there) = self.engine.get_at_once(key, into)? else { return Ok(None) };
+        trimmed(moment, is_there, into).map(Some)
+    }
+
+    pub(crate) fn multi_get(
+        &self,
+        form: Form,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.multi_get_by(self.moment(form), keys, found)
+    }
+
+    /// The same as the clock was at `moment`.
+    pub(crate) fn multi_get_at(
+        &self,
+        form: Form,
+        moment: Moment,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.multi_get_by(self.judged_by(form, moment), keys, found)
+    }
+
+    fn multi_get_by(
+        &self,
+        moment: Option<Moment>,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let Some(moment) = moment else { return self.engine.multi_get(keys, found) };
+        let mut damage = Ok(());
+        self.engine.multi_get(keys, &mut |index, stored| match moment.show(stored) {
+            Ok(value) => found(index, value),
+            Err(error) => damage = Err(error),
+        })?;
+        damage
+    }
+
+    pub(crate) fn walk(
+        &self,
+        form: Form,
+        from: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        let Some(moment) = self.moment(form) else { return self.engine.walk(from, visit) };
+        let mut damage = Ok(());
+        self.engine.walk(from, &mut |key, stored| match moment.living(stored) {
+            Ok(Some(living)) => visit(key, living.value),
+            Ok(None) => ControlFlow::Continue(()),
+            Err(error) => {
+                damage = Err(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        damage
+    }
+
+    /// A view at `pin`, for which the clock was read before.
+    pub(crate) fn view(&self, form: Form, moment: Moment, pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        let view = self.engine.view(pin)?;
+        Ok(match self.judged_by(form, moment) {
+            Some(moment) => Box::new(LivingView { view, moment }),
+            None => view,
+        })
+    }
+}
+
+#[inline]
+fn trimmed(moment: Option<Moment>, is_there: bool, into: &mut Vec<u8>) -> Result<bool> {
+    match moment {
+        Some(moment) if is_there => moment.trim(into),
+        _ => Ok(is_there),
+    }
+}
+
+/// What of a view has not ended.
+struct LivingView {
+    view: Box<dyn View>,
+    moment: Moment,
+}
+
+impl View for LivingView {
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        let is_there = self.view.get(key, into)?;
+        trimmed(Some(self.moment), is_there, into)
+    }
+
+    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
+        let cursor = self.view.scan(range, direction)?;
+        let (key, value) = Default::default();
+        Ok(Box::new(LivingCursor { cursor, moment: self.moment, key, value }))
+    }
+}
+
+/// What of a cursor's pairs has not ended.
+struct LivingCursor {
+    cursor: Box<dyn Cursor>,
+    moment: Moment,
+    /// The pair that was given last: a copy, since the cursor's own ends when it is asked for the next.
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Cursor for LivingCursor {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        while let Some((key, stored)) = self.cursor.next()? {
+            let Some(living) = self.moment.living(stored)? else { continue };
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            self.value.clear();
+            self.value.extend_from_slice(living.value);
+            return Ok(Some((&self.key, &self.value)));
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,337 @@
+//! Removal of what has ended, in the background.
+//!
+//! 1. Once an interval ([`crate::Options::removal_interval`]) it takes a turn: of each keyspace whose pass
+//!    is due it looks at a slice of pairs, in the engine's own order, and deletes those that have ended, each
+//!    by an atomic update that looks again [E3].
+//! 2. A turn ends when every pass is over, or when it has taken a 20th of the interval; a quarter of it,
+//!    as long as more than a quarter of what it meets had ended.
+//! 3. When a pass has come to the last key its counts are shown. The next one is due when the first end
+//!    comes that it has seen or that was written since; and in any case, since counts grow old, after ten
+//!    times as many turns as it took, or after 600 where no key had an end.
+//!
+//! # Concurrency
+//! It has a thread of its own, which is started with the first keyspace whose values may end. A writer
+//! may have to wait for flushes and compactions, which are tasks of the pool, and so must not be one
+//! itself (`workers::Group::wait_until`). A slice is looked at with no lock held.
+
+use std::ops::ControlFlow::{Break, Continue};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use environment::{Environment, JoinHandle, Monotonic};
+use parking_lot::{Condvar, Mutex};
+
+use super::format::WithEnd;
+use super::operators::RemoveEnded;
+use super::stats::Expiry;
+use crate::database::Inner;
+use crate::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::slot::{Generation, Slot};
+
+/// Pairs that are looked at in one slice, and bytes of values after which it ends.
+const SLICE_PAIRS: u64 = 500;
+const SLICE_BYTES: usize = 1 << 20;
+/// Parts of the interval that a turn may take: where little had ended, and where much had.
+const TURN_PART: u32 = 20;
+const DENSE_TURN_PART: u32 = 4;
+/// A pass of one turn is followed by as many turns of rest, a longer one by as many times more.
+const REST_FACTOR: u64 = 10;
+/// Turns of rest after a pass that has met no end.
+const REST_TURNS: u64 = 600;
+
+/// A walk over all keys of an engine, and when the next one is due.
+#[derive(Debug, Default)]
+pub(crate) struct Pass {
+    /// Where it goes on; nowhere between passes.
+    from: Option<Vec<u8>>,
+    /// The turn in which it began.
+    begun: u64,
+    found: Found,
+    /// The turn from which on the next one is due whatever this one has found.
+    rest_until: u64,
+}
+
+/// What was met that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    keys: u64,
+    keys_with_end: u64,
+    /// Milliseconds that these have left, together.
+    left_ms: u64,
+    soonest_ms: u64,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self { keys: 0, keys_with_end: 0, left_ms: 0, soonest_ms: u64::MAX }
+    }
+}
+
+impl Found {
+    fn add(&mut self, end_ms: Option<u64>, now_ms: u64) {
+        self.keys += 1;
+        if let Some(end_ms) = end_ms {
+            self.keys_with_end += 1;
+            self.left_ms = self.left_ms.saturating_add(end_ms - now_ms);
+            self.soonest_ms = self.soonest_ms.min(end_ms);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.keys_with_end += other.keys_with_end;
+        self.left_ms = self.left_ms.saturating_add(other.left_ms);
+        self.soonest_ms = self.soonest_ms.min(other.soonest_ms);
+    }
+}
+
+/// What a slice has met.
+#[derive(Default)]
+struct Slice {
+    found: Found,
+    ended: Vec<Vec<u8>>,
+    bytes: usize,
+    /// Where the next one begins.
+    next: Option<Vec<u8>>,
+}
+
+impl Slice {
+    fn pairs(&self) -> u64 {
+        self.found.keys + self.ended.len() as u64
+    }
+
+    /// Whether it pays to look further at once.
+    fn is_dense(&self) -> bool {
+        self.ended.len() as u64 * 4 > self.pairs()
+    }
+}
+
+/// How long a turn may take, from when.
+#[derive(Clone, Copy)]
+struct Time<'a> {
+    environment: &'a Environment,
+    begun: Monotonic,
+    /// None for as long as it takes.
+    most: Option<Duration>,
+}
+
+impl Time<'_> {
+    fn is_over(&self) -> bool {
+        self.most.is_some_and(|most| self.environment.now() - self.begun >= most)
+    }
+}
+
+/// The thread that removes, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Removal {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    is_stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Shared {
+    /// Whether it was stopped before `interval` was over.
+    fn is_stopped_within(&self, interval: Duration) -> bool {
+        let mut is_stopped = self.is_stopped.lock();
+        if !*is_stopped {
+            self.changed.wait_for(&mut is_stopped, interval);
+        }
+        *is_stopped
+    }
+}
+
+impl Removal {
+    /// Stops it and waits for the turn under way.
+    ///
+    /// # Errors
+    /// It had panicked, which is a mistake of ours.
+    pub(crate) fn stop(&self) -> Result<()> {
+        *self.shared.is_stopped.lock() = true;
+        self.shared.changed.notify_all();
+        match self.thread.lock().take().map(JoinHandle::join) {
+            Some(Err(_)) => Err(Error::Thread("the removal of what has ended panicked".to_owned())),
+            Some(Ok(())) | None => Ok(()),
+        }
+    }
+}
+
+impl Inner {
+    /// Starts the thread, if there is none and there is to be one.
+    pub(crate) fn start_removal(self: &Arc<Self>) -> Result<()> {
+        let Some(interval) = self.options.removal_interval else { return Ok(()) };
+        let mut thread = self.removal.thread.lock();
+        if thread.is_some() || self.check_writable().is_err() {
+            return Ok(());
+        }
+        // Weakly, as all background work, so that it does not keep the database open.
+        let (shared, weak) = (Arc::clone(&self.removal.shared), Arc::downgrade(self));
+        let interval = interval.max(Duration::from_millis(1));
+        let work = move || take_turns(&shared, &weak, interval);
+        let started = self.options.environment.spawn("removal", work);
+        *thread = Some(started.map_err(|error| Error::Thread(error.to_string()))?);
+        Ok(())
+    }
+
+    /// One turn, the `turn`-th.
+    fn remove_ended(&self, turn: u64, interval: Duration) {
+        let environment = &self.options.environment;
+        let slots: Vec<Arc<Slot>> = self.slots.read().values().cloned().collect();
+        let mut due: Vec<_> = slots
+            .iter()
+            .map(|slot| (slot, slot.last_generation()))
+            .filter(|(_, generation)| is_due(generation, turn))
+            .collect();
+        let begun = environment.now();
+        let mut most = interval / TURN_PART;
+        while !due.is_empty() && self.check_writable().is_ok() {
+            let mut is_dense = false;
+            due.retain(|(slot, generation)| {
+                let time = Time { environment, begun, most: Some(most) };
+                let (goes_on, dense) = self.go_on(slot, generation, turn, time);
+                is_dense |= dense;
+                goes_on
+            });
+            most = interval / if is_dense { DENSE_TURN_PART } else { TURN_PART };
+            if environment.now() - begun >= most {
+                return;
+            }
+        }
+    }
+
+    /// A slice of the pass over one engine; whether the pass goes on, and whether it pays to go on at once.
+    fn go_on(
+        &self,
+        slot: &Slot,
+        generation: &Generation,
+        turn: u64,
+        time: Time<'_>,
+    ) -> (bool, bool) {
+        let Some(expiry) = &generation.expiry else { return (false, false) };
+        let mut pass = expiry.pass.lock();
+        if pass.from.is_none() {
+            // What is written from now on may lie where the pass has been already.
+            expiry.soonest_ms.store(u64::MAX, Relaxed);
+            (pass.begun, pass.found) = (turn, Found::default());
+        }
+        // Whoever uses what cannot be read or written is told; here there is nobody to tell.
+        let slice = look(generation, pass.from.as_deref(), time);
+        let Ok((slice, removed)) = slice.and_then(|slice| {
+            let removed = self.remove(slot, expiry, &slice.ended)?;
+            Ok((slice, removed))
+        }) else {
+            pass.from = None;
+            pass.rest_until = turn + REST_FACTOR;
+            return (false, false);
+        };
+        let is_dense = removed > 0 && slice.is_dense();
+        pass.found.merge(slice.found);
+        pass.from = slice.next;
+        if pass.from.is_some() {
+            return (true, is_dense);
+        }
+        expiry.end_pass(&mut pass, turn);
+        (false, is_dense)
+    }
+
+    /// Removes those of `keys` whose values have ended; how many had.
+    fn remove(&self, slot: &Slot, expiry: &Expiry, keys: &[Vec<u8>]) -> Result<u64> {
+        let mut count = 0;
+        for key in keys {
+            let mut operator = RemoveEnded { environment: &expiry.environment };
+            if self.rmw_unsettled(slot, key, &mut operator)?.is_some() {
+                count += 1;
+                expiry.removed.fetch_add(1, Relaxed);
+            }
+        }
+        Ok(count)
+    }
+}
+
+fn take_turns(shared: &Shared, database: &Weak<Inner>, interval: Duration) {
+    for turn in 1.. {
+        if shared.is_stopped_within(interval) {
+            return;
+        }
+        let Some(inner) = database.upgrade() else { return };
+        inner.remove_ended(turn, interval);
+    }
+}
+
+/// Whether a pass is under way, or the next one is due.
+fn is_due(generation: &Generation, turn: u64) -> bool {
+    let Some(expiry) = &generation.expiry else { return false };
+    let pass = expiry.pass.lock();
+    let soonest_ms = pass.found.soonest_ms.min(expiry.soonest_ms.load(Relaxed));
+    pass.from.is_some() || turn >= pass.rest_until || soonest_ms <= expiry.environment.wall_ms()
+}
+
+/// The next slice, up to when `time` is over.
+fn look(generation: &Generation, from: Option<&[u8]>, time: Time<'_>) -> Result<Slice> {
+    let now_ms = time.environment.wall_ms();
+    let mut slice = Slice::default();
+    generation.engine.walk(from, &mut |key, stored| {
+        let is_long = slice.pairs() == SLICE_PAIRS || slice.bytes > SLICE_BYTES;
+        // Of an engine on a disk each pair may be a read. One is always looked at.
+        if is_long || slice.pairs() > 0 && time.is_over() {
+            slice.next = Some(key.to_vec());
+            return Break(());
+        }
+        slice.bytes += stored.len();
+        match WithEnd::decode(stored) {
+            Ok(whole) if whole.has_ended(now_ms) => slice.ended.push(key.to_vec()),
+            Ok(WithEnd { end_ms, .. }) => slice.found.add(end_ms, now_ms),
+            // Left to those who read it.
+            Err(_) => slice.found.add(None, now_ms),
+        }
+        Continue(())
+    })?;
+    Ok(slice)
+}
+
+impl Expiry {
+    /// Step 3.
+    fn end_pass(&self, pass: &mut Pass, turn: u64) {
+        let Found { keys, keys_with_end, left_ms, .. } = pass.found;
+        self.keys.store(keys, Relaxed);
+        self.keys_with_end.store(keys_with_end, Relaxed);
+        self.mean_left_ms.store(left_ms / keys_with_end.max(1), Relaxed);
+        self.passes.fetch_add(1, Relaxed);
+        let has_none = keys_with_end == 0 && self.soonest_ms.load(Relaxed) == u64::MAX;
+        let rest = (turn - pass.begun + 1) * REST_FACTOR;
+        pass.rest_until = turn + if has_none { rest.max(REST_TURNS) } else { rest };
+    }
+}
+
+impl Keyspace {
+    /// Removes all keys whose values have ended by now, and tells how many. The database does so by
+    /// itself, a little at a time ([`crate::Options::removal_interval`]); this is for whoever wants it
+    /// done at once. Visits every pair, as a [`Keyspace::walk`] does, and waits for no durability: a key
+    /// that a crash brings back has ended all the same.
+    ///
+    /// # Errors
+    /// [`Error::NoEnds`]; otherwise as [`Keyspace::walk`] and [`Keyspace::delete`].
+    pub fn remove_ended(&self) -> Result<u64> {
+        self.check_ends()?;
+        self.inner.check_writable()?;
+        let generation = self.slot.generation()?;
+        let Some(expiry) = &generation.expiry else { return Ok(0) };
+        let environment = &self.inner.options.environment;
+        let time = Time { environment, begun: environment.now(), most: None };
+        let (mut from, mut removed) = (None, 0);
+        loop {
+            let slice = look(&generation, from.as_deref(), time)?;
+            removed += self.inner.remove(&self.slot, expiry, &slice.ended)?;
+            from = slice.next;
+            if from.is_none() {
+                return Ok(removed);
+            }
+        }
+    }
+}

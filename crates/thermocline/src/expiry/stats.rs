@@ -1,0 +1,73 @@
+//! What is known of the ends in one engine, and what was removed.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use environment::Environment;
+use parking_lot::Mutex;
+
+use super::removal::Pass;
+
+/// Figures of a keyspace whose values may end. Those about keys are as the last whole walk of the removal
+/// found them ([`crate::Options::removal_interval`]), and zero before the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpiryStats {
+    /// Keys whose values had not ended.
+    pub keys: u64,
+    /// Those of them whose values have an end.
+    pub keys_with_end: u64,
+    /// Milliseconds that these had left, on average.
+    pub mean_left_ms: u64,
+    /// Keys that were removed since the database was opened, or the keyspace cleared, because their values
+    /// had ended.
+    pub removed: u64,
+    /// Whole walks.
+    pub passes: u64,
+}
+
+/// What an engine is accompanied by whose values may end.
+#[derive(Debug)]
+pub(crate) struct Expiry {
+    pub(crate) environment: Environment,
+    /// The first end that was written since the pass under way began, or the last one if none is.
+    pub(super) soonest_ms: AtomicU64,
+    pub(super) pass: Mutex<Pass>,
+    pub(super) keys: AtomicU64,
+    pub(super) keys_with_end: AtomicU64,
+    pub(super) mean_left_ms: AtomicU64,
+    pub(super) removed: AtomicU64,
+    pub(super) passes: AtomicU64,
+}
+
+impl Expiry {
+    /// Of an engine of which nothing is known: a pass is due.
+    pub(crate) fn new(environment: Environment) -> Self {
+        let (pass, keys, keys_with_end, mean_left_ms, removed, passes) = Default::default();
+        let soonest_ms = AtomicU64::new(0);
+        Self { environment, soonest_ms, pass, keys, keys_with_end, mean_left_ms, removed, passes }
+    }
+
+    /// Remembers that `stored` was written. Costs a load unless it ends sooner than what was before.
+    #[inline]
+    pub(crate) fn note_written(&self, stored: &[u8]) {
+        if let Some(end_ms) = super::format::end_of(stored)
+            && end_ms < self.soonest_ms.load(Relaxed)
+        {
+            self.soonest_ms.fetch_min(end_ms, Relaxed);
+        }
+    }
+
+    /// Remembers that nobody knows what was written.
+    pub(crate) fn note_unknown(&self) {
+        self.soonest_ms.store(0, Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> ExpiryStats {
+        ExpiryStats {
+            keys: self.keys.load(Relaxed),
+            keys_with_end: self.keys_with_end.load(Relaxed),
+            mean_left_ms: self.mean_left_ms.load(Relaxed),
+            removed: self.removed.load(Relaxed),
+            passes: self.passes.load(Relaxed),
+        }
+    }
+}

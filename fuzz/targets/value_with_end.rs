@@ -1,0 +1,12 @@
+//! Fuzzes what is stored where values may end: what decodes comes back byte for byte.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use thermocline::WithEnd;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(whole) = WithEnd::decode(bytes) {
+        assert_eq!(whole.to_stored(), bytes, "one encoding");
+        assert_eq!(whole.has_ended(u64::MAX), whole.end_ms.is_some());
+    }
+});
