@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -126,8 +127,8 @@ pub(crate) struct Place {
     /// How keys and values are written, in arguments and in output
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) encoding: Encoding,
-    /// In the keyspaces redis-0 to redis-15, which `serve` answers Redis clients from: values as
-    /// they are stored, with the server's tag and expiry, also those that have expired
+    /// In keyspaces whose values may end, as in redis-0 to redis-15, which `serve` answers Redis
+    /// clients from: values as they are stored, with their ends, also those that have ended
     #[arg(long)]
     pub(crate) as_stored: bool,
 }
@@ -158,6 +159,11 @@ pub(crate) struct Put {
     pub(crate) value: String,
     #[command(flatten)]
     pub(crate) place: Place,
+    /// For how long the value is there, like 500ms, 30s or 2h; in a keyspace whose values may end, and one
+    /// that is made for it is such a one
+    #[arg(long, value_name = "TIME", value_parser = crate::config::duration)]
+    #[arg(conflicts_with = "as_stored")]
+    pub(crate) ttl: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

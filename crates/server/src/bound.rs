@@ -52,9 +52,10 @@ impl Bound {
     /// Serves `db` as [`Server::start`] does.
     ///
     /// # Errors
-    /// The operating system refused a thread or a poll.
+    /// The operating system refused a thread or a poll; [`Error::Keyspace`].
     pub fn serve(self, db: &Db, environment: Environment) -> Result<Server, Error> {
-        let store = Arc::new(Database::new(db, self.options.durability, self.options.engine));
+        let store = Database::new(db, self.options.durability, self.options.engine);
+        let store = Arc::new(store.map_err(|error| Error::Keyspace(error.to_string()))?);
         self.serve_on(store, environment, db.telemetry().clone())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Each loop has a slot of its own and holds it while it executes, which costs an uncontended lock
 //! per slice of commands. A command that must be alone (EXEC, a command over several keys, WATCH)
-//! holds every slot.
+//! holds every slot, and keeps what has ended from being removed by the store meanwhile.
 //!
 //! # Concurrency
 //! Slots are taken in index order, and nobody who holds one waits for another without giving the
@@ -10,17 +10,19 @@
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
+use thermocline::RemovalHold;
 
 /// The slots.
 #[derive(Debug)]
 pub(crate) struct Gate {
     slots: Vec<CachePadded<Mutex<()>>>,
+    removal: RemovalHold,
 }
 
 impl Gate {
     /// A gate for this many executors.
-    pub(crate) fn new(slot_count: usize) -> Self {
-        Self { slots: (0..slot_count).map(|_| CachePadded::default()).collect() }
+    pub(crate) fn new(slot_count: usize, removal: RemovalHold) -> Self {
+        Self { slots: (0..slot_count).map(|_| CachePadded::default()).collect(), removal }
     }
 
     /// Enters beside others. Waits while somebody is alone inside.
@@ -44,8 +46,9 @@ impl Pass<'_> {
         self.guard = None;
         let guards: Vec<MutexGuard<'_, ()>> =
             self.gate.slots.iter().map(|slot| slot.lock()).collect();
+        let held = self.gate.removal.hold();
         let result = work();
-        drop(guards);
+        drop((held, guards));
         self.guard = Some(self.gate.slots[self.slot].lock());
         result
     }

@@ -10,7 +10,7 @@
 //!
 //! To follow a command, start at `event_loop::EventLoop::run`, then
 //! `connection::Connection::serve`, then `commands::dispatch`. What differs from Redis is told in
-//! `docs/redis.md`, how values are stored in `docs/formats/redis-value.md`.
+//! `docs/redis.md`, how values are stored in `docs/formats/value-with-end.md`.
 //!
 //! # Invariants
 //! - I1. A reply leaves only when everything it tells of is as durable as the server was told to
@@ -35,6 +35,7 @@ mod options;
 mod process;
 mod protocol;
 mod rates;
+mod retired_seats;
 mod saving;
 mod scan_cursors;
 mod server;
@@ -42,7 +43,6 @@ mod session;
 mod shared;
 mod stats;
 mod store;
-mod sweeper;
 mod watch;
 
 #[cfg(test)]
@@ -54,4 +54,3 @@ pub use options::{Durability, EngineKind, Options, Secret};
 pub use protocol::parser::{count_commands, parse_in_pieces};
 pub use server::{Error, Server, Stopper};
 pub use store::database::is_database_name;
-pub use store::value::{Stored, decode_and_encode};

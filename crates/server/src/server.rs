@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use environment::{Environment, JoinHandle};
@@ -21,12 +20,12 @@ use crate::gate::Gate;
 use crate::metrics::MetricsPage;
 use crate::options::Options;
 use crate::rates::Rates;
+use crate::retired_seats;
 use crate::saving::Saving;
 use crate::scan_cursors::ScanCursors;
 use crate::shared::{Settings, Shared, Stop};
 use crate::stats::Stats;
-use crate::store::{DB_COUNT, Durable};
-use crate::sweeper::Sweeper;
+use crate::store::Durable;
 use crate::watch::Watches;
 
 /// Why a server did not start, or did not end well.
@@ -58,6 +57,9 @@ pub enum Error {
         /// Why not.
         cause: io::Error,
     },
+    /// A keyspace has the name of a numbered database, and was made by somebody else.
+    #[error("cannot serve the database: {0}")]
+    Keyspace(String),
     /// The operating system refused a thread or a poll.
     #[error("cannot run the server: {0}")]
     System(#[from] io::Error),
@@ -125,10 +127,9 @@ impl Server {
         let mut random = environment.random("run id");
         let run_id = format!("{:016x}{:016x}{:08x}", random.next_u64(), random.next_u64(), 0);
         let shared = Arc::new(Shared {
+            gate: Gate::new(options.threads, store.removal_hold()),
             store,
             settings: Settings::new(&options),
-            // The sweeper has the slot behind the loops'.
-            gate: Gate::new(options.threads + 1),
             watches: Watches::default(),
             cursors: ScanCursors::default(),
             clients: Clients::default(),
@@ -140,7 +141,6 @@ impl Server {
             started: environment.now(),
             run_id,
             saving: Arc::new(Saving::new(&environment)),
-            soonest_written_ms: [const { AtomicU64::new(u64::MAX) }; DB_COUNT as usize],
             retired: Mutex::default(),
             stop: Stop::default(),
             environment,
@@ -164,8 +164,8 @@ impl Server {
             let turns = EventLoop::new(shared, index, poll, listener.take())?;
             self.spawn(format!("serve-{index}"), move || turns.run())?;
         }
-        let sweeper = Sweeper::new(Arc::clone(&self.shared));
-        self.spawn("sweep".to_owned(), move || sweeper.run())?;
+        let shared = Arc::clone(&self.shared);
+        self.spawn("retired-seats".to_owned(), move || retired_seats::drop_them(&shared))?;
         if let Some(listener) = metrics_listener {
             let page = MetricsPage::new(Arc::clone(&self.shared), listener)?;
             self.spawn("metrics".to_owned(), move || page.run())?;

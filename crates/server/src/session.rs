@@ -1,6 +1,6 @@
 //! What a connection remembers between commands.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -85,7 +85,8 @@ impl Session {
 /// The keys that a connection watches.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    places: HashSet<(DbIndex, Vec<u8>)>,
+    /// Each with when its value ends.
+    places: HashMap<(DbIndex, Vec<u8>), Option<u64>>,
     memory_bytes: usize,
 }
 
@@ -93,14 +94,25 @@ impl Watched {
     /// What a watched key takes beside its bytes, here and in [`crate::watch::Watches`], about.
     const OVERHEAD_BYTES: usize = 192;
 
-    /// Adds a key; whether it was not there.
+    /// Adds a key, with no end; whether it was not there.
     pub(crate) fn insert(&mut self, db: DbIndex, key: &[u8]) -> bool {
-        let is_new = self.places.insert((db, key.to_vec()));
+        let is_new = !self.places.contains_key(&(db, key.to_vec()));
         if is_new {
+            self.places.insert((db, key.to_vec()), None);
             // The key is kept twice.
             self.memory_bytes += 2 * key.len() + Self::OVERHEAD_BYTES;
         }
         is_new
+    }
+
+    /// Remembers when the value of a key that is there ends.
+    pub(crate) fn note_end(&mut self, db: DbIndex, key: &[u8], end_ms: Option<u64>) {
+        self.places.insert((db, key.to_vec()), end_ms);
+    }
+
+    /// Whether one of those that had not ended when they were added has ended by now, unless it was written.
+    pub(crate) fn has_ended(&self, now_ms: u64) -> bool {
+        self.places.values().flatten().any(|end_ms| *end_ms <= now_ms)
     }
 
     /// Bytes of memory that they take, wherever they are kept.
@@ -113,15 +125,10 @@ impl Watched {
         self.places.len()
     }
 
-    /// The keys.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &(DbIndex, Vec<u8>)> {
-        self.places.iter()
-    }
-
     /// Takes all of them out.
-    pub(crate) fn take(&mut self) -> HashSet<(DbIndex, Vec<u8>)> {
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (DbIndex, Vec<u8>)> + use<> {
         self.memory_bytes = 0;
-        std::mem::take(&mut self.places)
+        std::mem::take(&mut self.places).into_keys()
     }
 }
 

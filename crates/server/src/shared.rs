@@ -17,8 +17,8 @@ use crate::rates::{Counts, Rates};
 use crate::saving::Saving;
 use crate::scan_cursors::ScanCursors;
 use crate::stats::Stats;
+use crate::store::Durable;
 use crate::store::seat::Seat;
-use crate::store::{DB_COUNT, DbIndex, Durable};
 use crate::watch::Watches;
 
 /// The server behind its connections. One per [`crate::Server`].
@@ -41,11 +41,7 @@ pub(crate) struct Shared {
     pub(crate) started: Monotonic,
     pub(crate) run_id: String,
     pub(crate) saving: Arc<Saving>,
-    /// When the first of the keys ends that were written since the sweeper's last pass began, in
-    /// milliseconds since the epoch, per database.
-    pub(crate) soonest_written_ms: [AtomicU64; DB_COUNT as usize],
-    /// Seats that nobody uses any more. Dropping one may close an engine, which takes its time, so
-    /// it is left to the sweeper.
+    /// Seats that nobody uses any more, for [`crate::retired_seats`].
     pub(crate) retired: Mutex<Vec<Box<dyn Seat>>>,
     pub(crate) stop: Stop,
 }
@@ -126,13 +122,6 @@ impl Shared {
     /// The largest argument that the clients' memory has room for.
     pub(crate) fn value_bytes_reachable(&self) -> usize {
         self.client_memory.limit() / 4 * 3
-    }
-
-    /// Notes that a key that ends at `expiry_ms` was written.
-    pub(crate) fn note_expiry(&self, db: DbIndex, expiry_ms: u64) {
-        if let Some(soonest) = self.soonest_written_ms.get(usize::from(db)) {
-            soonest.fetch_min(expiry_ms, Relaxed);
-        }
     }
 
     /// Bytes of memory that data and clients take.

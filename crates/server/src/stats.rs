@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use telemetry::{Counter, Gauge, Histogram, Registry, Unit};
 
 use crate::commands::COMMANDS;
-use crate::store::DB_COUNT;
 
 /// Of each command a loop times its first call and then one in this many: reading the clock for
 /// each would cost a few percent.
@@ -132,7 +131,9 @@ pub(crate) struct Stats {
     pub(crate) output_bytes: Total,
     pub(crate) hits: Total,
     pub(crate) misses: Total,
+    /// Keys removed by commands that met them, and by the database itself.
     pub(crate) expired: Total,
+    pub(crate) removed: Total,
     pub(crate) errors: Total,
     pub(crate) waited: Total,
     pub(crate) connections: Total,
@@ -142,12 +143,6 @@ pub(crate) struct Stats {
     pub(crate) auth_failures: Total,
     connected: Gauge,
     client_memory: Gauge,
-    /// Keys with an expiry, per database, and the milliseconds that they have left on average, as
-    /// the sweeper's last pass found them.
-    pub(crate) expiring_keys: [AtomicU64; DB_COUNT as usize],
-    /// Keys of each database that the sweeper's last pass saw, for stores that do not count them.
-    pub(crate) seen_keys: [AtomicU64; DB_COUNT as usize],
-    pub(crate) expiring_in_ms: [AtomicU64; DB_COUNT as usize],
 }
 
 impl Stats {
@@ -161,7 +156,12 @@ impl Stats {
             output_bytes: total("output_bytes_total", "Bytes sent to clients."),
             hits: total("keyspace_hits_total", "Reads that found a key."),
             misses: total("keyspace_misses_total", "Reads that found no key."),
-            expired: total("expired_keys_total", "Keys removed because their time had come."),
+            expired: total("expired_keys_total", "Expired keys removed by who met them."),
+            removed: Total::new(
+                &registry,
+                "removed_keys_total",
+                "Keys removed in the background because their values had ended.",
+            ),
             errors: total("error_replies_total", "Error replies."),
             waited: total(
                 "waited_commands_total",
@@ -181,9 +181,6 @@ impl Stats {
             connected: registry.gauge("server_connected_clients", "Clients connected."),
             client_memory: registry
                 .gauge("server_client_memory_bytes", "Memory of clients' buffers, in bytes."),
-            expiring_keys: Default::default(),
-            seen_keys: Default::default(),
-            expiring_in_ms: Default::default(),
             registry,
         }
     }
@@ -246,6 +243,7 @@ impl Stats {
             &self.hits,
             &self.misses,
             &self.expired,
+            &self.removed,
             &self.errors,
             &self.waited,
             &self.connections,

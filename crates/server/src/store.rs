@@ -4,14 +4,13 @@ pub(crate) mod database;
 mod figures;
 pub(crate) mod seat;
 pub(crate) mod transaction;
-pub(crate) mod value;
 
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use thermocline::Doorbell;
+use thermocline::{Doorbell, ExpiryStats, RemovalHold};
 
 /// Which of the 16 numbered databases.
 pub(crate) type DbIndex = u8;
@@ -51,7 +50,8 @@ pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// Who is told of each of many keys: its index, and its stored value if it has one.
 pub(crate) type Found<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 
-/// A store of numbered databases. Values are *stored* values ([`value`]).
+/// A store of numbered databases. Values are as they are stored, with their ends ([`thermocline::WithEnd`]), ended or
+/// not: what has ended by a command's own clock is its business.
 ///
 /// Writes are applied when the call returns (every later read sees them) but not yet durable:
 /// [`Durable::wait`] is asked for that, once for many.
@@ -138,6 +138,11 @@ pub(crate) trait Store {
         Ok(count)
     }
 
+    /// What is known of the ends of its keys; `None` where the store removes none that have ended.
+    fn expiry(&self, _db: DbIndex) -> Result<Option<ExpiryStats>, StoreError> {
+        Ok(None)
+    }
+
     /// Removes every key of `db`.
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError>;
 }
@@ -179,6 +184,11 @@ pub(crate) trait Durable: Store + Send + Sync {
 
     /// Brings figures that are kept elsewhere into the telemetry registry.
     fn refresh_metrics(&self);
+
+    /// What keeps the store from removing by itself what has ended.
+    fn removal_hold(&self) -> RemovalHold {
+        RemovalHold::default()
+    }
 
     /// Bytes of memory that data takes, and the most it may take.
     fn memory(&self) -> (u64, u64);

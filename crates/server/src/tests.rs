@@ -18,9 +18,11 @@ mod unordered;
 mod waits;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use environment::Environment;
+use thermocline::Db;
 
 use crate::{Bound, Options, Server};
 use client::Client;
@@ -38,6 +40,13 @@ fn start(options: Options) -> (Server, Arc<MapStore>) {
     let bound = Bound::new(options).expect("the ports are free");
     let server = bound.serve_on(store.clone(), Environment::real(), registry).expect("starts");
     (server, store)
+}
+
+/// A server on a new database in `dir`, and the database.
+fn start_on_database(dir: &Path) -> (Server, Db) {
+    let db = Db::open(dir, thermocline::Options::default()).expect("opens");
+    let server = Server::start(&db, options(), Environment::real()).expect("starts");
+    (server, db)
 }
 
 /// A server and a client of it.

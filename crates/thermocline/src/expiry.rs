@@ -29,6 +29,7 @@ mod stats;
 
 pub use format::WithEnd;
 pub use operators::ChangeWithEnd;
+pub use removal::{HeldRemoval, RemovalHold};
 pub use stats::ExpiryStats;
 
 pub(crate) use keyspace::Form;

@@ -109,7 +109,7 @@ pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
 pub use compare_and_swap::Swap;
 pub use database::Db;
 pub use error::{Error, Result};
-pub use expiry::{ChangeWithEnd, ExpiryStats, WithEnd};
+pub use expiry::{ChangeWithEnd, ExpiryStats, HeldRemoval, RemovalHold, WithEnd};
 pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
 pub use memory_balance::MemoryMoves;

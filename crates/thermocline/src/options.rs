@@ -46,7 +46,7 @@ pub struct Options {
     pub journal_bytes: u64,
     /// How often values that have ended are looked for in the background, to be removed, in keyspaces
     /// whose values may end. `None` never does: then they take space until [`crate::Keyspace::remove_ended`],
-    /// and are not shown either. It takes a 20th of a core, and a quarter while it finds many. Default
+    /// and are not shown either. It takes about a 20th of a core, and a quarter while it finds many. Default
     /// 100 ms, at least 1 ms.
     pub removal_interval: Option<Duration>,
     /// How keyspaces of the engine `f2` are opened, and with what new ones are made. Default: what

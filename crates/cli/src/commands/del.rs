@@ -13,14 +13,13 @@ pub(super) fn run(context: &Context, arguments: &Del) -> Outcome {
     let keys =
         arguments.keys.iter().map(|key| place.bytes("KEY", key)).collect::<Result<Vec<_>, _>>()?;
     let deleted = context.with_database(&arguments.database.dir, false, |db| {
-        let keyspace = place.existing(db)?;
-        let form = place.form();
+        let (keyspace, form) = place.existing(db)?;
         let mut batch = Batch::new();
         let mut deleted = 0_u64;
         for key in &keys {
             // The only opener is this process, and it has one thread: what is read stays true.
             let stored = keyspace.get(key)?;
-            // One that the server could not read is there, and deleting it is one way to mend it.
+            // One that is damaged is there, and deleting it is one way to mend it.
             deleted += u64::from(stored.is_some_and(|stored| form.show(&stored) != Ok(None)));
             batch.delete(&keyspace, key);
         }

@@ -13,10 +13,12 @@ pub(super) fn run(context: &Context, arguments: &Get) -> Outcome {
         return Err(Failure::usage("--raw and --json exclude each other"));
     }
     let key = place.bytes("KEY", &arguments.key)?;
-    let stored =
-        context.reading(&arguments.database.dir, |db| Ok(place.existing(db)?.get(&key)?))?;
+    let (stored, form) = context.reading(&arguments.database.dir, |db| {
+        let (keyspace, form) = place.existing(db)?;
+        Ok((keyspace.get(&key)?, form))
+    })?;
     let shown = match &stored {
-        Some(stored) => place.form().show(stored).map_err(|why| place.unreadable(&key, &why))?,
+        Some(stored) => form.show(stored).map_err(|why| place.unreadable(&key, &why))?,
         None => None,
     };
     let Some(shown) = shown else {

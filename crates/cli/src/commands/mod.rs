@@ -21,7 +21,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
-use environment::Environment;
 use thermocline::{Db, Keyspace};
 
 pub(crate) use self::flexspace::arguments::FlexspaceCommand;
@@ -205,22 +204,22 @@ fn walk(
 }
 
 impl Place {
-    /// The keyspace, which must be there.
-    fn existing(&self, db: &Db) -> Result<Keyspace, Failure> {
-        existing(db, &self.keyspace)
+    /// The keyspace, which must be there, by a handle that shows values as they are stored, and what a
+    /// user sees of them.
+    fn existing(&self, db: &Db) -> Result<(Keyspace, ValueForm), Failure> {
+        let keyspace = existing(db, &self.keyspace)?;
+        let form = match keyspace.options().values_end && !self.as_stored {
+            true => ValueForm::Ending { now_ms: db.now_ms() },
+            false => ValueForm::Stored,
+        };
+        Ok((keyspace.as_stored(), form))
     }
 
-    /// What values look like in it.
-    fn form(&self) -> ValueForm {
-        let now = Environment::real().wall().as_millis();
-        ValueForm::of(&self.keyspace, self.as_stored, u64::try_from(now).unwrap_or(u64::MAX))
-    }
-
-    /// The failure for a value of `key` that the server could not read.
+    /// The failure for a value of `key` that is damaged.
     fn unreadable(&self, key: &[u8], why: &str) -> Failure {
         let key = self.encoding.show(key);
         let message = format!(
-            "the value of \"{key}\" in keyspace {:?} is none of the server's: {why}; \
+            "the value of \"{key}\" in keyspace {:?} is damaged: {why}; \
              --as-stored shows it as it is, put replaces it",
             self.keyspace
         );

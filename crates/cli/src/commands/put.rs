@@ -1,11 +1,12 @@
 //! `thermocline put`: sets one key; makes the database and the keyspace if they are not there.
 //!
-//! In a keyspace of the server's it does what a client's SET does.
+//! In a keyspace of the server's it does what a client's SET does. Such a keyspace, and one whose first value
+//! is to end, is made with values that end.
 
 use std::io::Read;
 
 use serde_json::json;
-use thermocline::Error;
+use thermocline::{Error, KeyspaceOptions, WithEnd};
 
 use super::Context;
 use crate::arguments::Put;
@@ -19,10 +20,14 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
         "-" => read_standard_input()?,
         text => place.bytes("VALUE", text)?,
     };
-    let value = place.form().stored(value).map_err(|why| {
-        Failure::usage(format_args!("VALUE is none that the server could read: {why}"))
-    })?;
+    let is_served = server::is_database_name(&place.keyspace);
+    if is_served && place.as_stored {
+        // Before a database is made for it.
+        WithEnd::decode(&value).map_err(Error::NotStored)?;
+    }
+    let values_end = is_served || arguments.ttl.is_some();
     let options = context.settings.keyspace().map_err(Failure::usage)?;
+    let options = KeyspaceOptions { values_end, ..options };
     let asked = context.settings.engine_flag().map_err(Failure::usage)?;
     let seqno = context.with_database(&arguments.database.dir, true, |db| {
         let keyspace = match db.existing_keyspace(&place.keyspace) {
@@ -33,7 +38,11 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
             Ok(_) | Err(Error::NoKeyspace { .. }) => db.keyspace(&place.keyspace, options)?,
             Err(error) => return Err(error.into()),
         };
-        Ok(keyspace.put(&key, &value)?)
+        Ok(match arguments.ttl {
+            Some(ttl) => keyspace.put_for(&key, &value, ttl)?,
+            None if place.as_stored => keyspace.as_stored().put(&key, &value)?,
+            None => keyspace.put(&key, &value)?,
+        })
     })?;
     if context.shared.json {
         return output::json_line(&json!({ "written": 1, "seqno": seqno.get() }));

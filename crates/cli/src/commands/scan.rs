@@ -21,8 +21,7 @@ pub(super) fn run(context: &Context, arguments: &Scan) -> Outcome {
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let mut lines = Lines::default();
     let scanned = context.reading(&arguments.database.dir, |db| {
-        let keyspace = arguments.place.existing(db)?;
-        let form = arguments.place.form();
+        let (keyspace, form) = arguments.place.existing(db)?;
         let mut printed = 0;
         let mut print = |key: &[u8], stored: &[u8]| -> Result<ControlFlow<()>, Failure> {
             let shown = form.show(stored).map_err(|why| arguments.place.unreadable(key, &why))?;

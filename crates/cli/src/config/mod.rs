@@ -17,3 +17,4 @@ pub(crate) use flags::{ServerFlags, StoreFlags};
 pub use layers::parse_file;
 pub(crate) use layers::{Effective, Flags, Origin};
 pub(crate) use settings::Scope;
+pub(crate) use values::duration;

@@ -45,7 +45,7 @@ pub(super) fn bytes_or_auto(text: &str) -> Result<Option<u64>, String> {
 }
 
 /// A time above zero: a number and `ms`, `s`, `m` or `h`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let refused =
         || format!("{text:?} is no time: a whole number above 0, then ms, s, m or h, like 500ms");
     let (number, unit) = split_unit(text);

@@ -156,7 +156,7 @@ fn clients_and_commands_see_the_same_values() {
 
     assert_eq!(spot("get", &["a"]).out, "1\n");
     assert_eq!(spot("get", &["a", "--raw"]).out, "1");
-    assert_eq!(spot("get", &["a", "--as-stored"]).out, "\\x011\n");
+    assert_eq!(spot("get", &["a", "--as-stored"]).out, "1\\x01\n");
     let later = spot("get", &["later", "--json"]).json();
     let expected = serde_json::json!(
         { "key": "later", "value": "2", "expires_ms": 99_999_999_999_999_u64 });
@@ -173,29 +173,17 @@ fn clients_and_commands_see_the_same_values() {
 }
 
 #[test]
-fn values_that_the_server_could_not_read_are_refused_and_can_be_mended() {
+fn values_that_the_server_could_not_read_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
     let spot = |name: &str, rest: &[&str]| on(name, &db, &[rest, &["-k", "redis-3"]].concat());
     let refused = spot("put", &["k", "hello", "--as-stored"]);
     assert_eq!((refused.code, db.exists()), (2, false), "{refused:?}");
-    assert!(refused.err.contains("unknown value tag 0x68"), "{refused:?}");
-    assert_eq!(spot("put", &["k", "\\x01hello", "--as-stored"]).code, 0);
+    assert!(refused.err.contains("unknown tag 0x6f"), "{refused:?}");
+    assert_eq!(spot("put", &["k", "hello\\x01", "--as-stored"]).code, 0);
     assert_eq!(spot("get", &["k"]).out, "hello\n");
-
-    // What another program stored there.
-    let other = thermocline::Db::open(&db, thermocline::Options::default()).unwrap();
-    other.existing_keyspace("redis-3").unwrap().put(b"z", b"raw").unwrap();
-    other.close().unwrap();
-    for (name, rest) in [("get", &["z"][..]), ("scan", &[])] {
-        let said = spot(name, rest);
-        assert_eq!(said.code, 3, "{said:?}");
-        assert!(said.err.contains("\"z\"") && said.err.contains("--as-stored"), "{said:?}");
-    }
-    assert_eq!(spot("scan", &[]).out, "k\thello\n", "what was found before it");
-    assert_eq!(spot("get", &["z", "--as-stored"]).out, "raw\n");
-    assert_eq!(spot("put", &["z", "mended"]).code, 0);
-    assert_eq!(spot("get", &["z"]).out, "mended\n");
+    assert_eq!(spot("put", &["k", "bye"]).code, 0);
+    assert_eq!(spot("get", &["k"]).out, "bye\n");
 }
 
 #[test]
@@ -214,4 +202,23 @@ fn databases_of_an_engine_without_order_are_served_and_read_from_the_shell() {
     assert_eq!(lines, ["a\t1", "b\t2"], "{scanned:?}");
     assert_eq!(on("get", dir.path(), &["c", "-k", "redis-5"]).out, "1\n");
     assert!(on("stats", dir.path(), &[]).out.contains("f2"));
+}
+
+#[test]
+fn a_value_may_be_put_for_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let spot = |name: &str, rest: &[&str]| on(name, &db, &[rest, &["-k", "leases"]].concat());
+    assert_eq!(spot("put", &["a", "long", "--ttl", "1h"]).code, 0);
+    assert_eq!(spot("put", &["b", "short", "--ttl", "1ms"]).code, 0);
+    let shown = spot("get", &["a", "--json"]).json();
+    assert!(shown["expires_ms"].as_u64().is_some_and(|end_ms| end_ms > 1_700_000_000_000));
+    assert_eq!(spot("get", &["b"]).code, 4, "it has ended");
+    assert_eq!(spot("put", &["a", "stays"]).code, 0);
+    assert_eq!(spot("get", &["a", "--json"]).json()["expires_ms"], serde_json::Value::Null);
+    assert_eq!(spot("put", &["c", "v", "--ttl", "soon"]).code, 2);
+    assert_eq!(on("put", &db, &["k", "v"]).code, 0);
+    let refused = on("put", &db, &["k", "v", "--ttl", "1s"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("without values that end"), "{refused:?}");
 }

@@ -1,12 +1,12 @@
 //! How handlers reach keys: expiry, counting and WATCH included.
 
 use codec::SeqNo;
+use thermocline::WithEnd;
 
 use super::call::Means;
 use super::{Call, Failure, Outcome};
 use crate::protocol::Reply;
 use crate::store::seat::{Looked, Purpose};
-use crate::store::value::{self, Stored};
 use crate::store::{Change, DbIndex, Store, StoreError};
 
 /// The error for stored bytes that are no value.
@@ -44,7 +44,7 @@ impl<'a> Call<'a> {
     pub(crate) fn read<R>(
         &mut self,
         key: &[u8],
-        found: impl FnOnce(Option<Stored<'_>>, &mut Reply<'_>) -> R,
+        found: impl FnOnce(Option<WithEnd<'_>>, &mut Reply<'_>) -> R,
     ) -> Result<R, Failure> {
         let (result, present) = self.peek(key, found)?;
         self.count_read(present);
@@ -55,14 +55,14 @@ impl<'a> Call<'a> {
     pub(crate) fn peek<R>(
         &mut self,
         key: &[u8],
-        found: impl FnOnce(Option<Stored<'_>>, &mut Reply<'_>) -> R,
+        found: impl FnOnce(Option<WithEnd<'_>>, &mut Reply<'_>) -> R,
     ) -> Result<(R, bool), Failure> {
         let (db, scratch) = (self.session.db, &mut *self.scratch);
         let Some(bytes) = bytes_of(self.means, self.store, db, key, scratch)? else {
             return Ok((found(None, &mut self.reply), false));
         };
-        let stored = Stored::decode(bytes).map_err(|error| damaged(key, &error))?;
-        if !stored.is_expired(self.now_ms) {
+        let stored = WithEnd::decode(bytes).map_err(|error| damaged(key, &error))?;
+        if !stored.has_ended(self.now_ms) {
             return Ok((found(Some(stored), &mut self.reply), true));
         }
         let result = found(None, &mut self.reply);
@@ -93,8 +93,8 @@ impl<'a> Call<'a> {
         let (now_ms, db) = (self.now_ms, self.session.db);
         let mut gone = false;
         let removed = self.update_by_means(key, &mut |bytes| {
-            let stored = bytes.and_then(|bytes| Stored::decode(bytes).ok());
-            gone = stored.is_some_and(|stored| stored.is_expired(now_ms));
+            let stored = bytes.and_then(|bytes| WithEnd::decode(bytes).ok());
+            gone = stored.is_some_and(|stored| stored.has_ended(now_ms));
             if gone { Change::Delete } else { Change::Keep }
         });
         if gone && matches!(removed, Ok(Some(_))) {
@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
     pub(crate) fn read_many(
         &mut self,
         keys: impl Iterator<Item = &'a [u8]>,
-        mut found: impl FnMut(Option<Stored<'_>>, &mut Reply<'_>),
+        mut found: impl FnMut(Option<WithEnd<'_>>, &mut Reply<'_>),
     ) -> Outcome {
         self.peek_many(keys, |_, stored, call| {
             call.count_read(stored.is_some());
@@ -129,7 +129,7 @@ impl<'a> Call<'a> {
     pub(crate) fn peek_many(
         &mut self,
         keys: impl Iterator<Item = &'a [u8]>,
-        mut found: impl FnMut(&'a [u8], Option<Stored<'_>>, &mut Self) -> Outcome,
+        mut found: impl FnMut(&'a [u8], Option<WithEnd<'_>>, &mut Self) -> Outcome,
     ) -> Outcome {
         let mut keys = keys.peekable();
         let (mut slice, mut places) = (Vec::new(), Vec::new());
@@ -140,9 +140,9 @@ impl<'a> Call<'a> {
             let outcome = self.look_up(&slice, &mut values, &mut places).and_then(|held| {
                 for (key, place) in slice.iter().zip(&places) {
                     let stored = place.and_then(|(begin, end)| values.get(begin..end));
-                    let stored = stored.map(Stored::decode).transpose();
+                    let stored = stored.map(WithEnd::decode).transpose();
                     let stored = stored.map_err(|error| damaged(key, &error))?;
-                    let live = stored.filter(|stored| !stored.is_expired(self.now_ms));
+                    let live = stored.filter(|stored| !stored.has_ended(self.now_ms));
                     found(key, live, self)?;
                     if stored.is_some() && live.is_none() {
                         self.reap(key);
@@ -190,13 +190,10 @@ impl<'a> Call<'a> {
         payload: &[u8],
     ) -> Result<(), Failure> {
         self.scratch.clear();
-        Stored { expiry_ms, payload }.encode(self.scratch);
+        WithEnd { value: payload, end_ms: expiry_ms }.encode(self.scratch);
         let seqno = self.store.put(self.session.db, key, self.scratch)?;
         self.shared.watches.touch(self.session.db, key);
         self.written.note(seqno);
-        if let Some(expiry_ms) = expiry_ms {
-            self.shared.note_expiry(self.session.db, expiry_ms);
-        }
         Ok(())
     }
 
@@ -205,21 +202,21 @@ impl<'a> Call<'a> {
     pub(crate) fn update<R>(
         &mut self,
         key: &[u8],
-        mut decide: impl FnMut(Option<Stored<'_>>) -> Result<(Change, R), Failure>,
+        mut decide: impl FnMut(Option<WithEnd<'_>>) -> Result<(Change, R), Failure>,
     ) -> Result<R, Failure> {
         let (now_ms, db) = (self.now_ms, self.session.db);
         let mut result = Err(Failure::Text("ERR the store gave no answer"));
-        let (mut changes, mut expiry_ms) = (false, None);
+        let mut changes = false;
         let updated = self.update_by_means(key, &mut |bytes| {
             changes = false;
-            let stored = match bytes.map(Stored::decode).transpose() {
+            let stored = match bytes.map(WithEnd::decode).transpose() {
                 Ok(stored) => stored,
                 Err(error) => {
                     result = Err(damaged(key, &error));
                     return Change::Keep;
                 }
             };
-            let has_expired = stored.is_some_and(|stored| stored.is_expired(now_ms));
+            let has_expired = stored.is_some_and(|stored| stored.has_ended(now_ms));
             match decide(stored.filter(|_| !has_expired)) {
                 Err(failure) => {
                     result = Err(failure);
@@ -233,10 +230,6 @@ impl<'a> Call<'a> {
                         change => change,
                     };
                     changes = change != Change::Keep;
-                    expiry_ms = match &change {
-                        Change::Put(bytes) => value::expiry_ms(bytes),
-                        Change::Keep | Change::Delete => None,
-                    };
                     change
                 }
             }
@@ -245,9 +238,6 @@ impl<'a> Call<'a> {
         if changes {
             self.shared.watches.touch(db, key);
             self.written.note(seqno);
-            if let Some(expiry_ms) = expiry_ms {
-                self.shared.note_expiry(db, expiry_ms);
-            }
         }
         result
     }

@@ -1,9 +1,10 @@
 //! INCR and its relatives: strings that are numbers.
 
+use thermocline::WithEnd;
+
 use super::{Call, Failure, Outcome};
 use crate::protocol::number::{Decimal, parse_i64};
 use crate::store::Change;
-use crate::store::value::Stored;
 
 pub(crate) fn incr(call: &mut Call<'_>) -> Outcome {
     add(call, 1)
@@ -26,13 +27,13 @@ pub(crate) fn decrby(call: &mut Call<'_>) -> Outcome {
 
 fn add(call: &mut Call<'_>, amount: i64) -> Outcome {
     let sum = call.update(call.args.at(1), |stored| {
-        let old = stored.unwrap_or(Stored { expiry_ms: None, payload: b"0" });
-        let number = parse_i64(old.payload).ok_or(Failure::NOT_AN_INTEGER)?;
+        let old = stored.unwrap_or(WithEnd { value: b"0", end_ms: None });
+        let number = parse_i64(old.value).ok_or(Failure::NOT_AN_INTEGER)?;
         let sum = number.checked_add(amount);
         let sum = sum.ok_or(Failure::Text("ERR increment or decrement would overflow"))?;
         let mut digits = itoa::Buffer::new();
         let payload = digits.format(sum).as_bytes();
-        Ok((Change::Put(Stored { expiry_ms: old.expiry_ms, payload }.to_bytes()), sum))
+        Ok((Change::Put(WithEnd { value: payload, end_ms: old.end_ms }.to_stored()), sum))
     })?;
     call.reply.integer(sum);
     Ok(())
@@ -41,15 +42,15 @@ fn add(call: &mut Call<'_>, amount: i64) -> Outcome {
 pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
     let amount = Decimal::parse(call.args.at(2)).ok_or(Failure::NOT_A_FLOAT)?;
     let sum = call.update(call.args.at(1), |stored| {
-        let expiry_ms = stored.and_then(|stored| stored.expiry_ms);
+        let expiry_ms = stored.and_then(|stored| stored.end_ms);
         let number = match stored {
-            Some(stored) => Decimal::parse(stored.payload).ok_or(Failure::NOT_A_FLOAT)?,
+            Some(stored) => Decimal::parse(stored.value).ok_or(Failure::NOT_A_FLOAT)?,
             None => Decimal::ZERO,
         };
         let sum = number.add(amount);
         let sum = sum.ok_or(Failure::Text("ERR increment would produce NaN or Infinity"))?;
         let text = sum.to_text();
-        let new = Stored { expiry_ms, payload: text.as_bytes() }.to_bytes();
+        let new = WithEnd { value: text.as_bytes(), end_ms: expiry_ms }.to_stored();
         Ok((Change::Put(new), text))
     })?;
     call.reply.bulk(sum.as_bytes());

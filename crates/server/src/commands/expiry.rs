@@ -1,9 +1,10 @@
 //! EXPIRE, TTL and their relatives: when keys end.
 
+use thermocline::WithEnd;
+
 use super::{Call, Failure, Outcome};
 use crate::protocol::number::parse_i64;
 use crate::store::Change;
-use crate::store::value::Stored;
 
 /// How a command spells a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,15 +80,14 @@ fn set_expiry(call: &mut Call<'_>, unit: Unit) -> Outcome {
     let new_ms = new_ms.ok_or_else(|| Failure::expire_time(call.name()))?;
     let now_ms = call.now_ms;
     let set = call.update(call.args.at(1), |stored| {
-        let Some(stored) = stored.filter(|stored| conditions.allow(stored.expiry_ms, new_ms))
-        else {
+        let Some(stored) = stored.filter(|stored| conditions.allow(stored.end_ms, new_ms)) else {
             return Ok((Change::Keep, 0));
         };
         // A moment before the epoch is long past, as 0 is.
         let expiry_ms = u64::try_from(new_ms).unwrap_or(0);
-        let new = Stored { expiry_ms: Some(expiry_ms), payload: stored.payload };
+        let new = WithEnd { end_ms: Some(expiry_ms), value: stored.value };
         let change =
-            if new.is_expired(now_ms) { Change::Delete } else { Change::Put(new.to_bytes()) };
+            if new.has_ended(now_ms) { Change::Delete } else { Change::Put(new.to_stored()) };
         Ok((change, 1))
     })?;
     call.reply.integer(set);
@@ -112,10 +112,10 @@ pub(crate) fn pexpireat(call: &mut Call<'_>) -> Outcome {
 
 pub(crate) fn persist(call: &mut Call<'_>) -> Outcome {
     let changed = call.update(call.args.at(1), |stored| {
-        Ok(match stored.filter(|stored| stored.expiry_ms.is_some()) {
+        Ok(match stored.filter(|stored| stored.end_ms.is_some()) {
             Some(stored) => {
-                let new = Stored { expiry_ms: None, payload: stored.payload };
-                (Change::Put(new.to_bytes()), 1)
+                let new = WithEnd { value: stored.value, end_ms: None };
+                (Change::Put(new.to_stored()), 1)
             }
             None => (Change::Keep, 0),
         })
@@ -126,7 +126,7 @@ pub(crate) fn persist(call: &mut Call<'_>) -> Outcome {
 
 /// Answers what `show` makes of the key's expiry; -1 without one, -2 without a key.
 fn answer_expiry(call: &mut Call<'_>, show: impl FnOnce(u64) -> u64) -> Outcome {
-    let answer = call.read(call.args.at(1), |stored, _| match stored.map(|s| s.expiry_ms) {
+    let answer = call.read(call.args.at(1), |stored, _| match stored.map(|s| s.end_ms) {
         None => -2,
         Some(None) => -1,
         Some(Some(expiry_ms)) => i64::try_from(show(expiry_ms)).unwrap_or(i64::MAX),

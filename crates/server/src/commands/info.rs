@@ -155,7 +155,7 @@ fn stats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     lines.total("total_net_input_bytes", &stats.input_bytes);
     lines.total("total_net_output_bytes", &stats.output_bytes);
     lines.total("rejected_connections", &stats.connections_refused);
-    lines.total("expired_keys", &stats.expired);
+    lines.line("expired_keys", stats.expired.get() + stats.removed.get());
     lines.line("evicted_keys", 0);
     lines.total("evicted_clients", &stats.evicted);
     lines.total("keyspace_hits", &stats.hits);
@@ -206,13 +206,12 @@ fn commandstats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
 
 fn keyspace(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     for db in 0..DB_COUNT {
-        let stats = &call.shared.stats;
+        let known = call.store.expiry(db)?.unwrap_or_default();
         // Where nobody counts, what was seen last: this is asked often, and a walk costs much.
-        let seen = || stats.seen_keys[usize::from(db)].load(Relaxed);
-        let keys = call.store.counted_keys(db)?.unwrap_or_else(seen);
+        let keys = call.store.counted_keys(db)?.unwrap_or(known.keys);
         if keys > 0 {
-            let expires = stats.expiring_keys[usize::from(db)].load(Relaxed).min(keys);
-            let average_ms = stats.expiring_in_ms[usize::from(db)].load(Relaxed);
+            let expires = known.keys_with_end.min(keys);
+            let average_ms = known.mean_left_ms;
             let figures = format!("keys={keys},expires={expires},avg_ttl={average_ms}");
             lines.line(&format!("db{db}"), figures);
         }

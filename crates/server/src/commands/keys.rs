@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use thermocline::WithEnd;
+
 use super::access::SLICE_KEYS;
 use super::{Call, Failure, Outcome};
-use crate::store::value::Stored;
 use crate::store::{Change, DbIndex};
 
 pub(crate) fn del(call: &mut Call<'_>) -> Outcome {
@@ -62,7 +63,7 @@ pub(crate) fn renamenx(call: &mut Call<'_>) -> Outcome {
 /// Moves a value and its expiry to another key; whether it did.
 fn move_value(call: &mut Call<'_>, replaces: bool) -> Result<bool, Failure> {
     let (from, to) = (call.args.at(1), call.args.at(2));
-    let copy = |stored: Option<Stored<'_>>| stored.map(|s| (s.expiry_ms, s.payload.to_vec()));
+    let copy = |stored: Option<WithEnd<'_>>| stored.map(|s| (s.end_ms, s.value.to_vec()));
     let (value, _) = call.peek(from, |stored, _| copy(stored))?;
     let (expiry_ms, payload) = value.ok_or(Failure::Text("ERR no such key"))?;
     if !replaces && call.peek(to, |stored, _| stored.is_some())?.0 {
@@ -127,9 +128,9 @@ pub(crate) fn object(call: &mut Call<'_>) -> Outcome {
         let word = call.args.word(1);
         return Err(Failure::arity(&format!("object|{word}")));
     }
-    let encoding = |stored: Stored<'_>| match () {
-        () if crate::protocol::number::parse_i64(stored.payload).is_some() => "int",
-        () if stored.payload.len() <= EMBEDDED_BYTES_MAX => "embstr",
+    let encoding = |stored: WithEnd<'_>| match () {
+        () if crate::protocol::number::parse_i64(stored.value).is_some() => "int",
+        () if stored.value.len() <= EMBEDDED_BYTES_MAX => "embstr",
         () => "raw",
     };
     let (found, _) = call.peek(call.args.at(2), |stored, _| stored.map(encoding))?;
@@ -158,7 +159,7 @@ pub(crate) fn memory(call: &mut Call<'_>) -> Outcome {
         return Err(Failure::SYNTAX);
     }
     let key = call.args.at(2);
-    let (bytes, _) = call.peek(key, |stored, _| stored.map(|stored| stored.payload.len()))?;
+    let (bytes, _) = call.peek(key, |stored, _| stored.map(|stored| stored.value.len()))?;
     match bytes {
         Some(bytes) => call.reply.length(bytes + key.len() + OVERHEAD_BYTES),
         None => call.reply.nil(),
@@ -190,7 +191,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
     if from == to && own_db == to_db {
         return Err(Failure::Text("ERR source and destination objects are the same"));
     }
-    let copy = |stored: Option<Stored<'_>>| stored.map(|s| (s.expiry_ms, s.payload.to_vec()));
+    let copy = |stored: Option<WithEnd<'_>>| stored.map(|s| (s.end_ms, s.value.to_vec()));
     let (value, _) = call.peek(from, |stored, _| copy(stored))?;
     let Some((expiry_ms, payload)) = value else {
         call.reply.integer(0);
@@ -201,7 +202,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
         if stored.is_some() && !replaces {
             return Ok((Change::Keep, 0));
         }
-        Ok((Change::Put(Stored { expiry_ms, payload: &payload }.to_bytes()), 1))
+        Ok((Change::Put(WithEnd { value: &payload, end_ms: expiry_ms }.to_stored()), 1))
     });
     call.session.db = own_db;
     call.reply.integer(result?);

@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
+use thermocline::WithEnd;
+
 use super::{Call, Failure, Outcome};
 use crate::glob;
 use crate::protocol::number::{parse_i64, parse_u64};
 use crate::store::StoreError;
-use crate::store::value::Stored;
 
 /// What SCAN's options ask for.
 struct Wanted<'a> {
@@ -113,7 +114,7 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
 
 fn is_live(value: &[u8], now_ms: u64) -> bool {
     // Damaged values count as live: whoever reads them is told.
-    Stored::decode(value).map_or(true, |stored| !stored.is_expired(now_ms))
+    WithEnd::decode(value).map_or(true, |stored| !stored.has_ended(now_ms))
 }
 
 pub(crate) fn randomkey(call: &mut Call<'_>) -> Outcome {

@@ -1,10 +1,11 @@
 //! SET with its options, SETEX, PSETEX, GETEX: where a value and its expiry are set together.
 
+use thermocline::WithEnd;
+
 use super::expiry::{Unit, expiry_ms};
 use super::strings::answer_copy;
 use super::{Call, Failure, Outcome};
 use crate::store::Change;
-use crate::store::value::Stored;
 
 /// What the options say about expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,7 +108,7 @@ fn set_if(
         return Ok(());
     }
     let (set, old) = call.update(key, |stored| {
-        let old = stored.filter(|_| returns_old).map(|stored| stored.payload.to_vec());
+        let old = stored.filter(|_| returns_old).map(|stored| stored.value.to_vec());
         let allowed = match condition {
             Condition::Always => true,
             Condition::IfAbsent => stored.is_none(),
@@ -118,12 +119,12 @@ fn set_if(
         }
         let expiry_ms = match ends {
             Ends::Unsaid | Ends::Persist => None,
-            Ends::Keep => stored.and_then(|stored| stored.expiry_ms),
+            Ends::Keep => stored.and_then(|stored| stored.end_ms),
             Ends::At(moment) => Some(moment),
         };
-        let new = Stored { expiry_ms, payload: value };
+        let new = WithEnd { value, end_ms: expiry_ms };
         let change =
-            if new.is_expired(now_ms) { Change::Delete } else { Change::Put(new.to_bytes()) };
+            if new.has_ended(now_ms) { Change::Delete } else { Change::Put(new.to_stored()) };
         Ok((change, (true, old)))
     })?;
     match (returns_old, set) {
@@ -167,13 +168,13 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Outcome {
     let old = call.update(call.args.at(1), |stored| {
         let Some(stored) = stored else { return Ok((Change::Keep, None)) };
         let expiry_ms = if let Ends::At(moment) = ends { Some(moment) } else { None };
-        let new = Stored { expiry_ms, payload: stored.payload };
+        let new = WithEnd { value: stored.value, end_ms: expiry_ms };
         let change = match () {
-            () if new.expiry_ms == stored.expiry_ms => Change::Keep,
-            () if new.is_expired(now_ms) => Change::Delete,
-            () => Change::Put(new.to_bytes()),
+            () if new.end_ms == stored.end_ms => Change::Keep,
+            () if new.has_ended(now_ms) => Change::Delete,
+            () => Change::Put(new.to_stored()),
         };
-        Ok((change, Some(stored.payload.to_vec())))
+        Ok((change, Some(stored.value.to_vec())))
     })?;
     answer_copy(old, &mut call.reply);
     Ok(())

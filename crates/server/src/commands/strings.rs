@@ -1,15 +1,16 @@
 //! GET and its relatives: reading and writing whole strings and parts of them. (SET has its own
 //! file.)
 
+use thermocline::WithEnd;
+
 use super::{Call, Failure, Outcome};
 use crate::protocol::Reply;
 use crate::protocol::number::parse_i64;
 use crate::store::Change;
-use crate::store::value::Stored;
 
-fn answer(stored: Option<Stored<'_>>, reply: &mut Reply<'_>) {
+fn answer(stored: Option<WithEnd<'_>>, reply: &mut Reply<'_>) {
     match stored {
-        Some(stored) => reply.bulk(stored.payload),
+        Some(stored) => reply.bulk(stored.value),
         None => reply.nil(),
     }
 }
@@ -35,7 +36,7 @@ pub(crate) fn mget(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(crate) fn strlen(call: &mut Call<'_>) -> Outcome {
-    let len = call.read(call.args.at(1), |stored, _| stored.map_or(0, |s| s.payload.len()))?;
+    let len = call.read(call.args.at(1), |stored, _| stored.map_or(0, |s| s.value.len()))?;
     call.reply.length(len);
     Ok(())
 }
@@ -43,8 +44,8 @@ pub(crate) fn strlen(call: &mut Call<'_>) -> Outcome {
 pub(crate) fn getset(call: &mut Call<'_>) -> Outcome {
     let value = call.args.at(2);
     let old = call.update(call.args.at(1), |stored| {
-        let new = Stored { expiry_ms: None, payload: value }.to_bytes();
-        Ok((Change::Put(new), stored.map(|stored| stored.payload.to_vec())))
+        let new = WithEnd { value, end_ms: None }.to_stored();
+        Ok((Change::Put(new), stored.map(|stored| stored.value.to_vec())))
     })?;
     answer_copy(old, &mut call.reply);
     Ok(())
@@ -52,7 +53,7 @@ pub(crate) fn getset(call: &mut Call<'_>) -> Outcome {
 
 pub(crate) fn getdel(call: &mut Call<'_>) -> Outcome {
     let old = call.update(call.args.at(1), |stored| {
-        Ok((Change::Delete, stored.map(|stored| stored.payload.to_vec())))
+        Ok((Change::Delete, stored.map(|stored| stored.value.to_vec())))
     })?;
     answer_copy(old, &mut call.reply);
     Ok(())
@@ -61,10 +62,10 @@ pub(crate) fn getdel(call: &mut Call<'_>) -> Outcome {
 pub(crate) fn setnx(call: &mut Call<'_>) -> Outcome {
     let value = call.args.at(2);
     let set = call.update(call.args.at(1), |stored| {
-        let new = Stored { expiry_ms: None, payload: value };
+        let new = WithEnd { value, end_ms: None };
         Ok(match stored {
             Some(_) => (Change::Keep, 0),
-            None => (Change::Put(new.to_bytes()), 1),
+            None => (Change::Put(new.to_stored()), 1),
         })
     })?;
     call.reply.integer(set);
@@ -112,14 +113,14 @@ fn set_pairs(call: &mut Call<'_>) -> Outcome {
 pub(crate) fn append(call: &mut Call<'_>) -> Outcome {
     let (tail, max) = (call.args.at(2), call.value_bytes_max());
     let len = call.update(call.args.at(1), |stored| {
-        let old = stored.unwrap_or(Stored { expiry_ms: None, payload: b"" });
-        let len = old.payload.len() + tail.len();
+        let old = stored.unwrap_or(WithEnd { value: b"", end_ms: None });
+        let len = old.value.len() + tail.len();
         if len > max {
             return Err(Failure::TOO_LONG);
         }
-        let mut new = old.to_bytes();
-        new.extend_from_slice(tail);
-        Ok((Change::Put(new), len))
+        let whole = [old.value, tail].concat();
+        let new = WithEnd { value: &whole, end_ms: old.end_ms };
+        Ok((Change::Put(new.to_stored()), len))
     })?;
     call.reply.length(len);
     Ok(())
@@ -129,7 +130,7 @@ pub(crate) fn getrange(call: &mut Call<'_>) -> Outcome {
     let bound = |index| parse_i64(call.args.at(index)).ok_or(Failure::NOT_AN_INTEGER);
     let (start, end) = (bound(2)?, bound(3)?);
     call.read(call.args.at(1), |stored, reply| {
-        let payload = stored.map_or(&b""[..], |stored| stored.payload);
+        let payload = stored.map_or(&b""[..], |stored| stored.value);
         let len = payload.len() as i64;
         if start < 0 && end < 0 && start > end {
             return reply.bulk(b"");
@@ -148,17 +149,17 @@ pub(crate) fn setrange(call: &mut Call<'_>) -> Outcome {
     let offset =
         usize::try_from(offset).map_err(|_| Failure::Text("ERR offset is out of range"))?;
     let len = call.update(call.args.at(1), |stored| {
-        let old = stored.unwrap_or(Stored { expiry_ms: None, payload: b"" });
+        let old = stored.unwrap_or(WithEnd { value: b"", end_ms: None });
         if patch.is_empty() {
-            return Ok((Change::Keep, old.payload.len()));
+            return Ok((Change::Keep, old.value.len()));
         }
         let end = offset.checked_add(patch.len()).filter(|&end| end <= max);
         let end = end.ok_or(Failure::TOO_LONG)?;
-        let mut payload = old.payload.to_vec();
+        let mut payload = old.value.to_vec();
         payload.resize(payload.len().max(end), 0);
         payload[offset..end].copy_from_slice(patch);
-        let new = Stored { expiry_ms: old.expiry_ms, payload: &payload };
-        Ok((Change::Put(new.to_bytes()), payload.len()))
+        let new = WithEnd { value: &payload, end_ms: old.end_ms };
+        Ok((Change::Put(new.to_stored()), payload.len()))
     })?;
     call.reply.length(len);
     Ok(())

@@ -7,13 +7,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::access::SLICE_KEYS;
 use super::dispatch::{atomically, counted};
 use super::{COMMANDS, Call, Failure, Outcome};
 use crate::options::WATCHED_KEYS_MAX;
 use crate::session::{Queue, Session};
 use crate::shared::Shared;
-use crate::store::value::Stored;
 
 pub(crate) fn multi(call: &mut Call<'_>) -> Outcome {
     if call.session.queue.is_some() {
@@ -41,7 +39,7 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
     if queue.is_broken {
         return Err(Failure::Text("EXECABORT Transaction discarded because of previous errors."));
     }
-    if changed? {
+    if changed {
         call.reply.nil_array();
         return Ok(());
     }
@@ -73,24 +71,10 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Whether a key changed, or ended, since it was watched.
-fn a_watched_key_changed(call: &Call<'_>) -> Result<bool, Failure> {
-    if call.session.changed.load(Relaxed) {
-        return Ok(true);
-    }
-    let mut places: Vec<_> = call.session.watched.places().collect();
-    places.sort_unstable_by_key(|(db, _)| *db);
-    let mut has_ended = false;
-    for of_one in places.chunk_by(|(db, _), (other, _)| db == other) {
-        for slice in of_one.chunks(SLICE_KEYS) {
-            let Some((db, _)) = slice.first() else { continue };
-            let keys: Vec<&[u8]> = slice.iter().map(|(_, key)| key.as_slice()).collect();
-            call.store.multi_get(*db, &keys, &mut |_, value| {
-                let stored = value.and_then(|value| Stored::decode(value).ok());
-                has_ended |= stored.is_some_and(|stored| stored.is_expired(call.now_ms));
-            })?;
-        }
-    }
-    Ok(has_ended)
+fn a_watched_key_changed(call: &Call<'_>) -> bool {
+    // By the clock as it is: what the store has removed in the meantime had ended by that.
+    let now_ms = call.shared.environment.wall_ms();
+    call.session.changed.load(Relaxed) || call.session.watched.has_ended(now_ms)
 }
 
 pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {
@@ -115,8 +99,14 @@ pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {
             return Err(failure);
         }
         // A key that has ended already counts as absent, not as one that will change.
-        call.reap(key);
+        let end = call.peek(key, |stored, _| stored.and_then(|stored| stored.end_ms));
         call.shared.watches.add(db, key, &call.session.changed);
+        let Ok((end_ms, _)) = end else {
+            // A value that cannot be read may be another one by EXEC.
+            call.session.changed.store(true, Relaxed);
+            continue;
+        };
+        call.session.watched.note_end(db, key, end_ms);
     }
     call.reply.ok();
     Ok(())

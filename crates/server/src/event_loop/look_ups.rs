@@ -15,7 +15,7 @@
 //! - L3. A connection that ends does not wait for its look-ups: what they find is told to nobody.
 //! - L4. A seat keeps the engine of its keyspace, with its memory and its files, and what it once
 //!   read into. So it is given up at the second tick after its last look-up, and at the next one
-//!   once the keyspace was cleared. The sweeper drops it: the last to let go closes the engine,
+//!   once the keyspace was cleared. Another thread drops it: the last to let go closes the engine,
 //!   which may wait for compactions.
 
 use std::collections::VecDeque;

@@ -1,6 +1,7 @@
 //! The store as it is in earnest: numbered databases as keyspaces of a [`Db`].
 //!
-//! Database `n` is the keyspace `redis-n`. It is made when something is first written to it.
+//! Database `n` is the keyspace `redis-n`. It is made when something is first written to it, with values
+//! that end, and used by a handle that shows them as they are stored: a command has a clock of its own.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -8,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 use codec::SeqNo;
 use parking_lot::Mutex;
 use thermocline::{
-    Backups, Batch, Db, Doorbell, Durability, EngineKind, Error, Keyspace, KeyspaceOptions,
-    Progress,
+    Backups, Batch, Db, Doorbell, Durability, EngineKind, Error, ExpiryStats, Keyspace,
+    KeyspaceOptions, Progress, RemovalHold,
 };
 
 use super::figures::Figures;
@@ -55,7 +56,10 @@ impl From<Error> for StoreError {
 impl Database {
     /// The numbered databases of `db`, those that exist already opened, whatever stores them; others
     /// are made with `engine`.
-    pub(crate) fn new(db: &Db, durability: Durability, engine: EngineKind) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::NoEnds`] if one of them was made by somebody else, without values that end.
+    pub(crate) fn new(db: &Db, durability: Durability, engine: EngineKind) -> Result<Self, Error> {
         let store = Self {
             db: db.durability(Durability::Buffered),
             durability,
@@ -67,11 +71,14 @@ impl Database {
         for keyspace in store.db.keyspaces() {
             let index = (0..DB_COUNT).find(|&index| name(index) == keyspace.name());
             if let Some(index) = index {
+                if !keyspace.options().values_end {
+                    return Err(Error::NoEnds { keyspace: keyspace.name().to_owned() });
+                }
                 // Nobody else has the store yet, so the cell is empty.
-                let _ = store.keyspaces[usize::from(index)].set(keyspace);
+                let _ = store.keyspaces[usize::from(index)].set(keyspace.as_stored());
             }
         }
-        store
+        Ok(store)
     }
 
     /// The keyspace of database `index`, if anything was ever written to it.
@@ -95,8 +102,9 @@ impl Database {
         let cell = self.keyspaces.get(usize::from(index));
         let cell = cell.ok_or_else(|| StoreError::Refused("no such database".to_owned()))?;
         if cell.get().is_none() {
-            let options = KeyspaceOptions { engine: self.engine, ..Default::default() };
-            let keyspace = self.db.keyspace(&name(index), options)?;
+            let (engine, values_end) = (self.engine, true);
+            let options = KeyspaceOptions { engine, values_end, ..Default::default() };
+            let keyspace = self.db.keyspace(&name(index), options)?.as_stored();
             // The cell is empty: it is filled under `making` alone.
             let _ = cell.set(keyspace);
         }
@@ -112,8 +120,7 @@ impl Database {
     }
 }
 
-/// Whether `keyspace` is the name of a numbered database's keyspace, whose values are
-/// [`Stored`](super::value::Stored) ones.
+/// Whether `keyspace` is the name of a numbered database's keyspace, whose values may end.
 pub fn is_database_name(keyspace: &str) -> bool {
     (0..DB_COUNT).any(|index| name(index) == keyspace)
 }
@@ -221,6 +228,13 @@ impl Store for Database {
         }
     }
 
+    fn expiry(&self, db: DbIndex) -> Result<Option<ExpiryStats>, StoreError> {
+        match self.existing(db) {
+            Some(keyspace) => Ok(keyspace.expiry_stats()?),
+            None => Ok(None),
+        }
+    }
+
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {
         if let Some(keyspace) = self.existing(db) {
             keyspace.clear().map_err(|error| self.failed(error))?;
@@ -309,6 +323,10 @@ impl Durable for Database {
 
     fn refresh_metrics(&self) {
         self.figures.refresh(&self.db.stats());
+    }
+
+    fn removal_hold(&self) -> RemovalHold {
+        self.db.removal_hold()
     }
 
     fn memory(&self) -> (u64, u64) {

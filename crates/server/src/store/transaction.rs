@@ -18,6 +18,7 @@ use std::ops::Bound;
 use std::ops::ControlFlow::{Break, Continue};
 
 use codec::SeqNo;
+use thermocline::ExpiryStats;
 
 use super::{Change, DbIndex, Durable, Found, Step, Store, StoreError, Visit};
 
@@ -217,6 +218,10 @@ impl Store for Transaction<'_> {
     fn counted_keys(&self, db: DbIndex) -> Result<Option<u64>, StoreError> {
         let below = self.below.counted_keys(db)?;
         below.map(|count| self.changed(db, count)).transpose()
+    }
+
+    fn expiry(&self, db: DbIndex) -> Result<Option<ExpiryStats>, StoreError> {
+        self.below.expiry(db)
     }
 
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {

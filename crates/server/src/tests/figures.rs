@@ -9,9 +9,7 @@ use thermocline::Db;
 
 use super::client::Client;
 use super::memory::figure;
-use super::{options, serve, start};
-use crate::store::Store as _;
-use crate::store::value::Stored;
+use super::{options, serve, start_on_database};
 use crate::{Options, Server};
 
 fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
@@ -141,7 +139,9 @@ fn every_command_that_ran_has_a_time() {
 
 #[test]
 fn keys_with_an_expiry_are_counted() {
-    let (_server, mut client) = serve();
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, db) = start_on_database(dir.path());
+    let mut client = Client::connect(server.addr());
     for index in 0..50 {
         client.run(&format!("SET plain:{index} v"));
         client.run(&format!("SET timed:{index} v PX 100000"));
@@ -159,7 +159,10 @@ fn keys_with_an_expiry_are_counted() {
     let average = info.split("avg_ttl=").nth(1).and_then(|rest| rest.split("\\r").next());
     let average: u64 = average.expect("a figure").parse().expect("a number");
     assert!((90_000..=100_000).contains(&average), "{average}");
-    let (server, mut client) = serve();
+    drop((server, db));
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, db) = start_on_database(dir.path());
+    let mut client = Client::connect(server.addr());
     client.run("SET a 1 EX 1000");
     client.run("SET b 1 EX 1000");
     let counts =
@@ -168,24 +171,28 @@ fn keys_with_an_expiry_are_counted() {
     // What ends, persists or goes is no longer counted, though nothing with an expiry was written.
     client.run("PERSIST a");
     assert!(counts(&mut client, "expires=1,"), "{}", client.run("INFO keyspace"));
-    drop(server);
+    drop((server, db));
 }
 
 #[test]
 fn a_few_expired_keys_among_very_many_are_found_soon() {
-    let (server, store) = start(options());
-    for index in 0..200_000 {
-        let plain = Stored { expiry_ms: None, payload: b"v" }.to_bytes();
-        store.put(0, format!("plain:{index:06}").as_bytes(), &plain).expect("puts");
-    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, db) = start_on_database(dir.path());
     let mut client = Client::connect(server.addr());
+    assert_eq!(client.run("SET plain:000000 v"), "+OK");
+    let keys = db.existing_keyspace("redis-0").expect("is there");
+    for index in 0..200_000 {
+        keys.put(format!("plain:{index:06}").as_bytes(), b"v").expect("puts");
+    }
     for index in 0..10 {
         assert_eq!(client.run(&format!("SET timed:{index} v PX 50")), "+OK");
     }
     // By 500 keys in a tenth of a second this would take 40 s.
     let swept = (0..500).any(|_| {
         Environment::real().sleep(Duration::from_millis(20));
-        store.key_count(0) == Ok(200_000)
+        keys.live_keys() == Ok(Some(200_000))
     });
-    assert!(swept, "{:?} keys are left", store.key_count(0));
+    assert!(swept, "{:?} keys are left", keys.live_keys());
+    let counted = wait_until(|| client.run("INFO stats").contains("expired_keys:10\\r"));
+    assert!(counted, "{}", client.run("INFO stats"));
 }

@@ -32,9 +32,6 @@ pub(crate) struct MapStore {
     pub(super) write_room: AtomicU64,
     /// The most keys that were asked for at once.
     pub(super) asked_at_once: AtomicU64,
-    /// Walks wait for it, and are counted before.
-    pub(super) walking: Mutex<()>,
-    pub(super) walks: AtomicU64,
 }
 
 /// The numbers of its writes.
@@ -154,8 +151,6 @@ impl Store for MapStore {
         from: Option<&[u8]>,
         visit: &mut Visit<'_>,
     ) -> Result<(), StoreError> {
-        self.walks.fetch_add(1, SeqCst);
-        drop(self.walking.lock());
         let map = self.map.lock();
         if self.is_ordered(db) {
             let begin = (db, from.unwrap_or_default().to_vec());

@@ -98,8 +98,8 @@ fn keys_are_found_counted_and_swept_without_an_order() {
         client.run(&format!("SET gone:{index} v PX 1"));
     }
     client.run("SET left v");
-    // DBSIZE counts what is stored: the expired go once the sweeper has come by, and then it has
-    // seen how many there are, too.
+    // DBSIZE counts what is stored: the expired go once they are removed, and then it is known how
+    // many there are, too.
     let waits = (0..300).take_while(|_| {
         Environment::real().sleep(Duration::from_millis(100));
         client.run("DBSIZE") != ":1" || !client.run("INFO keyspace").contains("db3:keys=1,")

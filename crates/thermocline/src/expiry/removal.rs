@@ -20,18 +20,20 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use environment::{Environment, JoinHandle, Monotonic};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use telemetry::{Counter, Registry};
 
 use super::format::WithEnd;
 use super::operators::RemoveEnded;
 use super::stats::Expiry;
-use crate::database::Inner;
+use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::slot::{Generation, Slot};
 
-/// Pairs that are looked at in one slice, and bytes of values after which it ends.
+/// Pairs that are looked at in one slice, and bytes of values and keys to remove after which it ends.
 const SLICE_PAIRS: u64 = 500;
+const SLICE_ENDED: usize = 64;
 const SLICE_BYTES: usize = 1 << 20;
 /// Parts of the interval that a turn may take: where little had ended, and where much had.
 const TURN_PART: u32 = 20;
@@ -123,9 +125,38 @@ impl Time<'_> {
     }
 }
 
+/// Keeps what has ended from being removed, while it is held: for whoever wants several reads to agree
+/// by a clock of his own, and does not have them in a snapshot or a transaction.
+#[derive(Clone, Debug, Default)]
+pub struct RemovalHold(Arc<Mutex<()>>);
+
+/// A [`RemovalHold`] that is held.
+#[derive(Debug)]
+#[must_use = "it is held until this is dropped"]
+pub struct HeldRemoval<'a>(
+    #[expect(dead_code, reason = "it is there to be dropped")] MutexGuard<'a, ()>,
+);
+
+impl RemovalHold {
+    /// Waits for the removal of a key that is under way, and holds up the next one.
+    pub fn hold(&self) -> HeldRemoval<'_> {
+        HeldRemoval(self.0.lock())
+    }
+}
+
+impl Db {
+    /// What keeps this database from removing what has ended.
+    pub fn removal_hold(&self) -> RemovalHold {
+        self.inner.removal.hold.clone()
+    }
+}
+
 /// The thread that removes, if there is one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Removal {
+    hold: RemovalHold,
+    /// Keys that were removed.
+    removed: Counter,
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -148,6 +179,14 @@ impl Shared {
 }
 
 impl Removal {
+    /// No thread yet.
+    pub(crate) fn new(registry: &Registry) -> Self {
+        let help = "Keys removed in the background because their values had ended.";
+        let removed = registry.counter("removed_keys_total", help);
+        let (hold, shared, thread) = Default::default();
+        Self { hold, removed, shared, thread }
+    }
+
     /// Stops it and waits for the turn under way.
     ///
     /// # Errors
@@ -245,9 +284,11 @@ impl Inner {
         let mut count = 0;
         for key in keys {
             let mut operator = RemoveEnded { environment: &expiry.environment };
+            let _held = self.removal.hold.hold();
             if self.rmw_unsettled(slot, key, &mut operator)?.is_some() {
                 count += 1;
                 expiry.removed.fetch_add(1, Relaxed);
+                self.removal.removed.increment();
             }
         }
         Ok(count)
@@ -277,7 +318,9 @@ fn look(generation: &Generation, from: Option<&[u8]>, time: Time<'_>) -> Result<
     let now_ms = time.environment.wall_ms();
     let mut slice = Slice::default();
     generation.engine.walk(from, &mut |key, stored| {
-        let is_long = slice.pairs() == SLICE_PAIRS || slice.bytes > SLICE_BYTES;
+        let is_long = slice.pairs() == SLICE_PAIRS
+            || slice.ended.len() == SLICE_ENDED
+            || slice.bytes > SLICE_BYTES;
         // Of an engine on a disk each pair may be a read. One is always looked at.
         if is_long || slice.pairs() > 0 && time.is_over() {
             slice.next = Some(key.to_vec());

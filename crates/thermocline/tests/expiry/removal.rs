@@ -147,3 +147,56 @@ fn a_database_closes_amid_removal_and_goes_on_when_it_is_opened() {
         db.close().unwrap();
     }
 }
+
+/// The clock is read before the engine is asked: an old value whose end passes after a renewal does not make
+/// the key look absent.
+#[test]
+fn a_key_that_is_renewed_in_time_is_never_absent() {
+    for (engine, journaled) in kinds() {
+        let bench = Bench::new(22);
+        let space = bench.space(engine, journaled);
+        let renew = || space.put_until(b"k", b"v", bench.now_ms() + 3).unwrap();
+        renew();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for reader in 0..2 {
+                let (space, bench, is_over) = (&space, &bench, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Relaxed) {
+                        let found = match reader {
+                            0 => space.get(b"k").unwrap().is_some(),
+                            _ if space.is_ordered() => {
+                                bench.db.snapshot().unwrap().get(space, b"k").unwrap().is_some()
+                            }
+                            _ => space.multi_get(&[b"k"]).unwrap()[0].is_some(),
+                        };
+                        assert!(found, "{engine}, {journaled}, reader {reader}");
+                        assert_eq!(space.remove_ended(), Ok(0));
+                    }
+                });
+            }
+            for _ in 0..4000 {
+                bench.pass(1);
+                renew();
+            }
+            is_over.store(true, Relaxed);
+        });
+    }
+}
+
+#[test]
+fn what_is_held_is_not_removed() {
+    let bench = Bench::new(23);
+    let space = bench.space(EngineKind::Memory, true);
+    space.put_until(b"k", b"v", bench.now_ms() + 1).unwrap();
+    bench.pass(1);
+    let hold = bench.db.removal_hold();
+    let held = hold.hold();
+    thread::scope(|scope| {
+        let removing = scope.spawn(|| space.remove_ended());
+        Environment::real().sleep(Duration::from_millis(100));
+        assert!(space.as_stored().get(b"k").unwrap().is_some());
+        drop(held);
+        assert_eq!(removing.join().unwrap(), Ok(1));
+    });
+}
