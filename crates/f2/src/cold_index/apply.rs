@@ -174,7 +174,7 @@ impl ColdIndex {
             Ok(None)
         })?;
         let Some(at) = installed else { return Ok(Outcome::Again) };
-        self.digests.keep(name.number, at, entries);
+        self.digests.keep(name, at, entries);
         Ok(Outcome::Done)
     }
 }

@@ -16,7 +16,8 @@
 //! # Invariants
 //! - G1. A digest has the address of the chunk that it was made of, chunks are never changed, and no address
 //!   is used twice. So a digest whose address is in the directory's word is the truth about the chunk, and
-//!   nobody has to take one away when its chunk is replaced.
+//!   nobody has to take one away when its chunk is replaced. It has the directory's level, too: a doubling
+//!   leaves both halves the same chunk, of which each is told its own entries only.
 //! - G2. Entries stand in the chunk's order, so of the same tag the newest stands first [K1].
 //! - G3. The pages of all shards have what is allowed at most, and the budget knows of each.
 //!
@@ -33,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use engine::MemoryBudget;
 use parking_lot::Mutex;
 
-use super::chunk::Entry;
+use super::chunk::{Entry, Name};
 use crate::address::LogAddress;
 use shard::Shard;
 
@@ -137,25 +138,25 @@ impl Digests {
         DigestFigures { allowed: self.bytes_allowed(), page_bytes, slot_bytes, found, read }
     }
 
-    fn shard(&self, number: usize) -> Option<(&Mutex<Shard>, usize)> {
+    fn shard(&self, Name { number, .. }: Name) -> Option<(&Mutex<Shard>, usize)> {
         if self.bytes_allowed() == 0 {
             return None;
         }
         Some((&self.shards[number % self.shards.len()], number / self.shards.len()))
     }
 
-    /// If there is a digest of the chunk at `address`, which the directory names for `number`: the addresses of
+    /// If there is a digest of the chunk at `address`, which the directory has for `name`: the addresses of
     /// all records that may be of a key with this tag go behind what is in `into`, the newest first.
     pub(super) fn find(
         &self,
-        number: usize,
+        name: Name,
         address: LogAddress,
         tag: u32,
         into: &mut Vec<LogAddress>,
     ) -> bool {
         let is_found = self
-            .shard(number)
-            .and_then(|(shard, slot)| shard.try_lock()?.find(slot, address, tag, into))
+            .shard(name)
+            .and_then(|(shard, slot)| shard.try_lock()?.find(slot, name.level, address, tag, into))
             .is_some();
         if is_found {
             self.found.fetch_add(1, Relaxed);
@@ -173,11 +174,11 @@ impl Digests {
         self.bytes_allowed() > 0
     }
 
-    /// Keeps the digest of the chunk at `address`, which the directory names for `number`, instead of that of an
-    /// older version.
-    pub(super) fn keep(&self, number: usize, address: LogAddress, entries: &[Entry]) {
-        if let Some((shard, slot)) = self.shard(number) {
-            shard.lock().keep(slot, address, entries);
+    /// Keeps the digest of the chunk at `address`, which the directory has for `name` and whose entries of that
+    /// name these are, instead of that of an older version.
+    pub(super) fn keep(&self, name: Name, address: LogAddress, entries: &[Entry]) {
+        if let Some((shard, slot)) = self.shard(name) {
+            shard.lock().keep(slot, name.level, address, entries);
         }
     }
 }

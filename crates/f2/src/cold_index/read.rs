@@ -55,7 +55,7 @@ impl ColdIndex {
             let guard = self.log.epochs.protect();
             let (name, word) = self.directory.find(prefix);
             if word == Word::NONE
-                || self.digests.find(name.number, word.address(), prefix.tag(), into)
+                || self.digests.find(name, word.address(), prefix.tag(), into)
             {
                 return Ok(Lookup::Known);
             }
@@ -104,7 +104,7 @@ impl ColdIndex {
     fn keep_digest(&self, prefix: Prefix, address: LogAddress, chunk: Chunk<'_>) {
         let (name, word) = self.directory.find(prefix);
         if word.address() == address {
-            self.digests.keep(name.number, address, &chunk.part(name));
+            self.digests.keep(name, address, &chunk.part(name));
         }
     }
 

@@ -1,7 +1,7 @@
 //! A digest as words of memory.
 //!
 //! ```text
-//!  word 0  | entries, 16 | address of the chunk, 48                    |
+//!  word 0  | level, 4 | entries, 12 | address of the chunk, 48         |
 //!  word 1  | slot, 26    | width, 6 | least address / 16 / 4096, 32    |
 //!  words   | entries, 8 + width bits each, without gaps: the tag's lowest bits, then
 //!            address / 16 above the least one                          |
@@ -10,6 +10,7 @@
 //! It never leaves memory.
 
 use crate::address::LogAddress;
+use crate::cold_index::LEVEL_MAX;
 use crate::cold_index::chunk::{ADDRESS_UNIT, Entry};
 
 /// Words before the entries.
@@ -22,14 +23,19 @@ const BASE_SHIFT: u32 = 12;
 const WIDTH_BITS: u32 = 6;
 const BASE_BITS: u32 = 32;
 const COUNT_SHIFT: u32 = LogAddress::BITS;
+const COUNT_BITS: u32 = 12;
+const LEVEL_SHIFT: u32 = COUNT_SHIFT + COUNT_BITS;
 
 const _: () = assert!(u64::BITS - WIDTH_BITS - BASE_BITS == 26);
+const _: () = assert!(LEVEL_MAX < 1 << (u64::BITS - LEVEL_SHIFT));
 
 /// What a digest's first two words say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// Where the chunk lies.
     pub(super) chunk: LogAddress,
+    /// The level at which its entries are those of its number.
+    pub(super) level: u32,
     pub(super) slot: usize,
     entries: usize,
     width: u32,
@@ -38,23 +44,29 @@ pub(super) struct Head {
 
 impl Head {
     /// The head of a digest of these entries; none if one of them, or the slot, cannot be told in it.
-    pub(super) fn of(slot: usize, chunk: LogAddress, entries: &[Entry]) -> Option<Self> {
+    pub(super) fn of(
+        slot: usize,
+        level: u32,
+        chunk: LogAddress,
+        entries: &[Entry],
+    ) -> Option<Self> {
         let units = || entries.iter().map(|entry| unit(*entry));
         let base = units().min().unwrap_or_default() >> BASE_SHIFT;
         let most = units().max().unwrap_or_default() - (base << BASE_SHIFT);
-        let is_told = u16::try_from(entries.len()).is_ok()
+        let is_told = entries.len() < 1 << COUNT_BITS
             && slot < 1 << (u64::BITS - WIDTH_BITS - BASE_BITS)
             && base >> BASE_BITS == 0;
         let width = u64::BITS - most.leading_zeros();
-        is_told.then_some(Self { chunk, slot, entries: entries.len(), width, base })
+        is_told.then_some(Self { chunk, level, slot, entries: entries.len(), width, base })
     }
 
     pub(super) const fn decode([first, second]: [u64; HEAD_WORDS]) -> Self {
         let slot = second >> (WIDTH_BITS + BASE_BITS);
         Self {
             chunk: LogAddress::new(first & ((1 << COUNT_SHIFT) - 1)),
+            level: (first >> LEVEL_SHIFT) as u32,
             slot: slot as usize,
-            entries: (first >> COUNT_SHIFT) as usize,
+            entries: (first >> COUNT_SHIFT) as usize & ((1 << COUNT_BITS) - 1),
             width: (second >> BASE_BITS) as u32 & ((1 << WIDTH_BITS) - 1),
             base: second & ((1 << BASE_BITS) - 1),
         }
@@ -64,7 +76,10 @@ impl Head {
         let second = (self.slot as u64) << (WIDTH_BITS + BASE_BITS)
             | (self.width as u64) << BASE_BITS
             | self.base;
-        [(self.entries as u64) << COUNT_SHIFT | self.chunk.get(), second]
+        let first = (self.level as u64) << LEVEL_SHIFT
+            | (self.entries as u64) << COUNT_SHIFT
+            | self.chunk.get();
+        [first, second]
     }
 
     /// Bits of an entry.

@@ -78,11 +78,12 @@ impl Shard {
         }
     }
 
-    /// The addresses that the digest of the chunk at `chunk` has for a tag go behind what is in `into`; `None`: it is
+    /// The addresses that the digest of the chunk at `chunk`, for a level, has for a tag go behind what is in `into`; `None`: it is
     /// not here.
     pub(super) fn find(
         &self,
         slot: usize,
+        level: u32,
         chunk: LogAddress,
         tag: u32,
         into: &mut Vec<LogAddress>,
@@ -90,7 +91,7 @@ impl Shard {
         let at = self.place(slot)?;
         let head = self.head(at);
         // [G1]
-        if head.chunk != chunk || head.slot != slot {
+        if (head.chunk, head.level) != (chunk, level) {
             return None;
         }
         let entries = at + HEAD_WORDS as u64;
@@ -99,9 +100,9 @@ impl Shard {
     }
 
     /// Keeps the digest of a chunk of these entries in the place of what `slot` names.
-    pub(super) fn keep(&mut self, slot: usize, chunk: LogAddress, entries: &[Entry]) {
+    pub(super) fn keep(&mut self, slot: usize, level: u32, chunk: LogAddress, entries: &[Entry]) {
         self.forget(slot);
-        let Some(head) = Head::of(slot, chunk, entries) else { return };
+        let Some(head) = Head::of(slot, level, chunk, entries) else { return };
         if head.words() as u64 > self.page_words || self.allowed == 0 {
             return;
         }

@@ -9,7 +9,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use super::{Digests, PAGE_BYTES_MIN};
 use crate::address::LogAddress;
-use crate::cold_index::chunk::{ADDRESS_UNIT, Entry};
+use crate::cold_index::chunk::{ADDRESS_UNIT, Entry, Name};
 
 const BYTES_MAX: u64 = 4 << 20;
 
@@ -43,9 +43,13 @@ fn expected(entries: &[Entry], tag: u32) -> Vec<LogAddress> {
     same.map(|entry| entry.address()).collect()
 }
 
+fn name(number: usize) -> Name {
+    Name { level: 14, number }
+}
+
 fn find(digests: &Digests, number: usize, chunk: LogAddress, tag: u32) -> Option<Vec<LogAddress>> {
     let mut found = Vec::new();
-    digests.find(number, chunk, tag, &mut found).then_some(found)
+    digests.find(name(number), chunk, tag, &mut found).then_some(found)
 }
 
 #[test]
@@ -59,7 +63,7 @@ fn a_digest_names_what_its_chunk_does_in_its_order() {
         let (number, chunk) = (random.random_range(0..1 << 26), LogAddress::new(round * 16));
         // The slots of numbers beyond what there is memory for are not what this is about.
         let number = number % 5_000;
-        digests.keep(number, chunk, &entries);
+        digests.keep(name(number), chunk, &entries);
         for entry in &entries {
             let found = find(&digests, number, chunk, entry.tag()).expect("it was kept");
             assert!(found.contains(&entry.address()));
@@ -68,6 +72,8 @@ fn a_digest_names_what_its_chunk_does_in_its_order() {
         let other = random.random_range(0..1 << 20);
         assert_eq!(find(&digests, number, chunk, other), Some(expected(&entries, other)));
         assert_eq!(find(&digests, number, chunk.plus(16), other), None, "another chunk");
+        let before = Name { level: 13, number };
+        assert!(!digests.find(before, chunk, other, &mut Vec::new()), "another level");
     }
 }
 
@@ -85,7 +91,7 @@ fn what_is_replaced_makes_room_and_no_more_than_is_allowed_is_taken() {
         for version in 1..60_000_u64 {
             let number = random.random_range(0..CHUNKS);
             let chunk = (LogAddress::new(version * 16), some_entries(&mut random, 30));
-            digests.keep(number, chunk.0, &chunk.1);
+            digests.keep(name(number), chunk.0, &chunk.1);
             chunks.insert(number, chunk);
             assert_eq!(memory.used(), digests.figures().page_bytes);
             assert!(memory.used() <= allowed, "{} of {allowed}", memory.used());
@@ -119,7 +125,7 @@ fn fewer_may_be_allowed_at_any_time() {
         for number in 0..200 {
             let entries = some_entries(&mut random, 40);
             let chunk = LogAddress::new((round * 1_000 + number as u64) * 16);
-            digests.keep(number, chunk, &entries);
+            digests.keep(name(number), chunk, &entries);
             let found = find(&digests, number, chunk, 77);
             let is_kept = allowed >= digests.step_bytes();
             assert_eq!(found, is_kept.then(|| expected(&entries, 77)));

@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::{Bench, Sizes, TINY, at, go_on, position, put, replace, take};
 use crate::address::LogAddress;
+use crate::cold_index::chunk::Prefix;
 
 const WITH_DIGESTS: Sizes = Sizes { digest_bytes: 1 << 20, ..TINY };
 const KEYS: u64 = 4_000;
@@ -40,6 +41,31 @@ fn a_chunk_that_was_read_or_written_is_not_read_again() {
     assert_eq!(find_all(&bench), 0);
     bench.index.digests.resize(0);
     assert!(find_all(&bench) > KEYS / 2, "without digests each key's chunk is read");
+}
+
+/// A doubling leaves two halves the same chunk. What one half's digest were to say of the other's entries would
+/// stay when those are gone, and lead to records that are.
+#[test]
+fn a_digest_says_nothing_of_the_other_half_of_a_doubling() {
+    const FEW: u64 = 2_000;
+    let bench = Bench::new(Sizes { chunk_bytes: 256, ..WITH_DIGESTS });
+    bench.apply((0..FEW).map(|key| put(key, at(key + 1))).collect());
+    let level = bench.index.figures().level;
+    // Chunks of several entries each have their digests, from which nobody takes one away.
+    for key in 0..FEW {
+        bench.find(position(key));
+    }
+    let mut newest = FEW;
+    while bench.index.figures().level == level {
+        bench.apply((newest..newest + 10_000).map(|key| put(key, at(key + 1))).collect());
+        newest += 10_000;
+    }
+    let name = |key| bench.index.directory.find(Prefix::of(position(key))).0;
+    for key in 0..newest {
+        for address in bench.find(position(key)) {
+            assert_eq!(name(address.get() / 16 - 1), name(key), "key {key}: {address:?}");
+        }
+    }
 }
 
 #[test]
