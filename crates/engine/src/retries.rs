@@ -38,7 +38,9 @@ impl Retries {
             Err(_) => {}
             Ok(_) if !self.is_failing.load(Relaxed) => {}
             Ok(_) => {
-                *self.failing.lock() = None;
+                let mut failing = self.failing.lock();
+                *failing = None;
+                // While it is locked, or a failure that comes in between would be told of for ever.
                 self.is_failing.store(false, Relaxed);
             }
         }
@@ -46,11 +48,17 @@ impl Retries {
 
     fn note_failure(&self, error: &Error, environment: &Environment) {
         let mut failing = self.failing.lock();
-        let (since_ms, failures, pause) = match &*failing {
+        let now = environment.now();
+        let (since_ms, failures, pause) = match &mut *failing {
             None => (environment.wall_ms(), 0, PAUSE_MIN),
+            // Another one that tried at the same time: one failure, seen by several.
+            Some(before) if now < before.until => {
+                before.failures += 1;
+                return;
+            }
             Some(before) => (before.since_ms, before.failures, (before.pause * 2).min(PAUSE_MAX)),
         };
-        let (cause, until) = (error.clone(), environment.now() + pause);
+        let (cause, until) = (error.clone(), now + pause);
         *failing = Some(Failing { cause, since_ms, failures: failures + 1, pause, until });
         self.is_failing.store(true, Relaxed);
     }

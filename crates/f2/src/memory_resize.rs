@@ -21,8 +21,8 @@ impl Shared {
     pub(crate) fn memory_needs(self: &Arc<Self>) -> Option<MemoryNeeds> {
         let most_bytes = self.split.plan().limit_max()?;
         let memory = &self.host.memory;
-        let allowed =
-            self.log.frames() * self.log.geometry.page_bytes() + self.cache.bytes_allowed();
+        let of_log = self.log.frames() * self.log.geometry.page_bytes();
+        let allowed = of_log + self.cache.bytes_allowed() + self.digest_figures().allowed;
         let is_settled = allowed <= self.split_bytes().max(self.sides_min())
             && memory.used() <= memory.limit()
             && self.log.is_settled()

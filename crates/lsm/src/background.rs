@@ -91,6 +91,9 @@ impl Shared {
                 true => shared.settle_in_background(),
                 false => Ok(()),
             };
+            if settled.as_ref().is_err_and(engine::Error::may_pass) {
+                shared.background.is_settling_due.store(true, SeqCst);
+            }
             // What rests in memory may be what keeps range deletes from ending.
             let deletes = Arc::clone(&shared.state.load().deletes);
             let wanted = match deletes.are_many(shared.host.memory.limit()) {

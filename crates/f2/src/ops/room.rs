@@ -52,6 +52,9 @@ impl Shared {
         loop {
             let done = work();
             if waited >= WAIT_MOST || !done.as_ref().is_err_and(Error::may_pass) {
+                if waited > Duration::ZERO {
+                    self.flushes.note(&done, &self.host.environment);
+                }
                 return done;
             }
             self.flushes.note(&done, &self.host.environment);
