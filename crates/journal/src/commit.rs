@@ -71,10 +71,11 @@ impl Journal {
                 self.sync_written(&mut state)
             })
         });
+        // However it ended, nothing is written any more: somebody else may have opened the journal as soon as
+        // the caller lets go of its directory. Before others are woken, who would go on.
+        state.stopped.get_or_insert(result.clone().err().unwrap_or(Error::Closed));
         self.give_back_sync_role(&mut state);
-        result?;
-        state.stopped.get_or_insert(Error::Closed);
-        Ok(())
+        result
     }
 
     fn flush_upto(&self, state: &mut MutexGuard<'_, State>, upto: SeqNo) -> Result<()> {

@@ -94,6 +94,8 @@ pub(crate) struct Inner {
     /// What it was opened for.
     pub(crate) access: Access,
     pub(crate) closed: AtomicBool,
+    /// How the close ended.
+    pub(crate) closing: OnceLock<Result<()>>,
     /// The lock on the directory, until it is closed.
     pub(crate) directory_lock: Mutex<Option<Arc<dyn File>>>,
 }
@@ -114,8 +116,9 @@ impl Db {
     /// at the same time share one write to the kernel or one sync.
     ///
     /// # Errors
-    /// The journal failed; the database is read-only from then on.
+    /// The journal failed; the database is read-only from then on. Or it was closed.
     pub fn wait(&self, seqno: SeqNo, durability: Durability) -> Result<()> {
+        self.inner.check_open()?;
         self.inner.settle(seqno, true, durability).map(drop)
     }
 
@@ -183,7 +186,7 @@ impl Inner {
         // Key locks, so that no write is between its journaling and its application.
         let held = self.locks.all();
         if self.closed.swap(true, Relaxed) {
-            return Ok(());
+            return self.closing.get().cloned().unwrap_or(Ok(()));
         }
         drop(held);
         // First, since a write of it may wait for what the pool does.
@@ -210,7 +213,7 @@ impl Inner {
         }
         outcome = outcome.and(self.journal.close().map_err(Error::from));
         drop(self.directory_lock.lock().take());
-        outcome
+        self.closing.get_or_init(|| outcome).clone()
     }
 }
 

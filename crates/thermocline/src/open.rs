@@ -131,6 +131,7 @@ impl Db {
             failure: access.refusal(place),
             access,
             closed: AtomicBool::new(false),
+            closing: OnceLock::new(),
             nursery,
             directory_lock: Mutex::new(Some(directory_lock)),
             options,

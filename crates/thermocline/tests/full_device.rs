@@ -9,7 +9,9 @@ use std::time::Duration;
 use device::{
     Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, RoomDevice, SimulatedDisk,
 };
-use thermocline::{Db, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options};
+use thermocline::{
+    Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options,
+};
 
 /// Of which a store has less in memory than the journal has.
 const MEMORY_BYTES: u64 = 16 << 20;
@@ -220,4 +222,35 @@ fn a_close_without_room_loses_nothing() {
         let db = Db::open_on(full.device.clone(), "full", options()).unwrap();
         full.holds(&db, &full.taken, "after a close");
     }
+}
+
+/// What a close had no room to write stays unwritten: by then the directory may be another's.
+#[test]
+fn a_handle_that_was_closed_without_room_writes_nothing_any_more() {
+    let mut full = Full::new(EngineKind::Memory, true);
+    full.device.fill();
+    // Acknowledged as in the process, up to the first one that finds no room.
+    let unsynced = full.space.durability(Durability::Buffered);
+    let mut key = KEYS;
+    while unsynced.put(&key.to_be_bytes(), &value(key)).is_ok() {
+        key += 1;
+        assert!(key < 4 * KEYS, "nothing is refused");
+    }
+    let closed = full.db.close();
+    assert!(closed.as_ref().is_err_and(Error::is_no_space), "{closed:?}");
+    assert_eq!(full.db.close(), closed, "what is lost is lost");
+
+    full.device.grow(256 << 20);
+    let next = Db::open_on(full.device.clone(), "full", options()).unwrap();
+    let space = next.existing_keyspace("space").unwrap();
+    space.put(b"next", b"1").unwrap();
+    next.sync().unwrap();
+    assert!(full.db.sync().is_err());
+    space.put(b"next", b"2").unwrap();
+    next.close().unwrap();
+    let last = Db::open_on(full.device.clone(), "full", options()).unwrap();
+    let found = last.existing_keyspace("space").unwrap().get(b"next").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"2"[..]));
+    full.taken.truncate(BEFORE as usize);
+    full.holds(&last, &full.taken.clone(), "after another's");
 }

@@ -42,6 +42,8 @@ const DENSE_TURN_PART: u32 = 4;
 const REST_FACTOR: u64 = 10;
 /// Turns of rest after a pass that has met no end.
 const REST_TURNS: u64 = 600;
+/// How often whoever waits for a hold looks whether he is to stop.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A walk over all keys of an engine, and when the next one is due.
 #[derive(Debug, Default)]
@@ -141,6 +143,18 @@ impl RemovalHold {
     /// Waits for the removal of a key that is under way, and holds up the next one.
     pub fn hold(&self) -> HeldRemoval<'_> {
         HeldRemoval(self.0.lock())
+    }
+
+    /// The same, unless `is_stopped` says so first.
+    fn hold_unless(&self, is_stopped: impl Fn() -> bool) -> Option<HeldRemoval<'_>> {
+        loop {
+            if let Some(held) = self.0.try_lock_for(LOOK_INTERVAL) {
+                return Some(HeldRemoval(held));
+            }
+            if is_stopped() {
+                return None;
+            }
+        }
     }
 }
 
@@ -284,7 +298,11 @@ impl Inner {
         let mut count = 0;
         for key in keys {
             let mut operator = RemoveEnded { environment: &expiry.environment };
-            let _held = self.removal.hold.hold();
+            // Whoever holds it may wait for what a close holds, which waits for this.
+            let shared = &self.removal.shared;
+            let Some(_held) = self.removal.hold.hold_unless(|| *shared.is_stopped.lock()) else {
+                return Ok(count);
+            };
             if self.rmw_unsettled(slot, key, &mut operator)?.is_some() {
                 count += 1;
                 expiry.removed.fetch_add(1, Relaxed);

@@ -200,3 +200,20 @@ fn what_is_held_is_not_removed() {
         assert_eq!(removing.join().unwrap(), Ok(1));
     });
 }
+
+/// Whoever holds removal up may wait for a close, which waits for the thread that removes.
+#[test]
+fn a_close_does_not_wait_for_who_holds_removal_up() {
+    let dir = TempDir::new().unwrap();
+    let db = Db::open(dir.path(), options()).unwrap();
+    let space = db.keyspace("s", with_ends(EngineKind::Memory, true)).unwrap();
+    let hold = db.removal_hold();
+    let held = hold.hold();
+    (0..KEYS).for_each(|number| {
+        space.put_for(&number.to_be_bytes(), b"v", Duration::from_millis(1)).unwrap();
+    });
+    // Long enough for a turn to have found them and to wait.
+    Environment::real().sleep(Duration::from_millis(200));
+    db.close().unwrap();
+    drop(held);
+}
