@@ -90,7 +90,7 @@ fn what_is_read_again_and_again_gains() {
         assert_eq!(gain.reach_bytes, MIB / 4);
         gain.saved_bytes - before
     };
-    let (none, much, large) = (gain(3_000, 8), gain(16_000, 2), gain(80_000, 1) * 2 / 5);
+    let (none, much, large) = (gain(3_000, 8), gain(16_000, 2), gain(48_000, 1) * 2 / 3);
     println!("{none}, {much}, {large}");
     assert_eq!(none, 0, "all of it is cached");
     assert!(much > 100 * 4096, "{much}");
