@@ -54,9 +54,7 @@ impl ColdIndex {
         loop {
             let guard = self.log.epochs.protect();
             let (name, word) = self.directory.find(prefix);
-            if word == Word::NONE
-                || self.digests.find(name, word.address(), prefix.tag(), into)
-            {
+            if word == Word::NONE || self.digests.find(name, word.address(), prefix.tag(), into) {
                 return Ok(Lookup::Known);
             }
             let from = self.log.copy_record(word.address(), &mut copy);
