@@ -126,7 +126,7 @@ impl Digests {
         self.shards.iter().for_each(|shard| shard.lock().allow(pages));
     }
 
-    /// Memory of pages, and of slots; in each case nothing is hidden.
+    /// What there is of them. Looks into each shard, so not for every look-up.
     pub(crate) fn figures(&self) -> DigestFigures {
         let (mut page_bytes, mut slot_bytes) = (0, 0);
         for shard in &self.shards {
