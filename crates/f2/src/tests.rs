@@ -12,6 +12,7 @@ mod directory;
 mod durability;
 mod fetch;
 mod figures;
+mod full_device;
 mod laws;
 mod memory_resize;
 mod memory_split;

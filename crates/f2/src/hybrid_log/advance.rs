@@ -65,7 +65,7 @@ impl HybridLog {
     }
 
     /// Has the background flush what may be. If the pool is stopping, whoever waits flushes.
-    fn queue_flush(self: &Arc<Self>) {
+    pub(super) fn queue_flush(self: &Arc<Self>) {
         if self.is_flush_queued.swap(true, std::sync::atomic::Ordering::AcqRel) {
             return;
         }

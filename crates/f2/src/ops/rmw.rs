@@ -143,10 +143,10 @@ impl Shared {
     }
 
     /// Asked before a read-modify-write, as [`Self::admit`] before a write: the new value takes room in the
-    /// hot index and log as a put's does.
+    /// hot index and log as a put's does. How much nobody knows yet: a page at most.
     pub(crate) fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         self.check_rmw(key)?;
-        self.admit_to_log(0)?;
+        self.admit_to_log(self.log.geometry.page_bytes())?;
         self.wait_for_compaction(1)
     }
 

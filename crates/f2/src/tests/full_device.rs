@@ -1,0 +1,84 @@
+//! A device without room for the pages that have to leave memory.
+
+use std::sync::Arc;
+
+use device::{Device, RoomDevice};
+use engine::{Change, Engine, Error, Operator};
+
+use super::stores::{Bench, key, value};
+use crate::Options;
+
+const PAGE: u64 = 4096;
+const PAGES: u64 = 32;
+
+/// So many pages of log in memory, and nothing else that takes any of them.
+fn store() -> (Bench, Arc<RoomDevice>) {
+    let options = Options {
+        log_memory_bytes: Some(PAGES * PAGE),
+        page_bytes: Some(PAGE),
+        segment_bytes: 4 * PAGE,
+        read_cache_bytes: Some(0),
+        ..Options::default()
+    };
+    let device = RoomDevice::new(device::memory(), 1 << 30).expect("it is empty");
+    let bench = Bench::open_by_hand(Arc::clone(&device) as Arc<dyn Device>, options, 7);
+    (bench, device)
+}
+
+/// Replaces whatever there is by more than half a page.
+struct Long;
+
+impl Operator for Long {
+    fn update_in_place(&mut self, _value: &mut [u8]) -> bool {
+        false
+    }
+
+    fn update(&mut self, _value: Option<&[u8]>) -> Change {
+        Change::Put(vec![7; PAGE as usize * 5 / 8])
+    }
+}
+
+/// What is admitted is taken, however long the value is that the operator makes.
+#[test]
+fn a_read_modify_write_is_refused_before_it_begins() {
+    let (bench, device) = store();
+    device.fill();
+    let mut taken = 0;
+    let refusal = (0..10_000).find_map(|number| {
+        if let Err(refusal) = bench.store.admit_rmw(&key(number)) {
+            return Some(refusal);
+        }
+        // Short ones come in between, so that a page is filled to any part when a long one comes.
+        match number % 8 {
+            0 => bench.rmw(&key(number), &mut Long),
+            _ => bench.put(&key(number), &value(number, 0, 8)),
+        }
+        taken = number;
+        None
+    });
+    assert!(matches!(refusal, Some(Error::SpaceUsedUp { .. })), "{refusal:?}");
+    assert!(taken > PAGES, "memory was to be filled");
+    assert_eq!(bench.get(&key(taken / 8 * 8)).map(|long| long.len()), Some(PAGE as usize * 5 / 8));
+}
+
+/// A log that is to give memory back does so once there is room for its pages, though nobody writes.
+#[test]
+fn pages_are_flushed_once_there_is_room_without_a_writer() {
+    let (bench, device) = store();
+    let log = &bench.store.shared.log;
+    let mut keys = 0;
+    while log.pages_held() < PAGES / 4 * 3 {
+        bench.put(&key(keys), &value(keys, 0, 8));
+        keys += 1;
+    }
+    device.fill();
+    log.resize(8);
+    (0..10).for_each(|_| bench.advance());
+    assert!(!log.is_settled() && log.pages_held() > 8, "there is no room for what has to go");
+    device.grow(1 << 20);
+    (0..10).for_each(|_| bench.advance());
+    assert!(log.is_settled(), "{} pages are in memory", log.pages_held());
+    for number in 0..keys {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)));
+    }
+}
