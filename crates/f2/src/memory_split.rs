@@ -7,15 +7,19 @@
 //! 2. Every now and then [`plan_split`] decides, from these figures alone.
 //! 3. A step goes from one side to another: the one that gives lets go of its oldest pages, and once
 //!    their memory is back the other one takes it.
+//! 4. What hot log and read cache do not fill yet is lent to the digests while look-ups ask for chunks
+//!    ([`lend`]). The split of 2 is that of rights: a step moves those, lent or not.
 //!
 //! What the cold index's directory takes grows with the cold log, and what the hot index takes with
 //! the hot one: the sides have what these two leave, and give it back before one of them doubles.
 //!
 //! # Invariants
 //! - M1. All sides together have no more memory than they may have: a side grows only
-//!   once all are settled, and into what none has.
+//!   once all are settled, and into what none has. Digests give theirs back at once, so what they give another one
+//!   may take in the same look.
 //! - M2. None goes below what it works with.
 
+mod lend;
 mod plan_split;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,6 +31,7 @@ use crate::cold_index::Digests;
 use crate::hybrid_log::{Geometry, GhostHits};
 use crate::options::MemoryPlan;
 use crate::store::Shared;
+use lend::{Lender, Lent, lend};
 use plan_split::{Decision, Figures, Side, SideFigures, of_log, of_reads, plan};
 
 /// The reach of the ghosts: one part in so many of what both sides have.
@@ -55,6 +60,11 @@ struct State {
     last: Option<(Side, Side)>,
     seen: Seen,
     moves: Moves,
+    /// What the others have lent to the digests, what these have a right to, and chunks on disk that had been
+    /// asked for at the last look.
+    lent: Lent,
+    digests: u64,
+    asked: u64,
 }
 
 /// What had been counted at the last decision.
@@ -83,6 +93,9 @@ impl MemorySplit {
             last: None,
             seen: Seen::default(),
             moves: Moves::default(),
+            lent: Lent::default(),
+            digests: 0,
+            asked: 0,
         };
         Self { plan, state: Mutex::new(state), reach: AtomicU64::new(0) }
     }
@@ -131,7 +144,7 @@ impl Shared {
             self.set_reach(&figures);
             state.has_reach = true;
         }
-        let step = figures.step;
+        let mut shares = figures;
         match plan(&figures, state.receiver) {
             Decision::Wait => {}
             Decision::Keep => self.begin_anew(&mut state, &figures),
@@ -143,23 +156,51 @@ impl Shared {
                     Side::Digests => state.moves.to_digests += 1,
                 }
                 self.begin_anew(&mut state, &figures);
-                self.resize(from, &figures, |bytes| bytes - step);
+                shares.side_mut(from).bytes -= figures.step;
             }
-            Decision::Grow(to) => self.resize(to, &figures, |bytes| bytes + step),
-            Decision::Shrink(from, less) => self.resize(from, &figures, |bytes| bytes - less),
+            Decision::Grow(to) => shares.side_mut(to).bytes += figures.step,
+            Decision::Shrink(from, less) => shares.side_mut(from).bytes -= less,
         }
+        self.lend_and_resize(&mut state, &shares);
     }
 
-    fn resize(&self, side: Side, figures: &Figures, to: impl Fn(u64) -> u64) {
-        match side {
-            Side::Log => self.log.resize(to(figures.log.bytes) / self.log.geometry.page_bytes()),
-            Side::Cache => self.cache.resize(to(figures.cache.bytes)),
-            Side::Digests => {
-                if let Some(cold) = &self.cold {
-                    cold.index.digests.resize(to(figures.digests.bytes));
-                }
-            }
+    /// Gives the sides what they have a right to by now, but for what is lent.
+    fn lend_and_resize(&self, state: &mut State, shares: &Figures) {
+        let asked = self.counted().chunks;
+        let lent = self.to_lend(state, shares, asked > state.asked);
+        (state.lent, state.digests, state.asked) = (lent, shares.digests.bytes, asked);
+        let (log, cache) = (shares.log.bytes - lent.log, shares.cache.bytes - lent.cache);
+        let page = self.log.geometry.page_bytes();
+        if let Some(cold) = &self.cold {
+            let digests = &cold.index.digests;
+            let all = shares.digests.bytes + lent.sum();
+            let leaving = (self.log.frames() * page).saturating_sub(log)
+                + self.cache.bytes_allowed().saturating_sub(cache);
+            // [M1]
+            digests.resize(match leaving {
+                0 => all,
+                leaving => digests.bytes_allowed().min(all.saturating_sub(leaving)),
+            });
         }
+        self.log.resize(log / page);
+        self.cache.resize(cache);
+    }
+
+    fn to_lend(&self, state: &State, shares: &Figures, is_asked: bool) -> Lent {
+        let page = self.log.geometry.page_bytes();
+        let log = Lender {
+            share: shares.log.bytes,
+            filled: self.log.memory_bytes(),
+            least: Geometry::FRAMES_MIN as u64 * page,
+        };
+        let cache = Lender {
+            share: shares.cache.bytes,
+            filled: self.cache.memory_bytes(),
+            least: self.cache.bytes_min(),
+        };
+        let SideFigures { bytes, most, .. } = shares.digests;
+        let wanted = most.saturating_sub(bytes);
+        lend([log, cache], (shares.total, shares.unit), wanted, state.lent, is_asked)
     }
 
     fn begin_anew(&self, state: &mut State, figures: &Figures) {
@@ -207,12 +248,12 @@ impl Shared {
         let step = pages(total / STEP_SHARE, unit).max(unit);
         let least = Geometry::FRAMES_MIN as u64 * page;
         let log = SideFigures {
-            bytes: self.log.frames() * page,
+            bytes: self.log.frames() * page + state.lent.log,
             least: pages(total / LOG_SHARE_MIN, page).max(least),
             most: self.log.frames_max() * page,
         };
         let cache = SideFigures {
-            bytes: self.cache.bytes_allowed(),
+            bytes: self.cache.bytes_allowed() + state.lent.cache,
             least: pages(total / CACHE_SHARE_MIN, step).max(self.cache.bytes_min()),
             most: self.cache.bytes_max().min(self.cache_bytes_for_index()),
         };
@@ -227,6 +268,7 @@ impl Shared {
         let mut figures = Figures {
             total,
             step,
+            unit,
             log,
             cache,
             digests: SideFigures::default(),
@@ -241,7 +283,7 @@ impl Shared {
             let of_all = cold.index.digest_bytes_of_all();
             let digests = &cold.index.digests;
             figures.digests = SideFigures {
-                bytes: digests.bytes_allowed(),
+                bytes: state.digests,
                 least: 0,
                 most: Digests::with_replaced(of_all)
                     .next_multiple_of(step)

@@ -4,7 +4,8 @@
 //! | part | charged |
 //! |---|---|
 //! | pages of logs, read cache and digests | as they are taken (`page_ring`) |
-//! | hot index, directory of chunks, slots of digests, ghosts of the read cache | their whole length, here |
+//! | slots of digests | as their table grows (`cold_index/digests`) |
+//! | hot index, directory of chunks, ghosts of the read cache | their whole length, here |
 //! | buffers of sessions and of many gets at once | as they are made (`ops/look_up/flight`); log and cache make room for them |
 //! | buffers of flushes and scans, work memory of compactions | what is set aside for them, here |
 
@@ -75,12 +76,12 @@ impl Shared {
     pub(crate) fn charge_own_memory(&self) {
         let directory = self.cold.as_ref().map_or(0, |cold| cold.index.figures().directory_bytes);
         let digests = self.digest_figures();
-        let tables = directory + digests.slot_bytes;
-        let grown = self.index.figures().bytes + tables + self.cache.ghost_bytes();
+        let grown = self.index.figures().bytes + directory + self.cache.ghost_bytes();
         self.own_memory.set(grown + self.set_aside_bytes);
         // Whatever else is charged. A page that comes meanwhile is soon forgotten.
         let pages: u64 = self.logs().into_iter().flatten().map(|log| log.memory_bytes()).sum();
-        let known = self.own_memory.get() + pages + self.cache.memory_bytes() + digests.page_bytes;
+        let digests = digests.page_bytes + digests.slot_bytes;
+        let known = self.own_memory.get() + pages + self.cache.memory_bytes() + digests;
         self.user_bytes.note(self.host.memory.used().saturating_sub(known));
     }
 }

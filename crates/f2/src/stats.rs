@@ -155,6 +155,8 @@ fn tell_cold(cold: &Cold, detail: &mut Detail) -> u64 {
         ("chunk_digest_bytes_allowed", digests.allowed),
         ("chunk_digest_hits", digests.found),
         ("chunk_digest_misses", digests.read),
+        ("chunk_digests", digests.kept),
+        ("chunk_digest_pass_bytes", cold.index.filled_bytes()),
         ("chunk_log_memory_bytes", chunks.log_memory_bytes),
         ("chunk_log_bytes", chunks.log_bytes),
         ("chunk_log_live_bytes", chunks.live_bytes),
@@ -167,7 +169,7 @@ fn tell_cold(cold: &Cold, detail: &mut Detail) -> u64 {
 type Detail = Vec<(&'static str, u64)>;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 48] = [
+const RUNNING: [&str; 50] = [
     "compactions_failing",
     "writes_refused",
     "log_ghost_reads",
@@ -179,6 +181,8 @@ const RUNNING: [&str; 48] = [
     "chunk_digest_bytes_allowed",
     "chunk_digest_hits",
     "chunk_digest_misses",
+    "chunk_digests",
+    "chunk_digest_pass_bytes",
     "read_cache_ghost_hits",
     "read_cache_hits",
     "read_cache_misses",

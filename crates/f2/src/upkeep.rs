@@ -1,5 +1,5 @@
 //! What is done every now and then in the background: the index grows, memory moves to where it saves
-//! most, the logs are compacted.
+//! most, the logs are compacted, digests of chunks are made.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,9 @@ use crate::store::{Shared, Store};
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Buckets that are split before the task looks whether it should stop.
 const BUCKETS_AT_ONCE: usize = 1024;
+/// Bytes of the chunk log that a pass for digests reads at once: some milliseconds of the device and of a
+/// processor.
+const FILLED_AT_ONCE: u64 = 2 << 20;
 /// What a chain takes of the hot index's table. With more of them many a bucket overflows.
 const BYTES_PER_CHAIN: u64 = 13;
 /// Share of the chains that there is room for, from which on records leave the hot log.
@@ -46,6 +49,14 @@ impl Store {
             self.compact_every("compact cold log", Shared::compact_cold_if_due)?;
             self.compact_every("compact chunk log", Shared::compact_chunks_if_due)?;
         }
+        if self.shared.split.plan().digest_bytes_max() > 0 {
+            let shared = Arc::downgrade(&self.shared);
+            self.shared.workers.every(Class::Compact, "fill digests", INTERVAL, move |stop| {
+                if let Some(shared) = shared.upgrade() {
+                    shared.fill_digests(stop);
+                }
+            })?;
+        }
         Ok(())
     }
 
@@ -64,6 +75,15 @@ impl Store {
 type Compact = fn(&Arc<Shared>, &StopToken) -> engine::Result<bool>;
 
 impl Shared {
+    /// A slice of a pass that makes digests of chunks, if one pays.
+    fn fill_digests(&self, stop: &StopToken) {
+        let Some(cold) = &self.cold else { return };
+        // Who compacts the chunk log makes digests of what it reads; and what a slice reads is to stay there.
+        if let Some(_not_compacted) = self.compacting_chunks.try_lock() {
+            cold.index.fill_digests(FILLED_AT_ONCE, stop);
+        }
+    }
+
     /// Bytes that the index may take.
     pub(crate) fn index_bytes_max(&self) -> u64 {
         let limit = self.host.memory.limit();

@@ -119,6 +119,16 @@ impl Name {
         Ok(Self { level, number })
     }
 
+    /// The chunks that have this one's entries at a level that is no lower; none at a lower one.
+    pub(super) fn at_level(self, level: u32) -> impl Iterator<Item = Self> {
+        let halvings = level.checked_sub(self.level);
+        let parts = halvings.map_or(0, |halvings| 1 << halvings);
+        (0..parts).map(move |part: usize| Self {
+            level,
+            number: self.number | part << (BASE_BITS + self.level),
+        })
+    }
+
     const fn base(self) -> usize {
         self.number & ((1 << BASE_BITS) - 1)
     }

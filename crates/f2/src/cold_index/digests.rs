@@ -19,7 +19,7 @@
 //!   nobody has to take one away when its chunk is replaced. It has the directory's level, too: a doubling
 //!   leaves both halves the same chunk, of which each is told its own entries only.
 //! - G2. Entries stand in the chunk's order, so of the same tag the newest stands first [K1].
-//! - G3. The pages of all shards have what is allowed at most, and the budget knows of each.
+//! - G3. The pages of all shards have what is allowed at most. The budget knows of each, and of the slots.
 //!
 //! # Concurrency
 //! A shard is locked for the time of a look or of a few kilobytes' copying. Look-ups do not wait for it: they
@@ -70,6 +70,9 @@ pub(crate) struct DigestFigures {
     /// Memory: their pages, and the table of slots.
     pub(crate) page_bytes: u64,
     pub(crate) slot_bytes: u64,
+    /// How many there are, and what they take of their pages.
+    pub(crate) kept: u64,
+    pub(crate) kept_bytes: u64,
     /// Look-ups of chunks on disk that a digest answered, and those that read the chunk.
     pub(crate) found: u64,
     pub(crate) read: u64,
@@ -122,20 +125,39 @@ impl Digests {
     /// Allows so many bytes, in whole steps; what is above is given back before this returns. [G3]
     pub(crate) fn resize(&self, bytes: u64) {
         let pages = bytes.min(self.bytes_max).checked_div(self.step_bytes).unwrap_or_default();
-        self.allowed.store(pages * self.step_bytes, Relaxed);
+        if self.allowed.swap(pages * self.step_bytes, Relaxed) == pages * self.step_bytes {
+            return;
+        }
         self.shards.iter().for_each(|shard| shard.lock().allow(pages));
     }
 
     /// What there is of them. Looks into each shard, so not for every look-up.
     pub(crate) fn figures(&self) -> DigestFigures {
-        let (mut page_bytes, mut slot_bytes) = (0, 0);
+        let mut figures = DigestFigures {
+            allowed: self.bytes_allowed(),
+            found: self.found.load(Relaxed),
+            read: self.read.load(Relaxed),
+            ..DigestFigures::default()
+        };
         for shard in &self.shards {
             let shard = shard.lock();
-            page_bytes += shard.page_bytes();
-            slot_bytes += shard.slot_bytes();
+            let (kept, kept_bytes) = shard.kept();
+            figures.page_bytes += shard.page_bytes();
+            figures.slot_bytes += shard.slot_bytes();
+            figures.kept += kept;
+            figures.kept_bytes += kept_bytes;
         }
-        let (found, read) = (self.found.load(Relaxed), self.read.load(Relaxed));
-        DigestFigures { allowed: self.bytes_allowed(), page_bytes, slot_bytes, found, read }
+        figures
+    }
+
+    /// Bytes that digests may take before others have to go for them, whatever was replaced.
+    pub(super) fn bytes_without_loss(&self) -> u64 {
+        shard::compacted(self.bytes_allowed())
+    }
+
+    /// Chunks that look-ups have read from the device so far.
+    pub(super) fn chunks_read(&self) -> u64 {
+        self.read.load(Relaxed)
     }
 
     fn shard(&self, Name { number, .. }: Name) -> Option<(&Mutex<Shard>, usize)> {
@@ -180,6 +202,18 @@ impl Digests {
         if let Some((shard, slot)) = self.shard(name) {
             shard.lock().keep(slot, name.level, address, entries);
         }
+    }
+
+    /// The same if none has to go for it. `false`: there is no room.
+    pub(super) fn keep_if_room(&self, name: Name, address: LogAddress, entries: &[Entry]) -> bool {
+        self.shard(name).is_some_and(|(shard, slot)| {
+            shard.lock().keep_if_room(slot, name.level, address, entries)
+        })
+    }
+
+    /// Whether there is a digest of the chunk at `address`, which the directory has for `name`.
+    pub(super) fn has(&self, name: Name, address: LogAddress) -> bool {
+        self.shard(name).is_some_and(|(shard, slot)| shard.lock().has(slot, name.level, address))
     }
 }
 

@@ -14,7 +14,7 @@
 //! never changed: a new version of it is appended to the chunk log, an ordinary hybrid log, and the
 //! *directory*, a word of memory for each chunk, is changed to it. Where the memory has no room for
 //! more words, chunks get longer, up to 4 KiB. What a look-up wants of a chunk is kept in memory as well, as
-//! far as that saves more than other uses of the memory (`digests`). Users' operations only read;
+//! far as that saves more than other uses of the memory (`digests`, `fill`). Users' operations only read;
 //! compactions change the index, many entries at once. To follow a look-up, start at
 //! [`ColdIndex::find`]; a change, at `apply.rs`; the directory's growth, at `directory.rs`.
 //!
@@ -43,6 +43,7 @@ mod compact;
 mod digests;
 mod directory;
 mod fetch;
+mod fill;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod moves;
@@ -59,6 +60,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
+use parking_lot::Mutex;
 
 use crate::hybrid_log::HybridLog;
 
@@ -94,6 +96,7 @@ pub(crate) struct ColdIndex {
     log: Arc<HybridLog>,
     directory: Directory,
     pub(crate) digests: Digests,
+    fill: Mutex<fill::Fill>,
     memory: Arc<MemoryBudget>,
     /// Entries that a chunk has on average before the directory doubles: where there is memory for that,
     /// and where there is none.
@@ -166,6 +169,7 @@ impl ColdIndex {
         Self {
             log,
             digests: Digests::new(digest_bytes_max, &memory),
+            fill: Mutex::default(),
             memory,
             entries_target: target(chunk_bytes),
             entries_target_most: target(*CHUNK_BYTES.end()),

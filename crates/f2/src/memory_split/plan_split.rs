@@ -33,8 +33,9 @@ const SIDES: [Side; 3] = [Side::Log, Side::Cache, Side::Digests];
 pub(crate) struct Figures {
     /// Bytes that all sides may take together.
     pub(crate) total: u64,
-    /// Bytes of a step.
+    /// Bytes of a step, and what it is a multiple of: of what each side can take.
     pub(crate) step: u64,
+    pub(crate) unit: u64,
     pub(crate) log: SideFigures,
     pub(crate) cache: SideFigures,
     pub(crate) digests: SideFigures,
@@ -103,6 +104,14 @@ impl Figures {
         }
     }
 
+    pub(crate) const fn side_mut(&mut self, side: Side) -> &mut SideFigures {
+        match side {
+            Side::Log => &mut self.log,
+            Side::Cache => &mut self.cache,
+            Side::Digests => &mut self.digests,
+        }
+    }
+
     /// Bytes of I/O that a reach more of memory would have saved a side.
     const fn saves(&self, side: Side) -> u64 {
         match side {
@@ -161,6 +170,7 @@ mod tests {
         Figures {
             total: 100 * MIB,
             step: MIB,
+            unit: MIB,
             log: side(75 * MIB),
             cache: side(25 * MIB),
             digests: SideFigures::default(),

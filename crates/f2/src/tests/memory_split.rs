@@ -1,6 +1,9 @@
 //! Memory goes to where it saves most, and there is never more of it than may be.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use engine::Engine;
 
 use super::stores::{Add, Bench, count, key, tiny, value};
 use crate::Options;
@@ -268,4 +271,86 @@ fn keys_that_are_read_evenly_cost_one_read_each_where_digests_fit() {
     println!("{with:.2} reads with {digest_bytes} bytes of digests, {without:.2} without");
     assert!(with < 1.2 && without > 1.5, "{with} reads, and {without} without digests");
     assert!(digest_bytes > 512 << 10 && none == 0);
+}
+
+/// A store of cold keys that has just been opened again, by hand.
+fn opened_again(chunk_digests: bool) -> Bench {
+    let options = Options { chunk_digests, ..Options::default() };
+    let bench = Bench::open_by_hand_within(LIMIT, device::memory(), options.clone(), 7);
+    for number in 0..COLD_KEYS {
+        bench.put(&key(number), &value(number, 0, 13));
+        if number % 1000 == 0 {
+            bench.advance();
+        }
+    }
+    bench.store.flush().expect("flushes");
+    bench.store.close().expect("closes");
+    let opened = Bench::open_by_hand_within(LIMIT, Arc::clone(&bench.device), options, 8);
+    assert!(opened.figure("cold_index_entries") > COLD_KEYS / 2);
+    opened
+}
+
+const LIMIT: u64 = 16 << 20;
+const COLD_KEYS: u64 = 300_000;
+
+/// Gets of keys anywhere, from the first to the second.
+fn read_anywhere(bench: &Bench, gets: std::ops::Range<u64>) {
+    for get in gets {
+        let number = get * 7_919 % COLD_KEYS;
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 13)));
+        if get % 100 == 0 {
+            bench.advance();
+            let used = bench.memory.used();
+            assert!(used <= LIMIT, "{used} bytes");
+        }
+    }
+}
+
+/// Reads per look-up of the device of so many gets after opening, from the first to the second.
+fn reads_after_opening(bench: &Bench, gets: std::ops::Range<u64>) -> f64 {
+    let before = (bench.figure("look_up_reads"), bench.figure("look_ups"));
+    read_anywhere(bench, gets);
+    let reads = bench.figure("look_up_reads") - before.0;
+    reads as f64 / (bench.figure("look_ups") - before.1) as f64
+}
+
+/// A pass over the chunk log makes the digests in less than one look-up for each ten chunks.
+#[test]
+fn soon_after_opening_a_cold_key_costs_one_read() {
+    let bench = opened_again(true);
+    let chunks = bench.figure("cold_index_chunks");
+    let first = reads_after_opening(&bench, 0..chunks / 10);
+    let then = reads_after_opening(&bench, chunks / 10..chunks / 5);
+    let pass = bench.figure("chunk_digest_pass_bytes");
+    let without = reads_after_opening(&opened_again(false), 0..chunks / 5);
+    println!("{chunks} chunks: {first:.2} reads, then {then:.2}, {without:.2} without digests");
+    assert!(then < 1.1 && without > 1.5, "{then} reads, {without} without digests");
+    assert!(pass > 0 && pass <= bench.figure("chunk_log_bytes"), "{pass} bytes of the chunk log");
+}
+
+/// What log and cache do not fill is lent to the digests, and comes back when they do.
+#[test]
+fn memory_that_is_lent_to_digests_comes_back_as_it_is_wanted() {
+    let bench = opened_again(true);
+    let share = bench.figure("log_pages");
+    (0..10).for_each(|_| bench.advance());
+    assert_eq!(bench.figure("chunk_digest_bytes_allowed"), 0, "nobody has asked");
+    read_anywhere(&bench, 0..400);
+    let lent = bench.figure("chunk_digest_bytes_allowed");
+    let lent_pages = share - bench.figure("log_pages");
+    assert!(lent_pages > 8 && lent > 1 << 20, "{lent_pages} pages, {lent} bytes");
+    // Writes of new keys, which fill the log.
+    for number in COLD_KEYS..COLD_KEYS + 60_000 {
+        bench.put(&key(number), &value(number, 0, 13));
+        if number % 100 == 0 {
+            bench.advance();
+            let used = bench.memory.used();
+            assert!(used <= LIMIT, "{used} bytes");
+        }
+    }
+    let log_pages = bench.figure("log_pages");
+    assert!(log_pages > share - lent_pages, "{log_pages} pages, of {share}");
+    let left = bench.figure("chunk_digest_bytes_allowed");
+    assert!(left < lent / 2, "{left} bytes of {lent}");
+    read_anywhere(&bench, 0..2_000);
 }

@@ -17,6 +17,7 @@ use sync::atomic::Ordering::Relaxed;
 use super::packed::{HEAD_WORDS, Head};
 use crate::address::LogAddress;
 use crate::cold_index::chunk::Entry;
+use crate::memory_use::Charge;
 use crate::page_ring::PageRing;
 use crate::record::WORD_BYTES;
 
@@ -28,17 +29,25 @@ const PAGES_AT_ONCE: usize = 4;
 /// No digest: the last word of a page, where none begins.
 const NOWHERE: u32 = u32::MAX;
 
+/// How much of what is allowed may live where pages are compacted.
+pub(super) const fn compacted(allowed: u64) -> u64 {
+    allowed / LIVE_SHARE.1 * LIVE_SHARE.0
+}
+
 pub(super) struct Shard {
     ring: PageRing,
     page_words: u64,
     /// Of each slot: the number of its digest's first word, its lowest bits.
     slots: Vec<u32>,
+    slots_charge: Charge,
     /// Pages that may have memory.
     allowed: u64,
     /// The first word that is there, a page's first one, and the one behind the last.
     begin: u64,
     tail: u64,
     live_words: u64,
+    /// Slots that name a digest.
+    kept: u64,
     /// Of a digest on its way.
     words: Vec<u64>,
 }
@@ -48,13 +57,15 @@ impl Shard {
     pub(super) fn new(page_bytes: u64, pages_max: u64, memory: Arc<MemoryBudget>) -> Self {
         let page_words = page_bytes / WORD_BYTES as u64;
         Self {
-            ring: PageRing::new(page_bytes, pages_max, memory),
+            ring: PageRing::new(page_bytes, pages_max, Arc::clone(&memory)),
             page_words,
             slots: Vec::new(),
+            slots_charge: Charge::new(memory),
             allowed: 0,
             begin: 0,
             tail: 0,
             live_words: 0,
+            kept: 0,
             words: Vec::new(),
         }
     }
@@ -67,6 +78,11 @@ impl Shard {
         (self.slots.capacity() * size_of::<u32>()) as u64
     }
 
+    /// Digests that are there, and the bytes of these.
+    pub(super) fn kept(&self) -> (u64, u64) {
+        (self.kept, self.live_words * WORD_BYTES as u64)
+    }
+
     /// So many pages may have memory; the oldest of the others go.
     pub(super) fn allow(&mut self, pages: u64) {
         self.allowed = pages;
@@ -75,6 +91,7 @@ impl Shard {
         }
         if pages == 0 {
             (self.slots, self.words) = (Vec::new(), Vec::new());
+            self.slots_charge.set(0);
         }
     }
 
@@ -88,15 +105,41 @@ impl Shard {
         tag: u32,
         into: &mut Vec<LogAddress>,
     ) -> Option<()> {
-        let at = self.place(slot)?;
-        let head = self.head(at);
-        // [G1]
-        if (head.chunk, head.level) != (chunk, level) {
-            return None;
-        }
+        let (at, head) = self.head_of(slot, level, chunk)?;
         let entries = at + HEAD_WORDS as u64;
         head.addresses(tag, |word| self.word(entries + word as u64), into);
         Some(())
+    }
+
+    /// Whether the digest of the chunk at `chunk`, for a level, is here.
+    pub(super) fn has(&self, slot: usize, level: u32, chunk: LogAddress) -> bool {
+        self.head_of(slot, level, chunk).is_some()
+    }
+
+    /// Where that digest is, and its head. [G1]
+    fn head_of(&self, slot: usize, level: u32, chunk: LogAddress) -> Option<(u64, Head)> {
+        let at = self.place(slot)?;
+        let head = self.head(at);
+        ((head.chunk, head.level) == (chunk, level)).then_some((at, head))
+    }
+
+    /// Keeps the digest of a chunk of these entries in the place of what `slot` names, if no other one has to
+    /// go for that. `false`: there is no room.
+    pub(super) fn keep_if_room(
+        &mut self,
+        slot: usize,
+        level: u32,
+        chunk: LogAddress,
+        entries: &[Entry],
+    ) -> bool {
+        let words = Head::of(slot, level, chunk, entries).map_or(0, |head| head.words() as u64);
+        let replaced = self.place(slot).map_or(0, |at| self.head(at).words() as u64);
+        let has_room = self.has_room_without_compaction(words)
+            || self.live_words + words - replaced <= self.compacted_words();
+        if has_room {
+            self.keep(slot, level, chunk, entries);
+        }
+        has_room
     }
 
     /// Keeps the digest of a chunk of these entries in the place of what `slot` names.
@@ -106,11 +149,7 @@ impl Shard {
         if head.words() as u64 > self.page_words || self.allowed == 0 {
             return;
         }
-        if slot >= self.slots.len() {
-            let room = (slot + 1).next_power_of_two();
-            self.slots.reserve_exact(room - self.slots.len());
-            self.slots.resize(room, NOWHERE);
-        }
+        self.make_slot(slot);
         let mut words = std::mem::take(&mut self.words);
         words.clear();
         words.extend(head.encode());
@@ -124,12 +163,35 @@ impl Shard {
         self.words = words;
     }
 
+    /// Makes the table of slots as long as it has to be.
+    fn make_slot(&mut self, slot: usize) {
+        if slot >= self.slots.len() {
+            let room = (slot + 1).next_power_of_two();
+            self.slots.reserve_exact(room - self.slots.len());
+            self.slots.resize(room, NOWHERE);
+            self.slots_charge.set(self.slot_bytes());
+        }
+    }
+
+    /// What is left of the page that is filled. Pages that are begun lie below the tail; one that is full has
+    /// the tail at its end.
+    fn room_in_page(&self) -> u64 {
+        self.tail.next_multiple_of(self.page_words) - self.tail
+    }
+
+    fn has_room_without_compaction(&self, words: u64) -> bool {
+        words <= self.room_in_page() || self.pages() < self.allowed
+    }
+
+    /// So many words may live where pages are compacted.
+    fn compacted_words(&self) -> u64 {
+        compacted(self.allowed * self.page_words)
+    }
+
     /// Appends a digest and has its slot name it; `false`: a page has to go before.
     fn append(&mut self, slot: usize, words: &[u64]) -> bool {
         let len = words.len() as u64;
-        // Pages that are begun lie below the tail; one that is full has the tail at its end.
-        let room = self.tail.next_multiple_of(self.page_words) - self.tail;
-        if len > room {
+        if len > self.room_in_page() {
             if self.pages() >= self.allowed {
                 return false;
             }
@@ -142,6 +204,7 @@ impl Shard {
             self.ring.words(at * WORD_BYTES as u64)[0].store(*word, Relaxed);
         }
         self.slots[slot] = self.tail as u32;
+        self.kept += 1;
         self.live_words += len;
         self.tail += len;
         true
@@ -166,7 +229,7 @@ impl Shard {
     fn drop_oldest(&mut self, may_keep: bool) {
         let page = self.begin / self.page_words;
         let end = (self.begin + self.page_words).min(self.tail);
-        let room = self.allowed * self.page_words / LIVE_SHARE.1 * LIVE_SHARE.0;
+        let room = self.compacted_words();
         let mut kept: Vec<(usize, Vec<u64>)> = Vec::new();
         let mut at = self.begin;
         while at < end && self.word(at) != 0 {
@@ -193,6 +256,7 @@ impl Shard {
     fn forget(&mut self, slot: usize) {
         if let Some(at) = self.place(slot) {
             self.live_words -= self.head(at).words() as u64;
+            self.kept -= 1;
             self.slots[slot] = NOWHERE;
         }
     }

@@ -68,6 +68,66 @@ fn a_digest_says_nothing_of_the_other_half_of_a_doubling() {
     }
 }
 
+/// After opening, one pass in order makes the digests of all chunks, also of those that a doubling has split and
+/// that nobody wrote since, once look-ups have shown that it pays.
+#[test]
+fn a_pass_makes_the_digests_that_are_missing() {
+    let mut bench = Bench::new(WITH_DIGESTS);
+    bench.apply((0..KEYS).map(|key| put(key, at(key + 1))).collect());
+    // Chunks that are not the directory's any more.
+    bench.apply((0..KEYS / 8).map(|key| replace(key, at(key + 1), at(key + 1))).collect());
+    bench.apply((0..KEYS / 8).map(|key| replace(key, at(key + 1), at(KEYS + key))).collect());
+    bench = bench.reopen();
+    let newest = |key| at(if key < KEYS / 8 { KEYS + key } else { key + 1 });
+    let fill =
+        |bench: &Bench| (0..100).for_each(|_| bench.index.fill_digests(TINY.page_bytes, &go_on()));
+    fill(&bench);
+    assert_eq!(bench.index.filled_bytes(), 0, "nobody has asked");
+    let log_bytes = bench.log.flushed().get() - bench.log.begin().get();
+    let mut asked = 0;
+    while bench.index.filled_bytes() == 0 {
+        must_find(&bench, asked, &[newest(asked)]);
+        asked += 1;
+        fill(&bench);
+    }
+    let chunks = bench.index.figures().chunks;
+    assert!((1..chunks / 8).contains(&asked), "{asked} look-ups, of {chunks} chunks");
+    assert_eq!(bench.index.filled_bytes(), log_bytes, "it was read once");
+    let (before, _) = bench.operations();
+    (0..KEYS).for_each(|key| must_find(&bench, key, &[newest(key)]));
+    assert_eq!(bench.operations().0, before, "no chunk is read any more");
+}
+
+/// Where there is room for some, a pass makes so many, gives up none for them, and goes on from there when
+/// there is more.
+#[test]
+fn a_pass_makes_as_many_digests_as_there_is_room_for() {
+    let mut bench = Bench::new(WITH_DIGESTS);
+    bench.apply((0..KEYS).map(|key| put(key, at(key + 1))).collect());
+    bench = bench.reopen();
+    let log_bytes = bench.log.flushed().get() - bench.log.begin().get();
+    let find_all = |bench: &Bench| (0..KEYS).for_each(|key| must_find(bench, key, &[at(key + 1)]));
+    let fill =
+        |bench: &Bench| (0..100).for_each(|_| bench.index.fill_digests(TINY.page_bytes, &go_on()));
+    bench.index.digests.resize(0);
+    find_all(&bench);
+    bench.index.digests.resize(32 << 10);
+    fill(&bench);
+    let some = bench.index.digests.figures();
+    assert!(some.kept_bytes > 24 << 10 && some.page_bytes <= 32 << 10, "{some:?}");
+    let of_some = bench.index.filled_bytes();
+    assert!(of_some > 0 && of_some < log_bytes, "{of_some} bytes of {log_bytes}");
+    // Those without a digest are asked for.
+    find_all(&bench);
+    bench.index.digests.resize(1 << 20);
+    fill(&bench);
+    let of_all = bench.index.filled_bytes();
+    assert!(of_all <= 2 * log_bytes, "{of_all} bytes of {log_bytes}");
+    let (before, _) = bench.operations();
+    find_all(&bench);
+    assert_eq!(bench.operations().0, before, "no chunk is read any more");
+}
+
 #[test]
 fn digests_say_what_chunks_do() {
     for (seed, digest_bytes) in [(1, 1 << 20), (2, 32 << 10), (3, 1 << 20), (4, 64 << 10)] {
@@ -105,7 +165,8 @@ fn digests_say_what_chunks_do() {
                     let until = bench.log.flushed();
                     assert!(bench.index.compact(until, &go_on()).expect("compacts"));
                 }
-                2 => bench.index.digests.resize(random.random_range(0..=digest_bytes)),
+                2 => (0..4).for_each(|_| bench.index.fill_digests(TINY.page_bytes, &go_on())),
+                4 => bench.index.digests.resize(random.random_range(0..=digest_bytes)),
                 3 => bench.index.digests.resize(digest_bytes),
                 _ => {}
             }
