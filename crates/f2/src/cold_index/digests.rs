@@ -1,4 +1,4 @@
-//! Digests of chunks in memory: what a look-up wants of a chunk, in about five bytes an entry, so that a
+//! Digests of chunks in memory: what a look-up wants of a chunk, in about four bytes an entry, so that a
 //! cold key costs one read of the device instead of two (why: `docs/adr/0036-f2-chunk-digests.md`).
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //!                                         and where its record lies
 //! ```
 //!
-//! A digest says less than its chunk: of entries whose tags end alike it names all. So it may name records
+//! A digest says less than its chunk: of entries whose tags begin alike it names all. So it may name records
 //! of other keys, which costs a read now and then, and never leaves one of the key out.
 //!
 //! # Invariants
@@ -46,8 +46,8 @@ const PAGE_BYTES_MAX: u64 = 16 << 10;
 const PAGES: u64 = 128;
 /// Bytes of an entry and of a digest's head, about; and what replaced digests take beside those that stand, as
 /// a share of them.
-const ENTRY_BYTES: u64 = 5;
-const HEAD_BYTES: u64 = 20;
+const ENTRY_BYTES: u64 = 4;
+const HEAD_BYTES: u64 = 24;
 const REPLACED_SHARE: u64 = 4;
 
 /// The digests; none while nothing is allowed.

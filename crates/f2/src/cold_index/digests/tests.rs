@@ -7,9 +7,11 @@ use engine::MemoryBudget;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 
+use super::packed::{HEAD_WORDS, Head};
 use super::{Digests, PAGE_BYTES_MIN};
 use crate::address::LogAddress;
-use crate::cold_index::chunk::{ADDRESS_UNIT, Entry, Name};
+use crate::cold_index::LEVEL_MAX;
+use crate::cold_index::chunk::{ADDRESS_UNIT, Entry, Name, TAG_BITS};
 
 const BYTES_MAX: u64 = 4 << 20;
 
@@ -23,28 +25,37 @@ fn no_limit() -> Arc<MemoryBudget> {
     Arc::new(MemoryBudget::new(u64::MAX))
 }
 
-/// Entries as a chunk has them: in the order of their tags.
+/// Some tag of a chunk of [`LEVEL`], whose first bits the level has lent.
+fn some_tag(random: &mut dyn Rng) -> u32 {
+    0b101 << (TAG_BITS - LEVEL) | random.next_u32() & ((1 << (TAG_BITS - LEVEL)) - 1)
+}
+
+/// Entries as a chunk has them: in the order of their tags. The addresses may be multiples of more than a unit.
 fn some_entries(random: &mut impl Rng, most: usize) -> Vec<Entry> {
     let bits = random.random_range(5..44);
     let base = random.random_range(0..1_u64 << 43);
-    let mut tags: Vec<u32> =
-        (0..random.random_range(0..=most)).map(|_| random.random_range(0..1 << 20)).collect();
+    let mut tags: Vec<u32> = (0..random.random_range(0..=most)).map(|_| some_tag(random)).collect();
     tags.sort_unstable();
+    let zeros = random.random_range(0..6) * random.random_range(0..=1);
     let address = |random: &mut dyn Rng| {
         let unit = (base + (random.next_u64() & ((1 << bits) - 1))) % (1 << 44);
-        LogAddress::new(unit.max(1) * ADDRESS_UNIT)
+        LogAddress::new((unit >> zeros << zeros).max(1 << zeros) * ADDRESS_UNIT)
     };
     tags.into_iter().map(|tag| Entry::new(tag, address(random))).collect()
 }
 
-/// What a digest of these entries has to say of a tag: exactly what ends alike, in order.
+/// What a digest of these entries has to say of a tag: exactly what has the same first eight bits, of those that
+/// the level has not lent, in order.
 fn expected(entries: &[Entry], tag: u32) -> Vec<LogAddress> {
-    let same = entries.iter().filter(|entry| entry.tag() & 0xff == tag & 0xff);
+    let kept = |tag: u32| tag >> (TAG_BITS - LEVEL - 8);
+    let same = entries.iter().filter(|entry| kept(entry.tag()) == kept(tag));
     same.map(|entry| entry.address()).collect()
 }
 
+const LEVEL: u32 = 7;
+
 fn name(number: usize) -> Name {
-    Name { level: 14, number }
+    Name { level: LEVEL, number }
 }
 
 fn find(digests: &Digests, number: usize, chunk: LogAddress, tag: u32) -> Option<Vec<LogAddress>> {
@@ -69,11 +80,64 @@ fn a_digest_names_what_its_chunk_does_in_its_order() {
             assert!(found.contains(&entry.address()));
             assert_eq!(found, expected(&entries, entry.tag()));
         }
-        let other = random.random_range(0..1 << 20);
+        let other = some_tag(&mut random);
         assert_eq!(find(&digests, number, chunk, other), Some(expected(&entries, other)));
         assert_eq!(find(&digests, number, chunk.plus(16), other), None, "another chunk");
-        let before = Name { level: 13, number };
+        let before = Name { level: LEVEL - 1, number };
         assert!(!digests.find(before, chunk, other, &mut Vec::new()), "another level");
+    }
+}
+
+/// Long chunks, whose groups take several words, and at the highest level, which leaves few bits of a tag.
+#[test]
+fn chunks_of_any_length_and_level_are_told() {
+    let mut random = SmallRng::seed_from_u64(4);
+    for level in [0, 5, 12, 13, LEVEL_MAX] {
+        for count in [0, 1, 2, 3, 60, 64, 500] {
+            let left = TAG_BITS - level;
+            let mut tags: Vec<u32> =
+                (0..count).map(|_| random.random_range(0..1 << left)).collect();
+            tags.sort_unstable();
+            let address = |at: usize| LogAddress::new((at as u64 + 1) * 1_000 * ADDRESS_UNIT);
+            let entries: Vec<Entry> =
+                tags.iter().enumerate().map(|(at, tag)| Entry::new(*tag, address(at))).collect();
+            let head = Head::of(9, level, address(7), &entries).expect("it can be told");
+            let mut words = Vec::new();
+            head.pack(&entries, &mut words);
+            assert_eq!(Head::decode(head.encode()), head);
+            assert_eq!(head.words(), HEAD_WORDS + words.len());
+            let kept = |tag: u32| tag >> left.saturating_sub(8);
+            for tag in tags.iter().copied().chain([0, 1, (1 << left) - 1]) {
+                let mut found = Vec::new();
+                head.addresses(tag, |word| words[word], &mut found);
+                let same = entries.iter().filter(|entry| kept(entry.tag()) == kept(tag));
+                assert_eq!(found, same.map(|entry| entry.address()).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+/// What an entry costs of 1.2 GB of records of 128 bytes, and of others.
+#[test]
+fn an_entry_takes_about_thirty_bits() {
+    const ENTRIES: usize = 24;
+    let mut random = SmallRng::seed_from_u64(5);
+    for (record_bytes, bits_most) in [(128, 32), (112, 35)] {
+        let records = 1_200_000_000 / record_bytes;
+        let mut words = 0;
+        for _ in 0..1_000 {
+            let mut tags: Vec<u32> = (0..ENTRIES).map(|_| some_tag(&mut random)).collect();
+            tags.sort_unstable();
+            let mut entry = |tag| {
+                let at = random.random_range(1..records) * record_bytes;
+                Entry::new(tag, LogAddress::new(at))
+            };
+            let entries: Vec<Entry> = tags.into_iter().map(&mut entry).collect();
+            let head = Head::of(0, LEVEL, LogAddress::new(16), &entries).expect("it can be told");
+            words += head.words() - HEAD_WORDS;
+        }
+        let bits = words * 64 / ENTRIES / 1_000;
+        assert!(bits <= bits_most, "{bits} bits an entry of records of {record_bytes} bytes");
     }
 }
 
@@ -130,9 +194,10 @@ fn fewer_may_be_allowed_at_any_time() {
             let entries = some_entries(&mut random, 40);
             let chunk = LogAddress::new((round * 1_000 + number as u64) * 16);
             digests.keep(name(number), chunk, &entries);
-            let found = find(&digests, number, chunk, 77);
+            let tag = some_tag(&mut random);
+            let found = find(&digests, number, chunk, tag);
             let is_kept = allowed >= digests.step_bytes();
-            assert_eq!(found, is_kept.then(|| expected(&entries, 77)));
+            assert_eq!(found, is_kept.then(|| expected(&entries, tag)));
         }
         let slot_bytes = digests.figures().slot_bytes;
         assert!(memory.used() <= allowed + slot_bytes);
