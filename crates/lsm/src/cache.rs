@@ -161,6 +161,11 @@ impl Cache {
         Some(slot.cached.clone())
     }
 
+    /// Whether it has `key`. Counts as no look-up.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.clock(key.clock()).is_some_and(|clock| clock.lock().places.contains_key(key))
+    }
+
     /// Keeps `cached`, which was read, and gives up others for it.
     pub(crate) fn insert(&self, key: Key, cached: Cached) {
         let bytes = cached.bytes();

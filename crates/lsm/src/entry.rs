@@ -4,6 +4,8 @@ use codec::SeqNo;
 use engine::Result;
 pub(crate) use engine::Target;
 
+use crate::table::Missing;
+
 /// A version of a key: a value, or `None` for a tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
@@ -48,9 +50,25 @@ impl Found {
     }
 }
 
+/// Where a seek goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Aim<'a> {
+    /// [`EntryCursor::seek`].
+    At(Target<'a>),
+    /// [`EntryCursor::seek_before`].
+    Before(Option<Target<'a>>),
+}
+
 /// A walk over entries, one way: forward after [`EntryCursor::seek`], backward after
 /// [`EntryCursor::seek_before`]. After an error it must be sought anew.
 pub(crate) trait EntryCursor: Send {
+    /// Makes ready for a seek, which has to be the next call or follow others of these, all with the
+    /// same place. Answers what that would have to read first, as far as that is known; nothing is
+    /// read here.
+    fn aim(&mut self, _: Aim<'_>) -> Result<Option<Missing>> {
+        Ok(None)
+    }
+
     /// Goes to the first entry at or behind `to`.
     fn seek(&mut self, to: Target<'_>) -> Result<()>;
 

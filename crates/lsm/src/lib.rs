@@ -75,6 +75,7 @@ mod check;
 mod checkpoint;
 mod dranges;
 mod entry;
+mod fetch;
 mod flights;
 mod ingest;
 mod lookup_index;

@@ -9,7 +9,8 @@ mod tests;
 
 use engine::Result;
 
-use crate::entry::{Entry, EntryCursor, Target};
+use crate::entry::{Aim, Entry, EntryCursor, Target};
+use crate::table::{Missing, Piece};
 
 /// The merged walk.
 pub(crate) struct Merged {
@@ -48,6 +49,33 @@ impl Merged {
         step(source.as_mut())?;
         self.choose(forward);
         Ok(())
+    }
+}
+
+impl Merged {
+    /// Goes to `aim`. What several sources would have to read for it one after the other, `fetch` may
+    /// read beforehand, together.
+    pub(crate) fn go_to(&mut self, aim: Aim<'_>, fetch: &dyn Fn(&[Missing])) -> Result<()> {
+        let mut missing = Vec::new();
+        for source in &mut self.sources {
+            missing.extend(source.aim(aim)?);
+        }
+        let is_metadata = |it: &Missing| it.piece == Piece::Metadata;
+        if missing.len() > 1 && missing.iter().any(is_metadata) {
+            fetch(&missing);
+            missing.clear();
+            for source in &mut self.sources {
+                // Behind metadata lies a block, and nothing behind that.
+                missing.extend(source.aim(aim)?.filter(|it| !is_metadata(it)));
+            }
+        }
+        if missing.len() > 1 {
+            fetch(&missing);
+        }
+        match aim {
+            Aim::At(to) => self.seek(to),
+            Aim::Before(to) => self.seek_before(to),
+        }
     }
 }
 

@@ -100,6 +100,7 @@ impl Store {
             reorganiser: Default::default(),
             lookup_index: ArcSwap::from_pointee(LookupIndex::none(&host.memory)),
             stands: Default::default(),
+            queues: Default::default(),
             group: host.workers.group(GROUP),
             host,
         });

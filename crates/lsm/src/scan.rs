@@ -23,7 +23,7 @@ use codec::SeqNo;
 use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};
 
 use crate::dranges::Bounds;
-use crate::entry::{EntryCursor, Target};
+use crate::entry::{Aim, EntryCursor, Target};
 use crate::merge::Merged;
 use crate::range_deletes::Deletes;
 use crate::store::Shared;
@@ -204,10 +204,11 @@ impl Walk {
         let (bounds, mut merged) = (Arc::clone(&partition.bounds), state.merged_in(partition));
         let deletes = Arc::clone(&state.deletes);
         drop(state);
-        match self.direction {
-            Direction::Forward => merged.seek(place.unwrap_or(Target::START))?,
-            Direction::Backward => merged.seek_before(place)?,
-        }
+        let aim = match self.direction {
+            Direction::Forward => Aim::At(place.unwrap_or(Target::START)),
+            Direction::Backward => Aim::Before(place),
+        };
+        merged.go_to(aim, &|missing| self.shared.fetch(missing))?;
         Ok(Standing { generation, bounds, deletes, merged })
     }
 

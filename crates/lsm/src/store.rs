@@ -17,6 +17,7 @@ use workers::Group;
 use crate::background::Background;
 use crate::background::reorganise::Reorganiser;
 use crate::cache::Cache;
+use crate::fetch::Queues;
 use crate::ingest::SortedTables;
 use crate::lookup_index::LookupIndex;
 use crate::manifest::Manifest;
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) lookup_index: ArcSwap<LookupIndex>,
     /// What cursors stand on.
     pub(crate) stands: Stands,
+    /// What walks read with.
+    pub(crate) queues: Queues,
     pub(crate) group: Group,
     pub(crate) host: Host,
 }

@@ -18,6 +18,7 @@
 //! - T3. A table that was ingested shows its entries under the number that the manifest has for it
 //!   (`summary`): whoever searches or walks sees no other.
 
+mod ahead;
 mod block;
 mod builder;
 mod compression;
@@ -130,6 +131,19 @@ impl Table {
         match self.piece(Piece::Block(handle))? {
             Cached::Block(block) => Ok(block),
             Cached::Metadata(_) => unreachable!("the key is that of a block"),
+        }
+    }
+
+    /// Whether the cache has a data block. Counts as no look-up.
+    fn has_cached(&self, handle: BlockHandle) -> bool {
+        self.cache.has(&self.cache_key(Piece::Block(handle)))
+    }
+
+    /// A data block that was read, verified; the cache has it from now on.
+    fn keep_block(&self, handle: BlockHandle, stored: &[u8]) -> Result<Arc<Block>> {
+        match self.keep(Piece::Block(handle), stored)? {
+            Cached::Block(block) => Ok(block),
+            Cached::Metadata(_) => unreachable!("the piece is a block"),
         }
     }
 
@@ -265,6 +279,13 @@ impl Drop for Table {
 pub(crate) enum Piece {
     Metadata,
     Block(BlockHandle),
+}
+
+/// A piece of a table that the cache does not have.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    pub(crate) table: Arc<Table>,
+    pub(crate) piece: Piece,
 }
 
 /// How searches of tables went.

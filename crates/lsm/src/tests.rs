@@ -11,6 +11,7 @@ mod memory_resize;
 #[cfg(shuttle)]
 mod models;
 mod range_deletes;
+mod scan_reads;
 mod seats;
 pub(crate) mod stores;
 pub(crate) mod tables;

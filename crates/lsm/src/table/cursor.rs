@@ -1,13 +1,19 @@
 //! Walks over a table, and over the tables of a level that lie one behind the other.
+//!
+//! A walk for a reader gets its blocks through the cache, and reads more at once the longer it goes on in
+//! one way: twice as much each time, so that a short one reads little in vain, and a long one waits
+//! seldom.
 
 use std::sync::Arc;
 
-use engine::{Charge, Result};
+use engine::Result;
 
-use super::Table;
+use super::ahead::Ahead;
 use super::block::{Block, BlockCursor};
 use super::metadata::BlockHandle;
-use crate::entry::{Entry, EntryCursor, Target};
+use super::{Missing, Piece, Table};
+use crate::cache::Cached;
+use crate::entry::{Aim, Entry, EntryCursor, Target};
 
 /// How a walk gets its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,30 +24,34 @@ pub(crate) enum Reading {
     Ahead(u64),
 }
 
+/// Where a walk comes to a block from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    Anywhere,
+    TheOneBefore,
+    TheOneBehind,
+}
+
 /// A walk over one table.
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     reading: Reading,
     ahead: Ahead,
+    /// What a walk through the cache read at once last, in bytes.
+    window: u64,
     index: Option<BlockCursor>,
     handle: Option<BlockHandle>,
     block: Option<BlockCursor>,
-}
-
-/// Bytes of a fragment that were read before they are needed.
-struct Ahead {
-    charge: Charge,
-    fragment: u32,
-    offset: u64,
-    bytes: Vec<u8>,
+    /// The index stands where the next seek goes; whether there is a block.
+    aimed: Option<bool>,
 }
 
 impl TableCursor {
     /// A walk that stands nowhere.
     pub(crate) fn new(table: Arc<Table>, reading: Reading) -> Self {
-        let charge = Charge::new(table.cache.budget());
-        let ahead = Ahead { charge, fragment: 0, offset: 0, bytes: Vec::new() };
-        Self { table, reading, ahead, index: None, handle: None, block: None }
+        let ahead = Ahead::new(table.cache.budget());
+        let (index, handle, block) = (None, None, None);
+        Self { table, reading, ahead, window: 0, index, handle, block, aimed: None }
     }
 
     /// The index, begun where it is needed first.
@@ -52,8 +62,8 @@ impl TableCursor {
         Ok(self.index.get_or_insert_with(|| unreachable!("it was just set")))
     }
 
-    /// Moves the index; answers whether it stands at a block.
-    fn move_index(
+    /// Moves the index; answers whether it stands at a block, which is not there yet.
+    fn point(
         &mut self,
         step: impl FnOnce(&mut BlockCursor) -> std::result::Result<bool, codec::Corruption>,
     ) -> Result<bool> {
@@ -64,39 +74,77 @@ impl TableCursor {
         if !step(index).map_err(placed)? {
             return Ok(false);
         }
-        let handle = BlockHandle::of(index).map_err(placed)?;
-        self.handle = Some(handle);
-        let block = match self.reading {
-            Reading::Cached => self.table.block(handle)?,
-            Reading::Ahead(bytes) => self.read_ahead(handle, bytes)?,
-        };
-        self.block = Some(BlockCursor::new(block));
+        self.handle = Some(BlockHandle::of(index).map_err(placed)?);
         Ok(true)
     }
 
-    fn read_ahead(&mut self, handle: BlockHandle, at_once: u64) -> Result<Arc<Block>> {
-        let len = self.table.stored_len(handle)?;
-        let ahead = &mut self.ahead;
-        let skipped = handle.offset.checked_sub(ahead.offset).map(|skipped| skipped as usize);
-        let end = skipped.map(|skipped| skipped.saturating_add(len));
-        let is_there =
-            ahead.fragment == handle.fragment && end.is_some_and(|end| end <= ahead.bytes.len());
-        if !is_there {
-            let fragments = &self.table.summary.properties.fragments;
-            let fragment = fragments.get(handle.fragment as usize).copied().unwrap_or(0);
-            let rest = fragment.saturating_sub(handle.offset);
-            ahead.bytes.resize(rest.min(at_once.max(len as u64)) as usize, 0);
-            ahead.charge.set(ahead.bytes.capacity());
-            (ahead.fragment, ahead.offset) = (handle.fragment, handle.offset);
-            let read = self.table.source.read(handle.fragment, handle.offset, &mut ahead.bytes);
-            if read.is_err() {
-                ahead.bytes.clear();
+    /// Points the index at the first block that may have an entry at or behind `to`.
+    fn point_at(&mut self, to: Target<'_>) -> Result<bool> {
+        let to = self.table.stored_place(to);
+        self.point(|index| index.seek(to))
+    }
+
+    /// Points the index at the last block that may have an entry before `to`: the one that is first not
+    /// wholly before it may begin before it; else the last.
+    fn point_before(&mut self, to: Option<Target<'_>>) -> Result<bool> {
+        let is_there = match to {
+            Some(to) => self.point_at(to)?,
+            None => false,
+        };
+        if is_there { Ok(true) } else { self.point(|index| index.seek_before(None)) }
+    }
+
+    /// Fetches the block that the index stands at.
+    fn enter(&mut self, from: From) -> Result<()> {
+        let Some(handle) = self.handle else { return Ok(()) };
+        let block = match self.reading {
+            Reading::Cached => self.block_from(handle, from)?,
+            Reading::Ahead(bytes) => {
+                self.ahead.behind(&self.table, handle, bytes)?;
+                self.table.unseal(self.ahead.stored(handle), handle)?
             }
-            read?;
+        };
+        self.block = Some(BlockCursor::new(block));
+        Ok(())
+    }
+
+    /// Moves the index, and fetches the block that it stands at then.
+    fn move_index(
+        &mut self,
+        from: From,
+        step: impl FnOnce(&mut BlockCursor) -> std::result::Result<bool, codec::Corruption>,
+    ) -> Result<bool> {
+        let is_there = self.point(step)?;
+        if is_there {
+            self.enter(from)?;
         }
-        let start = (handle.offset - self.ahead.offset) as usize;
-        let stored = self.ahead.bytes.get(start..start + len).unwrap_or_default();
-        self.table.unseal(stored, handle)
+        Ok(is_there)
+    }
+
+    /// A block out of the cache; or, where its neighbour was wanted before it, with others that lie
+    /// behind it on the way.
+    fn block_from(&mut self, handle: BlockHandle, from: From) -> Result<Arc<Block>> {
+        if from == From::Anywhere {
+            self.window = 0;
+            return self.table.block(handle);
+        }
+        if let Some(Cached::Block(block)) = self.table.cached(Piece::Block(handle)) {
+            return Ok(block);
+        }
+        if !self.ahead.has(handle) {
+            let most = Ahead::most(self.table.cache.budget());
+            let window = (2 * self.window).clamp(Ahead::LEAST.min(most), most);
+            let read = match from {
+                From::TheOneBehind => self.ahead.before(&self.table, handle, window),
+                _ => self.ahead.behind(&self.table, handle, window),
+            };
+            if read.is_err() {
+                // What cannot be read may be another one.
+                return self.table.block(handle);
+            }
+            self.window = window;
+        }
+        self.table.keep_block(handle, self.ahead.stored(handle))
     }
 
     /// Moves within the block; answers whether it stands at an entry.
@@ -110,40 +158,59 @@ impl TableCursor {
 }
 
 impl EntryCursor for TableCursor {
+    fn aim(&mut self, aim: Aim<'_>) -> Result<Option<Missing>> {
+        if self.index.is_none() && self.table.cached(Piece::Metadata).is_none() {
+            return Ok(Some(Missing { table: Arc::clone(&self.table), piece: Piece::Metadata }));
+        }
+        let is_there = match aim {
+            Aim::At(to) => self.point_at(to)?,
+            Aim::Before(to) => self.point_before(to)?,
+        };
+        self.aimed = Some(is_there);
+        let handle = self.handle.filter(|handle| is_there && !self.table.has_cached(*handle));
+        Ok(handle
+            .map(|handle| Missing { table: Arc::clone(&self.table), piece: Piece::Block(handle) }))
+    }
+
     fn seek(&mut self, to: Target<'_>) -> Result<()> {
+        let mut is_there = match self.aimed.take() {
+            Some(is_there) => is_there,
+            None => self.point_at(to)?,
+        };
+        if is_there {
+            self.enter(From::Anywhere)?;
+        }
         let to = self.table.stored_place(to);
-        let mut is_there = self.move_index(|index| index.seek(to))?;
         while is_there {
             if self.move_block(|block| block.seek(to))? {
                 return Ok(());
             }
-            is_there = self.move_index(BlockCursor::next)?;
+            is_there = self.move_index(From::TheOneBefore, BlockCursor::next)?;
         }
         Ok(())
     }
 
     fn seek_before(&mut self, to: Option<Target<'_>>) -> Result<()> {
-        let to = to.map(|to| self.table.stored_place(to));
-        // The block that is first not wholly before the target may begin before it; else the last.
-        let mut is_there = match to {
-            Some(to) => self.move_index(|index| index.seek(to))?,
-            None => false,
+        let mut is_there = match self.aimed.take() {
+            Some(is_there) => is_there,
+            None => self.point_before(to)?,
         };
-        if !is_there {
-            is_there = self.move_index(|index| index.seek_before(None))?;
+        if is_there {
+            self.enter(From::Anywhere)?;
         }
+        let to = to.map(|to| self.table.stored_place(to));
         while is_there {
             if self.move_block(|block| block.seek_before(to))? {
                 return Ok(());
             }
-            is_there = self.move_index(BlockCursor::previous)?;
+            is_there = self.move_index(From::TheOneBehind, BlockCursor::previous)?;
         }
         Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
         let mut is_there = self.move_block(BlockCursor::next)?;
-        while !is_there && self.move_index(BlockCursor::next)? {
+        while !is_there && self.move_index(From::TheOneBefore, BlockCursor::next)? {
             is_there = self.move_block(|block| block.seek(Target::START))?;
         }
         Ok(())
@@ -151,7 +218,7 @@ impl EntryCursor for TableCursor {
 
     fn previous(&mut self) -> Result<()> {
         let mut is_there = self.move_block(BlockCursor::previous)?;
-        while !is_there && self.move_index(BlockCursor::previous)? {
+        while !is_there && self.move_index(From::TheOneBehind, BlockCursor::previous)? {
             is_there = self.move_block(|block| block.seek_before(None))?;
         }
         Ok(())
@@ -170,12 +237,14 @@ pub(crate) struct LevelCursor {
     /// The table at which it stands.
     index: usize,
     cursor: Option<TableCursor>,
+    /// The cursor of the table where the next seek begins, aimed.
+    aimed: Option<(usize, TableCursor)>,
 }
 
 impl LevelCursor {
     /// A walk that stands nowhere.
     pub(crate) fn new(tables: Arc<Vec<Arc<Table>>>, reading: Reading) -> Self {
-        Self { tables, reading, index: 0, cursor: None }
+        Self { tables, reading, index: 0, cursor: None, aimed: None }
     }
 
     /// Goes to the table at `index`, if there is one, and moves there; on failure to find an entry
@@ -189,7 +258,9 @@ impl LevelCursor {
         self.cursor = None;
         let mut index = index;
         while let Some((at, table)) = index.and_then(|at| Some((at, self.tables.get(at)?))) {
-            let mut cursor = TableCursor::new(Arc::clone(table), self.reading);
+            let aimed = self.aimed.take().filter(|(aimed, _)| *aimed == at);
+            let new = || TableCursor::new(Arc::clone(table), self.reading);
+            let mut cursor = aimed.map_or_else(new, |(_, cursor)| cursor);
             step(&mut cursor)?;
             if cursor.entry().is_some() {
                 (self.index, self.cursor) = (at, Some(cursor));
@@ -200,26 +271,46 @@ impl LevelCursor {
         Ok(())
     }
 
+    /// The table where a seek begins, if there is one.
+    fn first_for(&self, aim: Aim<'_>) -> Option<usize> {
+        match aim {
+            Aim::At(to) => {
+                let is_before =
+                    |table: &Arc<Table>| table.summary.properties.largest.as_slice() < to.key;
+                Some(self.tables.partition_point(is_before)).filter(|at| *at < self.tables.len())
+            }
+            Aim::Before(to) => {
+                let begins_before = |table: &Arc<Table>| {
+                    to.is_none_or(|to| table.summary.properties.smallest.as_slice() <= to.key)
+                };
+                self.tables.partition_point(begins_before).checked_sub(1)
+            }
+        }
+    }
+
     fn has_entry(&self) -> bool {
         self.cursor.as_ref().is_some_and(|cursor| cursor.entry().is_some())
     }
 }
 
 impl EntryCursor for LevelCursor {
+    fn aim(&mut self, aim: Aim<'_>) -> Result<Option<Missing>> {
+        let Some(at) = self.first_for(aim) else { return Ok(None) };
+        let Some(table) = self.tables.get(at) else { return Ok(None) };
+        let aimed = self.aimed.take().filter(|(aimed, _)| *aimed == at);
+        let new = || TableCursor::new(Arc::clone(table), self.reading);
+        let mut cursor = aimed.map_or_else(new, |(_, cursor)| cursor);
+        let missing = cursor.aim(aim)?;
+        self.aimed = Some((at, cursor));
+        Ok(missing)
+    }
+
     fn seek(&mut self, to: Target<'_>) -> Result<()> {
-        let largest = |table: &Arc<Table>| table.summary.properties.largest.as_slice() < to.key;
-        let index = self.tables.partition_point(largest);
-        self.enter(Some(index), true, |cursor| cursor.seek(to))
+        self.enter(self.first_for(Aim::At(to)), true, |cursor| cursor.seek(to))
     }
 
     fn seek_before(&mut self, to: Option<Target<'_>>) -> Result<()> {
-        let behind = match to {
-            Some(to) => self
-                .tables
-                .partition_point(|table| table.summary.properties.smallest.as_slice() <= to.key),
-            None => self.tables.len(),
-        };
-        self.enter(behind.checked_sub(1), false, |cursor| cursor.seek_before(to))
+        self.enter(self.first_for(Aim::Before(to)), false, |cursor| cursor.seek_before(to))
     }
 
     fn next(&mut self) -> Result<()> {

@@ -1,0 +1,70 @@
+//! Reading pieces of several tables at once, before a walk looks into each.
+
+use std::sync::Arc;
+
+use device::{Buffer, Queue, Request, Work};
+use engine::{Charge, Result};
+use parking_lot::Mutex;
+
+use crate::store::Shared;
+use crate::table::Missing;
+
+/// Pieces that are read at once.
+const DEPTH: usize = 32;
+/// Queues that are kept for later.
+const QUEUES_KEPT: usize = 8;
+/// Bytes that are read at once, or one piece that is longer.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Queues on which nothing is under way.
+#[derive(Default)]
+pub(crate) struct Queues {
+    kept: Mutex<Vec<Box<dyn Queue>>>,
+}
+
+impl Shared {
+    /// Reads pieces beside each other, so that the cache has them. What cannot be read, or is damaged,
+    /// is left to whoever needs it, and so is what is too much.
+    pub(crate) fn fetch(&self, missing: &[Missing]) {
+        let kept = self.queues.kept.lock().pop();
+        let Ok(mut queue) = kept.map_or_else(|| self.host.device.queue(DEPTH), Ok) else { return };
+        // A queue that fails is not used again.
+        if self.fetch_on(&mut *queue, missing).is_ok() {
+            let mut kept = self.queues.kept.lock();
+            if kept.len() < QUEUES_KEPT {
+                kept.push(queue);
+            }
+        }
+    }
+
+    fn fetch_on(&self, queue: &mut dyn Queue, missing: &[Missing]) -> Result<()> {
+        let mut bytes = 0;
+        let mut charge = Charge::new(&self.host.memory);
+        let mut spans = Vec::with_capacity(missing.len());
+        for Missing { table, piece } in missing.iter().take(DEPTH) {
+            let Some(span) = table.span(*piece)? else { continue };
+            if bytes > 0 && bytes + span.read_len > BYTES_MAX {
+                break;
+            }
+            bytes += span.read_len;
+            charge.set(bytes);
+            let work = Work::Read { offset: span.offset, buffer: Buffer::zeroed(span.read_len) };
+            let tag = spans.len() as u64;
+            let request = Request { tag, file: Arc::clone(&span.file), work };
+            spans.push((table, *piece, span));
+            let submitted = queue.submit(request);
+            assert!(submitted.is_ok(), "fewer are in flight than the queue has room for");
+        }
+        let mut completions = Vec::with_capacity(spans.len());
+        queue.wait(spans.len(), &mut completions)?;
+        for completion in completions {
+            let Some((table, piece, span)) = spans.get(completion.tag as usize) else { continue };
+            let read = completion.buffer.filter(|_| completion.result.is_ok());
+            let wanted =
+                read.as_deref().and_then(|it| it.get(span.skipped..span.skipped + span.len));
+            // Damage is told to whoever needs the piece.
+            let _ = wanted.map(|wanted| table.keep(*piece, wanted));
+        }
+        Ok(())
+    }
+}

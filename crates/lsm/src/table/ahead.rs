@@ -1,0 +1,94 @@
+//! Bytes of a table that are read before they are needed.
+
+use std::sync::Arc;
+
+use engine::{Charge, MemoryBudget, Result};
+
+use super::Table;
+use super::metadata::BlockHandle;
+
+/// Parts of the budget of which what a reader's walk reads at once may be one.
+const BUDGET_PARTS: u64 = 256;
+/// And never more than this.
+const MOST: u64 = 128 << 10;
+
+/// A run of bytes of one fragment.
+pub(super) struct Ahead {
+    charge: Charge,
+    fragment: u32,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Ahead {
+    /// What a reader's walk reads at once first.
+    pub(super) const LEAST: u64 = 16 << 10;
+
+    /// What a reader's walk reads at once in the end.
+    pub(super) fn most(budget: &MemoryBudget) -> u64 {
+        MOST.min(budget.limit() / BUDGET_PARTS)
+    }
+
+    /// None yet.
+    pub(super) fn new(budget: &Arc<MemoryBudget>) -> Self {
+        Self { charge: Charge::new(budget), fragment: 0, offset: 0, bytes: Vec::new() }
+    }
+
+    /// Whether all of a block is there.
+    pub(super) fn has(&self, handle: BlockHandle) -> bool {
+        !self.stored(handle).is_empty()
+    }
+
+    /// A block as it is stored; empty if it is not there.
+    pub(super) fn stored(&self, handle: BlockHandle) -> &[u8] {
+        let start =
+            handle.offset.checked_sub(self.offset).filter(|_| self.fragment == handle.fragment);
+        let start = start.and_then(|start| usize::try_from(start).ok());
+        let end = start.and_then(|start| start.checked_add(handle.len as usize));
+        start.zip(end).and_then(|(start, end)| self.bytes.get(start..end)).unwrap_or_default()
+    }
+
+    /// Reads a block and what lies behind it, `at_once` bytes, unless the block is there or longer.
+    pub(super) fn behind(
+        &mut self,
+        table: &Table,
+        handle: BlockHandle,
+        at_once: u64,
+    ) -> Result<()> {
+        let len = table.stored_len(handle)? as u64;
+        if self.has(handle) {
+            return Ok(());
+        }
+        let fragments = &table.summary.properties.fragments;
+        let fragment = fragments.get(handle.fragment as usize).copied().unwrap_or(0);
+        let rest = fragment.saturating_sub(handle.offset);
+        self.read(table, handle.fragment, handle.offset, rest.min(at_once.max(len)))
+    }
+
+    /// Reads a block and what lies before it, `at_once` bytes, unless the block is there or longer.
+    pub(super) fn before(
+        &mut self,
+        table: &Table,
+        handle: BlockHandle,
+        at_once: u64,
+    ) -> Result<()> {
+        let len = table.stored_len(handle)? as u64;
+        if self.has(handle) {
+            return Ok(());
+        }
+        let end = handle.offset + len;
+        let bytes = end.min(at_once.max(len));
+        self.read(table, handle.fragment, end - bytes, bytes)
+    }
+
+    fn read(&mut self, table: &Table, fragment: u32, offset: u64, bytes: u64) -> Result<()> {
+        self.bytes.resize(bytes as usize, 0);
+        self.charge.set(self.bytes.capacity());
+        (self.fragment, self.offset) = (fragment, offset);
+        let read = table.source.read(fragment, offset, &mut self.bytes);
+        if read.is_err() {
+            self.bytes.clear();
+        }
+        read
+    }
+}

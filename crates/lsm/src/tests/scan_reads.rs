@@ -1,0 +1,67 @@
+//! How often scans read the device.
+
+use std::ops::Bound;
+
+use engine::{Direction, KeyRange};
+
+use super::stores::{Bench, key};
+use crate::Options;
+
+const KEYS: u64 = 12_000;
+const VALUE_BYTES: usize = 1000;
+/// Pairs of a scan: they lie in some 30 blocks.
+const PAIRS: usize = 100;
+const SCANS: u64 = 100;
+
+/// A value that does not compress.
+fn value(number: u64) -> Vec<u8> {
+    let words = 0..VALUE_BYTES as u64 / 8;
+    words.flat_map(|word| codec::hash64(number, &word.to_le_bytes()).to_le_bytes()).collect()
+}
+
+/// A store with much more in it than it may cache, at rest.
+fn loaded() -> Bench {
+    let options = Options { slots_max: 1, memtable_bytes_max: 1 << 20, ..Options::default() };
+    let device = device::memory();
+    let barrier = std::sync::Arc::new(engine::NoJournal);
+    let bench =
+        Bench::with_options(device, barrier, 8 << 20, options).expect("an empty device opens");
+    for number in 0..KEYS {
+        // In no order, so that all of it is compacted.
+        bench.put(&key(number * 7919 % KEYS), &value(number));
+        bench.crank.run_all();
+    }
+    bench.settle();
+    bench
+}
+
+/// Reads of the device that a scan of [`PAIRS`] takes, and for how many bytes of each that it gives.
+fn reads_of_scans(bench: &Bench, direction: Direction) -> (f64, f64) {
+    let before = bench.device.accounting().counts();
+    for scan in 0..SCANS {
+        let from = key(PAIRS as u64 + scan * 6007 % (KEYS - 2 * PAIRS as u64));
+        let range = match direction {
+            Direction::Forward => KeyRange { start: Bound::Included(from), end: Bound::Unbounded },
+            Direction::Backward => KeyRange { start: Bound::Unbounded, end: Bound::Included(from) },
+        };
+        let view = bench.view();
+        let mut cursor = view.scan(range, direction).expect("the store is open");
+        for _ in 0..PAIRS {
+            assert!(cursor.next().expect("nothing is damaged").is_some());
+        }
+    }
+    let counts = bench.device.accounting().counts();
+    let bytes = (SCANS as usize * PAIRS * VALUE_BYTES) as f64;
+    let reads = (counts.read_ops - before.read_ops) as f64 / SCANS as f64;
+    (reads, (counts.read_bytes - before.read_bytes) as f64 / bytes)
+}
+
+#[test]
+fn scans_read_many_blocks_at_once() {
+    let bench = loaded();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (reads, bytes) = reads_of_scans(&bench, direction);
+        assert!(reads < 8.0, "{reads} reads for 100 pairs in 30 blocks, {direction:?}");
+        assert!(bytes < 1.8, "{bytes} bytes for one that was given, {direction:?}");
+    }
+}
