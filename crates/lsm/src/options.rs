@@ -59,7 +59,7 @@ pub struct Options {
     /// `level0_tables_slow` it is that. Default: 4.
     pub level0_tables: usize,
     /// Tables in Level 0 from which on writers are slowed down, the more the more there are; at
-    /// twice as many they wait. Default: 12.
+    /// twice as many they wait. Default: 36.
     pub level0_tables_slow: usize,
     /// Bytes in Level 1 above which it is compacted. Default: 64 MiB.
     pub level1_bytes: u64,
@@ -90,7 +90,7 @@ impl Default for Options {
             filter: FilterKind::default(),
             filter_bits_per_key: 10,
             level0_tables: 4,
-            level0_tables_slow: 12,
+            level0_tables_slow: 36,
             level1_bytes: 64 << 20,
             level_ratio: 10,
             range_deletes_max: 1024,

@@ -79,7 +79,7 @@ fn one_job_is_of_level_0_where_it_slows_writers_down() {
         (5, &["g"]),
     ];
     let version = version(&yard, tables);
-    let options = Options { level1_bytes: 1, ..options() };
+    let options = Options { level1_bytes: 1, level0_tables_slow: 12, ..options() };
     let level0_bytes = |times| version.level_bytes(0) / times;
     let levels = |level0_bytes, claims: &[Claim]| -> Vec<usize> {
         let jobs = plan(&version, &options, level0_bytes, claims, JOBS_MAX);
