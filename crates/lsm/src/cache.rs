@@ -1,5 +1,5 @@
-//! The cache of blocks and metadata of all tables of a store, within the memory that is left for
-//! it.
+//! The cache of blocks and metadata of all tables of a store, and of single pairs ([`crate::pairs`]),
+//! within the memory that is left for it.
 //!
 //! Many clocks: what is looked up gets a second chance when the hand comes by. A new block has
 //! none, so a long scan pushes out what it has read itself, and little else.
@@ -22,24 +22,32 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use codec::SeqNo;
 use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
 use parking_lot::Mutex;
 
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
+use crate::pairs::Pairs;
 use crate::table::{Block, Metadata};
 
 /// Clocks; a power of two.
 const CLOCKS: usize = 16;
 /// What an entry takes beside what it holds: its slot, its place in the map, two counts.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
-/// Of the budget that a store is opened with, what the table of its ghosts takes; and its entries, at
-/// least and at most.
-const GHOSTS_SHARE: u64 = 2048;
+/// Of the budget that a store is opened with, what the ghosts of blocks take, and those of pairs; and the
+/// entries of each, at least and at most.
+const GHOSTS_SHARE: u64 = 4096;
 const GHOSTS_MIN: u64 = 64;
 const GHOSTS_MAX: u64 = 1 << 16;
 /// Bytes given up that are one page to the ghosts.
 const GHOST_PAGE_BYTES: u64 = 4096;
+/// Pieces that come in between two looks at how much pairs should have.
+const INSERTIONS_A_ROUND: u64 = 256;
+/// Look-ups in tables from which on they say something.
+const COUNTED_MIN: u64 = 1024;
+/// Pairs leave room for the blocks that they are found in.
+const PAIRS_PART_MAX: f64 = 0.75;
 /// Stands for the metadata where a fragment's number would be.
 const METADATA: u32 = u32::MAX;
 
@@ -103,10 +111,28 @@ pub(crate) struct Cache {
     options: Options,
     hits: AtomicU64,
     misses: AtomicU64,
+    pairs: Pairs,
+    pairs_share: Mutex<PairsShare>,
+    /// Blocks that walks have read.
+    walked: AtomicU64,
+    /// Bytes of the metadata of all tables.
+    metadata_bytes: AtomicU64,
+    /// Pieces that came in.
+    insertions: AtomicU64,
     ghosts: Ghosts,
     _of_ghosts: Charge,
     /// Bytes given up so far.
     given_up: AtomicU64,
+}
+
+/// How much of the reads that pairs might have spared there was.
+#[derive(Debug)]
+struct PairsShare {
+    /// What gets found in tables and what walks read, when it was counted last.
+    offered: u64,
+    walked: u64,
+    /// Gets' part of both.
+    of_gets: f64,
 }
 
 #[derive(Debug, Default)]
@@ -131,9 +157,9 @@ impl Cache {
     pub(crate) fn new(budget: &Arc<MemoryBudget>, options: &Options) -> Self {
         let entries = budget.limit() / GHOSTS_SHARE / size_of::<u64>() as u64;
         let entries = entries.clamp(GHOSTS_MIN, GHOSTS_MAX).next_power_of_two();
-        let ghosts = Ghosts::new(entries as usize);
+        let (ghosts, of_pairs) = (Ghosts::new(entries as usize), Ghosts::new(entries as usize));
         let mut of_ghosts = Charge::new(budget);
-        of_ghosts.set(ghosts.bytes() as usize);
+        of_ghosts.set(2 * ghosts.bytes() as usize);
         Self {
             clocks: (0..CLOCKS).map(|_| Mutex::default()).collect(),
             bytes: AtomicU64::new(0),
@@ -141,6 +167,11 @@ impl Cache {
             options: options.clone(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            pairs: Pairs::new(of_pairs, budget),
+            pairs_share: Mutex::new(PairsShare { offered: 0, walked: 0, of_gets: 0.5 }),
+            walked: AtomicU64::new(0),
+            metadata_bytes: AtomicU64::new(0),
+            insertions: AtomicU64::new(0),
             ghosts,
             _of_ghosts: of_ghosts,
             given_up: AtomicU64::new(0),
@@ -170,6 +201,9 @@ impl Cache {
     pub(crate) fn insert(&self, key: Key, cached: Cached) {
         let bytes = cached.bytes();
         self.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
+        if self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND) {
+            self.fit_pairs();
+        }
         let capacity = self.capacity();
         if bytes > capacity {
             return;
@@ -187,6 +221,7 @@ impl Cache {
 
     /// Gives up what is above the capacity, which may have become less.
     pub(crate) fn shrink(&self) {
+        self.fit_pairs();
         self.shrink_to(self.capacity(), 0);
     }
 
@@ -195,7 +230,54 @@ impl Cache {
         let limit = self.budget.limit();
         let others = self.budget.used().saturating_sub(self.bytes.load(Relaxed));
         let share = MemorySplit::of(limit, &self.options).cache_bytes;
-        share.min(limit.saturating_sub(others))
+        share.saturating_sub(self.pairs.bytes()).min(limit.saturating_sub(others))
+    }
+
+    /// The pairs that are kept beside blocks.
+    pub(crate) fn pairs(&self) -> &Pairs {
+        &self.pairs
+    }
+
+    /// Keeps what a get found in the tables of the version of this number, and gives up blocks for it.
+    pub(crate) fn keep_pair(&self, version: u64, key: &[u8], seqno: SeqNo, value: &[u8]) {
+        let before = self.pairs.bytes();
+        self.pairs.keep(version, key, seqno, value);
+        if self.pairs.bytes() > before {
+            self.shrink_to(self.capacity(), 0);
+        }
+    }
+
+    /// So many blocks were read for walks.
+    pub(crate) fn note_walked(&self, blocks: u64) {
+        self.walked.fetch_add(blocks, Relaxed);
+    }
+
+    /// The tables have so much metadata, for which there is to be room beside pairs.
+    pub(crate) fn note_metadata(&self, bytes: u64) {
+        self.metadata_bytes.store(bytes, Relaxed);
+        self.fit_pairs();
+    }
+
+    /// Gives pairs their share of what metadata leave: the part that gets have of what was looked for in
+    /// tables, by gets and by walks, but not all. Older counts count less.
+    fn fit_pairs(&self) {
+        let mut share = self.pairs_share.lock();
+        let (offered, walked) = (self.pairs.offered(), self.walked.load(Relaxed));
+        let (gets, walks) = (offered - share.offered, walked.saturating_sub(share.walked));
+        if gets + walks >= COUNTED_MIN {
+            let of_gets = gets as f64 / (gets + walks) as f64;
+            *share = PairsShare { offered, walked, of_gets: (share.of_gets + of_gets) / 2.0 };
+        }
+        let cache_bytes = MemorySplit::of(self.budget.limit(), &self.options).cache_bytes;
+        let left = cache_bytes.saturating_sub(self.metadata_bytes.load(Relaxed));
+        drop(share);
+        self.pairs.set_capacity((left as f64 * self.pairs_part()) as u64);
+    }
+
+    /// Of the memory that metadata leave, the part that pairs may take.
+    fn pairs_part(&self) -> f64 {
+        let of_gets = self.pairs_share.lock().of_gets;
+        if self.options.pairs { of_gets.min(PAIRS_PART_MAX) } else { 0.0 }
     }
 
     /// Gives up what is above `capacity`, of the clocks that have more than their part: there is
@@ -231,17 +313,19 @@ impl Cache {
 
     /// From now on counts what `bytes` more would have saved.
     pub(crate) fn set_ghost_reach(&self, bytes: u64) {
-        self.ghosts.set_reach(bytes.div_ceil(GHOST_PAGE_BYTES));
+        let of_pairs = (bytes as f64 * self.pairs_part()) as u64;
+        self.pairs.set_ghost_reach(of_pairs);
+        self.ghosts.set_reach((bytes - of_pairs).div_ceil(GHOST_PAGE_BYTES));
     }
 
     /// Blocks that so much more would have saved reading, as counted so far.
     pub(crate) fn ghost_hits(&self) -> u64 {
-        self.ghosts.hits()
+        self.ghosts.hits() + self.pairs.ghost_hits()
     }
 
     /// Bytes of what is remembered of pieces that are not cached.
     pub(crate) fn ghost_bytes(&self) -> u64 {
-        self.ghosts.bytes()
+        2 * self.ghosts.bytes()
     }
 
     /// Look-ups that found something, and those that did not.

@@ -64,6 +64,7 @@ impl Shared {
                 read.as_deref().and_then(|it| it.get(span.skipped..span.skipped + span.len));
             // Damage is told to whoever needs the piece.
             let _ = wanted.map(|wanted| table.keep(*piece, wanted));
+            self.cache.note_walked(1);
         }
         Ok(())
     }

@@ -87,6 +87,7 @@ mod merge;
 mod multi_get;
 mod open;
 mod options;
+mod pairs;
 mod planted;
 mod pressure;
 mod range_deletes;

@@ -215,6 +215,11 @@ impl Memtable {
         best
     }
 
+    /// Tells of each key, once or for each of its versions.
+    pub(crate) fn each_key(&self, tell: &mut dyn FnMut(&[u8])) {
+        self.entries.iter().for_each(|entry| tell(entry.key().target().key));
+    }
+
     /// Bytes of every `stride`th key, once for each of its versions.
     pub(crate) fn key_bytes(&self, stride: usize) -> u64 {
         let keys = self.entries.iter().step_by(stride.max(1));

@@ -105,6 +105,8 @@ impl Store {
             host,
         });
         shared.fit_lookup_index();
+        shared.cache.pairs().open(shared.state.load().version.number());
+        shared.cache.note_metadata(shared.state.load().version.metadata_bytes());
         shared.schedule_compactions();
         Ok(Self { shared })
     }

@@ -36,6 +36,9 @@ pub struct Options {
     /// Whether gets and scans look only at memtables and tables of Level 0 that overlap with a part
     /// of the keys. For comparisons. Default: yes.
     pub range_index: bool,
+    /// Whether single pairs are cached that gets found in tables, beside blocks. For comparisons.
+    /// Default: yes.
+    pub pairs: bool,
     /// Whether memtables of few keys are merged instead of flushed. For comparisons. Default: yes.
     pub merging: bool,
     /// Bytes of data after which a table that a compaction writes ends, at the next key. With less
@@ -83,6 +86,7 @@ impl Default for Options {
             duplicates: true,
             lookup_index_bytes_max: 64 << 20,
             range_index: true,
+            pairs: true,
             merging: true,
             table_bytes: 16 << 20,
             block_bytes: 4096,

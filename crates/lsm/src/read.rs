@@ -30,7 +30,7 @@ pub(crate) enum Sought<K> {
 
 impl Shared {
     /// Looks for the newest version of `key` at or below `seqno` in memtables: in the one that the
-    /// lookup index names first. Otherwise the search of tables begins with the one that it names.
+    /// lookup index names first; then among the pairs that were kept. Otherwise the search of tables begins with the one that it names.
     pub(crate) fn find_in_memory<K: AsRef<[u8]>>(
         &self,
         state: &State,
@@ -71,6 +71,9 @@ impl Shared {
         if let Some(found) = partition.find_in_memory(to, into) {
             return Ok(Sought::Found(found.unless_below(hidden)));
         }
+        if let Some(seqno) = self.cache.pairs().get(to.key, seqno, into) {
+            return Ok(Sought::Found(Found { seqno, is_value: true }.unless_below(hidden)));
+        }
         let search = Search::new(key, seqno, &state.version, partition);
         Ok(Sought::GoOn(search.hidden_below(hidden).led_by(hint)))
     }
@@ -96,7 +99,7 @@ impl Shared {
         };
         drop(state);
         let read = |table: &Table, piece| table.piece(piece).map(Some);
-        match search.advance(None, into, &self.lookups, &read)? {
+        match search.advance(None, into, (&self.lookups, &self.cache), &read)? {
             Progress::Found(found) => Ok(Some(found)),
             Progress::Absent => Ok(None),
             Progress::Waits(..) => unreachable!("whatever it needs is read"),
@@ -116,7 +119,7 @@ impl Shared {
         };
         drop(state);
         let cached = |table: &Table, piece| Ok(table.cached(piece));
-        Ok(match search.advance(None, into, &self.lookups, &cached)? {
+        Ok(match search.advance(None, into, (&self.lookups, &self.cache), &cached)? {
             Progress::Found(found) => Some(Some(found)),
             Progress::Absent => Some(None),
             Progress::Waits(..) => None,

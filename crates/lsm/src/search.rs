@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use codec::SeqNo;
 use engine::Result;
 
-use crate::cache::Cached;
+use crate::cache::{Cache, Cached};
 use crate::entry::{Found, Target};
 use crate::lookup_index::Hint;
 use crate::range_index::Partition;
@@ -117,12 +117,13 @@ impl<K: AsRef<[u8]>> Search<K> {
         self.key.as_ref()
     }
 
-    /// Goes on; `given` is what it waited for. `get` gives a piece if it need not be waited for.
+    /// Goes on; `given` is what it waited for. `get` gives a piece if it need not be waited for. What was
+    /// found in the present tables is kept in `cache`.
     pub(crate) fn advance(
         &mut self,
         mut given: Option<Cached>,
         into: &mut Vec<u8>,
-        lookups: &Lookups,
+        (lookups, cache): (&Lookups, &Cache),
         get: &dyn Fn(&Table, Piece) -> Result<Option<Cached>>,
     ) -> Result<Progress> {
         loop {
@@ -148,6 +149,14 @@ impl<K: AsRef<[u8]>> Search<K> {
                 let hinted = self.hinted.take();
                 lookups.led_to_tables.fetch_add(u64::from(hinted == Some(found.seqno)), Relaxed);
                 if hinted.is_none_or(|seqno| found.seqno == seqno) {
+                    if self.seqno == SeqNo::MAX && found.is_value {
+                        cache.keep_pair(
+                            self.version.number(),
+                            self.key.as_ref(),
+                            found.seqno,
+                            into,
+                        );
+                    }
                     return Ok(Progress::Found(found.unless_below(self.hidden)));
                 }
                 continue;

@@ -80,6 +80,8 @@ impl Shared {
             ("cache_hits", hits),
             ("cache_misses", misses),
             ("cache_ghost_hits", self.cache.ghost_hits()),
+            ("pair_bytes", self.cache.pairs().bytes()),
+            ("pair_hits", self.cache.pairs().hits()),
             ("lookup_index_bytes", self.lookup_index.load().bytes()),
             ("led_to_memtables", self.lookups.led.load(Relaxed)),
             ("led_to_tables", self.lookups.led_to_tables.load(Relaxed)),
@@ -112,7 +114,7 @@ impl Shared {
             detail.push((tables, state.version.level(level).len() as u64));
             detail.push((bytes, state.version.level_bytes(level)));
         }
-        let of_cache = self.cache.bytes() + self.cache.ghost_bytes();
+        let of_cache = self.cache.bytes() + self.cache.ghost_bytes() + self.cache.pairs().bytes();
         Stats {
             live_keys: None,
             live_bytes: None,

@@ -93,6 +93,12 @@ impl Table {
         &*self.source
     }
 
+    /// The cache that its pieces go through.
+    #[cfg(test)]
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     /// It is removed with the last reference: the manifest does not name it any more, durably.
     pub(crate) fn doom(&self) {
         self.is_doomed.store(true, Relaxed);

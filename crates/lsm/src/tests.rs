@@ -10,6 +10,7 @@ mod loads;
 mod memory_resize;
 #[cfg(shuttle)]
 mod models;
+mod pair_reads;
 mod range_deletes;
 mod scan_reads;
 mod seats;

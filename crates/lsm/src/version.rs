@@ -26,6 +26,8 @@ pub(crate) const LEVELS: usize = 7;
 pub(crate) struct Version {
     levels: Vec<Arc<Vec<Arc<Table>>>>,
     level0_depth: usize,
+    /// How many came before it.
+    number: u64,
     /// The newest write that has ingested a table, there or gone by now.
     newest_ingested: SeqNo,
 }
@@ -41,7 +43,12 @@ pub(crate) struct Change {
 
 impl Default for Version {
     fn default() -> Self {
-        Self { levels: vec![Arc::default(); LEVELS], level0_depth: 0, newest_ingested: SeqNo::ZERO }
+        Self {
+            levels: vec![Arc::default(); LEVELS],
+            level0_depth: 0,
+            number: 0,
+            newest_ingested: SeqNo::ZERO,
+        }
     }
 }
 
@@ -78,7 +85,21 @@ impl Version {
         let level0_depth = levels.first().map_or(0, |tables| depth(tables));
         let ingested = change.added.iter().filter_map(|(_, table)| table.summary().ingested);
         let newest_ingested = ingested.fold(self.newest_ingested, SeqNo::max);
-        Self { levels, level0_depth, newest_ingested }
+        Self { levels, level0_depth, number: self.number + 1, newest_ingested }
+    }
+
+    /// How many versions came before it.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes of the metadata of all tables, as far as they were counted when these were written.
+    pub(crate) fn metadata_bytes(&self) -> u64 {
+        let of = |table: &Arc<Table>| {
+            let summary = table.summary();
+            summary.stored_bytes.saturating_sub(summary.properties.fragments.iter().sum())
+        };
+        self.tables().map(|(_, table)| of(table)).sum()
     }
 
     /// What is known of the newest version of a key may be wrong below this number: a table that

@@ -23,7 +23,7 @@ pub(super) struct Variant {
 }
 
 const LSM_SETTINGS: &str = "dranges=off, dranges=random, lookup-index=off, range-index=off, \
-                            merging=off or duplicates=off";
+                            merging=off, duplicates=off or pairs=off";
 const FLEXDB_SETTINGS: &str = "tail=COUNT, fragments=COUNT, pairs=COUNT or memtable-bytes=BYTES";
 const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, digests=off, \
                         threads=COUNT, mutable-share=SHARE, disk-bytes=BYTES or cold-disk-bytes=BYTES";
@@ -106,6 +106,7 @@ fn set_of_lsm(lsm: &mut lsm::Options, setting: &str) -> Result<(), WordError> {
         "range-index=off" => lsm.range_index = false,
         "merging=off" => lsm.merging = false,
         "duplicates=off" => lsm.duplicates = false,
+        "pairs=off" => lsm.pairs = false,
         _ => return Err(WordError::new(setting, LSM_SETTINGS)),
     }
     Ok(())

@@ -337,6 +337,12 @@ impl Shared {
         // While the lock is held, so that whoever waits for it learns of a failure.
         self.stopping(committed)?;
         self.persisted.fetch_max(manifest.persisted().get(), Release);
+        // Long before the state is locked: of memtables that go the keys have other versions in tables (A2 of
+        // `pairs`).
+        let changing = self.cache.pairs().change();
+        for memtable in state.sealed.iter().filter(|one| flushed.contains(&one.id())) {
+            memtable.each_key(&mut |key| changing.forget(key));
+        }
         let install = self.install.lock();
         let budget = &self.host.memory;
         let present = match is_planted(Planted::InstalledOverOthers) {
@@ -345,7 +351,14 @@ impl Shared {
         };
         let next = present.with_version(version, flushed, &settled, budget);
         let generation = next.generation;
+        let (number, metadata_bytes) = (next.version.number(), next.version.metadata_bytes());
+        let has_ingested = next.version.newest_ingested() > present.version.newest_ingested();
+        if has_ingested || next.deletes.all.len() < present.deletes.all.len() {
+            changing.forget_all();
+        }
         self.state.store(Arc::new(next));
+        changing.done(number);
+        self.cache.note_metadata(metadata_bytes);
         drop(install);
         self.stands.leave_all_but(generation);
         let is_gone = |(level, number): &(usize, u64)| {

@@ -26,7 +26,7 @@ fn it_holds_what_fits_and_counts_it() {
     for offset in 0..1000 {
         cache.insert(Key::block(1, 0, offset), block(2000));
         assert!(cache.bytes() <= capacity, "C2");
-        assert_eq!(cache.bytes() + cache.ghosts.bytes(), budget.used(), "C1");
+        assert_eq!(cache.bytes() + cache.ghost_bytes(), budget.used(), "C1");
     }
     assert!(cache.bytes() > capacity / 2, "most of it is used");
     let there = (0..1000).filter(|offset| cache.get(&Key::block(1, 0, *offset)).is_some()).count();

@@ -126,11 +126,13 @@ impl TableCursor {
     fn block_from(&mut self, handle: BlockHandle, from: From) -> Result<Arc<Block>> {
         if from == From::Anywhere {
             self.window = 0;
+            self.table.cache.note_walked(u64::from(!self.table.has_cached(handle)));
             return self.table.block(handle);
         }
         if let Some(Cached::Block(block)) = self.table.cached(Piece::Block(handle)) {
             return Ok(block);
         }
+        self.table.cache.note_walked(1);
         if !self.ahead.has(handle) {
             let most = Ahead::most(self.table.cache.budget());
             let window = (2 * self.window).clamp(Ahead::LEAST.min(most), most);

@@ -76,7 +76,7 @@ pub(crate) fn look_up(
     let all = Partition::of(&Arc::default(), std::iter::empty(), version.level(0));
     let mut search = Search::new(to.key, to.seqno, &Arc::new(version), &Arc::new(all));
     let read = |table: &Table, piece| table.piece(piece).map(Some);
-    match search.advance(None, into, lookups, &read).expect("nothing is damaged") {
+    match search.advance(None, into, (lookups, table.cache()), &read).expect("nothing is damaged") {
         Progress::Found(found) => Some(found),
         Progress::Absent => None,
         Progress::Waits(..) => unreachable!("whatever it needs is read"),

@@ -35,7 +35,8 @@ fn parts_of_flexdb_are_otherwise() {
 
 #[test]
 fn parts_of_lsm_are_left_out() {
-    let name = "lsm:dranges=random:lookup-index=off:range-index=off:merging=off:duplicates=off";
+    let name =
+        "lsm:dranges=random:lookup-index=off:range-index=off:merging=off:duplicates=off:pairs=off";
     let changed: Variant = name.parse().expect("a name");
     let expected = lsm::Options {
         routing: lsm::Routing::Random,
@@ -43,6 +44,7 @@ fn parts_of_lsm_are_left_out() {
         range_index: false,
         merging: false,
         duplicates: false,
+        pairs: false,
         ..uncompressed()
     };
     assert_eq!((changed.engine, changed.lsm), (EngineKind::Lsm, expected));
