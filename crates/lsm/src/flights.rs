@@ -256,10 +256,8 @@ fn go_on<K: AsRef<[u8]>>(
 ) -> Result<Step> {
     let cached = |table: &Table, piece| Ok(table.cached(piece));
     loop {
-        let (table, piece) = match {
-            let found_by = (&shared.lookups, &*shared.cache);
-            search.advance(given.take(), into, found_by, &cached)?
-        } {
+        let with = (&shared.lookups, &*shared.cache);
+        let (table, piece) = match search.advance(given.take(), into, with, &cached)? {
             Progress::Found(found) => return Ok(Step::Ended(Some(found))),
             Progress::Absent => return Ok(Step::Ended(None)),
             Progress::Waits(table, piece) => (table, piece),

@@ -25,9 +25,12 @@ use super::stores::{Bench, scan, small};
 use crate::Options;
 use crate::background::flush::Wanted;
 use crate::dranges::construct::{Layout, Part};
+use crate::planted::{Planted, with_planted};
 
 const SCHEDULES: usize = 5_000;
 const PCT_DEPTH: usize = 3;
+/// Schedules in which a planted bug must be found.
+const SCHEDULES_TO_FIND: usize = 5_000;
 const WRITES: u64 = 4;
 /// Keys, in order, with a boundary of Dranges between them in every layout.
 const KEYS: [&[u8]; 2] = [b"c", b"p"];
@@ -43,6 +46,21 @@ fn check(name: &str, model: fn()) {
     };
     Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(model);
     Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(model);
+}
+
+/// A model in which a planted bug must be found.
+fn finds(bug: Planted, model: fn()) {
+    let run = || {
+        let mut config = Config::new();
+        config.silence_warnings = true;
+        config.stack_size = 1 << 20;
+        config.failure_persistence = shuttle::FailurePersistence::None;
+        let pct = PctScheduler::new_from_seed(1, 3, SCHEDULES_TO_FIND);
+        Runner::new(pct, config.clone()).run(model);
+        Runner::new(RandomScheduler::new_from_seed(1, SCHEDULES_TO_FIND), config).run(model);
+    };
+    let unfound = std::panic::catch_unwind(|| with_planted(bug, run)).is_ok();
+    assert!(!unfound, "{bug:?} was not found");
 }
 
 /// A store, and the newest write to each key that was acknowledged.
@@ -225,6 +243,20 @@ fn gets_beside_merge() {
     model.end(threads);
 }
 
+/// What a get found in the table of an old value is kept, or not, beside the flush of a new one.
+fn gets_beside_flush() {
+    let model = Model::of(&[(b"", 1)]);
+    model.write(0, 1);
+    model.bench.store.flush().expect("memory takes it");
+    let writing = Arc::clone(&model);
+    let write = spawn(move || {
+        writing.write(0, 2);
+        writing.bench.store.flush().expect("memory takes it");
+    });
+    let threads = vec![write, model.watcher(0), model.watcher(0)];
+    model.end(threads);
+}
+
 fn all_at_once() {
     let model = Model::new();
     let threads = vec![
@@ -261,6 +293,16 @@ fn a_slot_that_is_sealed_alone_loses_nothing_beside_a_flush() {
 #[test]
 fn gets_beside_a_merge_never_go_back() {
     check("gets_beside_a_merge_never_go_back", gets_beside_merge);
+}
+
+#[test]
+fn gets_beside_a_flush_never_go_back() {
+    check("gets_beside_a_flush_never_go_back", gets_beside_flush);
+}
+
+#[test]
+fn pairs_of_old_tables_that_are_kept_are_found() {
+    finds(Planted::PairsOfOldTablesKept, gets_beside_flush);
 }
 
 #[test]

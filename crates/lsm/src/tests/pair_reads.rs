@@ -19,7 +19,7 @@ fn value(number: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Reads of the device for each get by Zipf (0.99) of data ten times the memory, popular keys anywhere.
+/// Reads of the device for each get by Zipf (0.99) of data five times the memory, popular keys anywhere.
 fn reads_of_a_get(pairs: bool) -> f64 {
     let options = Options { pairs, slots_max: 1, ..Options::default() };
     let budget = KEYS * (VALUE_BYTES as u64 + 14) / 5;

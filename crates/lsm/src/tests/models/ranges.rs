@@ -8,19 +8,14 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex as Plain};
 
 use engine::{BegunOld, Direction, Engine, KeyRange, Listener, NoJournal, Old, Op, Result};
-use shuttle::Runner;
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread::{JoinHandle, spawn, yield_now};
 use sync::Mutex;
 
 use super::super::stores::{Bench, scan, small};
-use super::{KEYS, check, number_of};
+use super::{KEYS, check, finds, number_of};
 use crate::Options;
 use crate::background::flush::Wanted;
-use crate::planted::{Planted, with_planted};
-
-/// Schedules in which a planted bug must be found.
-const SCHEDULES_TO_FIND: usize = 5_000;
+use crate::planted::Planted;
 
 /// What a key was given, by turns: a number, or nothing. It began with nothing.
 #[derive(Default)]
@@ -365,21 +360,6 @@ fn ingestion_beside_scans() {
         model.worker(),
     ];
     model.end(threads);
-}
-
-/// A model in which a planted bug must be found.
-fn finds(bug: Planted, model: fn()) {
-    let run = || {
-        let mut config = shuttle::Config::new();
-        config.silence_warnings = true;
-        config.stack_size = 1 << 20;
-        config.failure_persistence = shuttle::FailurePersistence::None;
-        let pct = PctScheduler::new_from_seed(1, 3, SCHEDULES_TO_FIND);
-        Runner::new(pct, config.clone()).run(model);
-        Runner::new(RandomScheduler::new_from_seed(1, SCHEDULES_TO_FIND), config).run(model);
-    };
-    let unfound = std::panic::catch_unwind(|| with_planted(bug, run)).is_ok();
-    assert!(!unfound, "{bug:?} was not found");
 }
 
 #[test]
