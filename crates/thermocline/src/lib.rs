@@ -23,7 +23,8 @@
 //!
 //! # Engines
 //! [`EngineKind::Memory`] keeps its keys in order and all of its data in memory. [`EngineKind::Lsm`]
-//! keeps its keys in order too, and on disk what does not fit. [`EngineKind::F2`]
+//! and [`EngineKind::FlexDb`] keep their keys in order too, and on disk what does not fit; the former is
+//! for many writes, the latter for reads and scans of small pairs. [`EngineKind::F2`]
 //! keeps what does not fit on disk, and no order: its keyspaces take puts, gets, deletes,
 //! read-modify-writes and their part in batches and checkpoints, and are walked over
 //! ([`Keyspace::walk`]); scans and snapshots of them are refused.
@@ -37,6 +38,19 @@
 //! # Values that end
 //! In a keyspace that is made for it ([`KeyspaceOptions::values_end`]) a value may have an end
 //! ([`Keyspace::put_until`], [`Keyspace::put_for`]), from which on no read shows it.
+//!
+//! # Much at once
+//! [`Keyspace::ingest`] puts sorted pairs into a keyspace of `lsm` as one write, [`Keyspace::delete_range`] deletes a
+//! range of keys of `lsm` or `memory`.
+//!
+//! # Copies, checks, damage
+//! [`Db::backup`] adds a backup of a running database to [`Backups`], [`Db::checkpoint`] makes a database of
+//! its own. [`fn@check`] verifies every byte, [`Db::open_read_only`] changes none, and [`fn@salvage`] makes a new database
+//! of what is sound in a damaged one.
+//!
+//! # Memory
+//! [`Options::memory_bytes`] bounds what a database keeps in memory. What a keyspace has of it moves to where it
+//! saves most I/O ([`Options::balance_memory`]).
 //!
 //! # Many operations at once
 //! A get of what is on disk waits for the device, and so does a read-modify-write.
@@ -58,6 +72,16 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/from-rocksdb.md")]
 struct FromRocksDb;
+
+/// The example of the page for users of fjall.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from-fjall.md")]
+struct FromFjall;
+
+/// The examples of the page that everybody reads first; they are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 /// The example of the page about values that end.
 #[cfg(doctest)]

@@ -122,7 +122,7 @@ impl Default for KeyspaceOptions {
 pub enum EngineKind {
     /// An ordered map in memory, journaled and snapshotted. For data that fits.
     Memory,
-    /// A hash store over a hybrid log: reads, writes and read-modify-writes of single keys, over
+    /// A hash store over two hybrid logs: reads, writes and read-modify-writes of single keys, over
     /// data larger than memory. It keeps no order: no scans, no snapshots, no count of keys; pairs
     /// are walked over in an order of its own.
     F2,
