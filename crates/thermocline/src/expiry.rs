@@ -32,6 +32,7 @@ pub use operators::ChangeWithEnd;
 pub use removal::{HeldRemoval, RemovalHold};
 pub use stats::ExpiryStats;
 
+pub(crate) use format::end_of;
 pub(crate) use keyspace::Form;
 pub(crate) use operators::OnStored;
 pub(crate) use reads::Moment;

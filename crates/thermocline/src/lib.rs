@@ -119,6 +119,8 @@ mod seat;
 mod slot;
 mod snapshot;
 mod snapshot_ages;
+#[cfg(test)]
+mod stand_in;
 mod stats;
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,7 @@ use journal::Durability;
 
 use crate::database::Inner;
 use crate::error::Result;
-use crate::expiry::{Expiry, Form, OnStored};
+use crate::expiry::{Form, OnStored, end_of};
 use crate::key_locks::Held;
 use crate::slot::{Generation, Slot};
 use crate::write::{Part, check_op};
@@ -256,8 +256,8 @@ impl Inner {
         self.check_writable()?;
         let generation = slot.current()?;
         let engine: &dyn Engine = &*generation.engine;
-        let expiry = generation.expiry.as_ref();
-        let mut witness = Witness { operator, expiry, changes: false };
+        let values_end = generation.expiry.is_some();
+        let mut witness = Witness { operator, values_end, changes: false, end_ms: None };
         let ticket = self.sequence.begin();
         let seqno = ticket.seqno();
         // Whether it will change anything nobody knows before.
@@ -282,6 +282,10 @@ impl Inner {
             return Ok(Tried::Done(None));
         }
         generation.note_applied(seqno);
+        // Not before it is there: a pass that began in between would forget the end, and not meet it.
+        if let (Some(expiry), Some(end_ms)) = (&generation.expiry, witness.end_ms) {
+            expiry.note_end(end_ms);
+        }
         drop(ticket);
         Ok(Tried::Done(Some(seqno)))
     }
@@ -306,20 +310,25 @@ impl Listener for Ended<'_> {
     }
 }
 
-/// An operator, and whether its last answer changed anything.
+/// An operator, and what its last answer was.
 struct Witness<'a> {
     operator: &'a mut dyn Operator,
-    /// Who is to know of ends to come.
-    expiry: Option<&'a Expiry>,
+    values_end: bool,
     changes: bool,
+    /// When the value ends that it has put.
+    end_ms: Option<u64>,
+}
+
+impl Witness<'_> {
+    fn end_of(&self, stored: &[u8]) -> Option<u64> {
+        if self.values_end { end_of(stored) } else { None }
+    }
 }
 
 impl Operator for Witness<'_> {
     fn update_in_place(&mut self, value: &mut [u8]) -> bool {
         self.changes = self.operator.update_in_place(value);
-        if let (Some(expiry), true) = (self.expiry, self.changes) {
-            expiry.note_written(value);
-        }
+        self.end_ms = if self.changes { self.end_of(value) } else { None };
         self.changes
     }
 
@@ -330,9 +339,10 @@ impl Operator for Witness<'_> {
             change => change,
         };
         self.changes = change != Change::Keep;
-        if let (Some(expiry), Change::Put(stored)) = (self.expiry, &change) {
-            expiry.note_written(stored);
-        }
+        self.end_ms = match &change {
+            Change::Put(stored) => self.end_of(stored),
+            Change::Delete | Change::Keep => None,
+        };
         change
     }
 }

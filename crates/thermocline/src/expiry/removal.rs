@@ -396,3 +396,6 @@ impl Keyspace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,12 +46,19 @@ impl Expiry {
         Self { environment, soonest_ms, pass, keys, keys_with_end, mean_left_ms, removed, passes }
     }
 
-    /// Remembers that `stored` was written. Costs a load unless it ends sooner than what was before.
+    /// Remembers that `stored` was written, and is there. Costs a load unless it ends sooner than what was
+    /// before.
     #[inline]
     pub(crate) fn note_written(&self, stored: &[u8]) {
-        if let Some(end_ms) = super::format::end_of(stored)
-            && end_ms < self.soonest_ms.load(Relaxed)
-        {
+        if let Some(end_ms) = super::format::end_of(stored) {
+            self.note_end(end_ms);
+        }
+    }
+
+    /// Remembers that a value is there that ends then.
+    #[inline]
+    pub(crate) fn note_end(&self, end_ms: u64) {
+        if end_ms < self.soonest_ms.load(Relaxed) {
             self.soonest_ms.fetch_min(end_ms, Relaxed);
         }
     }

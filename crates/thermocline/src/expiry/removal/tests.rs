@@ -1,0 +1,47 @@
+//! A pass beside a write.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::OnceLock;
+
+use engine::Change;
+
+use super::*;
+use crate::expiry::Form;
+use crate::options::{KeyspaceOptions, Options};
+use crate::rmw::Tried;
+use crate::stand_in::StandIn;
+
+/// An engine asks the operator first, and has the value a moment later.
+#[test]
+fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
+    let (environment, clock) = Environment::simulated(7);
+    let options =
+        Options { environment: environment.clone(), removal_interval: None, ..Options::default() };
+    let db = Db::open_on(device::memory(), "removal", options).unwrap();
+    let place: Arc<OnceLock<Weak<Slot>>> = Arc::default();
+    let (filled, inner) = (Arc::clone(&place), Arc::clone(&db.inner.0));
+    let passing = environment.clone();
+    let within_rmw = Box::new(move || {
+        let slot = filled.get().unwrap().upgrade().unwrap();
+        let time = Time { environment: &passing, begun: passing.now(), most: None };
+        assert_eq!(inner.go_on(&slot, &slot.last_generation(), 1, time), (false, false));
+    });
+    let engine = Box::new(StandIn { within_rmw, ..StandIn::default() });
+    let expiry = Some(Expiry::new(environment.clone()));
+    let (dir, device) = ("keyspaces/s/9".to_owned(), Arc::clone(&db.inner.device));
+    let generation = Generation::new(9, false, engine, dir, device, None, expiry);
+    let options =
+        KeyspaceOptions { journaled: false, values_end: true, ..KeyspaceOptions::default() };
+    let slot = Arc::new(Slot::new("s", options, generation));
+    place.set(Arc::downgrade(&slot)).unwrap();
+    let end_ms = environment.wall_ms() + 1000;
+    let stored = WithEnd { value: b"value", end_ms: Some(end_ms) }.to_stored();
+    let mut put = |_: Option<&[u8]>| Change::Put(stored.clone());
+    let tried = db.inner.rmw_at_once(&slot, Form::Stored, b"key", &mut put).unwrap();
+    assert!(matches!(tried, Tried::Done(Some(_))));
+    let generation = slot.last_generation();
+    assert!(!is_due(&generation, 2), "nothing has ended yet");
+    clock.set_wall(Duration::from_millis(end_ms));
+    assert!(is_due(&generation, 2), "the end was forgotten");
+}

@@ -1,0 +1,87 @@
+//! An engine without pairs that does what a test says, at moments at which no real one can be held.
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Capabilities, Engine, MemoryNeeds, Op, Operator, Pin, Result, Stats, View, Visit};
+
+/// What it does when it is asked.
+pub(crate) struct StandIn {
+    /// Once the operator was asked, and before the answer counts.
+    pub(crate) within_rmw: Box<dyn Fn() + Send + Sync>,
+    pub(crate) needs: Option<MemoryNeeds>,
+    /// From the limit that it is to have to the one that it has.
+    pub(crate) resize: Box<dyn Fn(u64) -> u64 + Send + Sync>,
+}
+
+impl Default for StandIn {
+    fn default() -> Self {
+        Self { within_rmw: Box::new(|| ()), needs: None, resize: Box::new(|limit| limit) }
+    }
+}
+
+impl Engine for StandIn {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "stand-in",
+            ordered: false,
+            deletes_ranges: false,
+            orders_writes: true,
+            flush_rewrites_all: false,
+        }
+    }
+
+    fn get(&self, _key: &[u8], _into: &mut Vec<u8>) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo) -> Result<()> {
+        Ok(())
+    }
+
+    fn rmw(&self, _key: &[u8], operator: &mut dyn Operator, _seqno: SeqNo) -> Result<()> {
+        operator.update(None);
+        (self.within_rmw)();
+        Ok(())
+    }
+
+    fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        Err(engine::Error::Unordered { engine: "stand-in", ordered: "" })
+    }
+
+    fn walk(&self, _from: Option<&[u8]>, _visit: &mut Visit<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint(&self, _into: Arc<dyn device::Device>) -> Result<()> {
+        Ok(())
+    }
+
+    fn persisted(&self) -> SeqNo {
+        SeqNo::ZERO
+    }
+
+    fn live_keys(&self) -> Option<u64> {
+        None
+    }
+
+    fn stats(&self) -> Stats {
+        Stats::default()
+    }
+
+    fn memory_needs(&self) -> Option<MemoryNeeds> {
+        self.needs
+    }
+
+    fn resize_memory(&self, limit: u64) -> Result<u64> {
+        Ok((self.resize)(limit))
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
