@@ -93,6 +93,8 @@ pub(crate) struct Inner {
     pub(crate) failure: OnceLock<Error>,
     /// What it was opened for.
     pub(crate) access: Access,
+    /// Set before a close waits for anybody.
+    pub(crate) is_closing: AtomicBool,
     pub(crate) closed: AtomicBool,
     /// How the close ended.
     pub(crate) closing: OnceLock<Result<()>>,
@@ -180,6 +182,7 @@ impl Db {
 
 impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
+        self.is_closing.store(true, Relaxed);
         // To the end, so that no keyspace is made, dropped or copied beside it, nor the catalog
         // replaced once somebody else may have opened the directory.
         let _catalog = self.catalog.lock();

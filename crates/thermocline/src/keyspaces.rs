@@ -91,8 +91,7 @@ impl Inner {
         }
         let memory_bytes = options.memory_bytes.filter(|bytes| *bytes > 0);
         let options = KeyspaceOptions { memory_bytes, ..options };
-        self.make_memory_for(options.engine);
-        let share = self.nursery.shares.share_of_new(options)?;
+        let share = self.memory_for_new(options)?;
         let _untrimmed = self.trim_holds.hold();
         let entry = self.prepare(&catalog, name, options)?;
         let slot = self.nursery.open_slot(&entry, share)?;

@@ -17,7 +17,7 @@
 //!
 //! # Concurrency
 //! The state's lock comes after `catalog` and before `slots`. Only who makes a keyspace waits for background
-//! work under it; a look goes without it then.
+//! work under it; a look goes without it then, and a close says that it waits ([`Inner::close`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,8 +28,9 @@ use engine::MemoryNeeds;
 use parking_lot::Mutex;
 
 use crate::database::Inner;
+use crate::error::Result;
 use crate::memory_shares::{MemoryShare, Taken};
-use crate::options::EngineKind;
+use crate::options::{EngineKind, KeyspaceOptions};
 use crate::plan_move::{Decision, Figures, STEP_BYTES_MIN, ShareFigures, Step, plan};
 use crate::slot::{Generation, Slot};
 
@@ -244,18 +245,29 @@ impl Inner {
         self.memory_balance.moved_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Has others give what is missing for a keyspace that is to be made, as far as they can, and waits for
-    /// that; whoever makes it sees what is left. The caller holds the catalog.
-    pub(crate) fn make_memory_for(&self, engine: EngineKind) {
+    /// The share of a keyspace that is to be made with `options`, if its engine has one. Has others give what
+    /// is missing, as far as they can, and waits for that. The caller holds the catalog.
+    ///
+    /// # Errors
+    /// [`Error::NoMemoryLeft`]; [`Error::Closed`] once the database is being closed.
+    pub(crate) fn memory_for_new(
+        &self,
+        options: KeyspaceOptions,
+    ) -> Result<Option<Arc<MemoryShare>>> {
+        // No other step until it has its share, or both would count on the same memory [B1].
+        let mut state = self.memory_balance.state.lock();
         let shares = &self.nursery.shares;
-        if shares.missing_for_new(engine) == 0 || !self.options.balance_memory {
-            return;
+        if shares.missing_for_new(options.engine) > 0 && self.options.balance_memory {
+            self.wait_for_memory(&mut state, options.engine);
         }
+        self.check_staying_open()?;
+        shares.share_of_new(options)
+    }
+
+    fn wait_for_memory(&self, state: &mut State, engine: EngineKind) {
         let environment = &self.options.environment;
         let until = environment.now() + WAIT_MOST;
-        // No other step until it is done.
-        let mut state = self.memory_balance.state.lock();
-        let is_done = || environment.now() >= until || !self.go_on_making(&mut state, engine);
+        let is_done = || environment.now() >= until || !self.go_on_making(state, engine);
         // If all is being stopped, whoever makes it hears so.
         let _if_stopped = self.background.wait_until(is_done);
     }
@@ -266,7 +278,7 @@ impl Inner {
             self.go_on_giving(state);
         }
         let missing = self.nursery.shares.missing_for_new(engine);
-        if missing == 0 || self.check_open().is_err() {
+        if missing == 0 || self.check_staying_open().is_err() {
             return false;
         }
         if state.giving.is_some() {
@@ -290,3 +302,6 @@ impl Inner {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,6 +130,7 @@ impl Db {
             background,
             failure: access.refusal(place),
             access,
+            is_closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             closing: OnceLock::new(),
             nursery,

@@ -65,6 +65,11 @@ impl Inner {
         if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
     }
 
+    /// Refuses as soon as somebody means to close the database, so that he need not wait for what takes long.
+    pub(crate) fn check_staying_open(&self) -> Result<()> {
+        if self.is_closing.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
+    }
+
     /// Stops all later writes, unless what failed may be tried again, and hands `error` back for this one.
     pub(crate) fn fail(&self, error: Error) -> Error {
         if error.may_pass() { error } else { self.fail_for_good(error) }

@@ -1,0 +1,80 @@
+//! Who is made, and who closes, beside a step.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::mpsc;
+
+use super::*;
+use crate::database::Db;
+use crate::error::Error;
+use crate::options::Options;
+use crate::stand_in::StandIn;
+
+const MIB: u64 = 1 << 20;
+
+fn open() -> Db {
+    let options = Options { memory_bytes: 12 * MIB, ..Options::default() };
+    Db::open_on(device::memory(), "balance", options).unwrap()
+}
+
+fn lsm() -> KeyspaceOptions {
+    KeyspaceOptions { engine: EngineKind::Lsm, ..KeyspaceOptions::default() }
+}
+
+/// Has another thread make a keyspace, and tell how that went.
+fn make(db: &Db) -> mpsc::Receiver<Result<()>> {
+    let (tell, told) = mpsc::channel();
+    let (db, environment) = (db.clone(), db.inner.options.environment.clone());
+    let make = move || drop(tell.send(db.keyspace("new", lsm()).map(drop)));
+    drop(environment.spawn("maker", make).unwrap());
+    told
+}
+
+#[test]
+fn a_new_keyspace_takes_its_share_before_a_step_or_after_it() {
+    let db = open();
+    let inner = &db.inner;
+    let step = inner.memory_balance.state.lock();
+    let made = make(&db);
+    let beside = made.recv_timeout(Duration::from_millis(300));
+    assert!(beside.is_err(), "it was made in the midst of a step");
+    let taken = inner.nursery.shares.take_free(u64::MAX);
+    assert!(taken.bytes() > 6 * MIB);
+    drop(step);
+    made.recv().unwrap().unwrap();
+    let (used, limit) = db.memory_bytes();
+    assert!(used <= limit, "{used} of {limit}");
+    drop(taken);
+}
+
+#[test]
+fn a_close_does_not_wait_for_the_memory_that_a_new_keyspace_waits_for() {
+    let db = open();
+    let inner = &db.inner;
+    // All memory has been dealt out, and who has most of it cannot give it back.
+    let shares = || inner.nursery.shares.share_of_new(lsm()).ok().flatten();
+    let mut dealt: Vec<_> = std::iter::from_fn(shares).collect();
+    let share = dealt.remove(0);
+    let (ask, asked) = mpsc::channel();
+    let engine = StandIn {
+        needs: Some(MemoryNeeds {
+            least_bytes: MIB,
+            most_bytes: u64::MAX,
+            is_settled: false,
+            gain: Default::default(),
+        }),
+        resize: Box::new(move |limit| {
+            let _if_nobody_listens = ask.send(limit);
+            limit
+        }),
+        ..StandIn::default()
+    };
+    let (dir, device) = ("keyspaces/giver/9".to_owned(), Arc::clone(&inner.device));
+    let generation = Generation::new(9, false, Box::new(engine), dir, device, Some(share), None);
+    let slot = Arc::new(Slot::new("giver", lsm(), generation));
+    inner.slots.write().insert("giver".to_owned(), slot);
+    let made = make(&db);
+    assert!(asked.recv().unwrap() >= MIB);
+    db.close().unwrap();
+    assert_eq!(made.recv().unwrap(), Err(Error::Closed), "it has waited to the end");
+}
