@@ -20,7 +20,8 @@ use crate::database::Bench;
 const STEPS: usize = 40;
 /// Power cuts of a run.
 const CUTS: u64 = 60;
-const ENGINES: [EngineKind; 3] = [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2];
+const ENGINES: [EngineKind; 4] =
+    [EngineKind::Memory, EngineKind::Lsm, EngineKind::FlexDb, EngineKind::F2];
 
 type Content = BTreeMap<(EngineName, Vec<u8>), (Vec<u8>, Option<u64>)>;
 type EngineName = &'static str;
