@@ -55,6 +55,7 @@ pub mod linearizable;
 mod model;
 mod operation;
 pub mod reference;
+pub mod resident;
 mod sequential;
 mod suite;
 mod text;

@@ -1,14 +1,11 @@
-//! What a store really takes of memory: the peak of the process's resident set, as the system counts
-//! it, less what was resident before the store was opened. Several times its budget goes through it,
-//! by several threads, by sessions, by seats, by walks, and when it is opened again.
-//!
-//! Each case is a process of its own, so that nothing else is in its resident set.
+//! What a store really takes of memory ([`resident`]). Several times its budget goes through it, by
+//! several threads, by sessions, by seats, by walks, and when it is opened again.
 
 use std::ops::ControlFlow;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use conformance::resident::{self, Resident};
 use device::Device;
 use engine::{Begun, Change, Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
 use environment::Environment;
@@ -19,9 +16,6 @@ use workers::Pool;
 const MIB: u64 = 1 << 20;
 /// A record of a key of 8 bytes and a value of 100.
 const RECORD_BYTES: u64 = 128;
-/// What tells a child which case it is.
-const CASE: &str = "THERMOCLINE_MEMORY_CASE";
-
 /// A budget, and who uses the store.
 #[derive(Clone, Copy)]
 struct Case {
@@ -43,23 +37,6 @@ const CASES: [Case; 3] = [
     Case { name: "large", budget: 64 * MIB, times: 3, threads: 4, depth: 128, slack: MIB },
 ];
 
-/// A line of what the system tells of this process.
-fn status(name: &str) -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a figure of the system about this process")]
-    let read = std::fs::read("/proc/self/status").expect("the system tells");
-    let text = String::from_utf8(read).expect("text");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a line of that name");
-    let kib = line.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>();
-    kib.expect("a number of KiB") << 10
-}
-
-/// From now on the peak is counted anew.
-fn forget_peak() {
-    #[expect(clippy::disallowed_methods, reason = "the system is told about this process")]
-    let written = std::fs::write("/proc/self/clear_refs", "5");
-    written.expect("the system forgets the peak");
-}
-
 struct Watched {
     case: Case,
     store: Option<Store>,
@@ -67,10 +44,7 @@ struct Watched {
     budget: Arc<MemoryBudget>,
     sequence: Arc<Sequence>,
     workers: Pool,
-    /// What was resident before the store was opened.
-    before: u64,
-    /// The most so far that was resident beside that.
-    most: u64,
+    resident: Resident,
 }
 
 fn value(number: u64) -> [u8; 100] {
@@ -83,11 +57,9 @@ impl Watched {
         let workers = Pool::start(&environment, 2, &telemetry).expect("threads start");
         let device = device::open(directory, device::Options::default()).expect("it opens");
         let budget = Arc::new(MemoryBudget::new(case.budget));
-        let before = status("VmRSS:");
-        forget_peak();
+        let resident = Resident::watch(&budget, case.slack);
         let sequence = Arc::new(Sequence::new());
-        let mut watched =
-            Self { case, store: None, device, budget, sequence, workers, before, most: 0 };
+        let mut watched = Self { case, store: None, device, budget, sequence, workers, resident };
         watched.open();
         watched
     }
@@ -111,24 +83,6 @@ impl Watched {
 
     fn keys(&self) -> u64 {
         self.case.times * self.case.budget / RECORD_BYTES
-    }
-
-    /// The peak since the last phase ended, which must be within what is allowed.
-    fn end_phase(&mut self, name: &str) {
-        let peak = status("VmHWM:").saturating_sub(self.before);
-        forget_peak();
-        self.most = self.most.max(peak);
-        println!(
-            "{}, {name}: {} KiB resident at most, {} KiB charged, of {} KiB",
-            self.case.name,
-            peak >> 10,
-            self.budget.used() >> 10,
-            self.case.budget >> 10
-        );
-        let allowed = self.case.budget + self.case.slack;
-        assert!(peak <= allowed, "{name}: {peak} bytes are resident, of {allowed} allowed");
-        let used = self.budget.used();
-        assert!(used <= self.case.budget, "{name}: {used} bytes are charged");
     }
 
     /// Has each thread do `work`, given its number.
@@ -260,58 +214,45 @@ impl Watched {
 /// The part of the others that has a process of its own; without a case there is nothing to measure.
 #[test]
 fn child() {
-    let Ok(name) = std::env::var(CASE) else { return };
+    let Some(name) = resident::case() else { return };
     let case = CASES.into_iter().find(|case| case.name == name).expect("a case of that name");
     // As every program of ours does that has a store.
     sync::share_heaps();
     let directory = tempfile::tempdir().expect("a directory");
     let mut watched = Watched::new(case, directory.path());
-    watched.end_phase("opened");
+    watched.resident.end_phase("opened");
     watched.load();
-    watched.end_phase("loaded");
+    watched.resident.end_phase("loaded");
     watched.mix();
-    watched.end_phase("read and updated");
+    watched.resident.end_phase("read and updated");
     watched.use_sessions();
-    watched.end_phase("read on sessions");
+    watched.resident.end_phase("read on sessions");
     watched.use_seats();
-    watched.end_phase("read on seats");
+    watched.resident.end_phase("read on seats");
     watched.walk();
-    watched.end_phase("walked over");
+    watched.resident.end_phase("walked over");
     watched.reopen();
-    watched.end_phase("opened again");
+    watched.resident.end_phase("opened again");
     watched.mix();
-    watched.end_phase("read and updated again");
+    watched.resident.end_phase("read and updated again");
     for (name, figure) in watched.store().stats().detail {
         println!("  {name} {figure}");
     }
-    let least = case.budget / 2;
-    assert!(watched.most > least, "{} bytes: this test sees nothing", watched.most);
     watched.store().close().expect("closes");
-}
-
-fn run(name: &str) {
-    let program = std::env::current_exe().expect("this program");
-    let arguments = ["--exact", "child", "--nocapture", "--test-threads=1"];
-    let output = Command::new(program).args(arguments).env(CASE, name).output();
-    let output = output.expect("the child runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}");
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{complaint}");
-    assert!(said.contains("1 passed"), "the case was run");
+    watched.resident.end();
 }
 
 #[test]
 fn a_store_of_one_thread_keeps_within_its_budget() {
-    run("alone");
+    resident::run_alone("alone");
 }
 
 #[test]
 fn a_store_of_many_threads_keeps_within_its_budget() {
-    run("crowd");
+    resident::run_alone("crowd");
 }
 
 #[test]
 fn a_store_with_more_memory_keeps_within_its_budget() {
-    run("large");
+    resident::run_alone("large");
 }

@@ -1,13 +1,10 @@
-//! What a store really takes of memory: the peak of the process's resident set, as the system counts
-//! it, less what was resident before the store was opened. Several times its budget goes through it, by
+//! What a store really takes of memory ([`resident`]). Several times its budget goes through it, by
 //! several threads, with an old snapshot held, and by gets and scans.
-//!
-//! Each case is a process of its own, so that nothing else is in its resident set.
 
 use std::ops::ControlFlow;
-use std::process::Command;
 use std::sync::Arc;
 
+use conformance::resident::{self, Resident};
 use device::Device;
 use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Sequence};
 use environment::Environment;
@@ -20,9 +17,6 @@ const VALUE_BYTES: usize = 127;
 /// A pair of a key of 27 bytes.
 const PAIR_BYTES: u64 = 27 + VALUE_BYTES as u64;
 const THREADS: u64 = 2;
-/// What tells a child which case it is.
-const CASE: &str = "THERMOCLINE_MEMORY_CASE";
-
 /// A budget, and how many times it is loaded.
 #[derive(Clone, Copy)]
 struct Case {
@@ -38,23 +32,6 @@ const CASES: [Case; 2] = [
     Case { name: "large", budget: 64 * MIB, times: 2, slack: 2 * MIB },
 ];
 
-/// A line of what the system tells of this process.
-fn status(name: &str) -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a figure of the system about this process")]
-    let read = std::fs::read("/proc/self/status").expect("the system tells");
-    let text = String::from_utf8(read).expect("text");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a line of that name");
-    let kib = line.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>();
-    kib.expect("a number of KiB") << 10
-}
-
-/// From now on the peak is counted anew.
-fn forget_peak() {
-    #[expect(clippy::disallowed_methods, reason = "the system is told about this process")]
-    let written = std::fs::write("/proc/self/clear_refs", "5");
-    written.expect("the system forgets the peak");
-}
-
 struct Watched {
     case: Case,
     store: Option<Store>,
@@ -62,10 +39,7 @@ struct Watched {
     budget: Arc<MemoryBudget>,
     sequence: Arc<Sequence>,
     workers: Pool,
-    /// What was resident before the store was opened.
-    before: u64,
-    /// The most so far that was resident beside that.
-    most: u64,
+    resident: Resident,
 }
 
 fn key(number: u64) -> Vec<u8> {
@@ -78,11 +52,9 @@ impl Watched {
         let workers = Pool::start(&environment, 2, &telemetry).expect("threads start");
         let device = device::open(directory, device::Options::default()).expect("it opens");
         let budget = Arc::new(MemoryBudget::new(case.budget));
-        let before = status("VmRSS:");
-        forget_peak();
+        let resident = Resident::watch(&budget, case.slack);
         let sequence = Arc::new(Sequence::new());
-        let mut watched =
-            Self { case, store: None, device, budget, sequence, workers, before, most: 0 };
+        let mut watched = Self { case, store: None, device, budget, sequence, workers, resident };
         watched.open();
         watched
     }
@@ -106,18 +78,6 @@ impl Watched {
 
     fn keys(&self) -> u64 {
         self.case.times * self.case.budget / PAIR_BYTES
-    }
-
-    /// The peak since the last phase ended, which must be within what is allowed.
-    fn end_phase(&mut self, name: &str) {
-        let peak = status("VmHWM:").saturating_sub(self.before);
-        forget_peak();
-        self.most = self.most.max(peak);
-        let used = self.budget.used();
-        println!("{:>8} KiB at most, {:>8} KiB counted: {name}", peak >> 10, used >> 10);
-        let allowed = self.case.budget + self.case.slack;
-        assert!(peak <= allowed, "{peak} bytes of {allowed} when {name}");
-        assert!(used <= self.case.budget, "{used} bytes counted when {name}");
     }
 
     /// Writes every `step`th key, on several threads, in no order.
@@ -164,51 +124,38 @@ impl Watched {
 /// The part of the others that has a process of its own; without a case there is nothing to measure.
 #[test]
 fn child() {
-    let Ok(name) = std::env::var(CASE) else { return };
+    let Some(name) = resident::case() else { return };
     let case = CASES.into_iter().find(|case| case.name == name).expect("a case of that name");
     // As every program of ours does that has a store.
     sync::share_heaps();
     let directory = tempfile::tempdir().expect("a directory");
     let mut watched = Watched::new(case, directory.path());
     watched.write(1, 1);
-    watched.end_phase("loaded");
+    watched.resident.end_phase("loaded");
     let view = watched.store().view(watched.sequence.pin()).expect("it is open");
     watched.write(3, 2);
-    watched.end_phase("updated with a snapshot held");
+    watched.resident.end_phase("updated with a snapshot held");
     let (mut value, number) = (Vec::new(), 3 * THREADS);
     assert_eq!(view.get(&key(number), &mut value), Ok(true));
     assert_eq!(value, [1; VALUE_BYTES], "as it was");
     drop(view);
     watched.read();
-    watched.end_phase("read");
+    watched.resident.end_phase("read");
     watched.walk();
-    watched.end_phase("walked over");
+    watched.resident.end_phase("walked over");
     for (name, figure) in watched.store().stats().detail {
         println!("  {name} {figure}");
     }
-    let least = case.budget / 2;
-    assert!(watched.most > least, "{} bytes: this test sees nothing", watched.most);
     watched.store().close().expect("closes");
-}
-
-fn run(name: &str) {
-    let program = std::env::current_exe().expect("this program");
-    let arguments = ["--exact", "child", "--nocapture", "--test-threads=1"];
-    let output = Command::new(program).args(arguments).env(CASE, name).output();
-    let output = output.expect("the child runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}");
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{complaint}");
-    assert!(said.contains("1 passed"), "the case was run");
+    watched.resident.end();
 }
 
 #[test]
 fn a_store_keeps_within_its_budget() {
-    run("small");
+    resident::run_alone("small");
 }
 
 #[test]
 fn a_store_with_more_memory_keeps_within_its_budget() {
-    run("large");
+    resident::run_alone("large");
 }

@@ -1,0 +1,94 @@
+//! What a store really takes of memory: the peak of the process's resident set, as the system counts it,
+//! less what was resident before the store was opened.
+//!
+//! Each case of such a test is a process of its own, so that nothing else is in its resident set: the test
+//! calls itself with the name of the case ([`run_alone`]), and its test `child` finds it ([`case`]).
+
+use std::process::Command;
+use std::sync::Arc;
+
+use engine::MemoryBudget;
+
+/// What tells a child which case it is.
+const CASE: &str = "THERMOCLINE_MEMORY_CASE";
+
+/// A process that is watched while a store in it works.
+#[derive(Debug)]
+pub struct Resident {
+    budget: Arc<MemoryBudget>,
+    slack_bytes: u64,
+    /// What was resident before.
+    before: u64,
+    /// The most so far that was resident beside that.
+    most: u64,
+}
+
+impl Resident {
+    /// Watches from now on. The store has this budget; `slack_bytes` more may be resident: what the allocator
+    /// keeps of freed memory, stacks of threads, what the test itself takes.
+    pub fn watch(budget: &Arc<MemoryBudget>, slack_bytes: u64) -> Self {
+        let (budget, before) = (Arc::clone(budget), status("VmRSS:"));
+        forget_peak();
+        Self { budget, slack_bytes, before, most: 0 }
+    }
+
+    /// The peak since the last phase ended must be within what is allowed, and so must what is counted.
+    ///
+    /// # Panics
+    /// If one of them is not.
+    pub fn end_phase(&mut self, name: &str) {
+        let peak = status("VmHWM:").saturating_sub(self.before);
+        forget_peak();
+        self.most = self.most.max(peak);
+        let (used, limit) = (self.budget.used(), self.budget.limit());
+        println!("{:>8} KiB at most, {:>8} KiB counted: {name}", peak >> 10, used >> 10);
+        let allowed = limit + self.slack_bytes;
+        assert!(peak <= allowed, "{peak} bytes of {allowed} when {name}");
+        assert!(used <= limit, "{used} bytes counted of {limit} when {name}");
+    }
+
+    /// # Panics
+    /// If not even half of the budget was ever resident: then the test sees nothing.
+    pub fn end(self) {
+        let least = self.budget.limit() / 2;
+        assert!(self.most > least, "{} bytes: this test sees nothing", self.most);
+    }
+}
+
+/// A line of what the system tells of this process.
+fn status(name: &str) -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "a figure of the system about this process")]
+    let read = std::fs::read("/proc/self/status").expect("the system tells");
+    let text = String::from_utf8(read).expect("text");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a line of that name");
+    let kib = line.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>();
+    kib.expect("a number of KiB") << 10
+}
+
+/// From now on the peak is counted anew.
+fn forget_peak() {
+    #[expect(clippy::disallowed_methods, reason = "the system is told about this process")]
+    let written = std::fs::write("/proc/self/clear_refs", "5");
+    written.expect("the system forgets the peak");
+}
+
+/// The case that this process is to run; without one there is nothing to measure.
+pub fn case() -> Option<String> {
+    std::env::var(CASE).ok()
+}
+
+/// Runs the test `child` of this program by itself, with the case `name`.
+///
+/// # Panics
+/// If it fails.
+pub fn run_alone(name: &str) {
+    let program = std::env::current_exe().expect("this program");
+    let arguments = ["--exact", "child", "--nocapture", "--test-threads=1"];
+    let output = Command::new(program).args(arguments).env(CASE, name).output();
+    let output = output.expect("the child runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("{said}");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaint}");
+    assert!(said.contains("1 passed"), "the case was run");
+}
