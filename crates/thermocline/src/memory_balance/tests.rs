@@ -1,7 +1,5 @@
 //! Who is made, and who closes, beside a step.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::mpsc;
 
 use super::*;

@@ -1,7 +1,5 @@
 //! A pass beside a write.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::OnceLock;
 
 use engine::Change;
