@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use codec::{Corruption, Reader, SeqNo};
-use device::Device;
-use engine::{Error, Result};
-use flexspace::space::{self, Offline};
+use device::{Device, Mode};
+use engine::{Error, Result, as_damage};
+use flexspace::space::Offline;
 
-use crate::error::{DATA, from_space};
+use crate::error::{DATA, SUPERBLOCK, from_space};
 use crate::index::START;
 use crate::pair::{Pair, StoreHeader};
 
@@ -40,50 +40,82 @@ impl Report {
 /// Only the storage's own; damage is in the report.
 pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     let mut report = Report::default();
-    let space = match Offline::open(&**device) {
-        Err(space::Error::Device(device::Error::NotFound { .. })) => return Ok(report),
-        Err(error) => {
-            report.note(from_space(error))?;
-            return Ok(report);
-        }
-        Ok(space) => space,
-    };
-    if space.is_empty() {
-        return Ok(report);
-    }
-    let header = StoreHeader::BYTES as u64;
-    let read = space.read(0, header.min(space.len())).map_err(from_space);
-    let decoded = read.and_then(|bytes| {
-        StoreHeader::decode(&bytes).map_err(|damage| Error::from(damage.at(DATA, 0)))
-    });
-    match decoded {
-        Ok(found) => report.persisted = found.persisted,
-        Err(error) => {
-            report.note(error)?;
-            return Ok(report);
-        }
-    }
-    let mut begins: Vec<u64> = Vec::new();
-    for extent in space.extents(header..space.len()) {
-        if extent.extent.tag() == START || begins.is_empty() {
-            begins.push(extent.offset);
-        }
-    }
-    let ends = begins.iter().skip(1).copied().chain([space.len()]);
+    let examined = check_space(&**device, &mut report);
+    examined.or_else(|error| report.note(error))?;
+    Ok(report)
+}
+
+fn check_space(device: &dyn Device, report: &mut Report) -> Result<()> {
+    let Some(space) = open(device)? else { return Ok(()) };
+    report.persisted = header(&space)?.persisted;
     // The greatest key of the intervals before.
     let mut before: Option<Vec<u8>> = None;
-    for (begin, end) in begins.iter().copied().zip(ends) {
-        let examined = examine(&space, begin, end, &mut before, &mut report);
-        if let Err(error) = examined {
-            report.note(error)?;
+    for interval in intervals(&space) {
+        let examined = examine(&space, &interval, &mut before, report);
+        examined.or_else(|error| report.note(error))?;
+    }
+    Ok(())
+}
+
+/// The space of a store that lies in `device`; `None` where none was made yet.
+pub(crate) fn open(device: &dyn Device) -> Result<Option<Offline>> {
+    if is_vacant(device)? {
+        return Ok(None);
+    }
+    let space = Offline::open(device).map_err(from_space)?;
+    Ok((!space.is_empty()).then_some(space))
+}
+
+/// Whether no store was made in `device` yet: what a crash leaves of one that was being made has no data.
+///
+/// # Errors
+/// [`Error::Corruption`] if there are data, but no superblock.
+pub(crate) fn is_vacant(device: &dyn Device) -> Result<bool> {
+    if device.exists(SUPERBLOCK)? {
+        return Ok(false);
+    }
+    if device.exists(DATA)? && device.open(DATA, Mode::Read)?.len()? > 0 {
+        let what = "the superblock is missing beside data";
+        return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
+    }
+    Ok(true)
+}
+
+/// What stands before all pairs.
+pub(crate) fn header(space: &Offline) -> Result<StoreHeader> {
+    let bytes = read(space, 0, (StoreHeader::BYTES as u64).min(space.len()))?;
+    Ok(StoreHeader::decode(&bytes).map_err(|damage| damage.at(DATA, 0))?)
+}
+
+/// Where an interval lies in the space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interval {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
+/// All of them, as the tags of the extents say.
+pub(crate) fn intervals(space: &Offline) -> Vec<Interval> {
+    let header = StoreHeader::BYTES as u64;
+    let mut intervals: Vec<Interval> = Vec::new();
+    for extent in space.extents(header..space.len()) {
+        let end = extent.offset + u64::from(extent.length);
+        match intervals.last_mut() {
+            Some(last) if extent.extent.tag() != START => last.end = end,
+            _ => intervals.push(Interval { begin: extent.offset, end }),
         }
     }
-    Ok(report)
+    intervals
+}
+
+/// Bytes of the space.
+pub(crate) fn read(space: &Offline, begin: u64, end: u64) -> Result<Vec<u8>> {
+    space.read(begin, end - begin).map_err(from_space)
 }
 
 impl Report {
     fn note(&mut self, error: Error) -> Result<()> {
-        match error {
+        match as_damage(error) {
             Error::Corruption(damage) => {
                 self.damage.push(damage);
                 Ok(())
@@ -96,12 +128,11 @@ impl Report {
 /// Goes through an interval: its first pair's key is its least, and above all before (X2).
 fn examine(
     space: &Offline,
-    begin: u64,
-    end: u64,
+    &Interval { begin, end }: &Interval,
     before: &mut Option<Vec<u8>>,
     report: &mut Report,
 ) -> Result<()> {
-    let bytes = space.read(begin, end - begin).map_err(from_space)?;
+    let bytes = read(space, begin, end)?;
     let damaged = |damage: Corruption| Error::from(damage.at(DATA, begin));
     let wrong = |what: &str| damaged(Corruption::new(what, 0));
     let mut fields = Reader::new(&bytes);

@@ -9,6 +9,9 @@ use flexspace::space;
 /// The file that holds the pairs.
 pub(crate) const DATA: &str = "data";
 
+/// The file without which there is no space.
+pub(crate) const SUPERBLOCK: &str = "superblock";
+
 /// The same failure in the engines' words.
 pub(crate) fn from_space(error: space::Error) -> Error {
     match error {

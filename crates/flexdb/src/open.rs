@@ -11,11 +11,12 @@ use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwapOption;
 use codec::SeqNo;
-use engine::{Error, Health, Host, Result};
-use flexspace::space::{self, FlexSpace};
+use engine::{Error, Health, Host, Result, as_damage};
+use flexspace::space::FlexSpace;
 use parking_lot::Mutex;
 
 use crate::cache::Cache;
+use crate::check;
 use crate::collect;
 use crate::commit::Committer;
 use crate::error::{DATA, from_space};
@@ -93,13 +94,12 @@ impl Store {
 }
 
 fn open_space(host: &Host, options: &Options) -> Result<FlexSpace> {
-    match FlexSpace::open(Arc::clone(&host.device), options.space(host.memory.limit())) {
-        Err(space::Error::Device(device::Error::NotFound { .. })) => {
-            let options = options.space(host.memory.limit());
-            FlexSpace::create(Arc::clone(&host.device), options).map_err(from_space)
-        }
-        opened => opened.map_err(from_space),
-    }
+    let (device, options) = (Arc::clone(&host.device), options.space(host.memory.limit()));
+    let space = match check::is_vacant(&*device)? {
+        true => FlexSpace::create(device, options),
+        false => FlexSpace::open(device, options),
+    };
+    space.map_err(|error| as_damage(from_space(error)))
 }
 
 /// Up to which write everything is in the space.

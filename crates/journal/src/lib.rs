@@ -48,5 +48,6 @@ pub use error::{Error, OpenError, ReplayError, Result, Visit};
 pub use journal::Journal;
 pub use open::{Cut, Recovery};
 pub use options::{Durability, Options};
+pub use recover::begins_behind;
 pub use segment::decode_segment;
 pub use stats::Stats;

@@ -121,6 +121,19 @@ pub(crate) fn recover(
     Ok(Recovered { recovery, segments, file, active, random })
 }
 
+/// The number behind which the journal in the directory `dir` begins: what it was trimmed to, or a little less.
+/// Reads the headers of the segments.
+///
+/// # Errors
+/// Damage to a header; the storage's.
+pub fn begins_behind(device: &dyn Device, dir: &str) -> Result<SeqNo, OpenError> {
+    if !device.exists(dir)? {
+        return Ok(SeqNo::ZERO);
+    }
+    let segments = files::find(device, dir, Mode::Read)?;
+    Ok(segments.first().map_or(SeqNo::ZERO, |oldest| oldest.header.previous_last))
+}
+
 /// The first segment that may hold a record above `after`.
 fn needed(found: &[Found], after: SeqNo) -> Result<usize, OpenError> {
     if let Some(missing) =

@@ -93,6 +93,7 @@ mod pressure;
 mod range_deletes;
 mod range_index;
 mod read;
+mod salvage;
 mod scan;
 mod search;
 mod seat;
@@ -108,6 +109,7 @@ mod write;
 pub use check::{Report, check};
 pub use manifest::decode_edits;
 pub use options::{Options, Routing};
+pub use salvage::salvage;
 pub use store::Store;
 pub use table::{
     Compression, FilterKind, UnknownCompression, decode_block, decode_metadata, recode_block,

@@ -50,7 +50,7 @@ pub use compression::{Compression, UnknownCompression};
 pub(crate) use cursor::{LevelCursor, Reading, TableCursor};
 pub use filter::FilterKind;
 pub(crate) use filter::hash;
-pub(crate) use local::LocalTables;
+pub(crate) use local::{LocalTables, summary_in_file};
 pub use metadata::decode_metadata;
 pub(crate) use metadata::{BlockHandle, Metadata};
 pub(crate) use source::{Span, TableSource, TableStore};
@@ -120,7 +120,7 @@ impl Table {
     }
 
     /// An entry as it is stored, under its number.
-    fn numbered<'a>(&self, entry: Entry<'a>) -> Entry<'a> {
+    pub(crate) fn numbered<'a>(&self, entry: Entry<'a>) -> Entry<'a> {
         Entry { seqno: self.summary.ingested.unwrap_or(entry.seqno), ..entry }
     }
 
@@ -260,12 +260,16 @@ impl Table {
         self.summary.id.place(handle.fragment, handle.offset)
     }
 
-    fn in_block(&self, damage: codec::Corruption, handle: BlockHandle) -> codec::Corruption {
+    pub(crate) fn in_block(
+        &self,
+        damage: codec::Corruption,
+        handle: BlockHandle,
+    ) -> codec::Corruption {
         let (name, base) = self.source.place_of(handle.fragment, handle.offset);
         codec::Corruption { file: String::new(), offset: 0, ..damage }.at(&name, base)
     }
 
-    fn in_metadata(&self, damage: codec::Corruption) -> codec::Corruption {
+    pub(crate) fn in_metadata(&self, damage: codec::Corruption) -> codec::Corruption {
         let (name, base) = self.source.place_of_metadata();
         codec::Corruption { file: String::new(), offset: 0, ..damage }.at(&name, base)
     }

@@ -74,4 +74,5 @@ pub use check::{Report, check};
 pub use open::footprint;
 pub use options::Options;
 pub use snapshot::reader::decode_block as decode_snapshot_block;
+pub use snapshot::salvage::salvage;
 pub use store::Store;

@@ -3,6 +3,7 @@
 pub(crate) mod format;
 pub(crate) mod load;
 pub(crate) mod reader;
+pub(crate) mod salvage;
 #[cfg(test)]
 mod tests;
 pub(crate) mod writer;

@@ -4,4 +4,5 @@ mod concurrency;
 mod contract;
 mod durability;
 mod model;
+mod salvage;
 mod stores;

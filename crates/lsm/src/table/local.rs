@@ -12,6 +12,7 @@ use device::{Buffer, Device, File, Mode, SyncKind};
 use engine::{Error, Result};
 use parking_lot::Mutex;
 
+use super::metadata::Metadata;
 use super::open_files::{OpenFiles, PROCESS};
 use super::source::{Span, TableSink, TableSource, TableStore};
 use super::summary::{Summary, TableId};
@@ -111,6 +112,29 @@ impl TableStore for LocalTables {
     fn sync_names(&self) -> Result<()> {
         Ok(self.device.sync_dir("")?)
     }
+}
+
+/// What the table of this number says itself that it is: not which write ingested it, if one did, and not
+/// on which level it is.
+pub(crate) fn summary_in_file(device: &dyn Device, number: u64) -> Result<Summary> {
+    let name = file_name(number);
+    let file = device.open(&name, Mode::Read)?;
+    let stored_bytes = file.len()?;
+    let too_short = || Corruption::new("a table is cut short", 0).at(&name, 0);
+    let at = stored_bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(too_short)?;
+    let mut footer = [0; FOOTER_BYTES];
+    file.read_at(at, &mut footer)?;
+    let placed = |damage: Corruption| damage.at(&name, at);
+    let mut fields = Reader::new(&footer);
+    fields.take_u64().map_err(placed)?;
+    // The checksum covers the number and this.
+    let id = TableId { number, nonce: fields.take_u64().map_err(placed)? };
+    let footer = Footer::decode(&footer, id, stored_bytes).map_err(placed)?;
+    let mut metadata = vec![0; footer.metadata as usize];
+    let begin = FileHeader::LEN as u64 + footer.data;
+    file.read_at(begin, &mut metadata)?;
+    let metadata = Metadata::decode(&metadata, id).map_err(|damage| damage.at(&name, begin))?;
+    Ok(Summary { id, stored_bytes, ingested: None, properties: metadata.properties })
 }
 
 /// A file that is being written.

@@ -196,6 +196,11 @@ impl BlockHeader {
         Ok(header)
     }
 
+    /// Whether there are blocks of its kind.
+    pub(crate) fn may_be_one(&self) -> bool {
+        matches!(self.kind, KIND_PAIRS | KIND_TOTALS)
+    }
+
     /// Whether it says to be the last block.
     pub(crate) fn says_totals(&self) -> bool {
         self.kind == KIND_TOTALS

@@ -1,0 +1,113 @@
+//! What is told of a store that is read although it is damaged.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use codec::{Corruption, SeqNo};
+
+use crate::batch::Op;
+use crate::error::{Error, Result};
+
+/// Pieces that are listed; of more only the number is kept.
+const LOST_MAX: usize = 100;
+
+/// Told of each write that is sound, in such an order that the newest of a key comes last; breaks where
+/// no more is wanted.
+pub type TakeSound<'a> = dyn FnMut(Op<'_>) -> ControlFlow<()> + 'a;
+
+/// A piece of a store that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// What is wrong with it, and where it lies.
+    pub damage: Corruption,
+    /// The keys that it may have had, as far as that is known.
+    pub keys: Option<LostKeys>,
+}
+
+/// Keys from the one to the other, both included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostKeys {
+    /// None may be less.
+    pub from: Vec<u8>,
+    /// None may be greater, if this is known.
+    pub to: Option<Vec<u8>>,
+}
+
+impl fmt::Display for LostKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "keys from \"{}\"", self.from.escape_ascii())?;
+        match &self.to {
+            Some(to) => write!(f, " to \"{}\"", to.escape_ascii()),
+            None => write!(f, " on"),
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.keys {
+            Some(keys) => write!(f, "{}: {keys}", self.damage),
+            None => write!(f, "{}", self.damage),
+        }
+    }
+}
+
+/// What came of reading a damaged store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Every write up to this was in the store's files; zero where nothing says so any more.
+    pub persisted: SeqNo,
+    /// What cannot be read: the first pieces.
+    pub lost: Vec<Lost>,
+    /// How many more there are.
+    pub further_lost: u64,
+    /// Whether what cannot be read may have been newer than what was told: then some keys have an older
+    /// value, or are back although they were deleted.
+    pub may_be_outdated: bool,
+}
+
+impl Salvaged {
+    /// Notes a piece that cannot be read, and the keys that it may have had.
+    pub fn lose(&mut self, damage: Corruption, keys: Option<LostKeys>) {
+        if self.lost.len() < LOST_MAX {
+            self.lost.push(Lost { damage, keys });
+        } else {
+            self.further_lost += 1;
+        }
+    }
+
+    /// What was to be read, unless it is damaged, which is noted.
+    ///
+    /// # Errors
+    /// Any failure that is not damage: of a file that is not there, or not as long as it was, damage is all
+    /// that can be said.
+    pub fn sound<T>(
+        &mut self,
+        read: Result<T>,
+        keys: impl FnOnce() -> Option<LostKeys>,
+    ) -> Result<Option<T>> {
+        match read.map_err(as_damage) {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::Corruption(damage)) => {
+                self.lose(damage, keys());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The same failure; as damage, where a file of a store is missing, or ends too soon.
+pub fn as_damage(error: Error) -> Error {
+    match error {
+        Error::Device(device::Error::NotFound { name }) => {
+            Corruption::new("the file is missing", 0).at(&name, 0).into()
+        }
+        Error::Device(device::Error::UnexpectedEnd { name, end }) => {
+            Corruption::new("the file ends too soon: there should be more up to this", end)
+                .at(&name, 0)
+                .into()
+        }
+        other => other,
+    }
+}

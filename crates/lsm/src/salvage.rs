@@ -1,0 +1,242 @@
+//! All that is sound of a store, damaged or not, as writes which make it anew; nothing is changed.
+//!
+//! 1. The manifest names the tables and the range deletes. Where it cannot be read, each table says itself
+//!    what it is: then range deletes are lost, and tables that were over may be among those that are there.
+//! 2. All tables are walked at once, in the order of keys, the newest version of a key first. A block that
+//!    cannot be read is passed over, and the keys between its neighbours' are noted as lost; so is a whole
+//!    table whose index cannot be read.
+//! 3. Of each key the newest version that is sound is told, unless it is a tombstone or a range delete hides
+//!    it.
+//!
+//! # What is lost
+//! A key whose newest version lies in a piece that cannot be read has the one before it, which may be a
+//! value although the key was deleted; or none.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::Device;
+use engine::{LostKeys, MemoryBudget, Op, Result, Salvaged, TakeSound};
+
+use crate::cache::{Cache, Cached};
+use crate::entry::{Entry, Target};
+use crate::manifest::{self, Contents};
+use crate::options::Options;
+use crate::range_deletes::RangeDeletes;
+use crate::table::{
+    BlockCursor, LocalTables, Metadata, Piece, Summary, Table, TableStore, summary_in_file,
+};
+
+/// Tells the newest sound version of each key of the store on `device`, in the order of keys. Reads each table
+/// once. Memory: a block of each table that has keys about there, and its metadata.
+///
+/// # Errors
+/// The storage's. Damage is part of the answer.
+pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+    let mut salvaged = Salvaged::default();
+    let tables = LocalTables::on(Arc::clone(device));
+    let contents = match salvaged.sound(manifest::read(&**device), || None)? {
+        Some(Some((_, contents))) => contents,
+        Some(None) => return Ok(salvaged),
+        None => {
+            salvaged.may_be_outdated = true;
+            by_themselves(device, &*tables, &mut salvaged)?
+        }
+    };
+    salvaged.persisted = contents.standing.persisted;
+    let budget = Arc::new(MemoryBudget::new(0));
+    let cache = Arc::new(Cache::new(&budget, &Options::default()));
+    let deletes = RangeDeletes::of(&contents.edit.range_deletes, &budget);
+    let bottom = contents.edit.added.iter().map(|(level, _)| *level).max();
+    let mut waiting = Vec::new();
+    for (level, summary) in contents.edit.added {
+        let keys = || Some(all_keys(&summary));
+        let opened = Table::open(summary.clone(), &tables, &cache);
+        match salvaged.sound(opened, keys)? {
+            Some(table) => waiting.push((table, Some(level) < bottom)),
+            None => salvaged.may_be_outdated |= Some(level) < bottom,
+        }
+    }
+    let walk = Walk { waiting, begun: Vec::new(), heads: BinaryHeap::new(), salvaged };
+    walk.tell(&deletes, take)
+}
+
+/// What a manifest would say, as far as the tables know.
+fn by_themselves(
+    device: &Arc<dyn Device>,
+    tables: &dyn TableStore,
+    salvaged: &mut Salvaged,
+) -> Result<Contents> {
+    let mut contents = Contents::default();
+    for number in tables.list()? {
+        let summary = summary_in_file(&**device, number);
+        let summary = salvaged.sound(summary, || None)?;
+        contents.edit.added.extend(summary.map(|summary| (0, summary)));
+    }
+    Ok(contents)
+}
+
+fn all_keys(summary: &Summary) -> LostKeys {
+    let properties = &summary.properties;
+    LostKeys { from: properties.smallest.clone(), to: Some(properties.largest.clone()) }
+}
+
+/// The walk over all tables.
+struct Walk {
+    /// Those that were not begun yet, and whether others may have older versions of their keys.
+    waiting: Vec<(Arc<Table>, bool)>,
+    begun: Vec<Option<Sound>>,
+    /// The entry at which each of them stands.
+    heads: BinaryHeap<Reverse<Head>>,
+    salvaged: Salvaged,
+}
+
+/// Where an entry lies, and whose it is: by key, the newest first.
+type Head = (Vec<u8>, Reverse<SeqNo>, usize);
+
+impl Walk {
+    fn tell(mut self, deletes: &RangeDeletes, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+        let smallest = |table: &Table| table.summary().properties.smallest.clone();
+        self.waiting.sort_by_cached_key(|(table, _)| Reverse(smallest(table)));
+        let mut told: Option<Vec<u8>> = None;
+        while let Some(Reverse((key, Reverse(seqno), at))) = self.next()? {
+            let newest = told.as_ref() != Some(&key);
+            let sound = self.begun.get(at).and_then(Option::as_ref);
+            let value = sound.and_then(Sound::entry).and_then(|entry| entry.value);
+            if let Some(value) = value
+                && newest
+                && deletes.next_above(&key, seqno).is_none()
+                && take(Op::Put { key: &key, value }).is_break()
+            {
+                break;
+            }
+            told = Some(key);
+            self.go_on(at)?;
+        }
+        Ok(self.salvaged)
+    }
+
+    /// The entry that is first, once all tables are begun that may have it.
+    fn next(&mut self) -> Result<Option<Reverse<Head>>> {
+        while let Some((table, _)) = self.waiting.last()
+            && self
+                .heads
+                .peek()
+                .is_none_or(|Reverse((key, ..))| table.summary().properties.smallest <= *key)
+        {
+            let Some((table, has_older)) = self.waiting.pop() else { break };
+            let keys = || Some(all_keys(table.summary()));
+            match self.salvaged.sound(table.metadata(), keys)? {
+                Some(metadata) => {
+                    let at = self.begun.len();
+                    self.begun.push(Some(Sound::new(table, metadata, has_older)));
+                    self.go_on(at)?;
+                }
+                None => self.salvaged.may_be_outdated |= has_older,
+            }
+        }
+        Ok(self.heads.pop())
+    }
+
+    /// Moves one of them to its next entry.
+    fn go_on(&mut self, at: usize) -> Result<()> {
+        let Some(place) = self.begun.get_mut(at) else { return Ok(()) };
+        let Some(sound) = place else { return Ok(()) };
+        if sound.next(&mut self.salvaged)? {
+            let head = sound.entry().map(|entry| (entry.key.to_vec(), Reverse(entry.seqno), at));
+            self.heads.extend(head.map(Reverse));
+        } else {
+            *place = None;
+        }
+        Ok(())
+    }
+}
+
+/// A walk over the blocks of a table that are sound.
+struct Sound {
+    table: Arc<Table>,
+    metadata: Arc<Metadata>,
+    has_older: bool,
+    /// At the block, or before the first one.
+    index: Option<BlockCursor>,
+    block: Option<BlockCursor>,
+    /// No key of the block is less.
+    from: Vec<u8>,
+}
+
+impl Sound {
+    fn new(table: Arc<Table>, metadata: Arc<Metadata>, has_older: bool) -> Self {
+        let from = table.summary().properties.smallest.clone();
+        Self { table, metadata, has_older, index: None, block: None, from }
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let entry = self.block.as_ref().and_then(BlockCursor::entry)?;
+        Some(self.table.numbered(entry))
+    }
+
+    /// Moves to the next entry that can be read; `false` at the end.
+    fn next(&mut self, salvaged: &mut Salvaged) -> Result<bool> {
+        if let Some(block) = &mut self.block {
+            let stands = block.next().map_err(|damage| self.table.in_metadata(damage).into());
+            if self.sound(stands, salvaged)? == Some(true) {
+                return Ok(true);
+            }
+        }
+        loop {
+            self.block = None;
+            let moved = self.next_in_index();
+            if self.sound(moved, salvaged)? != Some(true) {
+                return Ok(false);
+            }
+            let block = self.read_block();
+            let stands = self.sound(block, salvaged)?.unwrap_or(false);
+            let last = self.index.as_ref().and_then(BlockCursor::entry);
+            self.from = last.map_or_else(Vec::new, |last| last.key.to_vec());
+            if stands {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn next_in_index(&mut self) -> Result<bool> {
+        match &mut self.index {
+            Some(index) => index.next().map_err(|damage| self.table.in_metadata(damage).into()),
+            None => {
+                self.index = self.table.index_at(&self.metadata, Target::START)?;
+                Ok(self.index.is_some())
+            }
+        }
+    }
+
+    /// Goes to the first entry of the block at which the index stands.
+    fn read_block(&mut self) -> Result<bool> {
+        let Some(index) = &self.index else { return Ok(false) };
+        let handle = self.table.handle(index)?;
+        let Cached::Block(block) = self.table.piece(Piece::Block(handle))? else {
+            return Ok(false);
+        };
+        let mut block = BlockCursor::new(block);
+        let stands =
+            block.seek(Target::START).map_err(|damage| self.table.in_block(damage, handle))?;
+        self.block = Some(block);
+        Ok(stands)
+    }
+
+    /// What was read, unless it is damaged: then the keys of the block at which the index stands are lost.
+    fn sound<T>(&self, read: Result<T>, salvaged: &mut Salvaged) -> Result<Option<T>> {
+        let last = self.index.as_ref().and_then(BlockCursor::entry);
+        let keys = || {
+            let to = last.map(|last| last.key.to_vec());
+            Some(LostKeys { from: self.from.clone(), to })
+        };
+        let sound = salvaged.sound(read, keys)?;
+        salvaged.may_be_outdated |= sound.is_none() && self.has_older;
+        Ok(sound)
+    }
+}
+
+#[cfg(test)]
+mod tests;
