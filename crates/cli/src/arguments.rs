@@ -93,6 +93,8 @@ pub(crate) enum Command {
     Check(With<Check>),
     /// Make a new database of what is sound in a damaged one, which is not changed
     Salvage(With<Salvage>),
+    /// Drop a keyspace and everything in it, also one that is damaged
+    Drop(With<DropKeyspace>),
     /// Add a backup of a database that is not open to a directory of backups
     Backup(With<Backup>),
     /// Make a new database from a backup, and verify it
@@ -223,6 +225,15 @@ pub(crate) struct Salvage {
     /// Where the new database goes: a directory that is empty, or not there yet
     #[arg(value_name = "INTO")]
     pub(crate) into: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DropKeyspace {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// The keyspace
+    #[arg(value_name = "NAME")]
+    pub(crate) keyspace: String,
 }
 
 #[derive(Debug, Args)]

@@ -19,6 +19,8 @@ use crate::options::{EngineKind, KeyspaceOptions};
 pub(crate) const FILE: &str = "THERMOCLINE";
 /// The name under which its successor is written.
 pub(crate) const FILE_NEXT: &str = "THERMOCLINE.next";
+/// The file in a keyspace's directory from which every engine begins.
+const SUPERBLOCK: &str = "superblock";
 /// What the file begins with.
 const FORMAT: Format = Format::new(*b"THERMOCL", 3, 0);
 /// Journaled flag of a keyspace.
@@ -186,15 +188,26 @@ fn text(reader: &mut Reader<'_>) -> std::result::Result<String, Corruption> {
     }
 }
 
-/// Refuses an entry that has no files. Every engine's were durable before the catalog named it, so
-/// an empty directory is no new keyspace but a lost one.
+/// Whether anything at all is where the files of an entry belong.
+pub(crate) fn has_files(device: &dyn Device, entry: &Entry) -> Result<bool> {
+    let dir = entry.dir();
+    Ok(device.exists(&dir)? && !device.list(&dir)?.is_empty())
+}
+
+/// Refuses an entry that has no files, or no superblock among them. Every engine's were durable before the
+/// catalog named it, so an empty directory is no new keyspace but a lost one.
 pub(crate) fn check_present(device: &dyn Device, entry: &Entry) -> Result<()> {
     let dir = entry.dir();
-    if device.exists(&dir)? && !device.list(&dir)?.is_empty() {
-        return Ok(());
-    }
-    let what = format!("the files of keyspace {} are missing", entry.name);
-    Err(Corruption::new(what, 0).at(&dir, 0).into())
+    let (what, place) = if !has_files(device, entry)? {
+        (format!("the files of keyspace {} are missing", entry.name), dir)
+    } else {
+        let superblock = format!("{dir}/{SUPERBLOCK}");
+        if device.exists(&superblock)? {
+            return Ok(());
+        }
+        (format!("the superblock of keyspace {} is missing", entry.name), superblock)
+    };
+    Err(Corruption::new(what, 0).at(&place, 0).into())
 }
 
 /// Accepts a keyspace's name.

@@ -8,6 +8,7 @@ use codec::{Corruption, SeqNo};
 use device::Device;
 
 use crate::catalog::{self, Catalog, Entry};
+use crate::damaged;
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, LOCK_FILE, check_place, in_use};
 use crate::options::EngineKind;
@@ -191,29 +192,44 @@ impl KeyspaceFiles {
     pub(crate) fn check(device: &Arc<dyn Device>, entry: &Entry) -> Result<Self> {
         let dir = entry.dir();
         let device = device.subdevice(&dir)?;
+        match Self::of_engine(&device, entry.options.engine) {
+            Ok(found) => {
+                let damage = found.damage.into_iter().map(|damage| Self::named(&dir, damage));
+                Ok(Self { damage: damage.collect(), ..found })
+            }
+            // A file that is missing, or too short.
+            Err(failure) => {
+                let damage = vec![damaged::damage_of(entry, failure)?];
+                let (persisted, newest) = (SeqNo::ZERO, SeqNo::ZERO);
+                let (pairs, pair_bytes, further_damage) = (0, 0, 0);
+                Ok(Self { pairs, pair_bytes, persisted, newest, damage, further_damage })
+            }
+        }
+    }
+
+    fn of_engine(device: &Arc<dyn Device>, engine: EngineKind) -> Result<Self> {
         let (mut further_damage, mut newest) = (0, SeqNo::ZERO);
-        let (pairs, pair_bytes, persisted, damage) = match entry.options.engine {
+        let (pairs, pair_bytes, persisted, damage) = match engine {
             EngineKind::Memory => {
-                let found = memory::check(&*device)?;
+                let found = memory::check(&**device)?;
                 (found.pairs, found.pair_bytes, found.persisted, found.damage)
             }
             EngineKind::F2 => {
-                let found = f2::check(&device)?;
+                let found = f2::check(device)?;
                 further_damage = found.further_damage;
                 (found.records, found.bytes, found.persisted, found.damage)
             }
             EngineKind::Lsm => {
-                let found = lsm::check(&device)?;
+                let found = lsm::check(device)?;
                 newest = found.newest;
                 (found.entries, found.raw_bytes, found.persisted, found.damage)
             }
             EngineKind::FlexDb => {
-                let found = flexdb::check(&device)?;
+                let found = flexdb::check(device)?;
                 (found.pairs, found.pair_bytes, found.persisted, found.damage)
             }
             engine => return Err(Error::NotBuilt { engine }),
         };
-        let damage = damage.into_iter().map(|damage| Self::named(&dir, damage)).collect();
         let newest = newest.max(persisted);
         Ok(Self { pairs, pair_bytes, persisted, newest, damage, further_damage })
     }

@@ -132,7 +132,8 @@ impl Db {
     /// Flushes every keyspace into its engine's own files and trims the journal, unless a backup or a
     /// checkpoint is under way: what it leaves then is trimmed in the background.
     pub fn flush(&self) -> Result<()> {
-        for keyspace in self.keyspaces() {
+        let sound = |keyspace: &Keyspace| keyspace.slot.damage.is_none();
+        for keyspace in self.keyspaces().into_iter().filter(sound) {
             keyspace.flush()?;
         }
         self.inner.trim_journal()
@@ -167,7 +168,8 @@ impl Db {
         self.inner.close()
     }
 
-    /// Handles to all keyspaces, by name.
+    /// Handles to all keyspaces, by name; also to damaged ones, each of whose calls gets
+    /// [`Error::DamagedKeyspace`].
     pub fn keyspaces(&self) -> Vec<Keyspace> {
         let slots = self.inner.slots.read();
         let handle = |slot: &Arc<Slot>| Keyspace {

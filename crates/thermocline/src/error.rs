@@ -101,6 +101,19 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// The keyspace's files were found damaged when the database was opened, or are missing in part. All others
+    /// are open. It can be dropped ([`crate::Db::drop_keyspace`]), or what is sound of it brought to a new
+    /// database ([`crate::salvage()`]).
+    #[error(
+        "keyspace {keyspace:?} is damaged and was not opened, the others were: {damage}; it can be dropped, or \
+             salvaged into a new database"
+    )]
+    DamagedKeyspace {
+        /// Its name.
+        keyspace: String,
+        /// What is damaged first, and in which file.
+        damage: Corruption,
+    },
     /// The keyspace exists with other options.
     #[error(
         "keyspace {name:?} exists with engine {engine}, journaled: {journaled}, values that end: \
@@ -289,6 +302,7 @@ impl Error {
                 engine::Error::Corruption(corruption) => Some(corruption),
                 _ => None,
             },
+            Self::DamagedKeyspace { damage, .. } => Some(damage),
             Self::ReadOnly { cause } => cause.corruption(),
             _ => None,
         }

@@ -31,6 +31,10 @@ impl Inner {
             return Ok(());
         }
         let mut generations = self.journaled_generations();
+        if self.slots.read().values().any(|slot| slot.damage.is_some() && slot.options.journaled) {
+            // No flush gives back what is kept for it.
+            return Ok(());
+        }
         generations.sort_by_key(|generation| generation.engine.persisted());
         for generation in generations {
             let idle = generation.is_idle();

@@ -25,8 +25,9 @@ impl Db {
     /// syncs; it is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`], and [`Error::KeyspaceExists`] if it was
-    /// made with another engine, journaled otherwise, or with values that end otherwise.
+    /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`],
+    /// [`Error::DamagedKeyspace`], and [`Error::KeyspaceExists`] if it was made with another engine, journaled
+    /// otherwise, or with values that end otherwise.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.inner.check_open()?;
         catalog::check_keyspace_name(name)?;
@@ -43,6 +44,7 @@ impl Db {
             let name = name.to_owned();
             return Err(Error::KeyspaceExists { name, engine, journaled, values_end });
         }
+        slot.current()?;
         if values_end {
             self.inner.0.start_removal()?;
         }
@@ -52,15 +54,18 @@ impl Db {
     /// A handle to the keyspace `name`, whatever its options.
     ///
     /// # Errors
-    /// [`Error::NoKeyspace`].
+    /// [`Error::NoKeyspace`], [`Error::DamagedKeyspace`].
     pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
         self.inner.check_open()?;
         let missing = || Error::NoKeyspace { name: name.to_owned() };
-        self.inner.slot(name).map(|slot| self.handle(slot)).ok_or_else(missing)
+        let slot = self.inner.slot(name).ok_or_else(missing)?;
+        slot.current()?;
+        Ok(self.handle(slot))
     }
 
     /// Drops a keyspace and everything in it. Its handles get [`Error::NoKeyspace`] from then on;
-    /// snapshots and scans keep what they show. Durable when this returns.
+    /// snapshots and scans keep what they show. Durable when this returns. So one goes, too, that was found
+    /// damaged.
     ///
     /// # Errors
     /// [`Error::NoKeyspace`].

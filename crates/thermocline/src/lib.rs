@@ -96,6 +96,7 @@ mod catalog;
 mod check;
 mod checkpoint;
 mod compare_and_swap;
+mod damaged;
 mod database;
 mod error;
 mod expiry;
@@ -166,7 +167,7 @@ pub mod flexdb {
 pub use codec::{Corruption, SeqNo};
 pub use device::{Doorbell, Io};
 pub use engine::{
-    Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Operator, Trouble,
+    Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys, Operator, Trouble,
     VALUE_BYTES_MAX, Visit,
 };
 pub use environment::Environment;

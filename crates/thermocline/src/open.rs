@@ -4,7 +4,8 @@
 //!    damaged is refused here.
 //! 2. The lock is taken, and the catalog read again under it. Data that do not fit the memory are
 //!    refused here or in 4 ([`crate::memory_limit`]).
-//! 3. Every keyspace's engine is opened from its own files.
+//! 3. Every keyspace's engine is opened from its own files. One whose files are damaged stands aside
+//!    ([`crate::damaged`]), and is refused to whoever asks for it.
 //! 4. The journal is read; each record's steps are applied to the keyspaces whose files do not
 //!    have them yet (the replay law), and the sequence follows.
 //! 5. Background work starts.
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use codec::SeqNo;
+use codec::{Corruption, SeqNo};
 use device::{Device, File};
 use engine::{Barrier, Engine, Host, MemoryBudget, RecentWrites, Retries, Sequence};
 use environment::Environment;
@@ -26,6 +27,7 @@ use workers::Pool;
 
 use crate::background::Background;
 use crate::catalog::{self, Catalog};
+use crate::damaged::{self, Damaged};
 use crate::database::{Db, Inner, Opened};
 use crate::error::{Error, Result};
 use crate::expiry::{Expiry, Removal};
@@ -56,8 +58,9 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`],
-    /// [`Error::NewerVersion`], [`Error::NotBuilt`], [`Error::MemoryTooSmall`], damage with its
-    /// place; none of them loses anything.
+    /// [`Error::NewerVersion`], [`Error::NotBuilt`], [`Error::MemoryTooSmall`], damage to the catalog
+    /// or the journal with its place; none of them loses anything. A keyspace that is damaged by itself is
+    /// refused when it is asked for ([`Error::DamagedKeyspace`]).
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         memory_limit::check_setting(&options)?;
         let path = path.as_ref();
@@ -87,8 +90,8 @@ impl Db {
         access: Access,
     ) -> Result<Self> {
         let catalog = load_or_create(&*device, &options)?;
-        catalog.keyspaces.iter().try_for_each(|entry| catalog::check_present(&*device, entry))?;
-        let needed = memory_limit::check_snapshots(&*device, &catalog, options.memory_bytes)?;
+        let (sound, damaged) = part_damaged(&*device, &catalog)?;
+        let needed = memory_limit::check_snapshots(&*device, &sound, options.memory_bytes)?;
         let durability = options.durability;
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
         let telemetry = Registry::default();
@@ -106,7 +109,7 @@ impl Db {
             lsm: options.lsm.clone(),
             flexdb: options.flexdb.clone(),
         };
-        let slots = nursery.open_all(&catalog, needed)?;
+        let slots = nursery.open_all(&sound, damaged, needed)?;
         let (journal, replayed_records) = recover(&nursery, &slots, catalog.newest, &options)?;
         let journal = Arc::new(journal);
         let inner = Arc::new(Inner {
@@ -273,14 +276,54 @@ impl Nursery {
         Ok(Arc::new(Slot::new(&entry.name, entry.options, generation)))
     }
 
-    /// Opens every keyspace; `needed` bytes are known to be taken by those in memory.
-    fn open_all(&self, catalog: &Catalog, needed: u64) -> Result<BTreeMap<String, Arc<Slot>>> {
-        let mut shares = self.shares.deal(&*self.device, catalog, needed)?;
-        let open = |entry: &catalog::Entry| {
-            Ok((entry.name.clone(), self.open_slot(entry, shares.remove(&entry.id))?))
-        };
-        catalog.keyspaces.iter().map(open).collect()
+    /// Opens every keyspace that is `sound` at first sight; `needed` bytes are known to be taken by those in
+    /// memory. One that is damaged, by `damaged` or as its engine finds, fills its place and no more.
+    fn open_all(
+        &self,
+        sound: &Catalog,
+        damaged: Vec<(catalog::Entry, Corruption)>,
+        needed: u64,
+    ) -> Result<BTreeMap<String, Arc<Slot>>> {
+        let mut shares = self.shares.deal(&*self.device, sound, needed)?;
+        let mut slots = BTreeMap::new();
+        for entry in &sound.keyspaces {
+            let opened = self.open_slot(entry, shares.remove(&entry.id));
+            let slot = opened.or_else(|failure| {
+                let damage = damaged::damage_of(entry, failure)?;
+                Ok::<_, Error>(self.damaged_slot(entry, damage))
+            })?;
+            slots.insert(entry.name.clone(), slot);
+        }
+        for (entry, damage) in damaged {
+            slots.insert(entry.name.clone(), self.damaged_slot(&entry, damage));
+        }
+        Ok(slots)
     }
+
+    fn damaged_slot(&self, entry: &catalog::Entry, damage: Corruption) -> Arc<Slot> {
+        let options = entry.options;
+        let since_ms = self.environment.wall_ms();
+        let engine = Box::new(Damaged::new(damage.clone(), options.engine, since_ms));
+        let device = Arc::clone(&self.device);
+        let (id, dir) = (entry.id, entry.dir());
+        let generation = Generation::new(id, options.journaled, engine, dir, device, None, None);
+        Arc::new(Slot::new(&entry.name, options, generation).damaged(damage))
+    }
+}
+
+/// The catalog without the keyspaces that are damaged at first sight, and these.
+fn part_damaged(
+    device: &dyn Device,
+    catalog: &Catalog,
+) -> Result<(Catalog, Vec<(catalog::Entry, Corruption)>)> {
+    let (mut sound, mut damaged) = (Vec::new(), Vec::new());
+    for entry in &catalog.keyspaces {
+        match damaged::damage_at_first_sight(device, entry)? {
+            Some(damage) => damaged.push((entry.clone(), damage)),
+            None => sound.push(entry.clone()),
+        }
+    }
+    Ok((Catalog { keyspaces: sound, ..catalog.clone() }, damaged))
 }
 
 /// Holds engines' files back until the journal has what they say. The journal is opened after the
@@ -319,8 +362,9 @@ fn recover(
     cataloged: SeqNo,
     options: &Options,
 ) -> Result<(Journal, u64)> {
-    let generations: Vec<Arc<Generation>> =
-        slots.values().map(|slot| slot.last_generation()).collect();
+    // What the journal has for a damaged keyspace stays there.
+    let sound = slots.values().filter(|slot| slot.damage.is_none());
+    let generations: Vec<Arc<Generation>> = sound.map(|slot| slot.last_generation()).collect();
     let journaled: BTreeMap<u32, &Generation> = generations
         .iter()
         .filter(|generation| generation.journaled)
@@ -329,6 +373,14 @@ fn recover(
     let persisted = generations.iter().map(|generation| generation.engine.persisted());
     let newest = persisted.max().unwrap_or(SeqNo::ZERO).max(cataloged);
     let oldest = journaled.values().map(|generation| generation.engine.persisted()).min();
+    let oldest = match oldest {
+        Some(oldest) => oldest,
+        // Nobody reads it, and what it was trimmed to only its damaged keyspaces could say.
+        None if slots.values().any(|slot| slot.damage.is_some()) => {
+            journal::begins_behind(&*nursery.device, JOURNAL_DIR)?
+        }
+        None => cataloged,
+    };
     let sequence = &nursery.sequence;
     let limit = options.memory_bytes;
     let mut replay = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
@@ -342,7 +394,7 @@ fn recover(
         JOURNAL_DIR,
         journal_options(),
         &options.environment,
-        oldest.unwrap_or(cataloged),
+        oldest,
         &mut replay,
     )?;
     sequence.recover_to(newest.max(journal.last()));

@@ -3,8 +3,9 @@
 //! 1. The catalog says what the database had, and must be readable. Nothing of the old one is changed.
 //! 2. The new database is made in a directory of its own in the new place ([`UNFINISHED`]), so that what a
 //!    crash leaves is no database.
-//! 3. A keyspace whose own files are whole by their checksums is copied, file by file. One of `f2`
-//!    with damage is written anew with what is sound; a damaged one of another engine is left out, and named.
+//! 3. A keyspace whose own files are whole by their checksums is copied, file by file. One with damage is
+//!    written anew with what its engine finds sound; what it cannot read is named, with the keys that may have
+//!    been there where that is known. One whose files are all missing is left out.
 //! 4. What the journal has beyond each keyspace's own files is written, up to where it is damaged.
 //! 5. The new database is flushed, closed, and moved to its place, the catalog last.
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
 use device::{Device, Mode, SyncKind};
-use engine::{KeyRange, Op};
+use engine::{KeyRange, Lost, Op, Salvaged, TakeSound};
 use journal::{OpenError, ReplayError};
 
 use crate::catalog::{self, Catalog, Entry};
@@ -54,6 +55,9 @@ pub struct SalvagedKeyspace {
     pub engine: EngineKind,
     /// How it came to the new database.
     pub way: Way,
+    /// What of it cannot be read: of many pieces the first. A key whose newest value is there has the one
+    /// before it, or none.
+    pub lost: Vec<Lost>,
 }
 
 /// How a keyspace came to the new database.
@@ -69,7 +73,7 @@ pub enum Way {
         /// or be back although they were deleted.
         may_be_outdated: bool,
     },
-    /// It is damaged, and its engine cannot be read behind damage.
+    /// Its files are missing.
     LeftOut,
 }
 
@@ -133,8 +137,9 @@ pub fn salvage_on(
         return Err(Error::NotEmpty { path: into.to_owned() });
     }
     new.create_dir(UNFINISHED)?;
-    let (found, persisted, newest) = (Salvage::default(), BTreeMap::new(), catalog.newest);
-    let mut work = Work { old, catalog, found, persisted, newest };
+    let (found, newest) = (Salvage::default(), catalog.newest);
+    let (persisted, damaged) = Default::default();
+    let mut work = Work { old, catalog, found, persisted, damaged, newest };
     work.make(&new.subdevice(UNFINISHED)?, options)?;
     move_up(&*new)?;
     Ok(work.found)
@@ -152,6 +157,8 @@ struct Work {
     found: Salvage,
     /// Up to which write the files of each keyspace have everything, by its id.
     persisted: BTreeMap<u32, SeqNo>,
+    /// What a check said of those that are damaged, by their ids.
+    damaged: BTreeMap<u32, KeyspaceFiles>,
     /// The newest number that is known to have been given: none is given again, since files that are
     /// copied have writes by their old numbers.
     newest: SeqNo,
@@ -163,8 +170,8 @@ impl Work {
         new.create_dir(JOURNAL_DIR)?;
         for entry in self.catalog.keyspaces.clone() {
             let way = self.take_files(&entry, new)?;
-            let (name, engine) = (entry.name, entry.options.engine);
-            self.found.keyspaces.push(SalvagedKeyspace { name, engine, way });
+            let (name, engine, lost) = (entry.name, entry.options.engine, Vec::new());
+            self.found.keyspaces.push(SalvagedKeyspace { name, engine, way, lost });
         }
         new.sync_dir(KEYSPACES_DIR)?;
         self.check_journal()?;
@@ -186,27 +193,23 @@ impl Work {
         if let Err(error) = catalog::check_present(&*self.old, entry) {
             let damage = error.corruption().cloned();
             self.found.extend([damage.ok_or(error)?]);
-            return Ok(Way::LeftOut);
+            return Ok(match catalog::has_files(&*self.old, entry)? {
+                true => Way::Rewritten { writes: 0, may_be_outdated: false },
+                false => Way::LeftOut,
+            });
         }
         let files = KeyspaceFiles::check(&self.old, entry)?;
-        self.persisted.insert(entry.id, files.persisted);
         self.newest = self.newest.max(files.newest);
-        match (files.damage.is_empty(), entry.options.engine) {
-            (true, _) => {
-                let dir = entry.dir();
-                new.create_dir(&dir)?;
-                copy_dir(&*self.old.subdevice(&dir)?, &*new.subdevice(&dir)?, "")?;
-                new.sync_dir(&catalog::keyspace_dir(&entry.name))?;
-                Ok(Way::Copied)
-            }
-            // Reading it again tells of the damage.
-            (false, EngineKind::F2) => Ok(Way::Rewritten { writes: 0, may_be_outdated: false }),
-            (false, _) => {
-                self.found.extend(files.damage);
-                self.found.further_damage += files.further_damage;
-                Ok(Way::LeftOut)
-            }
+        if !files.damage.is_empty() {
+            self.damaged.insert(entry.id, files);
+            return Ok(Way::Rewritten { writes: 0, may_be_outdated: false });
         }
+        self.persisted.insert(entry.id, files.persisted);
+        let dir = entry.dir();
+        new.create_dir(&dir)?;
+        copy_dir(&*self.old.subdevice(&dir)?, &*new.subdevice(&dir)?, "")?;
+        new.sync_dir(&catalog::keyspace_dir(&entry.name))?;
+        Ok(Way::Copied)
     }
 
     /// Writes what was not copied.
@@ -217,18 +220,18 @@ impl Work {
         }
         for entry in self.entries(|way| matches!(way, Way::Rewritten { .. })) {
             let keyspace = db.keyspace(&entry.name, entry.options)?;
-            let way = self.rewrite(&entry, &keyspace)?;
+            let (way, lost) = self.rewrite(&entry, &keyspace)?;
             let mut found = self.found.keyspaces.iter_mut();
-            found.find(|one| one.name == entry.name).expect("it is one of them").way = way;
+            let found = found.find(|one| one.name == entry.name).expect("it is one of them");
+            (found.way, found.lost) = (way, lost);
             keyspaces.insert(entry.id, keyspace);
         }
         self.replay(&keyspaces)
     }
 
-    fn rewrite(&mut self, entry: &Entry, keyspace: &Keyspace) -> Result<Way> {
-        let dir = entry.dir();
-        let (mut writes, mut failure) = (0, None);
-        let salvaged = f2::salvage(&self.old.subdevice(&dir)?, &mut |op| {
+    fn rewrite(&mut self, entry: &Entry, keyspace: &Keyspace) -> Result<(Way, Vec<Lost>)> {
+        let (dir, mut writes, mut failure) = (entry.dir(), 0, None);
+        let salvaged = salvage_engine(&self.old.subdevice(&dir)?, entry, &mut |op| {
             match write(keyspace, &op) {
                 Ok(()) => writes += 1,
                 Err(error) => {
@@ -241,12 +244,20 @@ impl Work {
         if let Some(error) = failure {
             return Err(error);
         }
-        let report = salvaged.report;
-        self.persisted.insert(entry.id, report.persisted);
-        let in_keyspace = |damage: Corruption| KeyspaceFiles::named(&dir, damage);
-        self.found.extend(report.damage.into_iter().map(in_keyspace));
-        self.found.further_damage += report.further_damage;
-        Ok(Way::Rewritten { writes, may_be_outdated: salvaged.has_lost_chunks })
+        self.persisted.insert(entry.id, salvaged.persisted);
+        if salvaged.lost.is_empty()
+            && let Some(files) = self.damaged.remove(&entry.id)
+        {
+            // Nothing is where the damage is but what says what is there.
+            self.found.extend(files.damage);
+            self.found.further_damage += files.further_damage;
+        }
+        let in_keyspace =
+            |one: Lost| Lost { damage: KeyspaceFiles::named(&dir, one.damage), ..one };
+        let lost: Vec<Lost> = salvaged.lost.into_iter().map(in_keyspace).collect();
+        self.found.extend(lost.iter().map(|one| one.damage.clone()));
+        self.found.further_damage += salvaged.further_lost;
+        Ok((Way::Rewritten { writes, may_be_outdated: salvaged.may_be_outdated }, lost))
     }
 
     /// Notes what is damaged in the journal, and the newest write that it has.
@@ -288,7 +299,10 @@ impl Work {
         if !self.old.exists(JOURNAL_DIR)? {
             return Ok(());
         }
-        let read = journal::read(&*self.old, JOURNAL_DIR, oldest.next(), &mut apply);
+        // How far a damaged keyspace was written nobody may know; what was trimmed is lost to it.
+        let begin = journal::begins_behind(&*self.old, JOURNAL_DIR);
+        let after = oldest.max(begin.unwrap_or(SeqNo::ZERO));
+        let read = journal::read(&*self.old, JOURNAL_DIR, after.next(), &mut apply);
         self.found.journal_records = records;
         match read {
             Ok(()) => Ok(()),
@@ -305,6 +319,33 @@ impl Work {
             Err(other) => Err(other.into()),
         }
     }
+}
+
+/// Has the engine of a keyspace tell what is sound in its files.
+fn salvage_engine(
+    files: &Arc<dyn Device>,
+    entry: &Entry,
+    take: &mut TakeSound<'_>,
+) -> Result<Salvaged> {
+    let salvaged = match entry.options.engine {
+        EngineKind::Memory => memory::salvage(&**files, take),
+        EngineKind::F2 => f2::salvage(files, take).map(|found| {
+            let mut salvaged = Salvaged {
+                persisted: found.report.persisted,
+                may_be_outdated: found.has_lost_chunks,
+                ..Salvaged::default()
+            };
+            found.report.damage.into_iter().for_each(|damage| salvaged.lose(damage, None));
+            salvaged.further_lost += found.report.further_damage;
+            salvaged
+        }),
+        EngineKind::Lsm => lsm::salvage(files, take),
+        EngineKind::FlexDb => flexdb::salvage(files, take),
+        engine => return Err(Error::NotBuilt { engine }),
+    };
+    // A file may be missing that is never looked for but when all is there.
+    let mut nothing = Salvaged { may_be_outdated: true, ..Salvaged::default() };
+    Ok(nothing.sound(salvaged, || None)?.unwrap_or(nothing))
 }
 
 /// Step 5.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
-use codec::SeqNo;
+use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::Engine;
 
@@ -28,8 +28,12 @@ pub(crate) struct Slot {
     pub(crate) orders_writes: bool,
     /// Swapped when the keyspace is cleared, under all key locks.
     current: ArcSwap<Generation>,
+    /// Why it was not opened: then what fills it is none.
+    pub(crate) damage: Option<Corruption>,
     /// Set when it is dropped, under all key locks; its handles are dead from then on.
     dropped: AtomicBool,
+    /// Whether either is so.
+    is_refused: AtomicBool,
 }
 
 impl Slot {
@@ -40,19 +44,37 @@ impl Slot {
             lock_id: generation.id,
             orders_writes: !options.journaled && generation.engine.capabilities().orders_writes,
             current: ArcSwap::from_pointee(generation),
+            damage: None,
             dropped: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
         }
+    }
+
+    /// One that cannot be used, and is there to be dropped.
+    pub(crate) fn damaged(self, damage: Corruption) -> Self {
+        Self { damage: Some(damage), is_refused: AtomicBool::new(true), ..self }
     }
 
     /// The engine that fills it now, for the length of one operation: no counter is shared.
     ///
     /// # Errors
-    /// [`Error::NoKeyspace`] once it is dropped.
+    /// [`Error::NoKeyspace`] once it is dropped, [`Error::DamagedKeyspace`].
     pub(crate) fn current(&self) -> Result<Guard<Arc<Generation>>> {
-        if self.dropped.load(Relaxed) {
-            return Err(Error::NoKeyspace { name: self.name.clone() });
+        if self.is_refused.load(Relaxed) {
+            return Err(self.refusal());
         }
         Ok(self.current.load())
+    }
+
+    #[cold]
+    fn refusal(&self) -> Error {
+        let keyspace = self.name.clone();
+        match &self.damage {
+            Some(damage) if !self.dropped.load(Relaxed) => {
+                Error::DamagedKeyspace { keyspace, damage: damage.clone() }
+            }
+            _ => Error::NoKeyspace { name: keyspace },
+        }
     }
 
     /// The same, to keep.
@@ -74,6 +96,7 @@ impl Slot {
     /// Ends it, under all key locks.
     pub(crate) fn end(&self) {
         self.dropped.store(true, Relaxed);
+        self.is_refused.store(true, Relaxed);
         self.current.load().doom();
     }
 }

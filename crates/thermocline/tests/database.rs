@@ -513,8 +513,11 @@ fn a_keyspace_whose_files_are_lost_is_damage_and_not_empty() {
         let report = thermocline::check(dir.path()).unwrap();
         assert_eq!((report.damage.len(), lost.exists()), (1, empty), "{report:?}");
         assert_eq!(report.damage[0].file, "keyspaces/a/1");
-        let refused = Db::open(dir.path(), Options::default()).unwrap_err();
+        let db = Db::open(dir.path(), Options::default()).unwrap();
+        let refused = db.keyspace("a", options).unwrap_err();
+        assert!(matches!(refused, Error::DamagedKeyspace { .. }), "{refused}");
         assert_eq!(refused.corruption(), Some(&report.damage[0]));
+        db.close().unwrap();
         assert_eq!(lost.exists(), empty, "nothing was made in its place");
     }
 }

@@ -132,15 +132,21 @@ fn a_whole_database_is_copied_with_its_journal() {
 }
 
 #[test]
-fn a_database_that_does_not_open_for_damage_in_f2_is_salvaged_but_for_that() {
+fn keyspaces_of_f2_that_do_not_open_are_salvaged_but_for_their_damage() {
     let dir = TempDir::new().unwrap();
     let (copy, new) = (copied(&dir), dir.path().join("new"));
     let damaged = ["counters", "events"];
     for name in damaged {
         assert_eq!(damage(&copy.join("keyspaces").join(name), 500), 1, "{name}");
     }
-    let refused = Db::open(&copy, Options::default()).unwrap_err();
-    assert!(refused.corruption().is_some(), "{refused}");
+    let db = Db::open(&copy, Options::default()).unwrap();
+    for name in damaged {
+        let refused = db.existing_keyspace(name).unwrap_err();
+        assert!(matches!(refused, Error::DamagedKeyspace { .. }), "{refused}");
+    }
+    // What is written meanwhile is salvaged too.
+    db.existing_keyspace("names").unwrap().put(b"meanwhile", b"value").unwrap();
+    drop(db);
     let found = salvage(&copy, &new, Options::default()).unwrap();
     assert_eq!(found.damage_count(), 2, "{:?}", found.damage);
     assert!(found.damage[0].file.starts_with("keyspaces/counters/"), "{:?}", found.damage);
@@ -150,9 +156,11 @@ fn a_database_that_does_not_open_for_damage_in_f2_is_salvaged_but_for_that() {
         let is_damaged = damaged.contains(&one.name.as_str());
         assert!(if is_damaged { rewritten(one.way) } else { one.way == Way::Copied }, "{one:?}");
     }
-    assert_eq!(found.journal_records, 6);
+    assert_eq!(found.journal_records, 7);
     for _ in 0..2 {
         let db = Db::open(&new, Options::default()).unwrap();
+        let names = db.existing_keyspace("names").unwrap();
+        assert_eq!(names.get(b"meanwhile").unwrap().unwrap(), b"value");
         for (name, options) in keyspaces() {
             let without = damaged.contains(&name).then_some(500);
             must_have(&db, name, options.journaled, without);
@@ -164,10 +172,10 @@ fn a_database_that_does_not_open_for_damage_in_f2_is_salvaged_but_for_that() {
 }
 
 #[test]
-fn a_damaged_keyspace_of_another_engine_is_left_out_and_named() {
+fn a_keyspace_whose_files_are_gone_is_left_out_and_named() {
     let dir = TempDir::new().unwrap();
     let (copy, new) = (copied(&dir), dir.path().join("new"));
-    assert!(damage(&copy.join("keyspaces/names"), 500) > 0);
+    fs::remove_dir_all(copy.join("keyspaces/names")).unwrap();
     let found = salvage(&copy, &new, Options::default()).unwrap();
     assert_eq!(found.damage_count(), 1);
     let left_out: Vec<_> = found.keyspaces.iter().filter(|one| one.way == Way::LeftOut).collect();

@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod completions;
 mod del;
+mod drop;
 mod dump;
 mod flexspace;
 mod get;
@@ -60,6 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Stats(with) => stats::run(&context, &with.own),
         Command::Check(with) => check::run(&context, &with.own),
         Command::Salvage(with) => salvage::run(&context, &with.own),
+        Command::Drop(with) => drop::run(&context, &with.own),
         Command::Backup(with) => backup::run(&context, &with.own),
         Command::Restore(with) => restore::run(&context, &with.own),
         Command::Dump(with) => dump::run(&context, &with.own),
@@ -83,6 +85,7 @@ impl Command {
             Self::Stats(with) => Some(&with.shared),
             Self::Check(with) => Some(&with.shared),
             Self::Salvage(with) => Some(&with.shared),
+            Self::Drop(with) => Some(&with.shared),
             Self::Backup(with) => Some(&with.shared),
             Self::Restore(with) => Some(&with.shared),
             Self::Dump(with) => Some(&with.shared),
@@ -104,6 +107,7 @@ impl Command {
             Self::Scan(with) => &with.own.database.settings.0,
             Self::Stats(with) => &with.own.database.settings.0,
             Self::Salvage(with) => &with.own.database.settings.0,
+            Self::Drop(with) => &with.own.database.settings.0,
             Self::Backup(with) => &with.own.database.settings.0,
             Self::Dump(with) => &with.own.database.settings.0,
             Self::Load(with) => &with.own.database.settings.0,

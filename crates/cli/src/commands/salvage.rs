@@ -1,7 +1,7 @@
 //! `thermocline salvage`: a new database of what is sound in a damaged one; what was damaged exits with 3.
 
-use serde_json::json;
-use thermocline::{SalvagedKeyspace, Way};
+use serde_json::{Value, json};
+use thermocline::{Lost, SalvagedKeyspace, Way};
 
 use super::Context;
 use crate::arguments::Salvage;
@@ -20,6 +20,7 @@ pub(super) fn run(context: &Context, arguments: &Salvage) -> Outcome {
                 "engine": one.engine.name(),
                 "way": way_name(one.way),
                 "may_be_outdated": may_be_outdated(one.way),
+                "lost": one.lost.iter().map(lost_json).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
             "journal_records": found.journal_records,
             "damage_count": found.damage_count(),
@@ -28,6 +29,12 @@ pub(super) fn run(context: &Context, arguments: &Salvage) -> Outcome {
     } else {
         for one in &found.keyspaces {
             output::line(&line(one))?;
+            for keys in one.lost.iter().filter_map(|lost| lost.keys.as_ref()) {
+                output::line(&format!(
+                    "lost     of keyspace {}: {keys}, or some of them",
+                    one.name
+                ))?;
+            }
         }
         output::line(&format!("journal  {} writes beyond their files", found.journal_records))?;
         for damage in &found.damage {
@@ -50,6 +57,15 @@ pub(super) fn run(context: &Context, arguments: &Salvage) -> Outcome {
     }
 }
 
+fn lost_json(lost: &Lost) -> Value {
+    let text = |key: &[u8]| key.escape_ascii().to_string();
+    json!({
+        "damage": output::damage(&lost.damage),
+        "keys_from": lost.keys.as_ref().map(|keys| text(&keys.from)),
+        "keys_to": lost.keys.as_ref().and_then(|keys| keys.to.as_deref()).map(text),
+    })
+}
+
 fn way_name(way: Way) -> &'static str {
     match way {
         Way::Copied => "copied",
@@ -63,7 +79,7 @@ fn may_be_outdated(way: Way) -> bool {
 }
 
 fn line(keyspace: &SalvagedKeyspace) -> String {
-    let SalvagedKeyspace { name, engine, way } = keyspace;
+    let SalvagedKeyspace { name, engine, way, .. } = keyspace;
     match way {
         Way::Copied => format!("copied   keyspace {name} ({engine}), which is whole"),
         Way::Rewritten { writes, may_be_outdated } => {
@@ -75,8 +91,6 @@ fn line(keyspace: &SalvagedKeyspace) -> String {
                 "written  keyspace {name} ({engine}), anew from {writes} writes that are sound{back}"
             )
         }
-        Way::LeftOut => format!(
-            "left out keyspace {name} ({engine}): it is damaged, and this engine is not read behind damage"
-        ),
+        Way::LeftOut => format!("left out keyspace {name} ({engine}): its files are missing"),
     }
 }

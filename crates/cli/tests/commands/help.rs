@@ -26,6 +26,7 @@ fn help_is_what_was_agreed() {
         "dump",
         "load",
         "salvage",
+        "drop",
         "flexspace",
     ];
     for name in commands.into_iter().chain(of_flexspace.iter().map(String::as_str)) {

@@ -60,7 +60,16 @@ fn what_is_sound_is_taken_from_a_database_that_does_not_open() {
         damaged += damage(&entry.unwrap().path(), b"one that is damaged");
     }
     assert_eq!(damaged, 1);
-    assert_eq!(on("get", &db, &["key1"]).code, 3, "it does not open");
+    let said = on("get", &db, &["key1"]);
+    assert_eq!(said.code, 3, "it does not open: {said:?}");
+    assert!(said.err.contains("keyspace \"default\" is damaged"), "{said:?}");
+    assert!(said.err.contains("keyspaces/default/1/"), "{said:?}");
+    // Another keyspace goes on, and figures tell of the trouble.
+    assert_eq!(on("put", &db, &["--keyspace", "other", "key", "value"]).code, 0);
+    assert_eq!(on("get", &db, &["--keyspace", "other", "key"]).out, "value\n");
+    let said = on("stats", &db, &[]);
+    assert!(said.out.contains("opening it has failed once (writes are refused)"), "{said:?}");
+    assert_eq!(on("dump", &db, &["--quiet"]).code, 3, "no dump leaves it out");
     let said = on("salvage", &db, &["--json", new.to_str().unwrap()]);
     assert_eq!(said.code, 3, "{said:?}");
     let json = said.json();
@@ -78,4 +87,9 @@ fn what_is_sound_is_taken_from_a_database_that_does_not_open() {
         assert_eq!((said.code, &*said.out), (0, "a value of some bytes\n"), "{number}");
     }
     assert_eq!(on("check", &new, &[]).code, 0);
+    assert_eq!(on("check", &db, &[]).code, 3);
+    assert_eq!(on("drop", &db, &["nothing"]).code, 4);
+    assert_eq!(on("drop", &db, &["default"]).code, 0);
+    assert_eq!(on("check", &db, &[]).code, 0);
+    assert_eq!(on("get", &db, &["--keyspace", "other", "key"]).out, "value\n");
 }

@@ -1,0 +1,126 @@
+//! What stands for the engine of a keyspace whose files were found damaged when the database was opened.
+//!
+//! It answers everything with the damage. It holds back the journal, which may have writes that the files
+//! lack: whoever salvages the keyspace wants them.
+
+use std::sync::Arc;
+
+use codec::{Corruption, SeqNo};
+use device::Device;
+use engine::{
+    Capabilities, Engine, Error, Op, Operator, Pin, Result, Stats, Trouble, View, Visit, as_damage,
+};
+
+use crate::catalog::{self, Entry};
+use crate::check::KeyspaceFiles;
+use crate::error;
+use crate::options::EngineKind;
+
+/// The damage, by which a keyspace was not opened; any other failure stays one.
+pub(crate) fn damage_of(entry: &Entry, failure: error::Error) -> error::Result<Corruption> {
+    let error::Error::Engine(failure) = failure else { return Err(failure) };
+    match as_damage(failure) {
+        Error::Corruption(damage) => Ok(KeyspaceFiles::named(&entry.dir(), damage)),
+        failure => Err(failure.into()),
+    }
+}
+
+/// What is damaged of a keyspace as far as a look at what says how much memory it takes tells.
+pub(crate) fn damage_at_first_sight(
+    device: &dyn Device,
+    entry: &Entry,
+) -> error::Result<Option<Corruption>> {
+    if let Err(missing) = catalog::check_present(device, entry) {
+        return missing.corruption().cloned().ok_or(missing).map(Some);
+    }
+    let files = device.subdevice(&entry.dir())?;
+    let looked = match entry.options.engine {
+        EngineKind::Memory => memory::footprint(&*files),
+        EngineKind::F2 => f2::memory_bytes_min(&*files),
+        _ => return Ok(None),
+    };
+    looked.map_or_else(|failure| damage_of(entry, failure.into()).map(Some), |_| Ok(None))
+}
+
+/// The engine that is none.
+pub(crate) struct Damaged {
+    damage: Corruption,
+    engine: EngineKind,
+    since_ms: u64,
+}
+
+impl Damaged {
+    pub(crate) fn new(damage: Corruption, engine: EngineKind, since_ms: u64) -> Self {
+        Self { damage, engine, since_ms }
+    }
+
+    fn refusal<T>(&self) -> Result<T> {
+        Err(self.damage.clone().into())
+    }
+}
+
+impl Engine for Damaged {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: self.engine.name(),
+            ordered: self.engine.is_ordered(),
+            deletes_ranges: false,
+            orders_writes: false,
+            flush_rewrites_all: false,
+        }
+    }
+
+    fn get(&self, _key: &[u8], _into: &mut Vec<u8>) -> Result<bool> {
+        self.refusal()
+    }
+
+    fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
+        self.refusal()
+    }
+
+    fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo) -> Result<()> {
+        self.refusal()
+    }
+
+    fn rmw(&self, _key: &[u8], _operator: &mut dyn Operator, _seqno: SeqNo) -> Result<()> {
+        self.refusal()
+    }
+
+    fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        self.refusal()
+    }
+
+    fn walk(&self, _from: Option<&[u8]>, _visit: &mut Visit<'_>) -> Result<()> {
+        self.refusal()
+    }
+
+    /// Nothing was written to it.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint(&self, _into: Arc<dyn Device>) -> Result<()> {
+        self.refusal()
+    }
+
+    fn persisted(&self) -> SeqNo {
+        SeqNo::ZERO
+    }
+
+    fn live_keys(&self) -> Option<u64> {
+        None
+    }
+
+    fn stats(&self) -> Stats {
+        Stats::default()
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        let (cause, since_ms) = (self.damage.clone().into(), self.since_ms);
+        vec![Trouble { work: "opening it", cause, since_ms, failures: 1, refuses_writes: true }]
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
