@@ -221,6 +221,12 @@ impl Block {
         self.get(index)?.value
     }
 
+    /// A pair, decoded once.
+    pub(crate) fn key_and_value(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        let pair = self.get(index)?;
+        Some((pair.key, pair.value?))
+    }
+
     /// A pair as it lies in the space.
     pub(crate) fn pair(&self, index: usize) -> Option<&[u8]> {
         self.bytes.get(self.place(index)?..self.place(index + 1)?)

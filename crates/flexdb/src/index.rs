@@ -77,6 +77,14 @@ pub(crate) struct Lie {
 impl Lie {
     /// Nobody has counted the pairs.
     pub(crate) const UNKNOWN: u16 = u16::MAX;
+
+    /// Its pairs that live, at most; `usual` where nobody has counted them.
+    pub(crate) fn pairs_or(&self, usual: usize) -> usize {
+        match self.pairs {
+            Self::UNKNOWN => usual,
+            pairs => usize::from(pairs).max(1),
+        }
+    }
 }
 
 impl Head {

@@ -141,6 +141,11 @@ impl Walk {
         self.run.pairs.len() >= self.pairs_max || self.run.bytes.len() >= RUN_BYTES_MAX
     }
 
+    /// Whether it may end rather than have the device read for a few pairs more.
+    fn is_nearly_full(&self) -> bool {
+        self.run.pairs.len() >= self.pairs_max / 4 * 3
+    }
+
     fn forward(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let state = shared.open_state()?;
@@ -159,14 +164,17 @@ impl Walk {
                 return Ok(());
             }
             let least = walkers.iter().filter_map(|walker| walker.here()).map(|it| it.key()).min();
-            let from_base = base.key();
+            let in_base = base.pair();
+            let from_base = in_base.map(|(key, _)| key);
             let Some(key) = least.into_iter().chain(from_base).min() else { break };
             if self.range.ends_before(key) {
                 break;
             }
-            if least != Some(key) {
-                if let Some(value) = base.value() {
-                    self.run.push(key, value);
+            if let Some((key, value)) = in_base.filter(|_| least != Some(key)) {
+                self.run.push(key, value);
+                base.wanted = self.pairs_max.saturating_sub(self.run.pairs.len());
+                if self.is_nearly_full() && base.is_last_ahead() {
+                    return Ok(());
                 }
                 base.next()?;
                 continue;
@@ -199,14 +207,17 @@ impl Walk {
                 return Ok(());
             }
             let most = walkers.iter().filter_map(|walker| walker.here()).map(|it| it.key()).max();
-            let from_base = base.key();
+            let in_base = base.pair();
+            let from_base = in_base.map(|(key, _)| key);
             let Some(key) = most.into_iter().chain(from_base).max() else { break };
             if !self.range.contains(key) {
                 break;
             }
-            if most != Some(key) {
-                if let Some(value) = base.value() {
-                    self.run.push(key, value);
+            if let Some((key, value)) = in_base.filter(|_| most != Some(key)) {
+                self.run.push(key, value);
+                base.wanted = self.pairs_max.saturating_sub(self.run.pairs.len());
+                if self.is_nearly_full() && base.is_last_behind() {
+                    return Ok(());
                 }
                 base.previous()?;
                 continue;
@@ -247,23 +258,40 @@ struct BaseWalker<'a> {
     /// The interval: its block, where it begins, and where it ends.
     block: Option<(Arc<Block>, u64, u64)>,
     index: usize,
-    /// How many pairs are wanted of it, at most.
-    pairs_max: usize,
+    /// Whether it has come to an interval: the one it begins in may have pairs that are not wanted.
+    has_begun: bool,
+    /// How many pairs are wanted still.
+    wanted: usize,
     /// Intervals that were read with the one before them on the way, and where they lie.
     ahead: VecDeque<(Result<Arc<Block>>, u64, u64)>,
 }
 
 impl<'a> BaseWalker<'a> {
-    fn new(shared: &'a Shared, base: &'a Arc<Base>, pairs_max: usize) -> Self {
-        Self { shared, base, block: None, index: 0, pairs_max, ahead: VecDeque::new() }
+    fn new(shared: &'a Shared, base: &'a Arc<Base>, wanted: usize) -> Self {
+        Self {
+            shared,
+            base,
+            block: None,
+            index: 0,
+            has_begun: false,
+            wanted,
+            ahead: VecDeque::new(),
+        }
     }
 
-    fn key(&self) -> Option<&[u8]> {
-        self.block.as_ref().and_then(|(block, ..)| block.key(self.index))
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.block.as_ref().and_then(|(block, ..)| block.key_and_value(self.index))
     }
 
-    fn value(&self) -> Option<&[u8]> {
-        self.block.as_ref().and_then(|(block, ..)| block.value(self.index))
+    /// Whether nothing that was read lies behind this pair.
+    fn is_last_ahead(&self) -> bool {
+        let is_last = |block: &Block| self.index + 1 >= block.len();
+        self.ahead.is_empty() && self.block.as_ref().is_some_and(|(block, ..)| is_last(block))
+    }
+
+    /// Whether nothing that was read lies before this pair, on the way back.
+    fn is_last_behind(&self) -> bool {
+        self.ahead.is_empty() && self.index == 0
     }
 
     /// Goes to the interval that begins at `offset`, or to none behind the last.
@@ -291,22 +319,28 @@ impl<'a> BaseWalker<'a> {
     /// Goes to the first of those that were read.
     fn take_next(&mut self) -> Result<Option<&Arc<Block>>> {
         let Some((block, begin, end)) = self.ahead.pop_front() else { return Ok(None) };
+        self.has_begun = true;
         Ok(Some(&self.block.insert((block?, begin, end)).0))
     }
 
-    /// Reads the first of the intervals on the way, and at once as many behind it as will be wanted if it
-    /// has to be read.
+    /// Reads the first of the intervals on the way, and at once as many behind it as have the pairs that are
+    /// wanted if it has to be read. Of the one that the walk begins in half is taken to be wanted.
     fn read_ahead(&mut self, on_the_way: impl Iterator<Item = Found<'a, Interval>>) -> Result<()> {
         self.ahead.clear();
         let mut on_the_way = on_the_way.peekable();
         let Some(first) = on_the_way.peek() else { return Ok(()) };
         let is_cached = first.entry.head().is_some_and(|head| head.is_whole_cached());
-        let count = if is_cached { 1 } else { self.intervals_wanted() };
-        let mut bytes = 0;
+        let count = if is_cached { 1 } else { INTERVALS_AT_ONCE_MAX };
+        let begins_within = !self.has_begun;
+        let (mut bytes, mut pairs) = (0, 0);
+        let usual = self.shared.interval_limits().pairs / 2;
         let intervals = on_the_way.take(count).take_while(|it| {
             let is_first = bytes == 0;
+            let is_wanted = is_first || pairs < self.wanted;
             bytes += it.length as usize;
-            is_first || bytes <= RUN_BYTES_MAX
+            let all = it.entry.head().map_or(usual, |head| head.lie.pairs_or(usual));
+            pairs += if is_first && begins_within { all / 2 } else { all };
+            is_first || is_wanted && bytes <= RUN_BYTES_MAX
         });
         let intervals: Vec<_> = intervals.collect();
         let place = |it: &Found<'_, Interval>| (it.offset, it.offset + u64::from(it.length));
@@ -319,12 +353,6 @@ impl<'a> BaseWalker<'a> {
                 *slot = block;
             }
         })
-    }
-
-    /// Intervals that have as many pairs as are wanted, if each is filled by half.
-    fn intervals_wanted(&self) -> usize {
-        let pairs = self.shared.interval_limits().pairs / 2;
-        (self.pairs_max.div_ceil(pairs.max(1)) + 1).min(INTERVALS_AT_ONCE_MAX)
     }
 
     fn seek(&mut self, start: Bound<&[u8]>) -> Result<()> {

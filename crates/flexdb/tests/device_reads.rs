@@ -136,10 +136,18 @@ fn a_cold_get_reads_the_device_once() {
     let (reads, bytes) = bench.cold_gets("loaded", 1, |_| 1);
     assert!(reads <= 1.3, "{reads} after a load");
     assert!(bytes <= 14_000.0, "{bytes} after a load");
+    let reads = bench.scans("loaded, forward", Direction::Forward);
+    assert!(reads <= 8.5, "{reads} a scan forward, loaded");
+    let reads = bench.scans("loaded, backward", Direction::Backward);
+    assert!(reads <= 8.5, "{reads} a scan backward, loaded");
     bench.write(3, 2);
     let (reads, bytes) = bench.cold_gets("overwritten", 2, |number| 1 + (number % 3 == 0) as u8);
     assert!(reads <= 1.3, "{reads} after overwrites");
     assert!(bytes <= 14_000.0, "{bytes} after overwrites");
+    let reads = bench.scans("overwritten, forward", Direction::Forward);
+    assert!(reads <= 9.2, "{reads} a scan forward, overwritten");
+    let reads = bench.scans("overwritten, backward", Direction::Backward);
+    assert!(reads <= 9.2, "{reads} a scan backward, overwritten");
     // Nobody knows yet where updates lie, but by whoever reads an interval.
     let bench = bench.reopen();
     let value = |number: u64| 1 + number.is_multiple_of(3) as u8;
@@ -148,7 +156,7 @@ fn a_cold_get_reads_the_device_once() {
     let (reads, bytes) = bench.cold_gets("opened, and read before", 4, value);
     assert!(reads <= 1.8, "{reads} some time after opening");
     assert!(bytes <= 14_000.0, "{bytes} some time after opening");
-    bench.scans("forward", Direction::Forward);
-    bench.scans("backward", Direction::Backward);
+    bench.scans("opened, forward", Direction::Forward);
+    bench.scans("opened, backward", Direction::Backward);
     bench.store.close().expect("closes");
 }
