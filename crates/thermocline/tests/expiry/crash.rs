@@ -191,7 +191,7 @@ impl Moment {
 fn every_power_cut_leaves_what_was_stored_whatever_the_clock_says() {
     let setting = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let first: u64 = setting("THERMOCLINE_SEED").unwrap_or(1);
-    let cases: u64 = setting("THERMOCLINE_CASES").unwrap_or(2);
+    let cases: u64 = setting("THERMOCLINE_CASES").unwrap_or(8);
     for seed in first..first + cases {
         let mut run = Run::new(seed);
         let begun_at = run.bench.disk.operations();
