@@ -149,6 +149,8 @@ impl Shared {
         };
         // Whoever put another one in its place may not have sealed it yet, and somebody be writing.
         oldest.seal();
+        // What was lent to it while there were fewer writes.
+        self.cache.shrink(self.cache_share());
         let Some(pins) = self.host.sequence.pins_below(oldest.newest()) else {
             drop(committer);
             self.pressure.note_put_off();
@@ -176,6 +178,7 @@ impl Shared {
         self.make_durable(persisted)?;
         self.publish(&mut committer, &oldest)?;
         self.counts.commits.fetch_add(1, Relaxed);
+        self.counts.committed_bytes.fetch_add(oldest.bytes(), Relaxed);
         drop(committer);
         if oldest.bytes() >= GIVEN_BACK_BYTES_MIN {
             // Its pieces lie between others that stay, and no other use fits them as well.

@@ -22,12 +22,13 @@ impl Shared {
     pub(crate) fn memory_needs(&self) -> MemoryNeeds {
         let memory = &self.host.memory;
         let (limit, split, index) = (memory.limit(), self.memory_split(), self.index_bytes());
-        let share = split.cache_bytes(index);
+        let used = self.memtables_used();
+        let share = split.cache_bytes(index, used);
         let larger = limit.saturating_add(MemoryGain::reach(limit));
-        let larger = MemorySplit::of(larger, &self.options).cache_bytes(index);
+        let larger = MemorySplit::of(larger, &self.options).cache_bytes(index, used);
         self.cache.set_ghost_reach(larger.saturating_sub(share));
         let is_settled = memory.used() <= limit
-            && self.cache.tally.bytes() <= share
+            && self.cache.tally.bytes() <= split.cache_bytes(index, 0)
             && self.family.tally.bytes() <= split.memtables_bytes;
         MemoryNeeds {
             least_bytes: self.memory_bytes_min(),

@@ -3,7 +3,8 @@
 //! Memtables may take a quarter: one that is written to, one that is committed, and one that waits. Three
 //! eighths, and a little that goes with no budget, are for what nobody counts: segments that are filled,
 //! records of the log, and above all what the allocator loses, as a commit takes and frees many pieces of
-//! many sizes (`tests/memory.rs` says how much that is). The index takes what it needs, with the nodes of
+//! many sizes (`tests/memory.rs` says how much that is). While a store has committed little since it was
+//! opened, that loss is small, and what memtables do not use is lent to the cache. The index takes what it needs, with the nodes of
 //! its tree and of the space's; where that is more than an eighth, intervals are made larger, so that there
 //! are fewer. The rest is the cache's, which gives way where the index takes more.
 
@@ -62,10 +63,13 @@ impl MemorySplit {
         Self { limit, memtable_bytes, memtables_bytes: MEMTABLES * memtable_bytes }
     }
 
-    /// What the cache may hold beside an index of so many bytes.
-    pub(crate) fn cache_bytes(&self, index_bytes: u64) -> u64 {
+    /// What the cache may hold beside an index of so many bytes, and memtables that take, or took until they
+    /// were committed, so many since the store was opened. Twice as much is kept for them, as nobody looks again
+    /// before the next commit; the rest of their share is lent.
+    pub(crate) fn cache_bytes(&self, index_bytes: u64, memtables_used: u64) -> u64 {
         let uncounted = self.limit / 8 * UNCOUNTED_EIGHTHS + UNCOUNTED_BYTES.min(self.limit / 8);
-        self.limit.saturating_sub(self.memtables_bytes + uncounted + index_bytes)
+        let memtables = memtables_used.saturating_mul(2).min(self.memtables_bytes);
+        self.limit.saturating_sub(memtables + uncounted + index_bytes)
     }
 
     /// What is planned at once: what is read and written for it is a small part of the budget.
@@ -124,12 +128,22 @@ mod tests {
     }
 
     #[test]
+    fn the_cache_has_what_no_write_has_needed() {
+        let split = MemorySplit::of(64 << 20, &Options::default());
+        let quarter = split.memtables_bytes;
+        let least = split.cache_bytes(1 << 20, u64::MAX);
+        assert_eq!(split.cache_bytes(1 << 20, 0), least + quarter);
+        assert_eq!(split.cache_bytes(1 << 20, quarter / 4), least + quarter - quarter / 4 * 2);
+        assert_eq!(split.cache_bytes(1 << 20, quarter / 2 + 1), least);
+    }
+
+    #[test]
     fn no_budget_is_too_small_or_too_large() {
         let options = Options::default();
         for limit in [0, 1, 1 << 20, u64::MAX] {
             let split = MemorySplit::of(limit, &options);
             assert!(split.memtable_bytes >= MEMTABLE_BYTES_MIN);
-            assert!(split.cache_bytes(1 << 30) <= limit);
+            assert!(split.cache_bytes(1 << 30, 0) <= limit);
             split.interval_limits(1 << 30, &options);
         }
     }

@@ -1,7 +1,7 @@
 //! The handle: its parts, its state, and the engine contract, each call handed to its file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
 use codec::SeqNo;
@@ -75,6 +75,8 @@ pub(crate) struct Shared {
 pub(crate) struct Counts {
     pub(crate) commits: AtomicU64,
     pub(crate) committed_pairs: AtomicU64,
+    /// What the memtables took that were committed.
+    pub(crate) committed_bytes: AtomicU64,
     /// Intervals that were appended to without being read.
     pub(crate) blind: AtomicU64,
     /// Intervals of which single pairs were replaced.
@@ -118,9 +120,14 @@ impl Shared {
         MemorySplit::of(self.host.memory.limit(), &self.options)
     }
 
-    /// What the cache may hold.
+    /// What the cache may hold now.
     pub(crate) fn cache_share(&self) -> u64 {
-        self.memory_split().cache_bytes(self.index_bytes())
+        self.memory_split().cache_bytes(self.index_bytes(), self.memtables_used())
+    }
+
+    /// What memtables take, and have taken until they were committed, since the store was opened.
+    pub(crate) fn memtables_used(&self) -> u64 {
+        self.family.tally.bytes().saturating_add(self.counts.committed_bytes.load(Relaxed))
     }
 
     /// When intervals are split.

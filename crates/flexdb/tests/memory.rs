@@ -72,6 +72,12 @@ impl Watched {
         self.store = Some(Store::open(host, Options::default()).expect("the store opens"));
     }
 
+    fn reopen(&mut self) {
+        self.store().close().expect("closes");
+        self.store = None;
+        self.open();
+    }
+
     fn store(&self) -> &Store {
         self.store.as_ref().expect("it is open")
     }
@@ -143,6 +149,11 @@ fn child() {
     watched.resident.end_phase("read");
     watched.walk();
     watched.resident.end_phase("walked over");
+    watched.reopen();
+    watched.read();
+    watched.resident.end_phase("opened and read");
+    watched.write(3, 3);
+    watched.resident.end_phase("written to after reading");
     for (name, figure) in watched.store().stats().detail {
         println!("  {name} {figure}");
     }

@@ -1,6 +1,8 @@
 //! A budget that becomes smaller and larger while the store is open.
 
-use engine::{Engine, Error};
+use std::sync::Arc;
+
+use engine::{Engine, Error, NoJournal};
 
 use super::stores::{Bench, key};
 use crate::Options;
@@ -55,6 +57,35 @@ fn memory_comes_back_and_is_taken_again() {
     assert!(needs(&bench).is_settled);
     bench.store.close().expect("closes");
     assert_eq!(bench.store.resize_memory(8 * MIB), Err(Error::Closed));
+}
+
+/// While a store is only read, its cache has the memory of memtables, too; and gives it back to writers.
+#[test]
+fn what_memtables_do_not_use_is_lent_to_the_cache() {
+    let bench = loaded(8 * MIB, 2 * PAIRS);
+    bench.store.flush().expect("flushes");
+    bench.crank.run_all();
+    let limit = 8 * MIB;
+    let read = |bench: &Bench| {
+        (0..2 * PAIRS).for_each(|number| assert_eq!(bench.get(&key(number)), Some(value(number))));
+        bench.detail("cache_bytes")
+    };
+    let written_to = read(&bench);
+    bench.store.close().expect("closes");
+    let options = Options { segment_bytes_max: 16 << 10, ..Options::default() };
+    let bench = Bench::with(bench.device, Arc::new(NoJournal), limit, options).expect("opens");
+    let only_read = read(&bench);
+    println!("{written_to} bytes after writes, {only_read} where nothing was written");
+    assert!(only_read > written_to + limit / 6, "{written_to} and {only_read}");
+    for number in 0..2 * PAIRS {
+        bench.put(&key(number), &value(number));
+        assert!(bench.budget.used() <= limit, "{} bytes", bench.budget.used());
+    }
+    bench.crank.run_all();
+    let left = bench.detail("cache_bytes");
+    assert!(left < only_read - limit / 6, "{left} of {only_read}");
+    read(&bench);
+    assert!(bench.budget.used() <= limit, "{} bytes", bench.budget.used());
 }
 
 /// What is not back yet is told of.
