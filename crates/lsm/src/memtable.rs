@@ -37,7 +37,7 @@ use sync::{RwLock, RwLockReadGuard};
 use crate::dranges::Bounds;
 use crate::entry::{Entry, Found, Target};
 pub(crate) use cursor::MemtableCursor;
-pub(crate) use family::Family;
+pub(crate) use family::{Family, SetAside};
 
 /// What an entry takes beside its key and value: the node of the skip list, two allocations.
 const ENTRY_OVERHEAD_BYTES: u64 = 104;
@@ -242,11 +242,21 @@ impl Drop for Memtable {
 impl Entered<'_> {
     /// Adds the version that `op` makes. A version that is there already stays (replay).
     pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo) {
+        self.memtable.family.charge(entry_bytes(op.key(), op.value()));
+        self.insert_charged(op, seqno);
+    }
+
+    /// The same, in memory that was set aside for it.
+    pub(crate) fn insert_from(&self, aside: &mut SetAside<'_>, op: &Op<'_>, seqno: SeqNo) {
+        aside.spend(entry_bytes(op.key(), op.value()));
+        self.insert_charged(op, seqno);
+    }
+
+    fn insert_charged(&self, op: &Op<'_>, seqno: SeqNo) {
         let memtable = self.memtable;
         debug_assert!(memtable.place.bounds.covers(op.key()), "who enters was routed here");
         let value: Option<Box<[u8]>> = op.value().map(Into::into);
         let bytes = entry_bytes(op.key(), op.value());
-        memtable.family.charge(bytes);
         memtable.bytes.fetch_add(bytes, Relaxed);
         memtable.newest.fetch_max(seqno.get(), Relaxed);
         memtable.entries.get_or_insert(EntryKey::new(op.key(), seqno), value);

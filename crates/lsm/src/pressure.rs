@@ -7,9 +7,11 @@
 //! ([`Version::level0_weight`]).
 //!
 //! A write that would bring the memtables above their share waits as long as any of them waits for
-//! its flush. So one of any size goes in once nothing else can be done for it. Where flushes fail for want
-//! of room on the device such a write is refused, and flushes are tried again after pauses that grow, by
-//! whoever writes then.
+//! its flush. Before it is inserted memory is set aside for it, so that writers who were admitted at
+//! the same time do not pass the share together; where it is missing, memtables that are written to
+//! are flushed as well. So one of any size goes in once nothing else can be done for it. Where
+//! flushes fail for want of room on the device a write is not admitted, and flushes are tried again
+//! after pauses that grow, by whoever writes then; what was journaled goes in all the same.
 //!
 //! [`Version::level0_weight`]: crate::version::Version::level0_weight
 
@@ -21,6 +23,7 @@ use engine::{Error, Result, Retries};
 use parking_lot::{Condvar, Mutex};
 use workers::WaitError;
 
+use crate::memtable::SetAside;
 use crate::store::Shared;
 
 /// What each table's worth above the mark adds to the time that a byte takes: at one 50 MB/s, at
@@ -28,6 +31,8 @@ use crate::store::Shared;
 const NANOS_PER_BYTE: u64 = 20;
 /// Waits are added up until they are as long as this: shorter ones cost more than they slow down.
 const WAIT_NANOS: u64 = 1_000_000;
+/// How long to wait for writes that have memory set aside, before another look: they insert by now.
+const OTHERS_PAUSE: Duration = Duration::from_micros(100);
 
 /// What a write waits for.
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +49,11 @@ pub(crate) struct Pressure {
     owed_nanos: AtomicU64,
     waiting: Mutex<()>,
     relieved: Condvar,
-    /// Why a flush in the background did not come to its end, if writers can be told: then they try
-    /// again.
-    failure: Mutex<Option<Error>>,
+    /// Held by whoever waits for memory to be set aside. Others queue up behind, or many small writes
+    /// would keep a large one waiting for ever.
+    queue: Mutex<()>,
+    /// Flushes that failed, and why the last one did, if it was the last of all.
+    failure: Mutex<(u64, Option<Error>)>,
     /// Whether flushes fail for a reason that may pass, and when they are tried again.
     pub(crate) flushes: Retries,
     /// Why the last compaction did not come to its end, for those whom only compactions can help.
@@ -83,7 +90,15 @@ impl Shared {
     /// How a flush has ended: writers learn of a failure, and others wait before they try again.
     pub(crate) fn note_flush(&self, flushed: &Result<()>) {
         self.pressure.flushes.note(flushed, &self.host.environment);
-        *self.pressure.failure.lock() = flushed.as_ref().err().cloned();
+        let mut failure = self.pressure.failure.lock();
+        failure.0 += u64::from(flushed.is_err());
+        failure.1 = flushed.as_ref().err().cloned();
+    }
+
+    /// Why the last flush failed, if that was after so many failures.
+    fn flush_failure_after(&self, failures: u64) -> Option<Error> {
+        let failure = self.pressure.failure.lock();
+        failure.1.clone().filter(|_| failure.0 > failures)
     }
 
     /// What writes are refused with that want more memory than there is, because flushes fail.
@@ -124,12 +139,15 @@ impl Shared {
             return Err(self.refusal(wanted, cause));
         }
         self.pressure.stalls.fetch_add(1, Relaxed);
+        // What failed before this write came may have passed.
+        let failures = self.pressure.failure.lock().0;
         let mut failure = None;
         let waited = self.group.wait_until(|| {
             if self.health.check_writable().is_err() || self.has_room(wanted) {
                 return true;
             }
-            let cause = self.pressure.failure.lock().take();
+            // Another flush may have made room since.
+            let cause = self.flush_failure_after(failures).filter(|_| !self.has_room(wanted));
             failure = cause.map(|cause| self.refusal(wanted, cause));
             if failure.is_none() {
                 self.schedule_flush();
@@ -170,10 +188,49 @@ impl Shared {
         Room { memtables_max, level0_max: 2 * self.options.level0_tables_slow.max(1) }
     }
 
-    /// What a write waits for that was admitted, or is replayed: only that memory does not grow for
-    /// ever.
-    pub(crate) fn room_for_admitted(&self) -> Room {
-        let memtables_max = self.memory_split().memtables_bytes.saturating_mul(2);
-        Room { memtables_max, level0_max: usize::MAX }
+    /// Sets memory aside for what a write inserts that was admitted, or is replayed. Waits for flushes
+    /// where it would be above the memtables' share; if nothing more can be flushed, or flushes fail, it
+    /// is set aside all the same.
+    pub(crate) fn set_aside(self: &Arc<Self>, bytes: u64) -> SetAside<'_> {
+        let set_aside = || {
+            let max = self.memory_split().memtables_bytes;
+            self.family.try_set_aside(bytes, max)
+        };
+        if !self.pressure.queue.is_locked()
+            && let Some(aside) = set_aside()
+        {
+            return aside;
+        }
+        let _turn = self.pressure.queue.lock();
+        loop {
+            if let Some(aside) = set_aside() {
+                return aside;
+            }
+            // First of all: what these insert meanwhile can be flushed.
+            let others = self.family.has_set_aside();
+            self.seal_for(bytes);
+            if self.state.load().due() > 0 {
+                let wanted = Room { level0_max: usize::MAX, ..self.room_for_new(bytes) };
+                // What was journaled is not refused because a flush has failed.
+                if self.wait_for_room(wanted).is_err() {
+                    return self.family.set_aside_anyway(bytes);
+                }
+            } else if others {
+                let mut waiting = self.pressure.waiting.lock();
+                self.pressure.relieved.wait_for(&mut waiting, OTHERS_PAUSE);
+            } else {
+                // A flush that has just come to its end may still hold what it has flushed.
+                drop(self.flusher.lock());
+                return set_aside().unwrap_or_else(|| self.family.set_aside_anyway(bytes));
+            }
+        }
+    }
+
+    /// Seals what is written to and full with `bytes` more.
+    fn seal_for(self: &Arc<Self>, bytes: u64) {
+        let full = self.memory_split().memtable_bytes;
+        self.seal_where(&|active| {
+            !active.is_empty() && active.bytes().saturating_add(bytes) > full
+        });
     }
 }

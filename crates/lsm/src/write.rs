@@ -2,7 +2,8 @@
 //! write.
 //!
 //! 1. `admit` asks for room before the host journals the write, and slows writers down where
-//!    flushes or compactions are behind. `apply` and `rmw` do not refuse what was journaled.
+//!    flushes or compactions are behind. `apply` and `rmw` do not refuse what was journaled. They
+//!    set memory aside before anything is inserted, and wait for flushes where there is none.
 //! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
 //!    another one takes its place.
 //! 3. Each step adds a version. Of several steps on one key the last one counts, and is the only
@@ -16,7 +17,7 @@ use codec::SeqNo;
 use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
 
 use crate::entry::Found;
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, SetAside, entry_bytes};
 use crate::range_deletes::RangeDelete;
 use crate::state::State;
 use crate::store::Shared;
@@ -51,12 +52,12 @@ impl Shared {
         if ops.is_empty() || self.was_applied(seqno)? {
             return Ok(());
         }
-        // What was journaled is not refused because a flush has failed, now or some time ago.
-        let _ = self.wait_for_room(self.room_for_admitted());
+        let steps = ops.iter().filter(|op| !op.is_range());
+        let mut aside = self.set_aside(steps.map(|op| entry_bytes(op.key(), op.value())).sum());
         self.health.check_writable()?;
         self.delete_ranges(ops, seqno)?;
         for op in last_of_each_key(ops) {
-            self.insert(op, seqno)?;
+            self.insert(&mut aside, op, seqno)?;
         }
         self.family.note_applied(seqno);
         Ok(())
@@ -148,7 +149,8 @@ impl Shared {
                 Op::Put { key, value }
             }
         };
-        self.insert(&op, seqno)?;
+        let mut aside = self.set_aside(entry_bytes(op.key(), op.value()));
+        self.insert(&mut aside, &op, seqno)?;
         self.family.note_applied(seqno);
         Ok(())
     }
@@ -167,7 +169,7 @@ impl Shared {
     }
 
     /// Adds a version to the memtable that the state names for its key.
-    fn insert(self: &Arc<Self>, op: &Op<'_>, seqno: SeqNo) -> Result<()> {
+    fn insert(self: &Arc<Self>, aside: &mut SetAside<'_>, op: &Op<'_>, seqno: SeqNo) -> Result<()> {
         loop {
             let state = self.open_state()?;
             let (active, trange) = state.active(op.key(), seqno).ok_or(Error::Closed)?;
@@ -181,7 +183,7 @@ impl Shared {
             if let Some(entered) = active.enter() {
                 // U1 of the lookup index: before anybody can find the version.
                 self.lookup_index.load().put(hash(op.key()), seqno, active.id());
-                entered.insert(op, seqno);
+                entered.insert_from(aside, op, seqno);
                 drop(entered);
                 state.dranges.count(trange);
                 return Ok(());

@@ -2,7 +2,7 @@
 //! newest write.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use codec::SeqNo;
 use engine::MemoryBudget;
@@ -15,6 +15,16 @@ pub(crate) struct Family {
     /// The id of the next memtable.
     next: AtomicU64,
     applied: AtomicU64,
+    /// Writes that have memory set aside.
+    aside: AtomicU64,
+}
+
+/// Memory that is set aside for what a write is about to insert, and counts as the memtables'. What is
+/// not used of it comes back when this goes.
+#[derive(Debug)]
+pub(crate) struct SetAside<'a> {
+    family: &'a Family,
+    bytes: u64,
 }
 
 impl Family {
@@ -25,10 +35,11 @@ impl Family {
             bytes: AtomicU64::new(0),
             next: AtomicU64::new(first),
             applied: AtomicU64::new(0),
+            aside: AtomicU64::new(0),
         })
     }
 
-    /// Bytes of all memtables that anybody holds, as the budget counts them.
+    /// Bytes of all memtables that anybody holds, and that are set aside, as the budget counts them.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
@@ -50,6 +61,31 @@ impl Family {
         self.next.fetch_add(1, Relaxed)
     }
 
+    /// Sets `bytes` aside, if that makes no more than `max` of all.
+    pub(crate) fn try_set_aside(&self, bytes: u64, max: u64) -> Option<SetAside<'_>> {
+        // Before it counts: whoever finds that nobody has any set aside finds all in memtables.
+        self.aside.fetch_add(1, SeqCst);
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= max);
+        if self.bytes.fetch_update(SeqCst, SeqCst, fits).is_err() {
+            self.aside.fetch_sub(1, SeqCst);
+            return None;
+        }
+        self.budget.charge_anyway(bytes);
+        Some(SetAside { family: self, bytes })
+    }
+
+    /// The same, however much that makes.
+    pub(crate) fn set_aside_anyway(&self, bytes: u64) -> SetAside<'_> {
+        self.aside.fetch_add(1, SeqCst);
+        self.charge(bytes);
+        SetAside { family: self, bytes }
+    }
+
+    /// Whether some write has memory set aside that it has not filled yet.
+    pub(crate) fn has_set_aside(&self) -> bool {
+        self.aside.load(SeqCst) > 0
+    }
+
     pub(super) fn charge(&self, bytes: u64) {
         self.budget.charge_anyway(bytes);
         self.bytes.fetch_add(bytes, Relaxed);
@@ -58,5 +94,23 @@ impl Family {
     pub(super) fn release(&self, bytes: u64) {
         self.budget.release(bytes);
         self.bytes.fetch_sub(bytes, Relaxed);
+    }
+}
+
+impl SetAside<'_> {
+    /// `bytes` of it are a memtable's from now on. What it has too little is charged.
+    pub(super) fn spend(&mut self, bytes: u64) {
+        let had = self.bytes.min(bytes);
+        self.bytes -= had;
+        if bytes > had {
+            self.family.charge(bytes - had);
+        }
+    }
+}
+
+impl Drop for SetAside<'_> {
+    fn drop(&mut self) {
+        self.family.release(self.bytes);
+        self.family.aside.fetch_sub(1, SeqCst);
     }
 }

@@ -171,6 +171,30 @@ fn a_failure_that_has_passed_is_told_to_nobody() {
     }
 }
 
+/// A write that comes after a failure has the flush tried again, and is not told of what has passed.
+#[test]
+fn a_failure_from_before_a_write_refuses_it_not() {
+    let journal = Arc::new(Journal::default());
+    journal.goes_to.store(u64::MAX, SeqCst);
+    let bench = Bench::with(device::memory(), journal.clone(), 1 << 20).expect("opens");
+    let shared = &bench.store.shared;
+    journal.fails.store(true, SeqCst);
+    bench.put(b"a", b"1");
+    let full = shared.state.load_full();
+    shared.seal(&full.actives);
+    drop(full);
+    bench.crank.run_all();
+    let value = vec![1; shared.memory_split().memtables_bytes as usize];
+    let op = [Op::Put { key: b"k", value: &value }];
+    // As long as it fails each write is told, not only the first one.
+    for _ in 0..2 {
+        assert_eq!(bench.store.admit(&op), Err(Error::Journal("no".to_owned())));
+    }
+    journal.fails.store(false, SeqCst);
+    assert_eq!(bench.store.admit(&op), Ok(()));
+    assert_eq!(bench.detail("flushes"), 1);
+}
+
 #[test]
 fn a_failed_write_stops_writes_and_reads_go_on() {
     use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};

@@ -112,6 +112,69 @@ fn writers_wait_for_flushes_without_end_of_memory() {
     assert_eq!(bench.pairs().len(), 3000);
 }
 
+/// Writers who were admitted together do not pass the memtables' share together, nor do those whom
+/// nobody admits.
+#[test]
+fn long_values_of_several_writers_stay_within_the_share() {
+    for options in both() {
+        let barrier = std::sync::Arc::new(engine::NoJournal);
+        let bench = Bench::with_options(device::memory(), barrier, 1 << 20, options);
+        let bench = bench.expect("opens");
+        let shared = &bench.store.shared;
+        // Two of them, but not three.
+        let share = shared.memory_split().memtables_bytes;
+        let value = vec![1; share as usize * 2 / 5];
+        let keys: Vec<_> = (0..4).map(key).collect();
+        let ops: Vec<_> = keys.iter().map(|key| engine::Op::Put { key, value: &value }).collect();
+        ops.iter().for_each(|op| bench.store.admit(&[*op]).expect("it is admitted"));
+        for op in &ops {
+            let ticket = bench.sequence.begin();
+            bench.store.apply(&[*op], ticket.seqno()).expect("it was admitted");
+            let used = shared.family.bytes();
+            assert!(used <= share, "{used} bytes of {share}");
+        }
+        for number in 4..8 {
+            let ticket = bench.sequence.begin();
+            let mut operator = |_: Option<&[u8]>| engine::Change::Put(value.clone());
+            bench.store.rmw(&key(number), &mut operator, ticket.seqno()).expect("it is taken");
+            let used = shared.family.bytes();
+            assert!(used <= share, "{used} bytes of {share}");
+        }
+        // One larger than the share goes in alone, and the next one waits until it is flushed.
+        let large = vec![2; share as usize + 1];
+        for number in 8..10 {
+            bench.put(&key(number), &large);
+            let used = shared.family.bytes();
+            assert!(used < 2 * share, "{used} bytes of {share}");
+        }
+        assert_eq!(bench.pairs().len(), 10);
+        drop(bench.store.close());
+        assert!(!bench.store.shared.family.has_set_aside());
+    }
+}
+
+/// Writers who wait for each other's memory come to an end, and leave nothing set aside.
+#[test]
+fn long_values_of_many_threads_all_go_in() {
+    let bench = std::sync::Arc::new(Bench::new());
+    let share = bench.store.shared.memory_split().memtables_bytes;
+    let environment = environment::Environment::real();
+    let write = |thread: u64| {
+        let bench = std::sync::Arc::clone(&bench);
+        let task = move || {
+            for number in 0..25 {
+                let size = share / (1 + (thread + number) % 4);
+                bench.put(&key(100 * thread + number), &vec![1; size as usize]);
+            }
+        };
+        environment.spawn("write", task).expect("a thread")
+    };
+    let threads: Vec<_> = (0..4).map(write).collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+    assert!(!bench.store.shared.family.has_set_aside());
+    assert_eq!(bench.pairs().len(), 100);
+}
+
 /// Whatever is chosen: all of Level 0 is due before writers wait for it.
 #[test]
 fn writers_wait_for_nothing_that_is_never_planned() {
