@@ -13,6 +13,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 mod trail;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub(super) use plan::plan;
 use plan::{fewer, packed};
 pub(super) use trail::Tracking;
 use trail::Trail;
+use windows::Windows;
 
 /// How many extents are remapped before writers may go on.
 const REMAPS_AT_ONCE: usize = 256;
@@ -35,10 +37,6 @@ const REMAPS_AT_ONCE: usize = 256;
 /// Changes that are noted while the trail is made, below which it is brought to the present under
 /// the writers' lock.
 const NOTED_FEW: usize = 256;
-
-/// Extents that are moved in one collection, unless no fewer would win a segment: each takes some tens
-/// of bytes of memory.
-const EXTENTS_MAX: u64 = 1 << 20;
 
 /// What a collection did.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -107,12 +105,13 @@ impl Shared {
         };
         let _end = EndTracking(self);
         let tree = snapshot.tree();
-        let trail = Trail::of(tree, self.data.geometry, &victims, EXTENTS_MAX);
+        let extents_max = self.options.collected_extents_max;
+        let trail = Trail::of(tree, self.data.geometry, &victims, extents_max);
         let (victims, trail) = match trail {
             Some(trail) => (victims, trail),
             None => {
                 let extents = extents_of(tree, self.data.geometry, &victims);
-                let victims = fewer(&view, &victims, &extents, EXTENTS_MAX);
+                let victims = fewer(&view, &victims, &extents, extents_max);
                 let trail = Trail::of(tree, self.data.geometry, &victims, u64::MAX);
                 (victims, trail.expect("however many extents there are"))
             }
@@ -178,11 +177,12 @@ impl Shared {
             moves: Moves::new(),
             unreadable: BTreeSet::new(),
             damage: None,
-            scratch: [None, None],
+            windows: Windows::default(),
+            scratch: None,
         };
         let mut copied = Ok(());
         for piece in snapshot.tree().query(0..snapshot.len()).filter(in_victims) {
-            copied = copy.copy(&snapshot, &piece);
+            copied = copy.copy(&piece);
             if copied.is_err() || is_stopping() {
                 break;
             }
@@ -285,16 +285,19 @@ struct Copying<'a> {
     /// Victims of which something could not be read, and the first failure.
     unreadable: BTreeSet<u32>,
     damage: Option<Error>,
-    /// Memory for reads and for writes.
-    scratch: [Option<Buffer>; 2],
+    windows: Windows,
+    /// Memory for writes.
+    scratch: Option<Buffer>,
 }
 
 impl Copying<'_> {
-    fn copy(&mut self, snapshot: &Snapshot, piece: &Mapping) -> Result<(), Error> {
+    fn copy(&mut self, piece: &Mapping) -> Result<(), Error> {
         let Some(address) = piece.extent.address() else { return Ok(()) };
         let mut bytes = vec![0; piece.length as usize];
         let data = &self.shared.data;
-        if let Err(error) = snapshot.read_piece(piece, &mut bytes, &mut self.scratch[0]) {
+        if let Err(error) = self.windows.read(data, address, &mut bytes) {
+            // The next opening's life may fill segments.
+            self.shared.health.check_open()?;
             // What was not copied is not remapped, so it stays; the others are worth it.
             self.unreadable.insert(data.geometry.place(address).0);
             self.damage.get_or_insert(error);
@@ -321,7 +324,7 @@ impl Copying<'_> {
     fn finish(&mut self) -> Result<(), Error> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         self.shared.health.check_writable()?;
-        let written = open.write_new(&self.shared.data, &mut self.scratch[1]);
+        let written = open.write_new(&self.shared.data, &mut self.scratch);
         self.shared.health.stop_on(written)
     }
 }

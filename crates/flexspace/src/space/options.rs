@@ -25,6 +25,9 @@ pub struct Options {
     /// Bytes of the log after which a sync is followed by a checkpoint. More make checkpoints rarer,
     /// and opening after a crash slower. Default: 64 MiB.
     pub log_bytes_max: u64,
+    /// Extents that are moved in one collection, unless no fewer would win a segment. Each takes about 80
+    /// bytes of memory meanwhile. Default: 2^20.
+    pub collected_extents_max: u64,
 }
 
 /// The smallest reserve, and the fewest segments beyond it, with which a collection at the limit
@@ -40,6 +43,7 @@ impl Default for Options {
             reserved_segments: 64,
             log_buffer_bytes: 4 << 20,
             log_bytes_max: 64 << 20,
+            collected_extents_max: 1 << 20,
         }
     }
 }

@@ -47,8 +47,8 @@ pub(in crate::space) fn plan(view: &SegmentView) -> Vec<u32> {
     victims
 }
 
-/// Fewer victims, the emptiest first, with at most so many extents between them: if they win a segment,
-/// and all of the victims otherwise. `extents` says how many each victim has.
+/// Fewer victims, the emptiest first, with at most so many extents between them; with more, if no fewer win
+/// a segment. `extents` says how many each victim has.
 pub(super) fn fewer(
     view: &SegmentView,
     victims: &[u32],
@@ -70,10 +70,14 @@ pub(super) fn fewer(
         sum += count;
         sum <= extents_max
     };
-    let mut chosen: Vec<u32> =
-        by_live.iter().take_while(fits).map(|(_, victim, _)| *victim).collect();
-    chosen.sort_unstable();
-    if wins(view, &chosen) { chosen } else { victims.to_vec() }
+    let few = by_live.iter().take_while(fits).count();
+    let first = |count: usize| {
+        let mut chosen: Vec<u32> = by_live.iter().take(count).map(|(_, it, _)| *it).collect();
+        chosen.sort_unstable();
+        chosen
+    };
+    let chosen = (few..=by_live.len()).map(first).find(|chosen| wins(view, chosen));
+    chosen.unwrap_or_else(|| victims.to_vec())
 }
 
 /// Whether the victims have room in one segment less.
