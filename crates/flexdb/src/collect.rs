@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use engine::{Error, Result};
+use flexspace::space::Collected;
 use workers::{Class, StopToken};
 
 use crate::error::from_space;
@@ -39,11 +40,16 @@ impl Shared {
     /// Empties segments, if it is worth it; says how many.
     pub(crate) fn collect(&self) -> Result<u64> {
         let done = self.space.collect().map_err(from_space)?;
-        self.counts.collected_segments.fetch_add(done.segments, Relaxed);
+        self.count_collected(&done);
         if done.segments > 0 {
             self.renew_if_idle()?;
         }
         Ok(done.segments)
+    }
+
+    pub(crate) fn count_collected(&self, done: &Collected) {
+        self.counts.collected_segments.fetch_add(done.segments, Relaxed);
+        self.counts.collected_bytes.fetch_add(done.moved_bytes, Relaxed);
     }
 
     /// Puts another base of the same pairs in the place of the present one. A commit that runs does so

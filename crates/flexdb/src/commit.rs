@@ -1,6 +1,7 @@
 //! Commits: a memtable's writes go to the space, in place (Flex 5.3).
 //!
-//! 1. The oldest memtable that waits is taken. The journal reaches its newest write (law L3).
+//! 1. The oldest memtable that waits is taken. What younger ones have newer versions of is left out
+//!    (memtable, M6). The journal reaches its newest write (law L3), and what replaces those.
 //! 2. What happens to the intervals of its keys is planned (`commit/plan.rs`), on several threads
 //!    (`commit/planning.rs`), and done in the order of the keys, to the space and to the index
 //!    (`commit/changing.rs`). Readers look into the base of before, which nothing of this changes.
@@ -15,7 +16,9 @@
 //!   base of that moment is kept for it (state, S2). No pin comes to stand there later: all these writes
 //!   were given their numbers before.
 //! - C3. A memtable is committed after all older ones.
-//! - C4. A change is of one whole interval, where and as long as it was planned: any other is refused before
+//! - C4. With a journal, a memtable waits as long as there are no more than [`KEPT`] of them and nobody wants
+//!   room: meanwhile younger ones replace what is in it.
+//! - C5. A change is of one whole interval, where and as long as it was planned: any other is refused before
 //!   a byte is touched, and the store is read-only then.
 //!
 //! Where there is no room, also after the collector has run, what memtables delete is taken out first
@@ -27,6 +30,7 @@
 
 mod changing;
 mod merging;
+mod neighbours;
 mod plan;
 mod planning;
 mod relief;
@@ -54,6 +58,11 @@ use relief::is_for_want_of_room;
 
 /// Bytes of a memtable with which the allocator is worth being asked to give back what was freed.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
+/// Memtables that wait although they might be committed, beside the one that is written to: a key that is
+/// written to again before a quarter as many others are is not committed in between.
+const KEPT: usize = crate::memory_split::MEMTABLES as usize - 2;
+/// Eighths of what memtables may take from which on none waits.
+const FULL_EIGHTHS: u64 = 7;
 /// Runs of the collector that emptied nothing, after which there is no room: the first may have found
 /// segments that readers had let go.
 const IN_VAIN_MAX: u32 = 2;
@@ -64,11 +73,13 @@ pub(crate) struct Committer {
     index: Index,
     /// Bases of pins, of a commit that is not done.
     kept: BTreeMap<SeqNo, Arc<Base>>,
+    /// Whether it was refused for want of room.
+    is_short_of_room: bool,
 }
 
 impl Committer {
     pub(crate) fn new(index: Index) -> Self {
-        Self { index, kept: BTreeMap::new() }
+        Self { index, kept: BTreeMap::new(), is_short_of_room: false }
     }
 
     /// Whether a commit that is not done keeps a base for this pin.
@@ -94,10 +105,19 @@ impl Committer {
 }
 
 impl Shared {
-    /// Has the memtables that wait committed, soon.
-    pub(crate) fn schedule_commit(self: &Arc<Self>) {
-        let is_due = || self.state.load().as_ref().is_some_and(|state| !state.sealed.is_empty());
-        if !is_due() || self.counts.is_commit_queued.swap(true, SeqCst) {
+    /// Whether a memtable that waits is to be committed (C4), where memtables are to take no more than
+    /// `bytes_max`.
+    fn is_commit_due(&self, bytes_max: u64) -> bool {
+        let state = self.state.load();
+        let waiting = state.as_ref().map_or(0, |state| state.sealed.len());
+        let kept = if self.host.barrier.is_journaled() { KEPT } else { 0 };
+        let full = self.memory_split().memtables_bytes / 8 * FULL_EIGHTHS;
+        waiting > kept || waiting > 0 && self.family.tally.bytes() > full.min(bytes_max)
+    }
+
+    /// Has a memtable that waits committed, soon, if that is due.
+    pub(crate) fn schedule_commit(self: &Arc<Self>, bytes_max: u64) {
+        if !self.is_commit_due(bytes_max) || self.counts.is_commit_queued.swap(true, SeqCst) {
             return;
         }
         let shared = Arc::downgrade(self);
@@ -109,7 +129,7 @@ impl Shared {
             let has_failed = committed.is_err();
             shared.pressure.note_commit(committed.err());
             if !has_failed {
-                shared.schedule_commit();
+                shared.schedule_commit(u64::MAX);
             }
         };
         // A pool that is stopping runs nothing more, and nobody waits for it.
@@ -159,7 +179,10 @@ impl Shared {
         };
         let floor = state.floor_without(Some(oldest.id()));
         let newest = oldest.newest();
-        let reached = self.host.barrier.reach(newest.max(floor))?;
+        if self.host.barrier.is_journaled() {
+            self.mark_replaced(&state, &oldest);
+        }
+        let reached = self.host.barrier.reach(newest.max(floor).max(oldest.replaced_by()))?;
         // Below the newest write nothing is missing in the journal: numbers above what it holds are of
         // writes that were refused, or are not journaled.
         let persisted = floor.min(reached.max(newest)).max(self.persisted());
@@ -175,6 +198,7 @@ impl Shared {
             }
             done => done?,
         }
+        committer.is_short_of_room = false;
         self.make_durable(persisted)?;
         self.publish(&mut committer, &oldest)?;
         self.counts.commits.fetch_add(1, Relaxed);
@@ -186,6 +210,14 @@ impl Shared {
             sync::give_back_heaps();
         }
         Ok(true)
+    }
+
+    /// Step 1: marks what a memtable has that younger ones replace.
+    fn mark_replaced(&self, state: &State, memtable: &Memtable) {
+        let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
+        let younger = state.memtables().filter(|it| it.id() > memtable.id());
+        let count: u64 = younger.map(|it| memtable.mark_replaced(it, &is_seen)).sum();
+        self.counts.replaced.fetch_add(count, Relaxed);
     }
 
     /// What the space answered, in the engines' words. A failure stops all later writes, but not a
@@ -218,6 +250,7 @@ impl Shared {
             if is_done {
                 return Ok(());
             }
+            committer.is_short_of_room = true;
             in_vain = if self.make_room(committer)? { 0 } else { in_vain + 1 };
         }
         Err(from_space(space::Error::Uncollected))
@@ -269,6 +302,7 @@ impl Shared {
         self.renew_base(committer)?;
         self.counts.room_made.fetch_add(1, Relaxed);
         let done = self.told(self.space.collect())?;
+        self.count_collected(&done);
         Ok(done.segments > 0)
     }
 

@@ -85,6 +85,11 @@ impl Lie {
             pairs => usize::from(pairs).max(1),
         }
     }
+
+    /// Its pairs that were not appended, at most; none if nobody has counted.
+    pub(crate) fn main_pairs(&self) -> u16 {
+        if self.pairs == Self::UNKNOWN { 0 } else { self.pairs.saturating_sub(self.tail) }
+    }
 }
 
 impl Head {

@@ -1,7 +1,7 @@
 //! How the budget is shared out: memtables, the sparse index, and the interval cache.
 //!
-//! Memtables may take a quarter: one that is written to, one that is committed, and one that waits. Three
-//! eighths, and a little that goes with no budget, are for what nobody counts: segments that are filled,
+//! Memtables may take a quarter: one that is written to, one that is committed, and two that wait. Thirteen
+//! parts of 32, and a little that goes with no budget, are for what nobody counts: segments that are filled,
 //! records of the log, and above all what the allocator loses, as a commit takes and frees many pieces of
 //! many sizes (`tests/memory.rs` says how much that is). While a store has committed little since it was
 //! opened, that loss is small, and what memtables do not use is lent to the cache. The index takes what it needs, with the nodes of
@@ -11,20 +11,21 @@
 use crate::options::Options;
 
 /// Parts of the budget of which a memtable is one.
-const MEMTABLE_PARTS: u64 = 12;
+const MEMTABLE_PARTS: u64 = 16;
 /// Memtables that may be there at once.
-const MEMTABLES: u64 = 3;
-/// Eighths of the budget that are for what is not counted, and the most that is so beside them.
-const UNCOUNTED_EIGHTHS: u64 = 3;
-const UNCOUNTED_BYTES: u64 = 2 << 20;
+pub(crate) const MEMTABLES: u64 = 4;
+/// Parts of 32 of the budget that are for what is not counted, and the most that is so beside them.
+const UNCOUNTED_PARTS: u64 = 13;
+const UNCOUNTED_BYTES: u64 = 4 << 20;
 /// Parts of the budget of which the index may be one before intervals grow.
 const INDEX_PARTS: u64 = 8;
 /// What an interval takes of the index, with its place in the tree and its extents in the space's.
 const INTERVAL_MEMORY_BYTES: u64 = 256;
 /// Parts of the budget of which one is for the intervals that are planned at once.
 const CHUNK_PARTS: u64 = 128;
-/// No more updates than these are planned at once.
+/// No more updates than these are planned at once, nor more than one for so many of the bytes.
 const CHUNK_UPDATES_MAX: u64 = 256;
+const CHUNK_BYTES_EACH: u64 = 4 << 10;
 /// No memtable is sealed below this, however small the budget is.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 /// Doublings of intervals, at most.
@@ -67,7 +68,7 @@ impl MemorySplit {
     /// were committed, so many since the store was opened. Twice as much is kept for them, as nobody looks again
     /// before the next commit; the rest of their share is lent.
     pub(crate) fn cache_bytes(&self, index_bytes: u64, memtables_used: u64) -> u64 {
-        let uncounted = self.limit / 8 * UNCOUNTED_EIGHTHS + UNCOUNTED_BYTES.min(self.limit / 8);
+        let uncounted = self.limit / 32 * UNCOUNTED_PARTS + UNCOUNTED_BYTES.min(self.limit / 8);
         let memtables = memtables_used.saturating_mul(2).min(self.memtables_bytes);
         self.limit.saturating_sub(memtables + uncounted + index_bytes)
     }
@@ -76,7 +77,8 @@ impl MemorySplit {
     pub(crate) fn chunk(&self, options: &Options) -> ChunkLimits {
         let usual = u64::from(options.interval_bytes.max(1));
         let bytes = (self.limit / CHUNK_PARTS).min(CHUNK_UPDATES_MAX * usual);
-        ChunkLimits { updates: (bytes / usual).max(1) as usize, bytes }
+        let updates = (bytes / CHUNK_BYTES_EACH).clamp(1, CHUNK_UPDATES_MAX);
+        ChunkLimits { updates: updates as usize, bytes }
     }
 
     /// Bytes up to which intervals are taken together where a store of so many bytes is opened: as few as the

@@ -16,15 +16,24 @@
 //!   for the next one. A write that comes a second time in a replay is left out.
 //! - M3. What was applied is noted once all steps of a write are in memtables: a floor that was
 //!   asked for in between does not pass it.
-//! - M4. All steps of a write are in one memtable, so a commit has all of them or none.
+//! - M4. All steps of a write are in one memtable, so a commit has all of them or none, but for what later
+//!   writes have replaced (M5, M6).
+//! - M5. A version goes once a newer one of its key is in the same memtable, if no snapshot, present or future,
+//!   sees it: whoever looks for the newest finds that one. So a key that is written over and over takes as
+//!   much memory as one that is written once.
+//! - M6. A version that is marked as replaced has a newer one in a younger memtable, and no snapshot,
+//!   present or future, sees it. A commit leaves it out: whoever looks for it finds the newer one first, and
+//!   after a crash the journal has that one, once it has reached [`Memtable::replaced_by`]. It stays in
+//!   memory, for readers whose state does not name the younger memtable.
 
+mod replaced;
 #[cfg(test)]
 mod tests;
 mod walk;
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use codec::SeqNo;
 use crossbeam_skiplist::SkipMap;
@@ -36,7 +45,10 @@ use crate::tally::{Tally, allocated_bytes};
 pub(crate) use walk::{Update, Walker};
 
 /// What the node of the skip list takes, of two levels as the average one.
-const NODE_BYTES: usize = size_of::<EntryKey>() + size_of::<Option<Box<[u8]>>>() + 3 * 8;
+const NODE_BYTES: usize = size_of::<EntryKey>() + size_of::<Version>() + 3 * 8;
+
+/// Whether a snapshot, present or future, may see a version of a number that a newer one replaces.
+pub(crate) type IsSeen<'a> = &'a dyn Fn(SeqNo, SeqNo) -> bool;
 
 /// What a search for one key has found; a value was copied to where the caller wanted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +95,17 @@ impl Family {
     }
 }
 
-type Entries = SkipMap<EntryKey, Option<Box<[u8]>>>;
-type MapEntry<'a> = map::Entry<'a, EntryKey, Option<Box<[u8]>>>;
+/// What a write has made of a key.
+#[derive(Debug)]
+struct Version {
+    /// None for a tombstone.
+    value: Option<Box<[u8]>>,
+    /// M6.
+    is_replaced: AtomicBool,
+}
+
+type Entries = SkipMap<EntryKey, Version>;
+type MapEntry<'a> = map::Entry<'a, EntryKey, Version>;
 
 /// A memtable; see the file's head.
 #[derive(Debug)]
@@ -95,6 +116,8 @@ pub(crate) struct Memtable {
     oldest: AtomicU64,
     newest: AtomicU64,
     bytes: AtomicU64,
+    /// M6.
+    replaced_by: AtomicU64,
     /// Whether it is sealed. Writers read, and hold it while they write.
     gate: RwLock<bool>,
     family: Arc<Family>,
@@ -116,6 +139,7 @@ impl Memtable {
             oldest: AtomicU64::new(u64::MAX),
             newest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            replaced_by: AtomicU64::new(0),
             gate: RwLock::new(false),
             family: Arc::clone(family),
         })
@@ -187,11 +211,12 @@ impl Memtable {
         if target.key != key {
             return None;
         }
-        if let Some(value) = found.value() {
+        let value = found.value().value.as_deref();
+        if let Some(value) = value {
             into.clear();
             into.extend_from_slice(value);
         }
-        Some(Found { seqno: target.seqno, is_value: found.value().is_some() })
+        Some(Found { seqno: target.seqno, is_value: value.is_some() })
     }
 }
 
@@ -201,17 +226,37 @@ impl Drop for Memtable {
     }
 }
 
+/// What a version takes, as the budget counts it.
+fn version_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
+    let value_bytes = allocated_bytes(value.map_or(0, <[u8]>::len));
+    allocated_bytes(NODE_BYTES) + allocated_bytes(key.len()) + value_bytes
+}
+
 impl Entered<'_> {
     /// Adds the version that `op` makes. A version that is there already stays (replay).
+    #[cfg(test)]
     pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo) {
+        self.put(op, seqno, &|_, _| true);
+    }
+
+    /// The same, and takes the one before it out, unless a snapshot, present or future, `is_seen` to stand
+    /// between their numbers (M5). The caller holds the ticket of `seqno`.
+    pub(crate) fn put(&self, op: &Op<'_>, seqno: SeqNo, is_seen: IsSeen<'_>) {
         let memtable = self.memtable;
         let value: Option<Box<[u8]>> = op.value().map(Into::into);
-        let value_bytes = allocated_bytes(op.value().map_or(0, <[u8]>::len));
-        let bytes = allocated_bytes(NODE_BYTES) + allocated_bytes(op.key().len()) + value_bytes;
+        let bytes = version_bytes(op.key(), op.value());
         memtable.family.tally.add(bytes);
         memtable.bytes.fetch_add(bytes, Relaxed);
         memtable.oldest.fetch_min(seqno.get(), Relaxed);
         memtable.newest.fetch_max(seqno.get(), Relaxed);
-        memtable.entries.get_or_insert(EntryKey::new(op.key(), seqno), value);
+        let version = Version { value, is_replaced: AtomicBool::new(false) };
+        let put = memtable.entries.get_or_insert(EntryKey::new(op.key(), seqno), version);
+        let Some(older) = put.next() else { return };
+        let Target { key, seqno: number } = older.key().target();
+        if key == op.key() && !is_seen(number, seqno) && older.remove() {
+            let bytes = version_bytes(key, older.value().value.as_deref());
+            memtable.family.tally.release(bytes);
+            memtable.bytes.fetch_sub(bytes, Relaxed);
+        }
     }
 }

@@ -5,7 +5,7 @@ use flexspace::space;
 /// Options of a [`crate::Store`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of a memtable above which it is sealed and committed. It is less where a twelfth of
+    /// Bytes of a memtable above which it is sealed and committed. It is less where a sixteenth of
     /// the memory is. Larger ones have more updates for each interval that a commit touches. Default:
     /// 64 MiB.
     pub memtable_bytes_max: u64,
@@ -17,11 +17,14 @@ pub struct Options {
     /// Bytes of an interval above which it is split, unless it is a single pair. Default: 16 KiB.
     pub interval_bytes: u32,
     /// Updates that may lie unsorted behind an interval's pairs: those of an interval that is not
-    /// cached are written there without reading it. None at 0. Default: 15.
+    /// cached are written there without reading it. None at 0; more where intervals are larger. Default: 24.
     pub tail_pairs_max: u16,
-    /// Extents of an interval above which its next update writes it anew, as one. Reading it costs a
-    /// read for each. Default: 8.
+    /// Extents of an interval above which its next update writes it anew, as one; more where intervals are
+    /// larger. Reading it alone costs a read for each. Default: 16.
     pub fragments_max: u16,
+    /// Updates behind the pairs of neighbours, in percent of these, from which on they are written anew
+    /// together. More cost a write less, and a scan more. Default: 35.
+    pub tail_percent_max: u16,
     /// Bytes up to which a damaged interval is appended to: nothing takes what it has together. Beyond
     /// that commits are refused, as they are where there is no room, and tell of the damage. Reading such
     /// an interval takes as much memory for a moment. Default: 1 GiB.
@@ -48,8 +51,9 @@ impl Default for Options {
             memtable_bytes_max: 64 << 20,
             interval_pairs: 32,
             interval_bytes: 16 << 10,
-            tail_pairs_max: 15,
-            fragments_max: 8,
+            tail_pairs_max: 24,
+            fragments_max: 16,
+            tail_percent_max: 35,
             damaged_bytes_max: 1 << 30,
             round_updates_max: 4096,
             round_bytes_max: 1 << 20,
@@ -60,7 +64,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Memory that a store should have at least: memtables of a twelfth of it are worth a commit.
+    /// Memory that a store should have at least: memtables of a sixteenth of it are worth a commit.
     pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
     /// How its space is opened, or made for so much memory.
@@ -68,12 +72,21 @@ impl Options {
         let share = (memory_bytes / SEGMENT_PARTS).clamp(1, u64::from(u32::MAX)) as u32;
         let power_of_two = 1 << (u32::BITS - 1 - share.leading_zeros());
         let segment_bytes = self.segment_bytes_max.min(power_of_two).max(SEGMENT_BYTES_MIN);
-        let capacity_bytes = self.capacity_bytes;
-        space::Options { segment_bytes, capacity_bytes, ..space::Options::default() }
+        let usual = space::Options::default();
+        let extents = memory_bytes / COLLECTOR_PARTS / COLLECTED_EXTENT_BYTES;
+        space::Options {
+            segment_bytes,
+            capacity_bytes: self.capacity_bytes,
+            collected_extents_max: extents.clamp(1, usual.collected_extents_max),
+            ..usual
+        }
     }
 }
 
 /// Parts of the memory of which a segment may be one.
 pub(crate) const SEGMENT_PARTS: u64 = 64;
+/// Parts of the memory of which one is for the collector's lists, and what they take for an extent.
+const COLLECTOR_PARTS: u64 = 64;
+const COLLECTED_EXTENT_BYTES: u64 = 80;
 /// The smallest segment.
 const SEGMENT_BYTES_MIN: u32 = 16 << 10;

@@ -59,7 +59,7 @@ impl Shared {
             }
             failure = self.pressure.failure.lock().take();
             if failure.is_none() {
-                self.schedule_commit();
+                self.schedule_commit(bytes_max);
             }
             failure.is_some()
         });

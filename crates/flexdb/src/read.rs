@@ -296,6 +296,17 @@ impl Shared {
                 is_kept = pair.value.is_some() || has_main;
                 [pairs, &bytes].concat()
             }
+            Part::Newest(index) => {
+                let pair = Pair::take(&mut Reader::new(&bytes));
+                let (_, pair) = pair.map_err(|damage| damage.at(DATA, cold.begin()))?;
+                if pair.key != key {
+                    return Ok(None);
+                }
+                let block = Block::decode(bytes, &self.cache.tally);
+                let block = block.map_err(|damage| damage.at(DATA, cold.begin()))?;
+                // Of other keys that are like it nothing is said.
+                return Ok(Some(Arc::new(block.of_parts(Parts::of(Part::Update(index))))));
+            }
         };
         let own = Parts::of(cold.part);
         let block = Block::decode(bytes, &self.cache.tally);

@@ -47,7 +47,7 @@ impl Shared {
     }
 
     /// Reads intervals in an order, neighbours as one, and caches none. Each is told of by its index.
-    fn read_neighbours(
+    pub(crate) fn read_neighbours(
         &self,
         colds: &[Cold],
         tell: &mut dyn FnMut(usize, Result<Arc<Block>>),

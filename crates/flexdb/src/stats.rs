@@ -8,18 +8,20 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 14] = [
+const RUNNING: [&str; 16] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
     "commits",
     "committed_pairs",
+    "replaced_versions",
     "intervals_appended",
     "intervals_in_place",
     "intervals_rewritten",
     "intervals_joined",
     "damaged_updates",
     "collected_segments",
+    "collected_bytes",
     "room_made",
     "relieved_pairs",
     "stalls",
@@ -62,6 +64,7 @@ impl Shared {
             ("pinned_bases", state.map_or(0, |state| state.pinned.len() as u64)),
             ("commits", counts.commits.load(Relaxed)),
             ("committed_pairs", counts.committed_pairs.load(Relaxed)),
+            ("replaced_versions", counts.replaced.load(Relaxed)),
             ("intervals_appended", counts.blind.load(Relaxed)),
             ("intervals_in_place", counts.in_place.load(Relaxed)),
             ("intervals_rewritten", counts.rewritten.load(Relaxed)),
@@ -70,6 +73,7 @@ impl Shared {
             ("room_made", counts.room_made.load(Relaxed)),
             ("relieved_pairs", counts.relieved_pairs.load(Relaxed)),
             ("collected_segments", counts.collected_segments.load(Relaxed)),
+            ("collected_bytes", counts.collected_bytes.load(Relaxed)),
             ("stalls", self.pressure.stalls.load(Relaxed)),
             ("space_bytes", space.len),
             ("used_segments", space.used_segments),

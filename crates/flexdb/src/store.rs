@@ -77,6 +77,8 @@ pub(crate) struct Counts {
     pub(crate) committed_pairs: AtomicU64,
     /// What the memtables took that were committed.
     pub(crate) committed_bytes: AtomicU64,
+    /// Versions that no commit wrote, as younger memtables had newer ones.
+    pub(crate) replaced: AtomicU64,
     /// Intervals that were appended to without being read.
     pub(crate) blind: AtomicU64,
     /// Intervals of which single pairs were replaced.
@@ -88,6 +90,8 @@ pub(crate) struct Counts {
     /// Updates of intervals that are damaged, as often as one was planned.
     pub(crate) damaged: AtomicU64,
     pub(crate) collected_segments: AtomicU64,
+    /// Bytes that the collector has moved for it.
+    pub(crate) collected_bytes: AtomicU64,
     /// How often a commit had the collector run.
     pub(crate) room_made: AtomicU64,
     /// Pairs that went before a commit, as they were deleted and it had no room.

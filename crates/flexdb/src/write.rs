@@ -141,7 +141,8 @@ impl Shared {
             }
             // If it was sealed meanwhile, the state has another one by now.
             if let Some(entered) = state.active.enter() {
-                ops.for_each(|op| entered.insert(op, seqno));
+                let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
+                ops.for_each(|op| entered.put(op, seqno, &is_seen));
                 return Ok(());
             }
         }
@@ -159,7 +160,7 @@ impl Shared {
         }
         drop(install);
         full.seal();
-        self.schedule_commit();
+        self.schedule_commit(u64::MAX);
     }
 }
 

@@ -19,6 +19,8 @@ use crate::pair::StoreHeader;
 use crate::state::Base;
 use crate::store::Shared;
 
+/// Chunks that are planned by one base, which then gives way to the next.
+const SECTION_CHUNKS: usize = if cfg!(test) { 3 } else { 64 };
 /// Parts of the pairs of a full interval up to which one is joined with another.
 const SMALL_PARTS: usize = 4;
 
@@ -58,9 +60,10 @@ impl<'a, 'b> Changing<'a, 'b> {
         upto: SeqNo,
     ) -> Result<bool> {
         let mut pairs = 0;
-        let mut from = Some(Key::default());
-        while let Some(begin) = from.take() {
+        let mut next = Some(Key::default());
+        while let Some(begin) = next.take() {
             self.delta = 0;
+            let mut rest_of_last = None;
             let mut planning = self.plan(memtable, (above, upto), begin)?;
             while let Some(chunk) = planning.next() {
                 // Each change copies what the base holds, and the cache gives way.
@@ -75,14 +78,19 @@ impl<'a, 'b> Changing<'a, 'b> {
                     }
                 }
                 let Some(rest) = chunk.rest else { continue };
-                let mut walker = Walker::new(memtable, above, upto);
+                let mut walker = Walker::of_commit(memtable, above, upto);
                 match self.put_rest(&mut walker, &rest)? {
                     Some(count) => pairs += count,
                     None => return Ok(false),
                 }
                 // It may have changed the interval behind, too.
-                from = rest.bound;
+                rest_of_last = Some(rest.bound);
                 break;
+            }
+            next = rest_of_last.unwrap_or_else(|| planning.rest());
+            if next.is_some() {
+                // Readers let go what was copied.
+                self.shared.renew_base(self.committer)?;
             }
         }
         self.shared.counts.committed_pairs.fetch_add(pairs, Relaxed);
@@ -104,7 +112,10 @@ impl<'a, 'b> Changing<'a, 'b> {
             upto,
             from,
             limits: shared.interval_limits(),
+            chunks_max: SECTION_CHUNKS,
             chunk: shared.memory_split().chunk(&shared.options),
+            is_short_of_room: self.committer.is_short_of_room,
+            run: Arc::default(),
         };
         Ok(Planning::begin(shared, inputs))
     }
@@ -139,7 +150,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         }
     }
 
-    /// Refuses a change of an interval that is not where it was planned to be (C4).
+    /// Refuses a change of an interval that is not where it was planned to be (C5).
     fn check_place(&self, edit: &Edit, offset: u64) -> Result<()> {
         let index = self.committer.index.now();
         let is_there = match edit.length {

@@ -6,7 +6,7 @@
 //! 2. Else it is read, if it is not cached, and its pairs and the updates are merged. If few pairs
 //!    change, and the interval has few extents, only these are replaced (*in place*).
 //! 3. Else it is written anew, as one extent; as several, each with a tag, where it has become too
-//!    large (*rewritten*).
+//!    large (*rewritten*). So are neighbours together (`commit/neighbours.rs`), before any of them has to be.
 //!
 //! An interval that is damaged is appended to, up to a limit: its damage holds nothing up before that.
 //! What cannot be read for another reason may be readable later: the commit is put off until then.
@@ -30,6 +30,9 @@ use crate::store::Shared;
 
 /// Parts of a full interval that each is filled to where one is cut into several.
 const FILL: (usize, usize) = (3, 4);
+
+/// Updates of a tail that is known, but for some that may come at once.
+const TAIL_MAX: u16 = 56;
 
 /// A change of one interval.
 #[derive(Debug)]
@@ -107,13 +110,15 @@ impl Planner<'_> {
         known: Known,
     ) -> Result<Option<Edit>> {
         let Some((found, head)) = found.and_then(|found| Some((found, found.entry.head()?))) else {
-            return Ok(self.merge(None, None, updates));
+            return Ok(self.merge(None, None, updates, false));
         };
         match known {
             Known::Pairs(block) if self.may_append(found.length, head, updates) => {
                 Ok(self.append_to_known(found, head, &block, updates))
             }
-            Known::Pairs(block) => Ok(self.merge(Some((found, head)), Some(&block), updates)),
+            Known::Pairs(block) => {
+                Ok(self.merge(Some((found, head)), Some(&block), updates, false))
+            }
             Known::Nothing => Ok(self.append(found, head, updates.iter(), None)),
             Known::Damaged(error @ Error::Corruption(_)) => {
                 self.count(&self.shared.counts.damaged);
@@ -127,6 +132,24 @@ impl Planner<'_> {
             // It may pass.
             Known::Damaged(error) => Err(error),
             Known::Cold(_) => unreachable!("what has to be read was read"),
+        }
+    }
+
+    /// The change that writes an interval anew, whether or not there are updates to it; what cannot be read
+    /// stays as it is, as far as it may.
+    pub(crate) fn plan_anew(
+        &self,
+        found: Option<&Found<'_, Interval>>,
+        updates: &[Update<'_>],
+        known: Known,
+    ) -> Result<Option<Edit>> {
+        let place = found.and_then(|found| Some((found, found.entry.head()?)));
+        match (known, place) {
+            (Known::Pairs(block), Some(place)) => {
+                Ok(self.merge(Some(place), Some(&block), updates, true))
+            }
+            (Known::Damaged(_), _) if updates.is_empty() => Ok(None),
+            (known, _) => self.plan(found, updates, known),
         }
     }
 
@@ -144,7 +167,7 @@ impl Planner<'_> {
         let (image, ends) = merging.image();
         if ends.is_empty() {
             // Nothing is left of it.
-            return self.merge(Some((found, head)), Some(block), updates);
+            return self.merge(Some((found, head)), Some(block), updates, false);
         }
         let changes = updates.iter().filter(|update| {
             let old = block.find(update.key());
@@ -167,8 +190,14 @@ impl Planner<'_> {
         let options = &self.shared.options;
         let pairs = usize::from(head.lie.tail) + updates.len();
         let bytes = u64::from(length) + bytes_of(updates);
-        pairs <= usize::from(options.tail_pairs_max)
-            && head.lie.fragments < options.fragments_max
+        // A larger interval has as much more behind it, as far as what is there can be known.
+        let (main, usual) = (usize::from(head.lie.main_pairs()), options.interval_pairs.max(1));
+        let most = |most: u16| {
+            let scaled = usize::from(most) * main.max(usual) / usual;
+            scaled.min(usize::from(most.max(TAIL_MAX)))
+        };
+        pairs <= most(options.tail_pairs_max)
+            && usize::from(head.lie.fragments) < most(options.fragments_max)
             && bytes <= u64::from(self.limits.bytes)
     }
 
@@ -250,10 +279,11 @@ impl Planner<'_> {
         place: Option<(&'a Found<'a, Interval>, &'a Arc<Head>)>,
         block: Option<&'a Block>,
         updates: &'a [Update<'_>],
+        is_anew: bool,
     ) -> Option<Edit> {
         let fates = fates(block, updates);
         let is_empty = fates.is_empty() && place.is_some();
-        if !is_empty && fates.iter().all(|fate| matches!(fate, Fate::Keep(_))) {
+        if !is_anew && !is_empty && fates.iter().all(|fate| matches!(fate, Fate::Keep(_))) {
             return None;
         }
         let merging = Merging { place, block, updates, fates };
@@ -266,7 +296,7 @@ impl Planner<'_> {
             return Some(Edit { offset, length, data: Vec::new(), steps, pieces: Vec::new() });
         }
         let cuts = cuts(&ends, self.limits);
-        let planned = self.in_place(&merging, &cuts, image.len());
+        let planned = if is_anew { None } else { self.in_place(&merging, &cuts, image.len()) };
         let lie = planned.as_ref().map_or(Lie { fragments: 1, ..Lie::default() }, |(.., lie)| *lie);
         let pieces = self.pieces(place, &image, &ends, &cuts, lie);
         let counts = &self.shared.counts;

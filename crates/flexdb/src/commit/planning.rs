@@ -10,8 +10,10 @@
 //! - P1. All plans are by one base, of the moment when planning began; each looks at its intervals alone.
 //!   So it is right whatever is done to those before, which only move it. The rest of an interval's updates
 //!   may change the one behind it, so a chunk ends with a rest, and planning begins anew behind that.
-//! - P2. No more than [`AHEAD`] chunks are planned, or being planned, and not done.
-//! - P3. Once it is dropped nobody plans for it or holds its base.
+//! - P2. One base is planned by for a section of so many chunks: a base has all nodes copied that are changed
+//!   while it is held.
+//! - P3. No more than [`AHEAD`] chunks are planned, or being planned, and not done.
+//! - P4. Once it is dropped nobody plans for it or holds its base.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -28,12 +30,11 @@ use super::take_updates;
 use crate::index::{self, Interval, Key};
 use crate::memory_split::{ChunkLimits, IntervalLimits};
 use crate::memtable::{Memtable, Update, Walker};
-use crate::read::Cold;
 use crate::state::Base;
 use crate::store::Shared;
 
 /// Chunks ahead of the one that is done.
-pub(super) const AHEAD: usize = 4;
+pub(super) const AHEAD: usize = 3;
 /// Workers that plan beside the one that changes the space.
 const HELPERS: usize = 3;
 
@@ -49,6 +50,12 @@ pub(crate) struct Inputs {
     pub(crate) limits: IntervalLimits,
     /// How much a chunk has, but for the rest of its last interval.
     pub(crate) chunk: ChunkLimits,
+    /// How many chunks there are in a section (P2).
+    pub(crate) chunks_max: usize,
+    /// Whether a try before this one found no room.
+    pub(crate) is_short_of_room: bool,
+    /// Held by the chunk that has a run of neighbours written anew.
+    pub(crate) run: Arc<()>,
 }
 
 /// What happens to an interval.
@@ -70,6 +77,7 @@ pub(crate) struct Chunk {
     pub(crate) rest: Option<Rest>,
     /// What is to be written.
     _charge: Charge,
+    _run: Option<Arc<()>>,
 }
 
 /// The plans of one walk over a memtable.
@@ -98,9 +106,9 @@ struct Progress {
 }
 
 /// A chunk that is to be planned.
-struct Claim {
+pub(super) struct Claim {
     number: usize,
-    inputs: Arc<Inputs>,
+    pub(super) inputs: Arc<Inputs>,
     from: Vec<u8>,
     end: Option<Key>,
 }
@@ -144,6 +152,12 @@ impl<'a> Planning<'a> {
                 self.job.came.wait(&mut progress);
             }
         }
+    }
+
+    /// Where the next section begins, once all chunks of this one were handed out; none behind the last.
+    pub(crate) fn rest(self) -> Option<Key> {
+        let progress = self.job.progress.lock();
+        progress.next_key.as_deref().map(Key::from)
     }
 
     /// Asks workers to plan, as long as there is something to be planned.
@@ -195,12 +209,15 @@ fn help(job: &Weak<Job>, shared: &Weak<Shared>) {
 }
 
 impl Progress {
-    /// The next chunk, if it may be planned by now (P2).
+    /// The next chunk, if it may be planned by now (P2, P3).
     fn claim(&mut self) -> Option<Claim> {
         if self.claimed - self.handed >= AHEAD {
             return None;
         }
         let inputs = Arc::clone(self.inputs.as_ref()?);
+        if self.claimed >= inputs.chunks_max {
+            return None;
+        }
         let from = self.next_key.take()?;
         let end = inputs.end_of_chunk(&from);
         if let Some(end) = &end {
@@ -242,7 +259,7 @@ impl Drop for Outcome<'_> {
 
 impl Inputs {
     fn walker(&self, from: Bound<&[u8]>) -> Walker<'_> {
-        let mut walker = Walker::new(&self.memtable, self.above, self.upto);
+        let mut walker = Walker::of_commit(&self.memtable, self.above, self.upto);
         walker.seek(from);
         walker
     }
@@ -272,10 +289,12 @@ pub(crate) fn bound_behind<'a>(base: &'a Base, found: &Found<'_, Interval>) -> O
 }
 
 /// An interval of a chunk before it is planned.
-struct Pending<'a> {
-    found: Option<Found<'a, Interval>>,
-    updates: Vec<Update<'a>>,
-    known: Known,
+pub(super) struct Pending<'a> {
+    pub(super) found: Option<Found<'a, Interval>>,
+    pub(super) updates: Vec<Update<'a>>,
+    pub(super) known: Known,
+    /// Whether it is written anew, with its neighbours.
+    pub(super) is_anew: bool,
 }
 
 fn plan_chunk(shared: &Shared, claim: &Claim) -> Result<Chunk> {
@@ -290,45 +309,46 @@ fn plan_chunk(shared: &Shared, claim: &Claim) -> Result<Chunk> {
         let (updates, is_whole) =
             take_updates(&mut walker, bound.map(|bound| &**bound), &shared.options);
         let known = found.as_ref().map_or(Known::Nothing, |found| planner.look(found, &updates));
-        intervals.push(Pending { found, updates, known });
+        intervals.push(Pending { found, updates, known, is_anew: false });
         if !is_whole {
             let from = walker.here().map(|next| next.key().to_vec());
             rest = from.map(|from| Rest { from, bound: bound.cloned() });
             break;
         }
     }
+    let run = match rest {
+        None => planner.join_in_runs(claim, &mut intervals),
+        Some(_) => None,
+    };
     read(shared, &mut intervals)?;
     let mut charge = Charge::new(&shared.host.memory);
     let (mut planned, mut bytes) = (Vec::with_capacity(intervals.len()), 0);
-    for Pending { found, updates, known } in intervals {
-        let edit = planner.plan(found.as_ref(), &updates, known)?;
+    for Pending { found, updates, known, is_anew } in intervals {
+        let edit = match is_anew {
+            true => planner.plan_anew(found.as_ref(), &updates, known)?,
+            false => planner.plan(found.as_ref(), &updates, known)?,
+        };
         bytes += edit.as_ref().map_or(0, |edit| edit.data.capacity());
         charge.set(bytes);
         planned.push(Planned { edit, updates: updates.len() });
     }
-    Ok(Chunk { planned, rest, _charge: charge })
+    Ok(Chunk { planned, rest, _charge: charge, _run: run })
 }
 
-/// Reads the intervals that have to be known.
+/// Reads the intervals that have to be known, neighbours as one.
 fn read(shared: &Shared, intervals: &mut [Pending<'_>]) -> Result<()> {
-    let mut wanted = Vec::new();
+    let (mut wanted, mut colds) = (Vec::new(), Vec::new());
     for (index, interval) in intervals.iter_mut().enumerate() {
         if let Known::Cold(_) = &interval.known
             && let Known::Cold(cold) = std::mem::replace(&mut interval.known, Known::Nothing)
         {
-            wanted.push((index, cold));
+            wanted.push(index);
+            colds.push(cold);
         }
     }
-    let colds: Vec<&Cold> = wanted.iter().map(|(_, cold)| cold).collect();
-    let mut found: Vec<Option<Known>> = Vec::new();
-    found.resize_with(colds.len(), || None);
-    shared.read_many(&colds, &mut |index, block| {
-        found[index] = Some(block.map_or_else(Known::Damaged, Known::Pairs));
-    })?;
-    for ((index, _), known) in wanted.iter().zip(found) {
-        if let (Some(interval), Some(known)) = (intervals.get_mut(*index), known) {
-            interval.known = known;
+    shared.read_neighbours(&colds, &mut |at, block| {
+        if let Some(interval) = wanted.get(at).and_then(|index| intervals.get_mut(*index)) {
+            interval.known = block.map_or_else(Known::Damaged, Known::Pairs);
         }
-    }
-    Ok(())
+    })
 }

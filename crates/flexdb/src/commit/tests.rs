@@ -115,16 +115,28 @@ fn workers_plan_ahead_of_what_is_done() {
     drop(entered);
     let base = shared.base_of(shared.committer.lock().index()).map(Arc::new).expect("it is open");
     let weak = Arc::downgrade(&base);
-    let inputs = Inputs {
-        base,
+    let inputs = |base: &Arc<Base>, chunks_max| Inputs {
+        base: Arc::clone(base),
         memtable: Arc::clone(&memtable),
         above: SeqNo::ZERO,
         upto: SeqNo::MAX,
         from: index::Key::default(),
         limits: shared.interval_limits(),
         chunk: ChunkLimits { updates: 10, bytes: u64::MAX },
+        chunks_max,
+        is_short_of_room: false,
+        run: Arc::default(),
     };
-    let mut planning = Planning::begin(shared, inputs);
+    let mut section = Planning::begin(shared, inputs(&base, 5));
+    let updates = |chunk: Result<super::planning::Chunk>| -> usize {
+        chunk.expect("nothing fails").planned.iter().map(|planned| planned.updates).sum()
+    };
+    let done: Vec<usize> = std::iter::from_fn(|| section.next().map(updates)).collect();
+    assert_eq!(done.len(), 5, "a section of so many chunks");
+    let next = section.rest().expect("the rest");
+    assert_eq!(*next, *key(2 * done.iter().sum::<usize>() as u64 + 1));
+    let mut planning = Planning::begin(shared, inputs(&base, usize::MAX));
+    drop(base);
     planning.have_helped();
     bench.crank.run_all();
     assert_eq!(planning.planned(), planning::AHEAD);
@@ -200,9 +212,9 @@ fn many_threads_plan_what_one_does() {
 /// once, however short their deletes are.
 #[test]
 fn a_chunk_of_long_values_has_few() {
-    let bench = Bench::of(1 << 20, small());
+    let bench = Bench::of(4 << 20, small());
     for number in 0..40 {
-        bench.put(&key(number), &[7; 3000]);
+        bench.put(&key(number), &[7; 6000]);
     }
     bench.flush();
     let shared = &bench.store.shared;
@@ -214,16 +226,28 @@ fn a_chunk_of_long_values_has_few() {
     }
     drop(entered);
     let chunk = shared.memory_split().chunk(&shared.options);
-    assert_eq!(chunk, ChunkLimits { updates: 8, bytes: 8 << 10 });
+    assert_eq!(chunk, ChunkLimits { updates: 8, bytes: 32 << 10 });
     let base = shared.base_of(shared.committer.lock().index()).map(Arc::new).expect("it is open");
     let (above, upto, from) = (SeqNo::ZERO, SeqNo::MAX, index::Key::default());
     let limits = shared.interval_limits();
-    let inputs = Inputs { base, memtable, above, upto, from, limits, chunk };
+    let (chunks_max, is_short_of_room) = (usize::MAX, false);
+    let inputs = Inputs {
+        base,
+        memtable,
+        above,
+        upto,
+        from,
+        limits,
+        chunk,
+        chunks_max,
+        is_short_of_room,
+        run: Arc::default(),
+    };
     let mut planning = Planning::begin(shared, inputs);
     let mut intervals = 0;
     while let Some(chunk) = planning.next() {
         let planned = chunk.expect("nothing fails").planned;
-        assert!(planned.len() <= 3, "{} intervals of 3000 bytes at once", planned.len());
+        assert!(planned.len() <= 6, "{} intervals of 6000 bytes at once", planned.len());
         intervals += planned.len();
     }
     assert_eq!(intervals, 40);

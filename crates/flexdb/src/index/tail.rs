@@ -3,7 +3,7 @@
 //!
 //! Each update has a fingerprint of its key here. A key that is like none of them is in the main part or
 //! nowhere. One that is like a single one is that one, or, once in 4096, in the main part. For one that is
-//! like several the whole interval is read.
+//! like several the last of these is read, which is the newest of its key if it has it; else the whole interval.
 
 use std::ops::Range;
 
@@ -27,6 +27,8 @@ pub(crate) enum Part {
     Main,
     /// An update of the tail, unless its key is only like this one; then the main part.
     Update(usize),
+    /// The last of several updates that are like it, unless its key is only like that; then nobody knows.
+    Newest(usize),
 }
 
 /// Several parts of an interval.
@@ -39,7 +41,8 @@ impl Parts {
 
     pub(crate) fn of(part: Part) -> Self {
         match part {
-            Part::Whole => Self::WHOLE,
+            // The last of several tells of one key alone, so it is never kept as a part.
+            Part::Whole | Part::Newest(_) => Self::WHOLE,
             Part::Main => Self(MAIN),
             Part::Update(index) => Self(1 << (index % UPDATES_MAX)),
         }
@@ -101,10 +104,10 @@ impl Tail {
         let wanted = fingerprint(key);
         let mut alike =
             self.0.iter().enumerate().filter(|(_, place)| *place >> OFFSET_BITS == wanted);
-        match (alike.next(), alike.next()) {
+        match (alike.next(), alike.next_back()) {
             (None, _) => Part::Main,
             (Some((index, _)), None) => Part::Update(index),
-            (Some(_), Some(_)) => Part::Whole,
+            (Some(_), Some((index, _))) => Part::Newest(index),
         }
     }
 
@@ -114,7 +117,7 @@ impl Tail {
         match part {
             Part::Whole => 0..length,
             Part::Main => 0..begin(0),
-            Part::Update(index) => begin(index)..begin(index + 1),
+            Part::Update(index) | Part::Newest(index) => begin(index)..begin(index + 1),
         }
     }
 }
@@ -130,7 +133,7 @@ mod tests {
         assert_eq!(tail.len(), 4);
         let found = |key: &[u8]| (tail.part_of(key), tail.range(tail.part_of(key), 200));
         assert_eq!(found(b"a"), (Part::Update(0), 107..127));
-        assert_eq!(found(b"b"), (Part::Whole, 0..200));
+        assert_eq!(found(b"b"), (Part::Newest(3), 160..200));
         assert_eq!(found(b"c"), (Part::Update(2), 150..160));
         assert_eq!(found(b"d"), (Part::Main, 0..107));
         assert_eq!(tail.range(Part::Update(3), 200), 160..200);
@@ -157,6 +160,7 @@ mod tests {
                 assert_eq!(Parts::of(part).has(other), part == other);
             }
             assert!(Parts::WHOLE.has(part) && !Parts::of(part).has(Part::Whole));
+            assert!(!Parts::of(part).has(Part::Newest(0)), "it has to be read");
         }
         let both = Parts::of(Part::Main).with(Parts::of(Part::Update(0)));
         assert!(both.has(Part::Main) && both.has(Part::Update(0)) && !both.has(Part::Update(1)));

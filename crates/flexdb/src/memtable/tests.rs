@@ -128,3 +128,56 @@ fn the_floor_is_lifted_while_it_is_empty_only() {
     assert_eq!((memtable.floor(), memtable.newest()), (SeqNo::new(7), SeqNo::new(8)));
     assert_eq!(memtable.oldest(), SeqNo::new(8));
 }
+
+#[test]
+fn a_key_that_is_written_over_and_over_takes_the_memory_of_one_version() {
+    let (memtable, budget) = memtable();
+    let put = |seqno: u64, seen: u64| {
+        let op = Op::Put { key: b"k", value: &[7; 100] };
+        // A snapshot stands at `seen`.
+        let is_seen = |older: SeqNo, newer: SeqNo| (older.get()..newer.get()).contains(&seen);
+        memtable.enter().expect("it is not sealed").put(&op, SeqNo::new(seqno), &is_seen);
+    };
+    put(1, 0);
+    let one = budget.used();
+    (2..50).for_each(|seqno| put(seqno, 0));
+    assert_eq!((memtable.len(), memtable.bytes(), budget.used()), (1, one, one));
+    (50..60).for_each(|seqno| put(seqno, 49));
+    assert_eq!((memtable.len(), memtable.bytes()), (2, 2 * one), "the snapshot's, and the newest");
+    let at =
+        |seqno| memtable.get(b"k", SeqNo::new(seqno), &mut Vec::new()).expect("it is there").seqno;
+    assert_eq!((at(49), at(u64::MAX)), (SeqNo::new(49), SeqNo::new(59)));
+    drop(memtable);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn a_commit_leaves_out_what_a_younger_memtable_replaces_and_no_snapshot_sees() {
+    let (older, _budget) = memtable();
+    let younger = older.successor(SeqNo::ZERO);
+    for (seqno, key) in [(1, b"a"), (2, b"b"), (3, b"c"), (4, b"d"), (5, b"e")] {
+        insert(&older, key, seqno, Some(b"old"));
+    }
+    insert(&older, b"b", 6, Some(b"newer"));
+    // A snapshot stands at 4: it sees a, c and d.
+    for (seqno, key) in [(7, b"b"), (8, b"d"), (9, b"e"), (10, b"f")] {
+        insert(&younger, key, seqno, None);
+    }
+    let is_seen = |older: SeqNo, newer: SeqNo| (older.get()..newer.get()).contains(&4);
+    assert_eq!(older.replaced_by(), SeqNo::ZERO);
+    assert_eq!(older.mark_replaced(&younger, &is_seen), 2);
+    assert_eq!(older.mark_replaced(&younger, &is_seen), 0, "they are marked");
+    assert_eq!(older.replaced_by(), SeqNo::new(9));
+    let mut walker = Walker::of_commit(&older, SeqNo::ZERO, SeqNo::MAX);
+    walker.seek(Bound::Unbounded);
+    let mut left = Vec::new();
+    while let Some(update) = walker.take() {
+        left.push(update.key().to_vec());
+    }
+    assert_eq!(left, [b"a", b"c", b"d"]);
+    assert_eq!(forward(&older, (0, u64::MAX), Bound::Unbounded).len(), 5, "readers see all");
+    // Of the part up to the snapshot nothing is left out.
+    let mut walker = Walker::of_commit(&older, SeqNo::ZERO, SeqNo::new(4));
+    walker.seek(Bound::Included(b"b"));
+    assert_eq!(walker.take().map(|update| update.key().to_vec()), Some(b"b".to_vec()));
+}

@@ -2,6 +2,7 @@
 //! takes.
 
 use std::ops::Bound;
+use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
 use engine::{AsTarget, Target};
@@ -18,7 +19,11 @@ impl Update<'_> {
 
     /// Its value; none for a tombstone.
     pub(crate) fn value(&self) -> Option<&[u8]> {
-        self.0.value().as_deref()
+        self.0.value().value.as_deref()
+    }
+
+    fn is_replaced(&self) -> bool {
+        self.0.value().is_replaced.load(Relaxed)
     }
 
     fn seqno(&self) -> SeqNo {
@@ -32,13 +37,20 @@ pub(crate) struct Walker<'a> {
     memtable: &'a Memtable,
     above: SeqNo,
     upto: SeqNo,
+    /// Whether what is replaced counts (memtable, M6).
+    has_replaced: bool,
     here: Option<Update<'a>>,
 }
 
 impl<'a> Walker<'a> {
     /// A walk that stands nowhere.
     pub(crate) fn new(memtable: &'a Memtable, above: SeqNo, upto: SeqNo) -> Self {
-        Self { memtable, above, upto, here: None }
+        Self { memtable, above, upto, has_replaced: true, here: None }
+    }
+
+    /// The same for a commit, over what is not marked as replaced; it walks forward alone.
+    pub(crate) fn of_commit(memtable: &'a Memtable, above: SeqNo, upto: SeqNo) -> Self {
+        Self { has_replaced: false, ..Self::new(memtable, above, upto) }
     }
 
     /// Where it stands.
@@ -80,7 +92,7 @@ impl<'a> Walker<'a> {
             let is_done =
                 done == Some(key) || passed.as_ref().is_some_and(|passed| passed.key() == key);
             if !is_done && found.seqno() <= self.upto {
-                if found.seqno() > self.above {
+                if found.seqno() > self.above && (self.has_replaced || !found.is_replaced()) {
                     self.here = Some(found);
                     return;
                 }

@@ -500,3 +500,48 @@ fn a_full_device_stops_writes_only_while_it_is_full() {
     let again = Bench::on(device).expect("opens");
     assert!(again.pairs() == expected);
 }
+
+/// A journal that remembers how far it had to be durable.
+#[derive(Default)]
+struct Reached(std::sync::atomic::AtomicU64);
+
+impl engine::Barrier for Reached {
+    fn reach(&self, seqno: codec::SeqNo) -> engine::Result<codec::SeqNo> {
+        self.0.fetch_max(seqno.get(), std::sync::atomic::Ordering::Relaxed);
+        Ok(seqno)
+    }
+    fn is_journaled(&self) -> bool {
+        true
+    }
+}
+
+/// What a younger memtable replaces is not put into the space, once the journal has what replaces it; and
+/// what no younger one has is.
+#[test]
+fn what_is_replaced_is_not_committed_once_the_journal_has_what_replaces_it() {
+    let barrier = Arc::new(Reached::default());
+    let opened = Bench::with(device::memory(), barrier.clone(), 1 << 20, small());
+    let bench = opened.expect("an empty device opens");
+    let shared = &bench.store.shared;
+    let seal = || shared.seal(&Arc::clone(&shared.open_state().expect("it is open").active));
+    bench.put(b"often", b"first");
+    bench.put(b"once", b"stays");
+    seal();
+    bench.put(b"other", b"stays");
+    seal();
+    let last = bench.put(b"often", b"second");
+    bench.crank.run_all();
+    assert_eq!(bench.detail("commits"), 0, "two wait");
+    seal();
+    bench.crank.run_all();
+    assert_eq!((bench.detail("commits"), bench.detail("committed_pairs")), (1, 1));
+    assert_eq!(bench.detail("replaced_versions"), 1);
+    let reached = barrier.0.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(reached >= last.get(), "{reached}, not {}", last.get());
+    assert!(bench.store.persisted() < last);
+    assert_eq!(bench.get(b"often"), Some(b"second".to_vec()));
+    assert_eq!(bench.get(b"once"), Some(b"stays".to_vec()));
+    bench.flush();
+    assert_eq!(bench.detail("committed_pairs"), 3);
+    assert_eq!(bench.pairs().len(), 3);
+}

@@ -32,6 +32,7 @@ pub(crate) fn small() -> Options {
         interval_bytes: 1 << 10,
         tail_pairs_max: 3,
         fragments_max: 6,
+        tail_percent_max: u16::MAX,
         segment_bytes_max: 16 << 10,
         ..Options::default()
     }

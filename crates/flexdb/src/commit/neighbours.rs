@@ -1,0 +1,140 @@
+//! Neighbours that are written anew together.
+//!
+//! What has to be known of an interval that is written anew are its own extents, each a block of the device
+//! or two, for a pair or a few. The updates that one commit has appended to neighbours lie beside each other,
+//! in the same blocks; so those of a run of intervals are read with few reads, and it costs as few to write
+//! all of them anew as a single one of them.
+//!
+//! 1. A chunk's intervals, and those between them without updates, are cut into runs of so many bytes.
+//! 2. The first run is chosen whose updates that were appended are a certain share of its other pairs: however
+//!    they lie in its intervals. At most one of a chunk, and of all chunks that are planned and not done, but
+//!    for a chance: all of its pairs are in memory until then.
+//!    None is where a commit was refused for want of room: what need not be written is not.
+//! 3. All of its intervals that were appended to are written anew, also those without updates now.
+
+use std::sync::Arc;
+
+use flexspace::Found;
+
+use super::plan::{Known, Planner};
+use super::planning::{Claim, Pending};
+use crate::index::{Interval, Lie};
+use crate::read::Cold;
+
+/// Intervals of a run, at least: fewer have no blocks in common.
+const RUN_MIN: usize = 4;
+/// Bytes of a run, at most: half of what a chunk may have, within these. They are in memory in several forms
+/// at once.
+const RUN_BYTES_MIN: u64 = 64 << 10;
+const RUN_BYTES_MAX: u64 = 256 << 10;
+/// Bytes that a chunk's intervals lie in, those between them included, as parts of a run's, up to which they
+/// are looked at.
+const SPARSE: u64 = 8;
+
+/// An interval of a run.
+struct Member<'a> {
+    found: Found<'a, Interval>,
+    /// Which of the chunk's intervals with updates it is.
+    pending: Option<usize>,
+    /// Updates behind its pairs, the new ones included, and all that it has.
+    tail: usize,
+    pairs: usize,
+}
+
+impl Planner<'_> {
+    /// Has a run of the intervals written anew, if it is worth it; those without updates are added.
+    /// What it answers stands for the run's memory.
+    pub(super) fn join_in_runs<'a>(
+        &'a self,
+        claim: &Claim,
+        intervals: &mut Vec<Pending<'a>>,
+    ) -> Option<Arc<()>> {
+        let permit = &claim.inputs.run;
+        if claim.inputs.is_short_of_room || Arc::strong_count(permit) > 1 {
+            return None;
+        }
+        let permit = Arc::clone(permit);
+        let run = self.run(claim, intervals);
+        if run.is_empty() {
+            return None;
+        }
+        for (found, pending) in run {
+            let Some(head) = found.entry.head() else { continue };
+            let known = match head.whole() {
+                Some(block) => Known::Pairs(block),
+                None => Known::Cold(Cold::new(self.base, &found, head)),
+            };
+            match pending.and_then(|index| intervals.get_mut(index)) {
+                Some(interval) => (interval.known, interval.is_anew) = (known, true),
+                None => {
+                    let updates = Vec::new();
+                    intervals.push(Pending { found: Some(found), updates, known, is_anew: true });
+                }
+            }
+        }
+        intervals.sort_by_key(|interval| interval.found.as_ref().map_or(0, |found| found.offset));
+        Some(permit)
+    }
+
+    /// Steps 1 and 2: the members that are to be written anew.
+    fn run<'a>(
+        &'a self,
+        claim: &Claim,
+        intervals: &[Pending<'a>],
+    ) -> Vec<(Found<'a, Interval>, Option<usize>)> {
+        let chunk = claim.inputs.chunk.bytes;
+        let bytes_max = (chunk / 2).clamp(RUN_BYTES_MIN.min(chunk), RUN_BYTES_MAX);
+        let (first, last) = (intervals.first(), intervals.last());
+        let places =
+            first.and_then(|it| it.found.as_ref()).zip(last.and_then(|it| it.found.as_ref()));
+        let Some((first, last)) = places else { return Vec::new() };
+        let end = last.offset + u64::from(last.length);
+        if intervals.len() < 2 || end - first.offset > bytes_max.saturating_mul(SPARSE) {
+            return Vec::new();
+        }
+        let (mut run, mut bytes, mut next) = (Vec::new(), 0, 0);
+        for found in self.base.index.range(first.offset..end) {
+            let is_next = |interval: &&Pending<'_>| {
+                interval.found.as_ref().is_some_and(|it| it.offset == found.offset)
+            };
+            let updates = intervals.get(next).filter(is_next).map(|it| it.updates.len());
+            let pending = updates.map(|_| next);
+            next += usize::from(pending.is_some());
+            let length = u64::from(found.length);
+            if bytes + length > bytes_max && !run.is_empty() {
+                if self.is_worth(&run) {
+                    break;
+                }
+                run.clear();
+                bytes = 0;
+            }
+            bytes += length;
+            let Some(head) = found.entry.head().filter(|head| !head.lie.is_out_of_order) else {
+                continue;
+            };
+            let pairs = match head.lie.pairs {
+                Lie::UNKNOWN => self.limits.pairs / 2,
+                pairs => usize::from(pairs),
+            };
+            let tail = usize::from(head.lie.tail) + updates.unwrap_or(0);
+            run.push(Member { found, pending, tail, pairs: pairs + updates.unwrap_or(0) });
+        }
+        if !self.is_worth(&run) {
+            return Vec::new();
+        }
+        let is_changed = |member: &Member<'_>| {
+            let lie = member.found.entry.head().map(|head| head.lie);
+            member.tail > 0 || lie.is_some_and(|lie| lie.fragments > 1)
+        };
+        let changed = run.into_iter().filter(is_changed);
+        changed.map(|member| (member.found, member.pending)).collect()
+    }
+
+    fn is_worth(&self, run: &[Member<'_>]) -> bool {
+        let tail: usize = run.iter().map(|member| member.tail).sum();
+        let pairs: usize = run.iter().map(|member| member.pairs).sum();
+        let main = pairs.saturating_sub(tail).max(1);
+        let percent = usize::from(self.shared.options.tail_percent_max);
+        run.len() >= RUN_MIN && 100 * tail >= percent * main
+    }
+}
