@@ -23,7 +23,7 @@ pub struct Options {
     /// larger. Reading it alone costs a read for each. Default: 16.
     pub fragments_max: u16,
     /// Updates behind the pairs of neighbours, in percent of these, from which on they are written anew
-    /// together. More cost a write less, and a scan more. Default: 35.
+    /// together. More cost a write less, and a scan more. Default: 20.
     pub tail_percent_max: u16,
     /// Bytes up to which a damaged interval is appended to: nothing takes what it has together. Beyond
     /// that commits are refused, as they are where there is no room, and tell of the damage. Reading such
@@ -53,7 +53,7 @@ impl Default for Options {
             interval_bytes: 16 << 10,
             tail_pairs_max: 24,
             fragments_max: 16,
-            tail_percent_max: 35,
+            tail_percent_max: 20,
             damaged_bytes_max: 1 << 30,
             round_updates_max: 4096,
             round_bytes_max: 1 << 20,
