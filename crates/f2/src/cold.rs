@@ -128,7 +128,7 @@ impl Cold {
         let figures = self.index.figures();
         let live = figures.entries.saturating_sub(figures.covered) * self.log.record_bytes();
         let bytes = self.log.tail().get() - self.log.begin().get();
-        1.0 - (live as f64 / bytes.max(1) as f64).min(1.0)
+        if bytes == 0 { 0.0 } else { 1.0 - (live as f64 / bytes as f64).min(1.0) }
     }
 
     /// Appends a record, which lives once a chunk names it. Blocks while there is no room.

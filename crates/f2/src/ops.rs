@@ -54,7 +54,7 @@ pub(crate) enum Found<'a> {
 
 /// What asks for an order of keys is told.
 pub(crate) fn unordered() -> Error {
-    Error::Unordered { engine: "f2", ordered: "memory, lsm, hashkv, flexdb" }
+    Error::Unordered { engine: "f2", ordered: "memory, lsm, flexdb" }
 }
 
 /// What a step appends at most, if it is linked at the first attempt.

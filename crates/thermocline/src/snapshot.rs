@@ -57,7 +57,7 @@ impl Db {
 
 /// The engines' own refusal.
 fn unordered(engine: EngineKind) -> Error {
-    let (engine, ordered) = (engine.name(), "memory, lsm, hashkv, flexdb");
+    let (engine, ordered) = (engine.name(), "memory, lsm, flexdb");
     engine::Error::Unordered { engine, ordered }.into()
 }
 

@@ -5,6 +5,9 @@ use std::fmt::Write;
 use super::Report;
 use crate::compare::SummaryRow;
 
+/// Of a column of names, at least.
+const NAME_WIDTH: usize = 16;
+
 /// The table of one run.
 pub fn run_table(report: &Report) -> String {
     let r = report;
@@ -25,8 +28,11 @@ pub fn run_table(report: &Report) -> String {
     row("load", format!("{load}, write amplification {amplification}"));
     let threads =
         if r.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", r.threads) };
-    let depth =
-        if r.depth > 1 { format!(", {} gets at once each", r.depth) } else { String::new() };
+    let depth = if r.depth > 1 {
+        format!(", {} operations under way each", r.depth)
+    } else {
+        String::new()
+    };
     let operations = format!("{} in {:.1} s, {threads}{depth}", count(r.ops as f64), r.seconds);
     row("operations", operations);
     row("throughput", format!("{} ops/s", count(r.ops_per_s)));
@@ -59,16 +65,20 @@ fn traffic(total: u64, operations: u64, ratio: Option<f64>) -> String {
 /// The table of a comparison: a line for each workload and store.
 pub fn comparison_table(rows: &[SummaryRow]) -> String {
     let mut out = String::new();
+    let width = |name: fn(&SummaryRow) -> &String| {
+        rows.iter().map(|row| name(row).len()).fold(NAME_WIDTH, usize::max) + 2
+    };
+    let (workloads, stores) = (width(|row| &row.workload), width(|row| &row.store));
     let _ = writeln!(
         out,
-        "  {:<18}{:<18}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>10}",
+        "  {:<workloads$}{:<stores$}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>10}",
         "workload", "store", "ops/s", "min - max", "ours/it", "w-amp", "space", "resident", "p99"
     );
     for row in rows {
         let spread = format!("{} - {}", count(row.ops_per_s_min), count(row.ops_per_s_max));
         let _ = writeln!(
             out,
-            "  {:<18}{:<18}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>10}",
+            "  {:<workloads$}{:<stores$}{:>10}{:>20}{:>8}{:>8}{:>10}{:>11}{:>10}",
             row.workload,
             row.store,
             count(row.ops_per_s_median),

@@ -2,6 +2,7 @@
 
 use super::{Found, Suite, page};
 use crate::compare::SummaryRow;
+use crate::report::table::comparison_table;
 
 const SUITE: &str = r#"
     title = "A page"
@@ -48,6 +49,14 @@ fn row(store: &str) -> SummaryRow {
         wrong_reads: 0,
         failure: None,
     }
+}
+
+#[test]
+fn long_names_do_not_run_together() {
+    let long = SummaryRow { workload: "rw50@distribution=uniform".to_owned(), ..row("f2") };
+    let table = comparison_table(&[long, row("f2:single-log:disk-bytes=1")]);
+    assert!(table.contains("rw50@distribution=uniform  f2  "), "{table}");
+    assert!(table.contains("f2:single-log:disk-bytes=1  "), "{table}");
 }
 
 #[test]

@@ -75,7 +75,8 @@ fn shown(name: &str, value: u64) -> String {
     let thousandth = value as f64 / 1000.0;
     match name.rsplit('_').next() {
         Some("bytes") => human_bytes(value),
-        Some("millibytes") => format!("{thousandth:.3} bytes"),
+        Some("millibytes") if value < 1 << 20 => format!("{thousandth:.3} bytes"),
+        Some("millibytes") => human_bytes(value / 1000),
         Some("permille") => format!("{thousandth:.3}"),
         Some("us") => format!("{thousandth:.3} ms"),
         _ => value.to_string(),
