@@ -2,7 +2,7 @@
 
 use super::{Found, Suite, page};
 use crate::compare::SummaryRow;
-use crate::report::table::comparison_table;
+use crate::report::comparison_table;
 
 const SUITE: &str = r#"
     title = "A page"
