@@ -233,9 +233,7 @@ impl Pairs {
 impl Changing<'_> {
     /// The key has another newest version in tables.
     pub(crate) fn forget(&self, key: &[u8]) {
-        if self.pairs.bytes.load(SeqCst) == 0 {
-            return;
-        }
+        // Also where nothing is counted yet: somebody may be about to keep the first pair.
         let hash = hash(key);
         if let Some(shard) = self.pairs.shard(hash) {
             shard.lock().forget(hash, key);
@@ -311,18 +309,25 @@ impl Shard {
             };
             let number = self.first;
             self.first = number.wrapping_add(1);
-            let mut offset = 0;
+            // All of them leave the index before any comes back: an index that grows looks at every pair.
+            let (mut offset, mut again) = (0, Vec::new());
             while let Some(old) = pair_at(&oldest, offset) {
                 let place = Place { page: number, offset: offset as u16 };
-                offset += old.bytes();
                 let hash = hash(old.key);
-                let Ok(found) = self.index.find_entry(hash, |it| *it == place) else { continue };
-                found.remove();
-                // With no page left there is nothing to be a newest one.
-                if old.is_read && pages > 0 {
+                if let Ok(found) = self.index.find_entry(hash, |it| *it == place) {
+                    found.remove();
+                    // With no page left there is nothing to be a newest one.
+                    if old.is_read && pages > 0 {
+                        again.push((offset, hash));
+                    } else {
+                        gone(hash, old.bytes());
+                    }
+                }
+                offset += old.bytes();
+            }
+            for (offset, hash) in again {
+                if let Some(old) = pair_at(&oldest, offset) {
                     self.append(hash, &Pair { is_read: false, ..old });
-                } else {
-                    gone(hash, old.bytes());
                 }
             }
             if self.index.capacity() > 4 * self.index.len().max(64) {
@@ -341,6 +346,19 @@ impl Shard {
         let places = self.index.capacity() * 8 / 7;
         let of_pages = self.pages.len() * (PAGE_BYTES + size_of::<Vec<u8>>());
         (of_pages + places * (size_of::<Place>() + 1)) as u64
+    }
+}
+
+#[cfg(test)]
+impl Shard {
+    /// Whether every place of the index has a pair, and is found by its key.
+    fn is_sound(&self) -> bool {
+        self.index.iter().all(|place| {
+            let pair = pair(&self.pages, self.first, *place);
+            pair.is_some_and(|pair| {
+                self.index.find(hash(pair.key), |other| other == place) == Some(place)
+            })
+        })
     }
 }
 

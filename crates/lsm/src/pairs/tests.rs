@@ -77,6 +77,7 @@ proptest! {
                 }
             }
             prop_assert!(pairs.bytes() <= capacity);
+            prop_assert!(pairs.shards.iter().all(|shard| shard.lock().is_sound()));
             prop_assert_eq!(pairs.bytes(), budget.used());
         }
         drop(pairs);
