@@ -217,7 +217,8 @@ impl Pairs {
     }
 
     fn shard(&self, hash: u64) -> Option<&Mutex<Shard>> {
-        self.shards.get(hash as usize % self.shards.len())
+        // By bits that the index of a shard does not go by.
+        self.shards.get((hash >> 32) as usize % self.shards.len())
     }
 
     /// A3, after the shard has changed.

@@ -337,8 +337,8 @@ impl Shared {
         // While the lock is held, so that whoever waits for it learns of a failure.
         self.stopping(committed)?;
         self.persisted.fetch_max(manifest.persisted().get(), Release);
-        // Long before the state is locked: of memtables that go the keys have other versions in tables (A2 of
-        // `pairs`).
+        // Nothing is kept from here until the next state is there; the keys of the memtables that go have
+        // other versions in its tables (A1 and A2 of `pairs`).
         let changing = self.cache.pairs().change();
         for memtable in state.sealed.iter().filter(|one| flushed.contains(&one.id())) {
             memtable.each_key(&mut |key| changing.forget(key));
