@@ -102,6 +102,7 @@ fn what_is_read_again_stays() {
             }
         }
     }
+    assert!(pairs.shards.iter().all(|shard| shard.lock().is_sound()));
     let is_there = |number: &u64| pairs.get(&key(*number), SeqNo::MAX, &mut Vec::new()).is_some();
     let hot_there = (0..hot).filter(is_there).count() as u64;
     assert!(hot_there * 100 > hot * 95, "{hot_there} of {hot} are there");
