@@ -261,9 +261,11 @@ impl Cache {
     /// Gives pairs their share of what metadata leave: the part that gets have of what was looked for in
     /// tables, by gets and by walks, but not all. Older counts count less.
     fn fit_pairs(&self) {
-        let mut share = self.pairs_share.lock();
+        // Before the lock: a model switches threads where it asks pairs for anything.
         let (offered, walked) = (self.pairs.offered(), self.walked.load(Relaxed));
-        let (gets, walks) = (offered - share.offered, walked.saturating_sub(share.walked));
+        let mut share = self.pairs_share.lock();
+        let gets = offered.saturating_sub(share.offered);
+        let walks = walked.saturating_sub(share.walked);
         if gets + walks >= COUNTED_MIN {
             let of_gets = gets as f64 / (gets + walks) as f64;
             *share = PairsShare { offered, walked, of_gets: (share.of_gets + of_gets) / 2.0 };
