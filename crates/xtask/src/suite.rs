@@ -5,10 +5,17 @@
 //!    `N passed, N failed` with an optional `, N skipped` from scripts.
 //! 3. A command that fails without a counted failure counts as one, and one that passes without
 //!    counting anything as one passed: a step can neither vanish nor pass by being silent.
-//! 4. The last line is `N passed, N failed` (`, N skipped` where there were any).
+//! 4. A command that takes longer than [`LIMIT_SECONDS`] is ended with all that it started, and counts as a
+//!    failure: one that stands still must not keep the others from being told of.
+//! 5. The last line is `N passed, N failed` (`, N skipped` where there were any).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, Stdio};
+
+/// Several times what the longest step takes.
+const LIMIT_SECONDS: u32 = 1500;
+/// How `timeout` ends after it has ended something.
+const ENDED_BY_TIMEOUT: i32 = 124;
 
 /// What one command or all of them came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +49,7 @@ pub(crate) fn run(steps: &[String]) -> ExitCode {
             return ExitCode::from(2);
         };
         println!("\n=== {name}: {command}");
-        let count = run_step(command);
+        let count = run_step(command, LIMIT_SECONDS);
         total.add(count);
         table.push((name, count));
     }
@@ -55,9 +62,10 @@ pub(crate) fn run(steps: &[String]) -> ExitCode {
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run_step(command: &str) -> Count {
+fn run_step(command: &str, limit_seconds: u32) -> Count {
     let failure = Count { failed: 1, ..Count::default() };
-    let spawned = Command::new("sh")
+    let spawned = Command::new("timeout")
+        .args(["--kill-after=10", &limit_seconds.to_string(), "sh"])
         .args(["-c", &format!("exec 2>&1; {command}")])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -73,7 +81,11 @@ fn run_step(command: &str) -> Count {
     if let Some(output) = child.stdout.take() {
         copy(BufReader::new(output), &mut count);
     }
-    let succeeded = child.wait().is_ok_and(|status| status.success());
+    let status = child.wait();
+    let succeeded = status.as_ref().is_ok_and(|status| status.success());
+    if status.is_ok_and(|status| status.code() == Some(ENDED_BY_TIMEOUT)) {
+        println!("it did not end within {limit_seconds} s");
+    }
     match (succeeded, count.failed, count.passed) {
         (false, 0, _) => count.failed = 1,
         (true, 0, 0) => count.passed = 1,
@@ -119,7 +131,7 @@ fn counted(line: &str) -> Option<Count> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, counted};
+    use super::{Count, counted, run_step};
 
     #[test]
     fn closing_lines_are_counted_and_others_are_not() {
@@ -132,5 +144,11 @@ mod tests {
         assert_eq!(counted("7 passed, 0 failed, 4 skipped"), Some(skipping));
         assert_eq!(counted("running 12 tests"), None);
         assert_eq!(counted("the 3 passed, we think"), None);
+    }
+
+    #[test]
+    fn a_step_that_stands_still_is_ended_and_has_failed() {
+        let count = run_step("sleep 1000 & sleep 1000", 1);
+        assert_eq!(count, Count { passed: 0, failed: 1, skipped: 0 });
     }
 }
