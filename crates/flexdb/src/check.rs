@@ -10,6 +10,7 @@ use flexspace::space::Offline;
 use crate::error::{DATA, SUPERBLOCK, from_space};
 use crate::index::START;
 use crate::pair::{Pair, StoreHeader};
+use crate::stored_index::{self, Wanted};
 
 /// What [`check`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +55,15 @@ fn check_space(device: &dyn Device, report: &mut Report) -> Result<()> {
         let examined = examine(&space, &interval, &mut before, report);
         examined.or_else(|error| report.note(error))?;
     }
-    Ok(())
+    // Not needed, but the next opening would read it.
+    check_index(device, &space).or_else(|error| report.note(error))
+}
+
+fn check_index(device: &dyn Device, space: &Offline) -> Result<()> {
+    let wanted = Wanted { life: space.life(), space_bytes: space.len() };
+    let extents = space.extents(StoreHeader::BYTES as u64..space.len());
+    let reading = stored_index::Reading::begin(device, wanted, extents)?;
+    reading.map_or(Ok(0), stored_index::Reading::check).map(drop)
 }
 
 /// The space of a store that lies in `device`; `None` where none was made yet.

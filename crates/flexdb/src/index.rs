@@ -78,6 +78,17 @@ impl Lie {
     /// Nobody has counted the pairs.
     pub(crate) const UNKNOWN: u16 = u16::MAX;
 
+    /// How the two of it and what lies behind it lie, as one.
+    pub(crate) fn with(&self, next: &Self) -> Self {
+        Self {
+            fragments: self.fragments.saturating_add(next.fragments),
+            tail: 0,
+            pairs: Self::UNKNOWN,
+            has_inner_tags: true,
+            is_out_of_order: self.is_out_of_order || next.is_out_of_order,
+        }
+    }
+
     /// Its pairs that live, at most; `usual` where nobody has counted them.
     pub(crate) fn pairs_or(&self, usual: usize) -> usize {
         match self.pairs {
@@ -155,6 +166,11 @@ impl Head {
     /// Whether nobody knows where the updates of its tail lie.
     pub(crate) fn wants_tail(&self) -> bool {
         self.tail.get().is_none()
+    }
+
+    /// Where they lie, if somebody knows.
+    pub(crate) fn tail(&self) -> Option<&Tail> {
+        self.tail.get()
     }
 
     /// It was read, and this is where they lie.

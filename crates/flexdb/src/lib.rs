@@ -29,7 +29,7 @@
 //! - a scan: `scan::Walk`, a run at a time;
 //! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/planning.rs`, `commit/plan.rs` and
 //!   `commit/changing.rs`;
-//! - recovery: `open::Store::open`, then `recover::index`;
+//! - recovery: `open::Store::open`, then `stored_index::Reading`, or else `recover::index`;
 //! - room given back: `collect::Shared::collect`.
 //!
 //! ```
@@ -91,6 +91,7 @@ mod seat;
 mod state;
 mod stats;
 mod store;
+mod stored_index;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -101,3 +102,4 @@ pub use options::Options;
 pub use pair::{decode_header, decode_pairs};
 pub use salvage::salvage;
 pub use store::Store;
+pub use stored_index::decode_stored_intervals;

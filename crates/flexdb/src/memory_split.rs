@@ -89,6 +89,15 @@ impl MemorySplit {
         (space_bytes / intervals_max).clamp(most / 4, most)
     }
 
+    /// Bytes up to which so many intervals that are known are taken together where their store is opened: none,
+    /// if the index has room for all of them. It may have come to twice its share before the store was closed, as
+    /// intervals grow no faster than they are changed.
+    pub(crate) fn step_for(&self, intervals: u64, options: &Options) -> u64 {
+        let has_room =
+            intervals.saturating_mul(INTERVAL_MEMORY_BYTES) <= self.limit / INDEX_PARTS * 2;
+        if has_room { 0 } else { u64::from(options.interval_bytes) }
+    }
+
     /// How large intervals may be beside an index of so many bytes.
     pub(crate) fn interval_limits(&self, index_bytes: u64, options: &Options) -> IntervalLimits {
         let share = (self.limit / INDEX_PARTS).max(1);

@@ -3,7 +3,8 @@
 //! 1. The space is opened, which replays its log; or made, if there is none.
 //! 2. The store's header is read; an empty space gets one. So a crash while the store is made leaves
 //!    nothing, or an empty space, or a store.
-//! 3. The sparse index is made anew from the extents' tags (`recover`).
+//! 3. The sparse index is taken from its file, if the last life of the space was closed (`stored_index`); or
+//!    made anew from the extents' tags (`recover`).
 //! 4. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use engine::{Error, Health, Host, Result, as_damage};
-use flexspace::space::FlexSpace;
+use flexspace::space::{FlexSpace, Snapshot};
 use parking_lot::Mutex;
 
 use crate::cache::Cache;
@@ -20,13 +21,15 @@ use crate::check;
 use crate::collect;
 use crate::commit::Committer;
 use crate::error::{DATA, from_space};
+use crate::index::Index;
 use crate::memory_split::MemorySplit;
 use crate::memtable::{Family, Memtable};
 use crate::options::Options;
 use crate::pair::StoreHeader;
 use crate::recover;
 use crate::state::{Base, State};
-use crate::store::{Shared, Store};
+use crate::store::{Counts, Shared, Store};
+use crate::stored_index::{self, Wanted};
 use crate::tally::Tally;
 
 /// Who its background tasks belong to.
@@ -56,8 +59,18 @@ impl Store {
         let (heads, nodes) = (Tally::new(&host.memory), Tally::new(&host.memory));
         let snapshot = space.snapshot().map_err(from_space)?;
         let split = MemorySplit::of(host.memory.limit(), &options);
-        let step = split.opening_step(snapshot.len(), &options);
-        let index = recover::index(&snapshot, step, &group, &heads)?;
+        let mut opening_keys = 0;
+        let index = match stored_index(&host, &snapshot, space.life(), &options, &heads) {
+            Some(index) => index,
+            None => {
+                let step = split.opening_step(snapshot.len(), &options);
+                let index = recover::index(&snapshot, step, &group, &heads)?;
+                opening_keys = index.now().range(0..u64::MAX).count() as u64;
+                index
+            }
+        };
+        // It is of no use from now on; nor is it of harm, should it stay (N1).
+        let _ = stored_index::remove(&*host.device);
         let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
         let family = Family::new(Tally::new(&host.memory));
         let state = State {
@@ -83,7 +96,7 @@ impl Store {
             health: Health::default(),
             persisted: AtomicU64::new(persisted.get()),
             pressure: Default::default(),
-            counts: Default::default(),
+            counts: Counts { opening_keys, ..Counts::default() },
             group,
             host,
         });
@@ -91,6 +104,22 @@ impl Store {
         collect::begin(&shared)?;
         Ok(Self { shared })
     }
+}
+
+/// The index that the life before this one has stored; `None` where there is none, or none that can be read (N3).
+fn stored_index(
+    host: &Host,
+    space: &Snapshot,
+    life: u64,
+    options: &Options,
+    heads: &Arc<Tally>,
+) -> Option<Index> {
+    let wanted = Wanted { life: life - 1, space_bytes: space.len() };
+    let extents = space.extents(StoreHeader::BYTES as u64..space.len());
+    let reading = stored_index::Reading::begin(&*host.device, wanted, extents).ok()??;
+    let split = MemorySplit::of(host.memory.limit(), options);
+    let step = split.step_for(reading.intervals(), options);
+    reading.index(step, heads).ok()
 }
 
 fn open_space(host: &Host, options: &Options) -> Result<FlexSpace> {

@@ -43,6 +43,9 @@ pub struct Options {
     /// finds no room, writes are refused once memtables are full, until there is some. Default: all that
     /// has addresses, 2^48.
     pub capacity_bytes: u64,
+    /// A store that is closed writes its index to a file, if it has so many intervals. With fewer the next
+    /// opening makes the index anew as fast. None writes it at `usize::MAX`. Default: 64.
+    pub stored_intervals_min: usize,
 }
 
 impl Default for Options {
@@ -59,6 +62,7 @@ impl Default for Options {
             round_bytes_max: 1 << 20,
             segment_bytes_max: 4 << 20,
             capacity_bytes: space::Options::default().capacity_bytes,
+            stored_intervals_min: 64,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Making the sparse index anew from the space (Flex 5.4).
+//! Making the sparse index anew from the space (Flex 5.4), where none is stored (`stored_index`).
 //!
 //! 1. The extents' tags say where intervals begin, without any I/O. Neighbours are taken as one while
 //!    they are small together: what becomes too large is split when it is next changed.
@@ -85,10 +85,7 @@ impl Candidate {
     /// Takes in what lies behind it.
     fn take_in(&mut self, next: &Self) {
         self.length += next.length;
-        let fragments = self.lie.fragments.saturating_add(next.lie.fragments);
-        let is_out_of_order = self.lie.is_out_of_order || next.lie.is_out_of_order;
-        let (tail, pairs) = (0, Lie::UNKNOWN);
-        self.lie = Lie { fragments, tail, pairs, has_inner_tags: true, is_out_of_order };
+        self.lie = self.lie.with(&next.lie);
     }
 }
 

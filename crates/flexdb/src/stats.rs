@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 16] = [
+const RUNNING: [&str; 17] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
@@ -24,6 +24,7 @@ const RUNNING: [&str; 16] = [
     "collected_bytes",
     "room_made",
     "relieved_pairs",
+    "opening_keys",
     "stalls",
 ];
 
@@ -74,6 +75,7 @@ impl Shared {
             ("relieved_pairs", counts.relieved_pairs.load(Relaxed)),
             ("collected_segments", counts.collected_segments.load(Relaxed)),
             ("collected_bytes", counts.collected_bytes.load(Relaxed)),
+            ("opening_keys", counts.opening_keys),
             ("stalls", self.pressure.stalls.load(Relaxed)),
             ("space_bytes", space.len),
             ("used_segments", space.used_segments),

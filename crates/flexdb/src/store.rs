@@ -17,7 +17,7 @@ use workers::Group;
 use crate::cache::Cache;
 use crate::commit::Committer;
 use crate::error::from_space;
-use crate::index::Index;
+use crate::index::{Index, IndexSnapshot};
 use crate::memory_split::{IntervalLimits, MemorySplit};
 use crate::memtable::Family;
 use crate::options::Options;
@@ -26,6 +26,7 @@ use crate::reads::Reads;
 use crate::scan::Snapshot;
 use crate::seat::Seat;
 use crate::state::State;
+use crate::stored_index::{self, Wanted};
 use crate::tally::Tally;
 
 /// All pairs sorted in a space, in place. Open it with [`Store::open`], use it through [`Engine`].
@@ -96,6 +97,8 @@ pub(crate) struct Counts {
     pub(crate) room_made: AtomicU64,
     /// Pairs that went before a commit, as they were deleted and it had no room.
     pub(crate) relieved_pairs: AtomicU64,
+    /// Keys that were read for the index when the store was opened.
+    pub(crate) opening_keys: u64,
     pub(crate) is_commit_queued: std::sync::atomic::AtomicBool,
 }
 
@@ -142,6 +145,24 @@ impl Shared {
     /// What the index takes, and the space's.
     pub(crate) fn index_bytes(&self) -> u64 {
         self.heads.bytes() + self.nodes.bytes()
+    }
+
+    /// Stores the index of a space that nobody changes any more (N1). Where there is no room for it, there is none.
+    fn store_index(&self, index: &IndexSnapshot) -> Result<()> {
+        let is_small = stored_index::is_small(index, &self.options);
+        // What could not be made durable has no index: whoever caused that was told.
+        if is_small || self.space.sync().is_err() {
+            return Ok(());
+        }
+        let of = Wanted { life: self.space.life(), space_bytes: self.space.len() };
+        let stored = stored_index::store(&*self.host.device, index, of);
+        if stored.is_err() {
+            let _ = stored_index::remove(&*self.host.device);
+        }
+        match stored {
+            Err(Error::Device(device::Error::NoSpace { .. })) => Ok(()),
+            stored => stored,
+        }
     }
 
     /// Looks at how many nodes there are.
@@ -251,13 +272,14 @@ impl Engine for Store {
         let install = shared.install.lock();
         shared.state.store(None);
         drop(install);
+        let stored = shared.store_index(committer.index().now());
         committer.clear();
         shared.nodes.set(0);
         shared.queues.lock().clear();
         match shared.space.close().map_err(from_space) {
             // Whoever caused that was told.
-            Err(Error::ReadOnly { .. } | Error::Closed) => Ok(()),
-            closed => closed,
+            Err(Error::ReadOnly { .. } | Error::Closed) => stored,
+            closed => closed.and(stored),
         }
     }
 }

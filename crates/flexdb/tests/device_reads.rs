@@ -121,8 +121,12 @@ impl Bench {
         reads
     }
 
-    fn reopen(self) -> Self {
+    /// Closes and opens again, with the index that was stored or without, as after a kill.
+    fn reopen(self, with_index: bool) -> Self {
         self.store.close().expect("closes");
+        if !with_index {
+            self.device.remove("index").expect("it was stored");
+        }
         assert!(self.workers.stop().is_empty(), "no task panics");
         Self::on(self.device)
     }
@@ -148,9 +152,19 @@ fn a_cold_get_reads_the_device_once() {
     assert!(reads <= 9.8, "{reads} a scan forward, overwritten");
     let reads = bench.scans("overwritten, backward", Direction::Backward);
     assert!(reads <= 9.8, "{reads} a scan backward, overwritten");
-    // Nobody knows yet where updates lie, but by whoever reads an interval.
-    let bench = bench.reopen();
     let value = |number: u64| 1 + number.is_multiple_of(3) as u8;
+    let bench = bench.reopen(true);
+    assert_eq!(bench.detail("opening_keys"), 0);
+    let (reads, bytes) = bench.cold_gets("closed and opened", 5, value);
+    assert!(reads <= 1.3, "{reads} after a close");
+    assert!(bytes <= 14_000.0, "{bytes} after a close");
+    let reads = bench.scans("closed and opened, forward", Direction::Forward);
+    assert!(reads <= 9.8, "{reads} a scan forward, after a close");
+    let reads = bench.scans("closed and opened, backward", Direction::Backward);
+    assert!(reads <= 9.8, "{reads} a scan backward, after a close");
+    // Nobody knows yet where updates lie, but by whoever reads an interval.
+    let bench = bench.reopen(false);
+    assert!(bench.detail("opening_keys") > 1000);
     let (reads, _) = bench.cold_gets("opened", 3, value);
     assert!(reads <= 4.0, "{reads} after opening");
     let (reads, bytes) = bench.cold_gets("opened, and read before", 4, value);

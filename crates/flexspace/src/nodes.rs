@@ -28,6 +28,9 @@ pub(crate) const TREE: &str = "tree";
 /// What is written at once at most.
 const WRITE_PAGES_MAX: usize = 256;
 
+/// What is read at once of a file whose nodes are asked for next.
+const READ_AHEAD_BYTES: usize = 1 << 20;
+
 /// Where a node lies: its first page, and the slots of those that follow.
 #[derive(Clone, Debug)]
 struct Place {
@@ -69,6 +72,24 @@ impl NodeFile {
     /// failed in an earlier life.
     pub(crate) fn sync(&self) -> Result<(), device::Error> {
         self.file.sync(SyncKind::Data)
+    }
+
+    /// Reads the file once, from its beginning to its end, before the nodes are asked for one by one, in an
+    /// order that has nothing to do with where they lie: so they come from the kernel's memory. A file that
+    /// ends too early is told of by [`Self::load`].
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn read_ahead(&self) -> Result<(), device::Error> {
+        let end = self.file.len()?;
+        let mut piece = vec![0; READ_AHEAD_BYTES.min(end as usize)];
+        let mut offset = 0;
+        while offset < end {
+            let length = (end - offset).min(READ_AHEAD_BYTES as u64);
+            self.file.read_at(offset, &mut piece[..length as usize])?;
+            offset += length;
+        }
+        Ok(())
     }
 
     /// Says where the root lies, before the first [`Self::load`].

@@ -78,6 +78,18 @@ impl Tail {
         self.0.len()
     }
 
+    /// Where each lies, as it is kept: the offset's bits, and above them the fingerprint.
+    pub(crate) fn places(&self) -> &[u32] {
+        &self.0
+    }
+
+    /// The tail of an interval of `length` bytes that has these; none if no interval has.
+    pub(crate) fn of_places(places: Box<[u32]>, length: u32) -> Option<Self> {
+        let ends = places.iter().skip(1).map(|place| offset(*place)).chain([length]);
+        let in_order = places.iter().zip(ends).all(|(place, end)| offset(*place) < end);
+        (in_order && places.len() <= UPDATES_MAX).then_some(Self(places))
+    }
+
     /// Bytes that it takes beside itself.
     pub(crate) fn heap_bytes(&self) -> u64 {
         allocated_bytes(size_of_val(&*self.0))

@@ -34,6 +34,8 @@ pub(crate) fn small() -> Options {
         fragments_max: 6,
         tail_percent_max: u16::MAX,
         segment_bytes_max: 16 << 10,
+        // Most tests are of what is found without one.
+        stored_intervals_min: usize::MAX,
         ..Options::default()
     }
 }

@@ -26,6 +26,7 @@ impl Fixture for FlexDbFixture {
             tail_pairs_max: 3,
             fragments_max: 5,
             segment_bytes_max: 16 << 10,
+            stored_intervals_min: 1,
             ..Options::default()
         };
         Ok(Arc::new(Store::open(host, options)?))

@@ -17,6 +17,7 @@ use crate::{FlexSnapshot, Mapping};
 /// nobody opens it.
 #[derive(Debug)]
 pub struct Offline {
+    life: u64,
     tree: FlexSnapshot,
     data: DataFile,
     _lock: Arc<dyn File>,
@@ -41,7 +42,12 @@ impl Offline {
         let wrong = |what: String| Error::from(Corruption::new(what, 0).at(SUPERBLOCK, 0));
         found.tree.check().map_err(wrong)?;
         let data = DataFile::new(found.data, found.geometry, found.generations);
-        Ok(Self { tree: found.tree.snapshot(), data, _lock: lock })
+        Ok(Self { life: standing.life, tree: found.tree.snapshot(), data, _lock: lock })
+    }
+
+    /// The life that it had last: see [`super::FlexSpace::life`].
+    pub fn life(&self) -> u64 {
+        self.life
     }
 
     /// How many bytes there are.

@@ -104,6 +104,7 @@ pub(super) fn recover(device: &dyn Device, standing: &Standing) -> Result<Recove
     }
     let mut nodes = NodeFile::new(file, standing.slot_bytes);
     nodes.found(standing.root);
+    nodes.read_ahead()?;
     let window = join_window(geometry);
     let root = NodeId(standing.root.id);
     let tree = FlexTree::restore(window, root, standing.len, |id| nodes.load(id));

@@ -42,6 +42,12 @@ pub struct Stats {
 }
 
 impl FlexSpace {
+    /// How often the space was opened, this time and its making included: an opening begins a life, and
+    /// this is the number of the present one. Waits for a writer.
+    pub fn life(&self) -> u64 {
+        self.shared.writer.lock().life
+    }
+
     /// Bytes of memory of the tree's nodes, those of living snapshots included. Waits for nobody's I/O.
     pub fn node_bytes(&self) -> u64 {
         self.shared.state.read().tree.node_bytes()
