@@ -1,4 +1,6 @@
-//! One step of a write.
+//! The steps of a write.
+
+use std::collections::HashSet;
 
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, check_key, check_value};
@@ -83,5 +85,50 @@ impl<'a> Op<'a> {
                 if bytes > KEY_BYTES_MAX + 1 { Err(Error::KeyTooLong { bytes }) } else { Ok(()) }
             }
         }
+    }
+}
+
+/// Steps of a batch up to which later ones are looked for by comparing all.
+const FEW_STEPS: usize = 8;
+
+/// The steps of a batch about one key each that no later step undoes, from the last one to the first. What an
+/// earlier step would leave nobody is to see: a key that is deleted and put in one batch was never away.
+pub fn last_of_each_key<'a, 'b>(ops: &'a [Op<'b>]) -> impl Iterator<Item = &'a Op<'b>> {
+    let mut seen = HashSet::new();
+    let mut ranges: Vec<&Op<'_>> = Vec::new();
+    ops.iter().enumerate().rev().filter_map(move |(index, op)| {
+        if op.is_range() {
+            ranges.push(op);
+            return None;
+        }
+        let is_last = if ops.len() <= FEW_STEPS {
+            let mut later = ops.get(index + 1..).unwrap_or_default().iter();
+            !later.any(|later| later.decides(op.key()))
+        } else {
+            seen.insert(op.key()) && !ranges.iter().any(|range| range.decides(op.key()))
+        };
+        is_last.then_some(op)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_batch_the_last_step_of_each_key_stands() {
+        let put = |key, value| Op::Put { key, value };
+        let (a, b, c): (&[u8], &[u8], &[u8]) = (b"a", b"b", b"c");
+        let range = Op::DeleteRange { start: a, end: Some(c) };
+        let steps =
+            [put(a, b"1"), put(c, b"1"), range, put(a, b"2"), Op::Delete { key: a }, put(b, b"3")];
+        let last = [put(b, b"3"), Op::Delete { key: a }, put(c, b"1")];
+        assert!(last_of_each_key(&steps).eq(&last));
+        // Many are looked through in another way.
+        let others: Vec<[u8; 1]> = (0..20).map(|number| [100 + number]).collect();
+        let others = others.iter().map(|key| put(key, b"x"));
+        let many: Vec<_> = others.chain(steps).collect();
+        assert_eq!(last_of_each_key(&many).count(), 23);
+        assert!(last_of_each_key(&many).take(3).eq(&last));
     }
 }

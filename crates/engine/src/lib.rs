@@ -56,7 +56,7 @@ mod trouble;
 mod tests;
 
 pub use barrier::{Barrier, NoJournal};
-pub use batch::Op;
+pub use batch::{Op, last_of_each_key};
 pub use budget::MemoryBudget;
 pub use charge::Charge;
 pub use contract::{Capabilities, Change, Cursor, Engine, Operator, View, Visit, walk_in_order};

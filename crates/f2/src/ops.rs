@@ -33,7 +33,7 @@ mod warm;
 
 use std::sync::atomic::Ordering::Acquire;
 
-use engine::{Error, Op, Result, SeqNo};
+use engine::{Error, Op, Result, SeqNo, last_of_each_key};
 
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, Reservation};
@@ -154,11 +154,10 @@ impl Shared {
                 self.until_there_is_room(|| self.log.reserve(bytes))?
             }
         };
-        for op in ops {
+        for op in last_of_each_key(ops) {
             match op {
                 Op::Put { key, value } => self.upsert(key, value, room.as_ref())?,
-                Op::Delete { key } => self.delete(key, room.as_ref())?,
-                Op::DeleteRange { .. } => return Err(unordered()),
+                _ => self.delete(op.key(), room.as_ref())?,
             }
         }
         Ok(())

@@ -7,17 +7,13 @@
 //! 3. Each step adds a version, all of a write to one memtable, so that no commit has a part of it. Of several steps on one key the last one counts, and is the only
 //!    one added, since they share a number.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
+use engine::{Change, Error, Op, Operator, Result, check_key, check_value, last_of_each_key};
 
 use crate::memtable::{Found, Memtable};
 use crate::store::Shared;
-
-/// Steps of a batch up to which twins are looked for by comparing all.
-const FEW_STEPS: usize = 8;
 
 impl Shared {
     /// Whether `ops` may be written. Waits for commits while memtables would take more than their
@@ -174,17 +170,4 @@ fn check_ranges(ops: &[Op<'_>]) -> Result<()> {
 
 fn bytes_of(op: &Op<'_>) -> u64 {
     (op.key().len() + op.value().map_or(0, <[u8]>::len)) as u64
-}
-
-/// The steps of a batch that no later step of the same key replaces.
-fn last_of_each_key<'a, 'b>(ops: &'a [Op<'b>]) -> impl Iterator<Item = &'a Op<'b>> {
-    let mut seen = HashSet::new();
-    ops.iter().enumerate().rev().filter_map(move |(index, op)| {
-        let is_last = if ops.len() <= FEW_STEPS {
-            ops.get(index + 1..).unwrap_or_default().iter().all(|later| later.key() != op.key())
-        } else {
-            seen.insert(op.key())
-        };
-        is_last.then_some(op)
-    })
 }

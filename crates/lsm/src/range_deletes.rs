@@ -174,9 +174,14 @@ impl Deletes {
         next
     }
 
-    /// Whether no more are taken, with this budget.
-    pub(crate) fn are_too_many(&self, limit: u64) -> bool {
-        self.all.len() >= COUNT_MAX || self.all.memory() > limit / PARTS
+    /// Whether those of `ops` are not taken beside these, with this budget. Beside none one is, whatever its length.
+    pub(crate) fn are_too_many_with(&self, ops: &[Op<'_>], limit: u64) -> bool {
+        let new = ops.iter().filter_map(|op| RangeDelete::of(op, SeqNo::MAX));
+        // Each begins a fragment, and ends one.
+        let (new, bytes) =
+            new.fold((0, 0), |(count, bytes), new| (count + 1, bytes + 3 * new.memory() as u64));
+        let count = self.all.len() + new;
+        new > 0 && count > 1 && (count > COUNT_MAX || self.all.memory() + bytes > limit / PARTS)
     }
 
     /// Whether they are more than half as many: by then they are helped to their end.

@@ -7,14 +7,13 @@
 //! 2. The writer enters the memtable that the state names. If that is full it is sealed first, and
 //!    another one takes its place.
 //! 3. Each step adds a version. Of several steps on one key the last one counts, and is the only
-//!    one added, since they share a number. A range delete comes before all of them, and only adds
+//!    one added, since they share a number. A range delete comes behind all of them, and only adds
 //!    to the set of the state: it hides versions of lower numbers.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Error, Op, Operator, Result, check_key, check_value};
+use engine::{Change, Error, Op, Operator, Result, check_key, check_value, last_of_each_key};
 
 use crate::entry::Found;
 use crate::memtable::{Memtable, SetAside, entry_bytes};
@@ -22,9 +21,6 @@ use crate::range_deletes::RangeDelete;
 use crate::state::State;
 use crate::store::Shared;
 use crate::table::hash;
-
-/// Steps of a batch up to which twins are looked for by comparing all.
-const FEW_STEPS: usize = 8;
 
 impl Shared {
     /// Whether `ops` may be written. Waits for flushes while memtables would take more than their
@@ -36,7 +32,7 @@ impl Shared {
         if bytes > limit {
             return Err(Error::OutOfMemory { limit });
         }
-        if ops.iter().any(Op::is_range) && self.state.load().deletes.are_too_many(limit) {
+        if self.state.load().deletes.are_too_many_with(ops, limit) {
             self.end_range_deletes();
             return Err(Error::OutOfMemory { limit });
         }
@@ -55,10 +51,11 @@ impl Shared {
         let steps = ops.iter().filter(|op| !op.is_range());
         let mut aside = self.set_aside(steps.map(|op| entry_bytes(op.key(), op.value())).sum());
         self.health.check_writable()?;
-        self.delete_ranges(ops, seqno)?;
         for op in last_of_each_key(ops) {
             self.insert(&mut aside, op, seqno)?;
         }
+        // Behind what the write puts: or a key that it deletes and puts would look absent meanwhile.
+        self.delete_ranges(ops, seqno)?;
         self.family.note_applied(seqno);
         Ok(())
     }
@@ -222,23 +219,4 @@ impl Shared {
         self.schedule_flush();
         next
     }
-}
-
-/// The steps of a batch that add a version, and that no later step of the same key replaces.
-fn last_of_each_key<'a, 'b>(ops: &'a [Op<'b>]) -> impl Iterator<Item = &'a Op<'b>> {
-    let mut seen = HashSet::new();
-    let mut ranges: Vec<&Op<'_>> = Vec::new();
-    ops.iter().enumerate().rev().filter_map(move |(index, op)| {
-        if op.is_range() {
-            ranges.push(op);
-            return None;
-        }
-        let is_last = if ops.len() <= FEW_STEPS {
-            let mut later = ops.get(index + 1..).unwrap_or_default().iter();
-            !later.any(|later| later.decides(op.key()))
-        } else {
-            seen.insert(op.key()) && !ranges.iter().any(|range| range.decides(op.key()))
-        };
-        is_last.then_some(op)
-    })
 }

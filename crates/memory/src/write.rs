@@ -14,11 +14,15 @@
 //! - W1. What a pin at or above a version and below its successor shows is never overwritten
 //!   ([`engine::Sequence::is_seen`]).
 //! - W2. A number that is finished (at or below `visible`) and below one that the key's leaf has
-//!   seen was applied before: replay comes in order. Within one write, equal numbers, all count.
+//!   seen was applied before: replay comes in order.
+//! - W3. Of a write's steps on one key only the last one is applied, and range deletes behind all of them leave
+//!   alone what has the write's own number: nobody sees a key without the value that it has before and after.
 
 use std::ops::Bound;
 
-use engine::{Change, Error, KeyRange, Op, Operator, Result, SeqNo, check_key, check_value};
+use engine::{
+    Change, Error, KeyRange, Op, Operator, Result, SeqNo, check_key, check_value, last_of_each_key,
+};
 
 use crate::map::{Delta, LeafContent, NewValue, Rules};
 use crate::store::Shared;
@@ -72,7 +76,7 @@ impl Shared {
         if seqno <= self.persisted() {
             return Ok(());
         }
-        for op in ops {
+        for op in last_of_each_key(ops) {
             match op {
                 Op::Put { key, value } => {
                     let value = NewValue::of(value);
@@ -81,11 +85,16 @@ impl Shared {
                         self.put(leaf, found, key, value, seqno)
                     });
                 }
-                Op::Delete { key } => self.edit(key, seqno, |leaf| {
-                    let found = leaf.find(key);
-                    self.delete(leaf, found, key, seqno)
+                _ => self.edit(op.key(), seqno, |leaf| {
+                    let found = leaf.find(op.key());
+                    self.delete(leaf, found, op.key(), seqno)
                 }),
-                Op::DeleteRange { start, end } => self.delete_range(start, *end, seqno),
+            }
+        }
+        // Behind what the write puts (W3).
+        for op in ops {
+            if let Op::DeleteRange { start, end } = op {
+                self.delete_range(start, *end, seqno);
             }
         }
         self.prune_some(seqno);
@@ -224,6 +233,9 @@ impl Shared {
             let mut all = Delta::default();
             // From the last one on: a key that goes moves those behind it.
             for index in slots.rev() {
+                if leaf.newest_seqno(index) == seqno.get() {
+                    continue;
+                }
                 let key = leaf.key(index);
                 let Delta { keys, bytes } = self.delete(leaf, Ok(index), &key, seqno);
                 all = Delta { keys: all.keys + keys, bytes: all.bytes + bytes };

@@ -189,6 +189,13 @@ impl Engine for Broken {
         match self.flaw {
             Flaw::LosesAWrite if self.every(40) => return Ok(()),
             Flaw::AdmitsAnything if !self.is_replay(seqno) => self.inner.admit(ops)?,
+            Flaw::AppliesStepByStep => {
+                for op in ops {
+                    self.inner.apply(std::slice::from_ref(op), seqno)?;
+                    std::thread::yield_now();
+                }
+                return Ok(());
+            }
             Flaw::ReplaysHalfABatch if self.is_replay(seqno) && self.every(3) => {
                 ops = &ops[..1.min(ops.len())];
             }

@@ -73,6 +73,8 @@ flaws! {
         [Model];
     NumbersByArrival, "numbers-by-arrival", "A write that was applied before is applied again.",
         [Model];
+    AppliesStepByStep, "step-by-step",
+        "What a batch deletes and puts is away in between.", [Registers];
     ReplaysHalfABatch, "half-a-batch", "Replay applies the first step of some batches only.",
         [Model, Crashes];
     ResurrectsDeletes, "resurrects-deletes", "Opening brings a deleted key back.",

@@ -45,7 +45,7 @@ impl Tier {
         let mut edges: Vec<_> = begin.chain(ends.map(|(end, seqno)| (end, false, seqno))).collect();
         edges.sort_unstable();
         let mut fragments = Vec::new();
-        // Ranges of one write may overlap: its number is there once for each.
+        // Ranges of one write may overlap: its number is here once for each, and once in a fragment.
         let mut covering: Vec<SeqNo> = Vec::new();
         for edge in edges.chunk_by(|(one, ..), (other, ..)| one == other) {
             for (_, begins, seqno) in edge {
@@ -57,7 +57,10 @@ impl Tier {
                 }
             }
             if let Some((start, ..)) = edge.first() {
-                fragments.push(Fragment { start: start.to_vec(), numbers: covering.clone() });
+                let mut numbers = covering.clone();
+                numbers.dedup();
+                numbers.shrink_to_fit();
+                fragments.push(Fragment { start: start.to_vec(), numbers });
             }
         }
         let mut charge = Charge::new(budget);

@@ -398,6 +398,9 @@ fn no_more_are_taken_than_reads_can_bear() {
     let ops = keys.windows(2).map(|two| Op::DeleteRange { start: &two[0], end: Some(&two[1]) });
     let ops: Vec<_> = ops.collect();
     let last = ops.len() - 1;
+    assert_eq!(bench.store.admit(&ops), Ok(()), "as many as there may be");
+    let one_more = [&ops[..], &ops[..1]].concat();
+    assert_eq!(bench.store.admit(&one_more), Err(Error::OutOfMemory { limit }), "in one write");
     bench.apply(&ops[..last]);
     bench.apply(&ops[last..]);
     assert_eq!(bench.store.admit(&ops[..1]), Err(Error::OutOfMemory { limit }));
@@ -422,4 +425,23 @@ fn no_table_is_written_anew_in_vain() {
     drop(open);
     bench.settle();
     assert_eq!((bench.detail("range_deletes"), bench.table_entries()), (0, 195));
+}
+
+/// Ranges within each other, in one write: what they take is bounded before any is taken, and a number that
+/// covers a key many times is kept once.
+#[test]
+fn a_write_of_many_ranges_takes_what_it_was_admitted_for() {
+    let bench = Bench::of(plain());
+    let limit = bench.budget.limit();
+    let bounds: Vec<_> = (0..2000).map(|number| (key(number), key(10_000 - number))).collect();
+    let ops: Vec<_> =
+        bounds.iter().map(|(start, end)| Op::DeleteRange { start, end: Some(end) }).collect();
+    assert_eq!(bench.store.admit(&ops), Err(Error::OutOfMemory { limit }));
+    let admitted = (1..ops.len()).rev().find(|count| bench.store.admit(&ops[..*count]).is_ok());
+    let admitted = admitted.expect("one is always admitted");
+    assert!(admitted > 50, "{admitted}");
+    let before = bench.budget.used();
+    bench.apply(&ops[..admitted]);
+    let took = bench.budget.used() - before;
+    assert!(took <= limit / 16, "{admitted} ranges took {took} of {limit} bytes");
 }
