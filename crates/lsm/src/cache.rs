@@ -1,4 +1,4 @@
-//! The cache of blocks and metadata of all tables of a store, and of single pairs ([`crate::pairs`]),
+//! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]),
 //! within the memory that is left for it.
 //!
 //! Many clocks: what is looked up gets a second chance when the hand comes by. A new block has
@@ -24,11 +24,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::SeqNo;
 use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
+use pairs::Pairs;
 use parking_lot::Mutex;
 
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
-use crate::pairs::Pairs;
 use crate::table::{Block, Metadata};
 
 /// Clocks; a power of two.
@@ -44,10 +44,6 @@ const GHOSTS_MAX: u64 = 1 << 16;
 const GHOST_PAGE_BYTES: u64 = 4096;
 /// Pieces that come in between two looks at how much pairs should have.
 const INSERTIONS_A_ROUND: u64 = 256;
-/// Look-ups in tables from which on they say something.
-const COUNTED_MIN: u64 = 1024;
-/// Pairs leave room for the blocks that they are found in.
-const PAIRS_PART_MAX: f64 = 0.75;
 /// Stands for the metadata where a fragment's number would be.
 const METADATA: u32 = u32::MAX;
 
@@ -112,9 +108,6 @@ pub(crate) struct Cache {
     hits: AtomicU64,
     misses: AtomicU64,
     pairs: Pairs,
-    pairs_share: Mutex<PairsShare>,
-    /// Blocks that walks have read.
-    walked: AtomicU64,
     /// Bytes of the metadata of all tables.
     metadata_bytes: AtomicU64,
     /// Pieces that came in.
@@ -123,16 +116,6 @@ pub(crate) struct Cache {
     _of_ghosts: Charge,
     /// Bytes given up so far.
     given_up: AtomicU64,
-}
-
-/// How much of the reads that pairs might have spared there was.
-#[derive(Debug)]
-struct PairsShare {
-    /// What gets found in tables and what walks read, when it was counted last.
-    offered: u64,
-    walked: u64,
-    /// Gets' part of both.
-    of_gets: f64,
 }
 
 #[derive(Debug, Default)]
@@ -160,6 +143,7 @@ impl Cache {
         let (ghosts, of_pairs) = (Ghosts::new(entries as usize), Ghosts::new(entries as usize));
         let mut of_ghosts = Charge::new(budget);
         of_ghosts.set(2 * ghosts.bytes() as usize);
+        let pairs_part_max = if options.pairs { pairs::PART_MAX } else { 0.0 };
         Self {
             clocks: (0..CLOCKS).map(|_| Mutex::default()).collect(),
             bytes: AtomicU64::new(0),
@@ -167,9 +151,7 @@ impl Cache {
             options: options.clone(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
-            pairs: Pairs::new(of_pairs, budget),
-            pairs_share: Mutex::new(PairsShare { offered: 0, walked: 0, of_gets: 0.5 }),
-            walked: AtomicU64::new(0),
+            pairs: Pairs::new(of_pairs, budget, pairs_part_max),
             metadata_bytes: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
             ghosts,
@@ -241,7 +223,7 @@ impl Cache {
     /// Keeps what a get found in the tables of the version of this number, and gives up blocks for it.
     pub(crate) fn keep_pair(&self, version: u64, key: &[u8], seqno: SeqNo, value: &[u8]) {
         let before = self.pairs.bytes();
-        self.pairs.keep(version, key, seqno, value);
+        self.pairs.keep(version, key, seqno.get(), value);
         if self.pairs.bytes() > before {
             self.shrink_to(self.capacity(), 0);
         }
@@ -249,7 +231,7 @@ impl Cache {
 
     /// So many blocks were read for walks.
     pub(crate) fn note_walked(&self, blocks: u64) {
-        self.walked.fetch_add(blocks, Relaxed);
+        self.pairs.note_walked(blocks);
     }
 
     /// The tables have so much metadata, for which there is to be room beside pairs.
@@ -258,28 +240,10 @@ impl Cache {
         self.fit_pairs();
     }
 
-    /// Gives pairs their share of what metadata leave: the part that gets have of what was looked for in
-    /// tables, by gets and by walks, but not all. Older counts count less.
+    /// Gives pairs their part of what metadata leave.
     fn fit_pairs(&self) {
-        // Before the lock: a model switches threads where it asks pairs for anything.
-        let (offered, walked) = (self.pairs.offered(), self.walked.load(Relaxed));
-        let mut share = self.pairs_share.lock();
-        let gets = offered.saturating_sub(share.offered);
-        let walks = walked.saturating_sub(share.walked);
-        if gets + walks >= COUNTED_MIN {
-            let of_gets = gets as f64 / (gets + walks) as f64;
-            *share = PairsShare { offered, walked, of_gets: (share.of_gets + of_gets) / 2.0 };
-        }
         let cache_bytes = MemorySplit::of(self.budget.limit(), &self.options).cache_bytes;
-        let left = cache_bytes.saturating_sub(self.metadata_bytes.load(Relaxed));
-        drop(share);
-        self.pairs.set_capacity((left as f64 * self.pairs_part()) as u64);
-    }
-
-    /// Of the memory that metadata leave, the part that pairs may take.
-    fn pairs_part(&self) -> f64 {
-        let of_gets = self.pairs_share.lock().of_gets;
-        if self.options.pairs { of_gets.min(PAIRS_PART_MAX) } else { 0.0 }
+        self.pairs.fit(cache_bytes.saturating_sub(self.metadata_bytes.load(Relaxed)));
     }
 
     /// Gives up what is above `capacity`, of the clocks that have more than their part: there is
@@ -315,7 +279,7 @@ impl Cache {
 
     /// From now on counts what `bytes` more would have saved.
     pub(crate) fn set_ghost_reach(&self, bytes: u64) {
-        let of_pairs = (bytes as f64 * self.pairs_part()) as u64;
+        let of_pairs = (bytes as f64 * self.pairs.part()) as u64;
         self.pairs.set_ghost_reach(of_pairs);
         self.ghosts.set_reach((bytes - of_pairs).div_ceil(GHOST_PAGE_BYTES));
     }

@@ -87,7 +87,6 @@ mod merge;
 mod multi_get;
 mod open;
 mod options;
-mod pairs;
 mod planted;
 mod pressure;
 mod range_deletes;

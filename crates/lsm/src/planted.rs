@@ -21,6 +21,4 @@ pub(crate) enum Planted {
     MemtablesKept,
     /// Tables are ingested one after the other.
     IngestedByParts,
-    /// What a get found in tables is kept whatever has become of them.
-    PairsOfOldTablesKept,
 }

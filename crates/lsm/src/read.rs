@@ -71,8 +71,9 @@ impl Shared {
         if let Some(found) = partition.find_in_memory(to, into) {
             return Ok(Sought::Found(found.unless_below(hidden)));
         }
-        if let Some(seqno) = self.cache.pairs().get(to.key, seqno, into) {
-            return Ok(Sought::Found(Found { seqno, is_value: true }.unless_below(hidden)));
+        if let Some(since) = self.cache.pairs().get(to.key, seqno.get(), into) {
+            let found = Found { seqno: SeqNo::new(since), is_value: true };
+            return Ok(Sought::Found(found.unless_below(hidden)));
         }
         let search = Search::new(key, seqno, &state.version, partition);
         Ok(Sought::GoOn(search.hidden_below(hidden).led_by(hint)))

@@ -12,7 +12,10 @@
 
 mod ranges;
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -25,7 +28,7 @@ use super::stores::{Bench, scan, small};
 use crate::Options;
 use crate::background::flush::Wanted;
 use crate::dranges::construct::{Layout, Part};
-use crate::planted::{Planted, with_planted};
+use crate::planted::with_planted;
 
 const SCHEDULES: usize = 5_000;
 const PCT_DEPTH: usize = 3;
@@ -49,7 +52,7 @@ fn check(name: &str, model: fn()) {
 }
 
 /// A model in which a planted bug must be found.
-fn finds(bug: Planted, model: fn()) {
+fn finds<B: Any + Debug + RefUnwindSafe + Copy>(bug: B, model: fn()) {
     let run = || {
         let mut config = Config::new();
         config.silence_warnings = true;
@@ -302,7 +305,7 @@ fn gets_beside_a_flush_never_go_back() {
 
 #[test]
 fn pairs_of_old_tables_that_are_kept_are_found() {
-    finds(Planted::PairsOfOldTablesKept, gets_beside_flush);
+    finds(pairs::Planted::OldKept, gets_beside_flush);
 }
 
 #[test]

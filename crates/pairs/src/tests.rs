@@ -1,10 +1,12 @@
 //! The cache of pairs against a map.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use engine::{Ghosts, MemoryBudget};
 use proptest::prelude::*;
 
-use super::*;
+use crate::{PART_MAX, Pairs};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -26,9 +28,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn value_of(key: u8, seqno: u64, bytes: usize) -> Vec<u8> {
+fn value_of(key: u8, since: u64, bytes: usize) -> Vec<u8> {
     let mut value = vec![key; bytes];
-    value.extend_from_slice(&seqno.to_le_bytes());
+    value.extend_from_slice(&since.to_le_bytes());
     value
 }
 
@@ -38,27 +40,27 @@ proptest! {
     #[test]
     fn it_has_what_was_kept_last_or_nothing(steps in prop::collection::vec(step(), 1..600)) {
         let budget = Arc::new(MemoryBudget::new(16 << 20));
-        let pairs = Pairs::new(Ghosts::new(64), &budget);
+        let pairs = Pairs::new(Ghosts::new(64), &budget, PART_MAX);
         pairs.open(1);
         pairs.set_capacity(1 << 20);
         let mut capacity = 1 << 20;
-        let mut kept: BTreeMap<u8, (SeqNo, Vec<u8>)> = BTreeMap::new();
+        let mut kept: BTreeMap<u8, (u64, Vec<u8>)> = BTreeMap::new();
         let mut version = 1;
         for (at, step) in (1_u64..).zip(steps) {
             match step {
                 Step::Keep { key, value_bytes } => {
                     let value = value_of(key, at, value_bytes);
-                    pairs.keep(version, &[key], SeqNo::new(at), &value);
-                    kept.insert(key, (SeqNo::new(at), value));
+                    pairs.keep(version, &[key], at, &value);
+                    kept.insert(key, (at, value));
                 }
                 Step::KeepOfOld { key } => {
-                    pairs.keep(version - 1, &[key], SeqNo::new(at), b"of tables that are gone");
+                    pairs.keep(version - 1, &[key], at, b"of tables that are gone");
                 }
                 Step::Get { key } => {
                     let mut value = b"left over".to_vec();
-                    if let Some(seqno) = pairs.get(&[key], SeqNo::MAX, &mut value) {
-                        prop_assert_eq!(kept.get(&key), Some(&(seqno, value)));
-                        prop_assert_eq!(pairs.get(&[key], SeqNo::new(seqno.get() - 1), &mut Vec::new()), None);
+                    if let Some(since) = pairs.get(&[key], u64::MAX, &mut value) {
+                        prop_assert_eq!(kept.get(&key), Some(&(since, value)));
+                        prop_assert_eq!(pairs.get(&[key], since - 1, &mut Vec::new()), None);
                     }
                 }
                 Step::Commit { changed } => {
@@ -66,7 +68,7 @@ proptest! {
                     for key in changed {
                         changing.forget(&[key]);
                         kept.remove(&key);
-                        pairs.keep(version, &[key], SeqNo::new(at), b"beside the commit");
+                        pairs.keep(version, &[key], at, b"beside the commit");
                     }
                     version += 1;
                     changing.done(version);
@@ -89,7 +91,7 @@ proptest! {
 #[test]
 fn what_is_read_again_stays() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
-    let pairs = Pairs::new(Ghosts::new(64), &budget);
+    let pairs = Pairs::new(Ghosts::new(64), &budget, PART_MAX);
     pairs.open(1);
     pairs.set_capacity(2 << 20);
     let key = |number: u64| codec::hash64(3, &number.to_le_bytes()).to_le_bytes();
@@ -97,13 +99,13 @@ fn what_is_read_again_stays() {
     let hot = 5000_u64;
     for number in 0..200_000 {
         for number in [number % hot, hot + number] {
-            if pairs.get(&key(number), SeqNo::MAX, &mut value).is_none() {
-                pairs.keep(1, &key(number), SeqNo::new(1), &[7; 100]);
+            if pairs.get(&key(number), u64::MAX, &mut value).is_none() {
+                pairs.keep(1, &key(number), 1, &[7; 100]);
             }
         }
     }
     assert!(pairs.shards.iter().all(|shard| shard.lock().is_sound()));
-    let is_there = |number: &u64| pairs.get(&key(*number), SeqNo::MAX, &mut Vec::new()).is_some();
+    let is_there = |number: &u64| pairs.get(&key(*number), u64::MAX, &mut Vec::new()).is_some();
     let hot_there = (0..hot).filter(is_there).count() as u64;
     assert!(hot_there * 100 > hot * 95, "{hot_there} of {hot} are there");
     let all = (0..hot + 200_000).filter(is_there).count() as u64;
@@ -114,11 +116,11 @@ fn what_is_read_again_stays() {
 #[test]
 fn it_gives_memory_back() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
-    let pairs = Pairs::new(Ghosts::new(64), &budget);
+    let pairs = Pairs::new(Ghosts::new(64), &budget, PART_MAX);
     pairs.open(1);
     pairs.set_capacity(4 << 20);
     for number in 0..20_000_u64 {
-        pairs.keep(1, &number.to_le_bytes(), SeqNo::new(1), &[7; 100]);
+        pairs.keep(1, &number.to_le_bytes(), 1, &[7; 100]);
     }
     assert!(budget.used() > 2 << 20);
     pairs.set_capacity(1 << 20);
@@ -127,4 +129,44 @@ fn it_gives_memory_back() {
     changing.forget_all();
     changing.done(2);
     assert_eq!((pairs.bytes(), budget.used()), (0, 0));
+}
+
+/// It takes a half before anything is known, and then follows what is asked for, as far as it may.
+#[test]
+fn its_part_follows_gets_and_walks() {
+    let budget = Arc::new(MemoryBudget::new(16 << 20));
+    let part = |part_max: f64, gets: u64, walked: u64| {
+        let pairs = Pairs::new(Ghosts::new(64), &budget, part_max);
+        pairs.open(1);
+        pairs.fit(8 << 20);
+        assert!((pairs.part() - part_max.min(0.5)).abs() < 1e-9, "{}", pairs.part());
+        for _ in 0..8 {
+            (0..gets).for_each(|number| pairs.keep(1, &number.to_le_bytes(), 1, &[7; 100]));
+            pairs.note_walked(walked);
+            pairs.fit(1 << 20);
+            assert!(pairs.bytes() <= ((1 << 20) as f64 * pairs.part()) as u64);
+        }
+        (pairs.part(), pairs.bytes())
+    };
+    let (gets_alone, walks_alone) = (part(PART_MAX, 5000, 0), part(PART_MAX, 0, 5000));
+    assert!(gets_alone.0 == PART_MAX && gets_alone.1 > 1 << 19, "{gets_alone:?}");
+    assert!(walks_alone.0 < 0.01 && walks_alone.1 == 0, "{walks_alone:?}");
+    let (both, _) = part(PART_MAX, 3000, 9000);
+    assert!((0.24..0.26).contains(&both), "{both}");
+    assert_eq!(part(0.0, 5000, 0), (0.0, 0), "it may take nothing");
+    assert_eq!(budget.used(), 0);
+}
+
+/// Who was broken off in a commit lets nobody keep anything, as nobody knows what lies below.
+#[test]
+fn a_commit_that_is_not_done_forbids_to_keep() {
+    let budget = Arc::new(MemoryBudget::new(16 << 20));
+    let pairs = Pairs::new(Ghosts::new(64), &budget, PART_MAX);
+    pairs.open(1);
+    pairs.set_capacity(1 << 20);
+    pairs.keep(1, b"k", 1, b"v");
+    pairs.change().forget(b"another");
+    pairs.keep(1, b"other", 1, b"v");
+    assert_eq!(pairs.get(b"other", u64::MAX, &mut Vec::new()), None);
+    assert_eq!(pairs.get(b"k", u64::MAX, &mut Vec::new()), Some(1), "it is not forgotten");
 }

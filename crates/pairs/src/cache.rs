@@ -1,0 +1,210 @@
+//! The cache: its shards, who may keep in it and who makes it forget, within a share of the memory.
+//!
+//! # Concurrency
+//! One lock a shard; no two are held at once.
+
+use std::sync::Arc;
+
+use engine::{Ghosts, MemoryBudget, MemoryGain};
+use sync::Mutex;
+use sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use sync::planted::is_planted;
+
+use crate::planted::Planted;
+use crate::shard::{HEAD_BYTES, Pair, Shard, hash, pages_of};
+use crate::share::Share;
+
+/// Shards, at least and at most: one for each MiB of the budget.
+const SHARDS_MIN: u64 = 4;
+const SHARDS_MAX: u64 = 16;
+/// What is longer lies in few pairs of a block, or in one.
+const PAIR_BYTES_MAX: usize = 4 << 10;
+/// A get that finds no pair reads as much.
+const BLOCK_BYTES: u64 = 4096;
+/// Stands for a number while none may be kept of.
+const NONE: u64 = u64::MAX;
+
+/// The cache.
+#[derive(Debug)]
+pub struct Pairs {
+    pub(crate) shards: Box<[Mutex<Shard>]>,
+    /// The number of the state of which pairs may be kept.
+    number: AtomicU64,
+    /// Bytes that it may take.
+    capacity: AtomicU64,
+    bytes: AtomicU64,
+    /// What gets found below memtables, kept or not.
+    offered: AtomicU64,
+    hits: AtomicU64,
+    share: Share,
+    /// What was given up not long ago: what of it is found below again a larger cache would have had.
+    ghosts: Ghosts,
+    /// Bytes of pages given up so far.
+    given_up: AtomicU64,
+}
+
+/// A commit: as long as it lives nothing is kept; nor afterwards, unless it is [done](Changing::done).
+#[derive(Debug)]
+pub struct Changing<'a> {
+    pairs: &'a Pairs,
+}
+
+impl Pairs {
+    /// An empty one that may take nothing, and never more than `part_max` of what it is to
+    /// [fit](Pairs::fit) in. Nothing may be kept before it is [open](Pairs::open).
+    pub fn new(ghosts: Ghosts, budget: &Arc<MemoryBudget>, part_max: f64) -> Self {
+        let shards = (budget.limit() >> 20).clamp(SHARDS_MIN, SHARDS_MAX);
+        Self {
+            shards: (0..shards).map(|_| Mutex::new(Shard::new(budget))).collect(),
+            number: AtomicU64::new(NONE),
+            capacity: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            offered: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+            share: Share::new(part_max),
+            ghosts,
+            given_up: AtomicU64::new(0),
+        }
+    }
+
+    /// The first state is there, of this number.
+    pub fn open(&self, number: u64) {
+        self.number.store(number, SeqCst);
+    }
+
+    /// Since when the pair of `key` holds, if there is one and that is not behind `upto` (A4); its value is
+    /// copied. Whoever asks has found nothing in the memtables of a state.
+    pub fn get(&self, key: &[u8], upto: u64, into: &mut Vec<u8>) -> Option<u64> {
+        if self.bytes.load(Relaxed) == 0 {
+            return None;
+        }
+        let hash = hash(key);
+        let since = self.shard(hash)?.lock().get(hash, key, upto, into)?;
+        self.hits.fetch_add(1, Relaxed);
+        Some(since)
+    }
+
+    /// Keeps what a get found below memtables in the state of this number, and since when it holds.
+    pub fn keep(&self, number: u64, key: &[u8], since: u64, value: &[u8]) {
+        self.offered.fetch_add(1, Relaxed);
+        let capacity = self.capacity.load(Relaxed) as usize / self.shards.len();
+        if pages_of(capacity) == 0 || HEAD_BYTES + key.len() + value.len() > PAIR_BYTES_MAX {
+            return;
+        }
+        let hash = hash(key);
+        self.ghosts.note_read(hash, MemoryGain::blocks(BLOCK_BYTES));
+        let Some(shard) = self.shard(hash) else { return };
+        let mut shard = shard.lock();
+        // A1: under the lock, so that whoever forgets the key later finds it.
+        if self.number.load(SeqCst) != number && !is_planted(Planted::OldKept) {
+            return;
+        }
+        shard.forget(hash, key);
+        shard.append(hash, &Pair { since, is_read: false, key, value });
+        shard.shrink(capacity, &mut |hash, bytes| self.note_gone(hash, bytes));
+        self.count(&mut shard);
+    }
+
+    /// A pair was given up.
+    fn note_gone(&self, hash: u64, bytes: usize) {
+        let bytes = self.given_up.fetch_add(bytes as u64, Relaxed);
+        self.ghosts.note_evicted(hash, bytes / BLOCK_BYTES);
+    }
+
+    /// Begins a commit of another state. The caller keeps other commits out.
+    pub fn change(&self) -> Changing<'_> {
+        if !is_planted(Planted::KeptBesideCommit) {
+            self.number.store(NONE, SeqCst);
+        }
+        Changing { pairs: self }
+    }
+
+    /// So many blocks were read for walks.
+    pub fn note_walked(&self, blocks: u64) {
+        self.share.note_walked(blocks);
+    }
+
+    /// Takes its part of so many bytes from now on: that which gets have of what is looked for below
+    /// memtables, by gets and by walks, as counted so far.
+    pub fn fit(&self, bytes: u64) {
+        // Before any lock: a model switches threads here.
+        let offered = self.offered.load(Relaxed);
+        self.share.look_again(offered);
+        self.set_capacity((bytes as f64 * self.part()) as u64);
+    }
+
+    /// The part that it takes of what it fits in.
+    pub fn part(&self) -> f64 {
+        self.share.part()
+    }
+
+    /// From now on it may take so many bytes.
+    pub(crate) fn set_capacity(&self, bytes: u64) {
+        let before = self.capacity.swap(bytes, Relaxed);
+        if bytes < before {
+            let capacity = bytes as usize / self.shards.len();
+            for shard in &self.shards {
+                let mut shard = shard.lock();
+                shard.shrink(capacity, &mut |hash, bytes| self.note_gone(hash, bytes));
+                self.count(&mut shard);
+            }
+        }
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// From now on counts what `bytes` more would have saved.
+    pub fn set_ghost_reach(&self, bytes: u64) {
+        self.ghosts.set_reach(bytes.div_ceil(BLOCK_BYTES));
+    }
+
+    /// Reads that so much more would have saved, as counted so far.
+    pub fn ghost_hits(&self) -> u64 {
+        self.ghosts.hits()
+    }
+
+    /// Gets that it answered.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Relaxed)
+    }
+
+    fn shard(&self, hash: u64) -> Option<&Mutex<Shard>> {
+        // By bits that the index of a shard does not go by.
+        self.shards.get((hash >> 32) as usize % self.shards.len())
+    }
+
+    /// A3, after the shard has changed.
+    fn count(&self, shard: &mut Shard) {
+        let (now, before) = shard.count();
+        self.bytes.fetch_add(now, Relaxed);
+        self.bytes.fetch_sub(before, Relaxed);
+    }
+}
+
+impl Changing<'_> {
+    /// The key may have another pair below memtables.
+    pub fn forget(&self, key: &[u8]) {
+        // Also where nothing is counted yet: somebody may be about to keep the first pair.
+        let hash = hash(key);
+        if let Some(shard) = self.pairs.shard(hash) {
+            shard.lock().forget(hash, key);
+        }
+    }
+
+    /// Any key may have.
+    pub fn forget_all(&self) {
+        for shard in &self.pairs.shards {
+            let mut shard = shard.lock();
+            shard.forget_all();
+            self.pairs.count(&mut shard);
+        }
+    }
+
+    /// The next state is there, of this number.
+    pub fn done(self, number: u64) {
+        self.pairs.number.store(number, SeqCst);
+    }
+}

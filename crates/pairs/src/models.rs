@@ -1,0 +1,146 @@
+//! Models of gets beside commits under shuttle: very many random schedules of a few threads.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-pairs --release --lib models --target-dir target/shuttle
+//! ```
+//!
+//! One key is written to a memtable, and committed to what lies below, again and again. Whatever the
+//! schedule, a get is given by the cache what lies below in the state that it looks into.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use engine::{Ghosts, MemoryBudget};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::thread::spawn;
+use shuttle::{Config, Runner};
+use sync::Mutex;
+use sync::planted::with_planted;
+
+use crate::{PART_MAX, Pairs, Planted};
+
+const SCHEDULES: usize = 20_000;
+const PCT_DEPTH: usize = 3;
+const COMMITS: u64 = 3;
+const GETS: usize = 3;
+const KEY: &[u8] = b"k";
+
+/// A state: its number, what a memtable has, and what lies below.
+#[derive(Clone, Copy)]
+struct State {
+    number: u64,
+    memtable: Option<u64>,
+    below: u64,
+}
+
+struct Model {
+    pairs: Pairs,
+    state: Mutex<State>,
+}
+
+impl Model {
+    fn new() -> Arc<Self> {
+        let budget = Arc::new(MemoryBudget::new(16 << 20));
+        let pairs = Pairs::new(Ghosts::new(64), &budget, PART_MAX);
+        pairs.open(0);
+        pairs.set_capacity(1 << 20);
+        let state = State { number: 0, memtable: None, below: 0 };
+        Arc::new(Self { pairs, state: Mutex::new(state) })
+    }
+
+    /// Writes, and commits what was written.
+    fn write(&self, value: u64) {
+        self.state.lock().memtable = Some(value);
+        let changing = self.pairs.change();
+        changing.forget(KEY);
+        let number = {
+            let mut state = self.state.lock();
+            *state = State { number: state.number + 1, memtable: None, below: value };
+            state.number
+        };
+        changing.done(number);
+    }
+
+    /// Gets what was written last.
+    fn get(&self) -> u64 {
+        let state = *self.state.lock();
+        if let Some(value) = state.memtable {
+            return value;
+        }
+        let mut value = Vec::new();
+        if let Some(since) = self.pairs.get(KEY, state.number, &mut value) {
+            assert!(since <= state.number, "a pair of later");
+            assert_eq!(
+                value,
+                state.below.to_le_bytes(),
+                "what lies below of state {}",
+                state.number
+            );
+        } else {
+            self.pairs.keep(state.number, KEY, state.number, &state.below.to_le_bytes());
+        }
+        state.below
+    }
+}
+
+fn gets_beside_commits() {
+    let model = Model::new();
+    let writer = Arc::clone(&model);
+    let mut threads = vec![spawn(move || (1..=COMMITS).for_each(|value| writer.write(value)))];
+    for _ in 0..2 {
+        let reader = Arc::clone(&model);
+        threads.push(spawn(move || {
+            let mut newest = 0;
+            for _ in 0..GETS {
+                let value = reader.get();
+                assert!(value >= newest, "{value} after {newest}");
+                newest = value;
+            }
+        }));
+    }
+    for thread in threads {
+        thread.join().expect("no thread panics");
+    }
+    assert_eq!(model.get(), COMMITS);
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.silence_warnings = true;
+    config
+}
+
+/// The bug must be found in as many schedules.
+fn finds(bug: Planted) {
+    let run = || {
+        let mut config = config();
+        config.failure_persistence = shuttle::FailurePersistence::None;
+        let pct = PctScheduler::new_from_seed(1, PCT_DEPTH, SCHEDULES);
+        Runner::new(pct, config.clone()).run(gets_beside_commits);
+        let random = RandomScheduler::new_from_seed(1, SCHEDULES);
+        Runner::new(random, config).run(gets_beside_commits);
+    };
+    let unfound = std::panic::catch_unwind(|| with_planted(bug, run)).is_ok();
+    assert!(!unfound, "{bug:?} was not found");
+}
+
+#[test]
+fn gets_beside_commits_are_given_nothing_stale() {
+    let name = "gets_beside_commits_are_given_nothing_stale";
+    let seed = RandomState::new().hash_one(name);
+    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
+    let random = RandomScheduler::new_from_seed(seed, SCHEDULES);
+    Runner::new(random, config()).run(gets_beside_commits);
+    let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES);
+    Runner::new(pct, config()).run(gets_beside_commits);
+}
+
+#[test]
+fn pairs_of_old_states_that_are_kept_are_found() {
+    finds(Planted::OldKept);
+}
+
+#[test]
+fn pairs_that_are_kept_beside_a_commit_are_found() {
+    finds(Planted::KeptBesideCommit);
+}
