@@ -7,12 +7,20 @@
 //!
 //! A head remembers how much had been given up when its block went (it is a *ghost*). So where it is read
 //! again it is known whether a larger cache would have had it.
+//!
+//! Once blocks have no room any more, what gets find in them is kept as single pairs, too ([`pairs`]), in a
+//! part of the same share.
+//!
+//! # Invariants
+//! - B1. After each call that adds something blocks and pairs together take no more than the share that it was
+//!   given, as far as blocks can go: nobody holds them, and they were not used meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use engine::MemoryGain;
+use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
+use pairs::Pairs;
 use parking_lot::Mutex;
 
 use crate::block::Block;
@@ -27,6 +35,13 @@ const STARVED_BYTES: u64 = BLOCK_PARTS * (16 << 10);
 const GHOST_PAGE_BYTES: u64 = 4096;
 /// No block takes more than this part of the cache.
 const BLOCK_PARTS: u64 = 8;
+/// Blocks that come in between two looks at how much pairs should have.
+const INSERTIONS_A_ROUND: u64 = 256;
+/// Of the budget that a store is opened with, what the ghosts of pairs take, and their entries, at least
+/// and at most.
+const GHOSTS_SHARE: u64 = 4096;
+const GHOSTS_MIN: u64 = 64;
+const GHOSTS_MAX: u64 = 1 << 16;
 
 /// See the file's head.
 #[derive(Debug)]
@@ -42,23 +57,90 @@ pub(crate) struct Cache {
     ghost_reach: AtomicU64,
     /// Blocks that so much more would have saved reading.
     ghost_hits: AtomicU64,
+    pairs: Pairs,
+    /// Blocks that came in.
+    insertions: AtomicU64,
+    /// Of the ghosts of pairs.
+    ghost_bytes: u64,
+    _of_ghosts: Charge,
 }
 
 impl Cache {
-    pub(crate) fn new(tally: Arc<Tally>) -> Self {
+    /// An empty one within `budget`; whether it keeps pairs.
+    pub(crate) fn new(budget: &Arc<MemoryBudget>, keeps_pairs: bool) -> Self {
         let (rings, next) = (std::array::from_fn(|_| Mutex::default()), AtomicUsize::new(0));
-        let [hits, misses, given_up, ghost_reach, ghost_hits] = Default::default();
-        Self { tally, rings, next, hits, misses, given_up, ghost_reach, ghost_hits }
+        let [hits, misses, given_up, ghost_reach, ghost_hits, insertions] = Default::default();
+        let entries = budget.limit() / GHOSTS_SHARE / size_of::<u64>() as u64;
+        let entries = entries.clamp(GHOSTS_MIN, GHOSTS_MAX).next_power_of_two();
+        let ghosts = Ghosts::new(entries as usize);
+        let ghost_bytes = ghosts.bytes();
+        let mut of_ghosts = Charge::new(budget);
+        of_ghosts.set(ghost_bytes as usize);
+        let part_max = if keeps_pairs { pairs::PART_MAX } else { 0.0 };
+        Self {
+            tally: Tally::new(budget),
+            rings,
+            next,
+            hits,
+            misses,
+            given_up,
+            ghost_reach,
+            ghost_hits,
+            pairs: Pairs::new(ghosts, budget, part_max),
+            insertions,
+            ghost_bytes,
+            _of_ghosts: of_ghosts,
+        }
+    }
+
+    /// The pairs that are kept beside blocks.
+    pub(crate) fn pairs(&self) -> &Pairs {
+        &self.pairs
+    }
+
+    /// Bytes of blocks that anybody holds, and of pairs.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tally.bytes() + self.pairs.bytes()
+    }
+
+    /// Bytes of what is remembered of pairs that went.
+    pub(crate) fn ghost_bytes(&self) -> u64 {
+        self.ghost_bytes
     }
 
     /// From now on counts what `bytes` more would have saved.
     pub(crate) fn set_ghost_reach(&self, bytes: u64) {
-        self.ghost_reach.store(bytes, Relaxed);
+        let of_pairs = (bytes as f64 * self.pairs.part()) as u64;
+        self.pairs.set_ghost_reach(of_pairs);
+        self.ghost_reach.store(bytes - of_pairs, Relaxed);
     }
 
-    /// Blocks of the device that so much more would have saved reading, as counted so far.
+    /// Blocks of the device that so much more would have saved reading, as counted so far. Of a read that
+    /// more blocks or more pairs would have saved, both are counted.
     pub(crate) fn ghost_hits(&self) -> u64 {
-        self.ghost_hits.load(Relaxed)
+        self.ghost_hits.load(Relaxed) + self.pairs.ghost_hits()
+    }
+
+    /// Keeps the pair that a get found below memtables in the state of this number, if blocks have no room
+    /// any more, and makes room for it.
+    pub(crate) fn keep_pair(&self, number: u64, key: &[u8], value: &[u8], share: u64) {
+        if self.has_room(share) {
+            return;
+        }
+        self.fit_pairs(share, false);
+        let before = self.pairs.bytes();
+        self.pairs.keep(number, key, number, value);
+        if self.pairs.bytes() > before {
+            self.shrink_blocks(share);
+        }
+    }
+
+    /// So many intervals were read for scans.
+    pub(crate) fn note_walked(&self, intervals: usize, share: u64) {
+        // As where gets find something, only what finds no room counts.
+        if !self.has_room(share) {
+            self.pairs.note_walked(intervals as u64);
+        }
     }
 
     /// The moment, in pages given up; never 0.
@@ -78,6 +160,8 @@ impl Cache {
     /// Keeps a block, if it is not too large for a cache of `share` bytes, and makes room for it.
     pub(crate) fn insert(&self, head: &Arc<Head>, block: &Arc<Block>, share: u64) {
         self.note_read(head, block);
+        let is_due = self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND);
+        self.fit_pairs(share, is_due);
         if block.memory_bytes() > share / BLOCK_PARTS {
             if share < STARVED_BYTES {
                 self.ghost_hits.fetch_add(MemoryGain::blocks(block.memory_bytes()), Relaxed);
@@ -91,11 +175,25 @@ impl Cache {
             }
             ring.push_back(Arc::downgrade(head));
         }
-        self.shrink(share);
+        self.shrink_blocks(share);
     }
 
-    /// Lets blocks go until no more than `share` bytes are there, or each was looked at twice.
+    /// Gives pairs their part of the share anew, where that is due or they have more than any.
+    fn fit_pairs(&self, share: u64, is_due: bool) {
+        if is_due || self.pairs.bytes() > (share as f64 * pairs::PART_MAX) as u64 {
+            self.pairs.fit(share);
+        }
+    }
+
+    /// Lets go what is above `share`, which may have become less.
     pub(crate) fn shrink(&self, share: u64) {
+        self.pairs.fit(share);
+        self.shrink_blocks(share);
+    }
+
+    /// Lets blocks go until with pairs no more than `share` bytes are there, or each was looked at twice.
+    fn shrink_blocks(&self, share: u64) {
+        let share = share.saturating_sub(self.pairs.bytes());
         for _ in 0..2 * RINGS {
             if self.tally.bytes() <= share {
                 return;
@@ -121,7 +219,7 @@ impl Cache {
 
     /// Whether a block may be added without another one's going.
     pub(crate) fn has_room(&self, share: u64) -> bool {
-        self.tally.bytes() < share - share / BLOCK_PARTS
+        self.bytes() < share - share / BLOCK_PARTS
     }
 
     fn next_ring(&self) -> &Mutex<VecDeque<Weak<Head>>> {

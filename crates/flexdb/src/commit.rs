@@ -6,7 +6,8 @@
 //!    (`commit/planning.rs`), and done in the order of the keys, to the space and to the index
 //!    (`commit/changing.rs`). Readers look into the base of before, which nothing of this changes.
 //! 3. The store's header says how far the writes are in the space now.
-//! 4. The space is synced, and the next state has the base as it is now, and the memtable no more.
+//! 4. The space is synced. Its keys are forgotten by the cache of pairs, and the next state has the base as it
+//!    is now, and the memtable no more.
 //!
 //! # Invariants
 //! - C1. 2 and 3 are in one hold of the space's writers' lock, so a crash leaves all of them or none; but
@@ -332,11 +333,18 @@ impl Shared {
     fn publish(&self, committer: &mut Committer, committed: &Arc<Memtable>) -> Result<()> {
         let kept = std::mem::take(&mut committer.kept);
         let base = Arc::new(self.base_of(&committer.index)?);
+        // What readers found in the memtable they look for in the base from now on (A1 and A2 of `pairs`; S3).
+        let changing = self.cache.pairs().change();
+        if self.options.pairs {
+            committed.each_key(&mut |key| changing.forget(key));
+        }
         let install = self.install.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
         let pinned = self.pinned_after(&state, kept, Some(committed));
         let next = state.with_base(base, Some(committed.id()), pinned);
+        let commits = next.commits;
         self.state.store(Some(Arc::new(next)));
+        changing.done(commits);
         drop((install, state));
         self.count_nodes(&committer.index);
         self.cache.shrink(self.cache_share());

@@ -166,5 +166,5 @@ fn ended(
 ) -> Result<Ended> {
     shared.health.check_open()?;
     let Some(block) = shared.keep(cold, key, bytes?)? else { return Ok(Ended::WantsAll) };
-    Ok(Ended::Found(block.find(key).map(|value| Found::in_space(value, into))))
+    Ok(Ended::Found(shared.found_in(&block, cold, key, into)))
 }

@@ -6,7 +6,8 @@
 //!                   │     [ a  b  c | d  f | g  h ... | x  y  z ]   FlexSpace: one order, on disk
 //!                   │       ^         ^      ^          ^
 //!  get · scan ──────┴──> sparse index: an entry for each interval   in memory, its offsets shift
-//!                               └──> interval cache: its bytes, its pairs' places, fingerprints
+//!   │                           └──> interval cache: its bytes, its pairs' places, fingerprints
+//!   └──> pairs: those that gets found in intervals
 //! ```
 //!
 //! Between two commits durability is the host's: it journals what it applies and replays what lies
@@ -20,11 +21,12 @@
 //! - What is persisted is in the space, in the same commit as the number that says so (`memtable`, M1;
 //!   `commit`, C1).
 //! - No reader waits for a commit: what it looks into is not changed.
-//! - What is cached is what its interval has, in the version that the cache hangs on (`index`, X3).
+//! - What is cached is what its interval has, in the version that the cache hangs on (`index`, X3); and a pair
+//!   that is kept is what the base has, for all who look for its key there (`state`, S3).
 //!
 //! # To follow
 //! - a put: `write::Shared::apply`, then `memtable::Entered::insert`;
-//! - a get: `read::Shared::find`, then `memtable::Memtable::get`, `state::Base::interval_of`,
+//! - a get: `read::Shared::find`, then `memtable::Memtable::get`, `pairs::Pairs::get`, `state::Base::interval_of`,
 //!   `block::Block::find`; many at once: `flights`, for seats and `multi_get`;
 //! - a scan: `scan::Walk`, a run at a time;
 //! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/planning.rs`, `commit/plan.rs` and

@@ -28,7 +28,7 @@ impl Shared {
         let larger = MemorySplit::of(larger, &self.options).cache_bytes(index, used);
         self.cache.set_ghost_reach(larger.saturating_sub(share));
         let is_settled = memory.used() <= limit
-            && self.cache.tally.bytes() <= split.cache_bytes(index, 0)
+            && self.cache.bytes() <= split.cache_bytes(index, 0)
             && self.family.tally.bytes() <= split.memtables_bytes;
         MemoryNeeds {
             least_bytes: self.memory_bytes_min(),

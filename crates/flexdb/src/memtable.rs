@@ -60,11 +60,14 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// A value that is in the space.
+    pub(crate) const IN_SPACE: Self = Self { seqno: SeqNo::ZERO, is_value: true };
+
     /// A value that is in the space, copied.
     pub(crate) fn in_space(value: &[u8], into: &mut Vec<u8>) -> Self {
         into.clear();
         into.extend_from_slice(value);
-        Self { seqno: SeqNo::ZERO, is_value: true }
+        Self::IN_SPACE
     }
 }
 
@@ -201,6 +204,11 @@ impl Memtable {
             self.floor.fetch_max(visible().get(), Relaxed);
         }
         is_empty
+    }
+
+    /// Tells of each key, once or for each of its versions.
+    pub(crate) fn each_key(&self, tell: &mut dyn FnMut(&[u8])) {
+        self.entries.iter().for_each(|entry| tell(entry.key().target().key));
     }
 
     /// The newest version of `key` at or below `seqno`, its value copied.

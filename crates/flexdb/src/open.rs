@@ -78,7 +78,10 @@ impl Store {
             sealed: Vec::new(),
             base,
             pinned: Default::default(),
+            commits: 0,
         };
+        let cache = Cache::new(&host.memory, options.pairs);
+        cache.pairs().open(state.commits);
         let shared = Arc::new(Shared {
             state: ArcSwapOption::from_pointee(state),
             family,
@@ -88,7 +91,7 @@ impl Store {
             space_stats: Mutex::new(space.stats()),
             heads,
             nodes,
-            cache: Cache::new(Tally::new(&host.memory)),
+            cache,
             queues: Mutex::default(),
             buffers: Mutex::default(),
             cached_bytes: AtomicU64::new(0),

@@ -16,6 +16,9 @@ pub struct Options {
     pub interval_pairs: usize,
     /// Bytes of an interval above which it is split, unless it is a single pair. Default: 16 KiB.
     pub interval_bytes: u32,
+    /// Whether single pairs are cached that gets find in intervals, beside these. For comparisons.
+    /// Default: yes.
+    pub pairs: bool,
     /// Updates that may lie unsorted behind an interval's pairs: those of an interval that is not
     /// cached are written there without reading it. None at 0; more where intervals are larger. Default: 24.
     pub tail_pairs_max: u16,
@@ -54,6 +57,7 @@ impl Default for Options {
             memtable_bytes_max: 64 << 20,
             interval_pairs: 32,
             interval_bytes: 16 << 10,
+            pairs: true,
             tail_pairs_max: 24,
             fragments_max: 16,
             tail_percent_max: 20,

@@ -1,4 +1,5 @@
-//! Reading one key: memtables from the youngest, then the one interval that it belongs to.
+//! Reading one key: memtables from the youngest, then the pairs that were kept, then the one interval that it
+//! belongs to. What is found there is kept as a pair.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(crate) struct Cold {
     offset: u64,
     length: u32,
     part: Part,
+    /// In which state it is read, as pairs count, if what is found may be kept.
+    commits: Option<u64>,
 }
 
 impl Cold {
@@ -52,7 +55,8 @@ impl Cold {
         head: &Arc<Head>,
     ) -> Self {
         let (base, head) = (Arc::clone(base), Arc::clone(head));
-        Self { base, head, offset: found.offset, length: found.length, part: Part::Whole }
+        let (offset, length) = (found.offset, found.length);
+        Self { base, head, offset, length, part: Part::Whole, commits: None }
     }
 
     /// All of the interval.
@@ -139,7 +143,27 @@ impl Shared {
             Some(block) => block,
             None => self.load(&cold.whole())?,
         };
-        Ok(block.find(key).map(|value| Found::in_space(value, into)))
+        Ok(self.found_in(&block, &cold, key, into))
+    }
+
+    /// What the block of what was read has of a key; it is kept as a pair.
+    pub(crate) fn found_in(
+        &self,
+        block: &Block,
+        cold: &Cold,
+        key: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Option<Found> {
+        let value = block.find(key)?;
+        self.keep_pair(cold.commits, key, value);
+        Some(Found::in_space(value, into))
+    }
+
+    /// Keeps what was found in the base of the state that has so many commits.
+    fn keep_pair(&self, commits: Option<u64>, key: &[u8], value: &[u8]) {
+        if let Some(commits) = commits.filter(|_| self.options.pairs) {
+            self.cache.keep_pair(commits, key, value, self.cache_share());
+        }
     }
 
     /// The newest version of `key`, as far as nothing has to be read: `None` if it would have to.
@@ -155,7 +179,7 @@ impl Shared {
         })
     }
 
-    /// Looks for a key in memtables and in what is cached.
+    /// Looks for a key in memtables and in what is cached: as a pair, or with its interval.
     pub(crate) fn find_in_memory(
         &self,
         state: &State,
@@ -169,6 +193,11 @@ impl Shared {
                 return Ok(Sought::Ended(Some(found)));
             }
         }
+        // A reader of this state is given what its base has (A4 of `pairs`).
+        let pair = sources.commits.and_then(|upto| self.cache.pairs().get(key, upto, into));
+        if pair.is_some() {
+            return Ok(Sought::Ended(Some(Found::IN_SPACE)));
+        }
         let interval = sources.base.interval_of(key);
         let place = interval.and_then(|found| Some((found.entry.head()?, found)));
         let Some((head, interval)) = place else { return Ok(Sought::Ended(None)) };
@@ -176,13 +205,16 @@ impl Shared {
         let cached = cached.as_ref();
         if let Some(answer) = cached.and_then(|block| block.answer(key, || head.part_of(key))) {
             self.cache.hits.fetch_add(1, Relaxed);
-            let found = answer.map(|value| Found::in_space(value, into));
+            let found = answer.map(|value| {
+                self.keep_pair(sources.commits, key, value);
+                Found::in_space(value, into)
+            });
             return Ok(Sought::Ended(found));
         }
         let part = head.part_of(key);
         // What is there and does not tell is an update whose key is only alike.
         let is_there = cached.is_some_and(|block| block.parts().has(part));
-        let cold = Cold::new(sources.base, &interval, head);
+        let cold = Cold { commits: sources.commits, ..Cold::new(sources.base, &interval, head) };
         Ok(Sought::Cold(if is_there { cold } else { Cold { part, ..cold } }))
     }
 

@@ -36,6 +36,7 @@ impl Shared {
                 colds.push(Cold::new(base, interval, head));
             }
         }
+        self.cache.note_walked(colds.len(), self.cache_share());
         self.read_neighbours(&colds, &mut |at, block| {
             if let (Ok(block), Some(cold)) = (&block, colds.get(at)) {
                 self.cache_block(cold, block);

@@ -7,6 +7,10 @@
 //!   state misses nothing.
 //! - S2. A pin for which a commit has put too much into the base has another one here, for as long as
 //!   it is held: nothing above the pin is in that, and all at or below it is in that or in memtables.
+//! - S3. In all states with the same count of commits, a key that a reader finds in none of the memtables has
+//!   the same pair in the base, or in none: but for pins with a base of their own. What a commit
+//!   that is under way has changed there, or one that was refused, or deletes that gave room, are keys that
+//!   a memtable which is named has, newer than what any other pin sees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,12 +52,16 @@ pub(crate) struct State {
     pub(crate) sealed: Vec<Arc<Memtable>>,
     pub(crate) base: Arc<Base>,
     pub(crate) pinned: BTreeMap<SeqNo, Pinned>,
+    /// Memtables that were committed since the store was opened (S3).
+    pub(crate) commits: u64,
 }
 
 /// What a reader looks into, the youngest first.
 pub(crate) struct Sources<'a> {
     memtables: [&'a [Arc<Memtable>]; 3],
     pub(crate) base: &'a Arc<Base>,
+    /// The state's count of commits, if the base is the one of all readers (S3).
+    pub(crate) commits: Option<u64>,
 }
 
 impl<'a> Sources<'a> {
@@ -73,9 +81,13 @@ impl State {
         let ours = [std::slice::from_ref(&self.active), &self.sealed[..]];
         match self.pinned.get(&seqno) {
             Some(Pinned { base, memtables }) => {
-                Sources { memtables: [ours[0], ours[1], memtables], base }
+                let memtables = [ours[0], ours[1], &memtables[..]];
+                Sources { memtables, base, commits: None }
             }
-            None => Sources { memtables: [ours[0], ours[1], &[]], base: &self.base },
+            None => {
+                let (memtables, commits) = ([ours[0], ours[1], &[]], Some(self.commits));
+                Sources { memtables, base: &self.base, commits }
+            }
         }
     }
 
@@ -94,7 +106,8 @@ impl State {
     pub(crate) fn with_active(&self, active: Arc<Memtable>) -> Self {
         let mut sealed = vec![Arc::clone(&self.active)];
         sealed.extend(self.sealed.iter().cloned());
-        Self { active, sealed, base: Arc::clone(&self.base), pinned: self.pinned.clone() }
+        let (base, pinned) = (Arc::clone(&self.base), self.pinned.clone());
+        Self { active, sealed, base, pinned, commits: self.commits }
     }
 
     /// With another base, in which the memtable `committed` is.
@@ -106,6 +119,7 @@ impl State {
     ) -> Self {
         let waits = |memtable: &&Arc<Memtable>| Some(memtable.id()) != committed;
         let sealed = self.sealed.iter().filter(waits).cloned().collect();
-        Self { active: Arc::clone(&self.active), sealed, base, pinned }
+        let commits = self.commits + u64::from(committed.is_some());
+        Self { active: Arc::clone(&self.active), sealed, base, pinned, commits }
     }
 }

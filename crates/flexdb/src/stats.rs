@@ -12,6 +12,7 @@ const RUNNING: [&str; 17] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
+    "pair_hits",
     "commits",
     "committed_pairs",
     "replaced_versions",
@@ -49,6 +50,7 @@ impl Shared {
         let state = state.as_ref();
         let memtables = || state.into_iter().flat_map(|state| state.memtables());
         let (index, blocks) = (self.index_bytes(), self.cache.tally.bytes());
+        let (pairs, ghosts) = (self.cache.pairs().bytes(), self.cache.ghost_bytes());
         let memtable_bytes = self.family.tally.bytes();
         let space = self.space_stats();
         let counts = &self.counts;
@@ -62,6 +64,8 @@ impl Shared {
             ("cache_hits", self.cache.hits.load(Relaxed)),
             ("cache_misses", self.cache.misses.load(Relaxed)),
             ("cache_ghost_hits", self.cache.ghost_hits()),
+            ("pair_bytes", pairs),
+            ("pair_hits", self.cache.pairs().hits()),
             ("pinned_bases", state.map_or(0, |state| state.pinned.len() as u64)),
             ("commits", counts.commits.load(Relaxed)),
             ("committed_pairs", counts.committed_pairs.load(Relaxed)),
@@ -87,7 +91,7 @@ impl Shared {
         Stats {
             live_keys: None,
             live_bytes: None,
-            memory_bytes: memtable_bytes + index + blocks,
+            memory_bytes: memtable_bytes + index + blocks + pairs + ghosts,
             disk_bytes: used + space.log_bytes,
             detail,
             running: &RUNNING,

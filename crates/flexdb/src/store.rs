@@ -273,6 +273,8 @@ impl Engine for Store {
         shared.state.store(None);
         drop(install);
         let stored = shared.store_index(committer.index().now());
+        // What is found from here on is kept nowhere.
+        shared.cache.pairs().change().forget_all();
         committer.clear();
         shared.nodes.set(0);
         shared.queues.lock().clear();

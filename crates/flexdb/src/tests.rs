@@ -3,6 +3,8 @@
 mod commits;
 mod contract;
 mod memory_resize;
+mod pair_reads;
+pub(crate) mod pairs;
 mod parts;
 mod recovery;
 mod rounds;

@@ -314,3 +314,45 @@ fn a_change_of_an_interval_that_is_not_there_is_refused() {
     let refused = bench.store.admit(&[engine::Op::Delete { key: b"k" }]);
     assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
 }
+
+/// In the middle of a commit readers may be given a base that has a part of it. What was kept before is given to
+/// nobody: a memtable has these keys. It is forgotten before that goes.
+#[test]
+fn a_base_of_a_part_of_a_commit_changes_no_pair() {
+    use crate::tests::pairs::{crowded, get, value};
+    let bench = crowded();
+    let shared = &bench.store.shared;
+    let view = bench.view();
+    let changed: Vec<u64> = (0..300).map(|at| at * 40).collect();
+    for number in &changed {
+        bench.get(&key(*number));
+        assert_eq!(get(&bench, &key(*number)), (Some(value(*number)), true));
+        bench.put(&key(*number), b"new");
+    }
+    let active = Arc::clone(&shared.open_state().expect("it is open").active);
+    shared.seal(&active);
+    {
+        let mut committer = shared.committer.lock();
+        let before = Arc::new(shared.base_of(committer.index()).expect("it is open"));
+        let pins = bench.sequence.pins_below(active.newest()).expect("nobody takes one");
+        pins.iter().for_each(|pin| _ = committer.kept.insert(*pin, Arc::clone(&before)));
+        let put = shared.space.together(|space| {
+            let mut changing = Changing::new(shared, space, &mut committer);
+            Ok(changing.put_between(&active, SeqNo::ZERO, SeqNo::MAX))
+        });
+        assert_eq!(put.expect("it is open"), Ok(true));
+        shared.renew_base(&mut committer).expect("it is open");
+    }
+    let mut seen = Vec::new();
+    for number in &changed {
+        assert_eq!(get(&bench, &key(*number)), (Some(b"new".to_vec()), false));
+        assert_eq!(view.get(&key(*number), &mut seen), Ok(true));
+        assert_eq!(seen, value(*number));
+    }
+    bench.flush();
+    for number in &changed {
+        assert_eq!(get(&bench, &key(*number)), (Some(b"new".to_vec()), false));
+        assert_eq!(view.get(&key(*number), &mut seen), Ok(true));
+        assert_eq!(seen, value(*number));
+    }
+}

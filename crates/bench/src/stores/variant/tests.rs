@@ -21,12 +21,13 @@ fn a_name_is_an_engine_and_its_settings() {
 
 #[test]
 fn parts_of_flexdb_are_otherwise() {
-    let name = "flexdb:tail=0:fragments=3:pairs=64:memtable-bytes=4096";
+    let name = "flexdb:tail=0:fragments=3:interval-pairs=64:memtable-bytes=4096:pairs=off";
     let changed: Variant = name.parse().expect("a name");
     let expected = flexdb::Options {
         tail_pairs_max: 0,
         fragments_max: 3,
         interval_pairs: 64,
+        pairs: false,
         memtable_bytes_max: 4096,
         ..flexdb::Options::default()
     };
@@ -64,6 +65,7 @@ fn other_names_are_refused() {
         "f2:chunk-bytes=7",
         "memory:x=1",
         "lsm:merging",
+        "flexdb:pairs=64",
     ];
     for name in names {
         assert!(name.parse::<Variant>().is_err(), "{name:?}");
