@@ -24,8 +24,10 @@ pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
         let Some(shared) = weak.upgrade() else { return };
         // The budget may have become less since something was cached.
         shared.cache.shrink(shared.cache_share());
+        shared.refill_allowance();
         // A write that fails is told to the next commit; what cannot be read is told to whoever
         // reads it.
+        let _ = shared.sync_rewritten();
         while !stop.is_stopping() && shared.collect().unwrap_or(0) > 0 {}
         shared.forget_pins();
         if let Some(committer) = shared.committer.try_lock() {

@@ -35,6 +35,7 @@ mod neighbours;
 mod plan;
 mod planning;
 mod relief;
+mod rewriting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -205,6 +206,7 @@ impl Shared {
         self.counts.commits.fetch_add(1, Relaxed);
         self.counts.committed_bytes.fetch_add(oldest.bytes(), Relaxed);
         drop(committer);
+        self.schedule_rewriting();
         if oldest.bytes() >= GIVEN_BACK_BYTES_MIN {
             // Its pieces lie between others that stay, and no other use fits them as well.
             drop(oldest);

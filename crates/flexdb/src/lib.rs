@@ -30,7 +30,7 @@
 //!   `block::Block::find`; many at once: `flights`, for seats and `multi_get`;
 //! - a scan: `scan::Walk`, a run at a time;
 //! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/planning.rs`, `commit/plan.rs` and
-//!   `commit/changing.rs`;
+//!   `commit/changing.rs`; between commits what scans found in pieces: `fragmented`, then `commit/rewriting.rs`;
 //! - recovery: `open::Store::open`, then `stored_index::Reading`, or else `recover::index`;
 //! - room given back: `collect::Shared::collect`.
 //!
@@ -74,6 +74,7 @@ mod collect;
 mod commit;
 mod error;
 mod flights;
+mod fragmented;
 mod index;
 mod memory_resize;
 mod memory_split;

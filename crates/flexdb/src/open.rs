@@ -92,6 +92,7 @@ impl Store {
             heads,
             nodes,
             cache,
+            fragmented: Default::default(),
             queues: Mutex::default(),
             buffers: Mutex::default(),
             cached_bytes: AtomicU64::new(0),

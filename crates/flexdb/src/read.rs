@@ -76,6 +76,23 @@ impl Cold {
         begin + u64::from(inside.start)..begin + u64::from(inside.end)
     }
 
+    pub(crate) fn head(&self) -> &Arc<Head> {
+        &self.head
+    }
+
+    /// In how many pieces it lies in the file.
+    pub(crate) fn pieces(&self) -> usize {
+        let mut end = None;
+        let extents = self.base.space.extents(self.span());
+        let begins = extents.filter(|piece| {
+            let address = piece.extent.address();
+            let is_next = address.is_some() && address == end;
+            end = address.map(|address| address + u64::from(piece.length));
+            !is_next
+        });
+        begins.count()
+    }
+
     /// Finds out where the updates of its tail lie, if nobody knows: all pairs behind the extents that lie
     /// one behind the other from its beginning on are taken for updates.
     fn learn(&self, bytes: &[u8]) {

@@ -20,7 +20,7 @@ impl Shared {
     /// Blocks of intervals, each behind the one before it, or before it: those that are not cached are read,
     /// all at once, and cached. Each is told of by its index.
     pub(crate) fn blocks(
-        &self,
+        self: &Arc<Self>,
         base: &Arc<Base>,
         intervals: &[FoundEntry<'_, Interval>],
         tell: &mut dyn FnMut(usize, Result<Arc<Block>>),
@@ -40,6 +40,7 @@ impl Shared {
         self.read_neighbours(&colds, &mut |at, block| {
             if let (Ok(block), Some(cold)) = (&block, colds.get(at)) {
                 self.cache_block(cold, block);
+                self.offer_if_fragmented(cold, block);
             }
             if let Some(index) = indices.get(at) {
                 tell(*index, block);

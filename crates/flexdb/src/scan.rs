@@ -253,7 +253,7 @@ impl Walk {
 
 /// A walk over the pairs of a base.
 struct BaseWalker<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     base: &'a Arc<Base>,
     /// The interval: its block, where it begins, and where it ends.
     block: Option<(Arc<Block>, u64, u64)>,
@@ -267,7 +267,7 @@ struct BaseWalker<'a> {
 }
 
 impl<'a> BaseWalker<'a> {
-    fn new(shared: &'a Shared, base: &'a Arc<Base>, wanted: usize) -> Self {
+    fn new(shared: &'a Arc<Shared>, base: &'a Arc<Base>, wanted: usize) -> Self {
         Self {
             shared,
             base,

@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 17] = [
+const RUNNING: [&str; 20] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
@@ -19,6 +19,8 @@ const RUNNING: [&str; 17] = [
     "intervals_appended",
     "intervals_in_place",
     "intervals_rewritten",
+    "intervals_rewritten_for_scans",
+    "bytes_written_for_scans",
     "intervals_joined",
     "damaged_updates",
     "collected_segments",
@@ -73,6 +75,8 @@ impl Shared {
             ("intervals_appended", counts.blind.load(Relaxed)),
             ("intervals_in_place", counts.in_place.load(Relaxed)),
             ("intervals_rewritten", counts.rewritten.load(Relaxed)),
+            ("intervals_rewritten_for_scans", counts.rewritten_for_scans.load(Relaxed)),
+            ("bytes_written_for_scans", counts.written_for_scans.load(Relaxed)),
             ("intervals_joined", counts.joined.load(Relaxed)),
             ("damaged_updates", counts.damaged.load(Relaxed)),
             ("room_made", counts.room_made.load(Relaxed)),

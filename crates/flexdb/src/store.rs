@@ -17,6 +17,7 @@ use workers::Group;
 use crate::cache::Cache;
 use crate::commit::Committer;
 use crate::error::from_space;
+use crate::fragmented::Fragmented;
 use crate::index::{Index, IndexSnapshot};
 use crate::memory_split::{IntervalLimits, MemorySplit};
 use crate::memtable::Family;
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     /// they were looked at last.
     pub(crate) nodes: Arc<Tally>,
     pub(crate) cache: Cache,
+    /// What scans have found in pieces.
+    pub(crate) fragmented: Fragmented,
     /// For reads that are many at once, as nothing is under way on them.
     pub(crate) queues: Mutex<Vec<Reads<usize>>>,
     /// For reads that are alone, as nothing is read into them.
@@ -86,6 +89,9 @@ pub(crate) struct Counts {
     pub(crate) in_place: AtomicU64,
     /// Intervals that were written anew.
     pub(crate) rewritten: AtomicU64,
+    /// Those of them that scans had found in pieces, and their bytes.
+    pub(crate) rewritten_for_scans: AtomicU64,
+    pub(crate) written_for_scans: AtomicU64,
     /// Intervals that became one with the one before them.
     pub(crate) joined: AtomicU64,
     /// Updates of intervals that are damaged, as often as one was planned.
@@ -276,6 +282,7 @@ impl Engine for Store {
         // What is found from here on is kept nowhere.
         shared.cache.pairs().change().forget_all();
         committer.clear();
+        shared.fragmented.clear();
         shared.nodes.set(0);
         shared.queues.lock().clear();
         match shared.space.close().map_err(from_space) {

@@ -2,6 +2,7 @@
 
 mod commits;
 mod contract;
+pub(crate) mod fragmented;
 mod memory_resize;
 mod pair_reads;
 pub(crate) mod pairs;

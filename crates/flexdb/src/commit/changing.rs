@@ -13,6 +13,7 @@ use super::planning::{Inputs, Planning, Rest, bound_behind};
 use super::{Committer, is_refused, take_updates};
 use crate::block::Block;
 use crate::error::DATA;
+use crate::fragmented::Bounds;
 use crate::index::{self, Head, Interval, Key, Lie};
 use crate::memtable::{Memtable, Walker};
 use crate::pair::StoreHeader;
@@ -31,6 +32,8 @@ pub(super) struct Changing<'a, 'b> {
     pub(super) committer: &'a mut Committer,
     /// By how much offsets behind the last change are larger than in the base that is planned by.
     delta: u64,
+    /// Bytes that were put into the space.
+    written: u64,
 }
 
 impl<'a, 'b> Changing<'a, 'b> {
@@ -39,7 +42,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         space: &'a mut Together<'b>,
         committer: &'a mut Committer,
     ) -> Self {
-        Self { shared, space, committer, delta: 0 }
+        Self { shared, space, committer, delta: 0, written: 0 }
     }
 
     pub(super) fn space(&mut self) -> &mut Together<'b> {
@@ -72,7 +75,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                 for planned in chunk.planned {
                     pairs += planned.updates as u64;
                     if let Some(edit) = planned.edit
-                        && !self.change(&edit, edit.offset.wrapping_add(self.delta))?
+                        && !self.change_planned(&edit)?
                     {
                         return Ok(false);
                     }
@@ -94,6 +97,8 @@ impl<'a, 'b> Changing<'a, 'b> {
             }
         }
         self.shared.counts.committed_pairs.fetch_add(pairs, Relaxed);
+        let bounds = Bounds::of(self.shared.host.memory.limit());
+        self.shared.fragmented.note_committed(std::mem::take(&mut self.written), bounds);
         Ok(true)
     }
 
@@ -170,6 +175,12 @@ impl<'a, 'b> Changing<'a, 'b> {
         Err(error)
     }
 
+    /// Does what was planned by the base of which changes were made in the order of the keys since; `false`
+    /// if there is no room for all of it.
+    pub(super) fn change_planned(&mut self, edit: &Edit) -> Result<bool> {
+        self.change(edit, edit.offset.wrapping_add(self.delta))
+    }
+
     /// Does what was planned, at an offset of the index; `false` if there is no room for all of it.
     pub(super) fn change(&mut self, edit: &Edit, offset: u64) -> Result<bool> {
         self.check_place(edit, offset)?;
@@ -206,6 +217,7 @@ impl<'a, 'b> Changing<'a, 'b> {
             }
         }
         self.delta = self.delta.wrapping_add(length.wrapping_sub(u64::from(edit.length)));
+        self.written += edit.data.len() as u64;
         if let [(_, interval)] = &edit.pieces[..] {
             self.join_with_the_one_before(offset, interval);
         }

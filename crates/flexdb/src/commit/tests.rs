@@ -10,6 +10,7 @@ use super::*;
 use crate::Options;
 use crate::memory_split::ChunkLimits;
 use crate::memtable::Walker;
+use crate::tests::fragmented;
 use crate::tests::stores::{Bench, key, small};
 
 /// A change of an interval that several were taken as, of which only tags were taken away: its first
@@ -354,5 +355,20 @@ fn a_base_of_a_part_of_a_commit_changes_no_pair() {
         assert_eq!(get(&bench, &key(*number)), (Some(b"new".to_vec()), false));
         assert_eq!(view.get(&key(*number), &mut seen), Ok(true));
         assert_eq!(seen, value(*number));
+    }
+}
+
+#[test]
+fn nothing_is_written_for_scans_where_a_commit_has_found_no_room() {
+    let (bench, _) = fragmented::in_pieces();
+    let shared = &bench.store.shared;
+    for is_short_of_room in [true, false] {
+        fragmented::pass_a_second(&bench);
+        shared.cache.shrink(0);
+        fragmented::all(&bench);
+        shared.committer.lock().is_short_of_room = is_short_of_room;
+        shared.rewrite_fragmented().expect("nothing fails");
+        let written = bench.detail("bytes_written_for_scans");
+        assert_eq!(written == 0, is_short_of_room, "{written} bytes");
     }
 }

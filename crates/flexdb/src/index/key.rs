@@ -1,5 +1,6 @@
 //! A key as the index keeps it: short ones in place, as there is one for each interval.
 
+use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -60,6 +61,26 @@ impl Deref for Key {
             Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
             Self::Long(bytes) => bytes,
         }
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(&**other)
     }
 }
 
