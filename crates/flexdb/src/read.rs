@@ -80,7 +80,7 @@ impl Cold {
         &self.head
     }
 
-    /// In how many pieces it lies in the file.
+    /// In how many pieces it lies: extents each of which goes on where the one before it ends are one.
     pub(crate) fn pieces(&self) -> usize {
         let mut end = None;
         let extents = self.base.space.extents(self.span());

@@ -250,3 +250,26 @@ fn a_crash_leaves_all_pairs_whatever_was_being_written_as_one() {
     }
     bench.store.close().expect("closes");
 }
+
+#[test]
+fn what_lies_side_by_side_is_not_written_again() {
+    let device = device::memory();
+    // One commit has all.
+    let options = Options { memtable_bytes_max: 1 << 20, ..options() };
+    let open = |options| Bench::with(device.clone(), Arc::new(NoJournal), 16 << 20, options);
+    let bench = open(options.clone()).expect("it opens");
+    for number in 0..KEYS {
+        bench.put(&key(number), &[1; VALUE_BYTES]);
+    }
+    bench.flush();
+    bench.store.close().expect("closes");
+    // Opening takes several of the small intervals as one, each of which is an extent.
+    let options = Options { interval_bytes: 16 << 10, ..options };
+    let bench = open(options).expect("it opens");
+    let intervals = bench.intervals();
+    assert!(intervals < 8, "{intervals} intervals");
+    pass_a_second(&bench);
+    assert_eq!(all(&bench).len() as u64, KEYS);
+    rewrite(&bench);
+    assert_eq!(bench.detail("bytes_written_for_scans"), 0);
+}
