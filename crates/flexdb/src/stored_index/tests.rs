@@ -162,7 +162,7 @@ fn an_index_that_is_too_large_for_the_memory_is_made_coarser() {
     fill(&bench, 1);
     let (many, pairs) = (bench.intervals(), bench.pairs());
     bench.store.close().expect("closes");
-    let opened = Bench::with(bench.device, Arc::new(NoJournal), 64 << 10, options());
+    let opened = Bench::with(bench.device, Arc::new(NoJournal), 32 << 10, options());
     let bench = opened.expect("opens");
     assert_eq!(bench.detail("opening_keys"), 0);
     assert!(bench.intervals() < many / 2, "{} of {many}", bench.intervals());
