@@ -65,6 +65,7 @@ mod extent;
 mod flex_tree;
 mod log;
 mod nodes;
+mod planted;
 #[cfg(test)]
 mod seed;
 mod shift_tree;

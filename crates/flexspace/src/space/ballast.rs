@@ -145,7 +145,7 @@ impl Ballast {
         if bytes > held {
             if let Err(error) = file.allocate(held, bytes - held) {
                 // What it got of it nobody else should lack.
-                let _ = file.set_len(held);
+                file.set_len(held)?;
                 return Err(error);
             }
             self.bytes.store(bytes, Relaxed);

@@ -24,6 +24,7 @@ use crate::Cut;
 use crate::extent::Extent;
 use crate::log::{self, EmptyLog, LogWriter};
 use crate::nodes::NodeFile;
+use crate::planted::{Planted, is_planted};
 
 /// What one checkpoint leaves for the next.
 #[derive(Debug)]
@@ -92,6 +93,9 @@ impl Shared {
 
     fn store(&self, checkpointer: &mut Checkpointer) -> Result<(), Error> {
         let (cut, number) = self.begin_checkpoint(checkpointer)?;
+        if is_planted(Planted::SlotsFreedEarly) {
+            checkpointer.nodes.retire(&cut.retired);
+        }
         let root = self.health.stop_on(checkpointer.nodes.store(&cut))?;
         let len = cut.snapshot.len();
         let standing = Standing { log: number, len, root, ..checkpointer.standing };
@@ -100,7 +104,9 @@ impl Shared {
         let old = checkpointer.standing.log;
         checkpointer.standing = standing;
         checkpointer.count += 1;
-        checkpointer.nodes.retire(&cut.retired);
+        if !is_planted(Planted::SlotsFreedEarly) {
+            checkpointer.nodes.retire(&cut.retired);
+        }
         self.ballast.stored(checkpointer.nodes.slots().1);
         self.health.stop_on(remove_logs(&*self.device, &[old]))?;
         self.fit_ballast()
@@ -136,7 +142,9 @@ impl Shared {
         let growth_bytes = log_growth_bytes(self.data.geometry);
         let next = LogWriter::begin(empty, life, log.end(), growth_bytes, &records);
         let next = self.health.stop_on(next)?;
-        self.health.stop_on(self.device.sync_dir(""))?;
+        if !is_planted(Planted::LogUnnamed) {
+            self.health.stop_on(self.device.sync_dir(""))?;
+        }
         *log = next;
         Ok((cut, number))
     }

@@ -4,7 +4,8 @@
 //!    changes are noted.
 //! 2. Walk the snapshot: what lies in victims goes to a *trail*, a tree as long as the space in which
 //!    all else is a hole. What was noted meanwhile is done to it, too; then every change is done to
-//!    it as it comes. So the trail always says where in the space the victims' bytes are.
+//!    it as it comes. So the trail always says where in the space the victims' bytes are. Where more was
+//!    done than is noted, as by a writer that keeps its lock for long, writers wait for another walk.
 //! 3. Copy them to segments of the reserve, in the order of the space, without any lock.
 //! 4. Under the writers' lock, some hundred extents at a time: remap what the trail still has.
 //! 5. Commit: the victims are free, once no snapshot reaches them.
@@ -100,7 +101,8 @@ impl Shared {
             if victims.is_empty() || is_stopping() {
                 return Ok(Collected::default());
             }
-            writer.tracking.begin();
+            let count_max = usize::try_from(self.options.collected_extents_max);
+            writer.tracking.begin(count_max.unwrap_or(usize::MAX).max(NOTED_FEW));
             (writer.segments.view(self.ballast.is_device_full()), victims, self.snapshot())
         };
         let _end = EndTracking(self);
@@ -142,7 +144,7 @@ impl Shared {
         let victims = plan(&SegmentView { room, ..view });
         if victims.is_empty() {
             // The log, or whoever else needs it, is to have it.
-            self.give_up_room(writer, &wanted[..room as usize]);
+            self.give_up_room(writer, &wanted[..room as usize])?;
         }
         Ok(victims)
     }
@@ -157,14 +159,19 @@ impl Shared {
         let geometry = self.data.geometry;
         loop {
             let mut writer = self.writer_for_change()?;
-            let noted = writer.tracking.take_noted();
+            let Some(noted) = writer.tracking.take_noted() else {
+                let now = self.state.read().tree.snapshot();
+                let trail = Trail::of(&now, geometry, victims, u64::MAX);
+                writer.tracking.follow(trail.expect("however many extents there are"));
+                break;
+            };
             if noted.len() <= NOTED_FEW {
-                noted.iter().for_each(|change| trail.follow(change));
+                noted.into_iter().for_each(|note| trail.follow(note));
                 writer.tracking.follow(trail);
                 break;
             }
             drop(writer);
-            noted.iter().for_each(|change| trail.follow(change));
+            noted.into_iter().for_each(|note| trail.follow(note));
         }
         let in_victims = |piece: &Mapping| {
             let address = piece.extent.address();

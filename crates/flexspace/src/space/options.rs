@@ -25,8 +25,8 @@ pub struct Options {
     /// Bytes of the log after which a sync is followed by a checkpoint. More make checkpoints rarer,
     /// and opening after a crash slower. Default: 64 MiB.
     pub log_bytes_max: u64,
-    /// Extents that are moved in one collection, unless no fewer would win a segment. Each takes about 80
-    /// bytes of memory meanwhile. Default: 2^20.
+    /// Extents that are moved in one collection, unless no fewer would win a segment, and changes that are
+    /// noted while it looks for them. Each takes about 80 bytes of memory meanwhile. Default: 2^20.
     pub collected_extents_max: u64,
 }
 

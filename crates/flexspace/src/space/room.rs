@@ -64,7 +64,7 @@ impl Shared {
             }
             match self.data.allocate(segment) {
                 Err(Refused::NoSpace { .. }) => {
-                    self.give_up_room(writer, &segments[..=index]);
+                    self.give_up_room(writer, &segments[..=index])?;
                     return Ok(false);
                 }
                 allocated => self.health.stop_on(allocated)?,
@@ -76,11 +76,20 @@ impl Shared {
 
     /// Gives back the room of free segments that nobody begins now; of the last of them only a part
     /// may be there.
-    pub(super) fn give_up_room(&self, writer: &mut Writer, segments: &[u32]) {
+    pub(super) fn give_up_room(&self, writer: &mut Writer, segments: &[u32]) -> Result<(), Error> {
         for &segment in segments {
-            // A segment that keeps its room is as free as another.
-            let _ = self.data.punch(segment);
+            self.punch(segment)?;
             writer.segments.set_roomy(segment, false);
+        }
+        Ok(())
+    }
+
+    /// Gives back a free segment's room. Where the device wants room for that it keeps it, and is as free as
+    /// another. Each other failure is one of a write (F3), since zeros are written where nothing can be punched.
+    pub(super) fn punch(&self, segment: u32) -> Result<(), Error> {
+        match self.data.punch(segment) {
+            Err(Refused::NoSpace { .. }) => Ok(()),
+            punched => self.health.stop_on(punched),
         }
     }
 
@@ -100,7 +109,7 @@ impl Shared {
         let kept = self.ballast.others_bytes(used, self.state.read().tree.new_nodes_max());
         match self.ballast.spend_above(kept, bytes, || Ok(self.data.allocate(segment)?)) {
             Err(error) if error.is_full_device() => {
-                let _ = self.data.punch(segment);
+                self.punch(segment)?;
                 return Ok(false);
             }
             allocated => self.health.stop_on(allocated)?,

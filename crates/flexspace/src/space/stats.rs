@@ -58,6 +58,11 @@ impl FlexSpace {
         self.shared.writer.lock().segments.live_bytes()
     }
 
+    /// Segments that the collector leaves alone ([`Stats::unreadable_segments`]). Waits for a writer.
+    pub fn unreadable_segments(&self) -> u64 {
+        self.shared.writer.lock().segments.unreadable_count()
+    }
+
     /// Figures about the space. Waits for a checkpoint and for writers.
     pub fn stats(&self) -> Stats {
         let shared = &self.shared;

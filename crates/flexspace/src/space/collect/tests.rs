@@ -7,9 +7,11 @@ use environment::Environment;
 use workers::{Order, Pool};
 
 use super::plan::{fewer, plan};
-use super::{Collected, Tracking, Trail};
+use super::trail::Note;
+use super::{Collected, NOTED_FEW, Tracking, Trail};
 use crate::data::{Geometry, SegmentView};
 use crate::log::{Change, Piece};
+use crate::planted::{Planted, must_be_found};
 use crate::space::{Error, FlexSpace, Options};
 use crate::{Extent, FlexTree};
 
@@ -87,14 +89,16 @@ fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
         Change::Splice { offset, removed, tag: 0, pieces }
     };
     tracking.note(&splice(0, 0, 1));
-    tracking.begin();
+    tracking.begin(2);
     let mut trail = Trail::of(&tree.snapshot(), geometry, &[1, 3], 2).expect("two extents");
     assert!(Trail::of(&tree.snapshot(), geometry, &[1, 3], 1).is_none());
     // Meanwhile: ten bytes come before all, and the middle of the first victim is replaced.
     let changes = [splice(0, 0, 10), splice(140, 20, 30)];
     changes.iter().for_each(|change| tracking.note(change));
-    assert_eq!(tracking.take_noted(), changes);
-    changes.iter().for_each(|change| trail.follow(change));
+    tracking.note(&Change::SetTag { offset: 7, tag: 1 });
+    let noted = tracking.take_noted().expect("just as many as may be noted");
+    assert_eq!(noted, changes.each_ref().map(|change| Note::of(change).expect("one")));
+    noted.into_iter().for_each(|note| trail.follow(note));
     tracking.follow(trail);
     tracking.note(&Change::SetTag { offset: 0, tag: 3 });
     tracking.note(&splice(0, 5, 1));
@@ -110,6 +114,47 @@ fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
     assert_eq!(tracking.next(10).iter().map(|at| at.offset).collect::<Vec<_>>(), [316]);
     tracking.end();
     assert!(tracking.next(10).is_empty());
+}
+
+#[test]
+fn a_trail_that_does_not_follow_is_found() {
+    let test = what_is_written_while_a_collection_copies_is_kept;
+    must_be_found(Planted::TrailLeftBehind, "", test);
+}
+
+#[test]
+fn a_trail_that_was_outrun_is_found() {
+    let test = more_changes_than_are_noted_while_a_trail_is_made_are_followed_all_the_same;
+    must_be_found(Planted::OutrunBelieved, "", test);
+}
+
+/// A writer that keeps its lock for long, as a commit of a store does, has no more noted than may be: the
+/// collector looks for the victims' bytes once more.
+#[test]
+fn more_changes_than_are_noted_while_a_trail_is_made_are_followed_all_the_same() {
+    let (space, mut model) = half_full(device::memory());
+    let shared = &space.shared;
+    let (victims, snapshot) = {
+        let mut writer = shared.writer_for_change().expect("open");
+        let victims = shared.victims_with_room(&mut writer).expect("a device");
+        writer.tracking.begin(NOTED_FEW);
+        (victims, shared.snapshot())
+    };
+    let trail = Trail::of(snapshot.tree(), shared.data.geometry, &victims, u64::MAX);
+    let trail = trail.expect("however many extents there are");
+    for number in 0..2 * NOTED_FEW {
+        let at = number * 613 % (model.len() - 600);
+        space.splice(at as u64, 600, &[5; 77], 0).expect("room");
+        model.splice(at..at + 600, [5; 77]);
+        if let Tracking::Noting { noted, .. } = &shared.writer.lock().tracking {
+            assert!(noted.len() <= NOTED_FEW, "{} changes are noted", noted.len());
+        }
+    }
+    let done = shared.collect_victims(&victims, trail, snapshot, &|| false).expect("a device");
+    shared.writer.lock().tracking.end();
+    assert!(done.segments > 10 && done.remapped > 10, "{done:?}");
+    assert_eq!(space.read(0, space.len()), Ok(model));
+    space.check().expect("sound");
 }
 
 fn options(segments: u64) -> Options {

@@ -3,9 +3,11 @@
 //! # Invariants
 //! - T1. A trail is as long as the space. What in it is no hole lies at the same offset in the space,
 //!   at the same address, in a victim.
+//! - T2. No more than a bounded number of changes is noted, however long one writer keeps its lock.
 
 use crate::data::Geometry;
 use crate::log::Change;
+use crate::planted::{Planted, is_planted};
 use crate::{Extent, FlexSnapshot, FlexTree, Mapping};
 
 /// A tree of the victims' extents.
@@ -52,29 +54,55 @@ impl Trail {
         self.extents
     }
 
-    /// Does to the trail what was done to the space: new bytes lie in no victim, and what was
-    /// relocated does not any more.
-    pub(super) fn follow(&mut self, change: &Change) {
-        let done = match change {
-            Change::Splice { offset, removed, pieces, .. } => {
-                let length = pieces.iter().map(|piece| u64::from(piece.length)).sum();
-                let collapsed = self.tree.collapse_range(*offset, *removed);
-                collapsed.and_then(|()| self.tree.insert_range(*offset, length, Extent::HOLE))
-            }
-            Change::Hole { offset, removed, length } => {
-                let collapsed = self.tree.collapse_range(*offset, *removed);
-                collapsed.and_then(|()| self.tree.insert_range(*offset, *length, Extent::HOLE))
-            }
-            Change::Relocate { offset, piece } => self.tree.punch(*offset, u64::from(piece.length)),
-            Change::SetTag { .. } => Ok(()),
+    /// Does to the trail what was done to the space.
+    pub(super) fn follow(&mut self, note: Note) {
+        let Note { offset, removed, length } = note;
+        let done = if removed == length {
+            self.tree.punch(offset, length)
+        } else {
+            let collapsed = self.tree.collapse_range(offset, removed);
+            collapsed.and_then(|()| self.tree.insert_range(offset, length, Extent::HOLE))
         };
         done.expect("what was done to the space can be done to its trail");
     }
 }
 
+/// What a trail has to know of a change: so many bytes came in the place of others. They lie in no
+/// victim: they are new, or a hole, or were relocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::space) struct Note {
+    offset: u64,
+    removed: u64,
+    length: u64,
+}
+
+impl Note {
+    /// None if the trail stays as it is.
+    pub(super) fn of(change: &Change) -> Option<Self> {
+        let (offset, removed, length) = match change {
+            Change::Splice { offset, removed, pieces, .. } => {
+                let length = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+                (*offset, *removed, length)
+            }
+            Change::Hole { offset, removed, length } => (*offset, *removed, *length),
+            Change::Relocate { offset, piece } => {
+                let length = u64::from(piece.length);
+                (*offset, length, length)
+            }
+            Change::SetTag { .. } => return None,
+        };
+        Some(Self { offset, removed, length })
+    }
+}
+
+/// Adds bytes of one extent, or those of a hole, which may be longer than one operation adds.
 fn append(tree: &mut FlexTree, length: u64, extent: Extent) {
-    // Holes may be longer than one operation adds, but no space is.
-    tree.append(length, extent).expect("a trail is no longer than its space");
+    let mut left = length;
+    while left > 0 {
+        let part = left.min(<FlexTree>::GROWTH_MAX);
+        tree.append(part, extent).expect("a trail is no longer than its space");
+        left -= part;
+    }
 }
 
 /// What a writer does for the collection that runs.
@@ -83,15 +111,18 @@ pub(in crate::space) enum Tracking {
     /// None runs.
     #[default]
     Off,
-    /// Its trail is being made: changes are noted.
-    Noting(Vec<Change>),
+    /// Its trail is being made: changes are noted, at most so many.
+    Noting { noted: Vec<Note>, count_max: usize },
+    /// There were more: the trail that is being made is of no use.
+    Outrun,
     /// Its trail follows each change.
     Following(Trail),
 }
 
 impl Tracking {
-    pub(super) fn begin(&mut self) {
-        *self = Self::Noting(Vec::new());
+    /// Notes changes from here on, at most so many (T2).
+    pub(super) fn begin(&mut self, count_max: usize) {
+        *self = Self::Noting { noted: Vec::new(), count_max };
     }
 
     pub(super) fn end(&mut self) {
@@ -101,16 +132,31 @@ impl Tracking {
     /// A change was made.
     pub(in crate::space) fn note(&mut self, change: &Change) {
         match self {
-            Self::Off => {}
-            Self::Noting(noted) => noted.push(change.clone()),
-            Self::Following(trail) => trail.follow(change),
+            Self::Off | Self::Outrun => {}
+            Self::Noting { noted, count_max } => match Note::of(change) {
+                Some(_) if noted.len() >= *count_max => {
+                    if !is_planted(Planted::OutrunBelieved) {
+                        *self = Self::Outrun;
+                    }
+                }
+                note => noted.extend(note),
+            },
+            Self::Following(trail) => {
+                let is_relocation = matches!(change, Change::Relocate { .. });
+                let is_done = is_relocation || !is_planted(Planted::TrailLeftBehind);
+                if let Some(note) = Note::of(change).filter(|_| is_done) {
+                    trail.follow(note);
+                }
+            }
         }
     }
 
-    pub(super) fn take_noted(&mut self) -> Vec<Change> {
+    /// What was noted; none if that was too much.
+    pub(super) fn take_noted(&mut self) -> Option<Vec<Note>> {
         match self {
-            Self::Noting(noted) => std::mem::take(noted),
-            _ => Vec::new(),
+            Self::Outrun => None,
+            Self::Noting { noted, .. } => Some(std::mem::take(noted)),
+            Self::Off | Self::Following(_) => Some(Vec::new()),
         }
     }
 

@@ -26,6 +26,8 @@ const SEEDS: u64 = 20;
 const STEPS: u64 = 60;
 /// Images for each operation of the disk.
 const IMAGES: u64 = 2;
+/// About how long the spaces of runs get: of the longer ones collections empty segments, and nodes are split.
+const LENS: [u64; 3] = [6_000, 6_000, 60_000];
 
 /// How far the disk was after a step, and which states a crash may leave from then on.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,29 @@ struct Moment {
 struct Course {
     states: Vec<Model>,
     moments: Vec<Moment>,
+    met: Met,
+}
+
+/// What runs came by, beside what was asked of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Met {
+    crashes: u64,
+    /// Segments that collections emptied, and runs in which any did.
+    emptied: u64,
+    emptying: u64,
+    /// Runs in which the tree had more than one leaf.
+    split: u64,
+    checkpoints: u64,
+}
+
+impl Met {
+    fn add(&mut self, run: Self) {
+        self.crashes += run.crashes;
+        self.emptied += run.emptied;
+        self.emptying += run.emptied.min(1);
+        self.split += run.split.min(1);
+        self.checkpoints += run.checkpoints;
+    }
 }
 
 impl Course {
@@ -65,11 +90,28 @@ fn drawn_options(random: &mut Random) -> Options {
 fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Course {
     let device: Arc<dyn Device> = disk.clone();
     let mut space = FlexSpace::create(device.clone(), options.clone()).expect("an honest disk");
-    let mut course = Course { states: vec![Model::default()], moments: Vec::new() };
+    let met = Met::default();
+    let mut course = Course { states: vec![Model::default()], moments: Vec::new(), met };
+    let len_max = LENS[random.random_range(0..LENS.len())];
+    let is_long = len_max == LENS[2];
     let (mut model, mut synced) = (Model::default(), 0);
     course.moments.push(Moment { operation: disk.operations(), synced, last: 0 });
-    for _ in 0..STEPS {
-        if random.random_range(0..20) == 0 {
+    if is_long {
+        let appended = Operation::Append((0..40_000_u32).map(|at| (at / 90) as u8).collect());
+        let taken_out = (0..150).map(|number| Operation::Collapse(80 * number, 120));
+        for operation in std::iter::once(appended).chain(taken_out) {
+            operation.apply(&space).expect("room");
+            operation.model(&mut model);
+            course.states.push(model.clone());
+        }
+        let last = course.states.len() - 1;
+        course.moments.push(Moment { operation: disk.operations(), synced, last });
+    }
+    for step in 0..STEPS {
+        if is_long && step % 20 == 9 {
+            course.met.emptied += space.collect().expect("an honest disk").segments;
+            synced = course.states.len() - 1;
+        } else if random.random_range(0..20) == 0 {
             // Killed, or closed: what the page cache holds is found again.
             if random.random_range(0..2) == 0 {
                 space.close().expect("an honest disk");
@@ -85,7 +127,7 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
         } else if random.random_range(0..15) == 0 {
             // Writes and syncs fail, and the process is ended by it: what a failed sync leaves in the page
             // cache is found again, and lost in the next crash.
-            let operation = Operation::drawn(&model, 6_000, random);
+            let operation = Operation::drawn(&model, len_max, random);
             disk.set_faults(Faults {
                 sync_error_ppm: 300_000,
                 write_error_ppm: 50_000,
@@ -109,7 +151,10 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
                 }
             }
         } else {
-            let operation = Operation::drawn(&model, 6_000, random);
+            let operation = Operation::drawn(&model, len_max, random);
+            if operation == Operation::Collect {
+                course.met.emptied += space.collect().expect("an honest disk").segments;
+            }
             operation.apply(&space).unwrap_or_else(|error| panic!("{operation:?}: {error}"));
             operation.model(&mut model);
             if *course.states.last().expect("one") != model {
@@ -121,6 +166,9 @@ fn run(disk: &Arc<SimulatedDisk>, options: &Options, random: &mut Random) -> Cou
         }
         let last = course.states.len() - 1;
         course.moments.push(Moment { operation: disk.operations(), synced, last });
+        let stats = space.stats();
+        course.met.split += u64::from(stats.used_slots > 2);
+        course.met.checkpoints += stats.checkpoints.min(1);
     }
     course
 }
@@ -163,7 +211,7 @@ fn go_on(image: Arc<SimulatedDisk>, options: &Options, mut model: Model, random:
     assert!(content(&space) == Ok(model), "what was synced after a crash is lost in the next");
 }
 
-fn crash_at_every_operation(seed: Seed) -> u64 {
+fn crash_at_every_operation(seed: Seed) -> Met {
     let mut random = seed.stream("flexspace crash");
     let options = drawn_options(&mut random);
     let alignment = [1, 1, 512, 4096][random.random_range(0..4)];
@@ -173,7 +221,7 @@ fn crash_at_every_operation(seed: Seed) -> u64 {
     let created = course.moments[0].operation;
     let history = disk.history();
     let mut replay = history.replay();
-    let mut crashes = 0;
+    let mut met = course.met;
     for operation in 0..=history.last_operation() {
         replay.advance_to(operation);
         let allowed = course.allowed(operation);
@@ -186,7 +234,7 @@ fn crash_at_every_operation(seed: Seed) -> u64 {
             let found = replay.crash(image_seed);
             found.keep_history();
             let model = judge(&found, &options, allowed).unwrap_or_else(|what| fail(what));
-            crashes += 1;
+            met.crashes += 1;
             let Some(model) = model else {
                 assert!(operation < created, "an acknowledged creation is lost");
                 continue;
@@ -201,11 +249,11 @@ fn crash_at_every_operation(seed: Seed) -> u64 {
                 let same = same.unwrap_or_else(|what| fail(format!("crashed again: {what}")));
                 assert!(same.is_some(), "a crash while opening loses the space");
                 go_on(twice, &options, model, &mut random);
-                crashes += 2;
+                met.crashes += 2;
             }
         }
     }
-    crashes
+    met
 }
 
 #[test]
@@ -213,9 +261,17 @@ fn a_crash_at_any_operation_leaves_a_synced_state_or_a_later_one() {
     let count = number("THERMOCLINE_FLEX_SEEDS").unwrap_or(SEEDS);
     let name = "a_crash_at_any_operation_leaves_a_synced_state_or_a_later_one";
     let seed = seed(name, &format!(" THERMOCLINE_FLEX_SEEDS={count}"));
-    let crashes: u64 = (0..count).map(|index| crash_at_every_operation(seed.child(index))).sum();
-    println!("{crashes} crashes");
-    assert!(crashes > count * 100, "only {crashes} crashes");
+    let mut met = Met::default();
+    (0..count).for_each(|index| met.add(crash_at_every_operation(seed.child(index))));
+    println!("{met:?}");
+    assert!(met.crashes > count * 100, "only {} crashes", met.crashes);
+    let all = [met.emptying, met.split, met.checkpoints];
+    assert!(count < SEEDS || all.iter().all(|runs| *runs > 0), "not all was met: {met:?}");
+}
+
+/// Runs of so many seeds, for tests that break something and have it found.
+pub(super) fn crashes_of_many_seeds(count: u64) {
+    (0..count).for_each(|seed| _ = crash_at_every_operation(Seed::from(seed)));
 }
 
 /// A sync fails, and the next one of that file does nothing but says that it succeeded: an opening that
@@ -253,7 +309,7 @@ fn an_opening_after_failed_syncs_takes_no_sync_at_its_word() {
 /// What an earlier store of this kind did: bytes that were synced are overwritten, the segments they
 /// lay in are filled anew, and nothing of that is synced when the process is killed.
 #[test]
-fn synced_blocks_outlive_overwriting_without_a_sync() {
+pub(super) fn synced_blocks_outlive_overwriting_without_a_sync() {
     let disk = SimulatedDisk::new(1, Faults::none());
     let space = FlexSpace::create(disk.clone(), small()).expect("an honest disk");
     let blocks: Vec<u8> = (0..400_000_u32).map(|number| (number / 500) as u8).collect();

@@ -80,7 +80,7 @@ fn damage_anywhere_is_found_before_it_is_served() {
 
 /// A write that was lost leaves what the segment held before: whole blocks, of another generation.
 #[test]
-fn a_block_of_an_earlier_life_of_its_segment_is_not_served() {
+pub(super) fn a_block_of_an_earlier_life_of_its_segment_is_not_served() {
     let device = device::memory();
     let space = FlexSpace::create(device.clone(), small()).expect("a device");
     let fill = |byte: u8| {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use device::{Device, Failure, Fault, FaultDevice, Lasting};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
 use environment::Seed;
 
 use super::model::Model;
@@ -110,8 +110,33 @@ fn run(device: Arc<FaultDevice>, inner: Arc<dyn Device>, seed: Seed, seen: &mut 
     space.sync().expect("a healed device");
 }
 
+/// Where nothing can be punched zeros are written, so a failure to give room back is one of a write.
 #[test]
-fn every_operation_that_fails_is_told_and_loses_nothing() {
+fn room_that_cannot_be_given_back_stops_the_space() {
+    let mut stopped = 0;
+    for nth in 1.. {
+        let device = FaultDevice::new(device::memory());
+        let space = FlexSpace::create(device.clone(), small()).expect("a device");
+        space.append(&[1; 200_000]).expect("room");
+        space.sync().expect("a device");
+        space.collapse(0, 190_000).expect("a range");
+        let kind = Some(OperationKind::Resize);
+        let nth = device.count(kind) + nth;
+        device.fail(Fault { kind, nth, failure: Failure::Io, lasting: Lasting::Once });
+        let synced = space.sync();
+        if device.failed() == 0 {
+            break;
+        }
+        assert!(matches!(synced, Err(Error::Device(_))), "{synced:?}");
+        let refused = space.append(&[2]);
+        assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
+        stopped += 1;
+    }
+    assert!(stopped > 5, "{stopped} segments of which room is given back");
+}
+
+#[test]
+pub(super) fn every_operation_that_fails_is_told_and_loses_nothing() {
     let name = "every_operation_that_fails_is_told_and_loses_nothing";
     let seed = seed(name, "");
     let inner = device::memory();

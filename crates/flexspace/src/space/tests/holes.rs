@@ -89,6 +89,26 @@ fn a_hole_that_is_written_over_counts_at_the_limit() {
 }
 
 #[test]
+fn the_collector_gets_on_beside_a_hole_that_is_longer_than_one_change_makes() {
+    let space = create(device::memory());
+    let data: Vec<u8> = (0..200_000_u32).map(|number| (number % 251) as u8).collect();
+    space.append(&data).expect("room");
+    for (offset, length) in [(100_000, 1 << 48), (200_000, 1 << 32)] {
+        space.splice_hole(offset, 0, length).expect("a range");
+    }
+    for at in (0..100_000).step_by(1000) {
+        space.splice_hole(at, 900, 900).expect("a range");
+    }
+    space.sync().expect("a device");
+    let done = space.collect().expect("a device");
+    assert!(done.segments > 3, "{done:?}");
+    assert_eq!(space.read(900, 100), Ok(data[900..1000].to_vec()));
+    let behind = 100_000 + (1 << 48) + (1 << 32);
+    assert_eq!(space.read(behind, 100_000), Ok(data[100_000..].to_vec()));
+    space.check().expect("sound");
+}
+
+#[test]
 fn the_collector_and_defrag_leave_holes_alone() {
     let options = Options { segment_bytes: 16 << 10, ..small() };
     let space = FlexSpace::create(device::memory(), options).expect("a device");

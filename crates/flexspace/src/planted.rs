@@ -1,0 +1,70 @@
+//! Bugs that tests plant to show that they would be found (`docs/reliability/planted-flex.md`); nothing outside
+//! of them.
+
+#[cfg(test)]
+pub(crate) use in_tests::{is_planted, must_be_found};
+#[cfg(not(test))]
+pub(crate) use outside::is_planted;
+
+/// A way to break a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    /// A segment is free once its last byte went, though nothing durable says so.
+    FreedEarly,
+    /// A segment is begun anew though a snapshot reaches it.
+    ReusedUnderSnapshot,
+    /// A frame of the log is written before its data are synced.
+    FrameBeforeData,
+    /// The name of a new log is not made durable.
+    LogUnnamed,
+    /// Slots of nodes are free before the superblock is committed that does not need them.
+    SlotsFreedEarly,
+    /// A failed write or sync stops nothing.
+    FailurePassed,
+    /// What is done while a collection runs is not done to its trail.
+    TrailLeftBehind,
+    /// A trail is believed though more was done meanwhile than was noted.
+    OutrunBelieved,
+    /// A block's checksum does not cover its generation.
+    GenerationLeftOut,
+}
+
+/// On the thread that plants it.
+#[cfg(test)]
+mod in_tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::Planted;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+    }
+
+    /// `test` fails with the bug planted, and says `how`.
+    pub(crate) fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
+        PLANTED.set(Some(bug));
+        let found = catch_unwind(AssertUnwindSafe(test));
+        PLANTED.set(None);
+        let Err(panic) = found else { panic!("{bug:?} was not found") };
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+        assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+    }
+
+    /// Whether this bug is planted.
+    pub(crate) fn is_planted(bug: Planted) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(not(test))]
+mod outside {
+    use super::Planted;
+
+    /// Whether this bug is planted: only tests plant any.
+    #[inline]
+    pub(crate) const fn is_planted(_bug: Planted) -> bool {
+        false
+    }
+}

@@ -1,0 +1,61 @@
+//! Bugs planted in a space, each with the test that finds it (`docs/reliability/planted-flex.md`).
+
+use super::crash::{crashes_of_many_seeds, synced_blocks_outlive_overwriting_without_a_sync};
+use super::damage::a_block_of_an_earlier_life_of_its_segment_is_not_served;
+use super::errors::every_operation_that_fails_is_told_and_loses_nothing;
+use super::snapshots::a_snapshot_holds_the_segments_that_it_can_reach;
+use crate::planted::{Planted, must_be_found};
+
+#[test]
+fn the_table_has_every_planted_bug() {
+    let bugs = include_str!("../../planted.rs");
+    let (_, bugs) = bugs.split_once("enum Planted {").expect("the list");
+    let (bugs, _) = bugs.split_once("\n}").expect("its end");
+    let bugs = bugs.lines().map(|line| line.trim().trim_end_matches(','));
+    let bugs: Vec<&str> = bugs.filter(|line| !line.is_empty() && !line.starts_with('/')).collect();
+    let page = include_str!("../../../../../docs/reliability/planted-flex.md");
+    let (_, table) = page.split_once("## flexspace").expect("the section");
+    let (table, _) = table.split_once("## flexdb").expect("the next");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let rows: Vec<&str> = rows.map(|(bug, _)| bug).collect();
+    assert_eq!(rows, bugs);
+}
+
+#[test]
+fn segments_that_are_free_before_that_is_durable_are_found() {
+    let test = synced_blocks_outlive_overwriting_without_a_sync;
+    must_be_found(Planted::FreedEarly, "", test);
+}
+
+#[test]
+fn segments_that_are_filled_under_a_snapshot_are_found() {
+    let test = a_snapshot_holds_the_segments_that_it_can_reach;
+    must_be_found(Planted::ReusedUnderSnapshot, "", test);
+}
+
+#[test]
+fn a_frame_before_its_data_is_found() {
+    must_be_found(Planted::FrameBeforeData, "a synced space", || crashes_of_many_seeds(200));
+}
+
+#[test]
+fn a_log_whose_name_is_lost_is_found() {
+    must_be_found(Planted::LogUnnamed, "a synced space", || crashes_of_many_seeds(200));
+}
+
+#[test]
+fn slots_that_are_written_over_too_early_are_found() {
+    must_be_found(Planted::SlotsFreedEarly, "seed ", || crashes_of_many_seeds(200));
+}
+
+#[test]
+fn a_space_that_goes_on_after_a_failed_write_is_found() {
+    let test = every_operation_that_fails_is_told_and_loses_nothing;
+    must_be_found(Planted::FailurePassed, "", test);
+}
+
+#[test]
+fn blocks_that_do_not_say_which_life_they_are_of_are_found() {
+    let test = a_block_of_an_earlier_life_of_its_segment_is_not_served;
+    must_be_found(Planted::GenerationLeftOut, "", test);
+}
