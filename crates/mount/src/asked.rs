@@ -1,7 +1,8 @@
 //! Asking a file of a mount for insertions and removals, from any process (`shift.rs`).
 //!
-//! Other file systems would keep the attribute and move nothing. So it is replaced, not set: they have
-//! none that could be, and refuse.
+//! Other file systems would keep the attribute and move nothing. So it is looked first whether the file is
+//! one of a file system in user space; and the attribute is replaced, not set: others of these have none that
+//! could be, and refuse.
 
 use std::io;
 use std::path::Path;
@@ -13,6 +14,9 @@ use crate::shift::{COLLAPSE, INSERT};
 
 /// Bytes that are inserted at once at most: what an attribute may have.
 pub const INSERT_BYTES_MAX: usize = 64 << 10;
+
+/// What the kernel calls file systems in user space.
+const FUSE: u32 = 0x6573_5546;
 
 /// Puts up to [`INSERT_BYTES_MAX`] bytes at an offset of the mounted file at `path`; what was there and
 /// all behind it moves back.
@@ -32,6 +36,9 @@ pub fn collapse(path: &Path, offset: u64, length: u64) -> io::Result<()> {
 }
 
 fn ask(path: &Path, attribute: &str, value: &[u8]) -> io::Result<()> {
+    if fs::statfs(path)?.f_type as u32 != FUSE {
+        return Err(Errno::OPNOTSUPP.into());
+    }
     let asked = fs::setxattr(path, attribute, value, XattrFlags::REPLACE);
     Ok(asked.map_err(|errno| if errno == Errno::NODATA { Errno::OPNOTSUPP } else { errno })?)
 }

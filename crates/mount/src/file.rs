@@ -58,13 +58,14 @@ impl SpaceFile {
                 let removed = len.saturating_sub(offset).min(length);
                 return space.splice(offset.min(len), removed, data, 0);
             }
-            // The bytes first: they may be refused, and then nothing was done.
-            space.splice(len, 0, data, 0)?;
-            let widened = space.splice_hole(len, 0, offset - len);
-            if widened.is_err() {
-                space.splice(len, length, &[], 0)?;
+            // The hole first: who reads meanwhile sees zeros up to the offset, and no byte where it does not
+            // belong. If the bytes are refused it is taken back, and nothing was done.
+            space.splice_hole(len, 0, offset - len)?;
+            let written = space.splice(offset, 0, data, 0);
+            if written.is_err() {
+                space.splice(len, offset - len, &[], 0)?;
             }
-            widened
+            written
         })
     }
 
@@ -143,10 +144,17 @@ impl SpaceFile {
         Ok(self.space.sync()?)
     }
 
-    /// Gives back what the space does not need any more.
+    /// Gives back what the space does not need any more. Bytes that cannot be read stay where they are, and
+    /// are told.
     pub(crate) fn tidy(&self) -> Answer<()> {
-        while self.space.collect()?.segments > 0 {}
-        Ok(())
+        let mut damage = None;
+        loop {
+            let done = self.space.collect()?;
+            damage = damage.or(done.damage);
+            if done.segments == 0 {
+                return damage.map_or(Ok(()), |damage| Err(damage.into()));
+            }
+        }
     }
 
     /// Stores all that was done; no call is taken any more.

@@ -227,12 +227,13 @@ impl Node {
             return Ok(());
         }
         self.store()?;
-        match self.file_if_open().map(|file| file.tidy()) {
-            Some(Err(Refusal::Space(Error::Closed))) | None => {}
-            Some(tidied) => tidied?,
-        }
+        let tidied = match self.file_if_open().map(|file| file.tidy()) {
+            Some(Err(Refusal::Space(Error::Closed))) | None => Ok(()),
+            Some(tidied) => tidied,
+        };
         // A collection makes logs, and so changes the directory.
-        Ok(self.keep_time()?)
+        self.keep_time()?;
+        tidied
     }
 
     /// Closes the space, if it is open and nobody needs it. Without room to store what was done it stays

@@ -102,8 +102,7 @@ impl Source {
         let made = device_of(&hidden)
             .and_then(|device| Ok(FlexSpace::create(device, options)?))
             .and_then(|space| {
-                fs::renameat_with(CWD, &hidden, CWD, &dir, RenameFlags::NOREPLACE)?;
-                self.sync_names()?;
+                self.change_name(&hidden, &dir, RenameFlags::NOREPLACE)?;
                 Ok(space)
             });
         match made {

@@ -31,6 +31,44 @@ fn write(model: &mut Vec<u8>, offset: usize, data: &[u8]) {
     model[offset..offset + data.len()].copy_from_slice(data);
 }
 
+/// Whoever reads while something is written behind the end sees its bytes in their place or not at all.
+#[test]
+fn bytes_behind_the_end_are_never_seen_before_their_offset() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let (file, has_ended) = (small(4096), AtomicBool::new(false));
+    const OFFSET: u64 = 1 << 20;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !has_ended.load(Relaxed) {
+                    let found = file.read(0, 8).expect("whole");
+                    assert!(found.iter().all(|byte| *byte == 0), "{found:?} at the beginning");
+                }
+            });
+        }
+        for _ in 0..20_000 {
+            file.write(Some(OFFSET), &[1; 8]).expect("room");
+            assert_eq!(file.read(OFFSET, 9).expect("whole"), [1; 8]);
+            file.set_len(0).expect("a range");
+        }
+        has_ended.store(true, Relaxed);
+    });
+}
+
+#[test]
+fn what_is_written_behind_the_end_and_refused_leaves_no_hole() {
+    let file = small(128);
+    let before = loop {
+        let len = file.len();
+        match file.write(Some(len + 1000), &[1; 100_000]) {
+            Ok(()) => {}
+            Err(Refusal::Space(SpaceError::NoSpace { .. })) => break len,
+            Err(refusal) => panic!("{refusal}"),
+        }
+    };
+    assert_eq!(file.len(), before);
+}
+
 #[test]
 fn any_calls_give_the_bytes_of_a_vector() {
     let seed = environment::Seed::from_entropy();

@@ -48,3 +48,21 @@ fn what_asks_for_nothing_is_refused() {
         assert_eq!(parse(name, b"x"), Err(Errno::INVAL), "{name}");
     }
 }
+
+/// Somebody may have set the attribute on a file while no mount was there, as documents say how to ask one.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a file that is of no space")]
+fn a_plain_file_is_refused_even_if_it_has_the_attribute() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("plain");
+    std::fs::write(&path, b"some bytes").expect("a file");
+    for attribute in ["user.flexspace.collapse", "user.flexspace.insert@0"] {
+        // Some file systems keep none; then there is nothing to be replaced either.
+        let _ = rustix::fs::setxattr(&path, attribute, b"0 4", rustix::fs::XattrFlags::empty());
+    }
+    let refused = [crate::collapse(&path, 0, 4), crate::insert(&path, 0, b"x")];
+    for refused in refused {
+        let kind = refused.expect_err("it is no file of a mount").kind();
+        assert_eq!(kind, std::io::ErrorKind::Unsupported);
+    }
+}

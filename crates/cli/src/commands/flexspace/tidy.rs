@@ -13,7 +13,7 @@ const STEP_BYTES: u64 = 8 << 20;
 
 pub(super) fn defrag(context: &Context, arguments: &Defrag) -> Outcome {
     let file = &arguments.file;
-    let (before, after) = with_space(file, |space| {
+    let (before, after, damage) = with_space(file, |space| {
         let failed = |error| failed(file, error);
         let range = arguments.range;
         let length = range.length.or(space.len().saturating_sub(range.offset));
@@ -34,16 +34,23 @@ pub(super) fn defrag(context: &Context, arguments: &Defrag) -> Outcome {
         }
         space.sync().map_err(failed)?;
         // What the rewriting left empty in part is worth another copy, or not.
-        while space.collect().map_err(failed)?.segments > 0 {}
-        Ok((before, extents(space, 0, space.len())))
+        let mut damage = None;
+        loop {
+            let done = space.collect().map_err(failed)?;
+            damage = damage.or(done.damage);
+            if done.segments == 0 {
+                break;
+            }
+        }
+        Ok((before, extents(space, 0, space.len()), damage))
     })?;
     if context.shared.json {
-        return output::json_line(&json!({ "extents_before": before, "extents": after }));
-    }
-    if !context.shared.quiet {
+        output::json_line(&json!({ "extents_before": before, "extents": after }))?;
+    } else if !context.shared.quiet {
         eprintln!("{before} extents before, {after} now");
     }
-    Ok(())
+    // What cannot be read stays where it is, outside of the range, too.
+    damage.map_or(Ok(()), |damage| Err(failed(file, damage)))
 }
 
 fn extents(space: &FlexSpace, offset: u64, length: u64) -> u64 {
