@@ -198,11 +198,10 @@ impl Cache {
             if self.tally.bytes() <= share {
                 return;
             }
-            let mut gone = Vec::new();
+            let (mut gone, mut gone_bytes) = (Vec::new(), 0);
             let mut ring = self.next_ring().lock();
             for _ in 0..ring.len() {
-                let bytes: u64 = gone.iter().map(|block: &Arc<Block>| block.memory_bytes()).sum();
-                if self.tally.bytes().saturating_sub(bytes) <= share {
+                if self.tally.bytes().saturating_sub(gone_bytes) <= share {
                     break;
                 }
                 let Some(weak) = ring.pop_front() else { break };
@@ -211,6 +210,7 @@ impl Cache {
                     ring.push_back(weak);
                 } else if let Some(block) = head.evict(self.moment()) {
                     self.given_up.fetch_add(block.memory_bytes(), Relaxed);
+                    gone_bytes += block.memory_bytes();
                     gone.push(block);
                 }
             }

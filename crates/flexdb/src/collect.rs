@@ -25,8 +25,7 @@ pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
         // The budget may have become less since something was cached.
         shared.cache.shrink(shared.cache_share());
         shared.refill_allowance();
-        // A write that fails is told to the next commit; what cannot be read is told to whoever
-        // reads it.
+        // A write that fails is told to the next commit; what cannot be read is a trouble of the store.
         let _ = shared.sync_rewritten();
         while !stop.is_stopping() && shared.collect().unwrap_or(0) > 0 {}
         shared.forget_pins();
@@ -50,6 +49,7 @@ impl Shared {
     }
 
     pub(crate) fn count_collected(&self, done: &Collected) {
+        self.note_collected(done);
         self.counts.collected_segments.fetch_add(done.segments, Relaxed);
         self.counts.collected_bytes.fetch_add(done.moved_bytes, Relaxed);
     }

@@ -36,6 +36,7 @@ mod plan;
 mod planning;
 mod relief;
 mod rewriting;
+mod thinning;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,10 +54,14 @@ use crate::index::Index;
 use crate::memtable::{Memtable, Update, Walker};
 use crate::options::Options;
 use crate::pair::StoreHeader;
+use crate::planted::{Planted, is_planted};
 use crate::state::{Base, Pinned, State};
 use crate::store::Shared;
 use changing::Changing;
+#[cfg(test)]
+pub(crate) use plan::TAIL_MAX;
 use relief::is_for_want_of_room;
+pub(crate) use thinning::Thinning;
 
 /// Bytes of a memtable with which the allocator is worth being asked to give back what was freed.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
@@ -127,11 +132,15 @@ impl Shared {
             let Some(shared) = shared.upgrade() else { return };
             // From here on a memtable that is sealed has another task queued for it.
             shared.counts.is_commit_queued.store(false, SeqCst);
+            let number = shared.pressure.begin_commit();
             let committed = shared.commit_oldest(u64::MAX);
-            let has_failed = committed.is_err();
-            shared.pressure.note_commit(committed.err());
-            if !has_failed {
-                shared.schedule_commit(u64::MAX);
+            match committed {
+                Ok(_) => shared.schedule_commit(u64::MAX),
+                Err(failure) => {
+                    let now_ms = shared.host.environment.wall_ms();
+                    shared.commits_failing.fail(failure.clone(), now_ms);
+                    shared.pressure.fail_commit(number, failure);
+                }
             }
         };
         // A pool that is stopping runs nothing more, and nobody waits for it.
@@ -184,13 +193,23 @@ impl Shared {
         if self.host.barrier.is_journaled() {
             self.mark_replaced(&state, &oldest);
         }
-        let reached = self.host.barrier.reach(newest.max(floor).max(oldest.replaced_by()))?;
+        let replaced_by = match is_planted(Planted::LeftOutUnreached) {
+            true => SeqNo::ZERO,
+            false => oldest.replaced_by(),
+        };
+        let reached = self.host.barrier.reach(newest.max(floor).max(replaced_by))?;
         // Below the newest write nothing is missing in the journal: numbers above what it holds are of
         // writes that were refused, or are not journaled.
         let persisted = floor.min(reached.max(newest)).max(self.persisted());
-        let cuts = pins.into_iter().filter(|pin| !state.pinned.contains_key(pin)).collect();
+        let is_cut =
+            |pin: &SeqNo| !state.pinned.contains_key(pin) && !is_planted(Planted::PinPassed);
+        let cuts = pins.into_iter().filter(is_cut).collect();
         // Its base holds segments.
         drop(state);
+        if is_planted(Planted::PersistedEarly) {
+            self.with_room(&mut committer, |space, _| self.put_header(space, persisted))?;
+            self.told(self.space.sync())?;
+        }
         let work = Work { memtable: &oldest, cuts, persisted };
         let put =
             |space: &mut Together<'_>, committer: &mut Committer| self.put(space, committer, &work);
@@ -203,6 +222,8 @@ impl Shared {
         committer.is_short_of_room = false;
         self.make_durable(persisted)?;
         self.publish(&mut committer, &oldest)?;
+        self.commits_failing.succeed();
+        self.hold_index(&mut committer)?;
         self.counts.commits.fetch_add(1, Relaxed);
         self.counts.committed_bytes.fetch_add(oldest.bytes(), Relaxed);
         drop(committer);

@@ -70,7 +70,8 @@ pub(crate) struct Lie {
     pub(crate) pairs: u16,
     /// Whether other extents than the first may be tagged: several intervals were taken as one.
     pub(crate) has_inner_tags: bool,
-    /// Whether its keys are known not to be in order: it is damaged.
+    /// Whether it is damaged as a whole: its keys are known not to be in order, or it is a part of what
+    /// was found damaged.
     pub(crate) is_out_of_order: bool,
 }
 
@@ -330,6 +331,13 @@ pub(crate) fn join(index: &mut Index, offset: u64, lengths: [u32; 2], interval: 
     let middle = offset + u64::from(left);
     index.remove(middle, middle + u64::from(right));
     replace(index, offset, left, &[(left + right, interval)]);
+}
+
+/// Makes one of all intervals of a range, which begins and ends with them.
+pub(crate) fn join_run(index: &mut Index, range: Range<u64>, interval: Interval) {
+    let first = index.now().get(range.start).map_or(0, |first| first.length);
+    let others = (range.end - range.start) as u32 - first;
+    join(index, range.start, [first, others], interval);
 }
 
 fn put(index: &mut Index, offset: u64, length: u32, interval: Interval, side: Side) {

@@ -83,6 +83,7 @@ mod multi_get;
 mod open;
 mod options;
 mod pair;
+mod planted;
 mod pressure;
 mod read;
 mod read_many;
@@ -98,6 +99,7 @@ mod stored_index;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod trouble;
 mod write;
 
 pub use check::{Report, check};

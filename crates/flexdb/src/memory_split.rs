@@ -5,8 +5,9 @@
 //! records of the log, and above all what the allocator loses, as a commit takes and frees many pieces of
 //! many sizes (`tests/memory.rs` says how much that is). While a store has committed little since it was
 //! opened, that loss is small, and what memtables do not use is lent to the cache. The index takes what it needs, with the nodes of
-//! its tree and of the space's; where that is more than an eighth, intervals are made larger, so that there
-//! are fewer. The rest is the cache's, which gives way where the index takes more.
+//! its tree and of the space's; where intervals take more than an eighth, they are made larger, so that there
+//! are fewer (`commit/thinning.rs`), as long as they may be larger. The rest is the cache's, which gives way
+//! where the index takes more.
 
 use crate::options::Options;
 
@@ -28,8 +29,16 @@ const CHUNK_UPDATES_MAX: u64 = 256;
 const CHUNK_BYTES_EACH: u64 = 4 << 10;
 /// No memtable is sealed below this, however small the budget is.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
-/// Doublings of intervals, at most.
-const DOUBLINGS_MAX: u32 = 6;
+/// The longest that intervals may be, where the index would take more than its share: a part of the budget, as
+/// some of them are in memory at once in several forms, and half of what a tail's places reach.
+const INTERVAL_PARTS: u64 = 64;
+const INTERVAL_BYTES_MAX: u64 = 512 << 10;
+/// And the most pairs that they may have, which is what can be counted but for some.
+const INTERVAL_PAIRS_MAX: usize = 32 << 10;
+/// Doublings of pairs for each doubling of the index, at most; and half as many of bytes.
+const INDEX_DOUBLINGS_MAX: u32 = 6;
+/// Doublings of what intervals may be, at most.
+pub(crate) const DOUBLINGS_MAX: u32 = 15;
 
 /// The shares, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,31 +93,58 @@ impl MemorySplit {
     /// Bytes up to which intervals are taken together where a store of so many bytes is opened: as few as the
     /// index has room for.
     pub(crate) fn opening_step(&self, space_bytes: u64, options: &Options) -> u64 {
-        let intervals_max = (self.limit / INDEX_PARTS / INTERVAL_MEMORY_BYTES).max(1);
-        let most = u64::from(options.interval_bytes);
-        (space_bytes / intervals_max).clamp(most / 4, most)
+        let intervals_max = (self.index_bytes() / INTERVAL_MEMORY_BYTES).max(1);
+        let least = u64::from(options.interval_bytes) / 4;
+        (space_bytes / intervals_max).clamp(least, self.interval_bytes_max(options))
     }
 
-    /// Bytes up to which so many intervals that are known are taken together where their store is opened: none,
-    /// if the index has room for all of them. It may have come to twice its share before the store was closed, as
-    /// intervals grow no faster than they are changed.
-    pub(crate) fn step_for(&self, intervals: u64, options: &Options) -> u64 {
-        let has_room =
-            intervals.saturating_mul(INTERVAL_MEMORY_BYTES) <= self.limit / INDEX_PARTS * 2;
-        if has_room { 0 } else { u64::from(options.interval_bytes) }
+    /// Bytes up to which so many intervals that are known are taken together where their store of so many bytes is
+    /// opened: none, if the index has room for all of them. It may have come to twice its share before the store was
+    /// closed, as intervals grow no faster than they are changed.
+    pub(crate) fn step_for(&self, intervals: u64, space_bytes: u64, options: &Options) -> u64 {
+        let wanted = intervals.saturating_mul(INTERVAL_MEMORY_BYTES);
+        if wanted <= 2 * self.index_bytes() { 0 } else { self.opening_step(space_bytes, options) }
     }
 
-    /// How large intervals may be beside an index of so many bytes.
-    pub(crate) fn interval_limits(&self, index_bytes: u64, options: &Options) -> IntervalLimits {
-        let share = (self.limit / INDEX_PARTS).max(1);
-        let doublings = u64::BITS - (index_bytes / share).leading_zeros();
+    /// What intervals should take at most. The nodes of the space's tree come to that: they are no fewer where
+    /// intervals are.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.limit / INDEX_PARTS
+    }
+
+    fn interval_bytes_max(&self, options: &Options) -> u64 {
+        let most = (self.limit / INTERVAL_PARTS).min(INTERVAL_BYTES_MAX);
+        most.max(u64::from(options.interval_bytes))
+    }
+
+    /// How large intervals may be beside an index of so many bytes, and after so many doublings
+    /// (`commit/thinning.rs`).
+    pub(crate) fn interval_limits(
+        &self,
+        index_bytes: u64,
+        doublings: u32,
+        options: &Options,
+    ) -> IntervalLimits {
+        let by_index = u64::BITS - (index_bytes / self.index_bytes().max(1)).leading_zeros();
+        let by_index = by_index.min(INDEX_DOUBLINGS_MAX);
         let doublings = doublings.min(DOUBLINGS_MAX);
+        let pairs = options.interval_pairs.clamp(2, INTERVAL_PAIRS_MAX);
+        let usual = u64::from(options.interval_bytes);
+        let most = (usual << doublings).min(self.interval_bytes_max(options));
         // Where values are long, an interval has few pairs, and bytes alone bound it.
-        let bytes = u64::from(options.interval_bytes) << (doublings / 2);
+        let bytes = most.max((usual << (by_index / 2)).min(1 << 30));
         IntervalLimits {
-            pairs: options.interval_pairs.max(2) << doublings,
-            bytes: bytes.min(1 << 30) as u32,
+            pairs: (pairs << doublings.max(by_index)).min(INTERVAL_PAIRS_MAX.max(pairs)),
+            bytes: bytes as u32,
         }
+    }
+
+    /// The fewest doublings after which intervals may have `bytes`, if they may ever.
+    pub(crate) fn doublings_for(&self, bytes: u64, options: &Options) -> u32 {
+        let is_enough = |doublings: &u32| {
+            u64::from(self.interval_limits(0, *doublings, options).bytes) >= bytes
+        };
+        (0..DOUBLINGS_MAX).find(is_enough).unwrap_or(DOUBLINGS_MAX)
     }
 }
 
@@ -117,15 +153,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_grow_with_the_index() {
+    fn intervals_grow_up_to_a_part_of_the_memory() {
         let options = Options::default();
         let split = MemorySplit::of(8 << 20, &options);
-        let at = |index_bytes| split.interval_limits(index_bytes, &options);
+        let at = |doublings| split.interval_limits(0, doublings, &options);
         assert_eq!(at(0), IntervalLimits { pairs: 32, bytes: 16 << 10 });
-        assert_eq!(at((1 << 20) - 1), at(0));
-        assert_eq!(at(1 << 20), IntervalLimits { pairs: 64, bytes: 16 << 10 });
-        assert_eq!(at(2 << 20), IntervalLimits { pairs: 128, bytes: 32 << 10 });
-        assert_eq!(at(1 << 40), IntervalLimits { pairs: 2048, bytes: 128 << 10 });
+        assert_eq!(at(1), IntervalLimits { pairs: 64, bytes: 32 << 10 });
+        assert_eq!(at(3), IntervalLimits { pairs: 256, bytes: 128 << 10 });
+        assert_eq!(at(4), IntervalLimits { pairs: 512, bytes: 128 << 10 });
+        assert_eq!(at(u32::MAX), IntervalLimits { pairs: 32 << 10, bytes: 128 << 10 });
+        let large = MemorySplit::of(1 << 40, &options).interval_limits(0, u32::MAX, &options);
+        assert_eq!(large, IntervalLimits { pairs: 32 << 10, bytes: 512 << 10 });
+        let small = MemorySplit::of(0, &options).interval_limits(0, u32::MAX, &options);
+        assert_eq!(small.bytes, 16 << 10);
+        assert_eq!(
+            [1, 16 << 10, 17 << 10, 1 << 17].map(|it| split.doublings_for(it, &options)),
+            [0, 0, 1, 3]
+        );
+        assert_eq!(split.doublings_for(1 << 30, &options), DOUBLINGS_MAX);
+        let beside = |index_bytes| split.interval_limits(index_bytes, 0, &options);
+        assert_eq!(beside((1 << 20) - 1), at(0));
+        assert_eq!(beside(1 << 20), IntervalLimits { pairs: 64, bytes: 16 << 10 });
+        assert_eq!(beside(2 << 20), IntervalLimits { pairs: 128, bytes: 32 << 10 });
     }
 
     #[test]
@@ -134,7 +183,8 @@ mod tests {
         let split = MemorySplit::of(8 << 20, &options);
         assert_eq!(split.opening_step(0, &options), 4 << 10);
         assert_eq!(split.opening_step(32 << 20, &options), 8 << 10);
-        assert_eq!(split.opening_step(1 << 40, &options), 16 << 10);
+        assert_eq!(split.opening_step(256 << 20, &options), 64 << 10);
+        assert_eq!(split.opening_step(1 << 40, &options), 128 << 10);
         assert_eq!(MemorySplit::of(0, &options).opening_step(1 << 40, &options), 16 << 10);
     }
 
@@ -155,7 +205,7 @@ mod tests {
             let split = MemorySplit::of(limit, &options);
             assert!(split.memtable_bytes >= MEMTABLE_BYTES_MIN);
             assert!(split.cache_bytes(1 << 30, 0) <= limit);
-            split.interval_limits(1 << 30, &options);
+            split.interval_limits(1 << 30, 30, &options);
         }
     }
 }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use crate::cache::Cache;
 use crate::check;
 use crate::collect;
-use crate::commit::Committer;
+use crate::commit::{Committer, Thinning};
 use crate::error::{DATA, from_space};
 use crate::index::Index;
 use crate::memory_split::MemorySplit;
@@ -59,11 +59,11 @@ impl Store {
         let (heads, nodes) = (Tally::new(&host.memory), Tally::new(&host.memory));
         let snapshot = space.snapshot().map_err(from_space)?;
         let split = MemorySplit::of(host.memory.limit(), &options);
+        let step = split.opening_step(snapshot.len(), &options);
         let mut opening_keys = 0;
         let index = match stored_index(&host, &snapshot, space.life(), &options, &heads) {
             Some(index) => index,
             None => {
-                let step = split.opening_step(snapshot.len(), &options);
                 let index = recover::index(&snapshot, step, &group, &heads)?;
                 opening_keys = index.now().range(0..u64::MAX).count() as u64;
                 index
@@ -72,6 +72,7 @@ impl Store {
         // It is of no use from now on; nor is it of harm, should it stay (N1).
         let _ = stored_index::remove(&*host.device);
         let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
+        let thinning = Thinning::new(split.doublings_for(step, &options));
         let family = Family::new(Tally::new(&host.memory));
         let state = State {
             active: Memtable::new(persisted, &family),
@@ -100,11 +101,18 @@ impl Store {
             health: Health::default(),
             persisted: AtomicU64::new(persisted.get()),
             pressure: Default::default(),
+            thinning,
+            commits_failing: Default::default(),
+            collector_failing: Default::default(),
+            index_failing: Default::default(),
             counts: Counts { opening_keys, ..Counts::default() },
             group,
             host,
         });
-        shared.count_nodes(shared.committer.lock().index());
+        let mut committer = shared.committer.lock();
+        shared.count_nodes(committer.index());
+        shared.hold_index(&mut committer)?;
+        drop(committer);
         collect::begin(&shared)?;
         Ok(Self { shared })
     }
@@ -122,7 +130,7 @@ fn stored_index(
     let extents = space.extents(StoreHeader::BYTES as u64..space.len());
     let reading = stored_index::Reading::begin(&*host.device, wanted, extents).ok()??;
     let split = MemorySplit::of(host.memory.limit(), options);
-    let step = split.step_for(reading.intervals(), options);
+    let step = split.step_for(reading.intervals(), space.len(), options);
     reading.index(step, heads).ok()
 }
 

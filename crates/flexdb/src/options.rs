@@ -20,7 +20,8 @@ pub struct Options {
     /// Default: yes.
     pub pairs: bool,
     /// Updates that may lie unsorted behind an interval's pairs: those of an interval that is not
-    /// cached are written there without reading it. None at 0; more where intervals are larger. Default: 24.
+    /// cached are written there without reading it. None at 0; more where intervals are larger, and never
+    /// more than 56. Default: 24.
     pub tail_pairs_max: u16,
     /// Extents of an interval above which its next update writes it anew, as one; more where intervals are
     /// larger. Reading it alone costs a read for each. Default: 16.

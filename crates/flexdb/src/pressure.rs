@@ -10,14 +10,16 @@ use engine::{Error, Result};
 use parking_lot::Mutex;
 use workers::WaitError;
 
+use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
 /// Why writers stop waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
-    /// Why a commit in the background did not come to its end, if writers can be told: then they try
-    /// again.
-    failure: Mutex<Option<Error>>,
+    /// Commits that were begun in the background.
+    begun: AtomicU64,
+    /// The last of them that failed, and why.
+    failure: Mutex<Option<(u64, Error)>>,
     /// Commits that were put off, as a snapshot was being taken.
     pub(crate) put_off: AtomicU64,
     /// How often a writer waited.
@@ -25,9 +27,20 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// A commit failed for a reason that may pass, or it has passed.
-    pub(crate) fn note_commit(&self, failure: Option<Error>) {
-        *self.failure.lock() = failure;
+    /// A commit begins in the background; its number.
+    pub(crate) fn begin_commit(&self) -> u64 {
+        self.begun.fetch_add(1, Relaxed) + 1
+    }
+
+    /// It failed, for a reason that may pass.
+    pub(crate) fn fail_commit(&self, number: u64, failure: Error) {
+        *self.failure.lock() = Some((number, failure));
+    }
+
+    /// Why a commit failed that began behind `number`.
+    fn failure_behind(&self, number: u64) -> Option<Error> {
+        let failure = self.failure.lock();
+        failure.as_ref().filter(|(failed, _)| *failed > number).map(|(_, error)| error.clone())
     }
 
     /// A commit could not begin yet.
@@ -37,9 +50,9 @@ impl Pressure {
 }
 
 impl Shared {
-    /// Waits until memtables take at most `bytes_max`, or none of them waits. Where nothing more will
-    /// be done to make room, the reason is the error. Whoever holds a write's number gives way to a
-    /// snapshot that is being taken, which may wait for that very write.
+    /// Waits until memtables take at most `bytes_max`, or none of them waits. Where a commit that began
+    /// meanwhile has failed, its reason is the error: what has failed before may have room by now. Whoever
+    /// holds a write's number gives way to a snapshot that is being taken, which may wait for that very write.
     pub(crate) fn wait_for_room(
         self: &Arc<Self>,
         bytes_max: u64,
@@ -51,13 +64,15 @@ impl Shared {
         self.pressure.stalls.fetch_add(1, Relaxed);
         let mut failure = None;
         let put_off = self.pressure.put_off.load(Relaxed);
+        let begun = self.pressure.begun.load(Relaxed);
         let waited = self.group.wait_until(|| {
             let is_put_off = holds_a_number && self.pressure.put_off.load(Relaxed) != put_off;
             let is_stopped = self.health.check_writable().is_err();
             if is_put_off || is_stopped || self.has_room(bytes_max) {
                 return true;
             }
-            failure = self.pressure.failure.lock().take();
+            let since = if is_planted(Planted::OldFailureTold) { 0 } else { begun };
+            failure = self.pressure.failure_behind(since);
             if failure.is_none() {
                 self.schedule_commit(bytes_max);
             }
@@ -80,7 +95,8 @@ impl Shared {
         }
     }
 
-    fn has_room(&self, bytes_max: u64) -> bool {
+    /// Whether memtables take at most so much, or none of them waits.
+    pub(crate) fn has_room(&self, bytes_max: u64) -> bool {
         let is_idle = || self.state.load().as_ref().is_none_or(|state| state.sealed.is_empty());
         self.family.tally.bytes() <= bytes_max || is_idle()
     }

@@ -17,6 +17,7 @@ use crate::error::{DATA, from_space};
 use crate::index::{Head, Interval, Part, Parts, Tail};
 use crate::memtable::Found;
 use crate::pair::{Pair, StoreHeader};
+use crate::planted::{Planted, is_planted};
 use crate::reads::Reads;
 use crate::state::{Base, State};
 use crate::store::Shared;
@@ -300,7 +301,7 @@ impl Shared {
         count: usize,
     ) -> Result<Reading> {
         if cold.is_out_of_order() {
-            let what = "intervals that are not in the order of their keys";
+            let what = "intervals that are damaged, or not in the order of their keys";
             return Err(Corruption::new(what, cold.begin()).at(DATA, 0).into());
         }
         let reading = cold.base.space.begin_read(span.start, span.end - span.start);
@@ -339,10 +340,10 @@ impl Shared {
             Part::Update(_) => {
                 let pair = Pair::take(&mut Reader::new(&bytes));
                 let (_, pair) = pair.map_err(|damage| damage.at(DATA, cold.begin()))?;
-                if pair.key != key {
+                if pair.key != key && !is_planted(Planted::AlikeBelieved) {
                     return Ok(None);
                 }
-                is_kept = pair.value.is_some() || has_main;
+                is_kept = pair.value.is_some() || has_main || is_planted(Planted::TombstoneAlone);
                 [pairs, &bytes].concat()
             }
             Part::Newest(index) => {

@@ -8,7 +8,9 @@
 //!
 //! An interval whose first pair cannot be read belongs to the one before it: whoever asks for a key of
 //! either is told of the damage, and all others can be read. The same holds for one that begins below
-//! others before it: all from the one that has its first key on are one, and damaged.
+//! others before it: all from the one that has its first key on are one, and damaged. Where that is more than
+//! the length of an interval can say it is several, all of them damaged: the keys belong to the last one,
+//! but for a few to which nothing but zeros may be added between its bound and theirs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -75,10 +77,25 @@ pub(crate) fn index(
         }
     }
     let mut index = Index::default();
-    for (candidate, first) in found {
-        push(&mut index, &candidate, &first, heads)?;
+    let mut found = found.into_iter().peekable();
+    while let Some((mut candidate, first)) = found.next() {
+        // Each of its parts has a bound of its own, below that of the next interval.
+        while candidate.parts() > 1
+            && let Some((next, _)) =
+                found.next_if(|(_, next)| *next <= bound_of_part(&first, candidate.parts() - 1))
+        {
+            candidate.take_in(&next);
+        }
+        push(&mut index, &candidate, &first, heads);
     }
     Ok(index)
+}
+
+/// The bound of a part of what is damaged: no key but a few lies between it and the first part's.
+fn bound_of_part(first: &[u8], part: u64) -> Vec<u8> {
+    let mut bound = first.to_vec();
+    bound.resize(first.len() + part as usize, 0);
+    bound
 }
 
 impl Candidate {
@@ -87,14 +104,26 @@ impl Candidate {
         self.length += next.length;
         self.lie = self.lie.with(&next.lie);
     }
+
+    /// In how many intervals it lies: one, but for damage of more than 4 GiB.
+    fn parts(&self) -> u64 {
+        self.length.div_ceil(u64::from(u32::MAX)).max(1)
+    }
 }
 
-fn push(index: &mut Index, found: &Candidate, first: &[u8], heads: &Arc<Tally>) -> Result<()> {
-    let length = u32::try_from(found.length)
-        .map_err(|_| Corruption::new("an interval of more than 4 GiB", found.offset).at(DATA, 0))?;
-    let head = Head::new(first, first, found.lie, heads);
-    index::append(index, length, Interval::new(head));
-    Ok(())
+fn push(index: &mut Index, found: &Candidate, first: &[u8], heads: &Arc<Tally>) {
+    let parts = found.parts();
+    // None of several may be taken for sound because it can be read.
+    let is_out_of_order = found.lie.is_out_of_order || parts > 1;
+    let lie = Lie { is_out_of_order, ..found.lie };
+    let mut left = found.length;
+    for part in 0..parts {
+        let length = left.div_ceil(parts - part);
+        left -= length;
+        let bound = bound_of_part(first, part);
+        let head = Head::new(&bound, &bound, lie, heads);
+        index::append(index, length as u32, Interval::new(head));
+    }
 }
 
 /// Where intervals begin; of those that are closer than `step` bytes the first.

@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 20] = [
+const RUNNING: [&str; 21] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
@@ -25,6 +25,7 @@ const RUNNING: [&str; 20] = [
     "damaged_updates",
     "collected_segments",
     "collected_bytes",
+    "changes_broken_off",
     "room_made",
     "relieved_pairs",
     "opening_keys",
@@ -79,6 +80,7 @@ impl Shared {
             ("bytes_written_for_scans", counts.written_for_scans.load(Relaxed)),
             ("intervals_joined", counts.joined.load(Relaxed)),
             ("damaged_updates", counts.damaged.load(Relaxed)),
+            ("changes_broken_off", counts.broken_off.load(Relaxed)),
             ("room_made", counts.room_made.load(Relaxed)),
             ("relieved_pairs", counts.relieved_pairs.load(Relaxed)),
             ("collected_segments", counts.collected_segments.load(Relaxed)),
@@ -89,6 +91,7 @@ impl Shared {
             ("used_segments", space.used_segments),
             ("free_segments", space.free_segments),
             ("held_segments", space.held_segments),
+            ("unreadable_segments", space.unreadable_segments),
             ("log_bytes", space.log_bytes),
         ];
         let used = (space.used_segments + space.held_segments) * segment_bytes;

@@ -7,15 +7,15 @@ use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use device::{Buffer, Device};
 use engine::{
-    Capabilities, Engine, Error, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Stats, View,
-    Visit, walk_in_order,
+    Capabilities, Engine, Error, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Stats,
+    Trouble, View, Visit, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
 use parking_lot::Mutex;
 use workers::Group;
 
 use crate::cache::Cache;
-use crate::commit::Committer;
+use crate::commit::{Committer, Thinning};
 use crate::error::from_space;
 use crate::fragmented::Fragmented;
 use crate::index::{Index, IndexSnapshot};
@@ -29,6 +29,7 @@ use crate::seat::Seat;
 use crate::state::State;
 use crate::stored_index::{self, Wanted};
 use crate::tally::Tally;
+use crate::trouble::Work;
 
 /// All pairs sorted in a space, in place. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -69,6 +70,10 @@ pub(crate) struct Shared {
     /// Everything up to this is in the space, durably.
     pub(crate) persisted: AtomicU64,
     pub(crate) pressure: Pressure,
+    pub(crate) thinning: Thinning,
+    pub(crate) commits_failing: Work,
+    pub(crate) collector_failing: Work,
+    pub(crate) index_failing: Work,
     pub(crate) counts: Counts,
     pub(crate) group: Group,
     pub(crate) host: Host,
@@ -99,6 +104,8 @@ pub(crate) struct Counts {
     pub(crate) collected_segments: AtomicU64,
     /// Bytes that the collector has moved for it.
     pub(crate) collected_bytes: AtomicU64,
+    /// Changes of an interval that found no room in their middle.
+    pub(crate) broken_off: AtomicU64,
     /// How often a commit had the collector run.
     pub(crate) room_made: AtomicU64,
     /// Pairs that went before a commit, as they were deleted and it had no room.
@@ -145,7 +152,8 @@ impl Shared {
 
     /// When intervals are split.
     pub(crate) fn interval_limits(&self) -> IntervalLimits {
-        self.memory_split().interval_limits(self.index_bytes(), &self.options)
+        let doublings = self.thinning.doublings.load(Relaxed);
+        self.memory_split().interval_limits(self.index_bytes(), doublings, &self.options)
     }
 
     /// What the index takes, and the space's.
@@ -251,6 +259,10 @@ impl Engine for Store {
 
     fn stats(&self) -> Stats {
         self.shared.stats()
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        self.shared.troubles()
     }
 
     fn live_keys(&self) -> Option<u64> {

@@ -2,11 +2,14 @@
 
 mod commits;
 mod contract;
+mod crash;
+mod defects;
 pub(crate) mod fragmented;
 mod memory_resize;
 mod pair_reads;
 pub(crate) mod pairs;
 mod parts;
+mod planted;
 mod recovery;
 mod rounds;
 mod seats;

@@ -17,6 +17,7 @@ use crate::fragmented::Bounds;
 use crate::index::{self, Head, Interval, Key, Lie};
 use crate::memtable::{Memtable, Walker};
 use crate::pair::StoreHeader;
+use crate::planted::{Planted, is_planted};
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -200,6 +201,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                 Err(error) if is_refused(&error) => {
                     let steps = edit.steps.get(..done).unwrap_or_default();
                     if steps.iter().any(|step| matches!(step, Step::Splice { .. })) {
+                        self.shared.counts.broken_off.fetch_add(1, Relaxed);
                         self.leave(edit, offset, length);
                     }
                     // Else only tags are gone, and the interval has the pairs that it had.
@@ -267,6 +269,9 @@ impl<'a, 'b> Changing<'a, 'b> {
         let Some(head) = edit.pieces.first().and_then(|(_, interval)| interval.head()) else {
             return;
         };
+        if is_planted(Planted::BrokenOffUnnoted) {
+            return;
+        }
         let (bound, first) = (head.bound(), head.first_key());
         let left = Head::new(bound, first, head.lie, &self.shared.heads);
         // It lies between the lengths of before and after, of which one piece is there yet.

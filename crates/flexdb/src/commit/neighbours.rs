@@ -9,7 +9,7 @@
 //! 2. The first run is chosen whose updates that were appended are a certain share of its other pairs: however
 //!    they lie in its intervals. At most one of a chunk, and of all chunks that are planned and not done, but
 //!    for a chance: all of its pairs are in memory until then.
-//!    None is where a commit was refused for want of room: what need not be written is not.
+//!    Where a commit was refused for want of room no run is written: only what has to be is.
 //! 3. All of its intervals that were appended to are written anew, also those without updates now.
 
 use std::sync::Arc;

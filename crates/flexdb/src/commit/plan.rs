@@ -24,15 +24,17 @@ use crate::index::{Head, Interval, Lie, START};
 use crate::memory_split::IntervalLimits;
 use crate::memtable::Update;
 use crate::pair::{Pair, StoreHeader};
+use crate::planted::{Planted, is_planted};
 use crate::read::Cold;
 use crate::state::Base;
 use crate::store::Shared;
 
 /// Parts of a full interval that each is filled to where one is cut into several.
-const FILL: (usize, usize) = (3, 4);
+pub(super) const FILL: (usize, usize) = (3, 4);
 
-/// Updates of a tail that is known, but for some that may come at once.
-const TAIL_MAX: u16 = 56;
+/// Updates behind an interval's pairs, at most: as many as can be known where they lie ([`Tail`]), but for
+/// some.
+pub(crate) const TAIL_MAX: u16 = 56;
 
 /// A change of one interval.
 #[derive(Debug)]
@@ -192,12 +194,11 @@ impl Planner<'_> {
         let bytes = u64::from(length) + bytes_of(updates);
         // A larger interval has as much more behind it, as far as what is there can be known.
         let (main, usual) = (usize::from(head.lie.main_pairs()), options.interval_pairs.max(1));
-        let most = |most: u16| {
-            let scaled = usize::from(most) * main.max(usual) / usual;
-            scaled.min(usize::from(most.max(TAIL_MAX)))
-        };
-        pairs <= most(options.tail_pairs_max)
-            && usize::from(head.lie.fragments) < most(options.fragments_max)
+        let scaled = |most: u16| usize::from(most) * main.max(usual) / usual;
+        let fragments_max = options.fragments_max.max(TAIL_MAX);
+        pairs <= scaled(options.tail_pairs_max).min(usize::from(TAIL_MAX))
+            && usize::from(head.lie.fragments)
+                < scaled(options.fragments_max).min(usize::from(fragments_max))
             && bytes <= u64::from(self.limits.bytes)
     }
 
@@ -211,14 +212,17 @@ impl Planner<'_> {
     ) -> Option<Edit> {
         let mut data = Vec::new();
         let updates: Vec<&Update<'_>> = updates.collect();
-        let front = updates.partition_point(|update| update.key() < head.first_key());
+        let front = match is_planted(Planted::FrontBehind) {
+            true => 0,
+            false => updates.partition_point(|update| update.key() < head.first_key()),
+        };
         let (before, behind) = updates.split_at(front);
         // Before the first pair there is nothing that a tombstone could hide.
         let mut before =
             before.iter().map(|it| pair(it)).filter(|it| it.value.is_some()).peekable();
         let first = before.peek().map_or(head.first_key(), |pair| pair.key);
         let (mut fragments, tail) =
-            (head.lie.fragments, head.lie.tail.saturating_add(behind.len() as u16));
+            (head.lie.fragments, head.lie.tail.saturating_add(count_of(behind)));
         let mut steps = self.inner_tags(found, head);
         let no_steps = steps.len();
         before.for_each(|pair| pair.encode(&mut data));
@@ -245,14 +249,18 @@ impl Planner<'_> {
         let is_out_of_order = head.lie.is_out_of_order;
         let pairs = match live {
             Some(live) => live.min(usize::from(Lie::UNKNOWN)) as u16,
-            None => head.lie.pairs.saturating_add(updates.len() as u16),
+            None => head.lie.pairs.saturating_add(count_of(&updates)),
         };
         let has_inner_tags = head.lie.has_inner_tags && is_out_of_order;
         let lie = Lie { fragments, tail, pairs, has_inner_tags, is_out_of_order };
-        let tail = (lie, head.tail_after(front as u32, &places));
-        let next = Head::with_tail(bound(found, head, first), first, tail, &self.shared.heads);
+        let tail = head.tail_after(front as u32, &places);
+        // What a tail is called that is learnt later nobody knows now.
+        let is_known = tail.is_some();
+        let bound = bound(found, head, first);
+        let next = Head::with_tail(bound, first, (lie, tail), &self.shared.heads);
         let cached = head.cached();
-        if let Some(parts) = cached.as_ref().filter(|block| front == 0 && !block.is_whole()) {
+        let is_carried = |block: &Arc<Block>| is_known && front == 0 && !block.is_whole();
+        if let Some(parts) = cached.as_ref().filter(|block| is_carried(block)) {
             // What they are parts of has its place as before.
             self.shared.cache.insert(&next, parts, self.shared.cache_share());
         }
@@ -264,7 +272,8 @@ impl Planner<'_> {
     /// The steps that take tags within an interval away, since what is appended to it has any key
     /// of it (X2). Where they are not in order they stay, so that the next opening sees it, too.
     fn inner_tags(&self, found: &Found<'_, Interval>, head: &Head) -> Vec<Step> {
-        if !head.lie.has_inner_tags || head.lie.is_out_of_order {
+        let has_inner_tags = head.lie.has_inner_tags && !is_planted(Planted::InnerTagsLeft);
+        if !has_inner_tags || head.lie.is_out_of_order {
             return Vec::new();
         }
         let begin = found.offset + StoreHeader::BYTES as u64;
@@ -412,6 +421,11 @@ impl Planner<'_> {
 fn bound<'a>(found: &Found<'_, Interval>, head: &'a Head, first: &'a [u8]) -> &'a [u8] {
     let is_lower = found.offset == 0 && *first < **head.bound();
     if is_lower { first } else { head.bound() }
+}
+
+/// How many there are, as far as that is counted.
+fn count_of<T>(updates: &[T]) -> u16 {
+    u16::try_from(updates.len()).unwrap_or(u16::MAX)
 }
 
 /// The key of the first pair of an image.

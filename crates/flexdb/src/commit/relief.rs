@@ -26,6 +26,7 @@ use super::changing::Changing;
 use super::plan::Planner;
 use super::planning::bound_behind;
 use crate::memtable::{Memtable, Walker};
+use crate::planted::{Planted, is_planted};
 use crate::state::{Base, Pinned};
 use crate::store::Shared;
 
@@ -101,7 +102,7 @@ impl Shared {
             let Some((edit, count)) = planner.take_out(&found, &keys)? else { continue };
             let length: u64 = edit.pieces.iter().map(|(length, _)| u64::from(*length)).sum();
             let offset = edit.offset.wrapping_add(delta);
-            if pairs == 0 {
+            if pairs == 0 && !is_planted(Planted::RelievedUnpinned) {
                 self.pin_base(changing.committer, base, pins)?;
             }
             if changing.change(&edit, offset)? {

@@ -14,7 +14,7 @@ use crate::Options;
 /// Random puts and deletes of keys that crowd, with flushes, little memory and reopening, against a
 /// map: in every way that an interval can be changed.
 #[test]
-fn a_store_is_a_map_however_its_intervals_change() {
+pub(super) fn a_store_is_a_map_however_its_intervals_change() {
     let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| environment::Seed::from_entropy().get());
     println!(
@@ -345,6 +345,43 @@ fn write_over(memory_bytes: u64, options: &Options) {
     again.check();
 }
 
+/// Room may end between two pairs of an interval that are replaced in place: it has the one and lacks the
+/// other, until the commit goes on behind the collector.
+#[test]
+pub(super) fn a_change_that_finds_no_room_in_its_middle_is_gone_on_with() {
+    let options = Options {
+        capacity_bytes: 140 * (16 << 10),
+        memtable_bytes_max: 32 << 10,
+        tail_pairs_max: 0,
+        interval_pairs: 16,
+        interval_bytes: 16 << 10,
+        fragments_max: 40,
+        ..small()
+    };
+    let bench = Bench::of(1 << 20, options);
+    let mut model = BTreeMap::new();
+    for round in 0..200 {
+        if bench.detail("changes_broken_off") >= 3 {
+            break;
+        }
+        let step = if round == 0 { 1 } else { 5 };
+        for number in (round % step..2500).step_by(step as usize) {
+            // Of other lengths than before, so that the interval's changes, too.
+            let (name, value) = (key(number), vec![round as u8; 280 + round as usize * 7 % 40]);
+            bench.put(&name, &value);
+            model.insert(name, value);
+        }
+        bench.flush();
+    }
+    assert!(bench.detail("changes_broken_off") >= 3, "{}", bench.detail("room_made"));
+    let expected: Vec<_> = model.into_iter().collect();
+    assert!(bench.pairs() == expected);
+    let bench = bench.reopen();
+    assert!(bench.pairs() == expected);
+    bench.store.close().expect("closes");
+    assert_eq!(crate::check(&bench.device).expect("reads").damage, []);
+}
+
 /// Writes pairs until one is refused for want of room, and says how many were taken. A refusal is no
 /// failure: the store goes on taking what there is room for.
 fn fill(bench: &Bench, pairs: impl Iterator<Item = (u64, u8)>) -> Option<usize> {
@@ -392,7 +429,7 @@ fn what_does_not_fit_is_refused_and_nothing_else_happens() {
 
 /// A view holds all that is freed while it lives. Writes are refused then, and taken again once it is gone.
 #[test]
-fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
+pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
     let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
     let bench = Bench::of(256 << 10, options);
     let keys = 1500;
@@ -424,7 +461,7 @@ fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
 /// Deletes are taken where there is no room for anything else, and give it some: not behind the writes that
 /// want it. A view of before sees what they delete.
 #[test]
-fn deletes_give_room_where_a_commit_was_refused() {
+pub(super) fn deletes_give_room_where_a_commit_was_refused() {
     for holds_a_view in [false, true] {
         let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
         let bench = Bench::of(256 << 10, options);
@@ -511,6 +548,32 @@ fn a_full_device_stops_writes_only_while_it_is_full() {
     assert!(again.pairs() == expected);
 }
 
+/// A commit that failed while there was no room refuses no write that comes when there is some.
+#[test]
+pub(super) fn a_failure_of_before_refuses_no_write() {
+    let device = FaultDevice::new(device::memory());
+    let opened = Bench::with(device.clone(), Arc::new(NoJournal), 256 << 10, small());
+    let bench = opened.expect("an empty device opens");
+    let kind = Some(OperationKind::Resize);
+    let nth = device.count(kind) + 1;
+    device.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting: Lasting::ForGood });
+    let waits = || !bench.store.shared.open_state().expect("open").sealed.is_empty();
+    let mut taken = 0;
+    while !waits() {
+        assert_eq!(fill(&bench, (taken..taken + 30).map(|number| (number, 1))), None);
+        taken += 30;
+        bench.crank.run_all();
+    }
+    let is_told = || bench.store.troubles().iter().any(|told| told.work.contains("commit"));
+    assert!(is_told());
+    device.heal();
+    assert_eq!(fill(&bench, (taken..3000).map(|number| (number, 1))), None);
+    bench.flush();
+    assert!(!is_told());
+    let expected: Vec<_> = (0..3000).map(|number| (key(number), vec![1; 300])).collect();
+    assert!(bench.pairs() == expected);
+}
+
 /// A journal that remembers how far it had to be durable.
 #[derive(Default)]
 struct Reached(std::sync::atomic::AtomicU64);
@@ -528,7 +591,7 @@ impl engine::Barrier for Reached {
 /// What a younger memtable replaces is not put into the space, once the journal has what replaces it; and
 /// what no younger one has is.
 #[test]
-fn what_is_replaced_is_not_committed_once_the_journal_has_what_replaces_it() {
+pub(super) fn what_is_replaced_is_not_committed_once_the_journal_has_what_replaces_it() {
     let barrier = Arc::new(Reached::default());
     let opened = Bench::with(device::memory(), barrier.clone(), 1 << 20, small());
     let bench = opened.expect("an empty device opens");

@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::stores::{Bench, key, small};
 use crate::Options;
+use crate::commit::TAIL_MAX;
 use crate::index::Tail;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -82,7 +83,7 @@ fn parts_in_any_order_are_the_interval() {
 
 /// Keys of which an appended update's place does not tell the one from the other.
 #[test]
-fn keys_that_are_alike_are_not_taken_for_one_another() {
+pub(super) fn keys_that_are_alike_are_not_taken_for_one_another() {
     let alike = |number: &u64| {
         let update = Tail::default().appended(0, &[(1, &key(0))]).expect("few");
         update.part_of(&key(*number)) == update.part_of(&key(0))
@@ -116,9 +117,40 @@ fn keys_that_are_alike_are_not_taken_for_one_another() {
     }
 }
 
+/// However many updates may be appended by the options: no more than can be known where they lie.
+#[test]
+fn a_tail_has_no_more_updates_than_are_known() {
+    let options = Options { tail_pairs_max: 1000, fragments_max: 1000, ..small() };
+    let options = Options { interval_pairs: 256, interval_bytes: 16 << 10, ..options };
+    let (bench, mut model) = (Bench::of(1 << 20, options), Model::new());
+    (0..20).for_each(|number| put(&bench, &mut model, &key(number), b"first"));
+    commit(&bench);
+    let mut longest = 0;
+    for round in 0..150 {
+        put(&bench, &mut model, &key(round % 23), &[round as u8; 5]);
+        bench.flush();
+        let committer = bench.store.shared.committer.lock();
+        for found in committer.index().now().range(0..u64::MAX) {
+            let head = found.entry.head().expect("it stands for an interval");
+            assert!(head.lie.tail <= TAIL_MAX, "{} updates", head.lie.tail);
+            assert!(!head.wants_tail(), "after {round} updates nobody knows where they lie");
+            longest = longest.max(head.lie.tail);
+        }
+        drop(committer);
+        // Parts are cached by now, and go with the next update.
+        for number in [round % 23, round % 7, 22] {
+            check(&bench, &model, &key(number));
+        }
+        if round % 10 == 0 {
+            forget(&bench);
+        }
+    }
+    assert_eq!(longest, TAIL_MAX, "no tail was as long as it may be");
+}
+
 /// An update that is deleted again is not cached alone, as nothing would be left of it that hides the pair.
 #[test]
-fn a_tombstone_hides_the_pair_whatever_is_read_first() {
+pub(super) fn a_tombstone_hides_the_pair_whatever_is_read_first() {
     for first in [3, 4, 5] {
         let (bench, mut model) = (bench(), Model::new());
         (0..10).for_each(|number| put(&bench, &mut model, &key(number), b"first"));

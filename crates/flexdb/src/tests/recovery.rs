@@ -6,12 +6,14 @@ use device::{Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
 use engine::{Engine, Error, Host};
 
 use super::stores::{Bench, key, small};
+use crate::pair::StoreHeader;
 use crate::{Options, check};
 
 /// Intervals that were taken as one hide tags. What is appended to the one must not come to lie behind
 /// the last tag, and be lost for an opening that takes them apart again.
 #[test]
-fn an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next() {
+pub(super) fn an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next()
+{
     let fine = small();
     let coarse = Options { interval_bytes: 4 << 10, fragments_max: 1000, ..small() };
     let bench = Bench::of(1 << 20, fine.clone());
@@ -124,6 +126,48 @@ fn damage_in_one_place_holds_nothing_else_up() {
     assert!(readable >= 2000 - lost, "{readable} after {lost} were lost");
 }
 
+/// What the collector cannot read it leaves where it is, and whoever looks after the store is told.
+#[test]
+fn damage_that_the_collector_finds_is_told() {
+    let bench = Bench::new();
+    let write = |byte: u8, step: usize| {
+        (0..2000).step_by(step).for_each(|number| _ = bench.put(&key(number), &[byte; 30]));
+        bench.flush();
+    };
+    write(1, 1);
+    assert_eq!((bench.store.troubles(), bench.detail("unreadable_segments")), (vec![], 0));
+    let file = bench.device.open("data", Mode::Write).expect("it is there");
+    let len = file.len().expect("it has one");
+    let mut block = [0; 1];
+    for at in (500..len).step_by(4096) {
+        file.read_at(at, &mut block).expect("it is that long");
+        file.write_at(at, &[block[0] ^ 1]).expect("writes");
+    }
+    bench.store.shared.cache.shrink(0);
+    // So that segments are worth being emptied.
+    let space = &bench.store.shared.space;
+    (0..60).for_each(|part| space.collapse(100 + 400 * part, 1000).expect("a range"));
+    space.sync().expect("a device");
+    bench.store.shared.collect().expect("damage is no failure");
+    let told = bench.store.troubles();
+    let [engine::Trouble { cause: Error::Corruption(damage), refuses_writes: false, .. }] =
+        &told[..]
+    else {
+        panic!("{told:?}")
+    };
+    assert_eq!(damage.file, "data");
+    assert!(bench.detail("unreadable_segments") > 0);
+    // Nothing that is damaged lives any more.
+    let header = StoreHeader::BYTES as u64;
+    space.collapse(header, space.len() - header).expect("all of them");
+    space.sync().expect("a device");
+    let shared = &bench.store.shared;
+    shared.renew_base(&mut shared.committer.lock()).expect("open");
+    shared.collect().expect("a device");
+    shared.collect().expect("a device");
+    assert_eq!(bench.store.troubles(), []);
+}
+
 /// A store of 200 pairs, opened again on a device that can fail.
 fn opened_again(options: Options) -> (Arc<FaultDevice>, Bench) {
     let device = FaultDevice::new(device::memory());
@@ -221,6 +265,74 @@ fn an_interval_out_of_order_is_damage_of_those_that_it_may_concern() {
         bench.flush();
         bench = bench.reopen();
     }
+}
+
+/// What is damaged together may be longer than an interval can be: the store is opened all the same.
+#[test]
+fn damage_of_more_than_four_gibibytes_holds_nothing_else_up() {
+    let device = device::memory();
+    let options = flexspace::space::Options::default();
+    let space = flexspace::space::FlexSpace::create(Arc::clone(&device), options).expect("makes");
+    let header = crate::pair::StoreHeader { persisted: codec::SeqNo::ZERO };
+    space.append(&header.encode()).expect("writes");
+    for number in [1, 2, 3, 4, 5, 6, 2, 8] {
+        let mut bytes = Vec::new();
+        crate::pair::Pair { key: &key(number), value: Some(&[1; 20_000]) }.encode(&mut bytes);
+        space.splice(space.len(), 0, &bytes, crate::index::START).expect("writes");
+        if number < 8 && number > 1 {
+            // As if so much had been overwritten.
+            space.splice_hole(space.len(), 0, 1 << 30).expect("no room is wanted");
+        }
+    }
+    space.close().expect("closes");
+    let mut bench = Bench::on(device).expect("opens all the same");
+    for round in 0..2 {
+        bench.check();
+        let mut value = Vec::new();
+        let zero = [&key(2)[..], &[0]].concat();
+        assert!(bench.store.get(&zero, &mut value).is_err());
+        for number in 0..10 {
+            let found = bench.store.get(&key(number), &mut value);
+            match number {
+                0 | 9 => assert_eq!(found, Ok(round > 0), "{number}"),
+                1 | 8 => assert_eq!(found, Ok(true), "{number}"),
+                _ => assert!(matches!(found, Err(Error::Corruption(_))), "{number}: {found:?}"),
+            }
+        }
+        assert!(bench.store.walk(None, &mut |_, _| std::ops::ControlFlow::Continue(())).is_err());
+        bench.put(&key(0), b"new");
+        bench.put(&key(9), b"new");
+        bench.flush();
+        bench = bench.reopen();
+    }
+    // It is larger than what may be appended to.
+    bench.put(&key(4), b"new");
+    assert!(matches!(bench.store.flush(), Err(Error::Corruption(_))));
+}
+
+/// A key may be all that lies between two others.
+#[test]
+fn damage_of_more_than_four_gibibytes_takes_the_next_interval_in_where_no_key_lies_between() {
+    let device = device::memory();
+    let options = flexspace::space::Options::default();
+    let space = flexspace::space::FlexSpace::create(Arc::clone(&device), options).expect("makes");
+    let header = crate::pair::StoreHeader { persisted: codec::SeqNo::ZERO };
+    space.append(&header.encode()).expect("writes");
+    let keys: [&[u8]; 5] = [b"a", b"b", b"a", b"a\0", b"c"];
+    for (number, key) in keys.into_iter().enumerate() {
+        let mut bytes = Vec::new();
+        crate::pair::Pair { key, value: Some(&[1; 20_000]) }.encode(&mut bytes);
+        space.splice(space.len(), 0, &bytes, crate::index::START).expect("writes");
+        if number == 1 {
+            (0..4).for_each(|_| space.splice_hole(space.len(), 0, 1 << 30).expect("a range"));
+        }
+    }
+    space.close().expect("closes");
+    let bench = Bench::on(device).expect("opens all the same");
+    bench.check();
+    let found = |key: &[u8]| bench.store.get(key, &mut Vec::new());
+    assert!([&b"a"[..], b"a\0", b"b"].into_iter().all(|key| found(key).is_err()));
+    assert_eq!(found(b"c"), Ok(true));
 }
 
 #[test]

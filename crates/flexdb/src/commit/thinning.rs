@@ -1,0 +1,197 @@
+//! Holding the index to its share of the memory: fewer intervals, of more pairs each (Flex 5.1).
+//!
+//! 1. After a commit, and once when the store was opened, it is looked whether intervals take more than their
+//!    share (`memory_split`).
+//! 2. Where they take more they may have the more pairs and bytes the more they take (`memory_split`): those that are
+//!    written to grow, and are not split.
+//! 3. Where that was not enough, and intervals take twice their share: all neighbours that are small together
+//!    become one, in the index alone, as when a store is opened, so nothing is read or written. They may be as
+//!    large as intervals are filled that are written anew; if that leaves too many, intervals may be twice as
+//!    large, and so on. A get of such an interval reads all of its pieces, until it is written anew.
+//!
+//! All of that up to a size, beyond which the index takes more than its share; whoever looks after the store is
+//! told. Where intervals take little they may be half as large again: those that are changed are split by and by.
+//!
+//! The third step walks over the index. It is not done again before the index has grown by a part of its share,
+//! so a snapshot that holds an index of before does not have it walked over after each commit.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use engine::{Error, Result};
+
+use super::{Committer, plan::FILL};
+use crate::block::Block;
+use crate::index::{self, Head, Interval, Lie};
+use crate::memory_split::{DOUBLINGS_MAX, IntervalLimits};
+use crate::store::Shared;
+
+/// Parts of the share by which the index has to grow before it is looked at again.
+const GROWN_PARTS: u64 = 8;
+/// Shares above which neighbours are joined.
+const JOINED_SHARES: u64 = 2;
+/// Parts of the share below which intervals may be smaller again.
+const LITTLE_PARTS: u64 = 4;
+/// Shares from which on whoever looks after the store is told.
+const TOLD_SHARES: u64 = 3;
+
+/// What was done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Thinning {
+    /// How often intervals were allowed twice the size.
+    pub(crate) doublings: AtomicU32,
+    /// What intervals took when that was last looked at, where it was too much.
+    looked_at: AtomicU64,
+}
+
+impl Thinning {
+    pub(crate) fn new(doublings: u32) -> Self {
+        Self { doublings: AtomicU32::new(doublings), looked_at: AtomicU64::new(0) }
+    }
+}
+
+/// Neighbours that become one.
+struct Run {
+    range: Range<u64>,
+    heads: Vec<Arc<Head>>,
+}
+
+impl Shared {
+    /// Holds the index to its share, where no commit is under way.
+    pub(crate) fn hold_index(&self, committer: &mut Committer) -> Result<()> {
+        let share = self.memory_split().index_bytes();
+        let (thinning, taken) = (&self.thinning, self.intervals_bytes(committer));
+        if taken < share / LITTLE_PARTS {
+            let fewer = |doublings: u32| Some(doublings.saturating_sub(1));
+            let _ = thinning.doublings.fetch_update(Relaxed, Relaxed, fewer);
+        }
+        let looked_at = thinning.looked_at.load(Relaxed);
+        let is_grown = taken > looked_at.saturating_add(share / GROWN_PARTS);
+        if taken > share.saturating_mul(JOINED_SHARES) && is_grown {
+            let left = self.thin(committer, share)?;
+            thinning.looked_at.store(left, Relaxed);
+        } else if taken < looked_at {
+            thinning.looked_at.store(taken, Relaxed);
+        }
+        self.tell_of_index();
+        Ok(())
+    }
+
+    /// Bytes of the intervals' heads and of the nodes in which they are.
+    fn intervals_bytes(&self, committer: &Committer) -> u64 {
+        self.heads.bytes() + committer.index.node_bytes()
+    }
+
+    /// Answers whether they may be larger.
+    fn allow_larger(&self) -> bool {
+        let before = self.interval_limits();
+        while self.thinning.doublings.load(Relaxed) < DOUBLINGS_MAX {
+            self.thinning.doublings.fetch_add(1, Relaxed);
+            if self.interval_limits() != before {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Step 3; answers what intervals take then.
+    fn thin(&self, committer: &mut Committer, share: u64) -> Result<u64> {
+        loop {
+            if self.join_all(committer, self.interval_limits()) > 0 {
+                // Readers let go what was joined.
+                self.renew_base(committer)?;
+            }
+            let left = self.intervals_bytes(committer);
+            if left <= share || !self.allow_larger() {
+                return Ok(left);
+            }
+        }
+    }
+
+    /// Makes one of neighbours, in the order of the keys, and says how many fewer intervals there are.
+    fn join_all(&self, committer: &mut Committer, limits: IntervalLimits) -> u64 {
+        let (mut at, mut count) = (0, 0);
+        while let Some(run) = next_run(committer, at, limits) {
+            at = run.range.end;
+            if run.heads.len() > 1 {
+                count += run.heads.len() as u64 - 1;
+                let joined = Interval::new(self.joined(&run.heads));
+                index::join_run(&mut committer.index, run.range, joined);
+            }
+        }
+        self.counts.joined.fetch_add(count, Relaxed);
+        count
+    }
+
+    fn joined(&self, heads: &[Arc<Head>]) -> Arc<Head> {
+        let lies = heads.iter().map(|head| head.lie);
+        let lie = lies.reduce(join_lies).unwrap_or_default();
+        let (bound, first) = heads.first().map_or((&[][..], &[][..]), |head| {
+            let bound: &[u8] = head.bound();
+            (bound, head.first_key())
+        });
+        let joined = Head::new(bound, first, lie, &self.heads);
+        let (cache, mut blocks) = (&self.cache, heads.iter().map(|head| head.whole()));
+        if let Some(Some(block)) = blocks.next() {
+            let all = blocks.try_fold(block, |left, right| {
+                Some(Arc::new(Block::joined(&left, &*right?, &cache.tally)))
+            });
+            if let Some(block) = all {
+                cache.insert(&joined, &block, self.cache_share());
+            }
+        }
+        joined
+    }
+
+    /// Notes whether the index takes far more than it should.
+    fn tell_of_index(&self) {
+        let (limit, bytes) = (self.memory_split().index_bytes(), self.index_bytes());
+        if bytes > limit.saturating_mul(TOLD_SHARES) {
+            let now_ms = self.host.environment.wall_ms();
+            self.index_failing.fail(Error::OutOfMemory { limit }, now_ms);
+        } else {
+            self.index_failing.succeed();
+        }
+    }
+}
+
+/// The next neighbours that are small together, or one that is not.
+fn next_run(committer: &Committer, at: u64, limits: IntervalLimits) -> Option<Run> {
+    let fill = |full: usize| (full * FILL.0 / FILL.1).max(1);
+    let (bytes_max, pairs_max) = (fill(limits.bytes as usize) as u64, fill(limits.pairs));
+    let mut run = Run { range: at..at, heads: Vec::new() };
+    let mut all = None;
+    for found in committer.index.now().range(at..u64::MAX) {
+        let Some(head) = found.entry.head() else { break };
+        let end = found.offset + u64::from(found.length);
+        let lie = all.map_or(head.lie, |all| join_lies(all, head.lie));
+        // Where nobody knows how many there are bytes alone bound it.
+        let has_few_pairs = lie.pairs == Lie::UNKNOWN || usize::from(lie.pairs) <= pairs_max;
+        let is_small = end - at <= bytes_max && has_few_pairs && !lie.is_out_of_order;
+        if !is_small && !run.heads.is_empty() {
+            break;
+        }
+        run.range.end = end;
+        run.heads.push(Arc::clone(head));
+        all = Some(lie);
+        if !is_small {
+            break;
+        }
+    }
+    (!run.heads.is_empty()).then_some(run)
+}
+
+/// How two neighbours lie as one.
+fn join_lies(left: Lie, right: Lie) -> Lie {
+    Lie {
+        fragments: left.fragments.saturating_add(right.fragments),
+        tail: left.tail.saturating_add(right.tail),
+        pairs: left.pairs.saturating_add(right.pairs),
+        has_inner_tags: true,
+        is_out_of_order: left.is_out_of_order || right.is_out_of_order,
+    }
+}
+
+#[cfg(test)]
+mod tests;

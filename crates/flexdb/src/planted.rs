@@ -1,0 +1,72 @@
+//! Bugs that tests plant to show that they would be found (`docs/reliability/planted-flex.md`); nothing outside
+//! of them.
+
+#[cfg(test)]
+pub(crate) use in_tests::{is_planted, must_be_found};
+#[cfg(not(test))]
+pub(crate) use outside::is_planted;
+
+/// A way to break a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    /// A version is left out though the journal does not have what replaces it.
+    LeftOutUnreached,
+    /// How far the writes are is durable before they are.
+    PersistedEarly,
+    /// A commit keeps no base for a pin that stands between its writes.
+    PinPassed,
+    /// A change that was broken off is not noted in the index.
+    BrokenOffUnnoted,
+    /// Deletes that give room take pairs from pins that see them.
+    RelievedUnpinned,
+    /// Keys below an interval's first pair are appended behind it.
+    FrontBehind,
+    /// Tags within an interval stay when it is appended to.
+    InnerTagsLeft,
+    /// A tombstone is cached without the pair that it hides.
+    TombstoneAlone,
+    /// An update is believed to be of a key that it is only like.
+    AlikeBelieved,
+    /// A writer is refused because of a commit that failed before it came.
+    OldFailureTold,
+}
+
+/// On the thread that plants it.
+#[cfg(test)]
+mod in_tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::Planted;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+    }
+
+    /// `test` fails with the bug planted, and says `how`.
+    pub(crate) fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
+        PLANTED.set(Some(bug));
+        let found = catch_unwind(AssertUnwindSafe(test));
+        PLANTED.set(None);
+        let Err(panic) = found else { panic!("{bug:?} was not found") };
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+        assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+    }
+
+    /// Whether this bug is planted.
+    pub(crate) fn is_planted(bug: Planted) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(not(test))]
+mod outside {
+    use super::Planted;
+
+    /// Whether this bug is planted: only tests plant any.
+    #[inline]
+    pub(crate) const fn is_planted(_bug: Planted) -> bool {
+        false
+    }
+}

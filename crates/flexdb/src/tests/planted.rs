@@ -1,0 +1,84 @@
+//! Bugs planted in a store, each with the test that finds it (`docs/reliability/planted-flex.md`).
+
+use super::commits::{
+    a_change_that_finds_no_room_in_its_middle_is_gone_on_with,
+    a_failure_of_before_refuses_no_write, a_store_is_a_map_however_its_intervals_change,
+    a_view_that_holds_all_room_stops_writes_only_while_it_is_held,
+    deletes_give_room_where_a_commit_was_refused,
+    what_is_replaced_is_not_committed_once_the_journal_has_what_replaces_it,
+};
+use super::crash::crashes_of_a_seed;
+use super::parts::{
+    a_tombstone_hides_the_pair_whatever_is_read_first,
+    keys_that_are_alike_are_not_taken_for_one_another,
+};
+use super::recovery::an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next;
+use crate::planted::{Planted, must_be_found};
+
+#[test]
+fn the_table_has_every_planted_bug() {
+    let bugs = include_str!("../planted.rs");
+    let (_, bugs) = bugs.split_once("enum Planted {").expect("the list");
+    let (bugs, _) = bugs.split_once("\n}").expect("its end");
+    let bugs = bugs.lines().map(|line| line.trim().trim_end_matches(','));
+    let bugs: Vec<&str> = bugs.filter(|line| !line.is_empty() && !line.starts_with('/')).collect();
+    let page = include_str!("../../../../docs/reliability/planted-flex.md");
+    let (_, table) = page.split_once("## flexdb").expect("the section");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let rows: Vec<&str> = rows.map(|(bug, _)| bug).collect();
+    assert_eq!(rows, bugs);
+}
+
+#[test]
+fn what_is_left_out_too_early_is_found() {
+    let test = what_is_replaced_is_not_committed_once_the_journal_has_what_replaces_it;
+    must_be_found(Planted::LeftOutUnreached, "", test);
+}
+
+#[test]
+fn a_number_that_is_durable_before_its_writes_is_found() {
+    must_be_found(Planted::PersistedEarly, "operation", || _ = crashes_of_a_seed(1));
+}
+
+#[test]
+fn a_commit_that_passes_a_pin_is_found() {
+    let test = a_view_that_holds_all_room_stops_writes_only_while_it_is_held;
+    must_be_found(Planted::PinPassed, "", test);
+}
+
+#[test]
+fn a_change_that_was_broken_off_and_is_not_noted_is_found() {
+    let test = a_change_that_finds_no_room_in_its_middle_is_gone_on_with;
+    must_be_found(Planted::BrokenOffUnnoted, "", test);
+}
+
+#[test]
+fn deletes_that_take_from_pins_are_found() {
+    must_be_found(Planted::RelievedUnpinned, "", deletes_give_room_where_a_commit_was_refused);
+}
+
+#[test]
+fn keys_in_front_that_are_put_behind_are_found() {
+    must_be_found(Planted::FrontBehind, "", a_store_is_a_map_however_its_intervals_change);
+}
+
+#[test]
+fn tags_that_stay_within_an_interval_are_found() {
+    let test = an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next;
+    must_be_found(Planted::InnerTagsLeft, "", test);
+}
+
+#[test]
+fn a_tombstone_without_its_pair_is_found() {
+    must_be_found(Planted::TombstoneAlone, "", a_tombstone_hides_the_pair_whatever_is_read_first);
+}
+
+#[test]
+fn keys_that_are_taken_for_one_another_are_found() {
+    must_be_found(Planted::AlikeBelieved, "", keys_that_are_alike_are_not_taken_for_one_another);
+}
+
+#[test]
+fn an_old_failure_that_refuses_a_write_is_found() {
+    must_be_found(Planted::OldFailureTold, "", a_failure_of_before_refuses_no_write);
+}
