@@ -1,3 +1,5 @@
+//! What a closed store leaves of its index, and what an opening makes of it.
+
 use std::sync::Arc;
 
 use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, Mode, SimulatedDisk};
