@@ -19,8 +19,10 @@ struct Model {
     keys: BTreeMap<String, (Vec<u8>, bool)>,
 }
 
+/// Only what an integer is printed as is one.
 fn integer(bytes: &[u8]) -> Option<i64> {
-    std::str::from_utf8(bytes).ok()?.parse().ok()
+    let text = std::str::from_utf8(bytes).ok()?;
+    text.parse().ok().filter(|number: &i64| number.to_string() == text)
 }
 
 fn shown(value: Option<&[u8]>) -> String {
