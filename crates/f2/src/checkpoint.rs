@@ -150,7 +150,9 @@ impl Shared {
         let persisted = pinned.min(reached).max(self.persisted());
         let named = checkpointer.standing;
         let spans = moved(named.spans(), begins, cuts);
-        let standing = Standing { persisted, directory, counts, ..named.with_spans(spans) };
+        let cold_live_bytes = self.cold_live_bytes(spans);
+        let named = named.with_spans(spans);
+        let standing = Standing { persisted, directory, counts, cold_live_bytes, ..named };
         self.name(checkpointer, standing, cuts)
     }
 
@@ -197,7 +199,8 @@ impl Shared {
         self.host.barrier.reach(self.host.sequence.last())?;
         let named = checkpointer.standing;
         let spans = moved(named.spans(), begins, cuts);
-        let standing = Standing { directory, counts, ..named.with_spans(spans) };
+        let cold_live_bytes = self.cold_live_bytes(spans);
+        let standing = Standing { directory, counts, cold_live_bytes, ..named.with_spans(spans) };
         self.name(checkpointer, standing, cuts)
     }
 
@@ -236,6 +239,12 @@ impl Shared {
             log.map_or(Ok(()), |log| log.segments.remove_below(span.begin))?;
         }
         Ok(())
+    }
+
+    /// What is to be named of the cold log's bytes that live. What came after the cut is among them; it is a
+    /// guess in any case.
+    fn cold_live_bytes(&self, [_, span, _]: OfEach<Span>) -> u64 {
+        self.cold.as_ref().map_or(0, |cold| cold.live.sum().min(span.bytes()))
     }
 
     fn begins(&self) -> OfEach<Option<LogAddress>> {

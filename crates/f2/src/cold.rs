@@ -4,6 +4,8 @@
 //! log's beginning means that the chunk which named it is no longer the present one: it is looked
 //! up anew. So absence is never concluded from a truncation (ADR 0009).
 
+mod live_bytes;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -17,6 +19,8 @@ use crate::hybrid_log::{HybridLog, PageFull, Wanted};
 use crate::position::Position;
 use crate::record::{Shape, Stored};
 
+pub(crate) use live_bytes::{Covered, LiveBytes};
+
 /// The cold log and its index.
 pub(crate) struct Cold {
     pub(crate) log: Arc<HybridLog>,
@@ -25,6 +29,8 @@ pub(crate) struct Cold {
     pub(crate) chunk_log: Arc<HybridLog>,
     /// From here on there may be records that live, although no chunk names them yet.
     pub(crate) unnamed_from: Unnamed,
+    /// How much of the log lives.
+    pub(crate) live: LiveBytes,
 }
 
 /// Where the records begin that hot-to-cold compaction has appended and not named yet.
@@ -122,13 +128,30 @@ impl Cold {
         })
     }
 
-    /// The share of the cold log that is dead, going by the entries of the index and by the length of
-    /// the records that were appended last.
+    /// The share of the cold log that is dead, about: what records do not take that live, as [`LiveBytes`]
+    /// has it.
     pub(crate) fn dead_share(&self) -> f64 {
-        let figures = self.index.figures();
-        let live = figures.entries.saturating_sub(figures.covered) * self.log.record_bytes();
-        let bytes = self.log.tail().get() - self.log.begin().get();
-        if bytes == 0 { 0.0 } else { 1.0 - (live as f64 / bytes as f64).min(1.0) }
+        let bytes = self.log.tail().get().saturating_sub(self.log.begin().get());
+        if bytes == 0 { 0.0 } else { 1.0 - (self.live.sum() as f64 / bytes as f64).min(1.0) }
+    }
+
+    /// Notes that records are dead since newer ones stand in front of them, of which some are read. Blocks;
+    /// the caller is not protected.
+    pub(crate) fn note_covered(&self, covered: &Covered, stop: &StopToken) {
+        let weight = covered.weight_permille();
+        let some = covered.some().iter().map(|at| (*at, ()));
+        // One that cannot be read is left to whoever needs it.
+        let _read: Result<bool> = self.each_record(some, stop, &mut |(), at, stored| {
+            let bytes = stored.map_or(0, |stored| stored.bytes as u64);
+            self.live.take(at, bytes.saturating_mul(weight) / 1000);
+            Ok(())
+        });
+    }
+
+    /// Gives up what lies below `begin`.
+    pub(crate) fn shift_begin(&self, begin: LogAddress) {
+        self.log.shift_begin(begin);
+        self.live.forget_below(begin);
     }
 
     /// Appends a record, which lives once a chunk names it. Blocks while there is no room.
@@ -137,10 +160,13 @@ impl Cold {
     /// The store is closed, or a flush failed.
     pub(crate) fn append(&self, key: &[u8], value: &[u8]) -> Result<LogAddress> {
         let shape = Shape { key_bytes: key.len(), value_bytes: value.len() };
-        self.log.with_room(None, || -> std::result::Result<LogAddress, PageFull> {
-            let at = self.log.try_allocate(shape.bytes() as u64)?;
+        let bytes = shape.bytes() as u64;
+        let at = self.log.with_room(None, || -> std::result::Result<LogAddress, PageFull> {
+            let at = self.log.try_allocate(bytes)?;
             self.log.live(at).write(LogAddress::NONE, key, Some(value));
             Ok(at)
-        })
+        })?;
+        self.live.add(at, bytes);
+        Ok(at)
     }
 }

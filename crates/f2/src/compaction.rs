@@ -134,7 +134,7 @@ impl Shared {
         if !self.note(&self.cold_figures, &cold.log, copied)? {
             return Ok(false);
         }
-        cold.log.shift_begin(until);
+        cold.shift_begin(until);
         self.give_back()?;
         Ok(true)
     }

@@ -27,7 +27,7 @@ use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
     Checkpointer, Frontier, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
 };
-use crate::cold::{Cold, Unnamed};
+use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
 use crate::compaction::CompactionFigures;
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
@@ -191,7 +191,10 @@ impl Store {
             let (log, memory) = (Arc::clone(&chunk_log), Arc::clone(&host.memory));
             let digests = plan.digest_bytes_max();
             let index = ColdIndex::restored(log, memory, chunk_bytes, directory, counts, digests);
-            Cold { log: cold.go_on(&parts), index, chunk_log, unnamed_from: Unnamed::default() }
+            let (log, unnamed_from) = (cold.go_on(&parts), Unnamed::default());
+            let (part, live) = (standing.cold, standing.cold_live_bytes);
+            let live = LiveBytes::restored(log.geometry, part, live);
+            Cold { log, index, chunk_log, unnamed_from, live }
         });
         let shared = Arc::new(Shared {
             health: Arc::clone(&parts.health),

@@ -16,6 +16,7 @@ mod full_device;
 mod laws;
 mod memory_resize;
 mod memory_split;
+mod mixed_lengths;
 mod planted;
 mod prefix;
 mod read_cache;

@@ -143,7 +143,8 @@ impl Shared {
 
     /// Tells writers how far compaction is behind.
     pub(crate) fn update_pressure(&self) {
-        let bytes = self.log.tail().get() - self.log.begin().get();
+        // The log may turn over in between.
+        let bytes = self.log.tail().get().saturating_sub(self.log.begin().get());
         let disk = self.hot_disk_bytes_max().map_or(0.0, |max| bytes as f64 / max as f64);
         let level = if self.cold.is_some() {
             Level::of(self.index_use(), disk)

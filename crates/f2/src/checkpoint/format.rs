@@ -62,6 +62,8 @@ pub(crate) struct Standing {
     pub(crate) directory: NamedSnapshot,
     /// Entries of the cold index.
     pub(crate) counts: Counts,
+    /// Bytes of the cold log that live, about.
+    pub(crate) cold_live_bytes: u64,
 }
 
 impl Identity {
@@ -88,6 +90,10 @@ impl LogUnits {
 }
 
 impl Span {
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.end.get().saturating_sub(self.begin.get())
+    }
+
     fn is_sound(&self) -> bool {
         let end = self.end.get();
         end.is_multiple_of(BLOCK_BYTES) && end < END_MAX && self.begin <= self.end
@@ -99,7 +105,8 @@ impl Standing {
     pub(crate) fn empty(identity: Identity) -> Self {
         let [hot, cold, chunks] = [Span::default(); 3];
         let (persisted, directory, counts) = Default::default();
-        Self { identity, hot, cold, chunks, persisted, number: 0, directory, counts }
+        let (number, cold_live_bytes) = (0, 0);
+        Self { identity, hot, cold, chunks, persisted, number, directory, counts, cold_live_bytes }
     }
 
     /// Its part of each log.
@@ -138,6 +145,7 @@ impl Standing {
         out.put_u64(self.directory.from.get());
         out.put_u64(self.counts.entries);
         out.put_u64(self.counts.covered);
+        out.put_u64(self.cold_live_bytes);
         bytes
     }
 
@@ -163,14 +171,26 @@ impl Standing {
         let directory_number = fields.take_u64()?;
         let from = LogAddress::new(fields.take_u64()?);
         let counts = Counts { entries: fields.take_u64()?, covered: fields.take_u64()? };
+        let cold_live_bytes = fields.take_u64()?;
         fields.finish()?;
         let directory = NamedSnapshot { number: directory_number, from };
-        let standing = Self { identity, hot, cold, chunks, persisted, number, directory, counts };
+        let standing = Self {
+            identity,
+            hot,
+            cold,
+            chunks,
+            persisted,
+            number,
+            directory,
+            counts,
+            cold_live_bytes,
+        };
         let spans_are_sound = standing.spans().iter().all(Span::is_sound);
         if identity.is_sound()
             && spans_are_sound
             && directory.is_sound(END_MAX)
             && counts.is_sound(END_MAX)
+            && cold_live_bytes <= cold.bytes()
         {
             Ok(standing)
         } else {

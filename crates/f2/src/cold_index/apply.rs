@@ -17,6 +17,7 @@ use super::chunk::{Chunk, Entry, Name, Prefix, covered, encode, record_bytes};
 use super::directory::Word;
 use super::fetch::{Group, Outcome};
 use crate::address::LogAddress;
+use crate::cold::Covered;
 use crate::position::Position;
 
 /// Entries of one tag of which their chunk is told to be crowded, and again at each multiple. Mostly they
@@ -35,7 +36,7 @@ pub(crate) struct Change {
 }
 
 /// What became of many changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Applied {
     /// Entries that were put.
     pub(crate) put: u64,
@@ -49,6 +50,8 @@ pub(crate) struct Applied {
     pub(crate) missed: Vec<Change>,
     /// Positions with entries to be settled: one that was put is the [`CROWDED`]th of its tag.
     pub(crate) crowded: Vec<Position>,
+    /// Of the records that stood first of their tags, some in front of which others were put.
+    pub(crate) covered: Covered,
     /// Not all was done: the same changes may be applied again, since a put that is there already
     /// changes nothing.
     pub(crate) stopped: bool,
@@ -72,6 +75,7 @@ struct Edit {
     replaced: u64,
     missed: Vec<Change>,
     crowded: Vec<Position>,
+    covered_records: Vec<LogAddress>,
 }
 
 impl ColdIndex {
@@ -123,6 +127,7 @@ impl ColdIndex {
         applied.replaced += edit.replaced;
         applied.missed.extend(edit.missed);
         applied.crowded.extend(edit.crowded);
+        edit.covered_records.into_iter().for_each(|at| applied.covered.push(at));
         Ok(Outcome::Done)
     }
 
@@ -203,6 +208,7 @@ impl Edit {
                 if (same().count() + 1).is_multiple_of(CROWDED) {
                     self.crowded.push(change.position);
                 }
+                self.covered_records.extend(same().next().map(|entry| entry.address()));
                 // [K1]
                 self.entries.insert(first, Entry::new(tag, change.new));
                 self.put += 1;

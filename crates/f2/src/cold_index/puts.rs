@@ -19,6 +19,7 @@ use super::ColdIndex;
 use super::apply::{Applied, Change};
 use super::chunk::{ADDRESS_UNIT, Prefix};
 use crate::address::LogAddress;
+use crate::cold::Covered;
 use crate::position::Position;
 
 /// Entries to be put, of records that lie within 64 GiB behind a base.
@@ -96,8 +97,8 @@ impl ColdIndex {
         self.grow_for(puts.puts.len() as u64);
     }
 
-    /// Puts a slice that nobody has taken yet, and answers the positions that are crowded now; `None`
-    /// if there is no slice, or if it was stopped. When all threads have got that answer, all are put.
+    /// Puts a slice that nobody has taken yet, and answers the positions that are crowded now, and what newer
+    /// records stand in front of; `None` if there is no slice, or if it was stopped. When all threads have got that answer, all are put.
     /// Each chunk is read once and written once, unless others change it meanwhile. Blocks; the
     /// caller is not protected.
     ///
@@ -108,7 +109,7 @@ impl ColdIndex {
         &self,
         puts: &SortedPuts,
         stop: &StopToken,
-    ) -> Result<Option<Vec<Position>>> {
+    ) -> Result<Option<(Vec<Position>, Covered)>> {
         let SortedPuts { puts, taken } = puts;
         let prefix_of = |index: usize| puts.prefix(index);
         let mut first = taken.load(Relaxed);
@@ -129,6 +130,6 @@ impl ColdIndex {
             let changes = puts.words[group.first..group.end].iter().map(|word| puts.change(*word));
             self.edit(group, chunk, changes, &mut value, &mut applied)
         })?;
-        Ok(is_whole.then_some(applied.crowded))
+        Ok(is_whole.then_some((applied.crowded, applied.covered)))
     }
 }

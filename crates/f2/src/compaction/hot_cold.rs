@@ -245,9 +245,10 @@ impl Shared {
         changes: &mut Vec<Change>,
         stop: &StopToken,
     ) -> Result<Removed> {
-        let mut named = Vec::new();
+        let (mut named, mut newest) = (Vec::new(), vec![None; removals.len()]);
         let positions = removals.iter().map(|removal| removal.position);
         cold.look_up(positions, stop, &mut |number, addresses| {
+            newest[number] = addresses.first().copied();
             named.extend(addresses.iter().map(|at| (*at, number)));
             Ok(())
         })?;
@@ -257,6 +258,10 @@ impl Shared {
             match record {
                 Some(stored) if stored.key == &**key => {
                     changes.push(Change { position: *position, old: at, new: LogAddress::NONE });
+                    // Those behind it were dead before.
+                    if newest[number] == Some(at) {
+                        cold.live.take(at, stored.bytes as u64);
+                    }
                 }
                 Some(_) => {}
                 None => {
@@ -341,8 +346,9 @@ impl Put {
     fn run(&self) {
         let Some(cold) = &self.shared.cold else { return };
         while self.error.lock().is_none() {
-            let put = cold.index.put_some(&self.puts, &self.stop).and_then(|crowded| {
-                let Some(crowded) = crowded else { return Ok(false) };
+            let put = cold.index.put_some(&self.puts, &self.stop).and_then(|put| {
+                let Some((crowded, covered)) = put else { return Ok(false) };
+                cold.note_covered(&covered, &self.stop);
                 cold.settle_crowded(&crowded, &self.stop).map(|()| true)
             });
             match put {

@@ -7,14 +7,15 @@
 //! The hot log is different: whatever lives leaves it, so a round always helps. And it is due, too,
 //! when the hot index is crowded, with records that may all be in memory still.
 //!
-//! Of the cold log the index tells about how much is dead; while that is little it is left alone, and
-//! while that is nearly nothing also where its budget is used up.
+//! Of the cold log it is known about how much is dead ([`crate::cold`], `live_bytes`); while that is little it is
+//! left alone, and while that is nearly nothing also where its budget is used up.
 //!
 //! A round that has failed is tried again ([`Figures::waits_after_failure`]), as `trouble` has it, as long
 //! as one is wanted.
 //!
 //! Where nearly everything lives a round gains nothing: then the next one waits until users have
-//! appended a share of the log anew, so that compaction never runs for its own sake.
+//! appended a share of the log anew, so that compaction never runs for its own sake. Unless much of the log is known
+//! to be dead: then it lies further on, and the log would grow until the rounds come to it.
 
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ impl Figures {
     /// From the beginning to the tail: what the log takes on disk once it is flushed and the files of what
     /// was given up are gone.
     fn bytes(&self) -> u64 {
-        self.tail.get() - self.begin.get()
+        self.tail.get().saturating_sub(self.begin.get())
     }
 
     /// Whether it is too soon to try again what has failed: it is tried when more was appended, or after
@@ -83,6 +84,9 @@ pub(super) const LIVE_SHARE_MAX: f64 = 0.9;
 const DEAD_SHARE_MIN: f64 = 0.15;
 /// The same where there is a budget, which wants more work for less gain.
 const DEAD_SHARE_MIN_AT_BUDGET: f64 = 0.02;
+/// One of which so much is dead is compacted at the usual pace even though its oldest part lives: what is dead
+/// lies behind that.
+const DEAD_SHARE_MUCH: f64 = 0.3;
 /// What users append, as a share of the log, before another round is tried after such a one.
 const PATIENCE_SHARE: f64 = 0.5;
 /// The same where the budget is nearly used up.
@@ -105,7 +109,8 @@ pub(crate) fn plan(
         return None;
     }
     let bytes = figures.bytes() as f64;
-    let was_worth_it = figures.live_share <= LIVE_SHARE_MAX;
+    let is_much_dead = figures.dead_share.is_some_and(|dead| dead >= DEAD_SHARE_MUCH);
+    let was_worth_it = figures.live_share <= LIVE_SHARE_MAX || is_much_dead;
     let patience = match disk_bytes_max {
         Some(_) if was_worth_it => 0.0,
         Some(_) => PATIENCE_SHARE_AT_BUDGET,

@@ -1,0 +1,121 @@
+//! The cold log where what stays is of another length than what is overwritten.
+
+use std::sync::Arc;
+
+use engine::Engine;
+
+use super::stores::{Bench, key, tiny};
+use crate::Options;
+
+/// Bytes of a record's head and key here.
+const HEAD: u64 = 32;
+
+struct Mix {
+    stay: u64,
+    stay_bytes: usize,
+    overwritten: u64,
+    overwritten_bytes: usize,
+}
+
+impl Mix {
+    fn live(&self) -> u64 {
+        self.stay * (self.stay_bytes as u64 + HEAD)
+            + self.overwritten * (self.overwritten_bytes as u64 + HEAD)
+    }
+
+    /// Writes what stays, and the rest so many times. Answers the most that the cold log took meanwhile.
+    fn run(&self, bench: &Bench, times: u64) -> u64 {
+        (0..self.stay).for_each(|it| put(bench, it, self.stay_bytes));
+        let overwritten = (0..times).map(|_| self.overwrite(bench));
+        overwritten.max().unwrap_or_default()
+    }
+
+    /// Answers what the cold log takes then.
+    fn overwrite(&self, bench: &Bench) -> u64 {
+        (0..self.overwritten).for_each(|it| put(bench, 1_000_000 + it, self.overwritten_bytes));
+        bench.figure("cold_log_bytes")
+    }
+}
+
+fn put(bench: &Bench, number: u64, bytes: usize) {
+    bench.put(&key(number), &vec![7; bytes]);
+    if number.is_multiple_of(5) {
+        bench.advance();
+    }
+}
+
+fn options(cold_disk_bytes_max: Option<u64>) -> Options {
+    Options {
+        log_memory_bytes: Some(10 * 4096),
+        read_cache_bytes: Some(4 * 4096),
+        disk_bytes_max: Some(48 << 10),
+        cold_disk_bytes_max,
+        ..tiny()
+    }
+}
+
+const SHORT_STAY: Mix =
+    Mix { stay: 4_000, stay_bytes: 8, overwritten: 60, overwritten_bytes: 3_000 };
+const LONG_STAY: Mix =
+    Mix { stay: 200, stay_bytes: 3_000, overwritten: 4_000, overwritten_bytes: 8 };
+
+#[test]
+fn the_cold_log_takes_little_more_than_what_lives_whatever_the_lengths() {
+    for mix in [SHORT_STAY, LONG_STAY] {
+        let bench = Bench::open_by_hand(device::memory(), options(None), 7);
+        let most = mix.run(&bench, 40);
+        let live = mix.live();
+        // What is on the way to the tail, and whole pages and segments, beside the rest.
+        assert!(most < 2 * live + 10 * 16_384, "{most} bytes of the cold log for {live} that live");
+        let told = bench.figure("cold_log_dead_permille");
+        let bytes = bench.figure("cold_log_bytes");
+        let dead = 1000 - (live * 1000 / bytes).min(1000);
+        assert!(told.abs_diff(dead) < 150, "{told} told, {dead} of a thousand are dead");
+    }
+}
+
+#[test]
+fn a_bound_of_the_cold_log_is_kept_whatever_the_lengths() {
+    let max = 1 << 20;
+    let bench = Bench::open_by_hand(device::memory(), options(Some(max)), 7);
+    let most = SHORT_STAY.run(&bench, 60);
+    assert!(most <= max, "{most} bytes of the cold log, which has {max}");
+}
+
+#[test]
+fn how_much_lives_is_known_when_a_store_is_opened_again() {
+    let device = device::memory();
+    let bench = Bench::open_by_hand(Arc::clone(&device), options(None), 7);
+    SHORT_STAY.run(&bench, 10);
+    bench.store.flush().expect("flushes");
+    let told = bench.figure("cold_log_dead_permille");
+    bench.store.close().expect("closes");
+    drop(bench);
+    let bench = Bench::open_by_hand(device, options(None), 7);
+    let after = bench.figure("cold_log_dead_permille");
+    assert!(after.abs_diff(told) < 20, "{told} of a thousand are dead, {after} when it is opened");
+    let most = SHORT_STAY.run(&bench, 20);
+    let live = SHORT_STAY.live();
+    assert!(most < 2 * live + 10 * 16_384, "{most} bytes of the cold log for {live} that live");
+}
+
+#[test]
+fn what_is_deleted_is_dead() {
+    let bench = Bench::open_by_hand(device::memory(), options(None), 7);
+    SHORT_STAY.run(&bench, 1);
+    let live = |bench: &Bench| {
+        let bytes = bench.figure("cold_log_bytes");
+        bytes - bytes * bench.figure("cold_log_dead_permille") / 1000
+    };
+    let before = live(&bench);
+    for number in 0..SHORT_STAY.stay {
+        bench.delete(&key(number));
+        if number % 5 == 0 {
+            bench.advance();
+        }
+    }
+    // Until the tombstones have left the hot log.
+    SHORT_STAY.overwrite(&bench);
+    let gone = SHORT_STAY.stay * (8 + HEAD) * 7 / 10;
+    assert!(live(&bench) + gone < before, "{} of {before} bytes live", live(&bench));
+}
