@@ -38,6 +38,7 @@ use engine::{Error, Op, Result, SeqNo, last_of_each_key};
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, Reservation};
 use crate::key_hash::KeyHash;
+use crate::pressure::UNIT_BYTES;
 use crate::read_cache::Noted;
 use crate::record::{Live, Shape, VALUE_BYTES_MAX};
 use crate::store::Shared;
@@ -116,21 +117,22 @@ impl Shared {
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.check_ops(ops)?;
         self.admit_to_log(ops.iter().map(record_bytes).sum())?;
+        let units = ops.iter().map(|op| record_bytes(op).div_ceil(UNIT_BYTES)).sum();
         let takes_none = self.cold.is_none() && ops.iter().all(|op| op.value().is_none());
-        match self.wait_for_compaction(ops.len()) {
+        match self.wait_for_compaction(units) {
             // With a single log a tombstone takes none of the index.
             Err(Error::OutOfMemory { .. }) if takes_none => Ok(()),
             waited => waited,
         }
     }
 
-    /// Waits a moment if compaction is behind, for so many writes; refuses where the index has no room
+    /// Waits a moment if compaction is behind, for so many [`UNIT_BYTES`]; refuses where the index has no room
     /// at all.
-    pub(crate) fn wait_for_compaction(&self, writes: usize) -> Result<()> {
+    pub(crate) fn wait_for_compaction(&self, units: u64) -> Result<()> {
         if self.pressure.is_new_page(self.log.geometry.page(self.log.tail())) {
             self.update_pressure();
         }
-        self.pressure.wait(writes, self.host.memory.limit())
+        self.pressure.wait(units, self.host.memory.limit())
     }
 
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {

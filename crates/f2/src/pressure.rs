@@ -1,11 +1,12 @@
 //! What writers are asked to do for compaction: wait a moment, or not write at all.
 //!
 //! Compaction gives back what writes take: entries of the hot index, and space of the hot log. Where
-//! it falls behind, each write makes writers owe some time, the more of it the further behind compaction is.
-//! They pay it one after the other, however many they are; so they come down to the pace of
-//! compaction instead of running into a wall, and none ever compacts. A wait has a bound. Compaction
-//! always catches up, unless it fails: then nobody waits for it, and writes are refused once memory or
-//! disk space is used up (`trouble`).
+//! it falls behind, each write owes some time, the more of it the longer it is and the further behind compaction
+//! is. What is owed is paid by one writer after the other, however many they are; so they come down to the pace of
+//! compaction instead of running into a wall, and none ever compacts. A wait has a bound, and what is owed has none:
+//! where a thousand writers stand in line some go on without having paid, at a thousand a second. Compaction always
+//! catches up, unless it fails: then nobody waits for it, and writes are refused once memory or disk space is used
+//! up (`trouble`).
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -17,19 +18,20 @@ use parking_lot::{Condvar, Mutex};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     None,
-    /// Something is above what it should be, and each write owes so many nanoseconds.
+    /// Something is above what it should be, and a write owes so many nanoseconds for each [`UNIT_BYTES`] that it
+    /// begins.
     Behind(u64),
     /// The index has used up twice its share of the memory.
     OutOfMemory,
 }
 
-/// What each write owes where twice of what should be is used. At less it falls with the square of the
-/// excess: at a tenth too much, 100 microseconds.
-const DEBT_MOST: Duration = Duration::from_millis(10);
+/// What a write owes for each of so many bytes that it begins ...
+pub(crate) const UNIT_BYTES: u64 = 1024;
+/// ... where twice of what should be is used. At another excess it changes with the square of that: at a tenth too
+/// much it is 100 microseconds.
+const DEBT_AT_TWICE: Duration = Duration::from_millis(10);
 /// A wait at most: for one's turn, and then the same to pay.
-const WAIT_MOST: Duration = Duration::from_millis(5);
-/// More is not owed by all of them together: what a large batch owes others do not pay for long.
-const DEBT_BOUND_NANOS: u64 = 100_000_000;
+const WAIT_MOST: Duration = Duration::from_secs(1);
 /// Less than this is not paid yet: shorter waits cost more than they slow down.
 const WAIT_LEAST_NANOS: u64 = 200_000;
 /// As a share of what should be used.
@@ -54,8 +56,8 @@ pub(crate) struct Pressure {
     is_hopeless: AtomicBool,
     /// What writes are refused with, if not for want of memory.
     refusal: Mutex<Option<Error>>,
-    /// What a write owes, and what they owe together.
-    write_nanos: AtomicU64,
+    /// What a write owes for each unit, and what was too little to be paid yet.
+    unit_nanos: AtomicU64,
     owed_nanos: AtomicU64,
     /// Held by the one who pays.
     turn: Mutex<()>,
@@ -66,11 +68,12 @@ pub(crate) struct Pressure {
 impl Level {
     /// The level at which `index` and `disk` are used, each as a share of what should be.
     pub(crate) fn of(index: f64, disk: f64) -> Self {
-        let excess = (index.max(disk) - 1.0).clamp(0.0, 1.0);
+        let excess = (index.max(disk) - 1.0).max(0.0);
         match (excess, index) {
             (_, index) if index > OUT_OF_MEMORY => Self::OutOfMemory,
             (excess, _) if excess > 0.0 => {
-                Self::Behind((DEBT_MOST.as_nanos() as f64 * excess * excess) as u64)
+                let nanos = DEBT_AT_TWICE.as_nanos() as f64 * excess * excess;
+                Self::Behind(nanos.min(WAIT_MOST.as_nanos() as f64) as u64)
             }
             _ => Self::None,
         }
@@ -99,14 +102,21 @@ impl Pressure {
         self.keep(REFUSED, 0, true);
     }
 
-    fn keep(&self, level: u8, write_nanos: u64, is_hopeless: bool) {
+    fn keep(&self, level: u8, unit_nanos: u64, is_hopeless: bool) {
         self.is_hopeless.store(is_hopeless, Relaxed);
-        self.write_nanos.store(write_nanos, Relaxed);
+        self.unit_nanos.store(unit_nanos, Relaxed);
         self.level.store(level, Relaxed);
-        if level != BEHIND || is_hopeless {
+        if !self.is_behind() {
             self.owed_nanos.store(0, Relaxed);
+            // Who is about to wait looks once more under this.
+            drop(self.waiting.lock());
             self.relieved.notify_all();
         }
+    }
+
+    /// Whether there is something to wait for.
+    fn is_behind(&self) -> bool {
+        self.level.load(Relaxed) == BEHIND && !self.is_hopeless.load(Relaxed)
     }
 
     /// What writes are refused with, if not for want of memory.
@@ -130,18 +140,18 @@ impl Pressure {
         Err(self.refusal().unwrap_or(Error::OutOfMemory { limit }))
     }
 
-    /// Owes for so many writes if compaction is behind, and waits a moment if enough is owed. The
+    /// Owes for so many units if compaction is behind, and waits a moment if enough is owed. The
     /// caller is not protected.
     ///
     /// # Errors
     /// The same.
-    pub(crate) fn wait(&self, writes: usize, limit: u64) -> Result<()> {
+    pub(crate) fn wait(&self, units: u64, limit: u64) -> Result<()> {
         if self.is_none() {
             return Ok(());
         }
         self.check(limit)?;
-        if !self.is_hopeless.load(Relaxed) {
-            self.owe(writes);
+        if self.is_behind() {
+            self.owe(units);
         }
         Ok(())
     }
@@ -151,24 +161,19 @@ impl Pressure {
         self.relieved.wait_for(&mut self.waiting.lock(), moment);
     }
 
-    fn owe(&self, writes: usize) {
-        let nanos = self.write_nanos.load(Relaxed).saturating_mul(writes as u64);
-        let owed = self.change_debt(|owed| owed.saturating_add(nanos).min(DEBT_BOUND_NANOS));
-        if owed.saturating_add(nanos) < WAIT_LEAST_NANOS {
+    fn owe(&self, units: u64) {
+        let most = WAIT_MOST.as_nanos() as u64;
+        let nanos = self.unit_nanos.load(Relaxed).saturating_mul(units).min(most);
+        let owed = self.owed_nanos.fetch_add(nanos, Relaxed).saturating_add(nanos);
+        if owed < WAIT_LEAST_NANOS {
             return;
         }
+        // Who comes next begins anew, and does not pay for this one.
+        let owed = self.owed_nanos.swap(0, Relaxed).min(most);
         let Some(_turn) = self.turn.try_lock_for(WAIT_MOST) else { return };
-        // Who had the turn before may have paid this, too; what is not paid now stays owed.
-        let most = WAIT_MOST.as_nanos() as u64;
-        let paid = self.change_debt(|owed| owed.saturating_sub(most)).min(most);
-        if paid > 0 && self.level.load(Relaxed) == BEHIND {
-            self.relieved.wait_for(&mut self.waiting.lock(), Duration::from_nanos(paid));
+        let mut waiting = self.waiting.lock();
+        if owed > 0 && self.is_behind() {
+            self.relieved.wait_for(&mut waiting, Duration::from_nanos(owed));
         }
-    }
-
-    /// Answers the debt before.
-    fn change_debt(&self, to: impl Fn(u64) -> u64) -> u64 {
-        let changed = self.owed_nanos.fetch_update(Relaxed, Relaxed, |owed| Some(to(owed)));
-        changed.unwrap_or_else(|owed| owed)
     }
 }

@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use super::super::stores::{Bench, key, value};
 use super::super::two_logs::small_cold;
 use super::uncached;
-use crate::{Completed, Get, Session, Ticket, Update, Wait};
+use crate::{Completed, Get, Options, Session, Ticket, Update, Wait};
 
 const CLIENTS: usize = 3;
 /// Calls of a client, at least and at most: it goes on until all of [`BESIDE`] has happened.
@@ -163,7 +163,10 @@ fn push(bench: &Bench, round: u64) {
 fn history(seed: u64) -> u64 {
     println!("seed {seed}");
     let is_cached = seed.is_multiple_of(2);
-    let bench = Bench::open(if is_cached { small_cold() } else { uncached() });
+    let options = if is_cached { small_cold() } else { uncached() };
+    // Each of the flushes takes a block of the hot log at least: clients are not to wait for that.
+    let (disk_bytes_max, cold_disk_bytes_max) = (Some(256 << 10), Some(48 << 10));
+    let bench = Bench::open(Options { disk_bytes_max, cold_disk_bytes_max, ..options });
     let clock = AtomicU64::new(1);
     let mut all = Vec::new();
     let mut pended = 0;
