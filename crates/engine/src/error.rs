@@ -136,6 +136,10 @@ pub enum Error {
     /// The journal failed.
     #[error("the journal failed: {0}")]
     Journal(String),
+    /// A task in the background panicked: a mistake of ours. It does not run again; what is stored can be read, and
+    /// writes are refused until the store is opened again.
+    #[error(transparent)]
+    Panicked(#[from] workers::TaskPanic),
 }
 
 impl Error {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use device::Device;
 use environment::Environment;
 use telemetry::Registry;
-use workers::Pool;
+use workers::{Group, Pool, TaskPanic};
 
 use crate::barrier::Barrier;
 use crate::budget::MemoryBudget;
+use crate::error::{Error, Result};
+use crate::health::Health;
 use crate::sequence::Sequence;
 
 /// Everything that an engine needs from outside; it takes nothing from anywhere else.
@@ -28,4 +30,22 @@ pub struct Host {
     pub barrier: Arc<dyn Barrier>,
     /// How much memory it may use.
     pub memory: Arc<MemoryBudget>,
+}
+
+impl Host {
+    /// The group in which an engine runs its background tasks. One that panics is a mistake of ours, and does not
+    /// run again: as with a failed write, no further write is taken.
+    pub fn tasks(&self, name: &str, health: &Arc<Health>) -> Group {
+        let (group, health) = (self.workers.group(name), Arc::clone(health));
+        group.on_panic(move |panic| health.fail(&Error::Panicked(panic.clone())));
+        group
+    }
+}
+
+/// How a close ends that has stopped the engine's background tasks: with the first panic that nobody was told of.
+///
+/// # Errors
+/// [`Error::Panicked`].
+pub fn stopped(panics: Vec<TaskPanic>) -> Result<()> {
+    panics.into_iter().next().map_or(Ok(()), |panic| Err(panic.into()))
 }

@@ -64,7 +64,7 @@ pub use entry_key::{AsTarget, EntryKey, Target};
 pub use error::{Error, Result};
 pub use ghosts::Ghosts;
 pub use health::Health;
-pub use host::Host;
+pub use host::{Host, stopped};
 pub use ingestion::Ingestion;
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, check_key, check_value};
 pub use memory_needs::{MemoryGain, MemoryNeeds};

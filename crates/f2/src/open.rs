@@ -142,11 +142,12 @@ impl Recovered {
 
 /// What the logs of a store share.
 fn parts(host: &Host, plan: &MemoryPlan) -> StoreParts {
+    let health: Arc<Health> = Arc::default();
     StoreParts {
         epochs: Epochs::new(),
-        health: Arc::new(Health::default()),
         memory: Arc::clone(&host.memory),
-        workers: Arc::new(host.workers.group("f2")),
+        workers: Arc::new(host.tasks("f2", &health)),
+        health,
         flight_bytes: plan.work().flight,
     }
 }

@@ -224,10 +224,9 @@ impl Engine for Store {
     fn close(&self) -> Result<()> {
         self.shared.health.close();
         let panics = self.shared.workers.stop();
-        debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
         self.shared.checkpointer.lock().close();
         self.shared.fetchers.lock().clear();
         self.shared.logs().into_iter().flatten().for_each(|log| log.segments.close());
-        Ok(())
+        engine::stopped(panics)
     }
 }

@@ -55,7 +55,8 @@ impl Store {
 
     fn open_on(space: &FlexSpace, host: Host, options: Options) -> Result<Self> {
         let persisted = read_header(space)?;
-        let group = host.workers.group(GROUP);
+        let health: Arc<Health> = Arc::default();
+        let group = host.tasks(GROUP, &health);
         let (heads, nodes) = (Tally::new(&host.memory), Tally::new(&host.memory));
         let snapshot = space.snapshot().map_err(from_space)?;
         let split = MemorySplit::of(host.memory.limit(), &options);
@@ -98,7 +99,7 @@ impl Store {
             buffers: Mutex::default(),
             cached_bytes: AtomicU64::new(0),
             options,
-            health: Health::default(),
+            health,
             persisted: AtomicU64::new(persisted.get()),
             pressure: Default::default(),
             thinning,

@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     /// Bytes of blocks that were cached since the allocator was asked to give back what others have left.
     pub(crate) cached_bytes: AtomicU64,
     pub(crate) options: Options,
-    pub(crate) health: Health,
+    pub(crate) health: Arc<Health>,
     /// Everything up to this is in the space, durably.
     pub(crate) persisted: AtomicU64,
     pub(crate) pressure: Pressure,
@@ -284,13 +284,14 @@ impl Engine for Store {
         }
         shared.health.close();
         let panics = shared.group.stop();
-        debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
         // A commit on a caller's thread comes to its end: a part of it would be made durable below.
         let mut committer = shared.committer.lock();
         let install = shared.install.lock();
         shared.state.store(None);
         drop(install);
-        let stored = shared.store_index(committer.index().now());
+        // Not one that a commit may have left in the middle.
+        let stored =
+            engine::stopped(panics).and_then(|()| shared.store_index(committer.index().now()));
         // What is found from here on is kept nowhere.
         shared.cache.pairs().change().forget_all();
         committer.clear();

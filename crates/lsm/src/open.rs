@@ -75,6 +75,7 @@ impl Store {
         });
         let actives = actives.map(|place| Memtable::new(place, persisted, &family)).collect();
         let limit = host.memory.limit();
+        let health: Arc<Health> = Arc::default();
         let shared = Arc::new(Shared {
             state: ArcSwap::from_pointee(State::new(
                 dranges,
@@ -91,7 +92,6 @@ impl Store {
             cache,
             split: ArcSwap::from_pointee((limit, MemorySplit::of(limit, &options))),
             options,
-            health: Health::default(),
             persisted: AtomicU64::new(persisted.get()),
             next_table: AtomicU64::new(newest_table + 1),
             lookups: Default::default(),
@@ -101,7 +101,8 @@ impl Store {
             lookup_index: ArcSwap::from_pointee(LookupIndex::none(&host.memory)),
             stands: Default::default(),
             queues: Default::default(),
-            group: host.workers.group(GROUP),
+            group: host.tasks(GROUP, &health),
+            health,
             host,
         });
         shared.fit_lookup_index();

@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     /// A budget, and how it is shared out.
     pub(crate) split: ArcSwap<(u64, MemorySplit)>,
-    pub(crate) health: Health,
+    pub(crate) health: Arc<Health>,
     /// Everything up to this is in tables, durably.
     pub(crate) persisted: AtomicU64,
     /// The number of the next table.
@@ -230,7 +230,6 @@ impl Engine for Store {
         let shared = &self.shared;
         shared.health.close();
         let panics = shared.group.stop();
-        debug_assert!(panics.is_empty(), "background work panicked: {panics:?}");
         // A flush on a caller's thread gives up soon. Until then it may make and remove files,
         // which it must not when another opening has them.
         let _flusher = shared.flusher.lock();
@@ -242,7 +241,7 @@ impl Engine for Store {
         shared.tables.close();
         shared.lookup_index.store(Arc::new(LookupIndex::none(&shared.host.memory)));
         shared.stands.leave_all_but(shared.state.load().generation);
-        Ok(())
+        engine::stopped(panics)
     }
 }
 

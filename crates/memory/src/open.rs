@@ -58,7 +58,8 @@ impl Store {
         let numbers = snapshot_numbers(device)?;
         let superblock = open_superblock(device, !numbers.is_empty())?;
         let standing = decode_standing(&superblock)?;
-        let group = host.workers.group("memory");
+        let health: Arc<Health> = Arc::default();
+        let group = host.tasks("memory", &health);
         let mut builder = LeafBuilder::default();
         let tally = Tally::default();
         if let Some(summary) = &standing.snapshot {
@@ -81,7 +82,7 @@ impl Store {
         let shared = Arc::new(Shared {
             map: Map::new(builder, tally, Arc::clone(&host.memory)),
             options,
-            health: Health::default(),
+            health,
             persisted: standing.persisted.get().into(),
             flusher: Flusher::new(superblock, standing.snapshot, next_number).into(),
             last_snapshot,

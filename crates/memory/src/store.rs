@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) map: Map,
     pub(crate) host: Host,
     pub(crate) options: Options,
-    pub(crate) health: Health,
+    pub(crate) health: Arc<Health>,
     /// Everything up to this is in the snapshot that the superblock names.
     pub(crate) persisted: AtomicU64,
     /// One flush at a time; what it needs from the last one.
@@ -116,9 +116,8 @@ impl Engine for Store {
     fn close(&self) -> Result<()> {
         self.shared.health.close();
         let panics = self.group.stop();
-        debug_assert!(panics.is_empty(), "background pruning panicked: {panics:?}");
         // A flush that runs sees the state between two blocks and gives up; files are closed then.
         self.shared.flusher.lock().close();
-        Ok(())
+        engine::stopped(panics)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::runner::Runner;
-use crate::task::{Class, GroupId, Job, Periodic, StopToken, Stopped, TaskPanic, Work};
+use crate::task::{Class, GroupId, Job, OnPanic, Periodic, StopToken, Stopped, TaskPanic, Work};
 
 /// The tasks of one owner, say a keyspace. The owner calls [`Group::stop`] when it closes.
 ///
@@ -75,6 +75,13 @@ impl Group {
     /// How many tasks are queued or running, leaving out periodic ones that wait for their time.
     pub fn unfinished(&self) -> usize {
         self.runner.state.lock().group(self.id).unfinished
+    }
+
+    /// From now on `told` is called with each panic of a task of this group, by the thread on which the
+    /// task ran, before [`Group::stop`] returns. It should not keep the group's owner from being dropped.
+    pub fn on_panic(&self, told: impl Fn(&TaskPanic) + Send + Sync + 'static) {
+        let told = OnPanic(Arc::new(told));
+        self.runner.state.lock().group(self.id).on_panic = Some(told);
     }
 
     /// The first panic of a task of this group, if there ever was one.

@@ -45,7 +45,7 @@
 //! - A periodic task never runs beside itself, never after its group's `stop` has returned, and
 //!   never again after it panicked.
 //! - When `stop` has returned, the tasks and everything they had captured are gone.
-//! - A panic ends its task, nothing else; the group's owner learns of it.
+//! - A panic ends its task, nothing else; the group's owner learns of it ([`Group::on_panic`]).
 //!
 //! # Concurrency
 //! One mutex guards the queues. It is never held while a task, or the destructor of what a task had

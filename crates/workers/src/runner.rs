@@ -13,7 +13,7 @@ use telemetry::{Counter, Gauge, Histogram, Registry, Unit};
 
 use crate::crank::Picker;
 use crate::schedule::Schedule;
-use crate::task::{Class, GroupId, Job, Stopped, Work, contain};
+use crate::task::{Class, GroupId, Job, OnPanic, Stopped, Work, contain};
 
 thread_local! {
     /// Whose tasks run on this thread, outermost first: the pool (by its address) and the group.
@@ -134,9 +134,18 @@ impl Runner {
         self.ended.notify_all();
     }
 
-    fn record_panic(&self, state: &mut Schedule, id: GroupId, task: &'static str, text: String) {
+    fn record_panic(
+        &self,
+        state: &mut MutexGuard<'_, Schedule>,
+        id: GroupId,
+        task: &'static str,
+        text: String,
+    ) {
         self.metrics.panics.increment();
-        state.panicked(id, task, text);
+        if let Some((OnPanic(told), panic)) = state.panicked(id, task, text) {
+            // Not under the mutex, and before the group's `stop` returns. Its own panic is nobody's.
+            let _: Result<(), String> = MutexGuard::unlocked(state, || contain(|| told(&panic)));
+        }
     }
 
     /// Drops periodic tasks that will not run again.

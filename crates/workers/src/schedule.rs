@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use environment::Monotonic;
 
-use crate::task::{Class, GroupId, Job, StopToken, Stopped, TaskPanic};
+use crate::task::{Class, GroupId, Job, OnPanic, StopToken, Stopped, TaskPanic};
 
 #[derive(Debug)]
 pub(crate) struct Schedule {
@@ -39,6 +39,7 @@ pub(crate) struct GroupState {
     /// Not yet reported.
     pub(crate) panics: Vec<TaskPanic>,
     pub(crate) first_panic: Option<TaskPanic>,
+    pub(crate) on_panic: Option<OnPanic>,
     handle_dropped: bool,
 }
 
@@ -95,6 +96,7 @@ impl Schedule {
             unfinished: 0,
             panics: Vec::new(),
             first_panic: None,
+            on_panic: None,
             handle_dropped: false,
         };
         self.groups.insert(id, state);
@@ -190,16 +192,23 @@ impl Schedule {
         self.unlist_if_done(id);
     }
 
-    pub(crate) fn panicked(&mut self, id: GroupId, task: &'static str, message: String) {
+    /// Answers whom to tell of it.
+    pub(crate) fn panicked(
+        &mut self,
+        id: GroupId,
+        task: &'static str,
+        message: String,
+    ) -> Option<(OnPanic, TaskPanic)> {
         // A periodic task that the pool's stop takes out may outlive its group by a moment.
         let Some(group) = self.groups.get_mut(&id) else {
             let group = "a group that is gone".to_owned();
             self.orphaned_panics.push(TaskPanic { group, task, message });
-            return;
+            return None;
         };
         let panic = TaskPanic { group: group.name.clone(), task, message };
         group.first_panic.get_or_insert_with(|| panic.clone());
-        group.panics.push(panic);
+        group.panics.push(panic.clone());
+        group.on_panic.clone().zip(Some(panic))
     }
 
     /// Accepts no more tasks of the group; gives its periodic ones that do not run, to be dropped

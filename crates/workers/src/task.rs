@@ -64,6 +64,16 @@ pub struct TaskPanic {
     pub message: String,
 }
 
+/// Is told of a panic by the thread on which the task ran.
+#[derive(Clone)]
+pub(crate) struct OnPanic(pub(crate) Arc<dyn Fn(&TaskPanic) + Send + Sync>);
+
+impl fmt::Debug for OnPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnPanic")
+    }
+}
+
 /// Names a group within its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupId(pub(crate) u64);

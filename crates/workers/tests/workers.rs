@@ -113,6 +113,11 @@ fn queued_tasks_see_that_the_pool_is_stopping() {
 fn a_panic_is_counted_reported_and_contained() {
     let (pool, registry) = pool(1);
     let group = pool.group("keyspace");
+    let (told, tells) = mpsc::channel();
+    group.on_panic(move |panic| {
+        told.send(panic.clone()).unwrap();
+        panic!("nor does this harm anybody");
+    });
     group.submit(Class::Flush, "bad", |_| panic!("disk {} is odd", 3)).unwrap();
     let error = group.wait_until(|| false).unwrap_err();
     let WaitError::Panicked(panic) = error else { panic!("{error}") };
@@ -123,8 +128,10 @@ fn a_panic_is_counted_reported_and_contained() {
     let (done, dones) = mpsc::channel();
     group.submit(Class::Flush, "good", move |_| done.send(()).unwrap()).unwrap();
     receive(&dones);
+    assert_eq!(receive(&tells), panic);
     assert_eq!(group.stop(), [panic]);
     assert_eq!(group.stop(), []);
+    assert!(tells.try_recv().is_err(), "it was told once");
     assert_eq!(registry.snapshot().counter("worker_task_panics_total"), 1);
 
     // Without an owner left, the pool's owner is told.

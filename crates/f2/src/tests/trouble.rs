@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use device::{Device, FaultDevice, OperationKind};
 use engine::{Barrier, Change, Corruption, Engine, Error, Op, SeqNo};
 
 use super::stores::{Bench, key, tiny, value};
@@ -376,4 +377,20 @@ fn a_tombstone_that_stays_is_durable_before_the_log_begins_behind_it() {
     drop(bench);
     let bench = Bench::open_by_hand(device, never_compacted(), 7);
     assert_eq!(bench.get(&deleted), None);
+}
+
+/// A mistake of ours is told, and ends the writes: the compaction whose task has panicked never runs again.
+#[test]
+fn a_task_that_panics_ends_the_writes() {
+    let device = FaultDevice::new(device::memory());
+    let bench = Bench::open_by_hand(Arc::clone(&device) as Arc<dyn Device>, options(), 7);
+    write(&bench, 0).expect("nothing is wrong");
+    device.interpose(OperationKind::Read, || panic!("planted"));
+    let (_, refused) = (1..100).find_map(|version| write(&bench, version).err()).expect("refused");
+    let Error::ReadOnly { cause } = refused else { panic!("{refused}") };
+    let Error::Panicked(panic) = &*cause else { panic!("{cause}") };
+    assert_eq!(panic.message, "planted");
+    assert!(bench.get(&key(7)).is_some(), "what is stored is read");
+    assert!(matches!(bench.store.close(), Err(Error::Panicked(told)) if told == *panic));
+    assert_eq!(bench.store.close(), Ok(()), "it is told once");
 }
