@@ -13,6 +13,8 @@ use crate::store::{Shared, Store};
 
 /// How often upkeep looks whether something is to be done.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// Rounds of a compaction that is behind before other work has its turn.
+const ROUNDS_AT_ONCE: usize = 4;
 /// Buckets that are split before the task looks whether it should stop.
 const BUCKETS_AT_ONCE: usize = 1024;
 /// Bytes of the chunk log that a pass for digests reads at once: some milliseconds of the device and of a
@@ -64,9 +66,14 @@ impl Store {
         let shared = Arc::downgrade(&self.shared);
         self.shared.workers.every(Class::Compact, name, INTERVAL, move |stop| {
             let Some(shared) = shared.upgrade() else { return };
-            // One round, so that other work of the pool has its turn. A failed write is remembered and
-            // told to whoever writes next; what cannot be read is a trouble that is told of.
-            let _: engine::Result<bool> = compact(&shared, stop);
+            // One round, so that other work of the pool has its turn; or a few while writers wait. A failed write is
+            // remembered and told to whoever writes next; what cannot be read is a trouble that is told of.
+            for _ in 0..ROUNDS_AT_ONCE {
+                let has_compacted = compact(&shared, stop).unwrap_or_default();
+                if !has_compacted || shared.pressure.is_none() || stop.is_stopping() {
+                    break;
+                }
+            }
         })
     }
 }

@@ -88,7 +88,8 @@ fn run() -> Result<usize, String> {
     let arguments = Arguments::parse()?;
     let fixture: &dyn Fixture = match arguments.engine.as_str() {
         "memory" => &memory_fixture::MemoryFixture,
-        "f2" => &f2_fixture::F2Fixture,
+        "f2" => &f2_fixture::F2Fixture { is_adaptive: false },
+        "f2-adaptive" => &f2_fixture::F2Fixture { is_adaptive: true },
         "lsm" => &lsm_fixture::LsmFixture,
         "flexdb" => &flexdb_fixture::FlexDbFixture,
         "reference" => &ReferenceFixture,

@@ -10,4 +10,10 @@ mod crates {
 
 use fixture::F2Fixture;
 
-conformance::suite!(F2Fixture);
+conformance::suite!(F2Fixture { is_adaptive: false });
+
+mod adaptive {
+    use crate::fixture::F2Fixture;
+
+    conformance::suite!(F2Fixture { is_adaptive: true });
+}
