@@ -57,6 +57,7 @@ mod position;
 mod pressure;
 mod read_cache;
 mod record;
+mod scratch;
 mod session;
 mod stats;
 mod store;

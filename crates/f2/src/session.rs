@@ -30,6 +30,7 @@ use crate::ops::look_up::LookUp;
 use crate::ops::look_up::flight::{Flight, Purpose};
 use crate::ops::rmw::WantsOld;
 use crate::planted::{Planted, is_planted};
+use crate::scratch::Scratch;
 use crate::store::{Shared, Store};
 
 pub(crate) use seat::StoreSeat;
@@ -335,7 +336,7 @@ impl Shared {
     pub(crate) fn rmw_blocking(&self, key: &[u8], operator: &mut dyn Operator) -> Result<()> {
         self.admit_rmw(key)?;
         let hash = self.hash(key);
-        let mut value = Vec::new();
+        let mut value = Scratch::take();
         while let Some((_, wanted)) = self.advance_rmw(key, operator, &mut value)? {
             let present = wanted.look_up(hash).run(self, key, &mut value)?;
             let old = present.then_some(value.as_slice());

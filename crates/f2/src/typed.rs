@@ -1,9 +1,8 @@
 //! Keys and values of fixed length: counters, sketches, identifiers.
 //!
-//! A thin face of a [`Store`]: bytes are laid out on the stack, so a read or an update in memory
-//! allocates nothing, and an update is a closure that the compiler sees. A record is the same as any
-//! other: what would be its length words also hold its lock, its sequence and, on disk, its
-//! checksum, so leaving the lengths out would save nothing.
+//! A thin face of a [`Store`]: bytes are laid out on the stack, so a read of what is in memory and an update in
+//! place allocate nothing. A record is the same as any other: what would be its length words also hold its lock,
+//! its sequence and, on disk, its checksum, so leaving the lengths out would save nothing.
 
 use std::marker::PhantomData;
 
@@ -12,6 +11,7 @@ use engine::{Change, Engine, Host, Op, Operator, Result};
 use codec::Corruption;
 
 use crate::options::Options;
+use crate::scratch::Scratch;
 use crate::store::Store;
 
 /// A key or a value that takes the same number of bytes whatever it is. Implemented for integers
@@ -116,8 +116,8 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
         let key = key.to_bytes();
         let key = key.as_ref();
         let mut value = Scratch::take();
-        match shared.get(key, &mut value.0)? {
-            true => decode(&value.0).map(Some),
+        match shared.get(key, &mut value)? {
+            true => decode(&value).map(Some),
             false => Ok(None),
         }
     }
@@ -236,24 +236,5 @@ impl<V: Fixed, F: FnMut(&mut V)> Operator for Updater<V, F> {
             }
         };
         changed.map_or(Change::Keep, |value| Change::Put(value.to_bytes().as_ref().to_vec()))
-    }
-}
-
-/// A buffer of this thread, so that a read allocates nothing.
-struct Scratch(Vec<u8>);
-
-thread_local! {
-    static SPARE: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
-}
-
-impl Scratch {
-    fn take() -> Self {
-        Self(SPARE.take())
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        SPARE.set(std::mem::take(&mut self.0));
     }
 }

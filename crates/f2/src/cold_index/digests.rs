@@ -23,7 +23,7 @@
 //!
 //! # Concurrency
 //! A shard is locked for the time of a look or of a few kilobytes' copying. Look-ups do not wait for it: they
-//! go to the device instead.
+//! go to the device instead, and do not keep what they have read.
 
 mod packed;
 mod shard;
@@ -186,7 +186,7 @@ impl Digests {
         is_found
     }
 
-    /// A look-up reads its chunk from the device.
+    /// A look-up has read its chunk from the device.
     pub(super) fn note_read(&self) {
         self.read.fetch_add(1, Relaxed);
     }
@@ -201,6 +201,15 @@ impl Digests {
     pub(super) fn keep(&self, name: Name, address: LogAddress, entries: &[Entry]) {
         if let Some((shard, slot)) = self.shard(name) {
             shard.lock().keep(slot, name.level, address, entries);
+        }
+    }
+
+    /// The same by a look-up: if nobody else has the shard just now.
+    pub(super) fn keep_if_free(&self, name: Name, address: LogAddress, entries: &[Entry]) {
+        if let Some((shard, slot)) = self.shard(name)
+            && let Some(mut shard) = shard.try_lock()
+        {
+            shard.keep(slot, name.level, address, entries);
         }
     }
 

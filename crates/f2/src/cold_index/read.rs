@@ -38,7 +38,7 @@ impl ColdIndex {
             Lookup::Known => Ok(()),
             Lookup::OnDisk(read) => {
                 let address = read.address();
-                read.run(|stored| self.judge(position, address, stored, into))?
+                read.run(|stored| self.judge_read(position, address, stored, into))?
             }
         }
     }
@@ -67,7 +67,6 @@ impl ColdIndex {
                 CopiedFrom::Disk => {
                     let read = self.log.record_read_of(word.address(), bytes_of(word))?;
                     if let Some(read) = read {
-                        self.digests.note_read();
                         return Ok(Lookup::OnDisk(read));
                     }
                 }
@@ -98,11 +97,26 @@ impl ColdIndex {
         Ok(())
     }
 
+    /// The same for a look-up that has read the chunk from the device.
+    ///
+    /// # Errors
+    /// Damage with its place.
+    pub(crate) fn judge_read(
+        &self,
+        position: Position,
+        address: LogAddress,
+        stored: &Stored<'_>,
+        into: &mut Vec<LogAddress>,
+    ) -> Result<()> {
+        self.digests.note_read();
+        self.judge(position, address, stored, into)
+    }
+
     /// Keeps the digest of a chunk that was read at `address`, if it still is the present one.
     fn keep_digest(&self, prefix: Prefix, address: LogAddress, chunk: Chunk<'_>) {
         let (name, word) = self.directory.find(prefix);
         if word.address() == address {
-            self.digests.keep(name, address, &chunk.part(name));
+            self.digests.keep_if_free(name, address, &chunk.part(name));
         }
     }
 

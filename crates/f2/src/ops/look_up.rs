@@ -213,7 +213,7 @@ impl LookUp {
             At::Chunk => {
                 let position = shared.index.position(self.hash);
                 let cold = shared.cold_log();
-                cold.index.judge(position, address, &stored, &mut self.named)?;
+                cold.index.judge_read(position, address, &stored, &mut self.named)?;
                 self.search_cold(shared, key, false, scratch)?
             }
         };

@@ -26,6 +26,7 @@ use crate::ops::Found;
 use crate::ops::look_up::{Beyond, InMemory, LookUp, Progress};
 use crate::planted::{Planted, is_planted};
 use crate::record::{InPlace, Live, Read, Shape};
+use crate::scratch::Scratch;
 use crate::store::Shared;
 
 /// How an attempt ended.
@@ -63,7 +64,7 @@ impl Shared {
             return Ok(());
         }
         let hash = self.hash(key);
-        let mut value = Vec::new();
+        let mut value = Scratch::take();
         while let Some(wanted) = self.rmw_in_memory(hash, key, operator, &mut value)? {
             let present = wanted.look_up(hash).run(self, key, &mut value)?;
             let old = present.then_some(value.as_slice());
@@ -83,7 +84,7 @@ impl Shared {
     ) -> Result<bool> {
         self.check_rmw(key)?;
         let is_done = seqno <= self.persisted()
-            || self.rmw_up_to_device(key, operator, &mut Vec::new())?.is_none();
+            || self.rmw_up_to_device(key, operator, &mut Scratch::take())?.is_none();
         Ok(is_done)
     }
 
