@@ -34,7 +34,7 @@ struct Readme;
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    sync::share_heaps();
+    sync::bound_heaps();
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),

@@ -14,6 +14,8 @@ use thermocline_f2::{Completed, Get, Options, Store, Wait};
 use workers::Pool;
 
 const MIB: u64 = 1 << 20;
+/// Threads in the background: with as many a database runs all compactions beside each other.
+const WORKERS: usize = 6;
 /// A record of a key of 8 bytes and a value of 100.
 const RECORD_BYTES: u64 = 128;
 /// A budget, and who uses the store.
@@ -32,7 +34,7 @@ struct Case {
 }
 
 const CASES: [Case; 3] = [
-    Case { name: "alone", budget: 16 * MIB, times: 10, threads: 1, depth: 32, slack: 2 * MIB },
+    Case { name: "alone", budget: 16 * MIB, times: 10, threads: 1, depth: 32, slack: MIB },
     Case { name: "crowd", budget: 16 * MIB, times: 5, threads: 4, depth: 128, slack: 4 * MIB },
     Case { name: "large", budget: 64 * MIB, times: 3, threads: 4, depth: 128, slack: MIB },
 ];
@@ -54,7 +56,7 @@ fn value(number: u64) -> [u8; 100] {
 impl Watched {
     fn new(case: Case, directory: &std::path::Path) -> Self {
         let (environment, telemetry) = (Environment::real(), Registry::default());
-        let workers = Pool::start(&environment, 2, &telemetry).expect("threads start");
+        let workers = Pool::start(&environment, WORKERS, &telemetry).expect("threads start");
         let device = device::open(directory, device::Options::default()).expect("it opens");
         let budget = Arc::new(MemoryBudget::new(case.budget));
         let resident = Resident::watch(&budget, case.slack);
@@ -219,7 +221,7 @@ fn child() {
     let Some(name) = resident::case() else { return };
     let case = CASES.into_iter().find(|case| case.name == name).expect("a case of that name");
     // As every program of ours does that has a store.
-    sync::share_heaps();
+    sync::bound_heaps();
     let directory = tempfile::tempdir().expect("a directory");
     let mut watched = Watched::new(case, directory.path());
     watched.resident.end_phase("opened");

@@ -133,7 +133,7 @@ fn child() {
     let Some(name) = resident::case() else { return };
     let case = CASES.into_iter().find(|case| case.name == name).expect("a case of that name");
     // As every program of ours does that has a store.
-    sync::share_heaps();
+    sync::bound_heaps();
     let directory = tempfile::tempdir().expect("a directory");
     let mut watched = Watched::new(case, directory.path());
     watched.write(1, 1);

@@ -39,7 +39,7 @@ pub mod thread;
 
 pub use arena::Arena;
 pub use crossbeam_utils::CachePadded;
-pub use heaps::{give_back_heaps, share_heaps};
+pub use heaps::{bound_heaps, give_back_heaps};
 pub use mutex::{Condvar, Mutex, MutexGuard};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]

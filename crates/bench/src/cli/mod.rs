@@ -75,7 +75,7 @@ pub fn execute(
     env: &Environment,
 ) -> Result<ExitCode, BenchError> {
     // For every store alike: what is left behind in heaps counts against its budget.
-    sync::share_heaps();
+    sync::bound_heaps();
     match command {
         BenchCommand::Run(args) => run::execute(args, catalog, env),
         BenchCommand::Prepare(args) => run::prepare(args, catalog, env),
