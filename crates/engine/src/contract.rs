@@ -108,7 +108,8 @@ pub trait Engine: Send + Sync {
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
 
     /// Many keys at once, so that an engine on a disk overlaps its reads. `found` is called with
-    /// each key's index, in any order.
+    /// each key's index, in any order. Whatever error one key has ends it for all: some may have been told then,
+    /// and who wants the others asks for them one by one.
     fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
         let mut value = Vec::new();
         for (index, key) in keys.iter().enumerate() {
@@ -195,7 +196,8 @@ pub trait Engine: Send + Sync {
     /// applied since the last flush this only moves [`Engine::persisted`], at the cost of a sync.
     fn flush(&self) -> Result<()>;
 
-    /// Writes a whole, openable copy of what was applied before the call to `into`, while running.
+    /// Writes a whole, openable copy of what was applied before the call to `into`, while running. An engine may
+    /// put other flushes off until it is written.
     fn checkpoint(&self, into: Arc<dyn device::Device>) -> Result<()>;
 
     /// Every write up to this number is durable in the engine's own files; the journal may
