@@ -26,7 +26,7 @@ fn main() -> ExitCode {
             Ok(code) => code,
             Err(error) => {
                 eprintln!("{error}");
-                ExitCode::FAILURE
+                ExitCode::from(error.exit_code())
             }
         };
     }
@@ -114,7 +114,7 @@ fn failures_fail_the_comparison() {
     assert_eq!(comparison.runs.len(), 2);
     assert!(comparison.summary[1].wrong_reads > 0);
     let failure = comparison.summary[2].failure.as_ref().unwrap();
-    assert!(failure.contains("no store is named nosuch"), "{failure}");
+    assert!(failure.contains("there is no store \"nosuch\""), "{failure}");
     assert!(said.contains("WRONG"), "{said}");
 }
 
@@ -125,7 +125,7 @@ fn missing_peers_are_explained() {
         .args(["bench", "compare", "--engine=map", "--with=map", "--workload=load"])
         .output()
         .unwrap();
-    assert!(!output.status.success());
+    assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("/no/such/program") && said.contains("peers/install.sh"), "{said}");
 }

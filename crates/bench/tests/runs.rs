@@ -3,7 +3,7 @@
 mod stores;
 
 use environment::Environment;
-use stores::Maps;
+use stores::{Maps, UNOPENED};
 use thermocline_bench::distribution::Distribution;
 use thermocline_bench::memory::{Budget, PageCache};
 use thermocline_bench::progress::NoProgress;
@@ -206,9 +206,9 @@ fn runs_begin_from_copies_of_one_load() {
 #[test]
 fn a_load_that_fails_leaves_nothing() {
     let loads = tempfile::tempdir().unwrap();
-    let config = Config { loads: Some(loads.path().to_owned()), ..config("none", "ycsb-a") };
+    let config = Config { loads: Some(loads.path().to_owned()), ..config(UNOPENED, "ycsb-a") };
     let error = prepare(&config, &Maps, &Environment::real(), &NoProgress).unwrap_err();
-    assert!(error.to_string().contains("no store is named none"), "{error}");
+    assert!(error.to_string().contains("unopened does not open"), "{error}");
     assert_eq!(loads.path().read_dir().unwrap().count(), 0);
 }
 
@@ -257,7 +257,8 @@ fn what_cannot_be_run_is_refused_in_words() {
         (Config { depth: 0, ..config("map", "ycsb-a") }, "depth: 0"),
         (Config { theta: -1.0, ..config("map", "ycsb-a") }, "theta"),
         (Config { seconds: Some(f64::NAN), ..config("map", "ycsb-a") }, "--seconds"),
-        (config("none", "ycsb-a"), "no store is named none"),
+        (config("none", "ycsb-a"), "there is no store \"none\""),
+        (config(UNOPENED, "ycsb-a"), "unopened does not open"),
         (config("map", "trace:/no/such/file"), "/no/such/file"),
     ] {
         let dir = tempfile::tempdir().unwrap();

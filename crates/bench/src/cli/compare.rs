@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{BenchError, EXIT_WRONG, WorkArgs};
-use crate::compare::{ChildError, CompareConfig, Programs, Turn, parted};
+use crate::compare::{ChildError, CompareConfig, Programs, Turn, check_ours, parted};
 use crate::report::{Report, comparison_table, write_json, write_page};
-use crate::stores::is_ours;
+use crate::stores::{Catalog, StoreError, is_ours};
 use crate::workload::{Workload, WorkloadError};
 
 /// Ours beside theirs.
@@ -50,7 +50,8 @@ fn workload(text: &str) -> Result<String, WorkloadError> {
     parted(text).0.parse::<Workload>().map(|_| text.to_owned())
 }
 
-pub(super) fn execute(args: &CompareArgs) -> Result<ExitCode, BenchError> {
+pub(super) fn execute(args: &CompareArgs, catalog: &dyn Catalog) -> Result<ExitCode, BenchError> {
+    check(args, catalog)?;
     let config = CompareConfig {
         engine: args.engine.clone(),
         with: args.with.clone(),
@@ -62,9 +63,9 @@ pub(super) fn execute(args: &CompareArgs) -> Result<ExitCode, BenchError> {
     };
     let programs =
         Programs::find().map_err(|error| BenchError::Io("this program".to_owned(), error))?;
-    let has_peers = args.with.iter().any(|store| !is_ours(store));
-    if let Some(missing) = programs.missing_peers().filter(|_| has_peers) {
-        return Err(BenchError::Usage(missing));
+    let peer = args.with.iter().find(|store| !is_ours(store));
+    if let (Some(store), Some(missing)) = (peer, programs.missing_peers()) {
+        return Err(BenchError::Usage(format!("{store:?} is none of our engines, and {missing}")));
     }
     let scratch = std::env::temp_dir().join(format!("thermocline-compare-{}", std::process::id()));
     let result = crate::compare::execute(&config, &programs, &scratch, tell);
@@ -84,6 +85,17 @@ pub(super) fn execute(args: &CompareArgs) -> Result<ExitCode, BenchError> {
         write(path, write_page(path, &title, &comparison.runs))?;
     }
     Ok(if comparison.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })
+}
+
+/// Refuses what would fail in every run, before the first one.
+fn check(args: &CompareArgs, catalog: &dyn Catalog) -> Result<(), BenchError> {
+    let usage = |error: StoreError| BenchError::Usage(format!("{}: {error}", args.engine));
+    for named in &args.workload {
+        let workload =
+            parted(named).0.parse().map_err(|error: WorkloadError| usage(error.into()))?;
+        catalog.check(parted(&args.engine).0, &workload).map_err(usage)?;
+    }
+    check_ours(args.with.iter(), &args.workload).map_err(BenchError::Usage)
 }
 
 /// A line for each turn, on standard error.

@@ -28,7 +28,7 @@ use crate::stores::Catalog;
 pub enum BenchCommand {
     /// Run one workload against one store
     Run(Box<RunArgs>),
-    /// Load a store once, for runs with the same options and --loads
+    /// Load a store once into the directory --loads, for runs with the same options
     Prepare(Box<RunArgs>),
     /// Run workloads against our engine and its peers, taking turns
     Compare(Box<CompareArgs>),
@@ -50,6 +50,13 @@ pub enum BenchError {
     /// Options that do not fit together.
     #[error("{0}")]
     Usage(String),
+}
+
+impl BenchError {
+    /// What a program ends with: 2 for a wrong command line, otherwise 1.
+    pub fn exit_code(&self) -> u8 {
+        if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+    }
 }
 
 impl From<RunError> for BenchError {
@@ -79,7 +86,7 @@ pub fn execute(
     match command {
         BenchCommand::Run(args) => run::execute(args, catalog, env),
         BenchCommand::Prepare(args) => run::prepare(args, catalog, env),
-        BenchCommand::Compare(args) => compare::execute(args),
+        BenchCommand::Compare(args) => compare::execute(args, catalog),
         BenchCommand::Tables(args) => tables::execute(args),
         BenchCommand::Record(args) => record::execute(args, env),
     }

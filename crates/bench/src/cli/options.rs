@@ -23,7 +23,8 @@ pub struct WorkArgs {
     /// Bytes of keys and values, as 8+100 or 48+pareto [default: the workload's]
     #[arg(long)]
     pub shape: Option<Shape>,
-    /// The store's whole memory: a share of the data as 10%, a size as 512MiB, or all
+    /// The store's whole memory: a share of the data as 10%, a size as 512MiB, or all (four times the data);
+    /// 8 MiB at least
     #[arg(long, default_value = "all")]
     pub memory: Budget,
     /// Exponent of Zipf's distribution, 0 to 10 [default: 0.99]

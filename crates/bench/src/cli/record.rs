@@ -22,9 +22,15 @@ pub struct RecordArgs {
     /// The trace file to write
     #[arg(long)]
     pub out: PathBuf,
-    /// Stop after so long; without it, when the process is interrupted
-    #[arg(long)]
-    pub seconds: Option<f64>,
+    /// Stop after so many seconds; without it, when the process is interrupted
+    #[arg(long, value_parser = seconds)]
+    pub seconds: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?}: want a number of seconds above 0");
+    let length = text.parse().ok().and_then(|given| Duration::try_from_secs_f64(given).ok());
+    length.filter(|length| !length.is_zero()).ok_or_else(wrong)
 }
 
 pub(super) fn execute(args: &RecordArgs, env: &Environment) -> Result<ExitCode, BenchError> {
@@ -32,7 +38,7 @@ pub(super) fn execute(args: &RecordArgs, env: &Environment) -> Result<ExitCode, 
         .map_err(|error| BenchError::Io(args.listen.clone(), error))?;
     eprintln!("recording {} for {} into {}", recorder.address(), args.to, args.out.display());
     let start = env.now();
-    let length = args.seconds.map_or(Duration::MAX, Duration::from_secs_f64);
+    let length = args.seconds.unwrap_or(Duration::MAX);
     while recorder.is_running() && env.now() - start < length {
         env.sleep(Duration::from_millis(100));
     }

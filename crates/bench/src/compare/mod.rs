@@ -18,8 +18,8 @@ mod summary;
 mod tests;
 
 pub use child::{ChildError, Programs};
-pub(crate) use plan::parted;
 pub use plan::{CompareConfig, Turn, merged, turns};
+pub(crate) use plan::{check_ours, parted};
 pub use summary::{Comparison, Failure, SummaryRow, summarise};
 
 use std::path::{Path, PathBuf};

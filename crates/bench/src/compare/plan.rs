@@ -1,6 +1,7 @@
 //! Who runs when.
 
-use crate::stores::is_ours;
+use crate::stores::{check, is_ours};
+use crate::workload::Workload;
 
 /// A comparison, as asked for.
 #[derive(Clone, Debug)]
@@ -62,6 +63,21 @@ pub fn turns(config: &CompareConfig) -> Vec<Turn> {
         }
     }
     turns
+}
+
+/// Refuses workloads that there are not, and stores of ours that have not what is named, or cannot do one
+/// of the workloads. Of theirs nothing is known here.
+pub(crate) fn check_ours<'a>(
+    stores: impl Iterator<Item = &'a String> + Clone,
+    workloads: &[String],
+) -> Result<(), String> {
+    for named in workloads {
+        let workload: Workload = parted(named).0.parse().map_err(|error| format!("{error}"))?;
+        for store in stores.clone().filter(|store| is_ours(store)) {
+            check(parted(store).0, &workload).map_err(|error| format!("{store}: {error}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// The name of a store or a workload, and the options of its runs alone. A trace has none: its file may

@@ -25,6 +25,9 @@ pub enum BudgetError {
     /// Not a budget.
     #[error("{0:?}: want a share of the data as 10%, a size as 512MiB, or all")]
     Budget(String),
+    /// Less than any store can be opened with.
+    #[error("{0:?} is too little: at least {least} MiB", least = BUDGET_BYTES_MIN >> 20)]
+    TooLittle(String),
     /// Not a size.
     #[error("{0:?}: want a size in bytes, or with a unit as 64k, 512MiB, 4G (powers of 1024)")]
     Size(String),
@@ -34,7 +37,8 @@ pub enum BudgetError {
 }
 
 impl Budget {
-    /// The budget for `data_bytes` of keys and values; at least 8 MiB.
+    /// The budget for `data_bytes` of keys and values; 8 MiB at least, also where a share of the data is
+    /// less.
     pub fn bytes(self, data_bytes: f64) -> u64 {
         let bytes = match self {
             Self::Percent(percent) => (data_bytes * percent / 100.0) as u64,
@@ -58,7 +62,10 @@ impl FromStr for Budget {
             let valid = percent > 0.0 && percent <= 10_000.0;
             return if valid { Ok(Self::Percent(percent)) } else { Err(wrong()) };
         }
-        parse_bytes(text).map(Self::Bytes).map_err(|_| wrong())
+        match parse_bytes(text).map_err(|_| wrong())? {
+            few if few < BUDGET_BYTES_MIN => Err(BudgetError::TooLittle(text.to_owned())),
+            enough => Ok(Self::Bytes(enough)),
+        }
     }
 }
 

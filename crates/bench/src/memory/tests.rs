@@ -15,7 +15,13 @@ fn budgets_parse() {
     for text in ["", "%", "0%", "-1%", "ten", "1.5", "0", "99999999999999t", "NaN%"] {
         assert!(text.parse::<Budget>().is_err(), "{text:?}");
     }
+    assert_eq!("8m".parse(), Ok(Budget::Bytes(8 << 20)));
+    for text in ["2", "8000000", "7.9MiB"] {
+        let refused = text.parse::<Budget>().unwrap_err();
+        assert_eq!(refused.to_string(), format!("{text:?} is too little: at least 8 MiB"));
+    }
     assert_eq!(Budget::Percent(10.0).bytes(1e9), 100_000_000);
+    assert_eq!(Budget::Percent(10.0).bytes(1e6), 8 << 20);
     assert!(Budget::All.bytes(1e9) > 2_000_000_000);
 }
 

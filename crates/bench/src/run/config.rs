@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::memory::{Budget, PageCache};
 use crate::run::phase::Limit;
 use crate::run::worker::writer_count;
 use crate::shape::{Keys, Shape};
-use crate::stores::{Durability, Io, StoreError};
+use crate::stores::{Catalog, Durability, Io, StoreError};
 use crate::value::Versions;
 use crate::workload::{Extent, StreamOptions, Trace, TraceError, Workload};
 
@@ -19,6 +20,11 @@ use crate::workload::{Extent, StreamOptions, Trace, TraceError, Workload};
 const THREADS_MAX: usize = 1024;
 /// Operations that a thread may keep under way.
 const DEPTH_MAX: usize = 4096;
+/// Seconds that a run or a part of it may take, and operations a second.
+const SECONDS_MAX: f64 = 1e8;
+const RATE_MAX: f64 = 1e9;
+/// The least of what has to be something.
+const THOUSANDTH: f64 = 0.001;
 /// Keys that may be inserted after the load, at most; only the room for pointers is reserved.
 const INSERTS_MAX: u64 = 1 << 31;
 /// The version table may take this share of the memory that is free.
@@ -74,15 +80,25 @@ pub struct Config {
 /// What cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
+    /// No such store, or none that can do this.
+    #[error(transparent)]
+    Store(StoreError),
     /// Too many threads, or none.
     #[error("threads: {0}, want 1 to {THREADS_MAX}")]
     Threads(usize),
     /// Too many operations under way, or none.
     #[error("depth: {0}, want 1 to {DEPTH_MAX}; above 1 without a rate")]
     Depth(usize),
-    /// A number that must be above zero.
-    #[error("{0} must be a number above 0")]
-    Positive(&'static str),
+    /// A number out of its range.
+    #[error("{name} {given}: want {} to {}", .allowed.start(), .allowed.end())]
+    Number {
+        /// The option.
+        name: &'static str,
+        /// What it was.
+        given: f64,
+        /// What it may be.
+        allowed: RangeInclusive<f64>,
+    },
     /// Zipf's exponent.
     #[error("theta: {0}, want 0 to 10")]
     Theta(f64),
@@ -128,7 +144,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
+    pub(crate) fn new(config: &Config, catalog: &dyn Catalog) -> Result<Self, ConfigError> {
+        catalog.check(&config.engine, &config.workload).map_err(ConfigError::Store)?;
         config.validate()?;
         let trace = match &config.workload {
             Workload::Trace(file) => Some(Arc::new(open_trace(file)?)),
@@ -195,17 +212,23 @@ impl Config {
         if !(0.0..=10.0).contains(&self.theta) {
             return Err(ConfigError::Theta(self.theta));
         }
-        let positive = [
-            ("--seconds", self.seconds.unwrap_or(1.0)),
-            ("--rate", self.rate.unwrap_or(1.0)),
-            ("--interval", self.interval_seconds),
-            ("--keys", self.keys as f64),
-            ("--ops", self.ops.unwrap_or(1) as f64),
+        let some_time = THOUSANDTH..=SECONDS_MAX;
+        let some = 1.0..=f64::MAX;
+        let numbers = [
+            ("--seconds", self.seconds, some_time.clone()),
+            ("--warmup", Some(self.warmup_seconds), 0.0..=SECONDS_MAX),
+            ("--interval", Some(self.interval_seconds), some_time),
+            ("--rate", self.rate, THOUSANDTH..=RATE_MAX),
+            ("--keys", Some(self.keys as f64), some.clone()),
+            ("--ops", self.ops.map(|count| count as f64), some.clone()),
+            ("--scan-length", self.scan_length.map(f64::from), some),
         ];
-        match positive.iter().find(|(_, number)| !(number.is_finite() && *number > 0.0)) {
-            Some((name, _)) => Err(ConfigError::Positive(name)),
-            None => Ok(()),
+        for (name, given, allowed) in numbers {
+            if let Some(given) = given.filter(|number| !allowed.contains(number)) {
+                return Err(ConfigError::Number { name, given, allowed });
+            }
         }
+        Ok(())
     }
 }
 

@@ -47,7 +47,7 @@ pub fn execute(
     env: &Environment,
     progress: &dyn Progress,
 ) -> Result<Report, RunError> {
-    let plan = Plan::new(config)?;
+    let plan = Plan::new(config, catalog)?;
     let loaded = loads::find(config, &plan)?;
     let dir = DataDir::create(config)?;
     if let Some(loaded) = &loaded {

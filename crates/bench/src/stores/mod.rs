@@ -8,7 +8,7 @@ mod thermocline;
 mod variant;
 
 pub use thermocline::Ours;
-pub(crate) use variant::check_name;
+pub(crate) use variant::check;
 pub use variant::is_ours;
 
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use crate::workload::Workload;
 
 /// Why a store did not do what it was asked. It ends the run; nobody acts on its kind.
 pub type StoreError = Box<dyn std::error::Error + Send + Sync>;
@@ -229,6 +231,18 @@ pub trait Session {
 pub trait Catalog: Send + Sync {
     /// Their names.
     fn names(&self) -> &'static [&'static str];
+
+    /// Refuses what cannot be run, before anything is made for it: a name that is none, or has settings
+    /// that there are not, and a workload that the store has no means for.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    fn check(&self, name: &str, _workload: &Workload) -> Result<(), StoreError> {
+        match self.names() {
+            names if names.contains(&name) => Ok(()),
+            names => Err(format!("there is no store {name:?}: {}", names.join(", ")).into()),
+        }
+    }
 
     /// Opens one.
     ///

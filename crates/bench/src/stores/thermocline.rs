@@ -13,11 +13,12 @@ use thermocline::{
     KeyRange, Keyspace, KeyspaceOptions, Operator, Options, Seat,
 };
 
-use super::variant::Variant;
+use super::variant::{self, Variant};
 use super::{
     Catalog, DeviceCounts, Durability, Got, Io, OpenOptions, Pairs, Session, Store, StoreError,
     Told,
 };
+use crate::workload::Workload;
 
 /// Opens our engines by name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +36,10 @@ impl Catalog for Ours {
             names
         };
         &NAMES
+    }
+
+    fn check(&self, name: &str, workload: &Workload) -> Result<(), StoreError> {
+        variant::check(name, workload)
     }
 
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {

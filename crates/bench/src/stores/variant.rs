@@ -12,6 +12,7 @@ use std::str::FromStr;
 use thermocline::{EngineKind, f2, flexdb, lsm};
 
 use super::{StoreError, WordError};
+use crate::workload::Workload;
 
 /// An engine and its options.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,10 +36,17 @@ pub fn is_ours(name: &str) -> bool {
     engine.parse::<EngineKind>().is_ok()
 }
 
-/// Refuses a name that is one of ours, as far as the engine, but has settings that there are not.
-pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
-    let name = name.split('@').next().unwrap_or_default();
-    if is_ours(name) { name.parse::<Variant>().map(drop) } else { Ok(()) }
+/// Refuses a name that is none of ours, or has settings that there are not, and a workload that scans
+/// what keeps no order.
+pub(crate) fn check(name: &str, workload: &Workload) -> Result<(), StoreError> {
+    let Variant { engine, .. } = name.parse()?;
+    if !engine.is_built() {
+        return Err(thermocline::Error::NotBuilt { engine }.into());
+    }
+    if workload.scans() && !engine.is_ordered() {
+        return Err(format!("{workload} scans, and engine {engine} keeps no order").into());
+    }
+    Ok(())
 }
 
 fn within<T>(text: &str, range: RangeInclusive<T>) -> Result<T, StoreError>

@@ -2,9 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::compare::{CompareConfig, merged, parted};
-use crate::stores::{check_name, is_ours};
-use crate::workload::Workload;
+use crate::compare::{CompareConfig, check_ours, merged};
+use crate::stores::is_ours;
 
 /// A page.
 #[derive(Clone, Debug, Deserialize)]
@@ -88,15 +87,8 @@ impl Suite {
             if !is_ours(&wanted.engine) {
                 return Err(refused(format!("{:?} is none of our engines", wanted.engine)));
             }
-            for store in std::iter::once(&wanted.engine).chain(&wanted.with) {
-                check_name(store).map_err(|error| refused(error.to_string()))?;
-            }
-            for workload in &wanted.workloads {
-                parted(workload)
-                    .0
-                    .parse::<Workload>()
-                    .map_err(|error| refused(error.to_string()))?;
-            }
+            let stores = std::iter::once(&wanted.engine).chain(&wanted.with);
+            check_ours(stores, &wanted.workloads).map_err(refused)?;
         }
         Ok(suite)
     }

@@ -44,6 +44,9 @@ const NAMES: [(&str, Lie); 8] = [
     ("scan-order", Lie::ScanOrder),
 ];
 
+/// Known, and refused when it is opened.
+pub(crate) const UNOPENED: &str = "unopened";
+
 /// The file that a map leaves when it is closed.
 const PAIRS: &str = "pairs.json";
 /// How often a lie is told: every so many operations.
@@ -65,13 +68,23 @@ pub(crate) struct Maps;
 
 impl Catalog for Maps {
     fn names(&self) -> &'static [&'static str] {
-        &["map", "stale", "wrong-key", "torn", "lost-write", "lost-key", "scan-hole", "scan-order"]
+        &[
+            "map",
+            "stale",
+            "wrong-key",
+            "torn",
+            "lost-write",
+            "lost-key",
+            "scan-hole",
+            "scan-order",
+            UNOPENED,
+        ]
     }
 
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {
         assert!(options.dir.is_dir());
         let found = NAMES.into_iter().find(|(known, _)| *known == name);
-        let (_, lie) = found.ok_or_else(|| format!("no store is named {name}"))?;
+        let (_, lie) = found.ok_or_else(|| format!("{name} does not open"))?;
         let (asked, written, read) = Default::default();
         let dir = options.dir.clone();
         let pairs = RwLock::new(read_pairs(&dir)?);

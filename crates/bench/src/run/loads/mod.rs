@@ -193,10 +193,10 @@ pub fn prepare(
     let Some(loads) = config.loads.as_deref() else {
         return Ok(false);
     };
+    let plan = Plan::new(config, catalog)?;
     if !is_shared(config) || !catalog.reopens(&config.engine) {
         return Ok(false);
     }
-    let plan = Plan::new(config)?;
     if find(config, &plan)?.is_some() {
         return Ok(true);
     }
