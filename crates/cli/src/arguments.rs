@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::byte_string::Encoding;
 use crate::commands::FlexspaceCommand;
-use crate::config::{ServerFlags, StoreFlags};
+use crate::config::{LoadFlags, ServerFlags, StoreFlags};
 
 const AFTER_HELP: &str = "\
 Settings are taken from a TOML file (--config or THERMOCLINE_CONFIG), then from variables
@@ -126,7 +126,7 @@ pub(crate) struct Place {
     /// The keyspace
     #[arg(long, short, value_name = "NAME", default_value = "default")]
     pub(crate) keyspace: String,
-    /// How keys and values are written, in arguments and in output
+    /// How keys and values stand in arguments and in what is printed
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) encoding: Encoding,
     /// In keyspaces whose values may end, as in redis-0 to redis-15, which `serve` answers Redis
@@ -209,6 +209,9 @@ pub(crate) struct Scan {
 pub(crate) struct Stats {
     #[command(flatten)]
     pub(crate) database: Database,
+    /// This keyspace alone
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) keyspace: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -275,8 +278,11 @@ pub(crate) struct Dump {
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
+    /// The new database's directory, which must not be there
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
     #[command(flatten)]
-    pub(crate) database: Database,
+    pub(crate) settings: LoadFlags,
     /// The dump; standard input unless given
     #[arg(value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,

@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 /// How bytes are written as text, both ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Encoding {
-    /// Text, with \xNN for what is not printable ASCII.
+    /// Text; what is not printable ASCII is shown as \n, \r, \t or \xNN, a backslash as two, and so
+    /// it can be given.
     #[default]
     Escaped,
-    /// Two hexadecimal digits a byte.
+    /// Two hexadecimal digits for each byte.
     Hex,
 }
 

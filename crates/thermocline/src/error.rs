@@ -73,9 +73,7 @@ pub enum Error {
         needed: u64,
     },
     /// No engine of that name.
-    #[error(
-        "there is no engine {name:?}; the engines are memory, f2, lsm, hashkv, flexdb and nova"
-    )]
+    #[error("there is no engine {name:?}; this version has: memory, f2, lsm and flexdb")]
     UnknownEngine {
         /// The name.
         name: String,
@@ -129,10 +127,11 @@ pub enum Error {
         /// Whether its values may end.
         values_end: bool,
     },
-    /// The keyspace was made without values that end.
+    /// The keyspace was made without values that end ([`crate::KeyspaceOptions::values_end`]): the pairs
+    /// would have to be copied to another.
     #[error(
-        "keyspace {keyspace:?} was made without values that end: make one with \
-             `KeyspaceOptions::values_end`, and copy the pairs over if need be"
+        "keyspace {keyspace:?} was made without values that end, and that stays: only one that is made with them \
+             takes an end"
     )]
     NoEnds {
         /// Its name.

@@ -1,7 +1,8 @@
 //! `thermocline load`: a new database from a dump.
 //!
-//! Keyspaces get the engine that the dump names, or all of them the one that `--engine` does. What is
-//! sorted in the dump is ingested by an engine that can; all else is written in batches.
+//! Keyspaces get the engine that the dump names, or all of them the one that the setting `engine` does,
+//! in whichever layer it is given. What is sorted in the dump is ingested by an engine that can; all else
+//! is written in batches.
 //!
 //! 1. The dump is loaded into `DIR.loading`, a sibling of the new database.
 //! 2. Once the whole dump was read and verified, everything is made durable and closed.
@@ -25,7 +26,7 @@ const BATCH_BYTES: usize = 1 << 20;
 
 #[expect(clippy::disallowed_methods, reason = "names the database's directory, from outside")]
 pub(super) fn run(context: &Context, arguments: &Load) -> Outcome {
-    let target = &arguments.database.dir;
+    let target = &arguments.dir;
     let loading = beside(target)?;
     if target.exists() {
         return Err(Failure::usage(format_args!(
@@ -96,7 +97,7 @@ struct Loaded {
 /// Loads the dump that `input` holds; `name` is what failures call it.
 fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Loaded, Failure> {
     let refused = |error| refused(name, error);
-    let asked = context.settings.engine_flag().map_err(Failure::usage)?;
+    let asked = context.settings.engine_chosen().map_err(Failure::usage)?;
     let progress = Progress::of_pairs("loading", context.shared.quiet || context.shared.json);
     // Nothing of it counts before the close makes all of it durable.
     let db = db.durability(Durability::Buffered);

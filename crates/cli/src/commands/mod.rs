@@ -110,7 +110,7 @@ impl Command {
             Self::Drop(with) => &with.own.database.settings.0,
             Self::Backup(with) => &with.own.database.settings.0,
             Self::Dump(with) => &with.own.database.settings.0,
-            Self::Load(with) => &with.own.database.settings.0,
+            Self::Load(with) => &with.own.settings.0,
             Self::Check(_)
             | Self::Restore(_)
             | Self::Flexspace(_)

@@ -39,7 +39,12 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
             Err(error) => return Err(error.into()),
         };
         Ok(match arguments.ttl {
-            Some(ttl) => keyspace.put_for(&key, &value, ttl)?,
+            Some(ttl) => keyspace.put_for(&key, &value, ttl).map_err(|error| match error {
+                Error::NoEnds { .. } => Failure::usage(format_args!(
+                    "{error}; --ttl with --keyspace and a new name makes such a one"
+                )),
+                error => error.into(),
+            })?,
             None if place.as_stored => keyspace.as_stored().put(&key, &value)?,
             None => keyspace.put(&key, &value)?,
         })

@@ -3,13 +3,23 @@
 use serde_json::{Map, Value, json};
 use thermocline::KeyspaceStats;
 
-use super::Context;
+use super::{Context, existing};
 use crate::arguments::Stats;
-use crate::failure::Outcome;
+use crate::failure::{Kind, Outcome};
 use crate::output::{self, human_bytes};
 
 pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
-    let stats = context.reading(&arguments.database.dir, |db| Ok(db.stats()))?;
+    let stats = context.reading(&arguments.database.dir, |db| {
+        let mut stats = db.stats();
+        if let Some(wanted) = &arguments.keyspace {
+            match existing(db, wanted) {
+                // One that is damaged has figures, and says so there.
+                Err(failure) if failure.kind != Kind::Damaged => return Err(failure),
+                _ => stats.keyspaces.retain(|keyspace| keyspace.name == *wanted),
+            }
+        }
+        Ok(stats)
+    })?;
     if context.shared.json {
         let keyspaces: Vec<Value> = stats.keyspaces.iter().map(keyspace_json).collect();
         return output::json_line(&json!({
@@ -41,6 +51,8 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
         figure("keyspace", keyspace.name.clone())?;
         figure("  engine", keyspace.options.engine.to_string())?;
         figure("  journaled", keyspace.options.journaled.to_string())?;
+        let ends = if keyspace.options.values_end { "yes; scan --json tells when" } else { "no" };
+        figure("  values may end", ends.to_owned())?;
         let unknown = || "not counted".to_owned();
         figure("  keys", keyspace.engine.live_keys.map_or_else(unknown, |n| n.to_string()))?;
         figure("  live", keyspace.engine.live_bytes.map_or_else(unknown, human_bytes))?;
@@ -90,6 +102,7 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
         "name": keyspace.name,
         "engine": keyspace.options.engine.name(),
         "journaled": keyspace.options.journaled,
+        "values_end": keyspace.options.values_end,
         "persisted_seqno": keyspace.persisted.get(),
         "live_keys": keyspace.engine.live_keys,
         "live_bytes": keyspace.engine.live_bytes,

@@ -17,6 +17,13 @@ pub(crate) struct StoreFlags(pub(crate) Flags);
 #[derive(Debug, Default)]
 pub(crate) struct ServerFlags(pub(crate) Flags);
 
+/// Flags of `load`: those of the store, but that the dump has an engine of its own.
+#[derive(Debug, Default)]
+pub(crate) struct LoadFlags(pub(crate) Flags);
+
+const LOAD_ENGINE_HELP: &str = "Engine of all keyspaces: memory, or for data larger than memory \
+                                lsm, flexdb (both in key order) or f2 [default: each as in the dump]";
+
 fn augment(command: Command, scope: Scope) -> Command {
     let settings = SETTINGS.iter().filter(|setting| setting.scope == scope);
     settings.fold(command, |command, setting| {
@@ -73,6 +80,28 @@ impl Args for ServerFlags {
 impl FromArgMatches for ServerFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         Ok(Self(given(matches, &[Scope::Server, Scope::Store])))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for LoadFlags {
+    fn augment_args(command: Command) -> Command {
+        let command = StoreFlags::augment_args(command);
+        command.mut_arg("engine", |arg| arg.help(LOAD_ENGINE_HELP))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LoadFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(given(matches, &[Scope::Store])))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -208,11 +208,21 @@ impl Effective {
 
     /// The engine that was asked for on the command line itself.
     pub(crate) fn engine_flag(&self) -> Result<Option<thermocline::EngineKind>, String> {
-        let entry = self.entries.iter().find(|(setting, ..)| setting.key == "engine");
-        match entry {
-            Some((_, text, Origin::Flag)) => values::engine(text).map(Some),
-            _ => Ok(None),
-        }
+        self.engine_from(|origin| *origin == Origin::Flag)
+    }
+
+    /// The engine that was asked for in any layer.
+    pub(crate) fn engine_chosen(&self) -> Result<Option<thermocline::EngineKind>, String> {
+        self.engine_from(|origin| *origin != Origin::Default)
+    }
+
+    fn engine_from(
+        &self,
+        is_asked: impl Fn(&Origin) -> bool,
+    ) -> Result<Option<thermocline::EngineKind>, String> {
+        let mut entries = self.entries.iter();
+        let asked = entries.find(|(setting, _, from)| setting.key == "engine" && is_asked(from));
+        asked.map(|(_, text, _)| values::engine(text)).transpose()
     }
 
     /// How keyspaces are made.

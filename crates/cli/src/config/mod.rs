@@ -13,7 +13,7 @@ mod settings;
 mod tests;
 mod values;
 
-pub(crate) use flags::{ServerFlags, StoreFlags};
+pub(crate) use flags::{LoadFlags, ServerFlags, StoreFlags};
 pub use layers::parse_file;
 pub(crate) use layers::{Effective, Flags, Origin};
 pub(crate) use settings::Scope;

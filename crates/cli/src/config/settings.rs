@@ -71,8 +71,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "engine",
         default: "memory",
         placeholder: "NAME",
-        help: "Engine of keyspaces that are made: memory, or for data larger than memory lsm, \
-               flexdb, or f2 without scans",
+        help: "Engine of keyspaces that are made (those that exist keep theirs): memory, or for \
+               data larger than memory lsm, flexdb (both in key order) or f2 (without)",
         scope: Scope::Store,
         check: |text| values::engine(text).map(drop),
     },

@@ -73,6 +73,11 @@ fn keyspaces_are_apart_and_one_that_is_missing_is_named() {
         stats["keyspaces"].as_array().unwrap().iter().map(|keyspace| &keyspace["name"]).collect();
     assert_eq!(names, ["first", "second"]);
     assert!(on("stats", &db, &[]).out.contains("keyspace             second"));
+    let one = on("stats", &db, &["-k", "second", "--json"]).json();
+    assert_eq!(one["keyspaces"].as_array().unwrap().len(), 1, "{one}");
+    assert_eq!(one["keyspaces"][0], stats["keyspaces"][1]);
+    let said = on("stats", &db, &["-k", "third"]);
+    assert_eq!((said.code, said.err.contains(there)), (4, true), "{said:?}");
 }
 
 #[test]
@@ -146,11 +151,41 @@ fn reading_writes_nothing() {
 
 #[test]
 fn a_run_that_is_impossible_is_a_wrong_command_line() {
-    for wrong in [["--threads", "0"], ["--seconds", "0"]] {
-        let run_it = ["bench", "run", "--engine", "memory", "--workload", "ycsb-c", "--keys", "1k"];
-        let said = run(run_it.iter().chain(&wrong));
-        assert_eq!(said.code, 2, "{said:?}");
+    let nowhere = "/proc/thermocline";
+    for wrong in [
+        ["--threads=0", ""],
+        ["--seconds=0", "--seconds"],
+        ["--seconds=1e30", "--seconds"],
+        ["--warmup=NaN", "--warmup"],
+        ["--rate=1e-300", "--rate"],
+        ["--scan-length=0", "--scan-length"],
+        ["--memory=2", "at least 8 MiB"],
+        ["--engine=none", "this version has"],
+        ["--engine=nova", "not built"],
+        ["--engine=memory:single-log", "no settings"],
+        ["--engine=f2:none", "single-log"],
+        ["--engine=f2,--workload=s100", "s100 scans, and engine f2 keeps no order"],
+    ] {
+        for command in ["run", "prepare"] {
+            let [wrong, why] = wrong;
+            let mut words = vec!["bench", command, "--dir", nowhere, "--loads", nowhere];
+            for (name, usual) in
+                [("--engine=", "--engine=memory"), ("--workload=", "--workload=r100")]
+            {
+                words.extend((!wrong.contains(name)).then_some(usual));
+            }
+            words.extend(wrong.split(','));
+            let said = run(words);
+            assert_eq!((said.code, said.err.contains(why)), (2, true), "{wrong}: {said:?}");
+        }
     }
+    let compare = ["bench", "compare", "--rounds=1", "--workload=r100,s100"];
+    for wrong in [["--engine=none", "--with=memory"], ["--engine=memory", "--with=lsm,f2"]] {
+        let said = run(compare.iter().chain(&wrong));
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{said:?}");
+    }
+    let said = run(["bench", "record", "--out", "x", "--seconds=NaN"]);
+    assert_eq!(said.code, 2, "{said:?}");
 }
 
 #[test]

@@ -157,3 +157,37 @@ fn a_dump_is_loaded_with_the_compression_that_is_asked_for() {
     });
     assert!(sizes[2] < sizes[1] && sizes[1] < sizes[0], "{sizes:?}");
 }
+
+#[test]
+fn a_dump_is_loaded_into_the_engine_that_any_layer_asks_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("t.toml"));
+    filled(&db);
+    let bytes = dump(&db);
+    #[expect(clippy::disallowed_methods, reason = "writes what the test reads")]
+    std::fs::write(&file, "engine = \"lsm\"\n").unwrap();
+    let engines = |copy: &str, set: &dyn Fn(&mut std::process::Command)| {
+        let copy = dir.path().join(copy);
+        let mut load = command();
+        load.arg("load").arg(&copy);
+        set(&mut load);
+        let loaded = finish(&mut load, &bytes);
+        assert_eq!(loaded.code, 0, "{loaded:?}");
+        let stats = on("stats", &copy, &["--json"]).json();
+        let engine = |keyspace: &serde_json::Value| keyspace["engine"].as_str().unwrap().to_owned();
+        stats["keyspaces"].as_array().unwrap().iter().map(engine).collect::<Vec<_>>()
+    };
+    assert_eq!(engines("dumped", &|_| ()), ["memory", "memory"]);
+    let by_variable = |load: &mut std::process::Command| {
+        load.env("THERMOCLINE_ENGINE", "flexdb");
+    };
+    assert_eq!(engines("variable", &by_variable), ["flexdb", "flexdb"]);
+    let by_file = |load: &mut std::process::Command| {
+        load.arg("--config").arg(&file);
+    };
+    assert_eq!(engines("file", &by_file), ["lsm", "lsm"]);
+    let by_flag = |load: &mut std::process::Command| {
+        load.env("THERMOCLINE_ENGINE", "flexdb").args(["--engine", "f2"]);
+    };
+    assert_eq!(engines("flag", &by_flag), ["f2", "f2"]);
+}

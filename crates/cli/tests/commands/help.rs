@@ -29,7 +29,10 @@ fn help_is_what_was_agreed() {
         "drop",
         "flexspace",
     ];
-    for name in commands.into_iter().chain(of_flexspace.iter().map(String::as_str)) {
+    let of_bench = ["", " run", " prepare", " compare", " tables", " record"];
+    let of_bench = of_bench.map(|name| format!("bench{name}"));
+    let of_others = of_flexspace.iter().chain(&of_bench).map(String::as_str);
+    for name in commands.into_iter().chain(of_others) {
         let arguments: Vec<&str> = name.split_whitespace().chain(["--help"]).collect();
         let text = run(arguments).out;
         let name = if name.is_empty() { "all".to_owned() } else { name.replace(' ', "-") };

@@ -221,4 +221,12 @@ fn a_value_may_be_put_for_a_time() {
     let refused = on("put", &db, &["k", "v", "--ttl", "1s"]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.err.contains("without values that end"), "{refused:?}");
+    assert!(refused.err.contains("--ttl with --keyspace"), "{refused:?}");
+    assert!(!refused.err.contains("::"), "it speaks of commands: {refused:?}");
+    let ends = |name: &str| {
+        let stats = on("stats", &db, &["-k", name, "--json"]).json();
+        stats["keyspaces"][0]["values_end"].clone()
+    };
+    assert_eq!((ends("leases"), ends("default")), (true.into(), false.into()));
+    assert!(spot("stats", &[]).out.contains("values may end     yes"));
 }
