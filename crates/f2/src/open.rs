@@ -25,7 +25,7 @@ use workers::Stopped;
 use crate::address::LogAddress;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpointer, Frontier, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
+    Checkpointer, Frontier, Identity, LogUnits, OfEach, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
@@ -104,12 +104,14 @@ impl LogUnits {
     }
 }
 
+/// The cold log, the chunk log, and the directory.
+type StoredCold = (StoredLog, StoredLog, Directory);
+
 /// What a superblock names, read and verified.
 struct Recovered {
     hot: StoredLog,
     index: HashIndex,
-    /// The cold log, the chunk log, and the directory.
-    cold: Option<(StoredLog, StoredLog, Directory)>,
+    cold: Option<StoredCold>,
     hot_log_time: Duration,
     chunk_log_time: Duration,
 }
@@ -138,6 +140,42 @@ impl Recovered {
         let chunk_log_time = host.environment.now() - hot_log_read;
         Ok(Self { hot, index, cold, hot_log_time: hot_log_read - begun, chunk_log_time })
     }
+
+    /// Removes files that a crash has left behind.
+    fn remove_what_is_left(&self, standing: &Standing, host: &Host) -> Result<()> {
+        self.hot.remove_outside()?;
+        if let Some((cold, chunks, _)) = &self.cold {
+            cold.remove_outside()?;
+            chunks.remove_outside()?;
+            // What stays is in nobody's way.
+            let _are_gone: Result<()> = standing.directory.remove_others(&*host.device);
+        }
+        Ok(())
+    }
+
+    /// Where each log ends.
+    fn tails(&self) -> OfEach<LogAddress> {
+        let cold = self.cold.as_ref();
+        let [cold, chunks] =
+            cold.map_or([LogAddress::NONE; 2], |(cold, chunks, _)| [cold.tail(), chunks.tail()]);
+        [self.hot.tail(), cold, chunks]
+    }
+}
+
+/// The cold half goes on where it ended.
+fn go_on_cold(
+    (cold, chunks, directory): StoredCold,
+    standing: &Standing,
+    plan: &MemoryPlan,
+    parts: &StoreParts,
+) -> Cold {
+    let (log, chunk_log) = (cold.go_on(parts), chunks.go_on(parts));
+    let (chunk_bytes, counts) = (u64::from(standing.identity.chunk_bytes), standing.counts);
+    let (chunks, memory) = (Arc::clone(&chunk_log), Arc::clone(&parts.memory));
+    let digests = plan.digest_bytes_max();
+    let index = ColdIndex::restored(chunks, memory, chunk_bytes, directory, counts, digests);
+    let live = LiveBytes::restored(log.geometry, standing.cold, standing.cold_live_bytes);
+    Cold { log, index, chunk_log, unnamed_from: Unnamed::default(), live }
 }
 
 /// What the logs of a store share.
@@ -167,36 +205,17 @@ impl Store {
         let standing = decode_standing(&superblock)?;
         let identity = standing.identity;
         let plan = MemoryPlan::new(options, identity, host.memory.limit());
-        let Recovered { hot, index, cold, hot_log_time, chunk_log_time } =
-            Recovered::read(&host, &standing, &plan)?;
+        let recovered = Recovered::read(&host, &standing, &plan)?;
         let superblock = superblock.settle(&*host.device, SUPERBLOCK)?;
-        hot.remove_outside()?;
-        if let Some((cold, chunks, _)) = &cold {
-            cold.remove_outside()?;
-            chunks.remove_outside()?;
-            // What stays is in nobody's way.
-            let _are_gone: Result<()> = standing.directory.remove_others(&*host.device);
-        }
+        recovered.remove_what_is_left(&standing, &host)?;
+        let tails = recovered.tails();
+        let Recovered { hot, index, cold, hot_log_time, chunk_log_time } = recovered;
         if !host.barrier.is_journaled() {
             // Nobody replays anything, so what is written from now on is newer than what is here.
             host.sequence.recover_to(standing.persisted);
         }
         let parts = parts(&host, &plan);
-        let tails = match &cold {
-            Some((cold, chunks, _)) => [hot.tail(), cold.tail(), chunks.tail()],
-            None => [hot.tail(), LogAddress::NONE, LogAddress::NONE],
-        };
-        let cold = cold.map(|(cold, chunks, directory)| {
-            let chunk_log = chunks.go_on(&parts);
-            let (chunk_bytes, counts) = (u64::from(identity.chunk_bytes), standing.counts);
-            let (log, memory) = (Arc::clone(&chunk_log), Arc::clone(&host.memory));
-            let digests = plan.digest_bytes_max();
-            let index = ColdIndex::restored(log, memory, chunk_bytes, directory, counts, digests);
-            let (log, unnamed_from) = (cold.go_on(&parts), Unnamed::default());
-            let (part, live) = (standing.cold, standing.cold_live_bytes);
-            let live = LiveBytes::restored(log.geometry, part, live);
-            Cold { log, index, chunk_log, unnamed_from, live }
-        });
+        let cold = cold.map(|cold| go_on_cold(cold, &standing, &plan, &parts));
         let shared = Arc::new(Shared {
             health: Arc::clone(&parts.health),
             workers: Arc::clone(&parts.workers),

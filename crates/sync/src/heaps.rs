@@ -20,10 +20,12 @@ const OWN_PIECE_BYTES: i32 = 128 << 10;
 /// to its program.
 pub fn bound_heaps() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: takes two numbers; one that it does not know is refused, which changes nothing.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, HEAPS);
-        libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_PIECE_BYTES);
+    for (setting, number) in [(libc::M_ARENA_MAX, HEAPS), (libc::M_MMAP_THRESHOLD, OWN_PIECE_BYTES)]
+    {
+        // SAFETY: takes two numbers; one that it does not know is refused, which changes nothing.
+        unsafe {
+            libc::mallopt(setting, number);
+        }
     }
 }
 

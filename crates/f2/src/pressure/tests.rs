@@ -1,7 +1,9 @@
 //! What writers owe for a compaction that is behind, and when they pay.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use environment::{Environment, Monotonic};
 
 use super::{Level, Pressure};
 
@@ -12,6 +14,13 @@ fn behind(unit_nanos: u64) -> Pressure {
     let pressure = Pressure::default();
     pressure.set(Level::Behind(unit_nanos), false);
     pressure
+}
+
+/// A clock, and the time by it.
+fn clock() -> (Environment, Monotonic) {
+    let clock = Environment::real();
+    let begun = clock.now();
+    (clock, begun)
 }
 
 fn owed(pressure: &Pressure) -> u64 {
@@ -50,30 +59,32 @@ fn writes_owe_until_it_is_worth_waiting() {
 fn many_writers_are_no_faster_than_one() {
     const OWED: Duration = Duration::from_millis(2);
     let pressure = behind(OWED.as_nanos() as u64);
-    let begun = Instant::now();
+    let (clock, begun) = clock();
     std::thread::scope(|scope| {
         for _ in 0..32 {
             scope.spawn(|| pressure.wait(1, 0).expect("is behind only"));
         }
     });
     // Some pay for another one, whose turn comes with nothing left to pay.
-    assert!(begun.elapsed() >= 32 * OWED, "{:?}", begun.elapsed());
+    let elapsed = clock.now() - begun;
+    assert!(elapsed >= 32 * OWED, "{elapsed:?}");
     assert_eq!(owed(&pressure), 0, "all was paid");
 }
 
 #[test]
 fn a_long_write_owes_for_its_length() {
     let pressure = behind(1_000_000);
-    let begun = Instant::now();
+    let (clock, begun) = clock();
     pressure.wait(20, 0).expect("is behind only");
-    assert!(begun.elapsed() >= Duration::from_millis(20), "{:?}", begun.elapsed());
+    let elapsed = clock.now() - begun;
+    assert!(elapsed >= Duration::from_millis(20), "{elapsed:?}");
 }
 
 #[test]
 fn who_waits_goes_on_when_compaction_has_caught_up() {
     // A second each.
     let pressure = behind(u64::MAX / 2);
-    let begun = Instant::now();
+    let (clock, begun) = clock();
     std::thread::scope(|scope| {
         for _ in 0..64 {
             scope.spawn(|| pressure.wait(1, 0).expect("is behind only"));
@@ -83,7 +94,7 @@ fn who_waits_goes_on_when_compaction_has_caught_up() {
         }
         pressure.set(Level::None, false);
     });
-    assert!(begun.elapsed() < Duration::from_secs(32), "they have waited for all that is owed");
+    assert!(clock.now() - begun < Duration::from_secs(32), "they have waited for all that is owed");
 }
 
 #[test]
