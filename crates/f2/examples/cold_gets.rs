@@ -1,11 +1,11 @@
-//! Gets of uniform keys over ten times the memory, on one session, beside `fio` on the same files.
+//! Gets of uniform keys over ten times the memory, on one session and by `multi_get`, beside `fio` on the same files.
 //!
 //! ```text
 //! cargo run --release -p thermocline-f2 --example cold_gets -- DIR [KEYS [DEPTH [ROUNDS [SECONDS]]]]
 //! ```
 //!
-//! Keys of 8 bytes, values of 100, a budget of a tenth of that, direct I/O. In each round the session and
-//! `fio` (random reads of 4 KiB, direct, by io_uring, as deep) take turns. A cold get takes two reads of
+//! Keys of 8 bytes, values of 100, a budget of a tenth of that, direct I/O. In each round the session, `multi_get` of
+//! as many keys as the session is deep, and `fio` (random reads of 4 KiB, direct, by io_uring, as deep) take turns. A cold get takes two reads of
 //! the device, the chunk and the record, so what is compared is the device's reads per second. `fio`
 //! has to be installed (`apt install fio`).
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
@@ -83,13 +83,49 @@ impl Bench {
         );
     }
 
-    fn turn(&self, round: u64) -> Turn {
-        let mut random = Environment::seeded(round).random("keys");
-        let mut session = self.store.session_of_depth(self.depth).unwrap();
+    /// Calls `some`, which answers how many values it has got, for a while.
+    fn turn(&self, mut some: impl FnMut(bool) -> u64) -> Turn {
         let (start, before) = (self.environment.now(), self.device.accounting().counts().read_ops);
         let length = Duration::from_secs(self.seconds);
-        let (mut done, mut into) = (0, Vec::new());
+        let mut done = 0;
         while self.environment.now() - start < length {
+            done += some(false);
+        }
+        done += some(true);
+        let seconds = (self.environment.now() - start).as_secs_f64();
+        let reads = self.device.accounting().counts().read_ops - before;
+        Turn { gets_per_s: done as f64 / seconds, reads_per_s: reads as f64 / seconds }
+    }
+
+    fn multi_get(&self, round: u64) -> Turn {
+        let mut random = Environment::seeded(round).random("keys of many");
+        self.turn(|is_end| {
+            if is_end {
+                return 0;
+            }
+            let keys: Vec<[u8; 8]> = (0..self.depth)
+                .map(|_| scatter(random.next_u64() % self.keys).to_le_bytes())
+                .collect();
+            let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+            let mut done = 0;
+            let mut found = |_: usize, value: Option<&[u8]>| {
+                assert!(value.is_some(), "a key is lost");
+                done += 1;
+            };
+            self.store.multi_get(&keys, &mut found).unwrap();
+            done
+        })
+    }
+
+    fn session(&self, round: u64) -> Turn {
+        let mut random = Environment::seeded(round).random("keys");
+        let mut session = self.store.session_of_depth(self.depth).unwrap();
+        let mut into = Vec::new();
+        self.turn(|is_end| {
+            if is_end {
+                return complete(&mut session, Wait::ForAll);
+            }
+            let mut done = 0;
             let key = scatter(random.next_u64() % self.keys).to_le_bytes();
             loop {
                 match session.get(&key, &mut into).unwrap() {
@@ -103,11 +139,8 @@ impl Bench {
                 }
                 break;
             }
-        }
-        done += complete(&mut session, Wait::ForAll);
-        let seconds = (self.environment.now() - start).as_secs_f64();
-        let reads = self.device.accounting().counts().read_ops - before;
-        Turn { gets_per_s: done as f64 / seconds, reads_per_s: reads as f64 / seconds }
+            done
+        })
     }
 
     /// Reads per second of `fio` on the store's files.
@@ -160,17 +193,23 @@ fn main() {
     let bench = Bench::open(dir, keys, depth, number(4, 3));
     bench.load();
     bench.tell_memory();
-    let mut ratios = Vec::new();
-    println!("{keys} keys, depth {depth}: gets/s, reads/s of the device, of fio, ratio");
+    let (mut ratios, mut ratios_of_many) = (Vec::new(), Vec::new());
+    println!(
+        "{keys} keys, depth {depth}: a session's gets/s, reads/s; those of multi_get; reads/s of fio; ratios"
+    );
     for round in 0..rounds {
         // The one that goes first changes.
         let first = (round % 2 == 1).then(|| bench.fio(Path::new(dir)));
-        let ours = bench.turn(round);
+        let (session, many) = (bench.session(round), bench.multi_get(round));
         let fio = first.unwrap_or_else(|| bench.fio(Path::new(dir)));
-        let ratio = ours.reads_per_s / fio;
-        println!("{:>8.0} {:>8.0} {fio:>8.0} {ratio:.3}", ours.gets_per_s, ours.reads_per_s);
+        let (ratio, ratio_of_many) = (session.reads_per_s / fio, many.reads_per_s / fio);
+        println!(
+            "{:>8.0} {:>8.0} {:>8.0} {:>8.0} {fio:>8.0} {ratio:.3} {ratio_of_many:.3}",
+            session.gets_per_s, session.reads_per_s, many.gets_per_s, many.reads_per_s
+        );
         ratios.push(ratio);
+        ratios_of_many.push(ratio_of_many);
     }
-    println!("median ratio {:.3}", median(ratios));
+    println!("median ratios {:.3} {:.3}", median(ratios), median(ratios_of_many));
     bench.store.close().unwrap();
 }
