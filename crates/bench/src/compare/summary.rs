@@ -49,6 +49,8 @@ pub struct SummaryRow {
     /// Median of the bytes written at the device in the load for each byte loaded, over the rounds that
     /// have one.
     pub load_write_amplification: Option<f64>,
+    /// The same of the bytes read.
+    pub load_read_amplification: Option<f64>,
     /// Wrong answers in all rounds.
     pub wrong_reads: u64,
     /// What the last failed round said, if one failed.
@@ -143,6 +145,7 @@ fn row(
         memory_budget_bytes: of(|run| run.memory_budget_bytes as f64) as u64,
         load_ops_per_s: of(|run| run.load.ops_per_s),
         load_write_amplification: median(runs, |run| run.load.write_amplification),
+        load_read_amplification: median(runs, |run| run.load.read_amplification),
         wrong_reads: runs.iter().map(|run| run.wrong_reads).sum(),
         failure,
     }

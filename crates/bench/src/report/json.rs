@@ -73,6 +73,10 @@ pub struct LoadReport {
     pub write_amplification: Option<f64>,
     /// Bytes written to the device; of a load that is shared, until the store wrote no more.
     pub device_write_bytes: u64,
+    /// The same of what was read.
+    pub read_amplification: Option<f64>,
+    /// Bytes read from the device.
+    pub device_read_bytes: u64,
     /// Processor time a key, in microseconds.
     pub cpu_us_per_op: f64,
     /// Peak resident memory of the process until its end, the harness included.
@@ -82,10 +86,12 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Counts what was written behind the load.
-    pub(crate) fn count_written(&mut self, bytes: u64) {
-        self.device_write_bytes += bytes;
+    /// Counts what was written and read behind the load.
+    pub(crate) fn count_more(&mut self, written_bytes: u64, read_bytes: u64) {
+        self.device_write_bytes += written_bytes;
+        self.device_read_bytes += read_bytes;
         self.write_amplification = ratio(self.device_write_bytes, self.user_write_bytes);
+        self.read_amplification = ratio(self.device_read_bytes, self.user_write_bytes);
     }
 }
 
@@ -296,6 +302,8 @@ impl Report {
             user_write_bytes: outcome.tally.write_bytes,
             write_amplification: ratio(device.write_bytes, outcome.tally.write_bytes),
             device_write_bytes: device.write_bytes,
+            read_amplification: ratio(device.read_bytes, outcome.tally.write_bytes),
+            device_read_bytes: device.read_bytes,
             cpu_us_per_op: per(process.cpu_ns as f64 / 1000.0, operations as f64),
             rss_process_peak_bytes: rss,
             is_shared: false,

@@ -31,7 +31,7 @@ pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
          and the fastest round, how many times as fast as the store ours is, the median of the rounds' \
          99th percentile and 99.9th, the longest operation of all rounds, and bytes written to the device for each byte that the workload wrote. Below: what the files take \
          up, the most memory that was resident in any round, as a share of the budget, and whether that was \
-         kept ({} more are the harness's); keys a second of the load, and bytes it wrote to the device for \
+         kept ({} more are the harness's); keys a second of the load, and bytes that it wrote to the device and read from it for \
          each byte loaded. What the words mean: [README.md](README.md).\n",
         bytes(HARNESS_BYTES),
     );
@@ -80,14 +80,15 @@ fn table(out: &mut String, rows: &[SummaryRow]) {
 fn resources(out: &mut String, rows: &[SummaryRow]) {
     let _ = writeln!(
         out,
-        "\n| workload | store | on disk | resident at most | of its budget | kept | load, keys/s | load, w-amp |"
+        "\n| workload | store | on disk | resident at most | of its budget | kept | load, keys/s | load, w-amp | load, r-amp |"
     );
-    let _ = writeln!(out, "|---|---|---|---|---|---|---|---|");
+    let _ = writeln!(out, "|---|---|---|---|---|---|---|---|---|");
+    let ratio = |of: Option<f64>| of.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
     for row in rows.iter().filter(|row| row.rounds > 0) {
         let share = row.rss_peak_max_bytes as f64 / row.memory_budget_bytes.max(1) as f64;
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {:.0}% | {} | {} | {} |",
+            "| {} | {} | {} | {} | {:.0}% | {} | {} | {} | {} |",
             row.workload,
             row.store,
             bytes(row.space_bytes),
@@ -95,7 +96,8 @@ fn resources(out: &mut String, rows: &[SummaryRow]) {
             share * 100.0,
             if row.keeps_budget() { "yes" } else { "**no**" },
             if row.load_ops_per_s > 0.0 { count(row.load_ops_per_s) } else { "-".to_owned() },
-            row.load_write_amplification.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            ratio(row.load_write_amplification),
+            ratio(row.load_read_amplification),
         );
     }
     out.push('\n');

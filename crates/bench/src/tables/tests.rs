@@ -46,6 +46,7 @@ fn row(store: &str) -> SummaryRow {
         memory_budget_bytes: 4 << 20,
         load_ops_per_s: 50_000.0,
         load_write_amplification: Some(7.5),
+        load_read_amplification: Some(0.25),
         wrong_reads: 0,
         failure: None,
     }

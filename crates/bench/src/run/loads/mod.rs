@@ -230,8 +230,10 @@ fn make(
     let mut team = Team::new(config, plan, store.clone(), env);
     let mut report = Report::new(config, plan, kind.page_cache);
     load(config, &store, &mut team, &mut report, progress)?;
-    let written = || store.device().unwrap_or_else(|| ProcessCounts::now().io).write_bytes;
-    report.load.count_written(settle(env, written));
+    let counts = || store.device().unwrap_or_else(|| ProcessCounts::now().io);
+    let before = counts().read_bytes;
+    let written = settle(env, || counts().write_bytes);
+    report.load.count_more(written, counts().read_bytes.saturating_sub(before));
     drop(team);
     store.close().map_err(RunError::Store)?;
     // Some stores close when nobody holds them any more.
