@@ -1,5 +1,6 @@
 //! What can go wrong in an engine, by what the caller does about it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use codec::Corruption;
@@ -49,15 +50,12 @@ pub enum Error {
         allowed: &'static str,
     },
     /// The engine keeps no order, so it cannot scan, remove a range, or show a snapshot.
-    #[error(
-        "engine {engine} keeps no order: walk over its pairs instead, in an order of its own \
-             (`Keyspace::walk`); scans, range deletes and snapshots want one of {ordered}"
-    )]
+    #[error("engine {engine} keeps no order of keys, so it {asked}")]
     Unordered {
         /// The engine that was asked.
         engine: &'static str,
-        /// The engines that can, in words.
-        ordered: &'static str,
+        /// What for.
+        asked: InOrder,
     },
     /// The engine keeps an order, and cannot remove a range all the same.
     #[error(
@@ -140,6 +138,35 @@ pub enum Error {
     /// writes are refused until the store is opened again.
     #[error(transparent)]
     Panicked(#[from] workers::TaskPanic),
+}
+
+/// What wants an order of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InOrder {
+    /// A scan, or a range that a transaction reads.
+    Scan,
+    /// A view of one moment.
+    Snapshot,
+    /// A range delete.
+    RangeDelete,
+}
+
+/// What an engine without order does not do, and what is left to the caller.
+impl fmt::Display for InOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scan => {
+                "cannot scan: walk over all its pairs, in an order of its own (`Keyspace::walk`); memory, \
+                 lsm and flexdb can"
+            }
+            Self::Snapshot => {
+                "shows no snapshots: get reads what is there now; memory, lsm and flexdb show them"
+            }
+            Self::RangeDelete => {
+                "cannot delete a range: delete its keys one by one; memory and lsm can"
+            }
+        })
+    }
 }
 
 impl Error {

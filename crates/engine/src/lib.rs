@@ -61,7 +61,7 @@ pub use budget::MemoryBudget;
 pub use charge::Charge;
 pub use contract::{Capabilities, Change, Cursor, Engine, Operator, View, Visit, walk_in_order};
 pub use entry_key::{AsTarget, EntryKey, Target};
-pub use error::{Error, Result};
+pub use error::{Error, InOrder, Result};
 pub use ghosts::Ghosts;
 pub use health::Health;
 pub use host::{Host, stopped};

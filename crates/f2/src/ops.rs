@@ -33,7 +33,7 @@ mod warm;
 
 use std::sync::atomic::Ordering::Acquire;
 
-use engine::{Error, Op, Result, SeqNo, last_of_each_key};
+use engine::{Error, InOrder, Op, Result, SeqNo, last_of_each_key};
 
 use crate::address::LogAddress;
 use crate::hybrid_log::{PageFull, Place, Reservation};
@@ -54,8 +54,8 @@ pub(crate) enum Found<'a> {
 }
 
 /// What asks for an order of keys is told.
-pub(crate) fn unordered() -> Error {
-    Error::Unordered { engine: "f2", ordered: "memory, lsm, flexdb" }
+pub(crate) fn unordered(asked: InOrder) -> Error {
+    Error::Unordered { engine: "f2", asked }
 }
 
 /// What a step appends at most, if it is linked at the first attempt.
@@ -138,7 +138,7 @@ impl Shared {
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {
         self.health.check_writable()?;
         ops.iter().try_for_each(|op| match op {
-            Op::DeleteRange { .. } => Err(unordered()),
+            Op::DeleteRange { .. } => Err(unordered(InOrder::RangeDelete)),
             op => self.check_record(op.key(), op.value().unwrap_or_default()),
         })
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Retries, Seat,
-    SeqNo, Stats, Trouble, View, Visit,
+    Capabilities, Engine, Health, Host, InOrder, MemoryNeeds, Op, Operator, Pin, Result, Retries,
+    Seat, SeqNo, Stats, Trouble, View, Visit,
 };
 use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
@@ -178,7 +178,7 @@ impl Engine for Store {
 
     fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {
         self.shared.health.check_open()?;
-        Err(unordered())
+        Err(unordered(InOrder::Snapshot))
     }
 
     fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {

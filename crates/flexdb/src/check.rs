@@ -1,5 +1,6 @@
 //! Offline verification of everything that a store has on a device.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use codec::{Corruption, Reader, SeqNo};
@@ -43,6 +44,9 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     let mut report = Report::default();
     let examined = check_space(&**device, &mut report);
     examined.or_else(|error| report.note(error))?;
+    // Several intervals may have a part of one block.
+    let mut told = BTreeSet::new();
+    report.damage.retain(|one| told.insert((one.file.clone(), one.offset, one.what.clone())));
     Ok(report)
 }
 

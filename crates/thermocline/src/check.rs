@@ -87,12 +87,20 @@ impl Report {
     }
 
     fn extend(&mut self, damage: impl IntoIterator<Item = Corruption>) {
-        for damage in damage {
-            if self.damage.len() < DAMAGE_MAX {
-                self.damage.push(damage);
-            } else {
-                self.further_damage += 1;
-            }
+        list(damage, &mut self.damage, &mut self.further_damage);
+    }
+}
+
+/// Adds damage to what is listed, as far as there is room, and counts the rest.
+pub(crate) fn list(
+    damage: impl IntoIterator<Item = Corruption>,
+    listed: &mut Vec<Corruption>,
+    further: &mut u64,
+) {
+    for damage in damage {
+        match listed.len() < DAMAGE_MAX {
+            true => listed.push(damage),
+            false => *further += 1,
         }
     }
 }

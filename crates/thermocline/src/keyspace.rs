@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Direction, KeyRange, Op, Operator, Visit};
+use engine::{Change, Direction, InOrder, KeyRange, Op, Operator, Visit};
 use journal::Durability;
 
 use crate::database::Opened;
@@ -221,6 +221,7 @@ impl Keyspace {
     pub fn scan_in(&self, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.inner.check_open()?;
         let generation = self.slot.generation()?;
+        self.check_order(InOrder::Scan)?;
         // Before the pin [E1 of `expiry`].
         let moment = Moment::now(&self.inner.options.environment);
         let view = generation.view(self.form, moment, self.inner.sequence.pin())?;
@@ -231,6 +232,15 @@ impl Keyspace {
     /// Whether it keeps its keys in order, so that it can be scanned; any keyspace can be walked.
     pub fn is_ordered(&self) -> bool {
         self.slot.options.engine.is_ordered()
+    }
+
+    /// The engine's refusal of what wants an order, if it keeps none.
+    pub(crate) fn check_order(&self, asked: InOrder) -> Result<()> {
+        let engine = self.slot.options.engine;
+        match engine.is_ordered() {
+            true => Ok(()),
+            false => Err(engine::Error::Unordered { engine: engine.name(), asked }.into()),
+        }
     }
 
     /// Visits pairs in the engine's own order, which is that of the keys where there is one, until

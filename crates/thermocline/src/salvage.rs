@@ -20,7 +20,7 @@ use engine::{KeyRange, Lost, Op, Salvaged, TakeSound};
 use journal::{OpenError, ReplayError};
 
 use crate::catalog::{self, Catalog, Entry};
-use crate::check::{DAMAGE_MAX, KeyspaceFiles};
+use crate::check::{self, KeyspaceFiles};
 use crate::database::Db;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
@@ -40,7 +40,7 @@ pub struct Salvage {
     pub keyspaces: Vec<SalvagedKeyspace>,
     /// Writes that the journal had beyond the keyspaces' own files.
     pub journal_records: u64,
-    /// Every piece of damage, with its place: of all of them the first [`DAMAGE_MAX`].
+    /// Every piece of damage, with its place: of all of them the first [`crate::DAMAGE_MAX`].
     pub damage: Vec<Corruption>,
     /// How many more there are.
     pub further_damage: u64,
@@ -84,13 +84,7 @@ impl Salvage {
     }
 
     fn extend(&mut self, damage: impl IntoIterator<Item = Corruption>) {
-        for damage in damage {
-            if self.damage.len() < DAMAGE_MAX {
-                self.damage.push(damage);
-            } else {
-                self.further_damage += 1;
-            }
-        }
+        check::list(damage, &mut self.damage, &mut self.further_damage);
     }
 }
 
@@ -255,7 +249,12 @@ impl Work {
         let in_keyspace =
             |one: Lost| Lost { damage: KeyspaceFiles::named(&dir, one.damage), ..one };
         let lost: Vec<Lost> = salvaged.lost.into_iter().map(in_keyspace).collect();
-        self.found.extend(lost.iter().map(|one| one.damage.clone()));
+        for (place, one) in lost.iter().enumerate() {
+            // A block may hold what is lost of several ranges of keys.
+            if !lost[..place].iter().any(|before| before.damage == one.damage) {
+                self.found.extend([one.damage.clone()]);
+            }
+        }
         self.found.further_damage += salvaged.further_lost;
         Ok((Way::Rewritten { writes, may_be_outdated: salvaged.may_be_outdated }, lost))
     }

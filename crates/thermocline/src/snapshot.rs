@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Direction, KeyRange, Pin};
+use engine::{Direction, InOrder, KeyRange, Pin};
 
 use crate::database::{Db, Opened};
 use crate::error::{Error, Result};
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
-use crate::options::EngineKind;
 use crate::scan::Scan;
 use crate::slot::Generation;
 
@@ -55,19 +54,13 @@ impl Db {
     }
 }
 
-/// The engines' own refusal.
-fn unordered(engine: EngineKind) -> Error {
-    let (engine, ordered) = (engine.name(), "memory, lsm, flexdb");
-    engine::Error::Unordered { engine, ordered }.into()
-}
-
 impl Snapshot {
     /// The newest write that it shows.
     pub fn seqno(&self) -> SeqNo {
         self.pin.seqno()
     }
 
-    fn generation(&self, keyspace: &Keyspace) -> Result<&Arc<Generation>> {
+    fn generation(&self, keyspace: &Keyspace, asked: InOrder) -> Result<&Arc<Generation>> {
         let lock_id = keyspace.slot.lock_id;
         let found = self.generations.iter().find(|(id, _)| *id == lock_id);
         let missing = || Error::NoKeyspace { name: keyspace.name().to_owned() };
@@ -76,8 +69,7 @@ impl Snapshot {
         }
         match found {
             Some((_, generation)) => Ok(generation),
-            None if keyspace.is_ordered() => Err(missing()),
-            None => Err(unordered(keyspace.options().engine)),
+            None => Err(keyspace.check_order(asked).err().unwrap_or_else(missing)),
         }
     }
 
@@ -88,7 +80,7 @@ impl Snapshot {
     /// no order.
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        let generation = self.generation(keyspace)?;
+        let generation = self.generation(keyspace, InOrder::Snapshot)?;
         let view = generation.view(keyspace.form, self.moment, Arc::clone(&self.pin))?;
         Ok(view.get(key, &mut value)?.then_some(value))
     }
@@ -105,7 +97,7 @@ impl Snapshot {
         range: KeyRange,
         direction: Direction,
     ) -> Result<Scan> {
-        let generation = self.generation(keyspace)?;
+        let generation = self.generation(keyspace, InOrder::Scan)?;
         let view = generation.view(keyspace.form, self.moment, Arc::clone(&self.pin))?;
         let cursor = view.scan(range, direction)?;
         Ok(Scan::new(cursor, Arc::clone(generation)))

@@ -46,7 +46,7 @@ impl Engine for StandIn {
     }
 
     fn view(&self, _pin: Arc<Pin>) -> Result<Box<dyn View>> {
-        Err(engine::Error::Unordered { engine: "stand-in", ordered: "" })
+        Err(engine::Error::Unordered { engine: "stand-in", asked: engine::InOrder::Snapshot })
     }
 
     fn walk(&self, _from: Option<&[u8]>, _visit: &mut Visit<'_>) -> Result<()> {

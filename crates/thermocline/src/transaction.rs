@@ -36,7 +36,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Direction, KeyRange, Op, Pin, Watch, check_key, check_value};
+use engine::{Direction, InOrder, KeyRange, Op, Pin, Watch, check_key, check_value};
 use journal::Durability;
 use parking_lot::Mutex;
 
@@ -289,6 +289,7 @@ impl Transaction {
         direction: Direction,
     ) -> Result<TransactionScan<'_>> {
         self.check(keyspace)?;
+        keyspace.check_order(InOrder::Scan)?;
         let mut state = self.state.lock();
         let generation = state.generation(keyspace)?;
         let view = generation.view(keyspace.form, self.clock, Arc::clone(&self.pin))?;

@@ -276,8 +276,13 @@ fn what_is_sound_of_it_is_salvaged_and_what_is_lost_is_named() {
         let (mut some, mut all) = (0, 0);
         for (case, device) in damages(&fill(engine, true)) {
             let case = format!("{engine}: {case}");
-            let is_whole = check_on(Arc::clone(&device), "copy").unwrap().is_whole();
+            let report = check_on(Arc::clone(&device), "copy").unwrap();
+            let is_whole = report.is_whole();
             let (found, others) = salvage(&device, &case);
+            for damage in [&report.damage, &found.damage] {
+                let is_new = |at: usize| !damage[..at].contains(&damage[at]);
+                assert!((0..damage.len()).all(is_new), "{case}: told twice: {damage:?}");
+            }
             assert_eq!(found.damage_count() == 0, is_whole, "{case}: {:?}", found.damage);
             assert!(others == 0 || !is_whole, "{case}: {others} keys went without a word");
             for damage in &found.damage {
@@ -323,5 +328,26 @@ fn the_journal_is_kept_for_a_damaged_keyspace() {
         );
         let sound = db.existing_keyspace("sound").unwrap();
         assert_eq!(sound.get(&key(7)).unwrap(), Some(vec![2; 500]), "{engine}");
+    }
+}
+
+/// An engine without its superblock may look like a new one, or like nothing: whatever it would make of its
+/// other files, the database has told before.
+#[test]
+fn a_keyspace_without_its_superblock_is_damaged() {
+    for engine in ENGINES {
+        let device = fill(engine, true);
+        let named = files(&device).into_iter().find(|name| name.ends_with("superblock")).unwrap();
+        Damage::Remove.do_to(&device, &named);
+        let report = check_on(Arc::clone(&device), "copy").unwrap();
+        let [missing] = report.damage.as_slice() else { panic!("{engine}: {report:?}") };
+        assert_eq!(missing.file, named, "{engine}");
+        assert_eq!(missing.what, "the superblock of keyspace hurt is missing", "{engine}");
+        let db = open(&device, "copy");
+        let refused = db.existing_keyspace("hurt").unwrap_err();
+        assert_eq!(refused.corruption(), Some(missing), "{engine}: {refused}");
+        assert_eq!(db.existing_keyspace("sound").unwrap().get(b"key").unwrap().unwrap(), b"value");
+        db.close().unwrap();
+        assert!(!device.exists(&named).unwrap(), "{engine}: nothing was made in its place");
     }
 }

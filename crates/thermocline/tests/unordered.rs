@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use engine::InOrder;
 use tempfile::TempDir;
 use thermocline::{
     Batch, Change, Db, Durability, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions, Options,
@@ -34,10 +35,18 @@ fn walked(space: &Keyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
     pairs
 }
 
-fn is_unordered<T>(outcome: Result<T, Error>) {
+fn is_unordered<T>(outcome: Result<T, Error>, wanted: InOrder) {
     let error = outcome.err().unwrap();
-    assert!(matches!(error, Error::Engine(engine::Error::Unordered { engine: "f2", .. })));
-    assert!(error.to_string().contains("walk"), "{error}");
+    let engine::Error::Unordered { engine: "f2", asked } = engine_error(&error) else {
+        panic!("{error}");
+    };
+    assert_eq!(*asked, wanted, "{error}");
+    assert!(error.to_string().ends_with(&wanted.to_string()), "{error}");
+}
+
+fn engine_error(error: &Error) -> &engine::Error {
+    let Error::Engine(error) = error else { panic!("{error}") };
+    error
 }
 
 #[test]
@@ -51,14 +60,14 @@ fn what_wants_an_order_is_refused_and_the_walk_named() {
     assert!(!f2.is_ordered() && memory.is_ordered());
     f2.put(b"k", b"v").unwrap();
     memory.put(b"k", b"v").unwrap();
-    is_unordered(f2.scan(KeyRange::all()).map(drop));
+    is_unordered(f2.scan(KeyRange::all()).map(drop), InOrder::Scan);
     let snapshot = db.snapshot().unwrap();
-    is_unordered(snapshot.get(&f2, b"k"));
-    is_unordered(snapshot.scan(&f2, KeyRange::all()).map(drop));
-    is_unordered(f2.delete_range(&KeyRange::all()));
+    is_unordered(snapshot.get(&f2, b"k"), InOrder::Snapshot);
+    is_unordered(snapshot.scan(&f2, KeyRange::all()).map(drop), InOrder::Scan);
+    is_unordered(f2.delete_range(&KeyRange::all()), InOrder::RangeDelete);
     let mut batch = Batch::new();
     batch.delete_range(&memory, &KeyRange::all()).delete_range(&f2, &KeyRange::all());
-    is_unordered(db.write(&batch));
+    is_unordered(db.write(&batch), InOrder::RangeDelete);
     drop(batch);
     // Nothing of it was written, and writes go on.
     assert!(f2.get(b"k").unwrap().is_some() && memory.get(b"k").unwrap().is_some());

@@ -99,7 +99,8 @@ fn damage_in_one_place_holds_nothing_else_up() {
     file.write_at(at, &[byte[0] ^ 1]).expect("writes");
     drop(file);
     let report = check(&bench.device).expect("reads");
-    assert!(!report.is_sound());
+    // Several intervals have a part of the block.
+    assert_eq!(report.damage.len(), 1, "{:?}", report.damage);
     let bench = Bench::on(bench.device).expect("opens all the same");
     let read = |number: u64| {
         let mut value = Vec::new();
