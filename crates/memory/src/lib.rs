@@ -71,7 +71,7 @@ mod tests;
 mod write;
 
 pub use check::{Report, check};
-pub use open::footprint;
+pub use open::{Footprint, footprint, pair_footprint};
 pub use options::Options;
 pub use snapshot::reader::decode_block as decode_snapshot_block;
 pub use snapshot::salvage::salvage;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codec::Corruption;
+use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{Health, Host, Result, Retries, Superblock};
 use workers::{Class, Stopped};
@@ -30,21 +30,34 @@ const PRUNED_PER_ROUND: usize = 4096;
 /// What a pair out of a snapshot takes beside its key and value: 25 to 28 bytes were measured.
 const PAIR_OVERHEAD_BYTES: u64 = 28;
 
-/// About how many bytes of memory the snapshot of the store in `device` takes once it is opened;
-/// zero where there is none. Reads the superblock alone.
+/// What a store takes that is not open yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// About how many bytes of memory its snapshot takes once it is opened; zero where there is none.
+    pub bytes: u64,
+    /// Every write up to here is in the snapshot.
+    pub persisted: SeqNo,
+}
+
+/// What the store in `device` takes. Reads the superblock alone.
 ///
 /// # Errors
 /// [`engine::Error::Corruption`] if it is damaged; device errors.
-pub fn footprint(device: &dyn Device) -> Result<u64> {
+pub fn footprint(device: &dyn Device) -> Result<Footprint> {
     if !device.exists(SUPERBLOCK)? {
-        return Ok(0);
+        return Ok(Footprint { bytes: 0, persisted: SeqNo::ZERO });
     }
     let standing = decode_standing(&Superblock::open(device, SUPERBLOCK, SUPERBLOCK_KIND)?)?;
-    let totals = standing.snapshot.map(|summary| summary.totals);
-    Ok(totals.map_or(0, |totals| {
-        let overhead = totals.pairs.saturating_mul(PAIR_OVERHEAD_BYTES);
-        totals.pair_bytes.saturating_add(overhead)
-    }))
+    let bytes = standing.snapshot.map_or(0, |summary| {
+        let overhead = summary.totals.pairs.saturating_mul(PAIR_OVERHEAD_BYTES);
+        summary.totals.pair_bytes.saturating_add(overhead)
+    });
+    Ok(Footprint { bytes, persisted: standing.persisted })
+}
+
+/// About how many bytes of memory a pair takes whose key and value have so many.
+pub fn pair_footprint(key_bytes: usize, value_bytes: usize) -> u64 {
+    (key_bytes as u64).saturating_add(value_bytes as u64).saturating_add(PAIR_OVERHEAD_BYTES)
 }
 
 impl Store {

@@ -35,11 +35,11 @@ pub(crate) fn damage_at_first_sight(
     }
     let files = device.subdevice(&entry.dir())?;
     let looked = match entry.options.engine {
-        EngineKind::Memory => memory::footprint(&*files),
-        EngineKind::F2 => f2::memory_bytes_min(&*files),
+        EngineKind::Memory => memory::footprint(&*files).map(drop),
+        EngineKind::F2 => f2::memory_bytes_min(&*files).map(drop),
         _ => return Ok(None),
     };
-    looked.map_or_else(|failure| damage_of(entry, failure.into()).map(Some), |_| Ok(None))
+    looked.map_or_else(|failure| damage_of(entry, failure.into()).map(Some), |()| Ok(None))
 }
 
 /// The engine that is none.

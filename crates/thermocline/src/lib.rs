@@ -107,6 +107,7 @@ mod keyspace;
 mod keyspaces;
 mod memory_balance;
 mod memory_limit;
+mod memory_needed;
 mod memory_shares;
 mod open;
 mod options;

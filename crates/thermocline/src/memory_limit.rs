@@ -8,16 +8,23 @@
 //! 1. The snapshots' sizes are summed up before any is loaded ([`check_snapshots`]).
 //! 2. While the journal is replayed the sum in use is looked at after each record ([`check_used`]).
 //!
+//! A refusal says how much would hold all of it ([`memory_needed`]).
+//!
 //! Engines with a share of their own ([`crate::memory_shares`]) stay within it, whatever they hold;
 //! only the least that they are opened with counts.
 
+use std::collections::BTreeMap;
+
+use codec::SeqNo;
 use device::{Device, Mode};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::memory_needed::{self, Present, Snapshots};
 use crate::memory_shares::MemoryShares;
 use crate::open::JOURNAL_DIR;
 use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::slot::Generation;
 
 /// Refuses a setting that no database could be opened with.
 pub(crate) fn check_setting(options: &Options) -> Result<()> {
@@ -32,40 +39,90 @@ pub(crate) fn check_snapshots(device: &dyn Device, catalog: &Catalog, limit: u64
     for entry in &catalog.keyspaces {
         if entry.options.engine == EngineKind::Memory {
             let device = device.subdevice(&entry.dir())?;
-            needed = needed.saturating_add(memory::footprint(&*device)?);
+            needed = needed.saturating_add(memory::footprint(&*device)?.bytes);
         }
     }
-    check_known(device, limit, needed)?;
+    check_known(device, catalog, limit, needed)?;
     Ok(needed)
 }
 
-/// Refuses data of which `known` bytes are needed already.
-pub(crate) fn check_known(device: &dyn Device, limit: u64, known: u64) -> Result<()> {
-    if known <= opened_at_most(limit) { Ok(()) } else { Err(too_small(device, limit, known)) }
+/// Refuses data of which `known` bytes are needed before anything of the journal is replayed.
+pub(crate) fn check_known(
+    device: &dyn Device,
+    catalog: &Catalog,
+    limit: u64,
+    known: u64,
+) -> Result<()> {
+    if known <= opened_at_most(limit) {
+        return Ok(());
+    }
+    let mut snapshots = Snapshots::new(limit);
+    for entry in catalog.keyspaces.iter().filter(|entry| is_replayed_into_memory(entry.options)) {
+        snapshots.add(entry.id, &*device.subdevice(&entry.dir())?)?;
+    }
+    Err(too_small(device, limit, known, snapshots.persisted_by_all().next(), &snapshots))
 }
 
 /// Bytes of the journal, if any of it may have to be replayed into memory.
 pub(crate) fn replayed_into_memory(device: &dyn Device, catalog: &Catalog) -> Result<u64> {
-    let is_kept =
-        |options: KeyspaceOptions| options.engine == EngineKind::Memory && options.journaled;
-    let any = catalog.keyspaces.iter().any(|entry| is_kept(entry.options));
+    let any = catalog.keyspaces.iter().any(|entry| is_replayed_into_memory(entry.options));
     if any { journal_bytes(device) } else { Ok(0) }
 }
 
-/// Refuses to go on with a replay that does not fit.
+fn is_replayed_into_memory(options: KeyspaceOptions) -> bool {
+    options.engine == EngineKind::Memory && options.journaled
+}
+
+/// Refuses to go on with a replay that does not fit, after record `seqno` of it.
 #[inline]
-pub(crate) fn check_used(device: &dyn Device, limit: u64, shares: &MemoryShares) -> Result<()> {
-    check_known(device, limit, shares.used_by_others())
+pub(crate) fn check_used(
+    device: &dyn Device,
+    limit: u64,
+    shares: &MemoryShares,
+    (seqno, journaled): (SeqNo, &Journaled<'_>),
+) -> Result<()> {
+    let known = shares.used_by_others();
+    match known <= opened_at_most(limit) {
+        true => Ok(()),
+        false => Err(too_small(device, limit, known, seqno.next(), journaled)),
+    }
+}
+
+/// The engines that the journal's records go to, by their ids.
+pub(crate) type Journaled<'a> = BTreeMap<u32, &'a Generation>;
+
+impl Present for Journaled<'_> {
+    fn wants(&self, keyspace: u32, _seqno: SeqNo) -> bool {
+        self.get(&keyspace).is_some_and(|generation| generation.share.is_none())
+    }
+
+    fn bytes(&self, keyspace: u32, key: &[u8]) -> u64 {
+        let (mut value, generation) = (Vec::new(), self.get(&keyspace));
+        let found = generation.map(|generation| generation.engine.get(key, &mut value));
+        match found {
+            Some(Ok(true)) => memory::pair_footprint(key.len(), value.len()),
+            _ => 0,
+        }
+    }
 }
 
 fn opened_at_most(limit: u64) -> u64 {
     limit.saturating_add(limit / 4)
 }
 
-/// `known` bytes are needed, and at most what the journal holds.
-fn too_small(device: &dyn Device, limit: u64, known: u64) -> Error {
-    let journal = journal_bytes(device).unwrap_or_default();
-    Error::MemoryTooSmall { limit, needed: known.saturating_add(journal) }
+/// `known` bytes are needed, what the journal brings from `from` on, and an eighth of both for what is
+/// replaced while it is replayed, and pruned later.
+#[cold]
+fn too_small(
+    device: &dyn Device,
+    limit: u64,
+    known: u64,
+    from: SeqNo,
+    present: &dyn Present,
+) -> Error {
+    let live = known.saturating_add(memory_needed::growth(device, from, limit, present));
+    let needed = live.saturating_add(live / 8);
+    Error::MemoryTooSmall { limit, needed }
 }
 
 fn journal_bytes(device: &dyn Device) -> Result<u64> {

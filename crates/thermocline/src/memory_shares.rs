@@ -134,7 +134,7 @@ impl MemoryShares {
         let least_of_asking: u64 = asking.iter().map(|(_, least, _)| least).sum();
         let least_of_others: u64 = others.iter().map(|(_, least)| least).sum();
         let all_least = least_of_asking + least_of_others;
-        memory_limit::check_known(device, limit, needed.saturating_add(all_least))?;
+        memory_limit::check_known(device, catalog, limit, needed.saturating_add(all_least))?;
         let journal = memory_limit::replayed_into_memory(device, catalog)?;
         let mut left = limit.saturating_sub(needed.saturating_add(journal));
         let mut spare = left.saturating_sub(all_least);

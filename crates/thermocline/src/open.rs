@@ -32,7 +32,7 @@ use crate::database::{Db, Inner, Opened};
 use crate::error::{Error, Result};
 use crate::expiry::{Expiry, Removal};
 use crate::key_locks::KeyLocks;
-use crate::memory_limit;
+use crate::memory_limit::{self, Journaled};
 use crate::memory_shares::{MemoryShare, MemoryShares};
 use crate::options::{EngineKind, Options};
 use crate::read_only::Access;
@@ -365,7 +365,7 @@ fn recover(
     // What the journal has for a damaged keyspace stays there.
     let sound = slots.values().filter(|slot| slot.damage.is_none());
     let generations: Vec<Arc<Generation>> = sound.map(|slot| slot.last_generation()).collect();
-    let journaled: BTreeMap<u32, &Generation> = generations
+    let journaled: Journaled<'_> = generations
         .iter()
         .filter(|generation| generation.journaled)
         .map(|generation| (generation.id, &**generation))
@@ -382,10 +382,10 @@ fn recover(
         None => cataloged,
     };
     let sequence = &nursery.sequence;
-    let limit = options.memory_bytes;
+    let (device, limit) = (&*nursery.device, options.memory_bytes);
     let mut replay = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
         replay_record(&journaled, seqno, payload)?;
-        memory_limit::check_used(&*nursery.device, limit, &nursery.shares)?;
+        memory_limit::check_used(device, limit, &nursery.shares, (seqno, &journaled))?;
         sequence.recover_to(seqno);
         Ok(())
     };
@@ -401,11 +401,7 @@ fn recover(
     Ok((journal, recovery.replayed))
 }
 
-fn replay_record(
-    journaled: &BTreeMap<u32, &Generation>,
-    seqno: SeqNo,
-    payload: &[u8],
-) -> Result<()> {
+fn replay_record(journaled: &Journaled<'_>, seqno: SeqNo, payload: &[u8]) -> Result<()> {
     let steps = record::decode(payload)?;
     for run in steps.chunk_by(|(one, _), (other, _)| one == other) {
         // A keyspace that is not there was dropped or cleared after the record was written.
