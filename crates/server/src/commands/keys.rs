@@ -97,6 +97,10 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<DbIndex>) -> Outcome {
     {
         return Err(Failure::SYNTAX);
     }
+    for db in dbs.clone() {
+        // One that is damaged is refused, before any other is cleared.
+        call.store.get(db, b"", call.scratch)?;
+    }
     for db in dbs {
         // Only watched keys that exist change by being flushed.
         for key in call.shared.watches.keys(db) {

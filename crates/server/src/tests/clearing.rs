@@ -87,3 +87,40 @@ fn a_cleared_lsm_database_is_given_back_by_all_loops() {
 fn a_cleared_flexdb_database_is_given_back_by_all_loops() {
     leaves_nothing_behind(EngineKind::FlexDb);
 }
+
+/// What is damaged may be salvaged, so no client clears it; all others are cleared one by one, and by
+/// FLUSHALL only together.
+#[test]
+fn a_damaged_database_is_not_cleared_and_holds_no_other_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let open = || Db::open(dir.path(), thermocline::Options::default()).expect("opens");
+    let with_server = |work: &dyn Fn(&mut Client)| {
+        let db = open();
+        let server = Server::start(&db, options(), Environment::real()).expect("starts");
+        work(&mut Client::connect(server.addr()));
+        server.stop();
+        server.wait().expect("ends well");
+        db.close().expect("closes");
+    };
+    with_server(&|client| {
+        for db in 0..3 {
+            assert_eq!(client.run(&format!("SELECT {db}")), "+OK");
+            assert_eq!(client.run("SET key value"), "+OK");
+        }
+    });
+    let keyspace = dir.path().join("keyspaces/redis-1");
+    let files = std::fs::read_dir(keyspace).expect("it is there").next().expect("one");
+    let superblock = files.expect("its files").path().join("superblock");
+    #[expect(clippy::disallowed_methods, reason = "damages what the test is about")]
+    std::fs::write(superblock, [7; 100]).expect("written");
+    with_server(&|client| {
+        assert!(client.run("FLUSHALL").contains("\"redis-1\" is damaged"));
+        assert_eq!(client.run("GET key"), "\"value\"");
+        assert_eq!(client.run("FLUSHDB"), "+OK");
+        assert_eq!(client.run("GET key"), "nil");
+        client.run("SELECT 1");
+        assert!(client.run("FLUSHDB").contains("\"redis-1\" is damaged"));
+        client.run("SELECT 2");
+        assert_eq!(client.run("GET key"), "\"value\"");
+    });
+}
