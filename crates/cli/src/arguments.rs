@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     /// Print the settings in force and where each came from, and do nothing else
     #[arg(long)]
     pub(crate) print_config: bool,
-    /// Show no progress, and no summary
+    /// Show no progress, and no summary; `serve` then does not say where it listens, unless as JSON
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

@@ -1,11 +1,14 @@
 //! `bench record`.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use environment::Environment;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::BenchError;
 use crate::record::Recorder;
@@ -33,17 +36,24 @@ fn seconds(text: &str) -> Result<Duration, String> {
     length.filter(|length| !length.is_zero()).ok_or_else(wrong)
 }
 
+#[expect(clippy::disallowed_methods, reason = "a trace is the user's file, not the database's")]
 pub(super) fn execute(args: &RecordArgs, env: &Environment) -> Result<ExitCode, BenchError> {
-    let recorder = Recorder::start(&args.listen, &args.to, &args.out, env)
+    let failed = |error| BenchError::Io(args.out.display().to_string(), error);
+    // What was recorded until then is written all the same.
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| BenchError::Io("signals".to_owned(), error))?;
+    let out = File::create(&args.out).map_err(failed)?;
+    let recorder = Recorder::start(&args.listen, &args.to, out, env)
         .map_err(|error| BenchError::Io(args.listen.clone(), error))?;
     eprintln!("recording {} for {} into {}", recorder.address(), args.to, args.out.display());
     let start = env.now();
     let length = args.seconds.unwrap_or(Duration::MAX);
-    while recorder.is_running() && env.now() - start < length {
+    let is_asked = |signals: &mut Signals| signals.pending().next().is_some();
+    while recorder.is_running() && env.now() - start < length && !is_asked(&mut signals) {
         env.sleep(Duration::from_millis(100));
     }
     let (commands, untraced) = (recorder.commands(), recorder.untraced());
-    recorder.stop().map_err(|error| BenchError::Io(args.out.display().to_string(), error))?;
+    recorder.stop().map_err(failed)?;
     eprintln!("{commands} commands, {untraced} connections that could not be followed");
     Ok(ExitCode::SUCCESS)
 }

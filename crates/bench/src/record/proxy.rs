@@ -1,11 +1,9 @@
 //! The proxy: accepts, passes on, and follows.
-#![expect(clippy::disallowed_methods, reason = "a trace is the user's file, not the database's")]
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -54,8 +52,8 @@ impl Recorder {
     /// Listens on `listen`, passes connections on to `to`, and writes their trace to `out`.
     ///
     /// # Errors
-    /// The address cannot be listened on, or the file not made.
-    pub fn start(listen: &str, to: &str, out: &Path, env: &Environment) -> io::Result<Self> {
+    /// The address cannot be listened on.
+    pub fn start(listen: &str, to: &str, out: File, env: &Environment) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
@@ -64,7 +62,7 @@ impl Recorder {
             stop: AtomicBool::new(false),
             commands: AtomicU64::new(0),
             untraced: AtomicU64::new(0),
-            out: Mutex::new(BufWriter::new(File::create(out)?)),
+            out: Mutex::new(BufWriter::new(out)),
             sockets: Mutex::default(),
         });
         let (accepting, to) = (shared.clone(), to.to_owned());

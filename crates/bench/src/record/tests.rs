@@ -112,8 +112,10 @@ fn the_proxy_passes_all_on_and_writes_a_trace_that_reads_back() {
     let env = Environment::real();
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("trace");
+    #[expect(clippy::disallowed_methods, reason = "the trace that the test reads")]
+    let file = std::fs::File::create(&out).unwrap();
     let server = serve(&[b"+OK\r\n$3\r\nabc\r\n", b"$-1\r\n"]);
-    let recorder = Recorder::start("127.0.0.1:0", &server, &out, &env).unwrap();
+    let recorder = Recorder::start("127.0.0.1:0", &server, file, &env).unwrap();
     let mut client = TcpStream::connect(recorder.address()).unwrap();
     let mut buffer = [0; 100];
     client

@@ -3,7 +3,8 @@
 //! 1. The server's options are checked and its ports taken, with `--next-free-port` the next ones
 //!    if those are taken: a server that is refused makes no database.
 //! 2. The database is opened. Whoever connects before recovery is done waits for it.
-//! 3. Where it listens is told: one line, or JSON on standard output for a program that waits.
+//! 3. Where it listens is told: one line, or JSON on standard output for a program that waits. `--quiet` asks
+//!    for no lines.
 //! 4. What its engines fail with in the background is told on standard error, when it begins and when it
 //!    is over.
 //! 5. SIGINT and SIGTERM ask it to stop; it finishes what it was told, syncs and closes.
@@ -155,6 +156,9 @@ fn tell(
             "listening": addr.to_string(),
             "metrics": server.metrics_addr().map(|addr| addr.to_string()),
         }));
+    }
+    if context.shared.quiet {
+        return Ok(());
     }
     if asked != 0 && addr.port() != asked {
         output::line(&format!("port {asked} is taken, so this is {}", addr.port()))?;

@@ -115,6 +115,23 @@ fn a_taken_port_is_an_error_or_the_next_one_is_used_and_said() {
 }
 
 #[test]
+fn quietly_it_says_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut served = Served::start(dir.path(), &["--port", "0", "--quiet", "--hints"]);
+    // From before the database is there it can be interrupted.
+    while !dir.path().join("THERMOCLINE").exists() {
+        assert_eq!(served.child.try_wait().unwrap(), None);
+        std::thread::yield_now();
+    }
+    let pid = served.child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let mut said = String::new();
+    served.out.read_to_string(&mut said).unwrap();
+    served.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((served.child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn an_address_for_everybody_wants_a_password() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
@@ -229,4 +246,38 @@ fn a_value_may_be_put_for_a_time() {
     };
     assert_eq!((ends("leases"), ends("default")), (true.into(), false.into()));
     assert!(spot("stats", &[]).out.contains("values may end     yes"));
+}
+
+#[test]
+fn a_recording_that_is_interrupted_has_what_was_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
+    let mut served = Served::start(&dir.path().join("db"), &["--port", "0", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&served.line()).unwrap();
+    let mut recorder = command()
+        .args(["bench", "record", "--listen", "127.0.0.1:0", "--to"])
+        .arg(told["listening"].as_str().unwrap())
+        .arg("--out")
+        .arg(&trace)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(recorder.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let addr = line.split(' ').nth(1).unwrap();
+    let mut client = TcpStream::connect(addr).unwrap();
+    client.write_all(b"SET a 1\r\n").unwrap();
+    let mut answer = [0; 5];
+    client.read_exact(&mut answer).unwrap();
+    // The client stays.
+    let pid = recorder.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    line.clear();
+    said.read_to_string(&mut line).unwrap();
+    assert_eq!(recorder.wait().unwrap().code(), Some(0), "{line}");
+    assert!(line.starts_with("1 commands"), "{line}");
+    assert_eq!(std::fs::read_to_string(&trace).unwrap(), "put a 1\n");
+    let missing = on("bench", std::path::Path::new("record"), &["--out", "/proc/none/trace"]);
+    assert_eq!((missing.code, missing.err.contains("/proc/none/trace")), (1, true), "{missing:?}");
 }
