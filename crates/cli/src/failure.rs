@@ -54,6 +54,11 @@ impl Failure {
         };
         let failure = Self::from(error);
         match failure.kind {
+            // Whoever wants one that is there has been told so before.
+            Kind::Error if failure.message == format!("{} does not exist", dir.display()) => {
+                let dir = dir.display();
+                Self::new(Kind::Error, format_args!("database {dir}: it cannot be made there"))
+            }
             Kind::Error => Self::new(
                 Kind::Error,
                 format_args!("database {}: {}{way_out}", dir.display(), failure.message),

@@ -112,6 +112,13 @@ fn what_the_system_refuses_names_the_database() {
     #[expect(clippy::disallowed_methods, reason = "makes what the system refuses to open")]
     std::fs::remove_file(db.join("LOCK")).unwrap();
     std::fs::create_dir(db.join("LOCK")).unwrap();
+    for said in [
+        on("put", "/proc/none".as_ref(), &["k", "v"]),
+        run(["serve", "--port=0", "--dir=/proc/none"]),
+    ] {
+        let why = "thermocline: database /proc/none: it cannot be made there\n";
+        assert_eq!((said.code, said.err.as_str()), (1, why));
+    }
     let place = format!("database {}: ", db.display());
     for (name, rest) in [("put", &["k", "v"][..]), ("del", &["k"]), ("check", &[])] {
         let said = on(name, &db, rest);
