@@ -31,6 +31,8 @@ use crate::store::Shared;
 const NANOS_PER_BYTE: u64 = 20;
 /// Waits are added up until they are as long as this: shorter ones cost more than they slow down.
 const WAIT_NANOS: u64 = 1_000_000;
+/// A wait at most before another look at Level 0.
+const WAIT_PART: Duration = Duration::from_millis(100);
 /// How long to wait for writes that have memory set aside, before another look: they insert by now.
 const OTHERS_PAUSE: Duration = Duration::from_micros(100);
 
@@ -81,8 +83,8 @@ impl Pressure {
         if owed < WAIT_NANOS {
             return None;
         }
-        self.owed_nanos.store(0, Relaxed);
-        Some(Duration::from_nanos(owed.min(100 * WAIT_NANOS)))
+        // Others begin anew, and do not pay for this one.
+        Some(Duration::from_nanos(self.owed_nanos.swap(0, Relaxed)))
     }
 }
 
@@ -114,16 +116,19 @@ impl Shared {
         }
     }
 
-    /// Waits in proportion to `bytes` where Level 0 has too much.
+    /// Waits in proportion to `bytes` where Level 0 has too much, as long as it has.
     pub(crate) fn slow_down(self: &Arc<Self>, bytes: u64) {
-        let above = self.level0_weight().saturating_sub(self.options.level0_tables_slow) as u64;
-        if above == 0 {
+        let above = || self.level0_weight().saturating_sub(self.options.level0_tables_slow) as u64;
+        let now = above();
+        let Some(mut owed) = (now > 0).then(|| self.pressure.owe(bytes, now)).flatten() else {
             return;
-        }
-        if let Some(wait) = self.pressure.owe(bytes, above) {
-            self.pressure.slowed_nanos.fetch_add(wait.as_nanos() as u64, Relaxed);
+        };
+        while !owed.is_zero() && above() > 0 && self.health.check_writable().is_ok() {
+            let part = owed.min(WAIT_PART);
+            self.pressure.slowed_nanos.fetch_add(part.as_nanos() as u64, Relaxed);
             let mut waiting = self.pressure.waiting.lock();
-            self.pressure.relieved.wait_for(&mut waiting, wait);
+            self.pressure.relieved.wait_for(&mut waiting, part);
+            owed -= part;
         }
     }
 
