@@ -36,6 +36,7 @@ use sync::{RwLock, RwLockReadGuard};
 
 use crate::dranges::Bounds;
 use crate::entry::{Entry, Found, Target};
+use crate::planted::{Planted, is_planted};
 pub(crate) use cursor::MemtableCursor;
 pub(crate) use family::{Family, SetAside};
 
@@ -169,7 +170,8 @@ impl Memtable {
     /// The right to write, unless it is sealed.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         let gate = self.gate.read();
-        (!*gate).then_some(Entered { memtable: self, _gate: gate })
+        let may_enter = !*gate || is_planted(Planted::SealedEntered);
+        may_enter.then_some(Entered { memtable: self, _gate: gate })
     }
 
     /// Lets nobody write any more. Waits for those who do.

@@ -1,4 +1,5 @@
-//! Bugs that models plant to show that they would be found; nothing outside of them.
+//! Bugs that models plant to show that they would be found (`docs/reliability/planted-lsm.md`); nothing
+//! outside of them.
 
 pub(crate) use sync::planted::is_planted;
 #[cfg(all(test, shuttle))]
@@ -21,4 +22,20 @@ pub(crate) enum Planted {
     MemtablesKept,
     /// Tables are ingested one after the other.
     IngestedByParts,
+    /// A writer writes to the memtable that it was routed to though that was sealed meanwhile.
+    SealedEntered,
+    /// The lookup index takes what comes, whatever number it has.
+    NumbersUncompared,
+    /// A memtable enters the range index after it takes writes.
+    IndexedLate,
+    /// A memtable is in the range index under less than the bounds of what it may hold.
+    IndexedUnderStart,
+    /// Memtables are flushed the youngest first.
+    YoungestFlushedFirst,
+    /// A merge takes what was sealed meanwhile for merged.
+    MergedUnread,
+    /// A job of Level 0 leaves out tables older than those it has.
+    OldestLeft,
+    /// A flush or a compaction keeps of each key the newest version alone.
+    SnapshotsForgotten,
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::dranges::Bounds;
 use crate::memtable::Memtable;
+use crate::planted::{Planted, is_planted};
 use crate::table::Table;
 
 /// The partitions of a state, in order.
@@ -57,7 +58,10 @@ impl Partition {
         memtables: impl Iterator<Item = &'a Arc<Memtable>>,
         level0: &[Arc<Table>],
     ) -> Self {
-        let memtables = memtables.filter(|memtable| memtable.bounds().overlaps(bounds));
+        let memtables = memtables.filter(|memtable| match is_planted(Planted::IndexedUnderStart) {
+            true => bounds.covers(&memtable.bounds().start),
+            false => memtable.bounds().overlaps(bounds),
+        });
         let overlaps = |table: &&Arc<Table>| {
             let properties = &table.summary().properties;
             bounds.is_before_end(&properties.smallest) && bounds.start <= properties.largest

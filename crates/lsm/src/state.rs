@@ -125,6 +125,9 @@ impl State {
             let Some(new) = new.next() else { break };
             next.sealed.push(std::mem::replace(active, Arc::clone(new)));
         }
+        if is_planted(Planted::IndexedLate) {
+            next.range_index = Arc::clone(&self.range_index);
+        }
         next.order();
         next
     }
@@ -190,7 +193,11 @@ impl State {
     /// The next state, in which `merged` has the place of sealed memtables.
     pub(crate) fn with_merged(&self, inputs: &[u64], merged: Option<Arc<Memtable>>) -> Self {
         let mut next = self.next();
-        next.sealed.retain(|memtable| !inputs.contains(&memtable.id()));
+        let drange = self.sealed.iter().find(|one| inputs.contains(&one.id()));
+        let drange = drange.map(|one| one.drange());
+        let is_unread =
+            |one: &Memtable| is_planted(Planted::MergedUnread) && drange == Some(one.drange());
+        next.sealed.retain(|one| !inputs.contains(&one.id()) && !is_unread(one));
         next.sealed.extend(merged);
         next.order();
         next

@@ -11,6 +11,7 @@ mod memory_resize;
 #[cfg(shuttle)]
 mod models;
 mod pair_reads;
+mod planted_page;
 mod range_deletes;
 mod scan_reads;
 mod seats;

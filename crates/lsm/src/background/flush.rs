@@ -160,7 +160,11 @@ impl Shared {
         self.health.check_writable()?;
         let state = self.state.load_full();
         let waits = |memtable: &&Arc<Memtable>| memtable.id() <= upto || state.is_due(memtable);
-        let Some(oldest) = state.sealed.iter().rev().find(waits).cloned() else { return Ok(false) };
+        let oldest = match is_planted(Planted::YoungestFlushedFirst) {
+            true => state.sealed.iter().find(waits),
+            false => state.sealed.iter().rev().find(waits),
+        };
+        let Some(oldest) = oldest.cloned() else { return Ok(false) };
         let unit = state.sealed_of(oldest.drange());
         // Whoever put others in their places may not have sealed them yet, and somebody be writing.
         unit.iter().for_each(|memtable| memtable.seal());

@@ -16,12 +16,13 @@
 //!   cover all of its tables, those below included.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::options::Options;
+use crate::planted::{Planted, is_planted};
 use crate::table::Table;
 use crate::version::{LEVELS, Version};
 
@@ -267,6 +268,9 @@ pub(super) fn groups(version: &Version) -> Vec<Vec<Arc<Table>>> {
     }
     let oldest_first = |(_, mut group): (Vec<u8>, Vec<Arc<Table>>)| {
         group.sort_by_key(|table| table.summary().properties.last_memtable);
+        if is_planted(Planted::OldestLeft) {
+            group.reverse();
+        }
         group.truncate(LEVEL0_JOB_TABLES_MAX);
         group
     };
