@@ -109,7 +109,7 @@ impl Default for Covered {
 
 impl Covered {
     /// More are not kept.
-    pub(crate) const MOST: usize = 32;
+    pub(crate) const MOST: usize = 16;
 
     /// One more.
     pub(crate) fn push(&mut self, at: LogAddress) {
