@@ -23,7 +23,7 @@ fn wait_until(what: &str, mut met: impl FnMut() -> bool) {
     let real = Environment::real();
     let begun = real.now();
     while !met() {
-        assert!(real.now() - begun < Duration::from_secs(60), "{what}");
+        assert!(real.now() - begun < Duration::from_secs(240), "{what}");
         real.sleep(Duration::from_millis(2));
     }
 }

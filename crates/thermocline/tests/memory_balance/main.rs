@@ -55,7 +55,7 @@ fn share(db: &Db, name: &str) -> u64 {
 }
 
 /// All shares together are within the memory, and what engines count is within their shares. A commit
-/// or a flush may have a little more for a moment.
+/// or a flush may have a little more for a moment: a 32nd.
 fn check_sums(db: &Db) {
     let (used, limit) = db.memory_bytes();
     assert!(used <= limit, "{used} of {limit}");
@@ -63,7 +63,7 @@ fn check_sums(db: &Db) {
     let shares: u64 = stats.keyspaces.iter().filter_map(|space| space.memory_share_bytes).sum();
     assert!(shares <= used, "{shares} of {used}");
     let counted: u64 = stats.keyspaces.iter().map(|space| space.engine.memory_bytes).sum();
-    assert!(counted <= limit, "{counted} of {limit}");
+    assert!(counted <= limit + limit / 32, "{counted} of {limit}");
 }
 
 /// Reads keys of a keyspace, all alike often, until `is_enough`, or for a minute.
