@@ -44,8 +44,11 @@ fn view_beside_flush() {
         assert_eq!(found, [(KEYS[0].to_vec(), 1)]);
     };
     look();
-    write.join().expect("it does not panic");
-    look();
+    let watcher = model.watcher(0);
+    for thread in [write, watcher] {
+        thread.join().expect("it does not panic");
+        look();
+    }
 }
 
 /// An ordinary test, twice at once: a checker refuses a model of one thread.
