@@ -1,14 +1,14 @@
 //! A keyspace whose files are damaged: the others open, it is refused by its name, and can be dropped or
 //! salvaged.
 //!
-//! Each file of each engine is damaged in several ways and places, in a copy of a database that was open.
+//! Each file of each engine is damaged in several ways and places, in an image of a database that was open.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::{Device, Mode};
+use device::{Device, Faults, Mode, SimulatedDisk};
 use thermocline::{
     Db, EngineKind, Error, KeyspaceOptions, Lost, Options, Salvage, Way, check_on, salvage_on,
 };
@@ -45,10 +45,11 @@ fn expected(number: u32) -> Option<Vec<u8>> {
     }
 }
 
-/// A database that nobody closed: `hurt`, which is to be damaged, and `sound`.
+/// A database that nobody closed: `hurt`, which is to be damaged, and `sound`. It is what a power cut leaves, so
+/// of one moment, whatever a compaction removes meanwhile.
 fn fill(engine: EngineKind, is_sound_journaled: bool) -> Arc<dyn Device> {
-    let device = device::memory();
-    let db = Db::open_on(Arc::clone(&device), "live", options()).unwrap();
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let db = Db::open_on(Arc::clone(&disk) as Arc<dyn Device>, "live", options()).unwrap();
     let sound = db.keyspace("sound", of(EngineKind::Memory, is_sound_journaled)).unwrap();
     let hurt = db.keyspace("hurt", of(engine, true)).unwrap();
     for number in 0..KEYS {
@@ -68,9 +69,9 @@ fn fill(engine: EngineKind, is_sound_journaled: bool) -> Arc<dyn Device> {
         hurt.put(&key(number), &value(number, 3)).unwrap();
     }
     db.sync().unwrap();
-    let copy = copy_of(&device);
+    let image = disk.crash(1);
     db.close().unwrap();
-    copy
+    image
 }
 
 fn copy_of(device: &Arc<dyn Device>) -> Arc<dyn Device> {
