@@ -39,7 +39,8 @@ pub struct Options {
     /// Whether single pairs are cached that gets found in tables, beside blocks. For comparisons.
     /// Default: yes.
     pub pairs: bool,
-    /// Whether memtables of few keys are merged instead of flushed. For comparisons. Default: yes.
+    /// Whether memtables of which little is kept, since the same keys were written again and again, are
+    /// merged instead of flushed. For comparisons. Default: yes.
     pub merging: bool,
     /// Bytes of data after which a table that a compaction writes ends, at the next key. With less
     /// memory than sixteen times this it is a sixteenth of the memory, but not less than 2 MiB for

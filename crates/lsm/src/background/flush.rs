@@ -1,7 +1,7 @@
 //! Flush: sealed memtables become tables of Level 0.
 //!
-//! 1. The oldest memtable that waits is taken, and all sealed ones of its Drange. If they have few
-//!    keys they are merged instead (`merge_memtables`), unless everything is to be durable.
+//! 1. The oldest memtable that waits is taken, and all sealed ones of its Drange. If little of
+//!    them is kept they are merged instead (`merge_memtables`), unless everything is to be durable.
 //! 2. They are written to a table: of each key what [`Retention`] keeps. The table is durable, with
 //!    its name. If there is very much it is several tables, of keys one behind the other.
 //! 3. The journal reaches the newest write in it (law L3).

@@ -1,10 +1,11 @@
-//! Merging instead of flushing: sealed memtables of one Drange that hold few keys become one small
-//! memtable (the paper's section 4.2).
+//! Merging instead of flushing: sealed memtables of one Drange of which little is kept become one
+//! memtable (the paper's section 4.2, which merges those of fewer than 100 keys).
 //!
 //! What is merged is not persisted, and the floor of the new memtable is the least of its inputs',
-//! so the journal keeps their writes. Which versions stay, [`Retention`] says, as for a table; a
-//! tombstone always stays, since older versions may lie in tables. Where it would be too much, the
-//! copying ends there, and what was copied is dropped.
+//! so the journal keeps their writes, until it is too long for the host, which flushes everything
+//! then. Which versions stay, [`Retention`] says, as for a table; a tombstone always stays, since
+//! older versions may lie in tables. What would stay is counted before anything is copied. If it has
+//! become too much meanwhile, since somebody sees more, what was copied is dropped.
 
 use std::sync::Arc;
 
@@ -17,33 +18,25 @@ use crate::merge::Merged;
 use crate::store::Shared;
 use crate::table::hash;
 
-/// Memtables of fewer keys than this are merged.
-const KEYS_MAX: usize = 100;
-/// A merged memtable takes at most this part of a full one.
-const BYTES_PART: u64 = 8;
+/// A merged memtable takes at most this part of a full one. What rests so, what is written to and what
+/// is merged fit into the memtables' share (`memory_split`).
+const BYTES_PART: u64 = 2;
 
 impl Shared {
-    /// Puts one memtable in the place of these, which are sealed and all of one Drange, if they
-    /// have few keys, and small values; answers whether they had. The flusher is held.
+    /// Puts one memtable in the place of these, which are sealed and all of one Drange, if little of
+    /// them is kept; answers whether that was so. The flusher is held.
     pub(crate) fn merge_memtables(&self, inputs: &[Arc<Memtable>]) -> Result<bool> {
-        if !self.options.merging || !has_few_keys(inputs)? {
+        if !self.options.merging || !self.visit_little(inputs, &mut |_| {})? {
             return Ok(false);
         }
-        let bytes_max = self.memory_split().memtable_bytes / BYTES_PART;
-        let (mut kept, mut bytes, mut is_all) = (Vec::new(), 0, false);
+        let mut is_all = false;
         let merged = Memtable::merged(inputs, |entered| {
-            is_all = self.visit_kept(inputs, &mut |entry| {
-                bytes += entry_bytes(entry.key, entry.value);
-                if bytes > bytes_max {
-                    return false;
-                }
-                kept.push((hash(entry.key), entry.seqno));
+            is_all = self.visit_little(inputs, &mut |entry| {
                 let op = match entry.value {
                     Some(value) => Op::Put { key: entry.key, value },
                     None => Op::Delete { key: entry.key },
                 };
                 entered.insert(&op, entry.seqno);
-                true
             })?;
             Ok(())
         })?;
@@ -52,16 +45,45 @@ impl Shared {
         }
         let ids: Vec<u64> = inputs.iter().map(|input| input.id()).collect();
         let install = self.install.lock();
-        let next = self.state.load().with_merged(&ids, merged);
+        let next = self.state.load().with_merged(&ids, merged.clone());
         let generation = next.generation;
         self.state.store(Arc::new(next));
         drop(install);
-        let id = ids.iter().copied().max().unwrap_or(0);
-        let index = self.lookup_index.load();
-        kept.iter().for_each(|(hash, seqno)| index.lead(*hash, *seqno, id));
+        self.lead_to(merged)?;
         self.stands.leave_all_but(generation);
         Self::count(&self.background.merges, 1);
         Ok(true)
+    }
+
+    /// Visits what of `inputs` is kept, until it is more than a merged memtable may take; answers
+    /// whether that was all.
+    fn visit_little(
+        &self,
+        inputs: &[Arc<Memtable>],
+        visit: &mut dyn FnMut(&Entry<'_>),
+    ) -> Result<bool> {
+        let (mut bytes, bytes_max) = (0, self.memory_split().memtable_bytes / BYTES_PART);
+        self.visit_kept(inputs, &mut |entry| {
+            bytes += entry_bytes(entry.key, entry.value);
+            let is_little = bytes <= bytes_max;
+            if is_little {
+                visit(entry);
+            }
+            is_little
+        })
+    }
+
+    /// Has the lookup index lead to what is in a merged memtable.
+    fn lead_to(&self, merged: Option<Arc<Memtable>>) -> Result<()> {
+        let Some(merged) = merged else { return Ok(()) };
+        let (id, index) = (merged.id(), self.lookup_index.load());
+        let mut all = walk(&[merged]);
+        all.seek(Target::START)?;
+        while let Some(entry) = all.entry() {
+            index.lead(hash(entry.key), entry.seqno, id);
+            all.next()?;
+        }
+        Ok(())
     }
 
     /// Visits of each key what [`Retention`] keeps, as long as `visit` wants more; answers whether
@@ -95,21 +117,4 @@ pub(crate) fn walk(memtables: &[Arc<Memtable>]) -> Merged {
         sources.push(Box::new(MemtableCursor::new(Arc::clone(memtable))));
     }
     Merged::new(sources)
-}
-
-/// Whether memtables have few keys. Looks at no more of them than that many: from a key it goes to
-/// the next one.
-fn has_few_keys(memtables: &[Arc<Memtable>]) -> Result<bool> {
-    let mut all = walk(memtables);
-    all.seek(Target::START)?;
-    let mut keys = 0;
-    while let Some(entry) = all.entry() {
-        keys += 1;
-        if keys >= KEYS_MAX {
-            return Ok(false);
-        }
-        let key = entry.key.to_vec();
-        all.seek(Target::behind(&key))?;
-    }
-    Ok(true)
 }

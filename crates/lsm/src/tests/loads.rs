@@ -130,6 +130,6 @@ fn merging_flushes_less_under_skew() {
     let unmerged = flushed(Options { merging: false, ..options() });
     println!("flushes, bytes, merges: {merged:?}, and without merging {unmerged:?}");
     assert!(merged.2 > 0 && unmerged.2 == 0);
-    assert!(merged.1 < unmerged.1);
+    assert!(merged.1 * 10 <= unmerged.1 * 8, "{} of {} bytes", merged.1, unmerged.1);
     assert!(merged.0 * 10 <= unmerged.0 * 8, "{} of {}", merged.0, unmerged.0);
 }
