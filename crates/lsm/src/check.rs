@@ -11,7 +11,7 @@ use crate::entry::{EntryCursor, Target};
 use crate::manifest;
 use crate::options::Options;
 use crate::range_deletes::RangeDeletes;
-use crate::table::{LocalTables, Properties, Reading, Table, TableCursor, hash};
+use crate::table::{LocalTables, Properties, Reading, Table, TableCursor, TableStore, hash};
 use crate::version::{Change, LEVELS, Version};
 
 /// Bytes that are read at once.
@@ -52,6 +52,14 @@ impl Report {
 /// # Errors
 /// Only the storage's own; damage is in the report.
 pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
+    check_with(device, &LocalTables::on(Arc::clone(device)))
+}
+
+/// The same of a store that was opened by [`crate::Store::open_with`] with `tables`.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_with(device: &Arc<dyn Device>, tables: &Arc<dyn TableStore>) -> Result<Report> {
     let mut report = Report::default();
     let found = match manifest::read(&**device) {
         Err(Error::Corruption(damage)) => {
@@ -62,7 +70,6 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     };
     let Some((_, contents)) = found else { return Ok(report) };
     report.persisted = contents.standing.persisted;
-    let tables = LocalTables::on(Arc::clone(device));
     let budget = Arc::new(MemoryBudget::new(0));
     let cache = Arc::new(Cache::new(&budget, &Options::default()));
     let mut change = Change::default();
@@ -70,7 +77,7 @@ pub fn check(device: &Arc<dyn Device>) -> Result<Report> {
     report.range_deletes = contents.edit.range_deletes.len() as u64;
     report.newest = report.persisted.max(deletes.last());
     for (level, summary) in &contents.edit.added {
-        let opened = Table::open(summary.clone(), &tables, &cache);
+        let opened = Table::open(summary.clone(), tables, &cache);
         match opened.and_then(|table| examine(&table, &deletes, &mut report).map(|()| table)) {
             Ok(table) => change.added.push((*level, table)),
             Err(Error::Corruption(damage)) => report.damage.push(damage),

@@ -17,7 +17,7 @@ use crate::manifest::{Edit, Manifest};
 use crate::memtable::Memtable;
 use crate::state::State;
 use crate::store::Shared;
-use crate::table::{LocalTables, Table, TableStore};
+use crate::table::{LocalTables, Summary, Table, TableStore};
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: u64 = 256 << 10;
@@ -33,8 +33,8 @@ impl Shared {
         let mut edit = Edit::default();
         for (level, table) in state.version.tables() {
             self.health.check_open()?;
-            self.copy(table, &*tables)?;
-            edit.added.push((level, table.summary().clone()));
+            let stored_bytes = self.copy(table, &*tables)?;
+            edit.added.push((level, Summary { stored_bytes, ..table.summary().clone() }));
         }
         let output =
             Output { tables: &*tables, options: self.table_options(0), budget: &self.host.memory };
@@ -68,8 +68,8 @@ impl Shared {
         }
     }
 
-    /// Copies a table as it is: its checksums cover its number, which stays.
-    fn copy(&self, table: &Table, into: &dyn TableStore) -> Result<()> {
+    /// Copies a table as it is: its checksums cover its number, which stays. Answers what it takes there.
+    fn copy(&self, table: &Table, into: &dyn TableStore) -> Result<u64> {
         let summary = table.summary();
         let mut sink = into.create(summary.id, COPY_BYTES as usize)?;
         let mut charge = Charge::new(&self.host.memory);
@@ -84,7 +84,6 @@ impl Shared {
                 offset += bytes.len() as u64;
             }
         }
-        sink.finish(&table.source().metadata()?)?;
-        Ok(())
+        sink.finish(&table.source().metadata()?)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  put · rmw ──> Dranges: a memtable each ──flush──> Level 0 ──compaction──> Level 1 ... Level 6
-//!                few keys? └──merge──┘        (overlap)  (disjoint, each ten times the one above)
+//!                little kept? └─merge──┘       (overlap)  (disjoint, each ten times the one above)
 //!  get ──────> lookup index: the one that has it     scan ──> range index: those that overlap
 //!  both through one state that never changes
 //!                    tables: blocks, index, filter          manifest: edits + superblock
@@ -105,11 +105,12 @@ mod tests;
 mod version;
 mod write;
 
-pub use check::{Report, check};
-pub use manifest::decode_edits;
+pub use check::{Report, check, check_with};
+pub use manifest::{decode_edits, decode_standing};
 pub use options::{Options, Routing};
 pub use salvage::salvage;
 pub use store::Store;
 pub use table::{
-    Compression, FilterKind, UnknownCompression, decode_block, decode_metadata, recode_block,
+    Compression, FilterKind, LocalTables, Span, Summary, TableId, TableSink, TableSource,
+    TableStore, UnknownCompression, decode_block, decode_footer, decode_metadata, recode_block,
 };

@@ -32,9 +32,9 @@ use device::{Device, File, Mode, SyncKind};
 use engine::{Error, Result, Superblock};
 
 pub(crate) use format::SUPERBLOCK;
-pub use format::decode_edits;
 pub(crate) use format::{Edit, Standing};
 use format::{FORMAT, SUPERBLOCK_KIND};
+pub use format::{decode_edits, decode_standing};
 
 /// The manifest of an open store.
 #[derive(Debug)]

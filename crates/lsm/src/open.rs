@@ -25,7 +25,7 @@ use crate::options::{Options, Routing};
 use crate::range_deletes::Deletes;
 use crate::state::State;
 use crate::store::{Shared, Store};
-use crate::table::{LocalTables, Summary, Table};
+use crate::table::{LocalTables, Summary, Table, TableStore};
 use crate::version::{Change, Version};
 
 /// Who its background tasks belong to.
@@ -40,6 +40,16 @@ impl Store {
     /// file is changed.
     pub fn open(host: Host, options: Options) -> Result<Self> {
         let tables = LocalTables::on(Arc::clone(&host.device));
+        Self::open_with(host, options, tables)
+    }
+
+    /// The same, with its tables elsewhere; the manifest is in the host's directory. A store is to be
+    /// opened with the tables that it was made with; a copy ([`engine::Engine::checkpoint`]) has them in
+    /// local files.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with(host: Host, options: Options, tables: Arc<dyn TableStore>) -> Result<Self> {
         let cache = Arc::new(Cache::new(&host.memory, &options));
         let found = manifest::read(&*host.device)?;
         let mut change = Change::default();

@@ -50,11 +50,13 @@ pub use compression::{Compression, UnknownCompression};
 pub(crate) use cursor::{LevelCursor, Reading, TableCursor};
 pub use filter::FilterKind;
 pub(crate) use filter::hash;
-pub(crate) use local::{LocalTables, summary_in_file};
+pub(crate) use local::summary_in_file;
+pub use local::{LocalTables, decode_footer};
 pub use metadata::decode_metadata;
 pub(crate) use metadata::{BlockHandle, Metadata};
-pub(crate) use source::{Span, TableSource, TableStore};
-pub(crate) use summary::{Properties, Summary, TableId, UNNUMBERED};
+pub use source::{Span, TableSink, TableSource, TableStore};
+pub(crate) use summary::{Properties, UNNUMBERED};
+pub use summary::{Summary, TableId};
 
 /// A table, open.
 #[derive(Debug)]

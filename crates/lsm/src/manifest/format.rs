@@ -212,6 +212,20 @@ pub(super) fn decode(bytes: &[u8], standing: &Standing) -> Result<Edit, Corrupti
     Ok(Edit { removed: Vec::new(), added, range_deletes: all.range_deletes })
 }
 
+/// Decodes a superblock's payload that no checksum vouches for: the entry for fuzzing. Answers which manifest it
+/// names, and how far that goes.
+///
+/// # Errors
+/// The damage.
+///
+/// # Panics
+/// If it has another encoding.
+pub fn decode_standing(payload: &[u8]) -> Result<(u64, u64), Corruption> {
+    let standing = Standing::decode(payload)?;
+    assert_eq!(standing.encode(), payload, "one encoding");
+    Ok((standing.manifest, standing.bytes))
+}
+
 /// Decodes a chain of edits that no checksum vouches for, each with its length (`u32`) in front:
 /// the entry for fuzzing. Answers how many tables there are in the end.
 ///

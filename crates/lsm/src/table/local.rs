@@ -1,4 +1,5 @@
-//! Tables in local files: one file a table, its data one fragment.
+//! Tables in local files: one file a table. Its data are one fragment; those of a table that was copied from
+//! elsewhere may be several, one behind the other.
 //!
 //! # Format
 //! The file's header (16 bytes), the data, the metadata, zeros up to a multiple of [`UNIT`], of
@@ -38,9 +39,9 @@ fn file_number(name: &str) -> Option<u64> {
     (file_name(number) == name).then_some(number)
 }
 
-/// The tables in a device's root.
+/// The tables in a device's root: a file each.
 #[derive(Debug)]
-pub(crate) struct LocalTables {
+pub struct LocalTables {
     device: Arc<dyn Device>,
     files: Arc<OpenFiles>,
     /// Held while a file is made or removed, so that none is once this is set.
@@ -48,7 +49,8 @@ pub(crate) struct LocalTables {
 }
 
 impl LocalTables {
-    pub(crate) fn on(device: Arc<dyn Device>) -> Arc<dyn TableStore> {
+    /// The tables in the root of `device`.
+    pub fn on(device: Arc<dyn Device>) -> Arc<dyn TableStore> {
         let files = OpenFiles::on(Arc::clone(&device), &PROCESS);
         Arc::new(Self { device, files, is_closed: Mutex::new(false) })
     }
@@ -68,7 +70,7 @@ impl TableStore for LocalTables {
         drop(is_closed);
         let buffer_bytes = buffer_bytes.clamp(UNIT as usize, WRITE_BYTES_MAX);
         let buffer = Buffer::zeroed(buffer_bytes.next_multiple_of(UNIT as usize));
-        let mut sink = Sink { file, id, buffer, filled: 0, written: 0 };
+        let mut sink = Sink { file, id, buffer, filled: 0, written: 0, fragment: 0 };
         sink.write(&FORMAT.header(0).encode())?;
         Ok(Box::new(sink))
     }
@@ -83,7 +85,9 @@ impl TableStore for LocalTables {
             file => file?.len()?,
         };
         let files = Arc::clone(&self.files);
-        let source = LocalTable { files, name, id: summary.id, bytes, data: 0, metadata: 0 };
+        let begins = begins(summary.fragments());
+        let source =
+            LocalTable { files, name, id: summary.id, bytes, begins, data: 0, metadata: 0 };
         Ok(Arc::new(source.verified(summary)?))
     }
 
@@ -145,6 +149,8 @@ struct Sink {
     filled: usize,
     /// Bytes before the buffer.
     written: u64,
+    /// The one that was appended to last.
+    fragment: u32,
 }
 
 impl Sink {
@@ -179,7 +185,8 @@ impl Sink {
 
 impl TableSink for Sink {
     fn append(&mut self, fragment: u32, bytes: &[u8]) -> Result<()> {
-        assert_eq!(fragment, 0, "a local table has one fragment");
+        assert!(fragment >= self.fragment, "fragments come one after the other");
+        self.fragment = fragment;
         self.write(bytes)
     }
 
@@ -250,6 +257,24 @@ impl Footer {
     }
 }
 
+/// Decodes a footer of a file of so many bytes behind a checksum that is right, and encodes it again: the entry
+/// for fuzzing. Answers how many bytes of data there are.
+///
+/// # Errors
+/// The damage.
+///
+/// # Panics
+/// If another footer comes back.
+pub fn decode_footer(fields: [u64; 4], bytes: u64) -> std::result::Result<u64, Corruption> {
+    let [number, nonce, data, metadata] = fields;
+    let bytes = bytes.max((FileHeader::LEN + FOOTER_BYTES) as u64);
+    let written = Footer { id: TableId { number, nonce }, data, metadata };
+    let encoded = written.encode(bytes);
+    let footer = Footer::decode(&encoded, written.id, bytes)?;
+    assert_eq!(footer, written);
+    Ok(footer.data)
+}
+
 /// A file, which is opened when it is read.
 #[derive(Debug)]
 struct LocalTable {
@@ -257,11 +282,31 @@ struct LocalTable {
     name: String,
     id: TableId,
     bytes: u64,
+    /// Where each fragment begins.
+    begins: Vec<u64>,
     data: u64,
     metadata: u64,
 }
 
+/// Where fragments of these lengths begin in a file.
+fn begins(fragments: &[u64]) -> Vec<u64> {
+    let header = FileHeader::LEN as u64;
+    let begins = fragments.iter().scan(header, |next, len| {
+        let begin = *next;
+        *next = begin.saturating_add(*len);
+        Some(begin)
+    });
+    begins.collect()
+}
+
 impl LocalTable {
+    /// Where a place of a fragment lies in the file.
+    fn place_in_file(&self, fragment: u32, offset: u64) -> u64 {
+        let begin = self.begins.get(fragment as usize);
+        debug_assert!(begin.is_some(), "the summary has this fragment");
+        begin.map_or(self.bytes, |begin| begin + offset)
+    }
+
     /// The same once its length, header and footer are what `summary` says.
     fn verified(mut self, summary: &Summary) -> Result<Self> {
         let (bytes, expected) = (self.bytes, summary.stored_bytes);
@@ -279,7 +324,8 @@ impl LocalTable {
         let footer = Footer::decode(&footer, self.id, bytes);
         let footer = footer.map_err(|damage| damage.at(&self.name, at))?;
         (self.data, self.metadata) = (footer.data, footer.metadata);
-        if summary.properties.fragments != [footer.data] {
+        let data = summary.fragments().iter().try_fold(0u64, |sum, len| sum.checked_add(*len));
+        if data != Some(footer.data) {
             let what = "a table's data are not as long as the manifest says";
             return Err(Corruption::new(what, 0).at(&self.name, at).into());
         }
@@ -318,13 +364,11 @@ impl LocalTable {
 
 impl TableSource for LocalTable {
     fn read(&self, fragment: u32, offset: u64, into: &mut [u8]) -> Result<()> {
-        debug_assert_eq!(fragment, 0, "the summary has one fragment");
-        self.read_at(FileHeader::LEN as u64 + offset, into)
+        self.read_at(self.place_in_file(fragment, offset), into)
     }
 
     fn span(&self, fragment: u32, offset: u64, len: usize) -> Result<Option<Span>> {
-        debug_assert_eq!(fragment, 0, "the summary has one fragment");
-        Ok(Some(Self::span_at(self.file()?, FileHeader::LEN as u64 + offset, len)))
+        Ok(Some(Self::span_at(self.file()?, self.place_in_file(fragment, offset), len)))
     }
 
     fn span_of_metadata(&self) -> Result<Option<Span>> {
@@ -338,8 +382,8 @@ impl TableSource for LocalTable {
         Ok(bytes)
     }
 
-    fn place_of(&self, _fragment: u32, offset: u64) -> (String, u64) {
-        (self.name.clone(), FileHeader::LEN as u64 + offset)
+    fn place_of(&self, fragment: u32, offset: u64) -> (String, u64) {
+        (self.name.clone(), self.place_in_file(fragment, offset))
     }
 
     fn place_of_metadata(&self) -> (String, u64) {

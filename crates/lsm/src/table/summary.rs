@@ -12,9 +12,11 @@ pub(crate) const UNNUMBERED: SeqNo = SeqNo::new(1);
 /// Which table: its number, unique in the store while it is there, and a nonce, so that blocks of
 /// an older table of that number are never taken for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TableId {
-    pub(crate) number: u64,
-    pub(crate) nonce: u64,
+pub struct TableId {
+    /// Unique among the tables that are there. A crash may leave a table whose number is used again.
+    pub number: u64,
+    /// Another one for each table that was ever begun.
+    pub nonce: u64,
 }
 
 impl TableId {
@@ -53,7 +55,7 @@ pub(crate) struct Properties {
 
 /// A table as the manifest knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Summary {
+pub struct Summary {
     pub(crate) id: TableId,
     /// What it takes on the device, all in all.
     pub(crate) stored_bytes: u64,
@@ -111,6 +113,21 @@ impl Properties {
 }
 
 impl Summary {
+    /// Which table.
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+
+    /// What it takes all in all, as [`crate::TableSink::finish`] said.
+    pub fn stored_bytes(&self) -> u64 {
+        self.stored_bytes
+    }
+
+    /// Bytes of each fragment of its data.
+    pub fn fragments(&self) -> &[u64] {
+        &self.properties.fragments
+    }
+
     pub(crate) fn encode(&self, out: &mut Writer<'_>) {
         out.put_u64(self.id.number);
         out.put_u64(self.id.nonce);

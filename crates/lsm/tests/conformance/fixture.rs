@@ -11,6 +11,23 @@ use crate::crates::suite::Fixture;
 
 pub(crate) struct LsmFixture;
 
+/// Small parts, so that what little the suite writes takes many memtables, tables and levels.
+pub(crate) fn options() -> Options {
+    Options {
+        memtable_bytes_max: 4 << 10,
+        slots_max: 6,
+        lookup_index_bytes_max: 16 << 10,
+        table_bytes: 2 << 10,
+        block_bytes: 512,
+        level0_tables: 2,
+        level0_tables_slow: 6,
+        level1_bytes: 8 << 10,
+        level_ratio: 2,
+        manifest_bytes: 1 << 10,
+        ..Options::default()
+    }
+}
+
 impl Fixture for LsmFixture {
     fn name(&self) -> &'static str {
         "lsm"
@@ -21,22 +38,7 @@ impl Fixture for LsmFixture {
     }
 
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
-        // Small parts, so that what little the suite writes takes many memtables, tables and
-        // levels.
-        let options = Options {
-            memtable_bytes_max: 4 << 10,
-            slots_max: 6,
-            lookup_index_bytes_max: 16 << 10,
-            table_bytes: 2 << 10,
-            block_bytes: 512,
-            level0_tables: 2,
-            level0_tables_slow: 6,
-            level1_bytes: 8 << 10,
-            level_ratio: 2,
-            manifest_bytes: 1 << 10,
-            ..Options::default()
-        };
-        Ok(Arc::new(Store::open(host, options)?))
+        Ok(Arc::new(Store::open(host, options())?))
     }
 
     fn check(&self, device: &Arc<dyn Device>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The conformance suite, held against the engine `lsm`.
 
 mod fixture;
+mod scattered;
 
 /// The crates by the names under which `fixture` knows them.
 mod crates {
@@ -11,3 +12,10 @@ mod crates {
 use fixture::LsmFixture;
 
 conformance::suite!(LsmFixture);
+
+/// The same with tables in pieces, in several places.
+mod in_pieces {
+    use crate::scattered::ScatteredFixture;
+
+    conformance::suite!(ScatteredFixture);
+}
