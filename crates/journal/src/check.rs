@@ -1,10 +1,11 @@
 //! Offline verification and reading of a journal; nothing is altered.
 
 use codec::{Corruption, SeqNo};
-use device::{Device, Mode};
+use device::Device;
 
 use crate::error::{OpenError, Visit};
 use crate::files::{self, Found};
+use crate::store::{LocalSegments, SegmentStore};
 
 /// What [`check`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,11 +46,18 @@ impl Report {
 /// # Errors
 /// The device failed, or a segment is of another release. Damage is in the report.
 pub fn check(device: &dyn Device, dir: &str) -> Result<Report, OpenError> {
+    check_in(&LocalSegments::new(device, dir))
+}
+
+/// The same of a journal with its segments in `store`.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_in(store: &dyn SegmentStore) -> Result<Report, OpenError> {
     let mut report = Report::default();
     let mut found: Vec<Found> = Vec::new();
-    for (index, name) in files::list(device, dir)? {
-        let file = device.open(&name, Mode::Read)?;
-        if let Some(segment) = report.note(files::read_header(file, index, name))? {
+    for index in files::list(store)? {
+        if let Some(segment) = report.note(files::open(store, index))? {
             found.push(segment);
         }
     }
@@ -106,11 +114,20 @@ pub fn read(
     from: SeqNo,
     visit: &mut Visit<'_>,
 ) -> Result<(), OpenError> {
-    let mut names = files::list(device, dir)?.into_iter();
-    let mut open = || -> Result<Option<Found>, OpenError> {
-        let Some((index, name)) = names.next() else { return Ok(None) };
-        files::read_header(device.open(&name, Mode::Read)?, index, name).map(Some)
-    };
+    read_in(&LocalSegments::new(device, dir), from, visit)
+}
+
+/// The same of a journal with its segments in `store`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_in(
+    store: &dyn SegmentStore,
+    from: SeqNo,
+    visit: &mut Visit<'_>,
+) -> Result<(), OpenError> {
+    let mut indices = files::list(store)?.into_iter();
+    let mut open = || indices.next().map(|index| files::open(store, index)).transpose();
     let Some(mut segment) = open()? else { return Ok(()) };
     let gap = files::missing_before(&segment, from);
     loop {

@@ -1,47 +1,36 @@
-//! The segment files of a journal's directory: found, put in order, verified.
+//! The segments of a journal: found, put in order, verified.
 
 use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
-use device::{Device, File, Mode, join};
+use device::{File, Mode};
 
 use crate::error::{OpenError, ReplayError};
 use crate::segment::{
-    Each, Fault, HeaderFault, Scanned, SegmentHeader, SegmentReader, index_of, is_unfinished, scan,
+    Each, Fault, HeaderFault, Scanned, SegmentHeader, SegmentReader, file_name, index_of,
+    is_unfinished, scan,
 };
+use crate::store::SegmentStore;
 
 /// A segment that was found.
 #[derive(Debug)]
 pub(crate) struct Found {
+    /// What it is called in reports.
     pub(crate) name: String,
     pub(crate) file: Arc<dyn File>,
     pub(crate) header: SegmentHeader,
 }
 
-/// Makes the journal's directory, durably.
-pub(crate) fn make_dir(device: &dyn Device, dir: &str) -> device::Result<()> {
-    device.create_dir(dir)?;
-    let mut name = dir;
-    while !name.is_empty() {
-        name = name.rsplit_once('/').map_or("", |(parent, _)| parent);
-        device.sync_dir(name)?;
-    }
-    Ok(())
+/// The indices of the segments that there are, oldest first.
+pub(crate) fn list(store: &dyn SegmentStore) -> Result<Vec<u64>, OpenError> {
+    Ok(store.list()?.iter().filter_map(|name| index_of(name)).collect())
 }
 
-/// The names and indices of the segments in `dir`, oldest first.
-pub(crate) fn list(device: &dyn Device, dir: &str) -> Result<Vec<(u64, String)>, OpenError> {
-    let entries = device.list(dir)?;
-    let named = |name: String| index_of(&name).map(|index| (index, join(dir, &name)));
-    Ok(entries.into_iter().filter_map(|entry| named(entry.name)).collect())
-}
-
-/// Opens the segments in `dir`, to read, and puts them in order.
-pub(crate) fn find(device: &dyn Device, dir: &str, mode: Mode) -> Result<Vec<Found>, OpenError> {
+/// Opens the segments, to read, and puts them in order.
+pub(crate) fn find(store: &dyn SegmentStore) -> Result<Vec<Found>, OpenError> {
     let mut found: Vec<Found> = Vec::new();
-    for (index, name) in list(device, dir)? {
-        let file = device.open(&name, mode)?;
-        let segment = read_header(file, index, name)?;
+    for index in list(store)? {
+        let segment = open(store, index)?;
         if let Some(before) = found.last() {
             follows(before, &segment)?;
         }
@@ -50,12 +39,11 @@ pub(crate) fn find(device: &dyn Device, dir: &str, mode: Mode) -> Result<Vec<Fou
     Ok(found)
 }
 
-/// Reads the header of one segment.
-pub(crate) fn read_header(
-    file: Arc<dyn File>,
-    index: u64,
-    name: String,
-) -> Result<Found, OpenError> {
+/// Opens one segment, to read, and reads its header.
+pub(crate) fn open(store: &dyn SegmentStore, index: u64) -> Result<Found, OpenError> {
+    let name = file_name(index);
+    let file = store.open(&name, Mode::Read)?;
+    let name = store.place_of(&name);
     let mut reader = SegmentReader::new(&*file)?;
     match reader.header(index)? {
         Ok(header) => Ok(Found { name, file, header }),
@@ -144,11 +132,7 @@ pub(crate) fn explain(fault: Fault<ReplayError>, name: &str) -> OpenError {
 }
 
 /// Removes segments whose creation did not finish; nothing is in them.
-pub(crate) fn remove_unfinished(device: &dyn Device, dir: &str) -> device::Result<()> {
-    for entry in device.list(dir)? {
-        if is_unfinished(&entry.name) {
-            device.remove(&join(dir, &entry.name))?;
-        }
-    }
-    Ok(())
+pub(crate) fn remove_unfinished(store: &dyn SegmentStore) -> device::Result<()> {
+    let names = store.list()?;
+    names.iter().filter(|name| is_unfinished(name)).try_for_each(|name| store.remove(name))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use device::{Device, File};
+use device::File;
 use environment::{Environment, Random};
 use sync::{Condvar, Mutex};
 
@@ -14,6 +14,7 @@ use crate::options::Options;
 use crate::rotate::Taken;
 use crate::segment::{Group, NewSegment};
 use crate::stats::Stats;
+use crate::store::SegmentStore;
 
 /// An open journal. All methods may be called from many threads at once. Dropping it without
 /// [`Journal::close`] is like a killed process: what was not flushed is lost.
@@ -24,8 +25,7 @@ use crate::stats::Stats;
 /// time: the kernel reports a failed sync to one caller only). A segment is begun by whoever holds
 /// both. A thread that holds the syncer's role may wait for the writer's, never the other way.
 pub struct Journal {
-    pub(crate) device: Arc<dyn Device>,
-    pub(crate) dir: String,
+    pub(crate) store: Arc<dyn SegmentStore>,
     pub(crate) options: Options,
     pub(crate) environment: Environment,
     pub(crate) alignment: usize,
@@ -129,7 +129,7 @@ impl State {
 impl fmt::Debug for Journal {
     /// Says where it is, and nothing of what is in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Journal").field("dir", &self.dir).finish_non_exhaustive()
+        f.debug_struct("Journal").field("store", &self.store).finish_non_exhaustive()
     }
 }
 

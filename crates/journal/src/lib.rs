@@ -41,9 +41,10 @@ mod recover;
 mod rotate;
 mod segment;
 mod stats;
+mod store;
 mod trim;
 
-pub use check::{Report, SegmentReport, check, read};
+pub use check::{Report, SegmentReport, check, check_in, read, read_in};
 pub use error::{Error, OpenError, ReplayError, Result, Visit};
 pub use journal::Journal;
 pub use open::{Cut, Recovery};
@@ -51,3 +52,4 @@ pub use options::{Durability, Options};
 pub use recover::begins_behind;
 pub use segment::decode_segment;
 pub use stats::Stats;
+pub use store::{LocalSegments, SegmentStore};

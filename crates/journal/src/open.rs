@@ -14,6 +14,7 @@ use crate::journal::{Journal, Segment, State};
 use crate::options::Options;
 use crate::recover::{Recovered, recover};
 use crate::stats::Stats;
+use crate::store::{LocalSegments, SegmentStore};
 
 /// What opening found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +63,26 @@ impl Journal {
         after: SeqNo,
         replay: &mut Visit<'_>,
     ) -> Result<(Self, Recovery), OpenError> {
-        let recovered = recover(&*device, dir, environment, after, replay)?;
+        let store = Arc::new(LocalSegments::new(device, dir));
+        Self::open_in(store, options, environment, after, replay)
+    }
+
+    /// The same with its segments in `store`.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn open_in(
+        store: Arc<dyn SegmentStore>,
+        options: Options,
+        environment: &Environment,
+        after: SeqNo,
+        replay: &mut Visit<'_>,
+    ) -> Result<(Self, Recovery), OpenError> {
+        let recovered = recover(&*store, environment, after, replay)?;
         let recovery = recovered.recovery.clone();
         let alignment = recovered.file.alignment();
         let journal = Self {
-            device,
-            dir: dir.to_owned(),
+            store,
             options: options.checked(alignment),
             environment: environment.clone(),
             alignment,

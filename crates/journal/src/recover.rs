@@ -33,8 +33,10 @@ use crate::files::{self, Ending, Found};
 use crate::open::{Cut, Recovery};
 use crate::planted::{self, Bug};
 use crate::segment::{
-    Fault, Group, Kind, NewSegment, Scanned, SegmentHeader, SegmentReader, Unfinished, scan,
+    Fault, Group, Kind, NewSegment, Scanned, SegmentHeader, SegmentReader, Unfinished, file_name,
+    scan,
 };
+use crate::store::{LocalSegments, SegmentStore};
 
 /// Bytes carried over by one write.
 const CARRY_BYTES: usize = 1 << 20;
@@ -53,16 +55,15 @@ pub(crate) struct Recovered {
     pub(crate) random: Random,
 }
 
-/// Recovers the journal in `dir`, or creates it.
+/// Recovers the journal in `store`, or creates it.
 pub(crate) fn recover(
-    device: &dyn Device,
-    dir: &str,
+    store: &dyn SegmentStore,
     environment: &Environment,
     after: SeqNo,
     replay: &mut Visit<'_>,
 ) -> Result<Recovered, OpenError> {
-    files::make_dir(device, dir)?;
-    let mut segments = files::find(device, dir, Mode::Read)?;
+    store.prepare()?;
+    let mut segments = files::find(store)?;
     let needed = needed(&segments, after)?;
     let scanned = verify(&segments, needed)?;
     let newest = segments.last().zip(scanned);
@@ -73,7 +74,7 @@ pub(crate) fn recover(
         closed: newest.is_none_or(|(_, scanned)| scanned.closed),
         cut: newest.map(|(newest, scanned)| cut(newest, &scanned)).transpose()?.flatten(),
     };
-    files::remove_unfinished(device, dir)?;
+    files::remove_unfinished(store)?;
 
     // A tail that was cut is kept, for whoever wants to know what it was.
     let replaced = newest.filter(|(_, scanned)| scanned.records == 0 && recovery.cut.is_none());
@@ -92,13 +93,13 @@ pub(crate) fn recover(
     let (file, active) = match newest {
         Some((newest, scanned)) if planted::is(Bug::Unchained) => {
             let active = Group::new(newest.header.seed(), scanned.end, scanned.chain, Vec::new());
-            let file = device.open(&newest.name, Mode::Write)?;
+            let file = store.open(&file_name(newest.header.index), Mode::Write)?;
             file.sync(SyncKind::All)?;
             (file, active)
         }
         _ => {
             let replaces = replaced.is_some();
-            let (segment, file, active) = begin(device, dir, newest, index, &mut random)?;
+            let (segment, file, active) = begin(store, newest, index, &mut random)?;
             if replaces {
                 segments.pop();
             }
@@ -127,10 +128,11 @@ pub(crate) fn recover(
 /// # Errors
 /// Damage to a header; the storage's.
 pub fn begins_behind(device: &dyn Device, dir: &str) -> Result<SeqNo, OpenError> {
-    if !device.exists(dir)? {
+    let store = LocalSegments::new(device, dir);
+    if !store.exists()? {
         return Ok(SeqNo::ZERO);
     }
-    let segments = files::find(device, dir, Mode::Read)?;
+    let segments = files::find(&store)?;
     Ok(segments.first().map_or(SeqNo::ZERO, |oldest| oldest.header.previous_last))
 }
 
@@ -164,13 +166,12 @@ fn cut(newest: &Found, scanned: &Scanned) -> device::Result<Option<Cut>> {
 
 /// Creates the segment that this life appends to, with what is carried over from the newest.
 fn begin(
-    device: &dyn Device,
-    dir: &str,
+    store: &dyn SegmentStore,
     newest: Option<(&Found, Scanned)>,
     index: u64,
     random: &mut Random,
 ) -> Result<(Found, Arc<dyn File>, Group), OpenError> {
-    let unfinished = Unfinished::new(device, dir, index)?;
+    let unfinished = Unfinished::new(store, index)?;
     let mut header = SegmentHeader {
         journal: random.next_u64(),
         index,
@@ -198,9 +199,8 @@ fn begin(
             })?
         }
     };
-    let (name, file) = unfinished.finish()?;
-    let found = files::read_header(device.open(&name, Mode::Read)?, index, name)?;
-    Ok((found, file, active))
+    let file = unfinished.finish()?;
+    Ok((files::open(store, index)?, file, active))
 }
 
 /// Begins the new segment with the records of the newest that lie beyond its highest watermark,

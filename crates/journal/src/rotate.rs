@@ -99,9 +99,9 @@ impl Journal {
             Some(segment) => {
                 taken.file.sync(SyncKind::Data)?;
                 let index = segment.header.index;
-                let unfinished = Unfinished::new(&*self.device, &self.dir, index)?;
+                let unfinished = Unfinished::new(&*self.store, index)?;
                 unfinished.begin(segment)?;
-                unfinished.finish()?.1
+                unfinished.finish()?
             }
         };
         if taken.group.len() > 0 {

@@ -1,7 +1,6 @@
 //! Removes segments that nobody needs any more.
 
 use codec::SeqNo;
-use device::join;
 
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -30,10 +29,8 @@ impl Journal {
             Err(error) => return Err(error),
         }
         while let Some(index) = self.oldest_useless(persisted)? {
-            let removed = self
-                .device
-                .remove(&join(&self.dir, &file_name(index)))
-                .and_then(|()| self.device.sync_dir(&self.dir));
+            let removed =
+                self.store.remove(&file_name(index)).and_then(|()| self.store.sync_names());
             let mut state = self.state.lock();
             removed.map_err(|cause| state.stop(cause))?;
             state.segments.pop_front();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use device::{Device, File, Mode, SyncKind, join};
+use device::{File, Mode, SyncKind};
 
 use crate::planted::{self, Bug};
 
@@ -12,6 +12,7 @@ use super::format::{
     SegmentHeader, frame_checksum,
 };
 use super::names::{file_name, unfinished_name};
+use crate::store::SegmentStore;
 
 /// Frames that will be written together, by one call, at one place of one segment.
 ///
@@ -158,18 +159,17 @@ impl NewSegment {
 /// A segment under its unfinished name.
 #[derive(Debug)]
 pub(crate) struct Unfinished<'a> {
-    device: &'a dyn Device,
-    dir: &'a str,
+    store: &'a dyn SegmentStore,
     index: u64,
     file: Arc<dyn File>,
 }
 
 impl<'a> Unfinished<'a> {
     /// Makes the empty file that is to become segment `index`.
-    pub(crate) fn new(device: &'a dyn Device, dir: &'a str, index: u64) -> device::Result<Self> {
-        let file = device.open(&join(dir, &unfinished_name(index)), Mode::Create)?;
+    pub(crate) fn new(store: &'a dyn SegmentStore, index: u64) -> device::Result<Self> {
+        let file = store.open(&unfinished_name(index), Mode::Create)?;
         file.set_len(0)?;
-        Ok(Self { device, dir, index, file })
+        Ok(Self { store, index, file })
     }
 
     /// What the device wants offsets and lengths of writes to be multiples of.
@@ -187,18 +187,17 @@ impl<'a> Unfinished<'a> {
         self.file.write_at(group.start(), group.frames())
     }
 
-    /// Syncs the file, gives it its name and makes that durable; returns both. No file of a segment's name can
+    /// Syncs the file, gives it its name and makes that durable; returns it. No file of a segment's name can
     /// be found whose content up to here is not whole.
-    pub(crate) fn finish(self) -> device::Result<(String, Arc<dyn File>)> {
+    pub(crate) fn finish(self) -> device::Result<Arc<dyn File>> {
         if self.index == 1 || !planted::is(Bug::RecoveryUnsynced) {
             self.file.sync(SyncKind::All)?;
         }
-        let name = join(self.dir, &file_name(self.index));
-        self.device.rename(&join(self.dir, &unfinished_name(self.index)), &name)?;
+        let name = file_name(self.index);
+        self.store.rename(&unfinished_name(self.index), &name)?;
         if !planted::is(Bug::DirectorySyncMissing) {
-            self.device.sync_dir(self.dir)?;
+            self.store.sync_names()?;
         }
-        let file = self.device.open(&name, Mode::Write)?;
-        Ok((name, file))
+        self.store.open(&name, Mode::Write)
     }
 }
