@@ -1,10 +1,11 @@
-//! Fuzzes the decoder of the manifest of the engine `lsm`: chains of edits, behind a checksum that
-//! would be right. Each edit has one encoding, which the decoder asserts.
+//! Fuzzes the decoders of the manifest of the engine `lsm`, chains of edits, and of its superblock's payload, behind
+//! checksums that would be right. Each edit has one encoding, and so has the payload, which the decoders assert.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
+    let _ = lsm::decode_standing(input);
     if let Ok(tables) = lsm::decode_edits(input) {
         assert!(tables <= input.len(), "a table takes bytes");
     }

@@ -1,6 +1,6 @@
 //! Fuzzes what reads tables of the engine `lsm`: metadata, with the index, which is a block, walked
 //! both ways; and blocks as they are stored, decompressed and walked. The input is also compressed
-//! in each way, comes back the same, and is read with some bytes of it changed.
+//! in each way, comes back the same, and is read with some bytes of it changed. Footers say what they can.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,6 +8,13 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: &[u8]| {
     let _ = lsm::decode_metadata(input);
     let _ = lsm::decode_block(input);
+    if let Some((numbers, _)) = input.split_first_chunk::<40>() {
+        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[8 * at + byte]));
+        let bytes = number(4);
+        if let Ok(data) = lsm::decode_footer([0, 1, 2, 3].map(number), bytes) {
+            assert!(data <= bytes, "the data are in the file");
+        }
+    }
     let Some(([count, edits @ ..], block)) = input.split_first_chunk::<9>() else { return };
     for compression in lsm::Compression::ALL {
         let mut sealed = lsm::recode_block(block, compression);

@@ -45,6 +45,31 @@ pub(crate) fn encoded_bytes_max(op: &Op<'_>) -> u64 {
     OVERHEAD + op.bytes() as u64
 }
 
+/// Decodes a record that no checksum vouches for, encodes its steps and decodes them again: the entry for
+/// fuzzing. Answers how many steps there are.
+///
+/// # Errors
+/// The damage.
+///
+/// # Panics
+/// If they are not the same.
+pub fn decode_write(record: &[u8]) -> Result<usize, Corruption> {
+    let steps = decode(record)?;
+    let (mut again, mut bytes_max) = (Vec::new(), 0);
+    for (keyspace, op) in &steps {
+        encode(*keyspace, op, &mut again);
+        bytes_max += encoded_bytes_max(op);
+    }
+    assert!(again.len() as u64 <= bytes_max, "a step takes no more than was said");
+    let told = |steps: &[(u32, Op<'_>)]| format!("{steps:?}");
+    assert_eq!(
+        decode(&again).map(|again| told(&again)),
+        Ok(told(&steps)),
+        "what was encoded decodes"
+    );
+    Ok(steps.len())
+}
+
 /// Reads a record's steps, in order.
 ///
 /// # Errors
