@@ -3,7 +3,8 @@
 //!
 //! 1. Pairs are written to tables one behind the other. No manifest names these, and they have no
 //!    number yet. Writes, flushes and compactions go on beside it.
-//! 2. The tables are durable, with their names.
+//! 2. The tables are durable, with their names. Where Level 0 is full it is waited for compactions, as writers do:
+//!    many that come one after the other may all lie there.
 //! 3. The host keeps all other writes out. What is in memory is flushed: in a table of Level 0 it would
 //!    lie above what comes now, though it is older.
 //! 4. Memtables that are written to are replaced by others, and the ingested tables take an id
@@ -96,6 +97,17 @@ impl SortedTables {
         Ok(())
     }
 
+    /// All tables are durable, with their names.
+    fn end(&mut self) -> Result<()> {
+        self.shared.health.check_writable()?;
+        self.failure.clone().map_or(Ok(()), Err)?;
+        let ended = self.end_table().and_then(|()| match self.begun.is_empty() {
+            true => Ok(()),
+            false => self.shared.tables.sync_names(),
+        });
+        self.noting(ended)
+    }
+
     /// A failure ends the ingestion. Where room on the device was missing nothing else is the worse
     /// for it; any other failure of the device stops writes (law L5).
     fn noting<T>(&mut self, done: Result<T>) -> Result<T> {
@@ -125,17 +137,16 @@ impl Ingestion for SortedTables {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.shared.health.check_writable()?;
-        self.failure.clone().map_or(Ok(()), Err)?;
-        let ended = self.end_table().and_then(|()| match self.begun.is_empty() {
+        self.end()?;
+        match self.done.is_empty() {
             true => Ok(()),
-            false => self.shared.tables.sync_names(),
-        });
-        self.noting(ended)
+            // Nothing is lost by a refusal: the tables stay, and this may be asked for again.
+            false => self.shared.wait_for_room(self.shared.room_in_level0()),
+        }
     }
 
     fn prepare(&mut self) -> Result<()> {
-        self.finish()?;
+        self.end()?;
         let emptied = self.shared.empty_memtables();
         self.memtable = Some(self.noting(emptied)?);
         Ok(())
@@ -145,7 +156,7 @@ impl Ingestion for SortedTables {
         let memtable = match self.memtable {
             Some(id) => id,
             None => {
-                self.finish()?;
+                self.end()?;
                 self.shared.empty_memtables()?
             }
         };

@@ -190,7 +190,12 @@ impl Shared {
     /// What a write of so many bytes waits for that is to be admitted.
     pub(crate) fn room_for_new(&self, bytes: u64) -> Room {
         let memtables_max = self.memory_split().memtables_bytes.saturating_sub(bytes);
-        Room { memtables_max, level0_max: 2 * self.options.level0_tables_slow.max(1) }
+        Room { memtables_max, ..self.room_in_level0() }
+    }
+
+    /// What an ingestion waits for, which takes no room in memtables.
+    pub(crate) fn room_in_level0(&self) -> Room {
+        Room { memtables_max: u64::MAX, level0_max: 2 * self.options.level0_tables_slow.max(1) }
     }
 
     /// Sets memory aside for what a write inserts that was admitted, or is replayed. Waits for flushes

@@ -22,6 +22,12 @@ use crate::state::State;
 use crate::store::Shared;
 use crate::table::hash;
 
+/// What memtables take for the steps of a write.
+fn memory_bytes(ops: &[Op<'_>]) -> u64 {
+    let steps = ops.iter().filter(|op| !op.is_range());
+    steps.map(|op| entry_bytes(op.key(), op.value())).sum()
+}
+
 impl Shared {
     /// Whether `ops` may be written. Waits for flushes while memtables would take more than their
     /// share with them, and a moment where compactions are behind.
@@ -36,7 +42,7 @@ impl Shared {
             self.end_range_deletes();
             return Err(Error::OutOfMemory { limit });
         }
-        self.wait_for_room(self.room_for_new(bytes))?;
+        self.wait_for_room(self.room_for_new(memory_bytes(ops)))?;
         self.slow_down(bytes);
         Ok(())
     }
@@ -48,8 +54,7 @@ impl Shared {
         if ops.is_empty() || self.was_applied(seqno)? {
             return Ok(());
         }
-        let steps = ops.iter().filter(|op| !op.is_range());
-        let mut aside = self.set_aside(steps.map(|op| entry_bytes(op.key(), op.value())).sum());
+        let mut aside = self.set_aside(memory_bytes(ops));
         self.health.check_writable()?;
         for op in last_of_each_key(ops) {
             self.insert(&mut aside, op, seqno)?;

@@ -424,3 +424,17 @@ fn play(seed: u64, options: Options) {
     let report = crate::check(&bench.device).expect("memory reads");
     assert_eq!((report.damage, report.leftover), (Vec::new(), Vec::new()), "seed {seed}");
 }
+
+/// Tables that overlap can but lie in Level 0, one above the other: they come no faster than they are compacted.
+#[test]
+fn an_ingestion_waits_where_level_0_is_full() {
+    let bench = Bench::of(Options { level0_tables_slow: 3, ..small() });
+    for round in 0..20_u8 {
+        let mut ingestion = push(&bench, 0..100, &[round; 30]);
+        ingestion.finish().expect("compactions make room");
+        commit(&bench, ingestion);
+        assert!(bench.detail("level0_tables") <= 7, "{}", bench.detail("level0_tables"));
+    }
+    assert!(bench.detail("stalls") > 0);
+    assert_eq!(bench.pairs(), pairs(0..100, &[19; 30]));
+}
