@@ -82,16 +82,18 @@ pub(crate) fn open(device: &dyn Device) -> Result<Option<Offline>> {
 /// Whether no store was made in `device` yet: what a crash leaves of one that was being made has no data.
 ///
 /// # Errors
-/// [`Error::Corruption`] if there are data, but no superblock.
+/// [`Error::Corruption`] if there are data, or the index of a store that was closed, but no superblock.
 pub(crate) fn is_vacant(device: &dyn Device) -> Result<bool> {
     if device.exists(SUPERBLOCK)? {
         return Ok(false);
     }
-    if device.exists(DATA)? && device.open(DATA, Mode::Read)?.len()? > 0 {
-        let what = "the superblock is missing beside data";
-        return Err(Corruption::new(what, 0).at(SUPERBLOCK, 0).into());
-    }
-    Ok(true)
+    // A close stores the index, and so of a store that was made.
+    let beside = match device.exists(DATA)? && device.open(DATA, Mode::Read)?.len()? > 0 {
+        true => "the superblock is missing beside data",
+        false if device.exists(stored_index::FILE)? => "the superblock is missing beside an index",
+        false => return Ok(true),
+    };
+    Err(Corruption::new(beside, 0).at(SUPERBLOCK, 0).into())
 }
 
 /// What stands before all pairs.

@@ -25,9 +25,10 @@ pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
         // The budget may have become less since something was cached.
         shared.cache.shrink(shared.cache_share());
         shared.refill_allowance();
-        // A write that fails is told to the next commit; what cannot be read is a trouble of the store.
-        let _ = shared.sync_rewritten();
-        while !stop.is_stopping() && shared.collect().unwrap_or(0) > 0 {}
+        if let Err(error) = shared.sync_rewritten() {
+            shared.note_ended(&shared.rewriting_failing, Err(error));
+        }
+        while !stop.is_stopping() && shared.collect_and_tell() {}
         shared.forget_pins();
         if let Some(committer) = shared.committer.try_lock() {
             shared.count_nodes(committer.index());
@@ -46,6 +47,17 @@ impl Shared {
             self.renew_if_idle()?;
         }
         Ok(done.segments)
+    }
+
+    /// Collects; says whether there may be more to do.
+    fn collect_and_tell(&self) -> bool {
+        match self.collect() {
+            Ok(segments) => segments > 0,
+            Err(error) => {
+                self.note_ended(&self.collector_failing, Err(error));
+                false
+            }
+        }
     }
 
     pub(crate) fn count_collected(&self, done: &Collected) {

@@ -181,9 +181,9 @@ impl Shared {
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
             shared.fragmented.is_queued.store(false, SeqCst);
-            // A failure is told to the next commit: the store is read-only then. What could not be done
-            // for another reason is handed over again.
-            let _ = shared.rewrite_fragmented();
+            // What could not be done is handed over again by the next scan.
+            let rewritten = shared.rewrite_fragmented();
+            shared.note_ended(&shared.rewriting_failing, rewritten);
         };
         // A pool that is stopping runs nothing more, and nobody waits for it.
         if self.group.submit(Class::Collect, "flexdb rewrite", task).is_err() {

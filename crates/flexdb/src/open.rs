@@ -31,6 +31,7 @@ use crate::state::{Base, State};
 use crate::store::{Counts, Shared, Store};
 use crate::stored_index::{self, Wanted};
 use crate::tally::Tally;
+use crate::trouble::Work;
 
 /// Who its background tasks belong to.
 const GROUP: &str = "flexdb";
@@ -62,7 +63,13 @@ impl Store {
         let split = MemorySplit::of(host.memory.limit(), &options);
         let step = split.opening_step(snapshot.len(), &options);
         let mut opening_keys = 0;
-        let index = match stored_index(&host, &snapshot, space.life(), &options, &heads) {
+        let stored = stored_index(&host, &snapshot, space.life(), &options, &heads);
+        let unread = Work::default();
+        let stored = stored.unwrap_or_else(|error| {
+            unread.fail(error, host.environment.wall_ms());
+            None
+        });
+        let index = match stored {
             Some(index) => index,
             None => {
                 let index = recover::index(&snapshot, step, &group, &heads)?;
@@ -106,6 +113,8 @@ impl Store {
             commits_failing: Default::default(),
             collector_failing: Default::default(),
             index_failing: Default::default(),
+            index_unread: unread,
+            rewriting_failing: Default::default(),
             counts: Counts { opening_keys, ..Counts::default() },
             group,
             host,
@@ -119,20 +128,25 @@ impl Store {
     }
 }
 
-/// The index that the life before this one has stored; `None` where there is none, or none that can be read (N3).
+/// The index that the life before this one has stored; `None` where there is none.
+///
+/// # Errors
+/// The damage, and the device's: the index is made anew then (N3).
 fn stored_index(
     host: &Host,
     space: &Snapshot,
     life: u64,
     options: &Options,
     heads: &Arc<Tally>,
-) -> Option<Index> {
+) -> Result<Option<Index>> {
     let wanted = Wanted { life: life - 1, space_bytes: space.len() };
     let extents = space.extents(StoreHeader::BYTES as u64..space.len());
-    let reading = stored_index::Reading::begin(&*host.device, wanted, extents).ok()??;
+    let Some(reading) = stored_index::Reading::begin(&*host.device, wanted, extents)? else {
+        return Ok(None);
+    };
     let split = MemorySplit::of(host.memory.limit(), options);
     let step = split.step_for(reading.intervals(), space.len(), options);
-    reading.index(step, heads).ok()
+    reading.index(step, heads).map(Some)
 }
 
 fn open_space(host: &Host, options: &Options) -> Result<FlexSpace> {

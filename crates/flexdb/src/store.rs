@@ -74,6 +74,9 @@ pub(crate) struct Shared {
     pub(crate) commits_failing: Work,
     pub(crate) collector_failing: Work,
     pub(crate) index_failing: Work,
+    /// Why the index that the last close has stored was not taken.
+    pub(crate) index_unread: Work,
+    pub(crate) rewriting_failing: Work,
     pub(crate) counts: Counts,
     pub(crate) group: Group,
     pub(crate) host: Host,

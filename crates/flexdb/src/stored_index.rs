@@ -10,6 +10,8 @@
 //! - N2. Nothing of it is believed that is not verified: checksums, the order of bounds, that intervals have all
 //!   bytes of the space, and that each begins where an extent with its tag does.
 //! - N3. Nobody needs it: a store without it, or with one that is damaged, is opened by its tags.
+//! - N4. Under its name it is whole: it gets that when it is durable. So one that is not whole is damaged, which is
+//!   told, and not what a crash has left.
 
 mod format;
 #[cfg(test)]
@@ -30,6 +32,8 @@ use format::{BLOCK_BYTES, BLOCK_HEAD_BYTES, Stored};
 
 /// The file's name.
 pub(crate) const FILE: &str = "index";
+/// Its name until it is whole and durable.
+const UNFINISHED: &str = "index.new";
 
 /// What an index has to be of to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +52,11 @@ pub(crate) fn is_small(index: &IndexSnapshot, options: &Options) -> bool {
 /// Stores the index to a space that has come to the end of a life. Durable on return.
 ///
 /// # Errors
-/// The device's. What is there of the file then is of no life, or not whole.
+/// The device's. There is no index of this life then.
 pub(crate) fn store(device: &dyn Device, index: &IndexSnapshot, of: Wanted) -> Result<()> {
     let intervals = index.range(0..u64::MAX).count() as u64;
     let head = format::Head { life: of.life, space_bytes: of.space_bytes, intervals };
-    let file = device.open(FILE, Mode::Create)?;
+    let file = device.open(UNFINISHED, Mode::Create)?;
     file.set_len(0)?;
     file.write_at(0, &head.encode())?;
     let mut writing =
@@ -73,6 +77,7 @@ pub(crate) fn store(device: &dyn Device, index: &IndexSnapshot, of: Wanted) -> R
         writing.put(&block)?;
     }
     writing.file.sync(SyncKind::Data)?;
+    device.rename(UNFINISHED, FILE)?;
     device.sync_dir("")?;
     Ok(())
 }
@@ -100,14 +105,16 @@ impl Writing {
     }
 }
 
-/// Takes the index away: it is of a life that another one has followed. One that stays is of no use, and does no
-/// harm.
+/// Takes the index away, and one that a crash has left unfinished: it is of a life that another one has followed.
+/// One that stays is of no use, and does no harm.
 ///
 /// # Errors
 /// The device's.
 pub(crate) fn remove(device: &dyn Device) -> Result<()> {
-    if device.exists(FILE)? {
-        device.remove(FILE)?;
+    for name in [FILE, UNFINISHED] {
+        if device.exists(name)? {
+            device.remove(name)?;
+        }
     }
     Ok(())
 }

@@ -14,3 +14,4 @@ mod recovery;
 mod rounds;
 mod seats;
 pub(crate) mod stores;
+mod thinning;

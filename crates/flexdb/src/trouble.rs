@@ -1,11 +1,12 @@
 //! Background work that fails, for whoever looks after the store ([`engine::Engine::troubles`]): commits that are
-//! refused, what the collector cannot read, and an index that is too large for the memory (`commit/thinning.rs`).
+//! refused, what the collector cannot read, what cannot be written as one for scans, an index that is too large for the
+//! memory (`commit/thinning.rs`), and one that was stored and could not be read, which is told until the store is closed.
 //!
 //! A commit is tried again, and its trouble ends with one that succeeds. A segment with something that cannot be
 //! read is left alone by the collector as long as that lives: its room does not come back before, and whoever
 //! reads it is told of the damage.
 
-use engine::{Error, Trouble};
+use engine::{Error, Result, Trouble};
 use flexspace::space::Collected;
 use parking_lot::Mutex;
 
@@ -58,7 +59,18 @@ impl Shared {
         let commits = self.commits_failing.trouble("the commit of memtables", is_full);
         let collector = self.collector_failing.trouble("the collection of segments", false);
         let index = self.index_failing.trouble("holding the index to its share of memory", false);
-        [commits, collector, index].into_iter().flatten().collect()
+        let unread = self.index_unread.trouble("reading the index that was stored", false);
+        let rewriting = self.rewriting_failing.trouble("writing intervals as one for scans", false);
+        [commits, collector, index, unread, rewriting].into_iter().flatten().collect()
+    }
+
+    /// Notes how work has ended that nobody waits for. Of a store that takes no writes any more its health tells.
+    pub(crate) fn note_ended(&self, work: &Work, ended: Result<()>) {
+        match ended {
+            Ok(()) => work.succeed(),
+            Err(_) if self.health.check_writable().is_err() => {}
+            Err(error) => work.fail(error, self.host.environment.wall_ms()),
+        }
     }
 
     /// Notes what a collection could not read, or that there is nothing such any more.
