@@ -91,7 +91,7 @@ pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Device>>
     Ok(Arc::new(SystemDevice { root, alignment, io, uring, accounting: Arc::default() }))
 }
 
-fn lock_file(file: SystemFile, name: &str, how: FlockOperation) -> Result<Arc<dyn File>> {
+fn lock_file(mut file: SystemFile, name: &str, how: FlockOperation) -> Result<Arc<dyn File>> {
     match file.flock(how) {
         Ok(()) => Ok(Arc::new(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { name: name.to_owned() }),

@@ -30,6 +30,7 @@ pub(super) struct SystemFile {
     name: String,
     alignment: usize,
     accounting: Arc<Accounting>,
+    is_locked: bool,
 }
 
 impl SystemFile {
@@ -40,11 +41,14 @@ impl SystemFile {
         alignment: usize,
         accounting: Arc<Accounting>,
     ) -> Self {
-        Self { fd, name: name.to_owned(), alignment, accounting }
+        Self { fd, name: name.to_owned(), alignment, accounting, is_locked: false }
     }
 
-    pub(super) fn flock(&self, operation: FlockOperation) -> rustix::io::Result<()> {
-        fs::flock(&self.fd, operation)
+    /// Locks it, until this goes.
+    pub(super) fn flock(&mut self, operation: FlockOperation) -> rustix::io::Result<()> {
+        fs::flock(&self.fd, operation)?;
+        self.is_locked = true;
+        Ok(())
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -126,6 +130,16 @@ impl SystemFile {
             at += len as u64;
         }
         Ok(())
+    }
+}
+
+impl Drop for SystemFile {
+    fn drop(&mut self) {
+        if self.is_locked {
+            // Closing alone would not do while a child that was begun by another thread has a copy of the
+            // descriptor, as it has until it executes its program. Where it fails closing still does.
+            let _ = fs::flock(&self.fd, FlockOperation::Unlock);
+        }
     }
 }
 

@@ -77,3 +77,22 @@ fn foreign_names_are_passed_over() {
     }
     assert_eq!(device.list("").unwrap(), [Entry { name: "ok".to_owned(), is_dir: true }]);
 }
+
+/// A child has all descriptors until it executes its program.
+#[test]
+fn a_lock_ends_with_its_file_though_a_child_has_a_copy() {
+    let (_, dir) = buffered();
+    let device = SystemDevice {
+        root: Root::open(dir.path()).unwrap(),
+        alignment: None,
+        io: Io::Buffered,
+        uring: false,
+        accounting: Arc::default(),
+    };
+    let mut file = device.open_file("LOCK", Mode::Create, None).unwrap();
+    file.flock(FlockOperation::NonBlockingLockExclusive).unwrap();
+    let _copy = rustix::io::dup(file.fd()).unwrap();
+    assert!(matches!(device.lock("LOCK"), Err(Error::Locked { .. })));
+    drop(file);
+    device.lock("LOCK").unwrap();
+}
