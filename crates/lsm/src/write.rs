@@ -42,7 +42,9 @@ impl Shared {
             self.end_range_deletes();
             return Err(Error::OutOfMemory { limit });
         }
-        self.wait_for_room(self.room_for_new(memory_bytes(ops)))?;
+        // Ranges are not in memtables, but of their deletes none comes faster than it can be settled.
+        let ranges = ops.iter().filter(|op| op.is_range()).map(|op| op.bytes() as u64);
+        self.wait_for_room(self.room_for_new(memory_bytes(ops) + ranges.sum::<u64>()))?;
         self.slow_down(bytes);
         Ok(())
     }

@@ -129,9 +129,14 @@ fn range_deletes_that_wait_for_room_hold_nobody_up() {
         assert_eq!(done.recv_timeout(PATIENCE), Ok(()), "it waits for room in another keyspace");
     };
     let batches = environment.spawn("batches", in_batches).unwrap();
-    while stalls(&db) < 1 {
-        std::thread::yield_now();
-    }
+    let wait_for = |count: u64| {
+        let begun = environment.now();
+        while stalls(&db) < count {
+            assert!(environment.now() - begun < PATIENCE, "not {count} writes wait for room");
+            std::thread::yield_now();
+        }
+    };
+    wait_for(1);
     goes_on();
     let single = {
         let space = space.clone();
@@ -140,9 +145,7 @@ fn range_deletes_that_wait_for_room_hold_nobody_up() {
         move || assert!(space.delete_range(&KeyRange::of(key(0)..end)).is_ok())
     };
     let single = environment.spawn("single", single).unwrap();
-    while stalls(&db) < 2 {
-        std::thread::yield_now();
-    }
+    wait_for(2);
     goes_on();
     drop(go_on);
     batches.join().unwrap();
