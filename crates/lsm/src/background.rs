@@ -1,6 +1,7 @@
 //! Background work: flushes and compactions, submitted to the pool that the store was handed.
 //!
-//! One flush task is queued at a time; it reorganises the Dranges, if that is due, flushes or merges
+//! One flush task is queued or running at a time, so that none waits for another and keeps a thread of the
+//! pool from compactions; it reorganises the Dranges, if that is due, flushes or merges
 //! the memtable that waits longest, with its Drange, and queues the next one: writers that wait for
 //! room look for it after each task. A compaction task does one job of the plan, and plans anew
 //! when it is done. Jobs that run at once are disjoint (`plan_compaction`).
@@ -83,8 +84,6 @@ impl Shared {
         let shared = Arc::downgrade(self);
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
-            // From here on a memtable that is sealed has another task queued for it.
-            shared.background.is_flush_queued.store(false, SeqCst);
             shared.fit_lookup_index();
             shared.reorganise();
             let settled = match shared.background.is_settling_due.swap(false, SeqCst) {
@@ -102,6 +101,8 @@ impl Shared {
             };
             let flushed = settled.and_then(|()| shared.flush_sealed(wanted));
             shared.note_flush(&flushed);
+            // Whoever sealed something until here found this task, and queued none.
+            shared.background.is_flush_queued.store(false, SeqCst);
             if flushed.is_ok() {
                 shared.schedule_flush();
             }

@@ -69,7 +69,7 @@ impl Runner {
 /// [`crate::Group::wait_until`], one at a time on each.
 ///
 /// The same seed, the same submissions and the same calls give the same schedule.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HandCranked(pub(crate) Arc<Runner>);
 
 impl HandCranked {
