@@ -3,9 +3,13 @@
 //! 1. Level 0 falls apart into groups of tables that overlap, directly or by others. A group is a
 //!    job, with what it overlaps in Level 1; a group that is too large gives up its youngest
 //!    tables. Groups of some tables are due; all are where Level 0 has too many bytes or tables.
+//!    Other groups whose keys lie within those of the job come along: what they overlap in Level 1
+//!    is written anew in any case.
 //! 2. A level's pressure is what it holds beside what it should: tables of a group or bytes in
 //!    Level 0, bytes in the others. Levels above their measure are served, the most pressed first.
-//!    Where Level 0 slows writers down, one job is always one of its own.
+//!    Where Level 0 slows writers down, one job is always one of its own. Level 1 should hold as
+//!    much as Level 0 does, if that is more: a level is merged with all of the next one, in the
+//!    end, and two that are equal cost the least.
 //! 3. In another level the table is taken that overlaps with the least below for its size.
 //! 4. A job whose levels and keys meet those of a job under way has to wait.
 //!
@@ -75,6 +79,22 @@ impl Job {
         Self { from, to: from + 1, upper, lower, drops: false }
     }
 
+    /// The same of a group of Level 0, with all of `others` that lie within its keys. Level 1 has no
+    /// more of them than it has of the job: its tables there lie side by side, and are in it.
+    fn of_group(version: &Version, group: Vec<Arc<Table>>, others: &[Vec<Arc<Table>>]) -> Self {
+        let mut job = Self::new(version, 0, group);
+        let (smallest, largest) = bounds(job.tables());
+        for other in others {
+            let (first, last) = bounds(other.iter());
+            let is_within = smallest <= first && last <= largest;
+            let is_new = !other.iter().any(|one| job.upper.iter().any(|of| Arc::ptr_eq(of, one)));
+            if is_within && is_new && job.upper.len() + other.len() <= LEVEL0_JOB_TABLES_MAX {
+                job.upper.extend(other.iter().cloned());
+            }
+        }
+        job
+    }
+
     /// The job that goes over these tables of a level alone: writes them anew in their place, or
     /// `drops` them.
     pub(super) fn within(level: usize, tables: Vec<Arc<Table>>, drops: bool) -> Self {
@@ -141,7 +161,8 @@ pub(crate) fn plan(
     claims: &[Claim],
     jobs_max: usize,
 ) -> Vec<Job> {
-    let due = due_groups(version, options, level0_bytes, claims);
+    let groups = free_groups(version, claims);
+    let due = due_groups(&groups, options, level0_bytes);
     let level0 = level0_pressure(version, options, level0_bytes, claims, &due);
     let mut pressed: Vec<(f64, usize)> = (1..LEVELS - 1)
         .map(|level| (pressure(version, options, claims, level), level))
@@ -149,7 +170,9 @@ pub(crate) fn plan(
         .collect();
     pressed.extend((!due.is_empty()).then_some((level0.max(1.0), 0)));
     pressed.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut begun = Begun { version, claims: claims.to_vec(), jobs: Vec::new(), jobs_max };
+    let claims_now = claims.to_vec();
+    let mut begun =
+        Begun { version, groups: &groups, claims: claims_now, jobs: Vec::new(), jobs_max };
     // Writers wait for Level 0 alone: above the mark one job is its, whatever the others hold.
     let mark = options.level0_tables_slow as f64 / group_tables(options) as f64;
     if level0 > mark && !claims.iter().any(|claim| claim.from == 0) {
@@ -169,6 +192,8 @@ pub(crate) fn plan(
 /// The jobs of a plan, as far as it has come.
 struct Begun<'a> {
     version: &'a Version,
+    /// Of Level 0, those that nobody works on.
+    groups: &'a [Vec<Arc<Table>>],
     claims: Vec<Claim>,
     jobs: Vec<Job>,
     jobs_max: usize,
@@ -178,7 +203,10 @@ impl Begun<'_> {
     /// Adds the job of these tables, if it meets no other and there are not enough; answers whether
     /// it did.
     fn begin(&mut self, level: usize, upper: Vec<Arc<Table>>) -> bool {
-        let job = Job::new(self.version, level, upper);
+        let job = match level {
+            0 => Job::of_group(self.version, upper, self.groups),
+            _ => Job::new(self.version, level, upper),
+        };
         let claim = job.claim();
         let meets = self.claims.iter().any(|other| other.meets(&claim));
         if self.jobs.len() >= self.jobs_max || meets {
@@ -211,22 +239,27 @@ fn level0_pressure(
     tables.max(bytes as f64 / level0_bytes.max(1) as f64)
 }
 
-/// The groups of Level 0 that are to be compacted and that nobody works on, the largest first.
-fn due_groups(
-    version: &Version,
-    options: &Options,
-    level0_bytes: u64,
-    claims: &[Claim],
-) -> Vec<Vec<Arc<Table>>> {
+/// The groups of Level 0 that nobody works on.
+fn free_groups(version: &Version, claims: &[Claim]) -> Vec<Vec<Arc<Table>>> {
     let mut groups = groups(version);
     groups.retain(|group| group.iter().all(|table| is_free(table, claims, 0)));
+    groups
+}
+
+/// Those of these groups that are to be compacted, the largest first.
+fn due_groups(
+    groups: &[Vec<Arc<Table>>],
+    options: &Options,
+    level0_bytes: u64,
+) -> Vec<Vec<Arc<Table>>> {
     let tables = || groups.iter().flatten();
     let bytes: u64 = tables().map(|table| table.summary().stored_bytes).sum();
     let all =
         bytes >= level0_bytes || tables().count() >= LEVEL0_GROUPS_MAX * group_tables(options);
-    groups.retain(|group| all || group.len() >= group_tables(options));
-    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
-    groups
+    let is_due = |group: &&Vec<Arc<Table>>| all || group.len() >= group_tables(options);
+    let mut due: Vec<_> = groups.iter().filter(is_due).cloned().collect();
+    due.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    due
 }
 
 /// Whether no job under way takes this table of a level.
@@ -239,7 +272,8 @@ fn is_free(table: &Table, claims: &[Claim], level: usize) -> bool {
 fn pressure(version: &Version, options: &Options, claims: &[Claim], level: usize) -> f64 {
     let free = version.level(level).iter().filter(|table| is_free(table, claims, level));
     let bytes: u64 = free.map(|table| table.summary().stored_bytes).sum();
-    bytes as f64 / level_bytes_max(options, level)
+    let above = if level == 1 { version.level_bytes(0) as f64 } else { 0.0 };
+    bytes as f64 / level_bytes_max(options, level).max(above)
 }
 
 /// Bytes that a level should hold at most.

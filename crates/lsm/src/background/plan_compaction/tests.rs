@@ -45,6 +45,40 @@ fn level_0_falls_apart_into_groups() {
     assert_eq!((numbers(&jobs[1].upper), numbers(&jobs[1].lower)), (vec![2, 4], vec![]));
 }
 
+/// What Level 1 has of the keys between is written anew for the first group alone.
+#[test]
+fn groups_within_the_keys_of_a_job_come_along() {
+    let jobs = |level1: &[(usize, &[&str])], level0: &[(usize, &[&str])]| {
+        let version = version(&Yard::new(), &[level0, level1].concat());
+        plan(&version, &options(), u64::MAX, &[], JOBS_MAX)
+    };
+    let narrow: &[(usize, &[&str])] = &[(1, &["a", "f"]), (1, &["g", "k"])];
+    let wide: &[(usize, &[&str])] = &[(1, &["a", "x"])];
+    let groups: &[(usize, &[&str])] = &[(0, &["d", "e"]), (0, &["d"]), (0, &["g"]), (0, &["y"])];
+    let upper = |jobs: Vec<Job>| {
+        assert_eq!((jobs.len(), jobs[0].lower.len()), (1, 1));
+        numbers(&jobs[0].upper)
+    };
+    assert_eq!(upper(jobs(narrow, groups)), [1, 2], "the others lie outside");
+    assert_eq!(upper(jobs(wide, groups)), [1, 2, 3]);
+    let many = vec![(0, &["d", "e"][..]); LEVEL0_JOB_TABLES_MAX];
+    let full = upper(jobs(wide, &[many.as_slice(), &[(0, &["g"])]].concat()));
+    assert_eq!(full.len(), LEVEL0_JOB_TABLES_MAX, "no more than one merge opens at once");
+}
+
+#[test]
+fn level_1_may_hold_as_much_as_level_0() {
+    let options = Options { level0_tables: 9, level1_bytes: 1, ..options() };
+    let is_planned = |level0: usize| {
+        let mut tables: Vec<(usize, &[&str])> = vec![(0, &["a", "b"]); level0];
+        tables.extend([(1, &["c", "d"][..]), (1, &["e", "f"])]);
+        let version = version(&Yard::new(), &tables);
+        !plan(&version, &options, u64::MAX, &[], JOBS_MAX).is_empty()
+    };
+    assert!(is_planned(1), "Level 1 has twice as much");
+    assert!(!is_planned(3));
+}
+
 #[test]
 fn single_tables_go_where_there_is_too_much_of_them() {
     let yard = Yard::new();
@@ -87,11 +121,11 @@ fn one_job_is_of_level_0_where_it_slows_writers_down() {
         levels.sort_unstable();
         levels
     };
-    assert_eq!(levels(level0_bytes(5), &[]), [1, 2, 3, 4], "writers are not slowed down");
-    assert_eq!(levels(level0_bytes(7), &[]), [0, 1, 2, 3]);
+    assert_eq!(levels(level0_bytes(5), &[]), [2, 3, 4, 5], "writers are not slowed down");
+    assert_eq!(levels(level0_bytes(7), &[]), [0, 2, 3, 4]);
     let claim = Claim { from: 0, to: 1, smallest: b"x".to_vec(), largest: b"z".to_vec() };
-    assert_eq!(levels(level0_bytes(7), &[claim]), [1, 2, 3, 4], "it has one");
-    assert_eq!(levels(1, &[]), [0, 1, 2, 3], "by its bytes it is the most pressed");
+    assert_eq!(levels(level0_bytes(7), &[claim]), [2, 3, 4, 5], "it has one");
+    assert_eq!(levels(1, &[]), [0, 2, 3, 4], "by its bytes it is the most pressed");
 }
 
 #[test]
