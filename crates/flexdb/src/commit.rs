@@ -130,10 +130,11 @@ impl Shared {
         let shared = Arc::downgrade(self);
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
-            // From here on a memtable that is sealed has another task queued for it.
-            shared.counts.is_commit_queued.store(false, SeqCst);
             let number = shared.pressure.begin_commit();
             let committed = shared.commit_oldest(u64::MAX);
+            // Until here whoever sealed something found this task, and queued none: it would wait for this one,
+            // on a thread of the pool on which others plan.
+            shared.counts.is_commit_queued.store(false, SeqCst);
             match committed {
                 Ok(_) => shared.schedule_commit(u64::MAX),
                 Err(failure) => {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use codec::SeqNo;
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
-use engine::{Direction, Engine, Error, KeyRange, NoJournal, Op};
+use engine::{Barrier, Direction, Engine, Error, KeyRange, NoJournal, Op, Result};
 use environment::Random;
+use parking_lot::Mutex;
 use rand::RngExt;
 
 use super::stores::{Bench, key, scan, small};
@@ -617,4 +619,51 @@ pub(super) fn what_is_replaced_is_not_committed_once_the_journal_has_what_replac
     bench.flush();
     assert_eq!(bench.detail("committed_pairs"), 3);
     assert_eq!(bench.pairs().len(), 3);
+}
+
+/// A journal that does something else once, when it is first asked how far it goes.
+struct Interrupting(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl std::fmt::Debug for Interrupting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Interrupting")
+    }
+}
+
+impl Barrier for Interrupting {
+    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
+        let interrupt = self.0.lock().take();
+        interrupt.into_iter().for_each(|interrupt| interrupt());
+        Ok(seqno)
+    }
+    fn is_journaled(&self) -> bool {
+        false
+    }
+}
+
+/// Or threads of the pool would wait for a commit to end, and plan nothing for it.
+#[test]
+fn no_commit_is_queued_beside_one_and_what_is_sealed_meanwhile_is_committed() {
+    let journal = Arc::new(Interrupting(Mutex::new(None)));
+    let opened = Bench::with(device::memory(), journal.clone(), 1 << 20, small());
+    let bench = opened.expect("an empty device opens");
+    let (shared, sequence) = (bench.store.shared.clone(), Arc::clone(&bench.sequence));
+    let crank = bench.crank.clone();
+    bench.put(b"first", b"1");
+    let active = || Arc::clone(&shared.open_state().expect("it is open").active);
+    shared.seal(&active());
+    let sealing = shared.clone();
+    let interrupt = move || {
+        let ticket = sequence.begin();
+        let op = Op::Put { key: b"second", value: b"2" };
+        sealing.apply(&[op], ticket.seqno()).expect("the store is open");
+        let active = Arc::clone(&sealing.open_state().expect("it is open").active);
+        sealing.seal(&active);
+        assert_eq!(crank.ready(), 0, "the commit that is under way sees to it");
+    };
+    *journal.0.lock() = Some(Box::new(interrupt));
+    bench.crank.run_all();
+    assert!(journal.0.lock().is_none(), "a commit has asked");
+    assert_eq!((bench.detail("commits"), bench.detail("committed_pairs")), (2, 2));
+    assert_eq!(bench.pairs().len(), 2);
 }

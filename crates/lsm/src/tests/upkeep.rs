@@ -1,10 +1,11 @@
 //! Flushes and compactions: what they leave, and that writers wait for them and not for ever.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{Barrier, Engine, Result};
+use parking_lot::Mutex;
 
 use super::stores::{Bench, both, key};
 use crate::version::LEVELS;
@@ -354,14 +355,8 @@ fn a_flush_waits_for_writers_of_its_memtable() {
     assert_eq!(bench.get(b"late").as_deref(), Some(&b"2"[..]));
 }
 
-type Hook = Box<dyn Fn() + Send + Sync>;
-
-/// A journal that does something else once, when a flush asks it how far it goes.
-#[derive(Default)]
-struct Interrupting {
-    hook: OnceLock<Hook>,
-    did: std::sync::atomic::AtomicBool,
-}
+/// A journal that does something else once, when it is first asked how far it goes.
+struct Interrupting(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl std::fmt::Debug for Interrupting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -371,11 +366,8 @@ impl std::fmt::Debug for Interrupting {
 
 impl Barrier for Interrupting {
     fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
-        if let Some(hook) = self.hook.get()
-            && !self.did.swap(true, std::sync::atomic::Ordering::SeqCst)
-        {
-            hook();
-        }
+        let interrupt = self.0.lock().take();
+        interrupt.into_iter().for_each(|interrupt| interrupt());
         Ok(seqno)
     }
     fn is_journaled(&self) -> bool {
@@ -386,7 +378,7 @@ impl Barrier for Interrupting {
 /// Or threads of the pool would wait for a flush to end, and compact nothing.
 #[test]
 fn no_flush_is_queued_beside_one_and_what_is_sealed_meanwhile_is_flushed() {
-    let journal = Arc::new(Interrupting::default());
+    let journal = Arc::new(Interrupting(Mutex::new(None)));
     let bench = Bench::with(device::memory(), journal.clone(), 1 << 20).expect("opens");
     let (shared, sequence) = (bench.store.shared.clone(), Arc::clone(&bench.sequence));
     let crank = bench.crank.clone();
@@ -398,11 +390,11 @@ fn no_flush_is_queued_beside_one_and_what_is_sealed_meanwhile_is_flushed() {
         assert_eq!(shared.state.load().due(), 2, "the first one is not in its table yet");
         assert_eq!(crank.ready(), 0, "the flush that is under way sees to it");
     };
-    assert!(journal.hook.set(Box::new(hook)).is_ok());
+    *journal.0.lock() = Some(Box::new(hook));
     bench.put(b"first", b"1");
     bench.store.shared.seal_where(&|active| !active.is_empty());
     bench.crank.run_all();
-    assert!(journal.did.load(std::sync::atomic::Ordering::SeqCst));
+    assert!(journal.0.lock().is_none(), "a flush has asked");
     assert_eq!((bench.store.shared.state.load().due(), bench.detail("flushes")), (0, 2));
     assert_eq!(bench.pairs().len(), 2);
 }
