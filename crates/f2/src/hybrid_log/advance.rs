@@ -5,7 +5,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{AcqRel, Release};
 
 use engine::Result;
 use sync::atomic::Ordering;
@@ -66,15 +66,25 @@ impl HybridLog {
 
     /// Has the background flush what may be. If the pool is stopping, whoever waits flushes.
     pub(super) fn queue_flush(self: &Arc<Self>) {
-        if self.is_flush_queued.swap(true, std::sync::atomic::Ordering::AcqRel) {
+        if self.is_flush_queued.swap(true, AcqRel) {
             return;
         }
         let log = Arc::downgrade(self);
         let queued = self.workers.submit(Class::Flush, "flush log", move |_stop| {
             let Some(log) = log.upgrade() else { return };
-            log.is_flush_queued.store(false, Release);
             // A failure is remembered, and told to whoever writes next.
-            while let Ok(true) = log.flush_some() {}
+            let is_done = loop {
+                match log.flush_some() {
+                    Ok(true) => {}
+                    flushed => break flushed.is_ok(),
+                }
+            };
+            // Until here others found this task, and queued none that would wait for it on another thread of
+            // the pool. This acquires what they had made read-only before.
+            log.is_flush_queued.swap(false, AcqRel);
+            if is_done && log.flushed() < log.safe_read_only() {
+                log.queue_flush();
+            }
         });
         if queued.is_err() {
             self.is_flush_queued.store(false, Release);
