@@ -16,6 +16,7 @@ pub(crate) mod merge_memtables;
 pub(crate) mod plan_compaction;
 mod plan_ingest;
 mod plan_sweep;
+mod plan_tombstones;
 pub(crate) mod reorganise;
 pub(crate) mod retention;
 pub(crate) mod sweep;
@@ -34,6 +35,7 @@ use flush::Wanted;
 use plan_compaction::{Claim, Job, group_tables, plan};
 use plan_ingest::{Place, plan_ingest};
 use plan_sweep::{plan_drops, plan_sweep};
+use plan_tombstones::plan_tombstones;
 
 /// What is under way, and what was done.
 #[derive(Debug, Default)]
@@ -140,6 +142,9 @@ impl Shared {
             || state.deletes.are_many(self.host.memory.limit());
         if are_many && JOBS_MAX > claims.under_way.len() + jobs.len() {
             jobs.extend(plan_sweep(version, &self.sweep(), &is_seen, &claimed));
+        }
+        if jobs.is_empty() && claims.under_way.is_empty() {
+            jobs.extend(plan_tombstones(version, self.host.sequence.horizon(), &claimed));
         }
         for job in jobs {
             let claim = job.claim();

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Barrier, Engine, Result};
+use engine::{Barrier, Direction, Engine, KeyRange, Result};
 use parking_lot::Mutex;
 
-use super::stores::{Bench, both, key};
+use super::stores::{Bench, both, key, scan, small};
+use crate::Options;
 use crate::version::LEVELS;
 
 #[test]
@@ -57,7 +58,7 @@ fn overwritten_and_deleted_keys_leave_nothing() {
             bench.settle();
         }
         assert_eq!(bench.pairs(), []);
-        // What is left are tombstones of upper levels, above tables that no job has reached.
+        assert_eq!(bench.table_entries(), 0);
         for number in 0..3000 {
             bench.put(&key(number % 600), b"again");
         }
@@ -65,6 +66,30 @@ fn overwritten_and_deleted_keys_leave_nothing() {
         assert_eq!(bench.pairs().len(), 600);
         assert!(bench.table_entries() < 2000, "{} versions of 600 keys", bench.table_entries());
     }
+}
+
+/// A queue: whoever reads its first pair does not walk over all that were taken out before.
+#[test]
+fn tombstones_of_a_queue_go_though_no_level_is_full() {
+    let options = Options { level0_tables: 9, level1_bytes: 1 << 20, ..small() };
+    let bench = Bench::of(options);
+    for number in 0..2000 {
+        bench.put(&key(number), &[1; 40]);
+        if number >= 10 {
+            bench.delete(&key(number - 10));
+        }
+    }
+    let snapshot = bench.view();
+    bench.delete(&key(1990));
+    bench.settle();
+    // What the snapshot sees, its successor, and what is younger than it in the same table.
+    let seen = bench.table_entries();
+    assert!(seen < 200, "{seen} versions for 10 pairs");
+    assert_eq!(scan(&*snapshot, KeyRange::all(), Direction::Forward).len(), 10);
+    drop(snapshot);
+    bench.put(b"zzz", b"the next flush asks again");
+    bench.settle();
+    assert_eq!((bench.table_entries(), bench.pairs().len()), (10, 10));
 }
 
 /// Bytes that do not compress.
