@@ -14,9 +14,9 @@ use crate::store::Shared;
 enum Whose {
     /// A get's.
     Get { tag: u64 },
-    /// A read-modify-write's, which wants to know later whether the value still is the newest.
-    /// Writes since then are in this memtable or in younger ones.
-    Old { tag: u64, memtable: u64 },
+    /// A read-modify-write's, which wants to know later whether the value still is the newest. So many
+    /// memtables had been committed when it began.
+    Old { tag: u64, commits: u64 },
 }
 
 /// A seat. It does not keep the store open.
@@ -55,7 +55,7 @@ impl engine::Seat for Seat {
 
     fn begin_old(&mut self, tag: u64, key: &[u8]) -> Result<BegunOld> {
         let state = self.shared.open_state()?;
-        let whose = Whose::Old { tag, memtable: state.active.id() };
+        let whose = Whose::Old { tag, commits: state.commits };
         let sought = self.shared.find_in_memory(&state, key, SeqNo::MAX, &mut self.value)?;
         let Sought::Cold(cold) = sought else { return Ok(BegunOld::AtOnce) };
         let key = key.to_vec();
@@ -73,8 +73,8 @@ impl engine::Seat for Seat {
                 found.map(|found| found.is_some_and(|found| found.is_value).then_some(value));
             match whose {
                 Whose::Get { tag } => listener.value(tag, value),
-                Whose::Old { tag, memtable } => {
-                    let is_newest = || shared.is_unwritten_since(key, memtable);
+                Whose::Old { tag, commits } => {
+                    let is_newest = || shared.is_unwritten_since(key, commits);
                     listener.old(tag, value.map(|value| Old::new(key, value, &is_newest)));
                 }
             }
@@ -91,14 +91,14 @@ impl engine::Seat for Seat {
 }
 
 impl Shared {
-    /// Whether `key` was not written since this memtable was the one that it would be written to, and
-    /// no memtable had it then. Says no if that memtable has been committed: before that, no younger
-    /// one is (commit, C3).
-    fn is_unwritten_since(&self, key: &[u8], memtable: u64) -> bool {
+    /// Whether `key` was not written since so many memtables had been committed, and none that waited had it.
+    /// Says no if any was committed meanwhile: whoever had entered one before it was sealed may have written the
+    /// key to it then, though another one was written to already.
+    fn is_unwritten_since(&self, key: &[u8], commits: u64) -> bool {
         let state = self.state.load();
         let Some(state) = &*state else { return false };
         let mut nothing = Vec::new();
-        state.memtables().any(|there| there.id() == memtable)
+        state.commits == commits
             && state.memtables().all(|it| it.get(key, SeqNo::MAX, &mut nothing).is_none())
     }
 }

@@ -1,6 +1,7 @@
 //! Reads that wait for the device beside each other: many at once, and on seats.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{Begun, BegunOld, Change, Engine, Error, Listener, Old, Op, Result, Seat};
@@ -147,6 +148,34 @@ fn an_old_value_is_told_with_whether_it_is_the_newest() {
     bench.flush();
     finish(&mut *seat, &mut told);
     assert_eq!(told.olds.remove(&4), Some((expected(number), false)));
+}
+
+/// Whoever writes a key holds its lock (law L6), and whoever looks an old value up does not, before it is told
+/// of it (law L7). So the writer may have entered a memtable that another one has the place of by then.
+#[test]
+fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
+    let bench = cold();
+    let shared = &bench.store.shared;
+    let mut seat = bench.store.seat(16).expect("the store is open").expect("it has seats");
+    let slow = Arc::clone(&shared.open_state().expect("it is open").active);
+    std::thread::scope(|scope| {
+        let entered = slow.enter().expect("it is not sealed");
+        scope.spawn(|| shared.seal(&slow));
+        while shared.open_state().expect("it is open").active.id() == slow.id() {
+            std::thread::yield_now();
+        }
+        assert_eq!(seat.begin_old(7, &key(1)), Ok(BegunOld::Pending));
+        let ticket = bench.sequence.begin();
+        let put = Op::Put { key: &key(1), value: b"slow" };
+        entered.put(&put, ticket.seqno(), &|_, _| true);
+        shared.family.note_applied(ticket.seqno());
+        drop(entered);
+    });
+    bench.flush();
+    let mut told = Told::default();
+    finish(&mut *seat, &mut told);
+    assert_eq!(told.olds.remove(&7), Some((expected(1), false)));
+    assert_eq!(bench.get(&key(1)), Some(b"slow".to_vec()));
 }
 
 /// Damage is told to whom it concerns, and a store that is closed says so.
