@@ -20,11 +20,12 @@ enum Whose {
     Old { tag: u64, began: Moment },
 }
 
-/// What there was when a look-up began. Writes since then are in this memtable or in younger ones,
-/// or they are range deletes, of which so many had come, or they ingested something.
+/// What there was when a look-up began. Writes since then are in a memtable, or in one of those that
+/// went, of which so many had gone; or they are range deletes, of which so many had come; or they
+/// ingested something.
 #[derive(Clone, Copy)]
 struct Moment {
-    memtable: u64,
+    gone: u64,
     deletes: u64,
     ingested: SeqNo,
 }
@@ -67,10 +68,11 @@ impl engine::Seat for Seat {
 
     fn begin_old(&mut self, tag: u64, key: &[u8]) -> Result<BegunOld> {
         let state = Arc::clone(&*self.shared.open_state()?);
-        let active = state.active(key, SeqNo::ZERO);
-        let Some((active, _)) = active else { return Err(engine::Error::Closed) };
+        if state.actives.is_empty() {
+            return Err(engine::Error::Closed);
+        }
         let began = Moment {
-            memtable: active.id(),
+            gone: state.gone,
             deletes: state.deletes.came,
             ingested: state.version.newest_ingested(),
         };
@@ -111,17 +113,17 @@ impl engine::Seat for Seat {
 
 impl Shared {
     /// Whether `key` was not written since a look-up of it began, by when no memtable had it. Says no
-    /// if the memtable that it would have been written to has been flushed, or merged into a younger
-    /// one: before that, none that came after it is.
+    /// if any memtable was flushed or merged meanwhile: whoever had entered one before it was sealed may
+    /// have written the key to it then, though another one was written to already; and a Drange with
+    /// several slots has several of which any may be flushed first.
     ///
     /// It says no after any range delete: one that covered the key may be over, and the set of those
     /// that are left does not tell. And so after any ingestion: the look-up may have begun between the
     /// new memtables and the new tables.
     fn is_unwritten_since(&self, key: &[u8], began: Moment) -> bool {
-        let Moment { memtable, deletes, ingested } = began;
+        let Moment { gone, deletes, ingested } = began;
         let state = self.state.load();
-        let all_are_there = state.memtables().any(|there| there.id() == memtable);
-        all_are_there
+        state.gone == gone
             && (state.deletes.came == deletes || is_planted(Planted::DeletesUncounted))
             && state.version.newest_ingested() == ingested
             && state.find_in_memory(Target::first_of(key), &mut Vec::new()).is_none()

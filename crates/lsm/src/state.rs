@@ -36,6 +36,8 @@ pub(crate) struct State {
     /// The memtables that are written to, one for each slot; none once the store is closed.
     pub(crate) actives: Vec<Arc<Memtable>>,
     pub(crate) sealed: Vec<Arc<Memtable>>,
+    /// Memtables that were flushed or merged since the store was opened.
+    pub(crate) gone: u64,
     pub(crate) version: Arc<Version>,
     pub(crate) deletes: Arc<Deletes>,
     range_index: Arc<RangeIndex>,
@@ -61,6 +63,7 @@ impl State {
             dranges,
             actives,
             sealed,
+            gone: 0,
             version,
             deletes,
             range_index,
@@ -74,6 +77,7 @@ impl State {
             dranges: Arc::clone(&self.dranges),
             actives: self.actives.clone(),
             sealed: self.sealed.clone(),
+            gone: self.gone,
             version: Arc::clone(&self.version),
             deletes: Arc::clone(&self.deletes),
             range_index: Arc::new(RangeIndex::new(self.dranges.all().len())),
@@ -162,6 +166,7 @@ impl State {
         let mut next = self.next();
         next.version = Arc::new(version);
         next.sealed.retain(|memtable| !flushed.contains(&memtable.id()));
+        next.gone += flushed.len() as u64;
         if !next.deletes.is_empty() {
             let hides_something = |delete: &RangeDelete| next.has_hidden(delete);
             next.deletes = Arc::new(self.deletes.settled(settled, &hides_something, budget));
@@ -199,6 +204,7 @@ impl State {
             |one: &Memtable| is_planted(Planted::MergedUnread) && drange == Some(one.drange());
         next.sealed.retain(|one| !inputs.contains(&one.id()) && !is_unread(one));
         next.sealed.extend(merged);
+        next.gone += inputs.len() as u64;
         next.order();
         next
     }

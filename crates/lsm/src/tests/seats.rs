@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{
-    Begun, BegunOld, Engine, Error, Listener, MemoryBudget, NoJournal, Old, Result, Seat,
+    Begun, BegunOld, Engine, Error, Listener, MemoryBudget, NoJournal, Old, Op, Result, Seat,
 };
 
 use super::stores::{Bench, key, small};
@@ -212,6 +212,36 @@ fn an_old_value_is_the_newest_until_it_is_written() {
             assert_eq!(seat.begin_old(9, &key(1)), Ok(BegunOld::AtOnce), "it is cached");
         }
     }
+}
+
+/// Whoever writes a key holds its lock (law L6), and whoever looks an old value up does not, before it is told
+/// of it (law L7). So the writer may have entered a memtable that another one has the place of by then.
+#[test]
+fn an_old_value_is_not_the_newest_if_a_slow_writer_has_put_another_one() {
+    let bench = cold();
+    let shared = &bench.store.shared;
+    let mut seat = bench.store.seat(4).expect("open").expect("it has seats");
+    let active = || {
+        let state = shared.open_state().expect("it is open");
+        Arc::clone(state.active(&key(1), SeqNo::ZERO).expect("it is open").0)
+    };
+    let slow = active();
+    std::thread::scope(|scope| {
+        let entered = slow.enter().expect("it is not sealed");
+        scope.spawn(|| shared.seal(&[Arc::clone(&slow)]));
+        while active().id() == slow.id() {
+            std::thread::yield_now();
+        }
+        assert_eq!(seat.begin_old(7, &key(1)), Ok(BegunOld::Pending));
+        let ticket = bench.sequence.begin();
+        entered.insert(&Op::Put { key: &key(1), value: b"slow" }, ticket.seqno());
+        shared.family.note_applied(ticket.seqno());
+        drop(entered);
+    });
+    bench.store.flush().expect("memory takes it");
+    let mut told = Told::default();
+    finish(&mut *seat, &mut told);
+    assert_eq!(told.olds.remove(&7), Some((expected(1), false)));
 }
 
 #[test]
