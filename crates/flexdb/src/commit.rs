@@ -22,9 +22,10 @@
 //! - C5. A change is of one whole interval, where and as long as it was planned: any other is refused before
 //!   a byte is touched, and the store is read-only then.
 //!
-//! Where there is no room, also after the collector has run, what memtables delete is taken out first
+//! Where there is no room the commit stops, and goes on there once the collector has run: what is in the space
+//! is not put again. Where that emptied nothing, what memtables delete is taken out first
 //! (`commit/relief.rs`). Where that does not help, and where 1 fails, or something cannot be
-//! read in 2: the memtable stays, and a later commit does all of it once more. What is in the
+//! read in 2: the memtable stays, and a later commit goes on, or does all of it once more. What is in the
 //! space by then does no harm, as whoever reads looks into the memtable first. Meanwhile no more writes are
 //! admitted than memtables have room for (`pressure.rs`). So a snapshot that holds too much room
 //! stops writes only for as long as it is held. Each other failure turns the store read-only (law L5).
@@ -50,7 +51,7 @@ use workers::Class;
 use crate::error::from_space;
 #[cfg(test)]
 use crate::index;
-use crate::index::Index;
+use crate::index::{Index, Key};
 use crate::memtable::{Memtable, Update, Walker};
 use crate::options::Options;
 use crate::pair::StoreHeader;
@@ -82,11 +83,35 @@ pub(crate) struct Committer {
     kept: BTreeMap<SeqNo, Arc<Base>>,
     /// Whether it was refused for want of room.
     is_short_of_room: bool,
+    /// Where it goes on then.
+    stopped: Option<Place>,
+    /// Where it was when deletes gave room, and the newest write of all memtables by then.
+    relieved: Option<(Option<Place>, SeqNo)>,
+}
+
+/// How far a commit has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    memtable: u64,
+    /// Of its writes above the one number, up to the other, all are in the space whose keys are below this
+    /// one; none stands behind all of them.
+    range: (SeqNo, SeqNo),
+    key: Option<Key>,
 }
 
 impl Committer {
     pub(crate) fn new(index: Index) -> Self {
-        Self { index, kept: BTreeMap::new(), is_short_of_room: false }
+        let (is_short_of_room, stopped, relieved) = (false, None, None);
+        Self { index, kept: BTreeMap::new(), is_short_of_room, stopped, relieved }
+    }
+
+    /// Where writes of a memtable between two numbers go on, or begin; none if all are in the space.
+    fn place_of(&self, memtable: u64, range: (SeqNo, SeqNo)) -> Option<Key> {
+        let is_there = |place: &&Place| (place.memtable, place.range) == (memtable, range);
+        match self.stopped.as_ref().filter(is_there) {
+            Some(place) => place.key.clone(),
+            None => Some(Key::default()),
+        }
     }
 
     /// Whether a commit that is not done keeps a base for this pin.
@@ -221,6 +246,7 @@ impl Shared {
             done => done?,
         }
         committer.is_short_of_room = false;
+        committer.stopped = None;
         self.make_durable(persisted)?;
         self.publish(&mut committer, &oldest)?;
         self.commits_failing.succeed();

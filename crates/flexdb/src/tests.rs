@@ -1,6 +1,6 @@
 //! The store as a whole: what it answers, what its commits do, and what it finds when it is opened.
 
-mod commits;
+pub(crate) mod commits;
 mod contract;
 mod crash;
 mod defects;

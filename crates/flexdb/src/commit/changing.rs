@@ -10,7 +10,7 @@ use flexspace::space::Together;
 
 use super::plan::{Edit, Known, Planner, Step};
 use super::planning::{Inputs, Planning, Rest, bound_behind};
-use super::{Committer, is_refused, take_updates};
+use super::{Committer, Place, is_refused, take_updates};
 use crate::block::Block;
 use crate::error::DATA;
 use crate::fragmented::Bounds;
@@ -37,6 +37,28 @@ pub(super) struct Changing<'a, 'b> {
     written: u64,
 }
 
+/// What was put by one base.
+struct Section {
+    updates: usize,
+    /// Whether that is all of it, or the collector has to make room first.
+    is_whole: bool,
+    /// Where the next one begins; none behind the last.
+    next: Option<Key>,
+}
+
+/// The key behind so many updates of a memtable, counted from one on.
+fn key_behind(
+    memtable: &Arc<Memtable>,
+    (above, upto): (SeqNo, SeqNo),
+    from: &Key,
+    updates: usize,
+) -> Option<Key> {
+    let mut walker = Walker::of_commit(memtable, above, upto);
+    walker.seek(Bound::Included(&**from));
+    (0..updates).for_each(|_| _ = walker.take());
+    walker.here().map(|next| Key::from(next.key()))
+}
+
 impl<'a, 'b> Changing<'a, 'b> {
     pub(super) fn new(
         shared: &'a Arc<Shared>,
@@ -55,52 +77,69 @@ impl<'a, 'b> Changing<'a, 'b> {
         self.shared.base_of(&self.committer.index)
     }
 
-    /// Puts the writes above one number, up to another, into the space; `false` if the collector has
-    /// to make room first.
+    /// Puts the writes above one number, up to another, into the space, from where a try before this one has
+    /// stopped; `false` if the collector has to make room first.
     pub(super) fn put_between(
         &mut self,
         memtable: &Arc<Memtable>,
         above: SeqNo,
         upto: SeqNo,
     ) -> Result<bool> {
+        let (id, range) = (memtable.id(), (above, upto));
         let mut pairs = 0;
-        let mut next = Some(Key::default());
+        let mut next = self.committer.place_of(id, range);
+        let mut is_done = true;
         while let Some(begin) = next.take() {
-            self.delta = 0;
-            let mut rest_of_last = None;
-            let mut planning = self.plan(memtable, (above, upto), begin)?;
-            while let Some(chunk) = planning.next() {
-                // Each change copies what the base holds, and the cache gives way.
-                self.shared.count_nodes(&self.committer.index);
-                let chunk = chunk?;
-                for planned in chunk.planned {
-                    pairs += planned.updates as u64;
-                    if let Some(edit) = planned.edit
-                        && !self.change_planned(&edit)?
-                    {
-                        return Ok(false);
-                    }
-                }
-                let Some(rest) = chunk.rest else { continue };
-                let mut walker = Walker::of_commit(memtable, above, upto);
-                match self.put_rest(&mut walker, &rest)? {
-                    Some(count) => pairs += count,
-                    None => return Ok(false),
-                }
-                // It may have changed the interval behind, too.
-                rest_of_last = Some(rest.bound);
+            let section = self.put_section(memtable, range, &begin)?;
+            pairs += section.updates;
+            is_done = section.is_whole;
+            if !is_done {
+                next = key_behind(memtable, range, &begin, section.updates);
                 break;
             }
-            next = rest_of_last.unwrap_or_else(|| planning.rest());
+            next = section.next;
             if next.is_some() {
                 // Readers let go what was copied.
                 self.shared.renew_base(self.committer)?;
             }
         }
-        self.shared.counts.committed_pairs.fetch_add(pairs, Relaxed);
+        self.committer.stopped = Some(Place { memtable: id, range, key: next });
+        self.shared.counts.committed_pairs.fetch_add(pairs as u64, Relaxed);
         let bounds = Bounds::of(self.shared.host.memory.limit());
         self.shared.fragmented.note_committed(std::mem::take(&mut self.written), bounds);
-        Ok(true)
+        Ok(is_done)
+    }
+
+    /// Puts what is planned by one base, from a key on.
+    fn put_section(
+        &mut self,
+        memtable: &Arc<Memtable>,
+        range: (SeqNo, SeqNo),
+        begin: &Key,
+    ) -> Result<Section> {
+        self.delta = 0;
+        let mut updates = 0;
+        let mut planning = self.plan(memtable, range, begin.clone())?;
+        while let Some(chunk) = planning.next() {
+            // Each change copies what the base holds, and the cache gives way.
+            self.shared.count_nodes(&self.committer.index);
+            let chunk = chunk?;
+            for planned in chunk.planned {
+                if let Some(edit) = planned.edit
+                    && !self.change_planned(&edit)?
+                {
+                    return Ok(Section { updates, is_whole: false, next: None });
+                }
+                updates += planned.updates;
+            }
+            let Some(rest) = chunk.rest else { continue };
+            let mut walker = Walker::of_commit(memtable, range.0, range.1);
+            let (count, is_whole) = self.put_rest(&mut walker, &rest)?;
+            updates += count;
+            // It may have changed the interval behind, too.
+            return Ok(Section { updates, is_whole, next: rest.bound });
+        }
+        Ok(Section { updates, is_whole: true, next: planning.rest() })
     }
 
     /// Begins to plan the writes between two numbers, from a key on, by what is there now.
@@ -129,21 +168,20 @@ impl<'a, 'b> Changing<'a, 'b> {
     /// Puts the rest of an interval's updates to what is there now; none if the collector has to make
     /// room first, else how many there were. They are put to the interval behind it where nothing is left
     /// of this one, but none of that one's own updates are: they are planned afterwards (P1).
-    fn put_rest(&mut self, walker: &mut Walker<'_>, rest: &Rest) -> Result<Option<u64>> {
+    fn put_rest(&mut self, walker: &mut Walker<'_>, rest: &Rest) -> Result<(usize, bool)> {
         let mut count = 0;
         walker.seek(Bound::Included(&rest.from));
         loop {
             let end = rest.bound.as_deref();
             let is_left = |key: &[u8]| end.is_none_or(|end| key < end);
             let Some(first) = walker.here().filter(|next| is_left(next.key())) else {
-                return Ok(Some(count));
+                return Ok((count, true));
             };
             let base = Arc::new(self.base()?);
             let found = base.interval_of(first.key());
             let bound = found.as_ref().and_then(|found| bound_behind(&base, found));
             let bound = bound.map(|bound| &**bound).into_iter().chain(end).min();
             let (updates, _) = take_updates(walker, bound, &self.shared.options);
-            count += updates.len() as u64;
             let limits = self.shared.interval_limits();
             let planner = Planner { shared: self.shared, base: &base, limits };
             let known = found.as_ref().map_or(Known::Nothing, |it| planner.look(it, &updates));
@@ -151,8 +189,9 @@ impl<'a, 'b> Changing<'a, 'b> {
             if let Some(edit) = planner.plan(found.as_ref(), &updates, known)?
                 && !self.change(&edit, edit.offset)?
             {
-                return Ok(None);
+                return Ok((count, false));
             }
+            count += updates.len();
         }
     }
 

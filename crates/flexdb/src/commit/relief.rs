@@ -10,8 +10,12 @@
 //!    what follows may fail in its middle, and the pairs that are gone by then are in no later base.
 //! 3. Their pairs are taken out of the intervals, in place, so that nothing is written for it.
 //!
-//! Nothing is put in, and no number is moved on: the commits that follow do all of it again, and find these
-//! pairs gone. After a crash the journal has the deletes, as they were reached.
+//! Nothing is put in, and no number is moved on: the commits that follow find these pairs gone. The one that was
+//! refused goes on where it stopped, so it does not put again what was taken of its own. After a crash the journal
+//! has the deletes, as they were reached.
+//!
+//! It is not done again before the commit has come further, or something was written: what an interval's change that
+//! was broken off puts in, it puts in again.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -41,6 +45,10 @@ impl Shared {
         let state = self.open_state()?;
         let memtables: Vec<_> = state.memtables().cloned().collect();
         let newest = memtables.iter().map(|it| it.newest()).max().unwrap_or(SeqNo::ZERO);
+        let moment = (committer.stopped.clone(), newest);
+        if committer.relieved.as_ref() == Some(&moment) {
+            return Ok(false);
+        }
         let Some(pins) = self.host.sequence.pins_below(newest) else { return Ok(false) };
         self.host.barrier.reach(newest)?;
         let before = Arc::new(self.base_of(committer.index())?);
@@ -48,6 +56,7 @@ impl Shared {
             Ok(self.take_out(space, committer, &before, &pins, &memtables, newest))
         });
         let pairs = self.told(taken).flatten()?;
+        committer.relieved = Some(moment);
         if pairs == 0 {
             return Ok(false);
         }

@@ -287,6 +287,74 @@ fn room_by_deletes_that_is_broken_off_takes_nothing_from_a_view() {
     assert_eq!(bench.pairs(), []);
 }
 
+/// A delete of what the refused commit itself has put in: what it gives is taken by the next try again, so it
+/// helps once, and then the commit fails.
+#[test]
+fn room_by_deletes_that_the_next_try_takes_again_is_made_once() {
+    // Each interval that is changed is written anew, so pairs can be taken out of it.
+    let options = Options { capacity_bytes: 140 * (16 << 10), tail_pairs_max: 0, ..small() };
+    let bench = Bench::of(256 << 10, options);
+    let scattered = (0..10_000).map(|number| (number * 7919 % 10_007, 7));
+    let taken = crate::tests::commits::fill(&bench, scattered).expect("some time it is full");
+    let shared = &bench.store.shared;
+    let waiting = || shared.open_state().expect("it is open").sealed.last().cloned();
+    let least = {
+        let oldest = waiting().expect("a memtable that was refused");
+        let mut walker = Walker::new(&oldest, SeqNo::ZERO, SeqNo::MAX);
+        walker.seek(Bound::Unbounded);
+        walker.here().expect("a write").key().to_vec()
+    };
+    bench.delete(&least);
+    let committed = (0..50).map(|_| shared.commit_oldest(u64::MAX)).find(Result::is_err);
+    let Some(Err(refused)) = committed else { panic!("no end: {committed:?}") };
+    assert!(is_for_want_of_room(&refused), "{refused}");
+    assert!(bench.detail("relieved_pairs") > 0);
+    let view = bench.view();
+    let pairs =
+        crate::tests::stores::scan(&*view, engine::KeyRange::all(), engine::Direction::Forward);
+    assert_eq!(pairs.len(), taken - 1);
+}
+
+/// A commit that has found no room goes on where it stopped: what is appended blindly is there once.
+#[test]
+fn a_commit_that_was_refused_puts_nothing_twice() {
+    use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
+    let device = FaultDevice::new(device::memory());
+    let options = Options {
+        memtable_bytes_max: 256 << 10,
+        interval_bytes: 16 << 10,
+        tail_pairs_max: 24,
+        fragments_max: 64,
+        ..small()
+    };
+    let barrier = Arc::new(engine::NoJournal);
+    let bench = Bench::with(device.clone(), barrier, 4 << 20, options).expect("opens");
+    for number in 0..1200 {
+        bench.put(&key(number), &[1; 20]);
+    }
+    bench.flush();
+    let shared = &bench.store.shared;
+    shared.cache.shrink(0);
+    let before = shared.space.len();
+    let mut bytes = 0;
+    for number in (0..1200).step_by(10) {
+        let (key, value) = (key(number), [2; 1000]);
+        let mut pair = Vec::new();
+        crate::pair::Pair { key: &key, value: Some(&value) }.encode(&mut pair);
+        bytes += pair.len() as u64;
+        bench.put(&key, &value);
+    }
+    // More than two segments, of which the second finds no room.
+    assert!(bytes > 64 << 10);
+    let kind = Some(OperationKind::Resize);
+    let nth = device.count(kind) + 2;
+    device.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting: Lasting::Once });
+    bench.flush();
+    assert!(bench.detail("room_made") > 0 && device.count(kind) > nth);
+    assert_eq!(shared.space.len(), before + bytes);
+    assert_eq!(bench.pairs().len(), 1200);
+}
+
 /// A change that was planned of what is not there is refused before anything is done.
 #[test]
 fn a_change_of_an_interval_that_is_not_there_is_refused() {

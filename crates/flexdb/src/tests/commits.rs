@@ -386,7 +386,7 @@ pub(super) fn a_change_that_finds_no_room_in_its_middle_is_gone_on_with() {
 
 /// Writes pairs until one is refused for want of room, and says how many were taken. A refusal is no
 /// failure: the store goes on taking what there is room for.
-fn fill(bench: &Bench, pairs: impl Iterator<Item = (u64, u8)>) -> Option<usize> {
+pub(crate) fn fill(bench: &Bench, pairs: impl Iterator<Item = (u64, u8)>) -> Option<usize> {
     for (taken, (number, byte)) in pairs.enumerate() {
         let key = key(number);
         let put = [Op::Put { key: &key, value: &[byte; 300] }];
