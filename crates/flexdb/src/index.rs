@@ -135,7 +135,7 @@ impl Head {
     }
 
     /// Bytes of memory, without what is cached.
-    fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         let boxed = |first: &Key| allocated_bytes(size_of::<Key>()) + first.heap_bytes();
         let first = self.first.as_deref().map_or(0, boxed);
         let own = allocated_bytes(size_of::<Self>() + COUNTS_BYTES);
@@ -298,6 +298,12 @@ pub(crate) fn bound_at(index: &IndexSnapshot, offset: u64) -> Option<&Key> {
 pub(crate) fn check(index: &Index) -> Result<(), String> {
     index.check()?;
     index.check_pivots(Interval::bound, Pivot::key)
+}
+
+/// Bytes of what one state has: heads, and nodes. O(N).
+pub(crate) fn memory_bytes(index: &IndexSnapshot) -> u64 {
+    let heads = index.range(0..u64::MAX).filter_map(|found| found.entry.head());
+    index.node_bytes() + heads.map(|head| head.memory_bytes()).sum::<u64>()
 }
 
 /// Puts an interval behind all others.

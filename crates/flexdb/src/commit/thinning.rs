@@ -12,8 +12,9 @@
 //! All of that up to a size, beyond which the index takes more than its share; whoever looks after the store is
 //! told. Where intervals take little they may be half as large again: those that are changed are split by and by.
 //!
-//! The third step walks over the index. It is not done again before the index has grown by a part of its share,
-//! so a snapshot that holds an index of before does not have it walked over after each commit.
+//! The third step walks over the index, and asks first what that takes alone: what only snapshots hold of an index of
+//! before goes with them, and joining gives nothing of it back. It is not done again before all of it has grown by
+//! a part of its share, so such a snapshot does not have it walked over after each commit.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -69,8 +70,10 @@ impl Shared {
         let looked_at = thinning.looked_at.load(Relaxed);
         let is_grown = taken > looked_at.saturating_add(share / GROWN_PARTS);
         if taken > share.saturating_mul(JOINED_SHARES) && is_grown {
-            let left = self.thin(committer, share)?;
-            thinning.looked_at.store(left, Relaxed);
+            if index::memory_bytes(committer.index.now()) > share.saturating_mul(JOINED_SHARES) {
+                self.thin(committer, share)?;
+            }
+            thinning.looked_at.store(self.intervals_bytes(committer), Relaxed);
         } else if taken < looked_at {
             thinning.looked_at.store(taken, Relaxed);
         }
@@ -78,7 +81,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Bytes of the intervals' heads and of the nodes in which they are.
+    /// Bytes of the intervals' heads and of the nodes in which they are, those that only snapshots hold included.
     fn intervals_bytes(&self, committer: &Committer) -> u64 {
         self.heads.bytes() + committer.index.node_bytes()
     }
@@ -95,16 +98,16 @@ impl Shared {
         false
     }
 
-    /// Step 3; answers what intervals take then.
-    fn thin(&self, committer: &mut Committer, share: u64) -> Result<u64> {
+    /// Step 3.
+    fn thin(&self, committer: &mut Committer, share: u64) -> Result<()> {
         loop {
             if self.join_all(committer, self.interval_limits()) > 0 {
                 // Readers let go what was joined.
                 self.renew_base(committer)?;
             }
-            let left = self.intervals_bytes(committer);
+            let left = index::memory_bytes(committer.index.now());
             if left <= share || !self.allow_larger() {
-                return Ok(left);
+                return Ok(());
             }
         }
     }

@@ -48,6 +48,8 @@ impl<E: Entry, const C: usize, const F: usize> ShiftTree<E, C, F> {
         require(is_whole, || "T3: a tree without entries has one leaf".to_owned())?;
         let (counted, bytes) = (self.node_bytes(), walk.shape.bytes as u64);
         require(counted >= bytes, || format!("nodes of {bytes} bytes counted as {counted}"))?;
+        let own = self.now.node_bytes();
+        require(own == bytes, || format!("nodes of {bytes} bytes of one state counted as {own}"))?;
         Ok(walk.shape)
     }
 

@@ -8,7 +8,7 @@ use sync::prefetch;
 use super::entry::Entry;
 use super::inner::{Children, Inner};
 use super::leaf::Leaf;
-use super::node::{NodeId, node};
+use super::node::{COUNTS_BYTES, NodeId, node};
 use super::{INNER, LEAF};
 
 /// A state of a [`ShiftTree`](super::ShiftTree) that never changes.
@@ -49,6 +49,12 @@ impl<E: Entry, const C: usize, const F: usize> Snapshot<E, C, F> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Bytes of memory of its nodes, those that other states have as well included. Visits the inner nodes: one
+    /// for up to `F` leaves.
+    pub fn node_bytes(&self) -> u64 {
+        bytes_of(&self.root)
     }
 
     /// The identity of the root, which stands for the whole state among the nodes of a cut.
@@ -174,4 +180,15 @@ impl<'a, E: Entry, const C: usize, const F: usize> Iterator for Entries<'a, E, C
         self.index += 1;
         Some(Found { offset, length, entry })
     }
+}
+
+/// Bytes of an inner node and of all below it.
+fn bytes_of<E: Entry, const C: usize, const F: usize>(inner: &Inner<E, C, F>) -> u64 {
+    let below = match &inner.children {
+        Children::Leaves(_) => (inner.count() * (size_of::<Leaf<E, C>>() + COUNTS_BYTES)) as u64,
+        Children::Inners(slots) => {
+            slots.iter().take(inner.count()).map(|child| bytes_of(node(child))).sum()
+        }
+    };
+    (size_of::<Inner<E, C, F>>() + COUNTS_BYTES) as u64 + below
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use engine::{Engine, Error, NoJournal, Trouble};
 
@@ -53,6 +54,35 @@ fn the_index_keeps_to_its_share_of_data_twenty_five_times_the_memory() {
         }
         bench.check();
     }
+}
+
+/// What a view alone holds of an index of before is none of the index that is there: intervals are not joined for
+/// it, as they would stay so when it is gone.
+#[test]
+fn a_view_that_holds_an_old_index_has_nothing_joined() {
+    let options = Options { interval_bytes: 256, tail_pairs_max: 0, ..small() };
+    let bench = Bench::of(1 << 20, options);
+    let share = bench.store.shared.memory_split().index_bytes();
+    let mut count = 0;
+    while intervals_bytes(&bench) < share + share / 20 {
+        (0..50).for_each(|by| _ = bench.put(&key(count + by), &[1; 150]));
+        count += 50;
+        bench.flush();
+    }
+    let before = bench.intervals();
+    let doublings = || bench.store.shared.thinning.doublings.load(Relaxed);
+    assert_eq!(doublings(), 0);
+    let view = bench.view();
+    for number in 0..count {
+        bench.put(&key(number), &[2; 150]);
+    }
+    bench.flush();
+    let after = bench.intervals();
+    assert!(intervals_bytes(&bench) > 2 * share, "the view holds as much again");
+    assert!(after > before * 3 / 4, "{after} intervals of {before}");
+    assert_eq!((doublings(), bench.detail("intervals_joined")), (0, 0));
+    drop(view);
+    assert_eq!(bench.pairs().len() as u64, count);
 }
 
 /// Where intervals may not be larger the index grows, and that is told.
