@@ -29,6 +29,8 @@ pub(crate) enum Planted {
     AlikeBelieved,
     /// A writer is refused because of a commit that failed before it came.
     OldFailureTold,
+    /// Where the index takes too much, intervals that are there stay as they are.
+    NeighboursLeft,
 }
 
 /// On the thread that plants it.

@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 21] = [
+const RUNNING: [&str; 22] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
@@ -22,6 +22,7 @@ const RUNNING: [&str; 21] = [
     "intervals_rewritten_for_scans",
     "bytes_written_for_scans",
     "intervals_joined",
+    "intervals_thinned",
     "damaged_updates",
     "collected_segments",
     "collected_bytes",
@@ -79,6 +80,7 @@ impl Shared {
             ("intervals_rewritten_for_scans", counts.rewritten_for_scans.load(Relaxed)),
             ("bytes_written_for_scans", counts.written_for_scans.load(Relaxed)),
             ("intervals_joined", counts.joined.load(Relaxed)),
+            ("intervals_thinned", counts.thinned.load(Relaxed)),
             ("damaged_updates", counts.damaged.load(Relaxed)),
             ("changes_broken_off", counts.broken_off.load(Relaxed)),
             ("room_made", counts.room_made.load(Relaxed)),

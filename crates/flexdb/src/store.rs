@@ -102,6 +102,8 @@ pub(crate) struct Counts {
     pub(crate) written_for_scans: AtomicU64,
     /// Intervals that became one with the one before them.
     pub(crate) joined: AtomicU64,
+    /// Intervals that became one with the one before them, as the index took too much.
+    pub(crate) thinned: AtomicU64,
     /// Updates of intervals that are damaged, as often as one was planned.
     pub(crate) damaged: AtomicU64,
     pub(crate) collected_segments: AtomicU64,

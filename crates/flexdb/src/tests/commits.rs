@@ -159,7 +159,9 @@ fn small_neighbours_become_one() {
             bench.flush();
         }
         let few = bench.intervals();
-        assert!(2 * few < many && bench.detail("intervals_joined") > 5, "{few} of {many}");
+        // With little memory most of them for the index's sake.
+        let joined = bench.detail("intervals_joined") + bench.detail("intervals_thinned");
+        assert!(2 * few < many && joined > 5, "{few} of {many}, {joined} joined");
         let left: Vec<_> = (0..600).filter(is_left).map(|n| (key(n), b"value".to_vec())).collect();
         assert_eq!(bench.pairs(), left);
         left.iter().for_each(|(key, value)| assert_eq!(bench.get(key).as_ref(), Some(value)));

@@ -13,6 +13,7 @@ use super::parts::{
     keys_that_are_alike_are_not_taken_for_one_another,
 };
 use super::recovery::an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next;
+use super::thinning::an_index_that_is_only_added_to_keeps_near_its_share;
 use crate::planted::{Planted, must_be_found};
 
 #[test]
@@ -83,4 +84,10 @@ fn keys_that_are_taken_for_one_another_are_found() {
 #[test]
 fn an_old_failure_that_refuses_a_write_is_found() {
     must_be_found(Planted::OldFailureTold, "", a_failure_of_before_refuses_no_write);
+}
+
+#[test]
+fn neighbours_that_are_not_joined_are_found() {
+    let test = an_index_that_is_only_added_to_keeps_near_its_share;
+    must_be_found(Planted::NeighboursLeft, "intervals of old pairs", test);
 }

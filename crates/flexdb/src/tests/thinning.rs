@@ -2,19 +2,28 @@
 
 use super::stores::{Bench, key, small};
 use crate::Options;
+use crate::index;
 
 const LIMIT: u64 = 1 << 20;
 
 /// Pairs that come in the order of their keys: no interval is written to once the next one has begun, so none
 /// that is there grows.
 #[test]
-fn an_index_that_is_only_added_to_keeps_near_its_share() {
+pub(super) fn an_index_that_is_only_added_to_keeps_near_its_share() {
     let options = Options { interval_bytes: 256, segment_bytes_max: 8 << 10, ..small() };
     let bench = Bench::of(LIMIT, options);
-    let pairs = 40_000;
-    for number in 0..pairs {
-        bench.put(&key(number), &number.to_le_bytes());
-    }
+    let (pairs, old) = (40_000, 8_000);
+    let put = |number: u64| _ = bench.put(&key(number), &number.to_le_bytes());
+    (0..old).for_each(put);
+    bench.flush();
+    // Intervals of the pairs that were there first.
+    let of_old = || {
+        let index = bench.store.shared.committer.lock().index().now().clone();
+        let end = index::find(&index, &key(old)).expect("there are pairs").offset;
+        index.range(0..end).count()
+    };
+    let many = of_old();
+    (old..pairs).for_each(put);
     bench.flush();
     let (heads, nodes) = {
         let shared = &bench.store.shared;
@@ -22,7 +31,9 @@ fn an_index_that_is_only_added_to_keeps_near_its_share() {
     };
     let share = bench.store.shared.memory_split().index_bytes();
     println!("{} bytes of {share}, {} intervals", heads + nodes, bench.intervals());
-    assert!(bench.detail("intervals_joined") > 0);
+    let few = of_old();
+    assert!(2 * few < many, "{few} intervals of old pairs, of {many}");
+    assert!(bench.detail("intervals_thinned") > 0);
     // Twice its share, and what it may grow by before it is looked at again.
     assert!(heads + nodes <= share * 5 / 2, "{} bytes of {share}", heads + nodes);
     for number in (0..pairs).step_by(101) {
