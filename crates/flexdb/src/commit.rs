@@ -87,6 +87,9 @@ pub(crate) struct Committer {
     stopped: Option<Place>,
     /// Where it was when deletes gave room, and the newest write of all memtables by then.
     relieved: Option<(Option<Place>, SeqNo)>,
+    /// Whether the space and the index are being changed, so that they may not agree; for ever after a panic in the
+    /// middle of it.
+    is_amid: bool,
 }
 
 /// How far a commit has come.
@@ -101,8 +104,8 @@ struct Place {
 
 impl Committer {
     pub(crate) fn new(index: Index) -> Self {
-        let (is_short_of_room, stopped, relieved) = (false, None, None);
-        Self { index, kept: BTreeMap::new(), is_short_of_room, stopped, relieved }
+        let (kept, is_short_of_room, is_amid) = (BTreeMap::new(), false, false);
+        Self { index, kept, is_short_of_room, stopped: None, relieved: None, is_amid }
     }
 
     /// Where writes of a memtable between two numbers go on, or begin; none if all are in the space.
@@ -119,6 +122,11 @@ impl Committer {
         self.kept.contains_key(&pin)
     }
 
+    /// Whether a change of the space and the index has begun and not ended.
+    pub(crate) fn is_amid(&self) -> bool {
+        self.is_amid
+    }
+
     /// Lets everything go, of a store that is closed.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(Index::default());
@@ -128,6 +136,12 @@ impl Committer {
     #[cfg(test)]
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         index::check(&self.index)
+    }
+
+    /// The same, to be broken by tests.
+    #[cfg(test)]
+    pub(crate) fn index_mut(&mut self) -> &mut Index {
+        &mut self.index
     }
 
     /// The index as it is changed.
@@ -463,3 +477,5 @@ fn take_updates<'a>(
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::change_to_nothing_sound;

@@ -22,6 +22,7 @@ use crate::index::{Index, IndexSnapshot};
 use crate::memory_split::{IntervalLimits, MemorySplit};
 use crate::memtable::Family;
 use crate::options::Options;
+use crate::pair::StoreHeader;
 use crate::pressure::Pressure;
 use crate::reads::Reads;
 use crate::scan::Snapshot;
@@ -173,6 +174,11 @@ impl Shared {
         if is_small || self.space.sync().is_err() {
             return Ok(());
         }
+        let Ok(space) = self.space.snapshot() else { return Ok(()) };
+        let extents = space.extents(StoreHeader::BYTES as u64..space.len());
+        if !stored_index::is_tagged(index, extents) {
+            return Ok(());
+        }
         let of = Wanted { life: self.space.life(), space_bytes: self.space.len() };
         let stored = stored_index::store(&*self.host.device, index, of);
         if stored.is_err() {
@@ -287,6 +293,7 @@ impl Engine for Store {
         if shared.health.check_open().is_err() {
             return Ok(());
         }
+        let is_writable = shared.health.check_writable().is_ok();
         shared.health.close();
         let panics = shared.group.stop();
         // A commit on a caller's thread comes to its end: a part of it would be made durable below.
@@ -294,9 +301,12 @@ impl Engine for Store {
         let install = shared.install.lock();
         shared.state.store(None);
         drop(install);
-        // Not one that a commit may have left in the middle.
-        let stored =
-            engine::stopped(panics).and_then(|()| shared.store_index(committer.index().now()));
+        // Not one that a commit may have left in the middle, nor of a store that has failed.
+        let is_sound = is_writable && !committer.is_amid();
+        let stored = engine::stopped(panics).and_then(|()| match is_sound {
+            true => shared.store_index(committer.index().now()),
+            false => Ok(()),
+        });
         // What is found from here on is kept nowhere.
         shared.cache.pairs().change().forget_all();
         committer.clear();

@@ -8,7 +8,8 @@
 //! - N1. The file is written once nothing changes the space any more in its life, and what the index is of is
 //!   durable. So who finds the index of the last life finds the space that it is of, however that life ended.
 //! - N2. Nothing of it is believed that is not verified: checksums, the order of bounds, that intervals have all
-//!   bytes of the space, and that each begins where an extent with its tag does.
+//!   bytes of the space, and that each begins where an extent with its tag does. One for which that does not hold
+//!   is not stored, nor that of a store that has failed.
 //! - N3. Nobody needs it: a store without it, or with one that is damaged, is opened by its tags.
 //! - N4. Under its name it is whole: it gets that when it is durable. So one that is not whole is damaged, which is
 //!   told, and not what a crash has left.
@@ -47,6 +48,17 @@ pub(crate) struct Wanted {
 pub(crate) fn is_small(index: &IndexSnapshot, options: &Options) -> bool {
     index.range(0..u64::MAX).take(options.stored_intervals_min).count()
         < options.stored_intervals_min
+}
+
+/// Whether each interval begins where one of the space's extents does, with its tag (N2): not so where one that is
+/// damaged is too long for its length. `extents` are those behind the store's header.
+pub(crate) fn is_tagged(index: &IndexSnapshot, extents: impl Iterator<Item = Mapping>) -> bool {
+    let begin = StoreHeader::BYTES as u64;
+    let mut begins = index.range(0..u64::MAX).map(|found| begin + found.offset).peekable();
+    for extent in extents.filter(|extent| extent.extent.tag() == START) {
+        begins.next_if_eq(&extent.offset);
+    }
+    begins.next().is_none()
 }
 
 /// Stores the index to a space that has come to the end of a life. Durable on return.

@@ -224,6 +224,14 @@ impl<'a, 'b> Changing<'a, 'b> {
     /// Does what was planned, at an offset of the index; `false` if there is no room for all of it.
     pub(super) fn change(&mut self, edit: &Edit, offset: u64) -> Result<bool> {
         self.check_place(edit, offset)?;
+        self.committer.is_amid = true;
+        let done = self.change_here(edit, offset);
+        self.committer.is_amid = false;
+        done
+    }
+
+    /// The same, of an interval that is there.
+    fn change_here(&mut self, edit: &Edit, offset: u64) -> Result<bool> {
         let begin = offset + StoreHeader::BYTES as u64;
         let mut length = u64::from(edit.length);
         for (done, step) in edit.steps.iter().enumerate() {

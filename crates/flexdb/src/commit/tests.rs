@@ -96,6 +96,19 @@ fn break_off(shared: &Arc<Shared>, name: &[u8]) {
     assert_eq!(done.expect("the space is open"), Ok(false));
 }
 
+/// Changes the first interval to one without bytes, as no plan does: it panics in the middle of that.
+pub(crate) fn change_to_nothing_sound(shared: &Arc<Shared>) {
+    let mut committer = shared.committer.lock();
+    let first = committer.index().now().get(0).expect("an interval");
+    let (length, entry) = (first.length, first.entry.clone());
+    let pieces = vec![(0, entry)];
+    let edit = plan::Edit { offset: 0, length, data: Vec::new(), steps: Vec::new(), pieces };
+    let done = shared.space.together(|space| {
+        Ok(Changing::new(shared, space, &mut committer).change(&edit, edit.offset))
+    });
+    unreachable!("{done:?}");
+}
+
 /// Workers plan chunks ahead, no more than may be, and they are handed out in the order of their keys; when
 /// it is over nobody holds the base.
 #[test]

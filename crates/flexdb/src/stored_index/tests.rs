@@ -98,6 +98,53 @@ fn what_a_kill_leaves_is_opened_by_its_tags() {
     assert_eq!(bench.pairs().len(), pairs.len() + 1);
 }
 
+/// What is damaged together and longer than an interval can be is several, of which only the first begins at a tag:
+/// who reads them stored would take that for damage of the index.
+#[test]
+fn an_index_that_is_not_what_the_tags_say_is_not_stored() {
+    let bench = on(&device::memory());
+    fill(&bench, 1);
+    {
+        let shared = &bench.store.shared;
+        let mut committer = shared.committer.lock();
+        let first = committer.index().now().get(0).expect("an interval").length;
+        let part = |bound: &[u8]| {
+            let lie = Lie { is_out_of_order: true, ..Lie::default() };
+            Interval::new(Head::new(bound, bound, lie, &shared.heads))
+        };
+        let pieces = [(first / 2, part(b"k")), (first - first / 2, part(b"k\0"))];
+        index::replace(committer.index_mut(), 0, first, &pieces);
+    }
+    bench.store.close().expect("closes");
+    assert!(!bench.device.exists(FILE).expect("looks"));
+    assert_eq!(check(&bench.device).expect("reads").damage, []);
+    assert_eq!(on(&bench.device).store.troubles(), []);
+}
+
+/// Nobody knows what an index is worth after that.
+#[test]
+fn an_index_of_a_store_that_has_failed_is_not_stored() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let fail = |bench: &Bench| {
+        let damage = Corruption::new("no interval", 0).at("data", 0);
+        bench.store.shared.health.fail(&engine::Error::Corruption(damage));
+    };
+    let panic = |bench: &Bench| {
+        let shared = &bench.store.shared;
+        let change = || crate::commit::change_to_nothing_sound(shared);
+        assert!(catch_unwind(AssertUnwindSafe(change)).is_err(), "it panics");
+    };
+    let whole = |_: &Bench| {};
+    let ways: [&dyn Fn(&Bench); 3] = [&whole, &fail, &panic];
+    for (way, is_stored) in [true, false, false].into_iter().enumerate() {
+        let bench = on(&device::memory());
+        fill(&bench, 1);
+        ways[way](&bench);
+        bench.store.close().expect("closes");
+        assert_eq!(bench.device.exists(FILE), Ok(is_stored), "way {way}");
+    }
+}
+
 #[test]
 fn damage_of_the_index_is_found_and_in_nobodys_way() {
     let bench = on(&device::memory());
