@@ -7,7 +7,8 @@
 //!    time after twice as much, up to 32 times (`compaction/plan`). A round that failed may have copied for
 //!    nothing; the next one reads all that it will read before it copies anything. A cold record is not
 //!    among that: a tombstone whose entries cannot be told because of one goes back to the hot log's
-//!    tail, and fails no round (`compaction/hot_cold`).
+//!    tail (`compaction/hot_cold`), and a cold record in front of which one stands that cannot be read is copied,
+//!    behind that one still (`compaction/cold_cold`). Neither fails a round.
 //! 3. Nobody waits for what is not coming: as long as the hot log's compaction fails, writers are not
 //!    slowed down.
 //! 4. When a log takes [`REFUSED_FROM`] times what it should, writes are refused with the cause and its

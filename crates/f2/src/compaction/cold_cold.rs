@@ -6,7 +6,10 @@
 //!    once. A record that no entry names is dead. One with entries of the same bits in front of it
 //!    is in doubt: they may be of its key.
 //! 2. The records that stand in front of one in doubt are read, and their keys compared. If one is of
-//!    the same key the record is dead, and its entry is to be taken out ([X2] of ADR 0009).
+//!    the same key the record is dead, and its entry is to be taken out ([X2] of ADR 0009). One that cannot be
+//!    read decides nothing: the record is copied. That brings no old value back. An entry that is
+//!    changed keeps its place [K1 of `cold_index/chunk`], so whoever looks for the key comes to what is
+//!    damaged first, and is told; and where that can be read again, a later round finds the copy dead.
 //! 3. The piece is read again. What lives is appended, and its entry is to be changed to the copy
 //!    ([X3]); if the entry is gone by then, the copy is dead too.
 //! 4. The changes are applied to the cold index, each chunk once.
@@ -147,10 +150,12 @@ impl Shared {
             }
             Ok(())
         })?;
-        let with_room = doubts.iter().filter(|(at, _)| keys.contains_key(at));
-        let newer = with_room.map(|(at, newer)| (*newer, *at));
-        cold.each_record(newer, stop, &mut |at, _, stored| {
-            // One that is gone was copied, or is outdated itself: undecided, so the record stays.
+        let with_room = doubts.iter().enumerate().filter(|(_, (at, _))| keys.contains_key(at));
+        let newer = with_room.map(|(number, (_, newer))| (*newer, number)).collect();
+        // One that is gone was copied, or is outdated itself; and of one that cannot be read nobody knows the
+        // key. Either leaves the record undecided, so it is copied.
+        cold.each_readable(newer, stop, &mut |number, _, stored| {
+            let at = doubts[number].0;
             if stored.is_some_and(|stored| keys.get(&at).is_some_and(|key| **key == *stored.key))
                 && let Some(number) = moves.number_of(at)
             {

@@ -348,6 +348,56 @@ fn a_key_whose_cold_record_is_damaged_can_be_deleted() {
     assert_eq!(bench.get(&again), Some(b"anew".to_vec()));
 }
 
+/// What the cold index names for a key, the newest first.
+fn named(bench: &Bench, key: &[u8]) -> Vec<LogAddress> {
+    let shared = &bench.store.shared;
+    let cold = shared.cold.as_ref().expect("two logs");
+    let position = shared.index.position(shared.hash(key));
+    let mut named = Vec::new();
+    cold.index.find(position, &mut named).expect("finds");
+    named
+}
+
+/// Nobody can tell whether it is dead: so its copy stands where it stood, behind what is damaged.
+#[test]
+fn a_cold_record_behind_one_that_is_damaged_is_copied_and_never_read() {
+    let device = device::memory();
+    let bench = Bench::open_by_hand(Arc::clone(&device), never_compacted(), 7);
+    write(&bench, 0).expect("nothing is wrong");
+    pass_over(&bench, 1);
+    let shared = &bench.store.shared;
+    let oldest = (0..KEYS).min_by_key(|number| named(&bench, &key(*number)).last().copied());
+    let key = key(oldest.expect("there are some"));
+    bench.put(&key, b"newer");
+    pass_over(&bench, 3);
+    bench.store.flush().expect("flushes");
+    let [newer, older] = named(&bench, &key)[..] else { panic!("it became cold twice") };
+    let log = &shared.cold.as_ref().expect("two logs").log;
+    assert!(log.segments.get(log.geometry.segment(newer)).is_some(), "it is on disk");
+    let damage = Damage::of(log, newer);
+    bench.store.close().expect("closes");
+    drop(bench);
+    let bench = Bench::open_by_hand(device, options(), 7);
+    damage.turn(&bench);
+    for step in 0_u64.. {
+        bench.put(&super::stores::key(KEYS + step % 500), &value(step, 3, 8));
+        if step % 10 == 0 {
+            bench.advance();
+        }
+        assert_eq!(bench.figure("cold_compaction_failures"), 0, "{:?}", bench.store.troubles());
+        if cold_log(&bench).begin() > older {
+            break;
+        }
+    }
+    assert!(cold_log(&bench).begin() <= newer, "that one cannot be passed");
+    let moved = named(&bench, &key);
+    assert!(moved.len() == 2 && moved[0] == newer && moved[1] > newer, "{moved:?}");
+    let read = bench.store.get(&key, &mut Vec::new());
+    assert!(matches!(read, Err(Error::Corruption(_))), "{read:?}");
+    damage.turn(&bench);
+    assert_eq!(bench.get(&key), Some(b"newer".to_vec()));
+}
+
 /// A journal that is replayed by nobody.
 struct Journaled;
 
