@@ -37,12 +37,12 @@ pub struct Options {
     /// Share of the hot log's memory that is updated in place; the rest is a second chance for records
     /// on their way to disk. Default: 0.9.
     pub mutable_share: f64,
-    /// Bytes of a page, the unit that is written to disk and given up in memory: a power of two.
+    /// Bytes of a page, the unit that is written to disk and given up in memory: a power of two, 1 GiB at most.
     /// The longest record takes a page. Default: a 128th of the logs' memory, or a 64th where that is
     /// 2 MiB or more, between 128 KiB and 32 MiB.
     pub page_bytes: Option<u64>,
     /// Bytes of a segment, the unit in which disk space is given back: a power of two, at least a
-    /// page. The hot log's are smaller where it is small. Default: 64 MiB.
+    /// page, 1 TiB at most. The hot log's are smaller where it is small. Default: 64 MiB.
     pub segment_bytes: u64,
     /// Bytes of disk that the hot log should keep within, at least twice its memory: at four fifths of
     /// it the oldest three tenths move to the cold log. More is taken rather than a write refused, up
@@ -267,15 +267,23 @@ impl Options {
     /// # Errors
     /// [`Error::BadOption`].
     pub(crate) fn check(&self) -> Result<()> {
-        let is_block = |bytes: u64| bytes.is_power_of_two() && bytes >= BLOCK_BYTES;
+        // What a superblock says is held to the same.
+        let is_unit = |bytes: u64, most: u64| {
+            bytes.is_power_of_two() && (BLOCK_BYTES..=most).contains(&bytes)
+        };
+        let is_page = |bytes: u64| is_unit(bytes, LogUnits::PAGE_BYTES_MAX);
         let rules = [
             ((0.0..=1.0).contains(&self.mutable_share), "mutable_share", "from 0 to 1"),
             (
-                self.page_bytes.is_none_or(is_block),
+                self.page_bytes.is_none_or(is_page),
                 "page_bytes",
-                "a power of two, and 4096 at least",
+                "a power of two, from 4096 to 1 GiB",
             ),
-            (is_block(self.segment_bytes), "segment_bytes", "a power of two, and 4096 at least"),
+            (
+                is_unit(self.segment_bytes, LogUnits::SEGMENT_BYTES_MAX),
+                "segment_bytes",
+                "a power of two, from 4096 to 1 TiB",
+            ),
             (
                 CHUNK_BYTES.contains(&u64::from(self.chunk_bytes)),
                 "chunk_bytes",

@@ -81,11 +81,15 @@ impl Identity {
 }
 
 impl LogUnits {
+    /// Neither is longer: a GiB and a TiB.
+    pub(crate) const PAGE_BYTES_MAX: u64 = 1 << 30;
+    pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 40;
+
     fn is_sound(&self) -> bool {
         self.page_bytes.is_power_of_two()
             && self.segment_bytes.is_power_of_two()
-            && (BLOCK_BYTES..=1 << 30).contains(&self.page_bytes)
-            && (self.page_bytes..=1 << 40).contains(&self.segment_bytes)
+            && (BLOCK_BYTES..=Self::PAGE_BYTES_MAX).contains(&self.page_bytes)
+            && (self.page_bytes..=Self::SEGMENT_BYTES_MAX).contains(&self.segment_bytes)
     }
 }
 

@@ -17,7 +17,9 @@ fn what_makes_no_sense_is_refused_by_name() {
         ("mutable_share", Options { mutable_share: 1.5, ..usual() }),
         ("page_bytes", Options { page_bytes: Some(5000), ..usual() }),
         ("page_bytes", Options { page_bytes: Some(2048), ..usual() }),
+        ("page_bytes", Options { page_bytes: Some(1 << 31), ..usual() }),
         ("segment_bytes", Options { segment_bytes: 1000, ..usual() }),
+        ("segment_bytes", Options { segment_bytes: 1 << 41, ..usual() }),
         ("chunk_bytes", Options { chunk_bytes: 32, ..usual() }),
         ("chunk_bytes", Options { chunk_bytes: 8192, ..usual() }),
         ("compaction_threads", Options { compaction_threads: 0, ..usual() }),
@@ -40,6 +42,7 @@ fn the_bounds_themselves_are_allowed() {
         Options { mutable_share: 0.0, chunk_bytes: 64, compaction_threads: 64, ..usual() },
         Options { mutable_share: 1.0, chunk_bytes: 4096, index_bits: Some(1), ..usual() },
         Options { page_bytes: Some(4096), segment_bytes: 4096, ..usual() },
+        Options { segment_bytes: 1 << 40, ..usual() },
     ];
     for options in bounds {
         open(&device::memory(), options).expect("opens").close().expect("closes");
