@@ -95,7 +95,7 @@ fn measure(dir: &Path, keys: u64, updates: u64, rounds: u64, way: &str) -> Outco
     (0..updates).try_for_each(|_| bench.put((keys as f64).powf(random.random()) as u64 - 1))?;
     bench.store.flush()?;
     let (before, reads) = (peak()?, bench.device.accounting().counts());
-    let log = (bench.figure("log_tail") - bench.figure("log_begin")) as f64 / MIB;
+    let log = bench.figure("log_bytes") as f64 / MIB;
     let environment = Environment::real();
     let began = environment.now();
     while bench.figure("compactions") < rounds {

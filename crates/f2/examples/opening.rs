@@ -71,16 +71,15 @@ fn main() {
         let (store, ..) = open(dir, keys);
         let detail = store.stats().detail;
         let figure = |name| detail.iter().find(|(known, _)| *known == name).unwrap().1;
-        let span = |begin, end| (figure(end) - figure(begin)) >> 20;
         println!(
             "opened in {} ms: {} ms for {} MiB of the hot log, {} ms for {} MiB of the chunk log, \
              {} MiB of cold records, {} KiB of directory",
             figure("recovery_us") / 1000,
             figure("recovery_hot_log_us") / 1000,
-            span("log_begin", "log_tail"),
+            figure("log_bytes") >> 20,
             figure("recovery_chunk_log_us") / 1000,
             figure("chunk_log_bytes") >> 20,
-            span("cold_log_begin", "cold_log_tail"),
+            figure("cold_log_bytes") >> 20,
             figure("cold_index_directory_bytes") >> 10,
         );
         store.close().unwrap();

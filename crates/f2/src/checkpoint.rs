@@ -179,11 +179,11 @@ impl Shared {
         if self.host.barrier.is_journaled() {
             return self.commit(&mut checkpointer, Self::advance_begins);
         }
-        let waiting = |(begin, named): (Option<LogAddress>, Span)| {
-            begin.map_or(0, |begin| begin.get().saturating_sub(named.begin.get()))
+        let waiting = |(log, named): (Option<&Arc<HybridLog>>, Span)| {
+            log.map_or(0, |log| log.gaps.bytes_between(named.begin, log.begin()))
         };
         let named = checkpointer.standing.spans();
-        let waiting: u64 = self.begins().into_iter().zip(named).map(waiting).sum();
+        let waiting: u64 = self.logs().into_iter().zip(named).map(waiting).sum();
         if waiting <= self.hot_disk_bytes_max().unwrap_or(0) {
             return Ok(());
         }

@@ -131,7 +131,7 @@ impl Cold {
     /// The share of the cold log that is dead, about: what records do not take that live, as [`LiveBytes`]
     /// has it.
     pub(crate) fn dead_share(&self) -> f64 {
-        let bytes = self.log.tail().get().saturating_sub(self.log.begin().get());
+        let bytes = self.log.bytes();
         if bytes == 0 { 0.0 } else { 1.0 - (self.live.sum() as f64 / bytes as f64).min(1.0) }
     }
 

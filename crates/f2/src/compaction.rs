@@ -217,6 +217,7 @@ impl Shared {
             begin: log.begin(),
             flushed,
             tail,
+            bytes: log.bytes(),
             appended: compacted.appended_since(tail),
             live_share: compacted.live_share(),
             dead_share: None,

@@ -42,6 +42,7 @@ mod advance;
 mod allocate;
 mod fetch;
 mod flush;
+mod gaps;
 mod geometry;
 mod ghosts;
 mod inspect;
@@ -71,6 +72,7 @@ use crate::record::Live;
 
 pub(crate) use allocate::PageFull;
 pub(crate) use fetch::{CopiedFrom, RecordCopy, Wanted};
+pub(crate) use gaps::Gaps;
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use ghosts::GhostHits;
 pub(crate) use inspect::{Met, inspect};
@@ -100,6 +102,8 @@ pub(crate) struct HybridLog {
     /// Bytes of reads of many records that may be in flight at once.
     pub(crate) flight_bytes: u64,
     ghosts: ghosts::Ghosts,
+    /// What of its addresses lies between two lives.
+    pub(crate) gaps: Gaps,
     pub(crate) segments: Segments,
     pub(crate) epochs: Epochs,
     health: Arc<Health>,
@@ -167,6 +171,7 @@ impl HybridLog {
             record_bytes_guess: AtomicUsize::new(256),
             flight_bytes,
             ghosts: ghosts::Ghosts::default(),
+            gaps: segments.gaps(tail),
             geometry,
             segments,
             epochs,
@@ -246,6 +251,14 @@ impl HybridLog {
     pub(crate) fn is_at(&self, tail: LogAddress) -> bool {
         let now = self.tail();
         now == tail || (tail == LogAddress::NONE && now == Self::FIRST)
+    }
+
+    /// Bytes from the beginning to the tail: what the log takes on disk once it is flushed and the files of what
+    /// was given up are gone.
+    pub(crate) fn bytes(&self) -> u64 {
+        // It may turn over in between.
+        let tail = self.tail();
+        self.gaps.bytes_between(self.begin(), tail)
     }
 
     /// Bytes that a record takes on average, as of the page that was flushed last.

@@ -174,7 +174,8 @@ fn go_on_cold(
     let (chunks, memory) = (Arc::clone(&chunk_log), Arc::clone(&parts.memory));
     let digests = plan.digest_bytes_max();
     let index = ColdIndex::restored(chunks, memory, chunk_bytes, directory, counts, digests);
-    let live = LiveBytes::restored(log.geometry, standing.cold, standing.cold_live_bytes);
+    let live =
+        LiveBytes::restored(log.geometry, &log.gaps, standing.cold, standing.cold_live_bytes);
     Cold { log, index, chunk_log, unnamed_from: Unnamed::default(), live }
 }
 

@@ -45,7 +45,7 @@ impl Shared {
             ("log_head", log.head().get()),
             ("log_read_only", log.read_only().get()),
             ("log_tail", log.tail().get()),
-            ("log_bytes", length(log)),
+            ("log_bytes", log.bytes()),
             ("log_disk_bytes", log.segments.disk_bytes()),
         ];
         let troubles = self.troubles();
@@ -105,8 +105,8 @@ impl Shared {
             ("write_amplification_permille", per_thousand(all_written, appended)),
         ]);
         if let Some(cold) = &self.cold {
-            let live = length(&cold.log) as f64 * (1.0 - cold.dead_share());
-            let live = live as u64 + length(&self.log);
+            let live = cold.log.bytes() as f64 * (1.0 - cold.dead_share());
+            let live = live as u64 + self.log.bytes();
             detail.extend([
                 ("cold_log_written_bytes", written(&cold.log)),
                 ("chunk_log_written_bytes", written(&cold.chunk_log)),
@@ -143,7 +143,7 @@ fn tell_cold(cold: &Cold, detail: &mut Detail) -> u64 {
         ("cold_log_memory_bytes", cold.log.memory_bytes()),
         ("cold_log_begin", cold.log.begin().get()),
         ("cold_log_tail", cold.log.tail().get()),
-        ("cold_log_bytes", length(&cold.log)),
+        ("cold_log_bytes", cold.log.bytes()),
         ("cold_log_disk_bytes", cold.log.segments.disk_bytes()),
         ("chunk_log_disk_bytes", cold.chunk_log.segments.disk_bytes()),
         ("cold_index_level", u64::from(chunks.level)),
@@ -221,11 +221,6 @@ const RUNNING: [&str; 50] = [
     "cold_compacted_records",
     "cold_compacted_live_records",
 ];
-
-/// Bytes of a log.
-fn length(log: &HybridLog) -> u64 {
-    log.tail().get().saturating_sub(log.begin().get())
-}
 
 /// How many of `part` there are for a thousand of `whole`.
 fn per_thousand(part: u64, whole: u64) -> u64 {

@@ -63,10 +63,6 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn bytes(&self) -> u64 {
-        self.log.tail().get().saturating_sub(self.log.begin().get())
-    }
-
     /// What it may take before writes are refused.
     fn limit(&self, failing: &Failing) -> u64 {
         let least = SEGMENTS_MIN * self.log.geometry.segment_bytes();
@@ -77,7 +73,7 @@ impl Part<'_> {
     /// The error of writes, if it takes too much.
     fn refusal(&self) -> Option<Error> {
         let failing = self.figures.failing()?;
-        let (bytes, limit) = (self.bytes(), self.limit(&failing));
+        let (bytes, limit) = (self.log.bytes(), self.limit(&failing));
         let cause = Arc::new(failing.cause);
         (bytes > limit).then_some(Error::SpaceUsedUp { what: self.name, bytes, limit, cause })
     }
@@ -86,7 +82,7 @@ impl Part<'_> {
         let failing = self.figures.failing()?;
         Some(Trouble {
             work: self.work,
-            refuses_writes: self.bytes() > self.limit(&failing),
+            refuses_writes: self.log.bytes() > self.limit(&failing),
             since_ms: failing.since_ms,
             failures: failing.rounds,
             cause: failing.cause,
@@ -166,10 +162,9 @@ impl Shared {
         if *error == Error::Closed {
             return;
         }
-        let bytes = log.tail().get().saturating_sub(log.begin().get());
         let environment = &self.host.environment;
         let (now, wall_ms) = (environment.now(), environment.wall_ms());
-        figures.note_failure(error, bytes, log.tail(), now, wall_ms);
+        figures.note_failure(error, log.bytes(), log.tail(), now, wall_ms);
         figures.failures.fetch_add(1, Relaxed);
         self.update_pressure();
     }

@@ -150,8 +150,7 @@ impl Shared {
 
     /// Tells writers how far compaction is behind.
     pub(crate) fn update_pressure(&self) {
-        // The log may turn over in between.
-        let bytes = self.log.tail().get().saturating_sub(self.log.begin().get());
+        let bytes = self.log.bytes();
         let disk = self.hot_disk_bytes_max().map_or(0.0, |max| bytes as f64 / max as f64);
         let level = if self.cold.is_some() {
             Level::of(self.index_use(), disk)

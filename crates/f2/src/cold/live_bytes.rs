@@ -6,7 +6,8 @@
 //! that: of the records that many changes leave behind [`Covered`] keeps some, and those are read. What a
 //! tombstone takes out was read anyway. A compaction that has copied what lives of a segment forgets the rest.
 //!
-//! A checkpoint keeps the sum. A store that is opened spreads it evenly over its segments.
+//! A checkpoint keeps the sum. A store that is opened spreads it evenly over what its segments have been
+//! written with.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::address::LogAddress;
 use crate::checkpoint::Span;
-use crate::hybrid_log::Geometry;
+use crate::hybrid_log::{Gaps, Geometry};
 
 /// The bytes that live, as far as is known.
 #[derive(Debug)]
@@ -33,15 +34,16 @@ struct Segments {
 
 impl LiveBytes {
     /// Of the part of a log in which `live` bytes are said to live.
-    pub(crate) fn restored(geometry: Geometry, part: Span, live: u64) -> Self {
-        let bytes = part.bytes();
+    pub(crate) fn restored(geometry: Geometry, gaps: &Gaps, part: Span, live: u64) -> Self {
+        let bytes = gaps.bytes_between(part.begin, part.end);
+        let live = live.min(bytes);
         let mut segments = Segments { first: geometry.segment(part.begin), ..Segments::default() };
         if bytes > 0 {
             let last = geometry.segment(LogAddress::new(part.end.get() - 1));
-            let (mut told, mut seen) = (0, 0);
+            let mut told = 0;
             for segment in segments.first..=last {
                 let end = geometry.segment_begin(segment + 1).min(part.end);
-                seen = (end.get() - part.begin.get()).max(seen);
+                let seen = gaps.bytes_between(part.begin, end);
                 let upto = (u128::from(live) * u128::from(seen) / u128::from(bytes)) as u64;
                 segments.live.push_back(upto - told);
                 told = upto;

@@ -75,7 +75,7 @@ impl ColdIndex {
         let (begin, end) = (self.log.begin(), self.log.flushed());
         if fill.left == 0 {
             let read = self.digests.chunks_read() - fill.read_before;
-            let log_bytes = end.get().saturating_sub(begin.get());
+            let log_bytes = self.log.gaps.bytes_between(begin, end);
             let figures = Figures { log_bytes, read, ..Figures::default() };
             // All shards are looked at only when somebody has asked.
             if read == 0 || !is_due(self.with_missing(figures)) {
@@ -90,9 +90,9 @@ impl ColdIndex {
         let mut slice = Slice::default();
         let read = self.fill_between(from, to, stop, &mut slice);
         let is_full = read.is_ok() && slice.without_room > slice.kept;
-        let bytes = to.get().saturating_sub(from.get());
+        let bytes = self.log.gaps.bytes_between(from, to);
         (fill.at, fill.bytes) = (to, fill.bytes + bytes);
-        fill.left = if is_full || bytes == 0 { 0 } else { fill.left.saturating_sub(bytes) };
+        fill.left = if is_full || to <= from { 0 } else { fill.left.saturating_sub(bytes) };
         if fill.left == 0 {
             fill.read_before = self.digests.chunks_read();
         }

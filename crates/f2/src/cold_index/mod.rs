@@ -229,7 +229,7 @@ impl ColdIndex {
             covered: self.covered.load(Relaxed).max(0) as u64,
             directory_bytes: self.directory.bytes(),
             log_memory_bytes: self.log.memory_bytes(),
-            log_bytes: self.log.tail().get().saturating_sub(self.log.begin().get()),
+            log_bytes: self.log.bytes(),
             live_bytes: entries * ENTRY_BYTES + names,
         }
     }

@@ -215,7 +215,8 @@ impl ColdIndex {
         last: NamedSnapshot,
         number: u64,
     ) -> Result<Option<NamedSnapshot>> {
-        let read = self.log.tail().get().saturating_sub(last.from.max(self.log.begin()).get());
+        let from = last.from.max(self.log.begin());
+        let read = self.log.gaps.bytes_between(from, self.log.tail());
         if read < self.snapshot_share.load(Relaxed) * self.directory.bytes() {
             return Ok(None);
         }

@@ -28,6 +28,8 @@ pub(crate) struct Figures {
     pub(crate) begin: LogAddress,
     pub(crate) flushed: LogAddress,
     pub(crate) tail: LogAddress,
+    /// What the log takes.
+    pub(crate) bytes: u64,
     /// What users have appended since the last round, or since the store was opened.
     pub(crate) appended: u64,
     /// Of what the last round read, the share that was alive; 0 before the first.
@@ -49,18 +51,12 @@ pub(crate) struct Failed {
 }
 
 impl Figures {
-    /// From the beginning to the tail: what the log takes on disk once it is flushed and the files of what
-    /// was given up are gone.
-    fn bytes(&self) -> u64 {
-        self.tail.get().saturating_sub(self.begin.get())
-    }
-
     /// Whether it is too soon to try again what has failed: it is tried when more was appended, or after
     /// a while, and each time later.
     pub(crate) fn waits_after_failure(&self) -> bool {
         self.failed.is_some_and(|failed| {
             let times = 1_u32 << failed.rounds.saturating_sub(1).min(RETRY_DOUBLINGS_MAX);
-            let appended = self.bytes() as f64 * RETRY_SHARE * f64::from(times);
+            let appended = self.bytes as f64 * RETRY_SHARE * f64::from(times);
             (failed.appended as f64) < appended && failed.elapsed < RETRY_INTERVAL * times
         })
     }
@@ -108,7 +104,7 @@ pub(crate) fn plan(
     if figures.waits_after_failure() || !is_wanted(figures, disk_bytes_max, geometry) {
         return None;
     }
-    let bytes = figures.bytes() as f64;
+    let bytes = figures.bytes as f64;
     let is_much_dead = figures.dead_share.is_some_and(|dead| dead >= DEAD_SHARE_MUCH);
     let was_worth_it = figures.live_share <= LIVE_SHARE_MAX || is_much_dead;
     let patience = match disk_bytes_max {
@@ -135,10 +131,8 @@ pub(crate) fn is_wanted(
     geometry: &Geometry,
 ) -> bool {
     let (is_large, dead_min) = match disk_bytes_max {
-        Some(max) => {
-            (figures.bytes() as f64 >= max as f64 * TRIGGER_SHARE, DEAD_SHARE_MIN_AT_BUDGET)
-        }
-        None => (figures.bytes() > SEGMENTS_MIN * geometry.segment_bytes(), DEAD_SHARE_MIN),
+        Some(max) => (figures.bytes as f64 >= max as f64 * TRIGGER_SHARE, DEAD_SHARE_MIN_AT_BUDGET),
+        None => (figures.bytes > SEGMENTS_MIN * geometry.segment_bytes(), DEAD_SHARE_MIN),
     };
     is_large && figures.dead_share.is_none_or(|dead| dead >= dead_min)
 }
@@ -149,7 +143,7 @@ pub(crate) fn is_wanted_of_hot(
     disk_bytes_max: Option<u64>,
     is_index_crowded: bool,
 ) -> bool {
-    let is_over = |max: u64| figures.bytes() as f64 >= max as f64 * TRIGGER_SHARE;
+    let is_over = |max: u64| figures.bytes as f64 >= max as f64 * TRIGGER_SHARE;
     is_index_crowded || disk_bytes_max.is_some_and(is_over)
 }
 
@@ -165,7 +159,7 @@ pub(crate) fn plan_hot(
     if !is_wanted || figures.waits_after_failure() {
         return None;
     }
-    let round = ((figures.bytes() as f64 * HOT_ROUND_SHARE) as u64).clamp(1, ROUND_BYTES_MAX);
+    let round = ((figures.bytes as f64 * HOT_ROUND_SHARE) as u64).clamp(1, ROUND_BYTES_MAX);
     let until = geometry.page_begin(geometry.page(figures.begin.plus(round - 1)) + 1);
     let on_disk = geometry.page_begin(geometry.page(figures.flushed));
     if on_disk > figures.begin {

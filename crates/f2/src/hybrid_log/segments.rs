@@ -19,7 +19,7 @@ use environment::Random;
 use parking_lot::{Mutex, RwLock};
 use rand::Rng;
 
-use super::{BLOCK_BYTES, Geometry};
+use super::{BLOCK_BYTES, Gaps, Geometry};
 use crate::address::LogAddress;
 use crate::record::Damage;
 
@@ -285,6 +285,14 @@ impl Segments {
         let end = (*self.previous_end.lock())?;
         (end != LogAddress::NONE && self.numbers(LogAddress::NONE, end).1 == number + 1)
             .then_some(end)
+    }
+
+    /// What lies between the lives of a log that goes on at `tail`.
+    pub(super) fn gaps(&self, tail: LogAddress) -> Gaps {
+        let open = self.open.read();
+        let before = open.values().map(|segment| (segment.previous_end(), segment.begin));
+        let last = self.previous_end.lock().map(|end| (end, tail));
+        Gaps::new(before.chain(last))
     }
 
     /// Makes everything that was written durable, and the names of new files.

@@ -119,3 +119,42 @@ fn what_is_deleted_is_dead() {
     let gone = SHORT_STAY.stay * (8 + HEAD) * 7 / 10;
     assert!(live(&bench) + gone < before, "{} of {before} bytes live", live(&bench));
 }
+
+/// Each life of a store begins new segments; what that leaves of the last ones is no part of the logs.
+#[test]
+fn what_lies_between_two_lives_is_neither_taken_nor_dead() {
+    const KEYS: u64 = 10_000;
+    let options = || Options {
+        log_memory_bytes: Some(64 * 4096),
+        read_cache_bytes: Some(0),
+        disk_bytes_max: Some(512 << 10),
+        segment_bytes: 4 << 20,
+        ..tiny()
+    };
+    let device = device::memory();
+    for life in 0..8 {
+        let bench = Bench::open_by_hand(Arc::clone(&device), options(), life);
+        (0..KEYS).for_each(|it| put(&bench, life * KEYS + it, 100));
+        let dead = bench.figure("cold_log_dead_permille");
+        assert!(dead < 100, "{dead} of a thousand are dead in life {life}");
+        assert_eq!(bench.figure("cold_compactions"), 0, "in life {life}");
+        assert!(bench.figure("cold_log_bytes") <= (life + 1) * KEYS * 150);
+        bench.store.flush().expect("flushes");
+        bench.store.close().expect("closes");
+    }
+}
+
+/// A hot log that is opened often is not emptied for that.
+#[test]
+fn a_store_that_is_opened_often_keeps_its_hot_log() {
+    let device = device::memory();
+    let options = || Options { disk_bytes_max: Some(128 << 10), ..options(None) };
+    for life in 0..20 {
+        let bench = Bench::open_by_hand(Arc::clone(&device), options(), life);
+        put(&bench, life, 100);
+        bench.store.flush().expect("flushes");
+        (0..5).for_each(|_| bench.advance());
+        assert_eq!(bench.figure("compactions"), 0, "in life {life}");
+        bench.store.close().expect("closes");
+    }
+}

@@ -3,7 +3,7 @@
 use super::{Covered, LiveBytes};
 use crate::address::LogAddress;
 use crate::checkpoint::Span;
-use crate::hybrid_log::Geometry;
+use crate::hybrid_log::{Gaps, Geometry};
 
 const SEGMENT: u64 = 1 << 20;
 
@@ -12,7 +12,8 @@ fn at(segment: u64, offset: u64) -> LogAddress {
 }
 
 fn restored(begin: LogAddress, end: LogAddress, live: u64) -> LiveBytes {
-    LiveBytes::restored(Geometry::new(1 << 16, SEGMENT, 8, 0.9), Span { begin, end }, live)
+    let geometry = Geometry::new(1 << 16, SEGMENT, 8, 0.9);
+    LiveBytes::restored(geometry, &Gaps::default(), Span { begin, end }, live)
 }
 
 #[test]

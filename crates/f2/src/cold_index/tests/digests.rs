@@ -83,7 +83,7 @@ fn a_pass_makes_the_digests_that_are_missing() {
         |bench: &Bench| (0..100).for_each(|_| bench.index.fill_digests(TINY.page_bytes, &go_on()));
     fill(&bench);
     assert_eq!(bench.index.filled_bytes(), 0, "nobody has asked");
-    let log_bytes = bench.log.flushed().get() - bench.log.begin().get();
+    let log_bytes = bench.log.bytes();
     let mut asked = 0;
     while bench.index.filled_bytes() == 0 {
         must_find(&bench, asked, &[newest(asked)]);
@@ -107,7 +107,7 @@ fn a_pass_makes_as_many_digests_as_there_is_room_for() {
     // Older versions, which a pass that goes on in the middle meets last.
     bench.apply((0..KEYS).map(|key| replace(key, at(key + 1), at(KEYS + key))).collect());
     bench = bench.reopen();
-    let log_bytes = bench.log.flushed().get() - bench.log.begin().get();
+    let log_bytes = bench.log.bytes();
     let find_all =
         |bench: &Bench| (0..KEYS).for_each(|key| must_find(bench, key, &[at(KEYS + key)]));
     let fill =
