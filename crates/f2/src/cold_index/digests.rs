@@ -168,7 +168,8 @@ impl Digests {
     }
 
     /// If there is a digest of the chunk at `address`, which the directory has for `name`: the addresses of
-    /// all records that may be of a key with this tag go behind what is in `into`, the newest first.
+    /// all records that may be of a key with this tag go behind what is in `into`, the newest first. Whether the
+    /// look-up comes to anything its caller knows, and counts it then.
     pub(super) fn find(
         &self,
         name: Name,
@@ -176,14 +177,14 @@ impl Digests {
         tag: u32,
         into: &mut Vec<LogAddress>,
     ) -> bool {
-        let is_found = self
-            .shard(name)
+        self.shard(name)
             .and_then(|(shard, slot)| shard.try_lock()?.find(slot, name.level, address, tag, into))
-            .is_some();
-        if is_found {
-            self.found.fetch_add(1, Relaxed);
-        }
-        is_found
+            .is_some()
+    }
+
+    /// So often digests have answered for chunks on disk.
+    pub(crate) fn note_found(&self, times: u64) {
+        self.found.fetch_add(times, Relaxed);
     }
 
     /// A look-up has read its chunk from the device.

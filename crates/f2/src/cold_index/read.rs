@@ -14,6 +14,9 @@ use crate::record::Stored;
 pub(crate) enum Lookup {
     /// The entries are known.
     Known,
+    /// The same from a digest, which its caller counts ([`super::Digests::note_found`]) if the look-up is not
+    /// given up and made again.
+    ByDigest,
     /// This record has them; [`ColdIndex::judge`] tells. Its chunk was the present one during the
     /// look-up, which is all that absence needs.
     OnDisk(RecordRead),
@@ -36,6 +39,10 @@ impl ColdIndex {
     pub(crate) fn find(&self, position: Position, into: &mut Vec<LogAddress>) -> Result<()> {
         match self.look(position, into)? {
             Lookup::Known => Ok(()),
+            Lookup::ByDigest => {
+                self.digests.note_found(1);
+                Ok(())
+            }
             Lookup::OnDisk(read) => {
                 let address = read.address();
                 read.run(|stored| self.judge_read(position, address, stored, into))?
@@ -54,8 +61,11 @@ impl ColdIndex {
         loop {
             let guard = self.log.epochs.protect();
             let (name, word) = self.directory.find(prefix);
-            if word == Word::NONE || self.digests.find(name, word.address(), prefix.tag(), into) {
+            if word == Word::NONE {
                 return Ok(Lookup::Known);
+            }
+            if self.digests.find(name, word.address(), prefix.tag(), into) {
+                return Ok(Lookup::ByDigest);
             }
             let from = self.log.copy_record(word.address(), &mut copy);
             drop(guard);

@@ -110,6 +110,9 @@ pub(crate) struct LookUp {
     /// The cold records that may be of the key, the newest first, and how many of them are not.
     named: Vec<LogAddress>,
     others: usize,
+    /// Digests that have told them, and are not counted yet: whoever was only to see whether the device has to
+    /// be asked drops a look-up that was started, and another one begins anew.
+    digests: u64,
     gone: Gone,
 }
 
@@ -161,6 +164,7 @@ impl LookUp {
             read: None,
             named: Vec::new(),
             others: 0,
+            digests: 0,
             gone: Gone::default(),
         }
     }
@@ -182,7 +186,17 @@ impl LookUp {
         scratch: &'b mut Vec<u8>,
     ) -> Result<Progress<'b>> {
         let step = self.search_hot(shared, key, self.beyond.on_disk, scratch)?;
+        if !matches!(step, Step::Read) {
+            self.count_digests(shared);
+        }
         Ok(progress(step, scratch))
+    }
+
+    /// It has an answer, or a read was made for it.
+    fn count_digests(&mut self, shared: &Shared) {
+        if self.digests > 0 {
+            shared.cold_log().index.digests.note_found(std::mem::take(&mut self.digests));
+        }
     }
 
     /// Goes on with what was read. A value may lie in `fetched` or in `scratch`.
@@ -199,6 +213,7 @@ impl LookUp {
         let read = self.read.as_mut().expect("a look-up is resumed with its read");
         let address = read.address();
         let Fetched::Record(stored) = read.judge(fetched)? else { return Ok(Progress::Read) };
+        self.count_digests(shared);
         let step = match self.at {
             At::HotRecord | At::ColdRecord if stored.key == key => {
                 let Some(value) = stored.value else { return Ok(Progress::Absent) };
@@ -217,6 +232,9 @@ impl LookUp {
                 self.search_cold(shared, key, false, scratch)?
             }
         };
+        if !matches!(step, Step::Read) {
+            self.count_digests(shared);
+        }
         Ok(progress(step, scratch))
     }
 
@@ -306,8 +324,10 @@ impl LookUp {
             if wants_chunk {
                 self.others = 0;
                 let position = shared.index.position(self.hash);
-                if let Lookup::OnDisk(read) = cold.index.look(position, &mut self.named)? {
-                    return Ok(self.wants(At::Chunk, read));
+                match cold.index.look(position, &mut self.named)? {
+                    Lookup::Known => {}
+                    Lookup::ByDigest => self.digests += 1,
+                    Lookup::OnDisk(read) => return Ok(self.wants(At::Chunk, read)),
                 }
             }
             let Some(at) = self.named.get(self.others).copied() else { return Ok(Step::Absent) };

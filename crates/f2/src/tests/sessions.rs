@@ -1,5 +1,6 @@
 //! Sessions: what is pending comes to what a blocking call would, and nothing is left behind.
 
+mod digests;
 mod histories;
 mod threads;
 
@@ -551,21 +552,4 @@ fn a_read_modify_write_is_refused_where_a_put_is() {
     let typed: Typed<u64, u64> = Typed::over(store);
     let refused = typed.update(1, 0, |number| *number += 1);
     assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{refused:?}");
-}
-
-/// What a full session does not begin is not counted: it is asked again.
-#[test]
-fn a_get_that_is_refused_counts_no_chunk() {
-    let bench = cold_store(Options { cold_disk_bytes_max: None, ..uncached() });
-    let chunks_read = |depth| {
-        let before = bench.figure("chunk_digest_misses");
-        let mut session = bench.store.session_of_depth(depth).expect("a session begins");
-        get_all(&mut session, 0..KEYS, &mut |_, value| assert!(value.is_some()));
-        bench.figure("chunk_digest_misses") - before
-    };
-    for depth in [2 * KEYS as usize, 4] {
-        let read = chunks_read(depth);
-        // Some are in memory; compactions that end beside it have a few looked for again.
-        assert!((KEYS / 4..=KEYS * 11 / 10).contains(&read), "{read} chunks at depth {depth}");
-    }
 }

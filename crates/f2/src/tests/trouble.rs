@@ -166,7 +166,7 @@ fn damage_in_a_chunk() {
         let position = shared.index.position(shared.hash(&key(number)));
         match cold.index.look(position, &mut Vec::new()).expect("looks") {
             Lookup::OnDisk(read) => Some(read.address()),
-            Lookup::Known => None,
+            Lookup::Known | Lookup::ByDigest => None,
         }
     });
     let damage = Damage::of(&cold.chunk_log, on_disk.expect("a chunk is on disk"));

@@ -1,0 +1,89 @@
+//! What look-ups count of chunks and their digests, however often they are begun.
+
+use engine::Engine;
+
+use super::{get_all, uncached};
+use crate::Options;
+use crate::cold_index::Lookup;
+use crate::tests::stores::{Bench, key, value};
+use crate::tests::two_logs::{KEYS, cold_store, small_cold};
+
+/// What a full session does not begin is not counted: it is asked again.
+#[test]
+fn a_get_that_is_refused_counts_no_chunk() {
+    let bench = cold_store(Options { cold_disk_bytes_max: None, ..uncached() });
+    let chunks_read = |depth| {
+        let before = bench.figure("chunk_digest_misses");
+        let mut session = bench.store.session_of_depth(depth).expect("a session begins");
+        get_all(&mut session, 0..KEYS, &mut |_, value| assert!(value.is_some()));
+        bench.figure("chunk_digest_misses") - before
+    };
+    for depth in [2 * KEYS as usize, 4] {
+        let read = chunks_read(depth);
+        // Some are in memory; compactions that end beside it have a few looked for again.
+        assert!((KEYS / 4..=KEYS * 11 / 10).contains(&read), "{read} chunks at depth {depth}");
+    }
+}
+
+/// A store of cold keys, with numbers of some of which memory has a digest, and the disk the record.
+fn with_digests() -> (Bench, Vec<u64>) {
+    let options = Options {
+        log_memory_bytes: Some(1 << 20),
+        cold_disk_bytes_max: Some(1 << 30),
+        disk_bytes_max: None,
+        read_cache_bytes: None,
+        chunk_bytes: 256,
+        ..small_cold()
+    };
+    let bench = Bench::open_by_hand(device::memory(), options, 7);
+    for number in 0..60_000 {
+        bench.put(&key(number), &value(number, 0, 8));
+        if number % 100 == 0 {
+            bench.advance();
+        }
+    }
+    let shared = &bench.store.shared;
+    let cold = shared.cold.as_ref().expect("two logs");
+    cold.index.digests.resize(u64::MAX);
+    // Each makes the digest of a chunk that has some of the others' entries.
+    let read = (0..8 * KEYS).step_by(8).filter(|number| bench.get(&key(*number)).is_some());
+    assert_eq!(read.count() as u64, KEYS);
+    let has_digest = |number: &u64| {
+        let position = shared.index.position(shared.hash(&key(*number)));
+        let mut named = Vec::new();
+        let looked = cold.index.look(position, &mut named).expect("it is there");
+        !number.is_multiple_of(8)
+            && cold.index.chunk_address(position) < cold.chunk_log.head()
+            && !matches!(looked, Lookup::OnDisk(_))
+            && named.first().is_some_and(|at| *at < cold.log.head())
+    };
+    let numbers = (0..8 * KEYS).filter(has_digest).collect();
+    (bench, numbers)
+}
+
+/// Each look-up that a digest answers is counted once, however often it was begun in vain before.
+#[test]
+fn a_get_that_is_begun_again_counts_its_digest_once() {
+    let (bench, numbers) = with_digests();
+    let numbers = numbers.get(..64).expect("some have digests");
+    let hits = || bench.figure("chunk_digest_hits");
+    let (engine, mut into): (&dyn Engine, _) = (&bench.store, Vec::new());
+    let mut seat = engine.seat(1).expect("a seat").expect("there are seats");
+    let before = hits();
+    for (number, done) in numbers.iter().zip(1..) {
+        let key = key(*number);
+        let known = engine.get_at_once(&key, &mut into).expect("it is asked");
+        assert_eq!(known, None, "key {number} is on disk");
+        let begun = seat.begin_get(*number, &key, &mut into).expect("it begins");
+        assert_eq!(begun, engine::Begun::Pending);
+        let refused = seat.begin_get(*number, &key, &mut into).expect("it is asked");
+        assert_eq!(refused, engine::Begun::Full);
+        let mut found = |_, told: engine::Result<Option<&[u8]>>| {
+            assert_eq!(told, Ok(Some(&*value(*number, 0, 8))));
+        };
+        while seat.pending() > 0 {
+            seat.complete(true, &mut found).expect("the queue works");
+        }
+        assert_eq!(hits() - before, done);
+    }
+}
