@@ -25,6 +25,9 @@
 //!   it begins was read before.
 //! - K5. Nothing that the superblock names is removed: segments go in step 5 alone, under the lock
 //!   under which it is committed.
+//! - K6. Whoever writes a copy has the files of what stood when the copy began, and no lock: what was written
+//!   to them below the cuts never changes, and one that is removed meanwhile is there for who has it open. So
+//!   checkpoints go on, and disk space comes back, but for these files' own.
 //!
 //! Where there is a journal, what was applied after the pin may be in the checkpoint and in the
 //! journal. Replaying it gives what it gave: a put or a delete does not depend on what was there
@@ -43,7 +46,7 @@ use sync::thread::yield_now;
 
 use crate::address::LogAddress;
 use crate::cold_index::{Counts, NamedSnapshot};
-use crate::hybrid_log::HybridLog;
+use crate::hybrid_log::{HeldSegments, HybridLog};
 use crate::planted::{Planted, between_cuts, is_planted};
 use crate::store::{Shared, Store};
 
@@ -174,7 +177,7 @@ impl Shared {
     /// as the hot log should take.
     pub(crate) fn give_back(&self) -> Result<()> {
         self.health.check_writable()?;
-        // Whoever writes a copy of the store holds it for long; the next round gives back more.
+        // Whoever flushes may hold it for long; the next round gives back more.
         let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(()) };
         if self.host.barrier.is_journaled() {
             return self.commit(&mut checkpointer, Self::advance_begins);
@@ -289,17 +292,30 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a whole, openable copy to `into`.
+    /// Writes a whole, openable copy to `into`: of what stands when it begins. [K6]
     pub(crate) fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
         self.health.check_writable()?;
-        let mut checkpointer = self.checkpointer.lock();
-        self.commit(&mut checkpointer, Self::fold_over)?;
-        let standing = checkpointer.standing;
-        for (log, span) in self.logs().into_iter().zip(standing.spans()) {
-            log.map_or(Ok(()), |log| log.segments.copy(&*into, span.begin, span.end))?;
+        let (standing, held, directory) = {
+            let mut checkpointer = self.checkpointer.lock();
+            self.commit(&mut checkpointer, Self::fold_over)?;
+            let standing = checkpointer.standing;
+            let logs = self.logs().into_iter().zip(standing.spans());
+            let hold = |(log, span): (Option<&Arc<HybridLog>>, Span)| {
+                Some(log?.segments.hold(span.begin, span.end))
+            };
+            let held: Vec<HeldSegments> = logs.filter_map(hold).collect();
+            // A copy without it, or with a part of it, is opened from its chunk log.
+            let directory = standing.directory.open(&*self.host.device).unwrap_or_default();
+            (standing, held, directory)
+        };
+        let goes_on = || self.health.check_open();
+        for segments in held {
+            segments.copy(&*into, &goes_on)?;
         }
-        // A copy without it, or with a part of it, is opened from its chunk log.
-        let _is_whole: Result<()> = standing.directory.copy(&*self.host.device, &*into);
+        if let Some(directory) = directory {
+            let _is_whole: Result<()> = standing.directory.copy(&*directory, &*into);
+        }
+        goes_on()?;
         Superblock::create(&*into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
         Ok(())
     }

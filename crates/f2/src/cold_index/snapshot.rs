@@ -21,6 +21,7 @@
 //! - S4. A word that leads below the log's beginning is of a chunk that compaction has forgotten, and of
 //!   which opening meets nothing: it has no entries [N4].
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
@@ -106,16 +107,24 @@ impl NamedSnapshot {
         Ok(())
     }
 
+    /// Its file, if it has one.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub(crate) fn open(self, device: &dyn Device) -> Result<Option<Arc<dyn File>>> {
+        let name = self.file_name();
+        if self.number == 0 || !device.exists(&name)? {
+            return Ok(None);
+        }
+        Ok(Some(device.open(&name, Mode::Read)?))
+    }
+
     /// Writes a copy of its file to `into`, durable but for its name.
     ///
     /// # Errors
     /// The storage's.
-    pub(crate) fn copy(self, from: &dyn Device, into: &dyn Device) -> Result<()> {
-        let name = self.file_name();
-        if self.number == 0 || !from.exists(&name)? {
-            return Ok(());
-        }
-        let (file, copy) = (from.open(&name, Mode::Read)?, into.open(&name, Mode::CreateNew)?);
+    pub(crate) fn copy(self, file: &dyn File, into: &dyn Device) -> Result<()> {
+        let copy = into.open(&self.file_name(), Mode::CreateNew)?;
         let mut at = 0;
         let mut buffer = vec![0; PIECE_WORDS * WORD_BYTES];
         let len = file.len()?;
@@ -283,11 +292,7 @@ impl Snapshot {
         named: NamedSnapshot,
         end: LogAddress,
     ) -> Result<Option<Self>> {
-        let name = named.file_name();
-        if named.number == 0 || !device.exists(&name)? {
-            return Ok(None);
-        }
-        let file = device.open(&name, Mode::Read)?;
+        let Some(file) = named.open(device)? else { return Ok(None) };
         let len = file.len()?;
         let read = |offset: usize, bytes: &mut [u8]| -> Result<bool> {
             if offset as u64 + bytes.len() as u64 > len {

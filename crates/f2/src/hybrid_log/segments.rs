@@ -8,6 +8,8 @@
 //! # Format
 //! `docs/formats/f2-log.md`.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -23,13 +25,12 @@ use super::{BLOCK_BYTES, Gaps, Geometry};
 use crate::address::LogAddress;
 use crate::record::Damage;
 
+pub(crate) use held::HeldSegments;
+
 /// The header of a segment.
 const FORMAT: Format = Format::new(*b"TCF2LOGS", 1, 0);
 /// Header, number, salt, where the log ended before, checksum.
 const FIELDS_BYTES: usize = FileHeader::LEN + 8 + 8 + 8;
-
-/// Bytes that are copied at once.
-const COPY_BYTES: u64 = 1 << 20;
 
 /// All segments of one log.
 pub(crate) struct Segments {
@@ -328,27 +329,6 @@ impl Segments {
             }
         }
         Ok(())
-    }
-
-    /// Writes the segments that hold the log from `begin` to `end` to `into`, durable on return.
-    pub(crate) fn copy(&self, into: &dyn Device, begin: LogAddress, end: LogAddress) -> Result<()> {
-        let (first, last) = self.numbers(begin, end);
-        for number in first..last {
-            let Some(segment) = self.get(number) else { continue };
-            let copy = into.open(&segment.name, Mode::CreateNew)?;
-            let len = segment.offset(end).min(BLOCK_BYTES + self.geometry.segment_bytes());
-            let len = len.min(segment.file.len()?);
-            let mut buffer = Buffer::zeroed(COPY_BYTES.min(len) as usize);
-            let mut at = 0;
-            while at < len {
-                let piece = (len - at).min(COPY_BYTES) as usize;
-                segment.file.read_at(at, &mut buffer[..piece])?;
-                copy.write_at(at, &buffer[..piece])?;
-                at += piece as u64;
-            }
-            copy.sync(SyncKind::All)?;
-        }
-        Ok(into.sync_dir("")?)
     }
 
     /// A queue for `depth` reads of the segments at once.

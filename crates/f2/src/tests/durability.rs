@@ -1,11 +1,14 @@
 //! What a flush promises, also after one that failed half way.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
+use device::{Device, FaultDevice, OperationKind};
 use engine::{Barrier, Engine, Error, Result, SeqNo};
 
 use super::stores::{Add, Bench, key, tiny, value};
+use super::two_logs::{KEYS, cold_store, push_out, small_cold};
 use crate::Options;
 
 /// A journal that cannot be reached once it is told so.
@@ -101,4 +104,52 @@ fn keys_beyond_what_the_index_of_a_single_log_may_take_are_refused() {
     let count = |rmw_of: u64| bench.store.rmw(&key(rmw_of), &mut Add, SeqNo::new(1 << 40));
     assert_eq!(count(number + 1), Err(Error::OutOfMemory { limit }), "a key that would be new");
     assert_eq!(bench.get(&key(1)), Some(b"v".to_vec()));
+}
+
+/// Long enough for a flush, however busy the machine is: only one that never ends takes it.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
+
+/// Whoever writes a copy of the store holds neither a flush up nor the removal of what the copy does not need,
+/// and has all that it began with.
+#[test]
+fn a_copy_that_takes_long_holds_nobody_up() {
+    let bench = &cold_store(small_cold());
+    let target = FaultDevice::new(device::memory());
+    let (has_begun, begun) = mpsc::channel();
+    let (let_go, held) = mpsc::channel::<()>();
+    target.interpose_anywhere(OperationKind::Write, move || {
+        let _ = has_begun.send(());
+        let _ = held.recv();
+    });
+    std::thread::scope(|scope| {
+        let let_go = let_go;
+        let into = Arc::clone(&target) as Arc<dyn Device>;
+        let copying = scope.spawn(|| bench.store.checkpoint(into));
+        begun.recv().expect("it comes to its first write");
+        let first = |bench: &Bench| {
+            let entries = bench.device.list("").expect("lists").into_iter();
+            entries.map(|entry| entry.name).filter(|name| name.starts_with("log-")).min()
+        };
+        let before = first(bench);
+        let (has_ended, ended) = mpsc::channel();
+        scope.spawn(move || {
+            for number in 0..KEYS {
+                bench.put(&key(number), &value(number, 1, 8));
+            }
+            push_out(bench);
+            let flushed = bench.store.flush();
+            has_ended.send(flushed).expect("somebody waits");
+        });
+        let flushed = ended.recv_timeout(GIVEN_UP_AFTER);
+        let after = first(bench);
+        drop(let_go);
+        copying.join().expect("no panic").expect("the copy is whole");
+        flushed.expect("a flush waits for the copy").expect("flushes");
+        assert_ne!(before, after, "what was compacted is removed meanwhile");
+    });
+    bench.store.close().expect("closes");
+    let copy = Bench::open_on(target, small_cold());
+    for number in 0..KEYS {
+        assert_eq!(copy.get(&key(number)), Some(value(number, 0, 8)), "{number}");
+    }
 }
