@@ -42,7 +42,8 @@ pub struct Options {
     /// 2 MiB or more, between 128 KiB and 32 MiB.
     pub page_bytes: Option<u64>,
     /// Bytes of a segment, the unit in which disk space is given back: a power of two, at least a
-    /// page, 1 TiB at most. The hot log's are smaller where it is small. Default: 64 MiB.
+    /// page, 1 TiB at most. Those of all logs are smaller where memory is small: the cold log's have as much as
+    /// the logs' memory at most, the others' a quarter of it. Default: 64 MiB.
     pub segment_bytes: u64,
     /// Bytes of disk that the hot log should keep within, at least twice its memory: at four fifths of
     /// it the oldest three tenths move to the cold log. More is taken rather than a write refused, up
@@ -382,11 +383,14 @@ impl Options {
         let segment_bytes = self.segment_bytes.max(page_bytes);
         let hot_segment = power(memory * HOT_DISK_SHARE / HOT_SEGMENTS);
         let hot_segment = hot_segment.clamp(page_bytes, segment_bytes);
+        // Without a budget of disk space the cold log is compacted from so many segments on, so a small store's
+        // are small, too.
+        let cold_segment = power(memory).clamp(hot_segment, segment_bytes);
         let chunk_page = (page_bytes / 2).clamp(BLOCK_BYTES, CHUNK_PAGE_BYTES_MAX);
         let hot_segment = if self.single_log { segment_bytes } else { hot_segment };
         [
             LogUnits { page_bytes, segment_bytes: hot_segment },
-            LogUnits { page_bytes, segment_bytes },
+            LogUnits { page_bytes, segment_bytes: cold_segment },
             LogUnits { page_bytes: chunk_page, segment_bytes: hot_segment.max(chunk_page) },
         ]
     }

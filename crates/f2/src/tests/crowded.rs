@@ -12,9 +12,9 @@ use crate::Options;
 use crate::address::LogAddress;
 use crate::cold_index::{CROWDED, Change};
 
-/// A cold log that is left alone: it has fewer segments than are worth a round.
+/// A cold log that is left alone: it has more room than it will take.
 fn left_alone() -> Options {
-    Options { segment_bytes: 64 << 20, read_cache_bytes: Some(0), ..small_hot() }
+    Options { cold_disk_bytes_max: Some(1 << 30), read_cache_bytes: Some(0), ..small_hot() }
 }
 
 /// Has some keys become cold so often, with others that are new each time.

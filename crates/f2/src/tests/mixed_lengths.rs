@@ -123,22 +123,26 @@ fn what_is_deleted_is_dead() {
 /// Each life of a store begins new segments; what that leaves of the last ones is no part of the logs.
 #[test]
 fn what_lies_between_two_lives_is_neither_taken_nor_dead() {
-    const KEYS: u64 = 10_000;
+    const KEYS_OF_FIRST: u64 = 10_000;
+    const KEYS: u64 = 500;
     let options = || Options {
         log_memory_bytes: Some(64 * 4096),
         read_cache_bytes: Some(0),
         disk_bytes_max: Some(512 << 10),
-        segment_bytes: 4 << 20,
+        segment_bytes: 256 << 10,
         ..tiny()
     };
     let device = device::memory();
-    for life in 0..8 {
+    let mut keys = 0;
+    for life in 0..16 {
         let bench = Bench::open_by_hand(Arc::clone(&device), options(), life);
-        (0..KEYS).for_each(|it| put(&bench, life * KEYS + it, 100));
+        let more = if life == 0 { KEYS_OF_FIRST } else { KEYS };
+        (keys..keys + more).for_each(|it| put(&bench, it, 100));
+        keys += more;
         let dead = bench.figure("cold_log_dead_permille");
         assert!(dead < 100, "{dead} of a thousand are dead in life {life}");
         assert_eq!(bench.figure("cold_compactions"), 0, "in life {life}");
-        assert!(bench.figure("cold_log_bytes") <= (life + 1) * KEYS * 150);
+        assert!(bench.figure("cold_log_bytes") <= keys * 150);
         bench.store.flush().expect("flushes");
         bench.store.close().expect("closes");
     }
@@ -157,4 +161,17 @@ fn a_store_that_is_opened_often_keeps_its_hot_log() {
         assert_eq!(bench.figure("compactions"), 0, "in life {life}");
         bench.store.close().expect("closes");
     }
+}
+
+/// Without a budget of disk space, and with segments as the default has them.
+#[test]
+fn the_cold_log_of_a_small_store_is_compacted() {
+    const KEYS: u64 = 40_000;
+    let bench = Bench::open_by_hand_within(4 << 20, device::memory(), Options::default(), 7);
+    let most = (0..5).map(|_| {
+        (0..KEYS).for_each(|it| put(&bench, it, 100));
+        bench.figure("cold_log_bytes")
+    });
+    let (most, live) = (most.max().unwrap_or_default(), KEYS * (100 + HEAD));
+    assert!(bench.figure("cold_compactions") > 0 && most < 3 * live, "{most} bytes for {live}");
 }
