@@ -3,10 +3,11 @@
 //! Compaction gives back what writes take: entries of the hot index, and space of the hot log. Where
 //! it falls behind, each write owes some time, the more of it the longer it is and the further behind compaction
 //! is. What is owed is paid by one writer after the other, however many they are; so they come down to the pace of
-//! compaction instead of running into a wall, and none ever compacts. A wait has a bound, and what is owed has none:
-//! where a thousand writers stand in line some go on without having paid, at a thousand a second. Compaction always
-//! catches up, unless it fails: then nobody waits for it, and writes are refused once memory or disk space is used
-//! up (`trouble`).
+//! compaction instead of running into a wall, and none ever compacts. A wait has a bound, a tenth of a second in all:
+//! who has paid a slice leaves the rest to those who come next, and so does who does not get the turn. So where
+//! more than ten writers stand in line and owe much, some go on without having paid, ten times a second each.
+//! Compaction always catches up, unless it fails: then nobody waits for it, and writes are refused once memory or disk
+//! space is used up (`trouble`).
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -30,8 +31,12 @@ pub(crate) const UNIT_BYTES: u64 = 1024;
 /// ... where twice of what should be is used. At another excess it changes with the square of that: at a tenth too
 /// much it is 100 microseconds.
 const DEBT_AT_TWICE: Duration = Duration::from_millis(10);
-/// A wait at most: for one's turn, and then the same to pay.
-const WAIT_MOST: Duration = Duration::from_secs(1);
+/// More is not owed, by one write or by all: it is paid long after.
+const DEBT_MOST: Duration = Duration::from_secs(1);
+/// Who pays pays so much at most ...
+const SLICE: Duration = Duration::from_millis(10);
+/// ... and waits no longer for the turn: ten may stand in line that all pay.
+const TURN_WAIT_MOST: Duration = Duration::from_millis(90);
 /// Less than this is not paid yet: shorter waits cost more than they slow down.
 const WAIT_LEAST_NANOS: u64 = 200_000;
 /// As a share of what should be used.
@@ -56,7 +61,7 @@ pub(crate) struct Pressure {
     is_hopeless: AtomicBool,
     /// What writes are refused with, if not for want of memory.
     refusal: Mutex<Option<Error>>,
-    /// What a write owes for each unit, and what was too little to be paid yet.
+    /// What a write owes for each unit, and what was not paid yet.
     unit_nanos: AtomicU64,
     owed_nanos: AtomicU64,
     /// Held by the one who pays.
@@ -73,7 +78,7 @@ impl Level {
             (_, index) if index > OUT_OF_MEMORY => Self::OutOfMemory,
             (excess, _) if excess > 0.0 => {
                 let nanos = DEBT_AT_TWICE.as_nanos() as f64 * excess * excess;
-                Self::Behind(nanos.min(WAIT_MOST.as_nanos() as f64) as u64)
+                Self::Behind(nanos.min(DEBT_MOST.as_nanos() as f64) as u64)
             }
             _ => Self::None,
         }
@@ -140,8 +145,8 @@ impl Pressure {
         Err(self.refusal().unwrap_or(Error::OutOfMemory { limit }))
     }
 
-    /// Owes for so many units if compaction is behind, and waits a moment if enough is owed. The
-    /// caller is not protected.
+    /// Owes for so many units if compaction is behind, and waits a moment if enough is owed: a tenth of a second at
+    /// most. The caller is not protected.
     ///
     /// # Errors
     /// The same.
@@ -162,18 +167,29 @@ impl Pressure {
     }
 
     fn owe(&self, units: u64) {
-        let most = WAIT_MOST.as_nanos() as u64;
-        let nanos = self.unit_nanos.load(Relaxed).saturating_mul(units).min(most);
-        let owed = self.owed_nanos.fetch_add(nanos, Relaxed).saturating_add(nanos);
+        let most = DEBT_MOST.as_nanos() as u64;
+        let nanos = self.unit_nanos.load(Relaxed).saturating_mul(units);
+        let more = |owed: u64| owed.saturating_add(nanos).min(most);
+        let owed = more(self.change_owed(more));
         if owed < WAIT_LEAST_NANOS {
             return;
         }
-        // Who comes next begins anew, and does not pay for this one.
-        let owed = self.owed_nanos.swap(0, Relaxed).min(most);
-        let Some(_turn) = self.turn.try_lock_for(WAIT_MOST) else { return };
+        let Some(_turn) = self.turn.try_lock_for(TURN_WAIT_MOST) else { return };
         let mut waiting = self.waiting.lock();
-        if owed > 0 && self.is_behind() {
+        if !self.is_behind() {
+            return;
+        }
+        // Who comes next pays the rest.
+        let slice = SLICE.as_nanos() as u64;
+        let owed = self.change_owed(|owed| owed.saturating_sub(slice)).min(slice);
+        if owed > 0 {
             self.relieved.wait_for(&mut waiting, Duration::from_nanos(owed));
         }
+    }
+
+    /// What was owed before.
+    fn change_owed(&self, change: impl Fn(u64) -> u64) -> u64 {
+        let changed = self.owed_nanos.fetch_update(Relaxed, Relaxed, |owed| Some(change(owed)));
+        changed.unwrap_or_else(|owed| owed)
     }
 }
