@@ -46,6 +46,7 @@ mod gaps;
 mod geometry;
 mod ghosts;
 mod inspect;
+mod length_guess;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod read;
@@ -76,6 +77,7 @@ pub(crate) use gaps::Gaps;
 pub(crate) use geometry::{BLOCK_BYTES, Geometry};
 pub(crate) use ghosts::GhostHits;
 pub(crate) use inspect::{Met, inspect};
+use length_guess::LengthGuess;
 pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use reserve::Reservation;
@@ -97,8 +99,10 @@ pub(crate) struct HybridLog {
     reserved_pages: AtomicU64,
     flusher: Mutex<flush::Flusher>,
     is_flush_queued: AtomicBool,
-    /// Bytes that a record takes on average, as a guess how much to read for one.
-    record_bytes_guess: AtomicUsize,
+    /// Bytes that a record takes on average, as of the page that was flushed last.
+    record_bytes: AtomicUsize,
+    /// How much to read for one.
+    length_guess: Arc<LengthGuess>,
     /// Bytes of reads of many records that may be in flight at once.
     pub(crate) flight_bytes: u64,
     ghosts: ghosts::Ghosts,
@@ -168,7 +172,8 @@ impl HybridLog {
             reserved_pages: AtomicU64::new(0),
             flusher: Mutex::default(),
             is_flush_queued: AtomicBool::new(false),
-            record_bytes_guess: AtomicUsize::new(256),
+            record_bytes: AtomicUsize::new(256),
+            length_guess: Arc::default(),
             flight_bytes,
             ghosts: ghosts::Ghosts::default(),
             gaps: segments.gaps(tail),
@@ -263,7 +268,7 @@ impl HybridLog {
 
     /// Bytes that a record takes on average, as of the page that was flushed last.
     pub(crate) fn record_bytes(&self) -> u64 {
-        self.record_bytes_guess.load(std::sync::atomic::Ordering::Relaxed) as u64
+        self.record_bytes.load(std::sync::atomic::Ordering::Relaxed) as u64
     }
 
     /// Bytes of memory in use.

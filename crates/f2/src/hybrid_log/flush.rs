@@ -75,7 +75,7 @@ impl HybridLog {
             records += 1;
         }
         assert_eq!(at, len, "records end where what is flushed ends");
-        self.record_bytes_guess.store(len / records, Relaxed);
+        self.record_bytes.store(len / records, Relaxed);
         segment.write(from, &buffer)?;
         self.segments.count_written(len as u64);
         self.segments.note_written(self.geometry.segment(from));

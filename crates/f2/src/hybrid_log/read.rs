@@ -1,14 +1,13 @@
-//! One record from disk: one read if it fits what was guessed, the exact remainder otherwise.
+//! One record from disk: one read if it fits what was guessed, all of it once more otherwise.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use codec::Corruption;
 use device::{Buffer, File};
 use engine::Result;
 
 use super::segments::Segment;
-use super::{BLOCK_BYTES, HybridLog};
+use super::{BLOCK_BYTES, HybridLog, LengthGuess};
 use crate::address::LogAddress;
 use crate::record::{Damage, HEAD_BYTES, Stored};
 
@@ -21,6 +20,8 @@ pub(crate) struct RecordRead {
     room: usize,
     /// Bytes from the record's beginning that are fetched.
     bytes: usize,
+    /// Learns the length, where that was not known.
+    guess: Option<Arc<LengthGuess>>,
 }
 
 /// What was fetched.
@@ -54,10 +55,10 @@ impl HybridLog {
         };
         let page_end = self.geometry.page_begin(self.geometry.page(address) + 1);
         let room = page_end.min(segment.end()).get().saturating_sub(address.get()) as usize;
-        // More than a block is not worth a guess: a long record's length is known after one read.
-        let guess = || self.record_bytes_guess.load(Relaxed).min(BLOCK_BYTES as usize);
-        let bytes = known_bytes.unwrap_or_else(guess).min(room).max(HEAD_BYTES);
-        Ok(Some(RecordRead { segment, address, room, bytes }))
+        let guess = known_bytes.is_none().then(|| Arc::clone(&self.length_guess));
+        let bytes = known_bytes.unwrap_or_else(|| self.length_guess.get());
+        let bytes = bytes.min(room).max(HEAD_BYTES);
+        Ok(Some(RecordRead { segment, address, room, bytes, guess }))
     }
 
     /// Reads and verifies the record at `address` and hands it to `with`. `None`: the log was
@@ -150,6 +151,9 @@ impl RecordRead {
         let record = fetched.get(skipped..).unwrap_or_default();
         let damaged = |damage| self.segment.damage(self.address, damage);
         let claimed = Stored::claimed_bytes(record, self.room).map_err(damaged)?;
+        if let Some(guess) = self.guess.take() {
+            guess.note(claimed);
+        }
         if claimed > record.len() {
             self.bytes = claimed;
             return Ok(Fetched::Longer);

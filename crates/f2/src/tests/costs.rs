@@ -1,5 +1,7 @@
 //! What operations cost, in what repeats exactly: bytes appended, reads of the device.
 
+use std::sync::Arc;
+
 use engine::Engine;
 
 use super::stores::{Add, Bench, key, tiny, value};
@@ -74,4 +76,46 @@ fn a_cold_read_takes_one_read_of_the_device() {
     let reads = bench.device.accounting().counts().read_ops - before;
     // Records that cross a block's end, and pairs of keys on one chain, take another.
     assert!((cold..cold + cold / 20).contains(&reads), "{reads} reads for {cold} cold keys");
+}
+
+/// Reads of the device that a get of a cold key takes, in thousandths, of values as long as `words` says of
+/// their numbers, after the store was opened again.
+fn reads_of_cold_gets(words: impl Fn(u64) -> usize) -> u64 {
+    const KEYS: u64 = 2_000;
+    let options = Options {
+        log_memory_bytes: Some(6 * (64 << 10)),
+        read_cache_bytes: Some(0),
+        page_bytes: Some(64 << 10),
+        segment_bytes: 1 << 20,
+        index_bits: Some(12),
+        ..tiny()
+    };
+    let device = device::memory();
+    let bench = Bench::open_by_hand(Arc::clone(&device), options.clone(), 7);
+    let bytes = (0..KEYS).map(|number| {
+        bench.put(&key(number), &value(number, 0, words(number)));
+        if number % 20 == 0 {
+            bench.advance();
+        }
+        8 * words(number) as u64
+    });
+    assert!(bytes.sum::<u64>() > bench.figure("log_bytes"), "most keys are cold");
+    bench.store.flush().expect("flushes");
+    bench.store.close().expect("closes");
+    let bench = Bench::open_by_hand(device, options, 7);
+    let gets = bench.figure("cold_index_entries") / 2;
+    for number in 0..gets {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, words(number))));
+    }
+    assert!(bench.figure("look_ups") > gets * 9 / 10);
+    bench.figure("reads_per_look_up_permille")
+}
+
+/// A chunk and a record: however long it is, but for the few that are longer than most.
+#[test]
+fn a_cold_get_takes_two_reads_whatever_the_lengths() {
+    let of_8_kib = reads_of_cold_gets(|_| 1024);
+    let mixed = reads_of_cold_gets(|number| 128 + (number * 7_919 % 384) as usize);
+    println!("{of_8_kib} and {mixed} reads for a thousand gets");
+    assert!(of_8_kib < 2_100 && mixed < 2_250, "{of_8_kib} and {mixed} for a thousand gets");
 }

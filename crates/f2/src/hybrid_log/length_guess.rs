@@ -1,0 +1,47 @@
+//! How much is read for a record whose length nobody knows: as much as seven of eight have, about.
+//!
+//! Each length that a read tells moves the guess a little: up by seven steps where the record is longer, down by one
+//! where it is not. So it comes to rest where it is too short for one record of eight. It follows what is read, be
+//! it old or new, and needs nothing from the life before.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::record::HEAD_BYTES;
+
+/// Before any length is known.
+const FIRST_BYTES: usize = 256;
+/// What is longer is not guessed: reads for nothing would cost more than the second one of a long record.
+const BYTES_MAX: usize = 16 << 10;
+/// For each record that is too long as many are not.
+const FITTING: usize = 7;
+/// A step, as a share of the guess, and at least.
+const STEP_SHARE: usize = 32;
+const STEP_BYTES_MIN: usize = 8;
+
+/// The guess of one log.
+#[derive(Debug)]
+pub(super) struct LengthGuess(AtomicUsize);
+
+impl Default for LengthGuess {
+    fn default() -> Self {
+        Self(AtomicUsize::new(FIRST_BYTES))
+    }
+}
+
+impl LengthGuess {
+    /// Bytes to read.
+    pub(super) fn get(&self) -> usize {
+        self.0.load(Relaxed).min(BYTES_MAX)
+    }
+
+    /// A record of so many bytes was read. What two say at once may count once.
+    pub(super) fn note(&self, bytes: usize) {
+        let guess = self.0.load(Relaxed);
+        let step = (guess / STEP_SHARE).max(STEP_BYTES_MIN);
+        let moved = if bytes > guess { guess + FITTING * step } else { guess.saturating_sub(step) };
+        self.0.store(moved.clamp(HEAD_BYTES, 2 * BYTES_MAX), Relaxed);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
