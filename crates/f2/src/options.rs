@@ -25,8 +25,8 @@ pub struct Options {
     pub log_memory_bytes: Option<u64>,
     /// Bytes of memory for copies of records that were read from disk, taken out of the hot log's;
     /// less than four pages of 4 KiB are none. Default: a quarter of the hot log's memory, and none
-    /// where that is less than 256 KiB or leaves the log fewer pages than it needs. More pays where
-    /// what is read often is written seldom.
+    /// where that is less than four of the log's pages and than 256 KiB, or leaves the log fewer pages than it
+    /// needs. More pays where what is read often is written seldom.
     pub read_cache_bytes: Option<u64>,
     /// Whether the memory of hot log, read cache and digests moves between them as the load asks for it:
     /// what is said above is how it begins. Not where the cache's bytes are given. Default: yes.
@@ -89,8 +89,10 @@ impl Default for Options {
 
 /// The hot log's memory where neither options nor budget say anything.
 const LOG_MEMORY_BYTES: u64 = 256 << 20;
-/// The read cache's share of the hot log's memory, and the least for which it is worth having.
+/// The read cache's share of the hot log's memory, and the least for which it is worth having: so many pages,
+/// or so many bytes where pages are long.
 const READ_CACHE_SHARE: u64 = 4;
+const READ_CACHE_PAGES_MIN: u64 = 4;
 const READ_CACHE_BYTES_MIN: u64 = 4 * (64 << 10);
 const PAGE_BYTES_MIN: u64 = 128 << 10;
 const PAGE_BYTES_MAX: u64 = 32 << 20;
@@ -345,8 +347,10 @@ impl Options {
         let hot = all.saturating_sub(others);
         let read_cache = self.read_cache_bytes.unwrap_or_else(|| {
             let share = hot / READ_CACHE_SHARE;
-            let least = Geometry::FRAMES_MIN as u64 * identity.hot.page_bytes;
-            if share < READ_CACHE_BYTES_MIN || hot - share < least { 0 } else { share }
+            let page_bytes = identity.hot.page_bytes;
+            let least = Geometry::FRAMES_MIN as u64 * page_bytes;
+            let least_cache = READ_CACHE_BYTES_MIN.min(READ_CACHE_PAGES_MIN * page_bytes);
+            if share < least_cache || hot - share < least { 0 } else { share }
         });
         Memory { hot: hot.saturating_sub(read_cache), read_cache, work, buffers }
     }

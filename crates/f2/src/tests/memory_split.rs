@@ -358,3 +358,14 @@ fn memory_that_is_lent_to_digests_comes_back_as_it_is_wanted() {
     assert!(left < lent / 2, "{left} bytes of {lent}");
     read_anywhere(&bench, 0..2_000);
 }
+
+/// What a cache is worth having from on goes by the pages that a store has.
+#[test]
+fn a_small_store_of_small_pages_has_a_cache_and_digests() {
+    let pages = |count: u64| Options { log_memory_bytes: Some(count * 4096), ..tiny() };
+    let bench = Bench::open_by_hand(device::memory(), pages(20), 7);
+    assert!(bench.store.shared.cache.bytes_max() > 0, "it has a fifth page");
+    assert!(bench.store.shared.split.plan().digest_bytes_max() > 0);
+    let bench = Bench::open_by_hand(device::memory(), pages(12), 7);
+    assert_eq!(bench.store.shared.cache.bytes_max(), 0, "three pages are no cache");
+}
