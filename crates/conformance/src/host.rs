@@ -85,6 +85,13 @@ impl Opened {
         self.sequence.recover_to(SeqNo::new(last));
     }
 
+    /// Lets time pass, which makes background work due.
+    pub(crate) fn pass(&self, ms: u64) {
+        if let Some((_, clock)) = &self.hand {
+            clock.advance(Duration::from_millis(ms));
+        }
+    }
+
     /// Does one piece of background work, if there is any.
     pub(crate) fn turn(&self) {
         if let Some((crank, _)) = &self.hand {

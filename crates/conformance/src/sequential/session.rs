@@ -21,6 +21,9 @@ use crate::model::{Model, Pair};
 use crate::operation::{Operation, Step};
 use crate::trace::Trace;
 
+/// What passes with each operation, so that background work which is done every now and then is due, too.
+const PASSING_MS: u64 = 10;
+
 /// The journal's durable mark; the barrier moves it.
 #[derive(Debug, Default)]
 struct SyncedMark {
@@ -97,6 +100,7 @@ impl<'a> Session<'a> {
         self.trace.note(operation.to_string().as_bytes());
         catch(|| {
             self.dispatch(operation)?;
+            self.opened.pass(PASSING_MS);
             self.opened.turn();
             self.check_persisted()
         })
