@@ -40,6 +40,7 @@ fn fill(fixture: &dyn Fixture, seed: u64) -> Result<Whole, String> {
     let mut model = Model::default();
     let database = Database::open(fixture, &device, seed).map_err(|error| error.to_string())?;
     let profile = Profile {
+        keys_more: 0,
         ingests: false,
         ordered: false,
         deletes_ranges: database.opened.engine.capabilities().deletes_ranges,

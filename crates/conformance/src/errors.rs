@@ -76,6 +76,7 @@ impl Run {
             }
         };
         let profile = Profile {
+            keys_more: 0,
             ingests: false,
             ordered: false,
             deletes_ranges: database.opened.engine.capabilities().deletes_ranges,

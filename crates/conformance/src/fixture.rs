@@ -5,6 +5,10 @@ use std::sync::Arc;
 use device::Device;
 use engine::{Engine, Host, Result};
 
+/// Longer ones than an engine keeps in a page of the usual length.
+const VALUE_BYTES_MAX: usize = 6000;
+const RUN_OPERATIONS: usize = 120;
+
 /// One engine, as the suite needs it.
 pub trait Fixture: Send + Sync {
     /// The engine's name, for messages.
@@ -14,6 +18,28 @@ pub trait Fixture: Send + Sync {
     /// parts are made so small for the tests that it would not fit.
     fn key_bytes_max(&self) -> usize {
         engine::KEY_BYTES_MAX
+    }
+
+    /// The longest value that runs draw; less only for the same reason.
+    fn value_bytes_max(&self) -> usize {
+        VALUE_BYTES_MAX
+    }
+
+    /// Keys that runs by one thread have beside the few that operations meet on: for an engine that has to have
+    /// many before all its parts have something to do.
+    fn keys_more(&self) -> usize {
+        0
+    }
+
+    /// Operations of a run by one thread, which is compared with the model after each.
+    fn run_operations(&self) -> usize {
+        RUN_OPERATIONS
+    }
+
+    /// Writes of a long life, in which the power is cut at its end or within: one of four is long, and none where
+    /// this is 0. The others have few, in little time.
+    fn long_life_writes(&self) -> usize {
+        0
     }
 
     /// Whether the engine's files may hold writes above what it says is persisted, beside the absence

@@ -14,9 +14,6 @@ pub(crate) use compare::{collect, compare_everything, compare_pairs, describe};
 use session::Session;
 pub(crate) use shrink::shrink;
 
-/// Operations in one run.
-const RUN_OPERATIONS: usize = 120;
-
 /// A budget that a run soon uses up.
 const SMALL_BUDGET_BYTES: u64 = 24 << 10;
 
@@ -36,9 +33,9 @@ impl Memory {
     }
 }
 
-/// The random run of `seed`.
-pub(crate) fn operations(seed: u64, profile: Profile) -> Vec<Operation> {
-    Generator::new(seed, profile).take(RUN_OPERATIONS).collect()
+/// The random run of `seed`, of so many operations.
+pub(crate) fn operations(seed: u64, profile: Profile, count: usize) -> Vec<Operation> {
+    Generator::new(seed, profile).take(count).collect()
 }
 
 /// Runs `operations` on a fresh store. Answers a trace that is the same for the same operations.

@@ -175,13 +175,22 @@ impl<'a> Suite<'a> {
 
     fn profile(&self) -> Result<Profile, String> {
         let key_bytes_max = self.fixture.key_bytes_max();
+        let value_bytes_max = self.fixture.value_bytes_max();
+        let keys_more = self.fixture.keys_more();
         let Capabilities { ordered, deletes_ranges, .. } = self.capabilities()?;
         let ingests = self.ask(|engine| engine.ingestion().is_ok())?;
-        Ok(Profile { key_bytes_max, deletes_ranges, ingests, ..Profile::all(ordered) })
+        Ok(Profile {
+            keys_more,
+            key_bytes_max,
+            value_bytes_max,
+            deletes_ranges,
+            ingests,
+            ..Profile::all(ordered)
+        })
     }
 
     fn model(&self, seed: u64, memory: Memory) -> Result<(), Finding> {
-        let long = operations(seed, self.profile()?);
+        let long = operations(seed, self.profile()?, self.fixture.run_operations());
         let Err(_) = run(self.fixture, &long, memory) else { return Ok(()) };
         let fails_at = |run_of: &[_]| run(self.fixture, run_of, memory).err().map(|found| found.at);
         let story = shrink(long, fails_at);
@@ -193,7 +202,7 @@ impl<'a> Suite<'a> {
     }
 
     fn determinism(&self, seed: u64) -> Result<(), Finding> {
-        let operations = operations(seed, self.profile()?);
+        let operations = operations(seed, self.profile()?, self.fixture.run_operations());
         let once = || {
             let run = run(self.fixture, &operations, Memory::Ample);
             let run = run.map_err(|violation| violation.what)?.hash();

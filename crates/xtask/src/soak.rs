@@ -32,7 +32,7 @@ struct Figures {
     simulated_seconds: u64,
 }
 
-const HARNESSES: [Harness; 7] = [
+const HARNESSES: [Harness; 8] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
@@ -58,6 +58,16 @@ const HARNESSES: [Harness; 7] = [
                 --example crash_engine",
         run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
               -p thermocline-conformance --example crash_engine -- --engine f2 \
+              --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
+              cat target/soak.jsonl; exit $ended",
+        figures: conformance_figures,
+    },
+    Harness {
+        name: "f2-adaptive on a simulated disk",
+        build: "cargo build -q --release --locked -p thermocline-conformance \
+                --example crash_engine",
+        run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
+              -p thermocline-conformance --example crash_engine -- --engine f2-adaptive \
               --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
               cat target/soak.jsonl; exit $ended",
         figures: conformance_figures,

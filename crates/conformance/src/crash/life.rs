@@ -13,6 +13,8 @@ use crate::operation::{Generator, Profile};
 
 /// Writes of one life, at most.
 const WRITES_MAX: usize = 60;
+/// Keys of a long one, beside the few.
+const KEYS_OF_LONG: usize = 500;
 
 /// Time between writes, at most, in milliseconds.
 const PAUSE_MS_MAX: usize = 40;
@@ -45,7 +47,10 @@ impl Life {
         disk.keep_history();
         let device: Arc<dyn Device> = disk.clone();
         let database = Database::open(fixture, &device, seed).map_err(|e| e.to_string())?;
+        let long = fixture.long_life_writes();
+        let is_long = long > 0 && draw.once_in(4);
         let profile = Profile {
+            keys_more: if is_long { KEYS_OF_LONG } else { 0 },
             ingests: false,
             ordered: false,
             deletes_ranges: database.opened.engine.capabilities().deletes_ranges,
@@ -54,7 +59,7 @@ impl Life {
             reopens: false,
         };
         let mut generator = Generator::new(seed, profile);
-        let writes = 5 + draw.below(WRITES_MAX);
+        let writes = if is_long { long } else { 5 + draw.below(WRITES_MAX) };
         for _ in 0..writes {
             let pause = draw.below(PAUSE_MS_MAX) as u64;
             life.simulated_ms += pause;

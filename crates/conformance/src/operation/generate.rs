@@ -20,6 +20,8 @@ pub struct Profile {
     pub deletes_ranges: bool,
     /// Whether it ingests pairs.
     pub ingests: bool,
+    /// Keys beside the few that operations meet on.
+    pub keys_more: usize,
     /// The longest key, drawn now and then.
     pub key_bytes_max: usize,
     /// Values up to this many bytes, most of them much shorter.
@@ -35,6 +37,7 @@ impl Profile {
             ordered,
             deletes_ranges: ordered,
             ingests: false,
+            keys_more: 0,
             key_bytes_max: KEY_BYTES_MAX,
             value_bytes_max: 6000,
             reopens: true,
@@ -55,7 +58,8 @@ impl Generator {
     /// The run of `seed`.
     pub fn new(seed: u64, profile: Profile) -> Self {
         let mut draw = Draw::new(seed, "operations");
-        let keys = keys(&mut draw, profile.key_bytes_max);
+        let mut keys = keys(&mut draw, profile.key_bytes_max);
+        keys.extend((0..profile.keys_more).map(|index| format!("n{index:04}").into_bytes()));
         Self { draw, profile, keys, serial: 0 }
     }
 

@@ -15,30 +15,47 @@ pub(crate) struct F2Fixture {
     pub(crate) is_adaptive: bool,
 }
 
+impl F2Fixture {
+    /// Four small pages of each log in memory, and so little disk that all of them are compacted
+    /// all the while. Where memory moves: enough pages for a cache beside them, of the shortest, so that the
+    /// hot log still has little disk.
+    fn options(&self) -> Options {
+        let (pages, page_bytes) = if self.is_adaptive { (20, 4096) } else { (5, 16_384) };
+        Options {
+            log_memory_bytes: Some(pages * page_bytes),
+            read_cache_bytes: (!self.is_adaptive).then_some(page_bytes),
+            page_bytes: Some(page_bytes),
+            segment_bytes: 2 * page_bytes,
+            disk_bytes_max: Some(4 * page_bytes),
+            cold_disk_bytes_max: Some(8 * page_bytes),
+            chunk_bytes: 64,
+            index_bits: Some(1),
+            ..Options::default()
+        }
+    }
+}
+
 impl Fixture for F2Fixture {
     fn name(&self) -> &'static str {
         if self.is_adaptive { "f2-adaptive" } else { "f2" }
     }
 
+    // A record fits a page, some of whose values were appended to one another.
     fn key_bytes_max(&self) -> usize {
-        4000
+        if self.is_adaptive { 900 } else { 4000 }
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        if self.is_adaptive { 700 } else { 6000 }
+    }
+
+    // So that records become cold, and memory moves.
+    fn long_life_writes(&self) -> usize {
+        if self.is_adaptive { 800 } else { 0 }
     }
 
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
-        // Four small pages of each log in memory, and so little disk that all of them are compacted
-        // all the while.
-        let options = Options {
-            log_memory_bytes: Some(if self.is_adaptive { 8 } else { 5 } * 16_384),
-            read_cache_bytes: (!self.is_adaptive).then_some(16_384),
-            page_bytes: Some(16_384),
-            segment_bytes: 32_768,
-            disk_bytes_max: Some(65_536),
-            cold_disk_bytes_max: Some(131_072),
-            chunk_bytes: 64,
-            index_bits: Some(1),
-            ..Options::default()
-        };
-        Ok(Arc::new(Store::open(host, options)?))
+        Ok(Arc::new(Store::open(host, self.options())?))
     }
 
     fn check(&self, device: &Arc<dyn Device>) -> Result<()> {

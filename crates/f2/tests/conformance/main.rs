@@ -13,6 +13,8 @@ use fixture::F2Fixture;
 conformance::suite!(F2Fixture { is_adaptive: false });
 
 mod adaptive {
+    mod watched;
+
     use crate::fixture::F2Fixture;
 
     conformance::suite!(F2Fixture { is_adaptive: true });
