@@ -7,7 +7,8 @@
 //!    counting anything as one passed: a step can neither vanish nor pass by being silent.
 //! 4. A command that takes longer than [`LIMIT_SECONDS`] is ended with all that it started, and counts as a
 //!    failure: one that stands still must not keep the others from being told of.
-//! 5. The last line is `N passed, N failed` (`, N skipped` where there were any).
+//! 5. The last line is `N passed, N failed` (`, N skipped` where there were any); above it is a table of the
+//!    steps, with the seconds that each took.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, Stdio};
@@ -41,6 +42,7 @@ impl Count {
 
 /// Runs the steps and prints the sum.
 pub(crate) fn run(steps: &[String]) -> ExitCode {
+    let clock = environment::Environment::real();
     let mut total = Count::default();
     let mut table = Vec::new();
     for step in steps {
@@ -49,13 +51,14 @@ pub(crate) fn run(steps: &[String]) -> ExitCode {
             return ExitCode::from(2);
         };
         println!("\n=== {name}: {command}");
+        let began = clock.now();
         let count = run_step(command, LIMIT_SECONDS);
         total.add(count);
-        table.push((name, count));
+        table.push((name, (clock.now() - began).as_secs(), count));
     }
     println!("\n=== summary");
-    for (name, count) in table {
-        println!("{name:<24} {}", count.line());
+    for (name, seconds, count) in table {
+        println!("{name:<48} {seconds:>5} s  {}", count.line());
     }
     println!();
     println!("{}", total.line());
