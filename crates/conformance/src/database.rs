@@ -13,7 +13,7 @@ mod record;
 use std::sync::{Arc, OnceLock};
 
 use device::Device;
-use engine::{Barrier, Op, SeqNo};
+use engine::{Barrier, Op, SeqNo, Ticket};
 use environment::Environment;
 use journal::{Durability, Journal};
 
@@ -126,19 +126,28 @@ impl Database {
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
         let engine = &self.opened.engine;
         engine.admit(&ops)?;
-        let mut ticket = None;
-        let number = || {
-            let taken = self.opened.sequence.begin();
-            let seqno = taken.seqno();
-            ticket = Some(taken);
-            seqno
-        };
-        let seqno = self.journal.append(number, |_, bytes| record::encode(steps, bytes))?;
+        let ticket = self.number(steps)?;
+        let seqno = ticket.seqno();
         engine.apply(&ops, seqno)?;
         drop(ticket);
         self.opened.turn();
         self.journal.wait(seqno, durability)?;
         Ok(seqno.get())
+    }
+
+    /// Takes the write's number and journals it. Nobody waits for a number under the journal's lock, which a
+    /// flush takes that another write may wait for.
+    fn number(&self, steps: &[Step]) -> Result<Ticket<'_>, Failed> {
+        let sequence = &self.opened.sequence;
+        loop {
+            let mut taken = None;
+            let number = || Some(taken.insert(sequence.try_begin()?).seqno());
+            self.journal.try_append(number, |_, bytes| record::encode(steps, bytes))?;
+            match taken {
+                Some(ticket) => return Ok(ticket),
+                None => sequence.wait_for_room(),
+            }
+        }
     }
 
     /// Makes the engine's own files cover everything.

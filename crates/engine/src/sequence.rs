@@ -3,14 +3,29 @@
 //! 1. A writer takes a [`Ticket`], applies its write under the ticket's number, and drops it.
 //! 2. `visible` is the largest number such that it and all below are finished. It moves when the
 //!    oldest unfinished ticket is dropped.
-//! 3. A [`Pin`] waits for the tickets begun before it, then stands at `visible`.
-//! 4. An engine may drop a version of a key once a newer one is at or below [`Sequence::horizon`],
+//! 3. At most [`OPEN_TICKETS_MAX`] numbers above `visible` are in use: who takes another one in
+//!    [`Sequence::begin`] waits with it, and [`Sequence::try_begin`] takes none.
+//! 4. A [`Pin`] waits for the tickets begun before it, then stands at `visible`.
+//! 5. An engine may drop a version of a key once a newer one is at or below [`Sequence::horizon`],
 //!    or as soon as nobody [sees](Sequence::is_seen) the older one.
 //!
 //! # Invariants
 //! - I1. A pin's number is at least that of every write acknowledged before the pin was taken.
 //! - I2. No write at or below a pin's number finishes after the pin was taken.
 //! - I3. `horizon()` never exceeds the number of a pin that is held, nor that of a later one.
+//!
+//! # Concurrency
+//! A write may wait for the background with its ticket open: for a flush, where there is no memory. A
+//! flush has the journal reach what it makes durable (law L3). So whoever waits here, in `begin`, in
+//! [`Sequence::wait_for_room`] or for a pin, must hold nothing that the background or the journal
+//! need: neither the journal's lock nor a thread of the pool that is wanted for flushes. Under the
+//! journal's lock numbers are taken by `try_begin`, which waits for nobody: where it has taken none the
+//! lock is left, and room waited for. Then the oldest open ticket is not kept from its end by one who
+//! waits for it, and so all of them end.
+//!
+//! Who waits for long is parked. A number is finished, `visible` moved and `waiting` read in that order;
+//! who waits counts itself in `waiting` and then reads `visible`. All of it is in one total order, so
+//! one of the two sees the other.
 
 #[cfg(all(test, shuttle))]
 mod models;
@@ -19,15 +34,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use sync::Mutex;
 use sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use sync::thread::{spin_loop, yield_now};
+use sync::{Condvar, Mutex};
 
 /// Tickets that may be open at once before another has to wait; a power of two.
 const OPEN_TICKETS_MAX: usize = if cfg!(any(loom, shuttle)) { 4 } else { 4096 };
 
 /// Looks at a number before the processor is given to somebody else.
-const SPINS: u32 = 64;
+const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
+/// Times that it is given to somebody else before the thread is parked: writes are short, but for those
+/// that wait for a device.
+const YIELDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
 
 /// Numbers the writes of a database.
 #[derive(Debug)]
@@ -43,6 +61,10 @@ pub struct Sequence {
     /// The largest number that was ever pinned.
     newest_pin: AtomicU64,
     pins: Mutex<BTreeMap<u64, usize>>,
+    /// Threads that are parked until `visible` has moved, or are about to be.
+    waiting: AtomicUsize,
+    parking: Mutex<()>,
+    moved: Condvar,
 }
 
 impl Default for Sequence {
@@ -63,6 +85,9 @@ impl Sequence {
             pinning: AtomicUsize::new(0),
             newest_pin: AtomicU64::new(0),
             pins: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            parking: Mutex::new(()),
+            moved: Condvar::new(),
         }
     }
 
@@ -73,11 +98,35 @@ impl Sequence {
         self.visible.fetch_max(last.get(), SeqCst);
     }
 
-    /// Takes the next number. Spins while [`OPEN_TICKETS_MAX`] older writes are unfinished.
+    /// Takes the next number. Waits while [`OPEN_TICKETS_MAX`] numbers are in use, so not for who
+    /// holds what another write may need for its end: see the head of this file.
     pub fn begin(&self) -> Ticket<'_> {
         let number = self.next.fetch_add(1, SeqCst);
         self.wait_until_visible(number.saturating_sub(OPEN_TICKETS_MAX as u64));
         Ticket { sequence: self, number }
+    }
+
+    /// Takes the next number; none where [`Sequence::begin`] would wait. It waits for nobody itself.
+    pub fn try_begin(&self) -> Option<Ticket<'_>> {
+        let mut number = self.next.load(SeqCst);
+        loop {
+            // `visible` only grows, so what has room now will have it.
+            if number > self.visible.load(SeqCst) + OPEN_TICKETS_MAX as u64 {
+                return None;
+            }
+            // Whoever loses this exchange has been overtaken by others, who have numbers now.
+            match self.next.compare_exchange_weak(number, number + 1, SeqCst, SeqCst) {
+                Ok(_) => return Some(Ticket { sequence: self, number }),
+                Err(next) => number = next,
+            }
+        }
+    }
+
+    /// Waits until [`Sequence::try_begin`] would have taken the number that is the next one now. By then
+    /// others may have taken it, and more: who wants a number tries again.
+    pub fn wait_for_room(&self) {
+        let number = self.next.load(SeqCst);
+        self.wait_until_visible(number.saturating_sub(OPEN_TICKETS_MAX as u64));
     }
 
     /// The number that was taken last.
@@ -90,7 +139,8 @@ impl Sequence {
         SeqNo::new(self.visible.load(SeqCst))
     }
 
-    /// Pins the present moment. Waits for the writes that have begun; they are short.
+    /// Pins the present moment. Waits for the writes that have begun: they are short, but for those that
+    /// wait for memory, so the caller holds nothing that flushes need.
     pub fn pin(self: &Arc<Self>) -> Arc<Pin> {
         self.pin_count.fetch_add(1, SeqCst);
         self.pinning.fetch_add(1, SeqCst);
@@ -173,15 +223,19 @@ impl Sequence {
     }
 
     fn wait_until_visible(&self, number: u64) {
-        let mut spins = 0;
-        while self.visible.load(SeqCst) < number {
-            if spins < SPINS {
-                spin_loop()
-            } else {
-                yield_now()
+        for looks in 0..SPINS + YIELDS {
+            if self.visible.load(SeqCst) >= number {
+                return;
             }
-            spins += 1;
+            if looks < SPINS { spin_loop() } else { yield_now() }
         }
+        self.waiting.fetch_add(1, SeqCst);
+        let mut parking = self.parking.lock();
+        while self.visible.load(SeqCst) < number {
+            self.moved.wait(&mut parking);
+        }
+        drop(parking);
+        self.waiting.fetch_sub(1, SeqCst);
     }
 
     fn slot(&self, number: u64) -> &AtomicU64 {
@@ -193,15 +247,26 @@ impl Sequence {
     /// total order, so the later of the two sees both.
     fn finish(&self, number: u64) {
         self.slot(number).store(number, SeqCst);
+        let mut has_moved = false;
         loop {
             let visible = self.visible.load(SeqCst);
             let next = visible + 1;
             if self.slot(next).load(SeqCst) != next {
-                return;
+                break;
             }
             // Whoever loses this exchange looks again: the winner may stop just short.
-            let _ = self.visible.compare_exchange(visible, next, SeqCst, SeqCst);
+            has_moved |= self.visible.compare_exchange(visible, next, SeqCst, SeqCst).is_ok();
         }
+        if has_moved && self.waiting.load(SeqCst) > 0 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // Who is about to be parked holds the lock from its look at `visible` on.
+        drop(self.parking.lock());
+        self.moved.notify_all();
     }
 }
 

@@ -5,9 +5,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
+use environment::Environment;
 use proptest::prelude::*;
 
 use crate::{Error, KeyRange, MemoryBudget, Op, Sequence};
+
+#[test]
+fn a_number_that_has_no_room_is_not_taken_by_who_must_not_wait() {
+    let sequence = Arc::new(Sequence::new());
+    let first = sequence.begin();
+    let mut taken = 1;
+    while sequence.try_begin().is_some() {
+        taken += 1;
+    }
+    assert_eq!(sequence.last(), SeqNo::new(taken), "a number is used up that nobody has");
+    let waiting = Arc::clone(&sequence);
+    let (tell, told) = std::sync::mpsc::channel();
+    let wait = move || {
+        waiting.wait_for_room();
+        tell.send(waiting.try_begin().map(|ticket| ticket.seqno())).unwrap();
+    };
+    let waiter = Environment::real().spawn("waiter", wait).unwrap();
+    assert!(told.try_recv().is_err(), "the first one is open");
+    drop(first);
+    assert_eq!(told.recv().unwrap(), Some(SeqNo::new(taken + 1)));
+    waiter.join().unwrap();
+    assert_eq!(sequence.visible(), SeqNo::new(taken + 1));
+}
 
 #[test]
 fn a_write_is_visible_once_it_and_all_older_ones_are_finished() {

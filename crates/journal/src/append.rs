@@ -6,9 +6,10 @@
 //!    the system.
 
 use codec::SeqNo;
+use sync::MutexGuard;
 
 use crate::error::{Error, Result};
-use crate::journal::Journal;
+use crate::journal::{Journal, State};
 
 impl Journal {
     /// Appends one record and returns its number. `number` and `write` are called under the
@@ -29,11 +30,37 @@ impl Journal {
         number: impl FnOnce() -> SeqNo,
         write: impl FnOnce(SeqNo, &mut Vec<u8>),
     ) -> Result<SeqNo> {
+        let mut state = self.lock_with_room()?;
+        let seqno = number();
+        self.append_as(&mut state, seqno, write)
+    }
+
+    /// The same, unless `number` has none to give: then nothing is done, and nothing answered. So is
+    /// whoever would wait for a number, which is not to be done under the journal's lock: whoever makes
+    /// what was written durable asks the journal, and the write with the number that is waited for
+    /// may wait for that.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    ///
+    /// # Panics
+    /// If `write` takes bytes away.
+    pub fn try_append(
+        &self,
+        number: impl FnOnce() -> Option<SeqNo>,
+        write: impl FnOnce(SeqNo, &mut Vec<u8>),
+    ) -> Result<Option<SeqNo>> {
+        let mut state = self.lock_with_room()?;
+        number().map(|seqno| self.append_as(&mut state, seqno, write)).transpose()
+    }
+
+    /// Step 1.
+    fn lock_with_room(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
         loop {
             state.check_open()?;
             if state.unwritten.is_none() && state.active.len() < self.options.buffer_bytes {
-                break;
+                return Ok(state);
             }
             if state.may_write() {
                 self.write_group(&mut state)?;
@@ -41,7 +68,15 @@ impl Journal {
                 self.written.wait(&mut state);
             }
         }
-        let seqno = number();
+    }
+
+    /// Step 3.
+    fn append_as(
+        &self,
+        state: &mut State,
+        seqno: SeqNo,
+        write: impl FnOnce(SeqNo, &mut Vec<u8>),
+    ) -> Result<SeqNo> {
         if seqno <= state.last {
             return Err(Error::OutOfOrder { given: seqno, last: state.last });
         }

@@ -49,6 +49,19 @@ fn small() -> Options {
 }
 
 #[test]
+fn without_a_number_nothing_is_appended() {
+    let (journal, _, _) = open(&device::memory(), &small(), 0).unwrap();
+    append(&journal, 1);
+    let before = journal.stats();
+    let appended = journal.try_append(|| None, |_, _| unreachable!("there is no record"));
+    assert_eq!(appended, Ok(None));
+    assert_eq!((journal.last(), journal.stats()), (SeqNo::new(1), before));
+    let appended = journal.try_append(|| Some(SeqNo::new(2)), |_, bytes| bytes.push(2));
+    assert_eq!(appended, Ok(Some(SeqNo::new(2))));
+    assert_eq!(journal.last(), SeqNo::new(2));
+}
+
+#[test]
 fn a_closed_journal_gives_back_what_was_appended() {
     let device = device::memory();
     let (journal, recovery, records) = open(&device, &small(), 0).unwrap();

@@ -137,14 +137,8 @@ impl Ingestion {
             return Err(Error::Cleared { name: keyspace.name().to_owned() });
         }
         pairs.prepare().map_err(|error| inner.fail(error.into()))?;
-        let mut ticket = None;
-        let mut number = || ticket.insert(inner.sequence.begin()).seqno();
-        let seqno = if generation.journaled {
-            let appended = inner.journal.append(number, |_, _| ());
-            appended.map_err(|error| inner.fail(error.into()))?
-        } else {
-            number()
-        };
+        let ticket = inner.number(generation.journaled, |_| ())?;
+        let seqno = ticket.seqno();
         if inner.recent.is_watched() {
             inner.recent.note_range(generation.id, &first, Some(&end), seqno);
         }
@@ -153,6 +147,7 @@ impl Ingestion {
         if let Some(expiry) = &generation.expiry {
             expiry.note_unknown();
         }
+        drop(ticket);
         Ok(seqno)
     }
 }

@@ -16,12 +16,16 @@
 //!   engines may differ, and only recovery may say by what.
 //! - I2. The ticket outlives 4, so no snapshot stands between a write's journaling and its
 //!   application, nor in the middle of a batch.
+//! - I3. Nobody waits for a number under the journal's lock. A write may wait for a flush in 4, and the
+//!   flush for the journal: if that were locked by one who waits for room behind this very write, none
+//!   of the three would end. Under the lock a number is taken if there is one at once; if not,
+//!   the lock is left, and room waited for ([`engine::Sequence::try_begin`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
-use engine::Op;
+use engine::{Op, Ticket};
 use journal::Durability;
 
 use crate::batch::{Batch, Step};
@@ -119,21 +123,12 @@ impl Inner {
 
     /// Steps 3 and 4, of what was admitted, if the database is writable with the keys locked.
     pub(crate) fn commit_admitted(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
-        let mut ticket = None;
-        let mut number = || {
-            let taken = self.sequence.begin();
-            let seqno = taken.seqno();
-            ticket = Some(taken);
-            seqno
-        };
-        let seqno = if parts.iter().any(|part| part.generation.journaled) {
+        let journaled = parts.iter().any(|part| part.generation.journaled);
+        if journaled {
             check_size(parts)?;
-            self.journal
-                .append(number, |_, record| encode(parts, record))
-                .map_err(|error| self.fail(error.into()))?
-        } else {
-            number()
-        };
+        }
+        let ticket = self.number(journaled, |record| encode(parts, record))?;
+        let seqno = ticket.seqno();
         self.note(parts, seqno);
         for part in parts {
             let applied = part.generation.engine.apply(part.ops, seqno);
@@ -143,6 +138,27 @@ impl Inner {
         }
         drop(ticket);
         Ok(seqno)
+    }
+
+    /// Step 3: the write's number; if it is journaled, `encode` writes the record. [I3]
+    pub(crate) fn number(
+        &self,
+        journaled: bool,
+        encode: impl Fn(&mut Vec<u8>),
+    ) -> Result<Ticket<'_>> {
+        if !journaled {
+            return Ok(self.sequence.begin());
+        }
+        loop {
+            let mut taken = None;
+            let number = || Some(taken.insert(self.sequence.try_begin()?).seqno());
+            let appended = self.journal.try_append(number, |_, record| encode(record));
+            appended.map_err(|error| self.fail(error.into()))?;
+            match taken {
+                Some(ticket) => return Ok(ticket),
+                None => self.sequence.wait_for_room(),
+            }
+        }
     }
 
     /// Tells open transactions what is about to be written under the number that was taken: nothing

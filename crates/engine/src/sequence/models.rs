@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use shuttle::thread::spawn;
 use shuttle::{Config, Runner};
@@ -95,6 +96,45 @@ fn pins_beside_writers() {
     }
     assert_eq!(shared.sequence.visible(), SeqNo::new(count), "a finish was missed");
     assert_eq!(shared.sequence.oldest_pin(), None);
+}
+
+/// Two writers take their numbers under a journal's lock, and one of them cannot end before it had
+/// that lock again, as where it waits for a flush. Meanwhile others use all numbers that there are.
+fn numbers_under_a_lock() {
+    let sequence = Arc::new(Sequence::new());
+    let journal = Arc::new(Mutex::new(()));
+    let journaled = |writes: u64, waits: bool| {
+        let (sequence, journal) = (Arc::clone(&sequence), Arc::clone(&journal));
+        spawn(move || {
+            for _ in 0..writes {
+                let ticket = loop {
+                    let locked = journal.lock().expect("no model thread panics with it");
+                    let taken = sequence.try_begin();
+                    drop(locked);
+                    match taken {
+                        Some(ticket) => break ticket,
+                        None => sequence.wait_for_room(),
+                    }
+                };
+                if waits {
+                    drop(journal.lock().expect("no model thread panics with it"));
+                }
+                drop(ticket);
+            }
+        })
+    };
+    let mut threads = vec![journaled(1, true), journaled(2, false)];
+    let unjournaled = Arc::clone(&sequence);
+    threads.push(spawn(move || (0..4).for_each(|_| drop(unjournaled.begin()))));
+    for thread in threads {
+        thread.join().expect("a model thread fails by panicking");
+    }
+    assert_eq!(sequence.visible(), SeqNo::new(7), "a finish was missed");
+}
+
+#[test]
+fn whoever_numbers_under_a_lock_keeps_nobody_from_it() {
+    check("numbers_under_a_lock", numbers_under_a_lock);
 }
 
 #[test]
