@@ -132,7 +132,11 @@ pub trait Engine: Send + Sync {
     }
 
     /// Asked before a write is journaled: whether `apply` will take it. It may block for a while to
-    /// slow writers down; once it has said yes, `apply` does not refuse for want of memory.
+    /// slow writers down, so the host asks before it locks the keys, where it knows the write by then;
+    /// once it has said yes, `apply` does not refuse for want of memory. Nothing is set aside for the
+    /// write: others may be admitted and applied before it, and where they have taken the room `apply`
+    /// goes beyond it, or waits until there is some, but not for compactions. A write that was admitted
+    /// need not come.
     ///
     /// # Errors
     /// [`crate::Error::OutOfMemory`], [`crate::Error::SpaceUsedUp`], [`crate::Error::ReadOnly`],

@@ -68,6 +68,9 @@ impl Db {
             }
             engine::check_key(key)?;
         }
+        for (space, key) in keys {
+            inner.wait_like_a_write(&space.slot, key)?;
+        }
         let held = inner.locks.many(keys.iter().map(|(space, key)| (space.slot.lock_id, *key)));
         let generations =
             keys.iter().map(|(space, _)| space.slot.generation()).collect::<Result<_>>()?;

@@ -14,7 +14,9 @@
 //!
 //! # Concurrency
 //! Lock order: ascending stripe, all of a write's stripes before its number. Nothing else is
-//! locked before a stripe by a thread that then waits for one.
+//! locked before a stripe by a thread that then waits for one. With a stripe locked nobody waits for
+//! compactions, or one writer whose engine is behind would hold up all others by way of somebody who locks
+//! all stripes (I4 of [`crate::write`]).
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -2,8 +2,8 @@
 //! for who waits.
 //!
 //! 1. *At once*: under the key's lock the engine is asked for the old value, as far as memory knows it,
-//!    and the operator for the new one, which is committed like any write (steps 2 to 4 of
-//!    [`crate::write`]). Where the engine orders writes itself the lock is shared, and the engine does
+//!    and the operator for the new one, which is committed like any write (I4, and steps 3 and 4
+//!    of [`crate::write`]). Where the engine orders writes itself the lock is shared, and the engine does
 //!    it all. Where the device would have to be read it is given up, with nothing changed.
 //! 2. *Of an old value*: a seat has looked it up with no lock held. Now the key is locked, for this one
 //!    alone, and the engine asked whether the value still is the newest (law L7 of the engine
@@ -131,6 +131,7 @@ impl Inner {
         if slot.orders_writes {
             return self.rmw_in_engine(slot, key, operator, device);
         }
+        self.wait_like_a_write(slot, key)?;
         let _held = self.locks.one(slot.lock_id, key);
         let generation = slot.current()?;
         let mut value = Vec::new();
@@ -169,6 +170,7 @@ impl Inner {
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
         self.check_writable()?;
+        self.wait_like_a_write(slot, old.key)?;
         let held = self.locks.one(slot.lock_id, old.key);
         let current = slot.current()?;
         if Arc::ptr_eq(&*current, generation) && old.is_newest() {

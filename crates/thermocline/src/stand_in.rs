@@ -5,8 +5,16 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Capabilities, Engine, MemoryNeeds, Op, Operator, Pin, Result, Stats, View, Visit};
 
+use crate::database::Db;
+use crate::expiry::Form;
+use crate::keyspace::Keyspace;
+use crate::options::KeyspaceOptions;
+use crate::slot::{Generation, Slot};
+
 /// What it does when it is asked.
 pub(crate) struct StandIn {
+    /// Before a write is admitted.
+    pub(crate) within_admit: Box<dyn Fn() + Send + Sync>,
     /// Once the operator was asked, and before the answer counts.
     pub(crate) within_rmw: Box<dyn Fn() + Send + Sync>,
     pub(crate) needs: Option<MemoryNeeds>,
@@ -16,7 +24,12 @@ pub(crate) struct StandIn {
 
 impl Default for StandIn {
     fn default() -> Self {
-        Self { within_rmw: Box::new(|| ()), needs: None, resize: Box::new(|limit| limit) }
+        Self {
+            within_admit: Box::new(|| ()),
+            within_rmw: Box::new(|| ()),
+            needs: None,
+            resize: Box::new(|limit| limit),
+        }
     }
 }
 
@@ -33,6 +46,11 @@ impl Engine for StandIn {
 
     fn get(&self, _key: &[u8], _into: &mut Vec<u8>) -> Result<bool> {
         Ok(false)
+    }
+
+    fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
+        (self.within_admit)();
+        Ok(())
     }
 
     fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo) -> Result<()> {
@@ -84,4 +102,16 @@ impl Engine for StandIn {
     fn close(&self) -> Result<()> {
         Ok(())
     }
+}
+
+/// Has a keyspace filled by it, and hands out a handle. No catalog knows of it.
+pub(crate) fn stand_in(db: &Db, name: &str, journaled: bool, engine: StandIn) -> Keyspace {
+    let inner = &db.inner;
+    let (dir, device) = (format!("keyspaces/{name}/999"), Arc::clone(&inner.device));
+    let generation = Generation::new(999, journaled, Box::new(engine), dir, device, None, None);
+    let options = KeyspaceOptions { journaled, ..KeyspaceOptions::default() };
+    let slot = Arc::new(Slot::new(name, options, generation));
+    inner.slots.write().insert(name.to_owned(), Arc::clone(&slot));
+    let (inner, durability) = (Arc::clone(inner), db.durability);
+    Keyspace { inner, slot, durability, form: Form::Values }
 }

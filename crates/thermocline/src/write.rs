@@ -1,10 +1,9 @@
-//! The write path: lock keys, admit, journal, apply, unlock, wait.
+//! The write path: admit, lock keys, journal, apply, unlock, wait.
 //!
-//! 1. Keys and values are checked, and the keys' stripes locked ([`crate::key_locks`]): shared, for
-//!    one step to a keyspace that is not journaled and whose engine orders writes itself; all of them,
-//!    for a range that is deleted.
-//! 2. Each engine is asked to admit its steps; nothing was written yet, so a refusal is clean. As it may
-//!    slow the writer down, this comes before 1 where all stripes are locked.
+//! 1. Keys and values are checked, and each engine is asked to admit its steps; nothing was written yet,
+//!    so a refusal is clean. It may slow the writer down, so nothing is held that others wait for [I4].
+//! 2. The keys' stripes are locked ([`crate::key_locks`]): shared, for one step to a keyspace that is
+//!    not journaled and whose engine orders writes itself; all of them, for a range that is deleted.
 //! 3. Under the journal's lock the write takes its number and is appended as one record.
 //! 4. If a transaction is open, the keys are noted for it ([`engine::RecentWrites`]); otherwise that
 //!    costs one load. Each engine applies its steps under the number; the ticket is finished, and the
@@ -20,6 +19,15 @@
 //!   flush for the journal: if that were locked by one who waits for room behind this very write, none
 //!   of the three would end. Under the lock a number is taken if there is one at once; if not,
 //!   the lock is left, and room waited for ([`engine::Sequence::try_begin`]).
+//! - I4. No stripe is held while an engine slows a writer down for its compactions. Whoever locks all stripes
+//!   would wait behind that one, with those locked that it has, and all writers of all keyspaces
+//!   behind them. Room that was there when the write was admitted may be gone when it has its locks:
+//!   then it waits in 4, for a flush at most. Where what is written is made of what was read with the keys
+//!   locked, it is admitted under them, since it is not known before; so a write like it is admitted first
+//!   ([`Inner::wait_like_a_write`]), and what is left to be waited for is a flush as well.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -98,23 +106,28 @@ impl Inner {
         self.check_writable()?;
         check_op(&op)?;
         let ops = std::slice::from_ref(&op);
-        let held = if op.is_range() {
-            slot.generation()?.engine.admit(ops)?;
-            self.locks.all()
-        } else {
-            self.lock_one(slot, op.key())
+        slot.current()?.engine.admit(ops)?;
+        let held = match op.is_range() {
+            true => self.locks.all(),
+            false => self.lock_one(slot, op.key()),
         };
+        // Again, since whoever closes the database does so with everything locked.
+        self.check_writable()?;
         let generation = slot.current()?;
-        let parts = [Part { generation: &generation, ops }];
-        let seqno = match op.is_range() {
-            true => self.check_writable().and_then(|()| self.commit_admitted(&parts))?,
-            false => self.commit(&parts)?,
-        };
+        let seqno = self.commit_admitted(&[Part { generation: &generation, ops }])?;
         drop(held);
         self.settle(seqno, generation.journaled, durability)
     }
 
-    /// Steps 2 to 4, for keys that the caller has checked and locked.
+    /// Waits, with nothing locked, as a write to `key` would before it is admitted. What is to be written is
+    /// not known yet: if it is not to be, that is told when it is.
+    pub(crate) fn wait_like_a_write(&self, slot: &Slot, key: &[u8]) -> Result<()> {
+        let _asked_again: engine::Result<()> = slot.current()?.engine.admit_rmw(key);
+        Ok(())
+    }
+
+    /// Admits what is made of what was read, and steps 3 and 4, for keys that the caller has checked and
+    /// locked [I4].
     pub(crate) fn commit(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
         self.check_writable()?;
         admit(parts)?;
@@ -238,19 +251,17 @@ impl Db {
                 return Err(Error::NoKeyspace { name: step.keyspace.name().to_owned() });
             }
         }
-        let has_ranges = steps.iter().any(|step| step.op(moment).is_range());
-        let held = if has_ranges {
-            in_parts(pairs(&generations(steps)?, steps, moment), admit)?;
+        in_parts(pairs(&generations(steps)?, steps, moment), admit)?;
+        let held = if steps.iter().any(|step| step.op(moment).is_range()) {
             inner.locks.all()
         } else {
             let keys = steps.iter().map(|step| (step.keyspace.slot.lock_id, step.op(moment).key()));
             inner.locks.many(keys)
         };
+        inner.check_writable()?;
         let generations = generations(steps)?;
-        let seqno = in_parts(pairs(&generations, steps, moment), |parts| match has_ranges {
-            true => inner.check_writable().and_then(|()| inner.commit_admitted(parts)),
-            false => inner.commit(parts),
-        })?;
+        let parts = pairs(&generations, steps, moment);
+        let seqno = in_parts(parts, |parts| inner.commit_admitted(parts))?;
         drop(held);
         let journaled = generations.iter().any(|generation| generation.journaled);
         inner.settle(seqno, journaled, self.durability)
@@ -270,7 +281,7 @@ fn pairs<'a>(
     generations.iter().zip(steps).map(|(one, step)| (&**one, step.op(moment))).collect()
 }
 
-/// Step 2.
+/// Step 1.
 fn admit(parts: &[Part<'_>]) -> Result<()> {
     for part in parts {
         part.generation.engine.admit(part.ops)?;
