@@ -200,6 +200,13 @@ pub trait Engine: Send + Sync {
     /// applied since the last flush this only moves [`Engine::persisted`], at the cost of a sync.
     fn flush(&self) -> Result<()>;
 
+    /// [`Engine::flush`] by a task of the pool that has no thread beside its own. `false` if it was put off for
+    /// writes that are under way, by any engine: one of them may wait for the pool, with its number, and so
+    /// the pool must not wait for it. Engines whose flushes wait for no write need none of their own.
+    fn try_flush(&self) -> Result<bool> {
+        self.flush().map(|()| true)
+    }
+
     /// Writes a whole, openable copy of what was applied before the call to `into`, while running. An engine may
     /// put other flushes off until it is written.
     fn checkpoint(&self, into: Arc<dyn device::Device>) -> Result<()>;

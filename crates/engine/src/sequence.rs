@@ -142,9 +142,29 @@ impl Sequence {
     /// Pins the present moment. Waits for the writes that have begun: they are short, but for those that
     /// wait for memory, so the caller holds nothing that flushes need.
     pub fn pin(self: &Arc<Self>) -> Arc<Pin> {
+        self.begin_pin();
+        self.wait_until_visible(self.last().get());
+        self.end_pin()
+    }
+
+    /// The same for who must not wait: none unless the writes that have begun end within some microseconds.
+    pub fn try_pin(self: &Arc<Self>) -> Option<Arc<Pin>> {
+        self.begin_pin();
+        if self.is_soon_visible(self.last().get()) {
+            return Some(self.end_pin());
+        }
+        self.pinning.fetch_sub(1, SeqCst);
+        self.pin_count.fetch_sub(1, SeqCst);
+        None
+    }
+
+    fn begin_pin(&self) {
         self.pin_count.fetch_add(1, SeqCst);
         self.pinning.fetch_add(1, SeqCst);
-        self.wait_until_visible(self.last().get());
+    }
+
+    /// All that had begun after [`Sequence::begin_pin`] has ended.
+    fn end_pin(self: &Arc<Self>) -> Arc<Pin> {
         let mut pins = self.pins.lock();
         let number = self.visible.load(SeqCst);
         *pins.entry(number).or_default() += 1;
@@ -222,12 +242,20 @@ impl Sequence {
         self.pins.lock().keys().copied().map(SeqNo::new).collect()
     }
 
-    fn wait_until_visible(&self, number: u64) {
+    /// Looks a few times, and gives way in between.
+    fn is_soon_visible(&self, number: u64) -> bool {
         for looks in 0..SPINS + YIELDS {
             if self.visible.load(SeqCst) >= number {
-                return;
+                return true;
             }
             if looks < SPINS { spin_loop() } else { yield_now() }
+        }
+        false
+    }
+
+    fn wait_until_visible(&self, number: u64) {
+        if self.is_soon_visible(number) {
+            return;
         }
         self.waiting.fetch_add(1, SeqCst);
         let mut parking = self.parking.lock();

@@ -1,6 +1,6 @@
 //! Making what was applied durable: the logs up to their cuts, then the superblock that says so.
 //!
-//! 1. Pin the present: every write up to the pin is applied. Read where the logs begin. Where the chunk log
+//! 1. Read up to which number every write is applied. Read where the logs begin. Where the chunk log
 //!    has grown much, write the directory of the cold index to a file ([`crate::cold_index`], `snapshot`).
 //! 2. *Cut* the logs, one after the other and without a pause: the hot log, the chunk log, the cold
 //!    log. What is above its cut is appended from now on, and what is below is read-only
@@ -29,7 +29,7 @@
 //!   to them below the cuts never changes, and one that is removed meanwhile is there for who has it open. So
 //!   checkpoints go on, and disk space comes back, but for these files' own.
 //!
-//! Where there is a journal, what was applied after the pin may be in the checkpoint and in the
+//! Where there is a journal, what was applied above that number may be in the checkpoint and in the
 //! journal. Replaying it gives what it gave: a put or a delete does not depend on what was there
 //! before.
 
@@ -136,8 +136,10 @@ impl Shared {
     }
 
     fn fold_over(&self, checkpointer: &mut Checkpointer) -> Result<()> {
-        // The number is enough: what a pin holds back is of no use here.
-        let pinned = self.host.sequence.pin().seqno();
+        // No pin, which would wait for writes that are under way: one of them may wait for a page to be
+        // flushed, by the thread that this runs on. What they are about to write needs no place here,
+        // and what was applied beside them is below the cuts, whatever number is named.
+        let applied = self.host.sequence.visible();
         let begins = self.begins();
         let directory = self.snapshot_directory(checkpointer)?;
         let tails = checkpointer.durable_tails;
@@ -150,7 +152,7 @@ impl Shared {
         self.make_durable(cuts)?;
         let last = self.host.sequence.last();
         let reached = self.host.barrier.reach(last)?;
-        let persisted = pinned.min(reached).max(self.persisted());
+        let persisted = applied.min(reached).max(self.persisted());
         let named = checkpointer.standing;
         let spans = moved(named.spans(), begins, cuts);
         let cold_live_bytes = self.cold_live_bytes(spans);

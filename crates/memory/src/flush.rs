@@ -16,8 +16,11 @@
 //! reach the pin, it is removed at once, and a later flush tries again: all is in memory.
 //!
 //! # Concurrency
-//! One flush or close at a time ([`Shared::flusher`]); readers and writers go on beside it.
+//! One flush or close at a time ([`Shared::flusher`]); readers and writers go on beside it. A pin waits for
+//! writes, and a write, of another engine, may wait for the pool: so a pool with one thread flushes only
+//! where nothing has to be waited for.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 use codec::SeqNo;
@@ -68,8 +71,21 @@ impl Shared {
         let mut flusher = self.flusher.lock();
         self.health.check_writable()?;
         let pin = self.host.sequence.pin();
+        self.flush_at(&mut flusher, pin)
+    }
+
+    /// The same, unless it would have to wait for a write; `false` then. Whoever flushes already may be
+    /// waiting for one.
+    pub(crate) fn try_flush(&self) -> Result<bool> {
+        let Some(mut flusher) = self.flusher.try_lock() else { return Ok(false) };
+        self.health.check_writable()?;
+        let Some(pin) = self.host.sequence.try_pin() else { return Ok(false) };
+        self.flush_at(&mut flusher, pin).map(|()| true)
+    }
+
+    fn flush_at(&self, flusher: &mut Flusher, pin: Arc<Pin>) -> Result<()> {
         let began = self.host.environment.now();
-        let result = self.write_and_commit(&mut flusher, &pin);
+        let result = self.write_and_commit(flusher, &pin);
         drop(pin);
         self.flushes.note(&result, &self.host.environment);
         match result {

@@ -93,6 +93,10 @@ impl Engine for Store {
         self.shared.flush()
     }
 
+    fn try_flush(&self) -> Result<bool> {
+        self.shared.try_flush()
+    }
+
     fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
         self.shared.checkpoint(&*into)
     }

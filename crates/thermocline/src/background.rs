@@ -1,5 +1,8 @@
 //! What a database does by itself: sync the journal, and have it trimmed (`flush.rs`).
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -27,25 +30,29 @@ const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(1);
 pub(crate) struct Background {
     pool: Pool,
     group: Group,
+    threads: usize,
 }
 
 impl Background {
     pub(crate) fn new(options: &Options, access: Access, telemetry: &Registry) -> Result<Self> {
+        let threads = options.background_threads.clamp(1, Options::BACKGROUND_THREADS_MAX);
         let pool = match access {
-            Access::Write => {
-                let threads = options.background_threads.clamp(1, Options::BACKGROUND_THREADS_MAX);
-                Pool::start(&options.environment, threads, telemetry)
-                    .map_err(|error| Error::Thread(error.to_string()))?
-            }
+            Access::Write => Pool::start(&options.environment, threads, telemetry)
+                .map_err(|error| Error::Thread(error.to_string()))?,
             // What opening waits for is done by who waits; nothing else is done.
             Access::Read => Pool::hand_cranked(&options.environment, telemetry, Order::InOrder).0,
         };
         let group = pool.group("database");
-        Ok(Self { pool, group })
+        Ok(Self { pool, group, threads })
     }
 
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// Whether a thread is left for what writers wait for, whatever the others wait for ([`Class::Flush`]).
+    pub(crate) fn has_thread_for_flushes(&self) -> bool {
+        self.threads > 1
     }
 
     /// Waits until `met`, which is asked after each task of the pool; not from one.

@@ -24,7 +24,8 @@ const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 
 impl Inner {
     /// Flushes the keyspaces that hold back most of the journal, if that is more than it may be: up
-    /// to the first one that has to write its data for it, and that one only if it is worth it.
+    /// to the first one that has to write its data for it, and that one only if it is worth it. It may be put
+    /// off until the next time, for a write that is under way.
     pub(crate) fn flush_what_holds_back(&self) -> Result<()> {
         let journal_bytes = self.journal.bytes();
         if journal_bytes <= self.options.journal_bytes {
@@ -41,10 +42,15 @@ impl Inner {
             if !idle && !is_worth_flushing(&generation, journal_bytes) {
                 return Ok(());
             }
-            let flushed = generation.engine.flush();
-            self.flushes.note(&flushed, &self.options.environment);
-            flushed?;
-            if !idle {
+            // A flush may wait for a write, and a write for a flush, which the only thread must not do.
+            let flushed = match self.background.has_thread_for_flushes() {
+                true => generation.engine.flush().map(|()| true),
+                false => generation.engine.try_flush(),
+            };
+            if flushed != Ok(false) {
+                self.flushes.note(&flushed, &self.options.environment);
+            }
+            if !flushed? || !idle {
                 return Ok(());
             }
         }

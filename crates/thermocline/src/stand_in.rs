@@ -15,6 +15,9 @@ use crate::slot::{Generation, Slot};
 pub(crate) struct StandIn {
     /// Before a write is admitted.
     pub(crate) within_admit: Box<dyn Fn() + Send + Sync>,
+    /// While a write has its number, and is not applied yet.
+    pub(crate) within_apply: Box<dyn Fn() + Send + Sync>,
+    pub(crate) within_flush: Box<dyn Fn() + Send + Sync>,
     /// Once the operator was asked, and before the answer counts.
     pub(crate) within_rmw: Box<dyn Fn() + Send + Sync>,
     pub(crate) needs: Option<MemoryNeeds>,
@@ -26,6 +29,8 @@ impl Default for StandIn {
     fn default() -> Self {
         Self {
             within_admit: Box::new(|| ()),
+            within_apply: Box::new(|| ()),
+            within_flush: Box::new(|| ()),
             within_rmw: Box::new(|| ()),
             needs: None,
             resize: Box::new(|limit| limit),
@@ -54,6 +59,7 @@ impl Engine for StandIn {
     }
 
     fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo) -> Result<()> {
+        (self.within_apply)();
         Ok(())
     }
 
@@ -72,6 +78,7 @@ impl Engine for StandIn {
     }
 
     fn flush(&self) -> Result<()> {
+        (self.within_flush)();
         Ok(())
     }
 

@@ -70,9 +70,13 @@ fn pins_beside_writers() {
         .collect();
     let pinner = Arc::clone(&shared);
     threads.push(spawn(move || {
-        for _ in 0..2 {
+        for must_not_wait in [false, true] {
             let before = pinner.acknowledged.load(SeqCst);
-            let pin = pinner.sequence.pin();
+            let pin = match must_not_wait {
+                true => pinner.sequence.try_pin(),
+                false => Some(pinner.sequence.pin()),
+            };
+            let Some(pin) = pin else { continue };
             let number = pin.seqno().get();
             assert!(number >= before, "I1: pin {number} misses {before}");
             let applied = |at: u64| pinner.applied[at as usize].load(SeqCst);
@@ -96,6 +100,7 @@ fn pins_beside_writers() {
     }
     assert_eq!(shared.sequence.visible(), SeqNo::new(count), "a finish was missed");
     assert_eq!(shared.sequence.oldest_pin(), None);
+    assert_eq!(shared.sequence.horizon(), SeqNo::new(count), "a pin counts that there is not");
 }
 
 /// Two writers take their numbers under a journal's lock, and one of them cannot end before it had

@@ -40,6 +40,28 @@ fn a_flush_after_one_that_the_journal_refused_makes_everything_durable() {
     assert_eq!(bench.get(&key(2)), Some(value(2, 1, 4)));
 }
 
+/// It may be a write that waits for a page to be flushed, by the thread that makes the checkpoint.
+#[test]
+fn a_flush_waits_for_no_write_that_is_under_way() {
+    let bench = Bench::open(tiny());
+    bench.put(&key(1), &value(1, 1, 4));
+    let before = bench.sequence.visible();
+    let waiting = bench.sequence.begin();
+    bench.put(&key(2), &value(2, 1, 4));
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(tell.send(bench.store.flush())));
+        let flushed = told.recv_timeout(std::time::Duration::from_secs(20));
+        drop(waiting);
+        assert_eq!(flushed, Ok(Ok(())));
+    });
+    assert_eq!(bench.store.persisted(), before, "the write that waits is not in it");
+    let device = Arc::clone(&bench.device);
+    drop(bench);
+    let bench = Bench::open_on(device, tiny());
+    assert_eq!(bench.get(&key(2)), Some(value(2, 1, 4)), "what was applied before is durable");
+}
+
 #[test]
 fn a_store_that_nothing_was_written_to_writes_nothing_when_flushed() {
     let bench = Bench::open(tiny());

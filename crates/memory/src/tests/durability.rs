@@ -48,6 +48,20 @@ fn a_flush_survives_the_process_and_replaces_the_one_before() {
 }
 
 #[test]
+fn a_flush_that_must_not_wait_is_put_off_for_a_write_under_way() {
+    let bench = Bench::new();
+    bench.put(b"k", b"v");
+    // Of another store that shares the sequence.
+    let other = bench.sequence.begin();
+    let newest = bench.put(b"k", b"w");
+    assert_eq!(bench.store.try_flush(), Ok(false));
+    assert_eq!(bench.store.persisted(), SeqNo::ZERO);
+    drop(other);
+    assert_eq!(bench.store.try_flush(), Ok(true));
+    assert_eq!(bench.store.persisted(), newest);
+}
+
+#[test]
 fn a_checkpoint_is_a_store_of_its_own() {
     let bench = Bench::new();
     fill(&bench, 0..200, b"value");
