@@ -56,8 +56,8 @@ impl Drop for Opened {
 /// What every handle shares.
 ///
 /// # Concurrency
-/// Lock order: `catalog`, key locks, `slots`. Nobody waits for background work while holding one of the
-/// last two.
+/// Lock order: `catalog`, key locks, `slots`. Nobody waits for background work, nor for a write, while holding
+/// `slots`: tasks read them. With key locks held a write waits for a flush at most (I4 of [`crate::write`]).
 pub(crate) struct Inner {
     pub(crate) options: Options,
     /// What the database is called in messages.
@@ -76,7 +76,7 @@ pub(crate) struct Inner {
     /// What the file THERMOCLINE says; held by whoever changes it, and by whoever needs the set
     /// of keyspaces to stand still.
     pub(crate) catalog: Mutex<Catalog>,
-    /// Changed only while no write is under way; read to see all keyspaces at one moment.
+    /// Changed only while no write is under way, but where a keyspace is made.
     pub(crate) slots: RwLock<BTreeMap<String, Arc<Slot>>>,
     pub(crate) trim_holds: TrimHolds,
     /// Flushes in the background that fail for a reason that may pass.

@@ -1,16 +1,19 @@
 //! One moment of the whole database.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{Direction, InOrder, KeyRange, Pin};
 
-use crate::database::{Db, Opened};
+use crate::database::{Db, Inner, Opened};
 use crate::error::{Error, Result};
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::scan::Scan;
-use crate::slot::Generation;
+use crate::slot::{Generation, Slot};
 
 /// All ordered keyspaces as they were at one moment: every write acknowledged before it was taken
 /// and no part of one that was not finished. While it lives it holds back old versions. The clock stands
@@ -41,16 +44,45 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.inner.check_open()?;
-        // Under the lock that a clearing takes to switch, so that all are of one moment.
-        let slots = self.inner.slots.read();
-        let ordered = slots.values().filter(|slot| slot.options.engine.is_ordered());
-        let generations = ordered.map(|slot| (slot.lock_id, slot.last_generation())).collect();
-        // Before the pin [E1 of `expiry`].
-        let moment = Moment::now(&self.inner.options.environment);
-        let pin = self.inner.sequence.pin();
-        drop(slots);
+        let ordered = |slot: &Slot| slot.options.engine.is_ordered();
+        let PinnedEngines { pin, moment, generations } = self.inner.pin_engines(ordered)?;
         Ok(Snapshot { inner: Arc::clone(&self.inner), pin, moment, generations })
+    }
+}
+
+/// Engines of keyspaces, all as they were at one moment.
+pub(crate) struct PinnedEngines {
+    pub(crate) pin: Arc<Pin>,
+    /// By which values have ended or have not.
+    pub(crate) moment: Moment,
+    /// By the slot's lock id, which is a keyspace's for life.
+    pub(crate) generations: Vec<(u32, Arc<Generation>)>,
+}
+
+impl Inner {
+    /// Pins the present, and the engines that fill the slots that are `wanted`. Waits for the writes that
+    /// are being applied, with nothing locked: one of them may wait for a task of the pool, which reads the
+    /// slots as well, and would wait behind whoever wants to change them.
+    pub(crate) fn pin_engines(&self, wanted: impl Fn(&Slot) -> bool) -> Result<PinnedEngines> {
+        let present = || -> Vec<(u32, Arc<Generation>)> {
+            let slots = self.slots.read();
+            let wanted = slots.values().filter(|slot| wanted(slot));
+            wanted.map(|slot| (slot.lock_id, slot.last_generation())).collect()
+        };
+        let mut generations = present();
+        loop {
+            self.check_open()?;
+            // Before the pin [E1 of `expiry`].
+            let moment = Moment::now(&self.options.environment);
+            let pin = self.sequence.pin();
+            let after = present();
+            // What was there before and after was there at the pin: none of them comes back.
+            let is_same = |((_, one), (_, other)): (&(_, Arc<_>), &(_, _))| Arc::ptr_eq(one, other);
+            if after.len() == generations.len() && after.iter().zip(&generations).all(is_same) {
+                return Ok(PinnedEngines { pin, moment, generations });
+            }
+            generations = after;
+        }
     }
 }
 

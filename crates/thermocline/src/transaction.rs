@@ -45,6 +45,7 @@ use crate::error::{Error, Result};
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
+use crate::snapshot::PinnedEngines;
 use crate::write::{check_op, in_parts};
 
 pub use body::TransactionOptions;
@@ -107,14 +108,8 @@ impl Db {
     pub fn begin(&self) -> Result<Transaction> {
         self.inner.check_open()?;
         let watch = self.inner.recent.watch(&self.inner.sequence);
-        // Under the lock that a clearing takes to switch, so that all are of one moment.
-        let slots = self.inner.slots.read();
-        let generations =
-            slots.values().map(|slot| (slot.lock_id, slot.last_generation())).collect();
-        // Before the pin [E1 of `expiry`].
-        let clock = Moment::now(&self.inner.options.environment);
-        let pin = self.inner.sequence.pin();
-        drop(slots);
+        let pinned = self.inner.pin_engines(|_| true)?;
+        let PinnedEngines { pin, moment: clock, generations } = pinned;
         let (reads, writes, conflict) = Default::default();
         let state = Mutex::new(State { generations, reads, writes, conflict });
         let inner = Arc::clone(&self.inner);

@@ -1,0 +1,66 @@
+//! Who takes a moment beside a write that does not end.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::stand_in::{StandIn, stand_in};
+
+/// What takes longer than this never ends.
+const LONG: Duration = Duration::from_secs(20);
+
+/// Takes a moment, and says whether a keyspace is in it that was made meanwhile.
+type Way = fn(&Db, &Receiver<Keyspace>) -> Result<bool>;
+
+#[test]
+fn whoever_waits_for_a_moment_keeps_nobody_from_the_keyspaces() {
+    let ways: [(&str, Way); 2] = [
+        ("a snapshot", |db, made| {
+            let snapshot = db.snapshot()?;
+            Ok(snapshot.get(&made.recv_timeout(LONG).unwrap(), b"k").is_ok())
+        }),
+        ("a transaction", |db, made| {
+            let transaction = db.begin()?;
+            Ok(transaction.get(&made.recv_timeout(LONG).unwrap(), b"k").is_ok())
+        }),
+    ];
+    for (name, way) in ways {
+        let options = Options { memory_bytes: 64 << 20, ..Options::default() };
+        let environment = options.environment.clone();
+        let db = Db::open_on(device::memory(), "moments", options).unwrap();
+        let ((begin, begun), (end, ending)) = (channel(), channel::<()>());
+        let ending = Mutex::new(ending);
+        let within_apply = Box::new(move || {
+            let _if_nobody_listens = begin.send(());
+            let _once_it_may = ending.lock().recv();
+        });
+        let engine = StandIn { within_apply, ..StandIn::default() };
+        let space = stand_in(&db, "waits", false, engine);
+        let write = move || space.put(b"k", b"v").unwrap();
+        let writer = environment.spawn("writer", move || assert!(write().get() > 0)).unwrap();
+        begun.recv_timeout(LONG).unwrap();
+
+        let ((tell, told), (hand, handed)) = (channel(), channel());
+        let taker = db.clone();
+        let take = move || drop(tell.send(way(&taker, &handed)));
+        drop(environment.spawn("taker", take).unwrap());
+        let sequence = &db.inner.sequence;
+        while sequence.pins_below(sequence.last()).is_some() {
+            std::thread::yield_now();
+        }
+        // Its own flush takes no pin, so nothing but the slots is wanted for it.
+        let ((give, given), maker) = (channel(), db.clone());
+        let lsm = KeyspaceOptions { engine: EngineKind::Lsm, ..KeyspaceOptions::default() };
+        let make = move || drop(give.send(maker.keyspace("new", lsm)));
+        drop(environment.spawn("maker", make).unwrap());
+        let made = given.recv_timeout(LONG);
+        drop(end);
+        let made = made.unwrap_or_else(|_| panic!("{name} keeps a keyspace from being made"));
+        hand.send(made.unwrap()).unwrap();
+        assert_eq!(told.recv_timeout(LONG), Ok(Ok(true)), "{name}");
+        writer.join().unwrap();
+    }
+}
