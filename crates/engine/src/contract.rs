@@ -99,6 +99,9 @@ pub fn walk_in_order(view: &dyn View, from: Option<&[u8]>, visit: &mut Visit<'_>
 /// What a walk is told about each pair: the key and its value.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
+/// Asked by long work whether it is to be brought to its end; an error ends it.
+pub type GoOn<'a> = dyn Fn() -> Result<()> + 'a;
+
 /// A storage engine, opened. All calls may come from any number of threads at once, within law L6.
 pub trait Engine: Send + Sync {
     /// What it is and can do.
@@ -209,7 +212,16 @@ pub trait Engine: Send + Sync {
 
     /// Writes a whole, openable copy of what was applied before the call to `into`, while running. An engine may
     /// put other flushes off until it is written.
-    fn checkpoint(&self, into: Arc<dyn device::Device>) -> Result<()>;
+    fn checkpoint(&self, into: Arc<dyn device::Device>) -> Result<()> {
+        self.checkpoint_while(into, &|| Ok(()))
+    }
+
+    /// The same as long as `go_on` says so, which is asked again and again, after some megabytes at most: so
+    /// whoever must not wait for all of it has it broken off.
+    ///
+    /// # Errors
+    /// What `go_on` has answered; `into` has a part of a copy then, which is no store. Nothing has changed here.
+    fn checkpoint_while(&self, into: Arc<dyn device::Device>, go_on: &GoOn<'_>) -> Result<()>;
 
     /// Every write up to this number is durable in the engine's own files; the journal may
     /// forget it.

@@ -59,7 +59,9 @@ pub use barrier::{Barrier, NoJournal};
 pub use batch::{Op, last_of_each_key};
 pub use budget::MemoryBudget;
 pub use charge::Charge;
-pub use contract::{Capabilities, Change, Cursor, Engine, Operator, View, Visit, walk_in_order};
+pub use contract::{
+    Capabilities, Change, Cursor, Engine, GoOn, Operator, View, Visit, walk_in_order,
+};
 pub use entry_key::{AsTarget, EntryKey, Target};
 pub use error::{Error, InOrder, Result};
 pub use ghosts::Ghosts;

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 use device::Device;
-use engine::{Error, Result, SeqNo, Superblock};
+use engine::{Error, GoOn, Result, SeqNo, Superblock};
 use sync::thread::yield_now;
 
 use crate::address::LogAddress;
@@ -295,7 +295,7 @@ impl Shared {
     }
 
     /// Writes a whole, openable copy to `into`: of what stands when it begins. [K6]
-    pub(crate) fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+    pub(crate) fn checkpoint(&self, into: &dyn Device, go_on: &GoOn<'_>) -> Result<()> {
         self.health.check_writable()?;
         let (standing, held, directory) = {
             let mut checkpointer = self.checkpointer.lock();
@@ -310,15 +310,15 @@ impl Shared {
             let directory = standing.directory.open(&*self.host.device).unwrap_or_default();
             (standing, held, directory)
         };
-        let goes_on = || self.health.check_open();
+        let goes_on = || self.health.check_open().and_then(|()| go_on());
         for segments in held {
-            segments.copy(&*into, &goes_on)?;
+            segments.copy(into, &goes_on)?;
         }
         if let Some(directory) = directory {
-            let _is_whole: Result<()> = standing.directory.copy(&*directory, &*into);
+            let _is_whole: Result<()> = standing.directory.copy(&*directory, into, &goes_on);
         }
         goes_on()?;
-        Superblock::create(&*into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
+        Superblock::create(into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
         Ok(())
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Health, Host, InOrder, MemoryNeeds, Op, Operator, Pin, Result, Retries,
-    Seat, SeqNo, Stats, Trouble, View, Visit,
+    Capabilities, Engine, GoOn, Health, Host, InOrder, MemoryNeeds, Op, Operator, Pin, Result,
+    Retries, Seat, SeqNo, Stats, Trouble, View, Visit,
 };
 use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
@@ -193,8 +193,8 @@ impl Engine for Store {
         self.shared.flush()
     }
 
-    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
-        self.shared.checkpoint(into)
+    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+        self.shared.checkpoint(&*into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use device::Device;
-use engine::{Cursor, Direction, KeyRange, Result};
+use engine::{Cursor, Direction, GoOn, KeyRange, Result};
 use flexspace::space::FlexSpace;
 
 use crate::error::from_space;
@@ -16,8 +16,10 @@ use crate::pair::{Pair, StoreHeader};
 use crate::scan::Snapshot;
 use crate::store::Shared;
 
-/// Pairs between two looks whether the store was closed.
-const CHECK_EVERY: u64 = 1024;
+/// Bytes between two looks whether it is to go on.
+const CHECK_EVERY: usize = 256 << 10;
+/// What a pair counts beside its own bytes, as it takes time.
+const PAIR_BYTES: usize = 64;
 
 /// The interval that is being filled.
 struct Filling<'a> {
@@ -51,7 +53,11 @@ impl Filling<'_> {
 impl Shared {
     /// Writes an openable copy of what was applied before the call to `into`, which has no store
     /// yet.
-    pub(crate) fn checkpoint(self: &Arc<Self>, into: Arc<dyn Device>) -> Result<()> {
+    pub(crate) fn checkpoint(
+        self: &Arc<Self>,
+        into: Arc<dyn Device>,
+        go_on: &GoOn<'_>,
+    ) -> Result<()> {
         self.health.check_open()?;
         let pin = self.host.sequence.pin();
         let reached = self.host.barrier.reach(pin.seqno())?;
@@ -65,13 +71,15 @@ impl Shared {
         let limits = self.interval_limits();
         let mut filling = Filling { space: &space, limits, bytes: Vec::new(), pairs: 0 };
         let mut walk = view.walk(KeyRange::all(), Direction::Forward);
-        let mut pairs = 0_u64;
+        let mut bytes = CHECK_EVERY;
         while let Some((key, value)) = walk.next()? {
-            if pairs.is_multiple_of(CHECK_EVERY) {
+            if bytes >= CHECK_EVERY {
                 self.health.check_open()?;
+                go_on()?;
+                bytes = 0;
             }
+            bytes += PAIR_BYTES + key.len() + value.len();
             filling.push(&Pair { key, value: Some(value) })?;
-            pairs += 1;
         }
         filling.end()?;
         let header = StoreHeader { persisted }.encode();

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use device::{Buffer, Device};
 use engine::{
-    Capabilities, Engine, Error, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Stats,
+    Capabilities, Engine, Error, GoOn, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Stats,
     Trouble, View, Visit, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
@@ -260,8 +260,8 @@ impl Engine for Store {
         self.shared.flush()
     }
 
-    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
-        self.shared.checkpoint(into)
+    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+        self.shared.checkpoint(into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {

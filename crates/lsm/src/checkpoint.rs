@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use engine::{Charge, Pin, Result};
+use engine::{Charge, GoOn, Pin, Result};
 
 use crate::background::flush::Output;
 use crate::manifest::{Edit, Manifest};
@@ -25,7 +25,7 @@ const COPY_BYTES: u64 = 256 << 10;
 impl Shared {
     /// Writes an openable copy of what was applied before the call to `into`, which has no store
     /// yet.
-    pub(crate) fn checkpoint(&self, into: &Arc<dyn Device>) -> Result<()> {
+    pub(crate) fn checkpoint(&self, into: &Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.health.check_open()?;
         Manifest::exists(&**into)?;
         let (pin, state) = self.pinned_state()?;
@@ -33,15 +33,16 @@ impl Shared {
         let mut edit = Edit::default();
         for (level, table) in state.version.tables() {
             self.health.check_open()?;
-            let stored_bytes = self.copy(table, &*tables)?;
+            let stored_bytes = self.copy(table, &*tables, go_on)?;
             edit.added.push((level, Summary { stored_bytes, ..table.summary().clone() }));
         }
-        let output =
-            Output { tables: &*tables, options: self.table_options(0), budget: &self.host.memory };
+        let (options, budget) = (self.table_options(0), &self.host.memory);
+        let output = Output { tables: &*tables, options, budget, go_on };
         let dranges: BTreeSet<u64> = state.memtables().map(|memtable| memtable.drange()).collect();
         for drange in dranges {
             let of_it = |memtable: &&Arc<Memtable>| memtable.drange() == drange;
             let unit: Vec<_> = state.memtables().filter(of_it).cloned().collect();
+            go_on()?;
             // Older memtables may have what a tombstone hides.
             let written = self.write_memtables(&unit, pin.seqno(), &output, &|_| true)?;
             edit.added.extend(written.into_iter().map(|summary| (0, summary)));
@@ -69,7 +70,7 @@ impl Shared {
     }
 
     /// Copies a table as it is: its checksums cover its number, which stays. Answers what it takes there.
-    fn copy(&self, table: &Table, into: &dyn TableStore) -> Result<u64> {
+    fn copy(&self, table: &Table, into: &dyn TableStore, go_on: &GoOn<'_>) -> Result<u64> {
         let summary = table.summary();
         let mut sink = into.create(summary.id, COPY_BYTES as usize)?;
         let mut charge = Charge::new(&self.host.memory);
@@ -77,6 +78,7 @@ impl Shared {
         for (fragment, len) in (0..).zip(&summary.properties.fragments) {
             let mut offset = 0;
             while offset < *len {
+                go_on()?;
                 bytes.resize((len - offset).min(COPY_BYTES) as usize, 0);
                 charge.set(sink.memory() + bytes.capacity());
                 table.source().read(fragment, offset, &mut bytes)?;

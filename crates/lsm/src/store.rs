@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Health, Host, Ingestion, MemoryNeeds, Op, Operator, Pin, Result,
-    Stats, Trouble, View, Visit, walk_in_order,
+    Capabilities, Engine, Error, GoOn, Health, Host, Ingestion, MemoryNeeds, Op, Operator, Pin,
+    Result, Stats, Trouble, View, Visit, walk_in_order,
 };
 use rand::Rng;
 use sync::Mutex;
@@ -198,8 +198,8 @@ impl Engine for Store {
         self.shared.flush()
     }
 
-    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
-        self.shared.checkpoint(&into)
+    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+        self.shared.checkpoint(&into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {

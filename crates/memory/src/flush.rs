@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 use codec::SeqNo;
 use device::Device;
-use engine::{Direction, Error, KeyRange, Pin, Result, Superblock};
+use engine::{Direction, Error, GoOn, KeyRange, Pin, Result, Superblock};
 use rand::Rng;
 
 use crate::map::{Position, Run};
@@ -127,7 +127,7 @@ impl Shared {
         }
         let identity = self.identity(flusher.next_number, newest);
         flusher.next_number += 1;
-        let written = self.write_snapshot(device, identity, pin, newest);
+        let written = self.write_snapshot(device, identity, pin, newest, &|| Ok(()));
         let ready = written.and_then(|summary| Ok((summary, self.reach(pin, newest)?)));
         if let Err(error) = &ready
             && (error.may_pass() || matches!(error, Error::Journal(_)))
@@ -164,6 +164,7 @@ impl Shared {
         identity: Identity,
         pin: &Pin,
         newest: SeqNo,
+        go_on: &GoOn<'_>,
     ) -> Result<Summary> {
         let block_bytes = self.options.snapshot_block_bytes;
         let budget = &self.host.memory;
@@ -173,6 +174,7 @@ impl Shared {
         let mut charge = Charge::new(budget);
         while !position.is_done() {
             self.health.check_open()?;
+            go_on()?;
             self.map.next_run(&mut position, pin.seqno().get(), &mut run);
             charge.set(run.memory());
             for index in 0..run.len() {
@@ -197,14 +199,15 @@ impl Shared {
     }
 
     /// Writes a whole, openable copy to `into`, which must not hold a store yet.
-    pub(crate) fn checkpoint(&self, into: &dyn Device) -> Result<()> {
+    pub(crate) fn checkpoint(&self, into: &dyn Device, go_on: &GoOn<'_>) -> Result<()> {
         self.health.check_open()?;
         if into.exists(SUPERBLOCK)? {
             return Err(device::Error::AlreadyExists { name: SUPERBLOCK.to_owned() }.into());
         }
         let pin = self.host.sequence.pin();
         let newest = self.newest_at(&pin);
-        let summary = self.write_snapshot(into, self.identity(1, newest), &pin, newest)?;
+        let identity = self.identity(1, newest);
+        let summary = self.write_snapshot(into, identity, &pin, newest, go_on)?;
         let up_to = self.reach(&pin, newest)?;
         let standing = Standing { persisted: up_to, snapshot: Some(summary) };
         Superblock::create(into, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, Health, Host, Op, Operator, Pin, Result, Retries, SeqNo, Stats, Trouble,
-    View, Visit, walk_in_order,
+    Capabilities, Engine, GoOn, Health, Host, Op, Operator, Pin, Result, Retries, SeqNo, Stats,
+    Trouble, View, Visit, walk_in_order,
 };
 use parking_lot::Mutex;
 use workers::Group;
@@ -97,8 +97,8 @@ impl Engine for Store {
         self.shared.try_flush()
     }
 
-    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
-        self.shared.checkpoint(&*into)
+    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+        self.shared.checkpoint(&*into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {

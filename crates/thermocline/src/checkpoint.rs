@@ -7,6 +7,12 @@
 //!    that any copy holds, so that opening the copy replays all of them to one moment: the last
 //!    record. So batches over several keyspaces are whole in the copy, too.
 //! 4. The catalog comes last: without it the directory is no database.
+//!
+//! Whoever closes the database has to wait until nobody copies it, and the copy may be long: so it is
+//! broken off then.
+
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +32,8 @@ impl Db {
     /// directory. The copy is durable when this returns, and opens like any database.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`]; failures of either device. What was copied until then is no database.
+    /// [`Error::NotEmpty`]; failures of either device; [`Error::Closed`], also if it is closed meanwhile. What
+    /// was copied until then is no database.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let device = device::open(
@@ -57,6 +64,7 @@ impl Inner {
         let slots: Vec<_> = self.slots.read().values().cloned().collect();
         let mut oldest: Option<SeqNo> = None;
         for slot in slots {
+            self.check_staying_open()?;
             let generation = slot.generation()?;
             // Before the copy, which may be newer but never older.
             let persisted = generation.engine.persisted();
@@ -80,7 +88,8 @@ impl Inner {
         name: &str,
     ) -> Result<()> {
         target.create_dir(&generation.dir)?;
-        generation.engine.checkpoint(target.subdevice(&generation.dir)?)?;
+        let go_on = || self.check_staying_open().map_err(|_| engine::Error::Closed);
+        generation.engine.checkpoint_while(target.subdevice(&generation.dir)?, &go_on)?;
         target.sync_dir(&generation.dir)?;
         target.sync_dir(&crate::catalog::keyspace_dir(name))?;
         Ok(())
@@ -98,10 +107,13 @@ impl Inner {
             &mut nothing,
         )?;
         let mut append = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
+            self.check_staying_open()?;
             copy.append(|| seqno, |_, record| record.extend_from_slice(payload))?;
             Ok(())
         };
-        journal::read(&*self.device, JOURNAL_DIR, after.next(), &mut append)?;
+        let copied = journal::read(&*self.device, JOURNAL_DIR, after.next(), &mut append);
+        self.check_staying_open()?;
+        copied?;
         Ok(copy.close()?)
     }
 }

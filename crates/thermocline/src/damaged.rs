@@ -8,7 +8,8 @@ use std::sync::Arc;
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, Op, Operator, Pin, Result, Stats, Trouble, View, Visit, as_damage,
+    Capabilities, Engine, Error, GoOn, Op, Operator, Pin, Result, Stats, Trouble, View, Visit,
+    as_damage,
 };
 
 use crate::catalog::{self, Entry};
@@ -99,7 +100,7 @@ impl Engine for Damaged {
         Ok(())
     }
 
-    fn checkpoint(&self, _into: Arc<dyn Device>) -> Result<()> {
+    fn checkpoint_while(&self, _into: Arc<dyn Device>, _go_on: &GoOn<'_>) -> Result<()> {
         self.refusal()
     }
 

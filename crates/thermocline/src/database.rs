@@ -157,7 +157,7 @@ impl Db {
     /// Stops background work, makes every acknowledged write durable and closes the files. Every
     /// other handle gets [`Error::Closed`] from then on. Closing twice is no error.
     ///
-    /// Costs a few syncs. Where more than 4 MiB of journal are left that keyspaces need, also a flush of
+    /// A backup or a checkpoint that is under way is broken off. Costs a few syncs. Where more than 4 MiB of journal are left that keyspaces need, also a flush of
     /// each whose flush writes what is new, and of one in memory whose data is less than that: so the next
     /// opening has little to apply. Where more than 32 short openings have each left a little journal,
     /// a flush of every keyspace, so that they do not pile up.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Capabilities, Engine, MemoryNeeds, Op, Operator, Pin, Result, Stats, View, Visit};
+use engine::{
+    Capabilities, Engine, GoOn, MemoryNeeds, Op, Operator, Pin, Result, Stats, View, Visit,
+};
 
 use crate::database::Db;
 use crate::expiry::Form;
@@ -82,7 +84,7 @@ impl Engine for StandIn {
         Ok(())
     }
 
-    fn checkpoint(&self, _into: Arc<dyn device::Device>) -> Result<()> {
+    fn checkpoint_while(&self, _into: Arc<dyn device::Device>, _go_on: &GoOn<'_>) -> Result<()> {
         Ok(())
     }
 

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use device::{Device, Mode};
 use engine::{
-    Capabilities, Change, Engine, Error, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats, View,
+    Capabilities, Change, Engine, Error, GoOn, Host, Op, Operator, Pin, Result, Seat, SeqNo, Stats,
+    View,
 };
 use environment::Seed;
 use parking_lot::Mutex;
@@ -303,11 +304,11 @@ impl Engine for Broken {
         flushed
     }
 
-    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         if self.flaw == Flaw::HalfCheckpoint && self.every(2) {
             return Ok(());
         }
-        self.inner.checkpoint(into)
+        self.inner.checkpoint_while(into, go_on)
     }
 
     fn persisted(&self) -> SeqNo {

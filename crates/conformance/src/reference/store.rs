@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use device::Device;
 use engine::{
-    Capabilities, Change, Cursor, Direction, Engine, Error, Host, KeyRange, Op, Operator, Pin,
-    Result, Seat, SeqNo, Stats, View, check_key, check_value,
+    Capabilities, Change, Cursor, Direction, Engine, Error, GoOn, Host, KeyRange, Op, Operator,
+    Pin, Result, Seat, SeqNo, Stats, View, check_key, check_value,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -216,8 +216,9 @@ impl Engine for Reference {
         Ok(())
     }
 
-    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.check_open()?;
+        go_on()?;
         let (superblock, before) = Superblock::open(&into)?;
         let commit = self.write_snapshot(&into, before.generation + 1)?;
         superblock.commit(commit)

@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
 use device::{Device, File, Mode, SyncKind};
-use engine::Result;
+use engine::{GoOn, Result};
 
 use super::chunk::Name;
 use super::directory::{Directory, Word};
@@ -123,12 +123,13 @@ impl NamedSnapshot {
     ///
     /// # Errors
     /// The storage's.
-    pub(crate) fn copy(self, file: &dyn File, into: &dyn Device) -> Result<()> {
+    pub(crate) fn copy(self, file: &dyn File, into: &dyn Device, go_on: &GoOn<'_>) -> Result<()> {
         let copy = into.open(&self.file_name(), Mode::CreateNew)?;
         let mut at = 0;
         let mut buffer = vec![0; PIECE_WORDS * WORD_BYTES];
         let len = file.len()?;
         while at < len {
+            go_on()?;
             let bytes = (len - at).min(buffer.len() as u64) as usize;
             file.read_at(at, &mut buffer[..bytes])?;
             copy.write_at(at, &buffer[..bytes])?;

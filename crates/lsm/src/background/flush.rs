@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 use codec::SeqNo;
-use engine::{Error, MemoryBudget, Result};
+use engine::{Error, GoOn, MemoryBudget, Result};
 
 use super::merge_memtables::walk;
 use super::retention::Retention;
@@ -45,6 +45,7 @@ pub(crate) struct Output<'a> {
     pub(crate) tables: &'a dyn TableStore,
     pub(crate) options: TableOptions,
     pub(crate) budget: &'a Arc<MemoryBudget>,
+    pub(crate) go_on: &'a GoOn<'a>,
 }
 
 /// Tables that are written one behind the other.
@@ -67,7 +68,7 @@ impl Run<'_> {
             self.end_table()?;
         }
         if self.builder.is_none() {
-            let (id, Output { tables, options, budget }) = (new_table(), self.output);
+            let (id, Output { tables, options, budget, .. }) = (new_table(), self.output);
             self.builder = Some(TableBuilder::create(*tables, id, self.ids, options, budget)?);
             self.begun.push(id);
         }
@@ -190,6 +191,7 @@ impl Shared {
             tables: &*self.tables,
             options: self.table_options(0),
             budget: &self.host.memory,
+            go_on: &|| Ok(()),
         };
         let below = &state.version;
         let is_below = |key: &[u8]| {
@@ -273,6 +275,7 @@ impl Shared {
             entries += 1;
             if entries.is_multiple_of(CHECK_EVERY) {
                 self.health.check_open()?;
+                (run.output.go_on)()?;
             }
             if entry.seqno <= upto {
                 retention.offer(&entry, &mut |kept| run.push(kept, &|| self.new_table()))?;

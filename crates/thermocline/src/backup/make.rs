@@ -30,7 +30,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::OtherDatabase`]; [`Error::InUse`] while another backup is made there; failures of either
-    /// device. What was copied until then is no backup, and is removed when the next one is made.
+    /// device; [`Error::Closed`], also if the database is closed while it is copied. What was copied until then is no backup, and is removed when the next one is made.
     pub fn backup(&self, backups: &Backups, progress: &Progress) -> Result<Backup> {
         self.inner.check_open()?;
         self.inner.backup(backups, progress)

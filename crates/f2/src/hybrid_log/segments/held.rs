@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use device::{Buffer, Device, Mode, SyncKind};
-use engine::Result;
+use engine::{GoOn, Result};
 
 use super::{BLOCK_BYTES, Segment, Segments};
 use crate::address::LogAddress;
@@ -31,11 +31,11 @@ impl Segments {
 }
 
 impl HeldSegments {
-    /// Writes them to `into`, durable on return, and lets go of each. `goes_on` is asked now and then.
+    /// Writes them to `into`, durable on return, and lets go of each. `go_on` is asked now and then.
     ///
     /// # Errors
-    /// Those of `goes_on`; the storage's, of either side.
-    pub(crate) fn copy(self, into: &dyn Device, goes_on: &dyn Fn() -> Result<()>) -> Result<()> {
+    /// Those of `go_on`; the storage's, of either side.
+    pub(crate) fn copy(self, into: &dyn Device, go_on: &GoOn<'_>) -> Result<()> {
         for segment in self.segments {
             let copy = into.open(&segment.name, Mode::CreateNew)?;
             let len = segment.offset(self.end).min(BLOCK_BYTES + self.segment_bytes);
@@ -43,7 +43,7 @@ impl HeldSegments {
             let mut buffer = Buffer::zeroed(COPY_BYTES.min(len) as usize);
             let mut at = 0;
             while at < len {
-                goes_on()?;
+                go_on()?;
                 let piece = (len - at).min(COPY_BYTES) as usize;
                 segment.file.read_at(at, &mut buffer[..piece])?;
                 copy.write_at(at, &buffer[..piece])?;

@@ -1,0 +1,59 @@
+//! A copy beside a close.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use device::{FaultDevice, OperationKind};
+use environment::Environment;
+use rand::Rng;
+
+use super::*;
+use crate::options::{EngineKind, KeyspaceOptions, Options};
+
+const ENGINES: [EngineKind; 4] =
+    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
+const VALUE_BYTES: u64 = 1000;
+const KEYS: u64 = 16_000;
+
+/// A database with so much data of one engine, and a journal that has little of it.
+fn filled(engine: EngineKind) -> Db {
+    let options =
+        Options { memory_bytes: 128 << 20, durability: Durability::Buffered, ..Options::default() };
+    let db = Db::open_on(device::memory(), "copied", options).unwrap();
+    let space = db.keyspace("space", KeyspaceOptions { engine, ..Default::default() }).unwrap();
+    // So that nothing is gained by compression.
+    let mut noise = Environment::seeded(7).random("values");
+    let mut value = [0; VALUE_BYTES as usize];
+    for key in 0..KEYS {
+        noise.fill_bytes(&mut value);
+        space.put(&key.to_be_bytes(), &value).unwrap();
+    }
+    db.flush().unwrap();
+    db
+}
+
+#[test]
+fn a_close_waits_for_no_copy() {
+    for engine in ENGINES {
+        let db = filled(engine);
+        let target = FaultDevice::new(device::memory());
+        // In the midst of the copy, from another thread; and it goes on when that waits for it.
+        let closing = db.clone();
+        let environment = db.inner.options.environment.clone();
+        let (tell, told) = std::sync::mpsc::channel();
+        target.interpose(OperationKind::Write, move || {
+            let inner = Arc::clone(&closing.inner);
+            let close = move || tell.send(closing.close()).unwrap();
+            drop(environment.spawn("closer", close).unwrap());
+            while !inner.is_closing.load(Relaxed) {
+                std::thread::yield_now();
+            }
+        });
+        let copied = db.checkpoint_on(Arc::clone(&target) as _, "copy");
+        assert_eq!(copied, Err(Error::Closed), "{engine}");
+        assert_eq!(told.recv(), Ok(Ok(())), "{engine}");
+        let written = target.accounting().counts().write_bytes;
+        assert!(written < KEYS * VALUE_BYTES / 2, "{engine}: {written} bytes");
+        let opened = Db::open_on(target, "copy", Options::default());
+        assert!(opened.is_err() || opened.unwrap().keyspaces().is_empty(), "{engine}: a database");
+    }
+}
