@@ -14,6 +14,7 @@ use device::{Device, Mode, SyncKind};
 use crate::error::{Error, Result};
 use crate::open::KEYSPACES_DIR;
 use crate::options::{EngineKind, KeyspaceOptions};
+use crate::tuning::Tuning;
 
 /// The file's name.
 pub(crate) const FILE: &str = "THERMOCLINE";
@@ -24,13 +25,15 @@ const SUPERBLOCK: &str = "superblock";
 /// What the file begins with.
 const FORMAT: Format = Format::new(*b"THERMOCL", VERSION, 0);
 /// The version that is written.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 /// Journaled flag of a keyspace.
 const FLAG_JOURNALED: u8 = 1;
 /// Flag of a keyspace whose values may end.
 const FLAG_VALUES_END: u8 = 2;
 /// From this version on an entry says how much memory its engine is to have.
 const VERSION_OF_MEMORY: u16 = 2;
+/// From this version on an entry ends with what its engine does otherwise than the database's options say.
+const VERSION_OF_TUNING: u16 = 4;
 /// Bytes of the smallest keyspace entry: id, flags, two empty prefixed strings.
 const ENTRY_BYTES_MIN: usize = 4 + 1 + 1 + 1;
 
@@ -85,6 +88,7 @@ impl Catalog {
             writer.put_u64(entry.options.memory_bytes.unwrap_or(0));
             writer.put_prefixed(entry.options.engine.name().as_bytes());
             writer.put_prefixed(entry.name.as_bytes());
+            Tuning::encode(entry.options.tuning, &mut writer);
         }
         let mut bytes = FORMAT.header(0).encode().to_vec();
         let mut writer = Writer::new(&mut bytes);
@@ -150,9 +154,13 @@ impl Catalog {
         if flags & !(FLAG_JOURNALED | FLAG_VALUES_END) != 0 {
             return Err(reader.corruption(format!("a keyspace has unknown flags {flags:#04x}")));
         }
+        let tuning = match version < VERSION_OF_TUNING {
+            true => None,
+            false => Tuning::decode(engine, reader)?,
+        };
         let journaled = flags & FLAG_JOURNALED != 0;
         let values_end = flags & FLAG_VALUES_END != 0;
-        let options = KeyspaceOptions { engine, journaled, memory_bytes, values_end };
+        let options = KeyspaceOptions { engine, journaled, memory_bytes, values_end, tuning };
         Ok(Entry { id, name, options })
     }
 

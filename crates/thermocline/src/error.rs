@@ -127,6 +127,25 @@ pub enum Error {
         /// Whether its values may end.
         values_end: bool,
     },
+    /// Options of another engine than the keyspace's ([`crate::KeyspaceOptions::tuning`]).
+    #[error("options of engine {of} are none for a keyspace of engine {engine}")]
+    OtherEngine {
+        /// What stores the keyspace.
+        engine: EngineKind,
+        /// Whose options they are.
+        of: EngineKind,
+    },
+    /// An option that is fixed when a keyspace is made was asked to be another one
+    /// ([`crate::KeyspaceOptions::tuning`]).
+    #[error(
+        "{option} of keyspace {keyspace:?} was fixed when it was made; a new keyspace may have another one"
+    )]
+    FixedOption {
+        /// The keyspace.
+        keyspace: String,
+        /// The option's name.
+        option: &'static str,
+    },
     /// The keyspace was made without values that end ([`crate::KeyspaceOptions::values_end`]): the pairs
     /// would have to be copied to another.
     #[error(

@@ -32,9 +32,10 @@ impl Keyspace {
         &self.slot.name
     }
 
-    /// What it was made with.
+    /// What it was made with, and its engine's own options as they were told last
+    /// ([`KeyspaceOptions::tuning`]).
     pub fn options(&self) -> KeyspaceOptions {
-        self.slot.options
+        self.slot.stored_options()
     }
 
     /// The same keyspace by a handle whose writes wait for `durability`.

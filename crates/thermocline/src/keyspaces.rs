@@ -1,4 +1,4 @@
-//! Making, dropping and clearing keyspaces.
+//! Making, tuning, dropping and clearing keyspaces.
 //!
 //! The catalog file is the commit point of each. A new generation's directory is made and synced
 //! before the catalog names it; an old one is removed after the catalog no longer does, by the
@@ -19,6 +19,7 @@ use crate::keyspace::Keyspace;
 use crate::open::KEYSPACES_DIR;
 use crate::options::KeyspaceOptions;
 use crate::slot::{Generation, Slot};
+use crate::tuning::Tuning;
 
 impl Db {
     /// A handle to the keyspace `name`, which is made if there is none. Making one costs a few
@@ -27,13 +28,15 @@ impl Db {
     /// # Errors
     /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`],
     /// [`Error::DamagedKeyspace`], and [`Error::KeyspaceExists`] if it was made with another engine, journaled
-    /// otherwise, or with values that end otherwise.
+    /// otherwise, or with values that end otherwise. For [`KeyspaceOptions::tuning`] [`Error::OtherEngine`],
+    /// [`Error::FixedOption`], and [`engine::Error::BadOption`] with what is allowed.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.inner.check_open()?;
         catalog::check_keyspace_name(name)?;
         if !options.engine.is_built() {
             return Err(Error::NotBuilt { engine: options.engine });
         }
+        options.check_tuning()?;
         let slot = match self.inner.slot(name) {
             Some(slot) => slot,
             None => self.inner.create(name, options)?,
@@ -45,6 +48,7 @@ impl Db {
             return Err(Error::KeyspaceExists { name, engine, journaled, values_end });
         }
         slot.current()?;
+        self.inner.tune(&slot, options.tuning)?;
         if values_end {
             self.inner.0.start_removal()?;
         }
@@ -94,8 +98,7 @@ impl Inner {
         if let Some(slot) = self.slot(name) {
             return Ok(slot);
         }
-        let memory_bytes = options.memory_bytes.filter(|bytes| *bytes > 0);
-        let options = KeyspaceOptions { memory_bytes, ..options };
+        let options = options.normal();
         let share = self.memory_for_new(options)?;
         let _untrimmed = self.trim_holds.hold();
         let entry = self.prepare(&catalog, name, options)?;
@@ -107,6 +110,28 @@ impl Inner {
         self.store(&mut catalog, next)?;
         self.slots.write().insert(name.to_owned(), Arc::clone(&slot));
         Ok(slot)
+    }
+
+    /// Stores what is told anew of the engine's own options of a keyspace that exists, if anything is.
+    fn tune(&self, slot: &Slot, told: Option<Tuning>) -> Result<()> {
+        let Some(told) = told else { return Ok(()) };
+        let instead = |stored| told.instead_of(stored, &slot.name);
+        // So that whoever names it as it is waits for nobody.
+        let stored = slot.stored_options().tuning;
+        if instead(stored)? == stored {
+            return Ok(());
+        }
+        let mut catalog = self.catalog.lock();
+        self.check_writable()?;
+        slot.current()?;
+        let tuning = instead(slot.stored_options().tuning)?;
+        let mut next = catalog.clone();
+        for entry in next.keyspaces.iter_mut().filter(|entry| entry.name == slot.name) {
+            entry.options.tuning = tuning;
+        }
+        self.store(&mut catalog, next)?;
+        slot.tune(tuning);
+        Ok(())
     }
 
     /// Makes the directory of a new generation durable, before the catalog names it.
@@ -167,7 +192,7 @@ impl Inner {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let share = slot.current()?.share.clone();
-        let entry = self.prepare(&catalog, &slot.name, slot.options)?;
+        let entry = self.prepare(&catalog, &slot.name, slot.stored_options())?;
         let _untrimmed = self.trim_holds.hold();
         let generation = self.nursery.open(&entry, share)?;
         self.begin_persisted(&generation)?;

@@ -128,6 +128,7 @@ mod stats;
 mod tests;
 mod transaction;
 mod trim_holds;
+mod tuning;
 mod write;
 
 pub use atomically::Section;
@@ -151,19 +152,23 @@ pub use seat::{AsyncGet, BegunRmw, Completed, Looked, Seat, Told};
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};
+pub use tuning::Tuning;
 
 /// The options of the engine `f2`.
 pub mod f2 {
+    pub use crate::tuning::F2Tuning as Tuning;
     pub use ::f2::Options;
 }
 
 /// The options of the engine `lsm`.
 pub mod lsm {
+    pub use crate::tuning::LsmTuning as Tuning;
     pub use ::lsm::{Compression, FilterKind, Options, Routing, UnknownCompression};
 }
 
 /// The options of the engine `flexdb`.
 pub mod flexdb {
+    pub use crate::tuning::FlexDbTuning as Tuning;
     pub use ::flexdb::Options;
 }
 

@@ -40,6 +40,7 @@ use crate::record;
 use crate::slot::{Generation, Slot};
 use crate::snapshot_ages::SnapshotAges;
 use crate::trim_holds::TrimHolds;
+use crate::tuning::Tuning;
 
 /// The lock file's name.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -245,11 +246,14 @@ impl Nursery {
             barrier: self.barrier_for(entry.options.journaled),
             memory: Arc::clone(memory),
         };
+        let own = entry.options.tuning;
         let engine: Box<dyn Engine> = match entry.options.engine {
             EngineKind::Memory => Box::new(memory::Store::open(host, memory::Options::default())?),
-            EngineKind::F2 => Box::new(f2::Store::open(host, self.f2.clone())?),
-            EngineKind::Lsm => Box::new(lsm::Store::open(host, self.lsm.clone())?),
-            EngineKind::FlexDb => Box::new(flexdb::Store::open(host, self.flexdb.clone())?),
+            EngineKind::F2 => Box::new(f2::Store::open(host, Tuning::f2(own, &self.f2))?),
+            EngineKind::Lsm => Box::new(lsm::Store::open(host, Tuning::lsm(own, &self.lsm))?),
+            EngineKind::FlexDb => {
+                Box::new(flexdb::Store::open(host, Tuning::flexdb(own, &self.flexdb))?)
+            }
             engine => return Err(Error::NotBuilt { engine }),
         };
         let journaled = entry.options.journaled;

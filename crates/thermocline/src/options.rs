@@ -8,6 +8,7 @@ use environment::Environment;
 use journal::Durability;
 
 use crate::error::Error;
+use crate::tuning::Tuning;
 
 /// How a database is opened. Every field has a default that suits a small server.
 #[derive(Clone, Debug)]
@@ -49,8 +50,9 @@ pub struct Options {
     /// and are not shown either. It takes about a 20th of a core, and a quarter while it finds many. Default
     /// 100 ms, at least 1 ms.
     pub removal_interval: Option<Duration>,
-    /// How keyspaces of the engine `f2` are opened, and with what new ones are made. Default: what
-    /// their share of the memory suggests.
+    /// How keyspaces of the engine `f2` are opened, and with what new ones are made, as far as they have
+    /// nothing of their own ([`KeyspaceOptions::tuning`]); so for the other engines. Default: what their share of
+    /// the memory suggests.
     pub f2: f2::Options,
     /// How keyspaces of the engine `lsm` are opened. Default: what their share of the memory
     /// suggests.
@@ -109,11 +111,48 @@ pub struct KeyspaceOptions {
     /// with an end, and so much less it may be long; a read of it costs a look at the clock. Kept with the
     /// keyspace. Default false.
     pub values_end: bool,
+    /// What its engine does otherwise than the database's options say: what it says goes before those, and all
+    /// else is theirs. Of the keyspace's own engine ([`Error::OtherEngine`]), and none of `memory`. Kept with the
+    /// keyspace. For one that exists none leaves it as it is, and any other replaces it as a whole, so that one
+    /// which says nothing takes it away; the change is durable at once, and holds from the next opening of the
+    /// database or clearing of the keyspace on. What is on disk stays as it was written, and is read all the same.
+    /// Default none.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::lsm::{self, Compression};
+    /// use thermocline::{Db, EngineKind, KeyspaceOptions, Options, Tuning};
+    ///
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let tuning = lsm::Tuning {
+    ///     compression: Some([Compression::Zstd; lsm::Options::LEVELS]),
+    ///     block_bytes: Some(16 << 10),
+    ///     ..Default::default()
+    /// };
+    /// let packed = KeyspaceOptions {
+    ///     engine: EngineKind::Lsm,
+    ///     tuning: Some(Tuning::Lsm(tuning)),
+    ///     ..Default::default()
+    /// };
+    /// let archive = db.keyspace("archive", packed)?;
+    /// assert_eq!(archive.options().tuning, Some(Tuning::Lsm(tuning)));
+    /// // Another one of the same engine, as the database's options say.
+    /// let plain = KeyspaceOptions { engine: EngineKind::Lsm, ..Default::default() };
+    /// assert_eq!(db.keyspace("recent", plain)?.options().tuning, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub tuning: Option<Tuning>,
 }
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        Self { engine: EngineKind::Memory, journaled: true, memory_bytes: None, values_end: false }
+        Self {
+            engine: EngineKind::Memory,
+            journaled: true,
+            memory_bytes: None,
+            values_end: false,
+            tuning: None,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, Guard};
 use codec::{Corruption, SeqNo};
 use device::Device;
 use engine::Engine;
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::expiry::Expiry;
@@ -15,12 +16,16 @@ use crate::memory_shares::MemoryShare;
 use crate::options::KeyspaceOptions;
 use crate::seat::desk::Desk;
 use crate::seat::pool::SeatPool;
+use crate::tuning::Tuning;
 
 /// A keyspace that is open. It lives as long as a handle to it does.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) name: String,
+    /// What it was opened with.
     pub(crate) options: KeyspaceOptions,
+    /// What the catalog has of its engine's own options, which is from the next opening on what holds.
+    tuning: Mutex<Option<Tuning>>,
     /// What its keys are locked under; stays the same when it is cleared.
     pub(crate) lock_id: u32,
     /// Whether single writes leave the order of a key's writes to the engine: it keeps one, and no
@@ -41,6 +46,7 @@ impl Slot {
         Self {
             name: name.to_owned(),
             options,
+            tuning: Mutex::new(options.tuning),
             lock_id: generation.id,
             orders_writes: !options.journaled && generation.engine.capabilities().orders_writes,
             current: ArcSwap::from_pointee(generation),
@@ -48,6 +54,16 @@ impl Slot {
             dropped: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
         }
+    }
+
+    /// Its options as the catalog has them.
+    pub(crate) fn stored_options(&self) -> KeyspaceOptions {
+        KeyspaceOptions { tuning: *self.tuning.lock(), ..self.options }
+    }
+
+    /// The catalog has others now; under its lock.
+    pub(crate) fn tune(&self, tuning: Option<Tuning>) {
+        *self.tuning.lock() = tuning;
     }
 
     /// One that cannot be used, and is there to be dropped.

@@ -44,7 +44,7 @@ pub struct Stats {
 pub struct KeyspaceStats {
     /// Its name.
     pub name: String,
-    /// What it was made with.
+    /// What it was made with, and its engine's own options as they are from the next opening on.
     pub options: KeyspaceOptions,
     /// Its share of the memory in bytes, if its engine has one (`f2`, `lsm`, `flexdb`).
     pub memory_share_bytes: Option<u64>,
@@ -96,7 +96,7 @@ impl Inner {
             let generation = slot.last_generation();
             KeyspaceStats {
                 name: slot.name.clone(),
-                options: slot.options,
+                options: slot.stored_options(),
                 memory_share_bytes: generation.share.as_ref().map(|share| share.budget.limit()),
                 persisted: generation.engine.persisted(),
                 engine: generation.engine.stats(),

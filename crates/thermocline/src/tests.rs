@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use crate::catalog::{Catalog, Entry};
 use crate::options::{EngineKind, KeyspaceOptions};
 use crate::record;
+use crate::tuning::{FlexDbTuning, Tuning};
 
 #[test]
 fn a_write_record_is_the_documented_bytes() {
@@ -76,12 +77,23 @@ proptest! {
         ids in prop::collection::vec(any::<u32>(), 0..5),
         journaled: bool,
         values_end: bool,
+        interval_pairs in prop::option::of(2..=4096u32),
         memory_bytes in prop::option::of(1..=u64::MAX),
         noise in prop::collection::vec(any::<u8>(), 0..100),
     ) {
+        let tuning = interval_pairs.map(|pairs| {
+            let interval_pairs = Some(pairs);
+            Tuning::FlexDb(FlexDbTuning { interval_pairs, ..FlexDbTuning::default() })
+        });
         let mut catalog = Catalog::new([7; 16]);
         for id in ids {
-            let options = KeyspaceOptions { engine: EngineKind::FlexDb, journaled, memory_bytes, values_end };
+            let options = KeyspaceOptions {
+                engine: EngineKind::FlexDb,
+                journaled,
+                memory_bytes,
+                values_end,
+                tuning,
+            };
             catalog.keyspaces.push(Entry { id, name: format!("k{id}"), options });
         }
         prop_assert_eq!(&Catalog::decode(&catalog.encode()).unwrap(), &catalog);

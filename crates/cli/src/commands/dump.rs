@@ -122,7 +122,7 @@ fn write_keyspace(
     progress: &Progress,
 ) -> Outcome {
     let failed = |error: io::Error| Failure::io("writing the dump", &error);
-    let KeyspaceOptions { engine, journaled, values_end, memory_bytes } = keyspace.options();
+    let KeyspaceOptions { engine, journaled, values_end, memory_bytes, .. } = keyspace.options();
     let flags = (journaled, values_end);
     writer.keyspace(keyspace.name(), engine.name(), flags, memory_bytes).map_err(failed)?;
     let mut write = |key: &[u8], value: &[u8]| {

@@ -114,7 +114,13 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
                     Some(asked) => asked,
                     None => engine.parse()?,
                 };
-                let options = KeyspaceOptions { engine, journaled, memory_bytes, values_end };
+                let options = KeyspaceOptions {
+                    engine,
+                    journaled,
+                    memory_bytes,
+                    values_end,
+                    ..Default::default()
+                };
                 let is_sorted = dumped.is_some_and(EngineKind::is_ordered);
                 way = Some(Way::to(db.keyspace(name, options)?.as_stored(), is_sorted)?);
             }

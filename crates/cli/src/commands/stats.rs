@@ -1,7 +1,7 @@
 //! `thermocline stats`: figures of a database and its keyspaces.
 
 use serde_json::{Map, Value, json};
-use thermocline::KeyspaceStats;
+use thermocline::{KeyspaceStats, Tuning};
 
 use super::{Context, existing};
 use crate::arguments::Stats;
@@ -53,6 +53,9 @@ pub(super) fn run(context: &Context, arguments: &Stats) -> Outcome {
         figure("  journaled", keyspace.options.journaled.to_string())?;
         let ends = if keyspace.options.values_end { "yes; scan --json tells when" } else { "no" };
         figure("  values may end", ends.to_owned())?;
+        if let Some(tuning) = keyspace.options.tuning {
+            figure("  its own options", tuning.to_string())?;
+        }
         let unknown = || "not counted".to_owned();
         figure("  keys", keyspace.engine.live_keys.map_or_else(unknown, |n| n.to_string()))?;
         figure("  live", keyspace.engine.live_bytes.map_or_else(unknown, human_bytes))?;
@@ -98,11 +101,15 @@ fn shown(name: &str, value: u64) -> String {
 fn keyspace_json(keyspace: &KeyspaceStats) -> Value {
     let detail: Map<String, Value> =
         sizes(keyspace).map(|(name, value)| (name.to_owned(), json!(value))).collect();
+    let said = keyspace.options.tuning.iter().flat_map(Tuning::said);
+    let tuning: Map<String, Value> =
+        said.map(|(name, value)| (name.to_owned(), json!(value))).collect();
     json!({
         "name": keyspace.name,
         "engine": keyspace.options.engine.name(),
         "journaled": keyspace.options.journaled,
         "values_end": keyspace.options.values_end,
+        "own_options": tuning,
         "persisted_seqno": keyspace.persisted.get(),
         "live_keys": keyspace.engine.live_keys,
         "live_bytes": keyspace.engine.live_bytes,

@@ -321,3 +321,28 @@ fn memory_that_is_too_small_is_refused_with_what_would_do() {
     let refused = run(["serve", "--port", "0", "--memory", "11mb", "--dir", dir]);
     assert!(advised(&refused).trim_end_matches("mb").parse::<u64>().unwrap() >= 24, "{refused:?}");
 }
+
+#[test]
+fn stats_show_what_a_keyspace_has_of_its_own() {
+    use thermocline::{Db, EngineKind, KeyspaceOptions, Options, Tuning, lsm};
+    let dir = tempfile::tempdir().unwrap();
+    let made = Db::open(dir.path(), Options::default()).unwrap();
+    let tuning = Tuning::Lsm(lsm::Tuning {
+        compression: Some([lsm::Compression::Zstd; lsm::Options::LEVELS]),
+        block_bytes: Some(8192),
+        ..Default::default()
+    });
+    let engine = EngineKind::Lsm;
+    let options = KeyspaceOptions { engine, tuning: Some(tuning), ..Default::default() };
+    made.keyspace("own", options).unwrap();
+    made.keyspace("plain", KeyspaceOptions { engine, ..Default::default() }).unwrap();
+    made.close().unwrap();
+    drop(made);
+    let said = on("stats", dir.path(), &[]).out;
+    let own = "  its own options    compression=zstd block_bytes=8192\n";
+    assert_eq!((said.matches(own).count(), said.matches("its own").count()), (1, 1), "{said}");
+    let json = on("stats", dir.path(), &["--json"]).json();
+    let shown = serde_json::json!({ "compression": "zstd", "block_bytes": "8192" });
+    assert_eq!(json["keyspaces"][0]["own_options"], shown);
+    assert_eq!(json["keyspaces"][1]["own_options"], serde_json::json!({}));
+}

@@ -53,7 +53,9 @@ fn every_keyspace_keeps_its_options() {
         ("d", EngineKind::F2, true, None),
     ];
     let all = all.map(|(name, engine, journaled, memory_bytes)| {
-        (name, KeyspaceOptions { engine, journaled, memory_bytes, values_end: name > "b" })
+        let values_end = name > "b";
+        let options = KeyspaceOptions { engine, journaled, memory_bytes, values_end, tuning: None };
+        (name, options)
     });
     let made = Db::open(&db, Options::default()).unwrap();
     for (name, options) in all {

@@ -16,7 +16,8 @@ pub(crate) fn kinds() -> impl Iterator<Item = (EngineKind, bool)> {
 }
 
 pub(crate) fn with_ends(engine: EngineKind, journaled: bool) -> KeyspaceOptions {
-    KeyspaceOptions { engine, journaled, memory_bytes: Some(12 * MIB), values_end: true }
+    let memory_bytes = Some(12 * MIB);
+    KeyspaceOptions { engine, journaled, memory_bytes, values_end: true, ..Default::default() }
 }
 
 /// A database on a simulated disk. Nothing is removed by itself.
