@@ -1,7 +1,7 @@
 //! Models of gets beside commits under shuttle: very many random schedules of a few threads.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-pairs --release --lib models --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-pairs --profile models --lib models --target-dir target/shuttle
 //! ```
 //!
 //! One key is written to a memtable, and committed to what lies below, again and again. Whatever the

@@ -18,8 +18,8 @@
 //! The models of this crate (the second directory keeps the ordinary build from being redone):
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom"    cargo test -p thermocline-sync --release --test loom --target-dir target/loom
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-sync --release --test shuttle --target-dir target/shuttle
+//! RUSTFLAGS="--cfg loom"    cargo test -p thermocline-sync --profile models --test loom --target-dir target/loom
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-sync --profile models --test shuttle --target-dir target/shuttle
 //! ```
 //!
 //! To follow the epoch framework, start at [`epoch`].

@@ -1,7 +1,7 @@
 //! Models of validation beside writers under shuttle: very many random schedules of a few threads.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-engine --release --lib models --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-engine --profile models --lib models --target-dir target/shuttle
 //! ```
 //!
 //! Keys are words that hold the number of their newest write, each behind the lock that orders its

@@ -1,7 +1,7 @@
 //! Models of the sequence under shuttle: very many random schedules of a few threads.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-engine --release --lib models --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-engine --profile models --lib models --target-dir target/shuttle
 //! ```
 //!
 //! Shuttle runs are sequentially consistent, and so are all of the sequence's accesses: there is no

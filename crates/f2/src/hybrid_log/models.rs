@@ -2,8 +2,8 @@
 //! the epochs are real, the log is numbers. Those with a real log are in `real`.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --release --lib --target-dir target/loom hybrid_log
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --release --lib --target-dir target/shuttle hybrid_log
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom hybrid_log
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib --target-dir target/shuttle hybrid_log
 //! ```
 //!
 //! An address is a slot that holds what was written there. Key `a` has the first slot, and is changed

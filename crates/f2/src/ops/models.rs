@@ -1,8 +1,8 @@
 //! Models of operations on a whole store beside each other and beside compactions, for both checkers.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --release --lib --target-dir target/loom ops
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --release --lib --target-dir target/shuttle ops
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-f2 --profile models --lib --target-dir target/loom ops
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-f2 --profile models --lib --target-dir target/shuttle ops
 //! ```
 //!
 //! What counts is the sum: an update that is lost is missing in it, and so is one that begins with

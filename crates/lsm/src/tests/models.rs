@@ -2,7 +2,7 @@
 //! reorganise, merge and flush.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-lsm --release --lib models --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test -p thermocline-lsm --profile models --lib models --target-dir target/shuttle
 //! ```
 //!
 //! A schedule switches threads where they take the locks that are held for long (the gates of memtables,
