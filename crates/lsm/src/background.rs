@@ -126,6 +126,14 @@ impl Shared {
         self.schedule_beside(&mut self.background.claims.lock());
     }
 
+    /// The same, if gets have searched so many tables in vain that something may be due.
+    pub(crate) fn compact_for_gets(self: &Arc<Self>) {
+        let is_plan_due = &self.lookups.is_plan_due;
+        if is_plan_due.load(Relaxed) && is_plan_due.swap(false, Relaxed) {
+            self.schedule_compactions();
+        }
+    }
+
     fn schedule_beside(self: &Arc<Self>, claims: &mut Claims) {
         let state = self.state.load_full();
         let version = &state.version;

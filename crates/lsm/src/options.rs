@@ -58,9 +58,11 @@ pub struct Options {
     /// Bits that a table's filter has for each key: 10 let one search in a hundred through in vain.
     /// A ribbon filter has fewer, and lets no more through. Default: 10.
     pub filter_bits_per_key: u32,
-    /// Tables of Level 0 that overlap with each other from which on they are compacted; and all of
-    /// it is, where it has as many thirds of the memtables' share in bytes. With more than
-    /// `level0_tables_slow` it is that. Default: 4.
+    /// Tables of Level 0 that overlap with each other from which on it is weighed whether to compact
+    /// them: they are where they are as large as what they overlap with in Level 1, or readers have
+    /// looked into them in vain for as many bytes. With four times as many they are in any case, and
+    /// so is all of Level 0 where it has as many thirds of the memtables' share in bytes and as much
+    /// as Level 1 should hold. With more than `level0_tables_slow` it is that. Default: 4.
     pub level0_tables: usize,
     /// Tables in Level 0 from which on writers are slowed down, the more the more there are; at
     /// twice as many they wait. Default: 36.

@@ -201,6 +201,10 @@ impl Walk {
         };
         let Some(partition) = partition else { return Err(Error::Closed) };
         let generation = state.generation;
+        // All of them, whatever the first ones answer.
+        if partition.level0.iter().filter(|table| table.visit()).count() > 0 {
+            self.shared.schedule_compactions();
+        }
         let (bounds, mut merged) = (Arc::clone(&partition.bounds), state.merged_in(partition));
         let deletes = Arc::clone(&state.deletes);
         drop(state);

@@ -193,7 +193,7 @@ impl<K: AsRef<[u8]>> Search<K> {
             (Piece::Block(handle), Cached::Block(block)) => {
                 let found = asked.table.search_block(block, handle, to, into)?;
                 if found.is_none() {
-                    lookups.mistaken.fetch_add(1, Relaxed);
+                    lookups.mistake(&asked.table);
                 }
                 asked.index = None;
                 Ok(found)

@@ -89,6 +89,7 @@ impl engine::Seat for Seat {
 
     fn complete(&mut self, waits: bool, listener: &mut dyn Listener) -> Result<usize> {
         let shared = &self.shared;
+        shared.compact_for_gets();
         self.flights.complete(shared, waits, &mut |whose, key, found, value| {
             let value =
                 found.map(|found| found.is_some_and(|found| found.is_value).then_some(value));

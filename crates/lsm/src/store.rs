@@ -147,10 +147,12 @@ impl Engine for Store {
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.shared.compact_for_gets();
         self.shared.get_at(key, SeqNo::MAX, into)
     }
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.shared.compact_for_gets();
         self.shared.multi_get(keys, found)
     }
 

@@ -34,7 +34,7 @@ mod summary;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use codec::Place;
 use engine::Result;
@@ -58,6 +58,9 @@ pub use source::{Span, TableSink, TableSource, TableStore};
 pub(crate) use summary::{Properties, UNNUMBERED};
 pub use summary::{Summary, TableId};
 
+/// Reads that look into a table for nothing, after which a compaction of it may be worth it.
+const VISITS_TO_PLAN: u64 = 256;
+
 /// A table, open.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -66,6 +69,7 @@ pub(crate) struct Table {
     store: Arc<dyn TableStore>,
     cache: Arc<Cache>,
     is_doomed: AtomicBool,
+    visits: AtomicU64,
 }
 
 impl Table {
@@ -82,6 +86,7 @@ impl Table {
             store: Arc::clone(store),
             cache: Arc::clone(cache),
             is_doomed: AtomicBool::new(false),
+            visits: AtomicU64::new(0),
         }))
     }
 
@@ -104,6 +109,17 @@ impl Table {
     /// It is removed with the last reference: the manifest does not name it any more, durably.
     pub(crate) fn doom(&self) {
         self.is_doomed.store(true, Relaxed);
+    }
+
+    /// Counts a read that looks into it only because it lies beside others: a walk that stands on it,
+    /// or a search in vain. Answers whether another look is due at what is worth compacting.
+    pub(crate) fn visit(&self) -> bool {
+        (self.visits.fetch_add(1, Relaxed) + 1).is_multiple_of(VISITS_TO_PLAN)
+    }
+
+    /// How many reads looked into it for nothing, since it was opened.
+    pub(crate) fn visits(&self) -> u64 {
+        self.visits.load(Relaxed)
     }
 
     /// Whether `key` lies between its smallest and its largest.
@@ -313,4 +329,16 @@ pub(crate) struct Lookups {
     pub(crate) searched: std::sync::atomic::AtomicU64,
     /// Among these: in vain.
     pub(crate) mistaken: std::sync::atomic::AtomicU64,
+    /// Whether searches in vain may have made a compaction worth it.
+    pub(crate) is_plan_due: AtomicBool,
+}
+
+impl Lookups {
+    /// A block of this table was searched in vain.
+    pub(crate) fn mistake(&self, table: &Table) {
+        self.mistaken.fetch_add(1, Relaxed);
+        if table.visit() {
+            self.is_plan_due.store(true, Relaxed);
+        }
+    }
 }

@@ -2,7 +2,9 @@
 //!
 //! 1. Level 0 falls apart into groups of tables that overlap, directly or by others. A group is a
 //!    job, with what it overlaps in Level 1; a group that is too large gives up its youngest
-//!    tables. Groups of some tables are due; all are where Level 0 has too many bytes or tables.
+//!    tables. A group of some tables is due once it is as large as what it would write anew below, or
+//!    reads have looked into its tables in vain for as many bytes; one of many tables is due in any
+//!    case, and all are where Level 0 has too many bytes or tables.
 //!    Other groups whose keys lie within those of the job come along: what they overlap in Level 1
 //!    is written anew in any case.
 //! 2. A level's pressure is what it holds beside what it should: tables of a group or bytes in
@@ -34,6 +36,8 @@ use crate::version::{LEVELS, Version};
 const LEVEL0_JOB_TABLES_MAX: usize = 24;
 /// Full groups' worth of tables above which all of Level 0 is due, however few each group has.
 const LEVEL0_GROUPS_MAX: usize = 64;
+/// Full groups' worth of tables from which on a group is due whatever it would write anew below.
+const LEVEL0_GROUP_TIMES: usize = 4;
 
 /// Tables to be merged into a level.
 #[derive(Debug)]
@@ -162,7 +166,7 @@ pub(crate) fn plan(
     jobs_max: usize,
 ) -> Vec<Job> {
     let groups = free_groups(version, claims);
-    let due = due_groups(&groups, options, level0_bytes);
+    let due = due_groups(version, &groups, options, level0_bytes);
     let level0 = level0_pressure(version, options, level0_bytes, claims, &due);
     let mut pressed: Vec<(f64, usize)> = (1..LEVELS - 1)
         .map(|level| (pressure(version, options, claims, level), level))
@@ -248,18 +252,45 @@ fn free_groups(version: &Version, claims: &[Claim]) -> Vec<Vec<Arc<Table>>> {
 
 /// Those of these groups that are to be compacted, the largest first.
 fn due_groups(
+    version: &Version,
     groups: &[Vec<Arc<Table>>],
     options: &Options,
     level0_bytes: u64,
 ) -> Vec<Vec<Arc<Table>>> {
     let tables = || groups.iter().flatten();
-    let bytes: u64 = tables().map(|table| table.summary().stored_bytes).sum();
-    let all =
-        bytes >= level0_bytes || tables().count() >= LEVEL0_GROUPS_MAX * group_tables(options);
-    let is_due = |group: &&Vec<Arc<Table>>| all || group.len() >= group_tables(options);
+    let full = group_tables(options);
+    let all = stored_bytes(tables()) >= level0_bytes_due(options, level0_bytes)
+        || tables().count() >= LEVEL0_GROUPS_MAX * full;
+    let most = (LEVEL0_GROUP_TIMES * full).min(options.level0_tables_slow / 2).max(full);
+    let is_due = |group: &&Vec<Arc<Table>>| {
+        let is_full = group.len() >= full;
+        all || group.len() >= most || is_full && is_worth_it(version, options, group)
+    };
     let mut due: Vec<_> = groups.iter().filter(is_due).cloned().collect();
     due.sort_by_key(|group| std::cmp::Reverse(group.len()));
     due
+}
+
+/// Whether a group is as large as what it would write anew of Level 1, or has cost its readers as
+/// much: who waits for longer than that pays for reads what was to be spared in writes.
+fn is_worth_it(version: &Version, options: &Options, group: &[Arc<Table>]) -> bool {
+    let (smallest, largest) = bounds(group.iter());
+    let below = stored_bytes(version.overlapping(1, &smallest, &largest).iter());
+    let visits: u64 = group.iter().map(|table| table.visits()).sum();
+    stored_bytes(group.iter()).max(visits * options.block_bytes as u64) >= below
+}
+
+/// Bytes of Level 0 from which on all of it is due: as many as make it full, or as many as Level 1
+/// should hold if they are more, as long as writers are far from being slowed down.
+fn level0_bytes_due(options: &Options, level0_bytes: u64) -> u64 {
+    let slow = (level0_bytes / group_tables(options) as u64)
+        .saturating_mul(options.level0_tables_slow as u64);
+    (level_bytes_max(options, 1) as u64).min(slow / 2).max(level0_bytes)
+}
+
+/// Bytes of tables on the device.
+fn stored_bytes<'a>(tables: impl Iterator<Item = &'a Arc<Table>>) -> u64 {
+    tables.map(|table| table.summary().stored_bytes).sum()
 }
 
 /// Whether no job under way takes this table of a level.

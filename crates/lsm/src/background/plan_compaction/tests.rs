@@ -45,6 +45,42 @@ fn level_0_falls_apart_into_groups() {
     assert_eq!((numbers(&jobs[1].upper), numbers(&jobs[1].lower)), (vec![2, 4], vec![]));
 }
 
+/// Either it has grown as large as that, or readers have looked into it in vain for as much, or it
+/// has become too many tables.
+#[test]
+fn a_group_waits_until_it_is_worth_what_it_writes_anew() {
+    let level1: Vec<[String; 2]> = (0..9).map(|at| [format!("b{at}"), format!("b{at}z")]).collect();
+    let level1: Vec<Vec<&str>> =
+        level1.iter().map(|keys| keys.iter().map(String::as_str).collect()).collect();
+    let level1: Vec<(usize, &[&str])> = level1.iter().map(|keys| (1, keys.as_slice())).collect();
+    let of = |groups: &[(usize, &[&str])]| version(&Yard::new(), &[groups, &level1].concat());
+    let options = Options { level1_bytes: 1 << 20, ..options() };
+    let jobs = |version: &Version| {
+        let jobs = plan(version, &options, u64::MAX, &[], JOBS_MAX);
+        jobs.iter().map(|job| (job.upper.len(), job.lower.len())).collect::<Vec<_>>()
+    };
+
+    let two = of(&[(0, &["a", "c"][..]); 2]);
+    assert_eq!(jobs(&two), []);
+    let below: u64 = (0..9).map(|at| two.level(1)[at].summary().stored_bytes).sum();
+    let visits = below.div_ceil(options.block_bytes as u64);
+    for visit in 0..visits {
+        assert_eq!(jobs(&two), [], "after {visit} of {visits}");
+        two.level(0)[visit as usize % 2].visit();
+    }
+    assert_eq!(jobs(&two), [(2, 9)]);
+
+    let many: Vec<String> = (0..9000).map(|number| format!("a{number:04}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).chain(["c"]).collect();
+    let large = of(&[(0, many.as_slice()), (0, &["a", "c"])]);
+    assert!(large.level_bytes(0) > large.level_bytes(1), "as the keys were chosen");
+    assert_eq!(jobs(&large), [(2, 9)]);
+
+    let most = LEVEL0_GROUP_TIMES * options.level0_tables;
+    assert_eq!(jobs(&of(&vec![(0, &["a", "c"][..]); most - 1])), []);
+    assert_eq!(jobs(&of(&vec![(0, &["a", "c"][..]); most])), [(most, 9)]);
+}
+
 /// What Level 1 has of the keys between is written anew for the first group alone.
 #[test]
 fn groups_within_the_keys_of_a_job_come_along() {
