@@ -36,7 +36,7 @@ struct Case {
 const CASES: [Case; 3] = [
     Case { name: "alone", budget: 16 * MIB, times: 10, threads: 1, depth: 32, slack: 3 * MIB / 2 },
     Case { name: "crowd", budget: 16 * MIB, times: 5, threads: 4, depth: 128, slack: 5 * MIB },
-    Case { name: "large", budget: 64 * MIB, times: 3, threads: 4, depth: 128, slack: MIB },
+    Case { name: "large", budget: 64 * MIB, times: 3, threads: 4, depth: 128, slack: 5 * MIB },
 ];
 
 struct Watched {

@@ -23,13 +23,15 @@ struct Case {
     name: &'static str,
     budget: u64,
     times: u64,
-    /// Beside the budget: stacks of threads, what the system keeps of the program itself.
+    /// Beside the budget: stacks of threads, what the system keeps of the program itself, and what the allocator
+    /// has not given back yet. It is asked for that in the background, once an eighth of the budget was cached; how
+    /// much more comes until it does so depends on what else the machine does.
     slack: u64,
 }
 
 const CASES: [Case; 2] = [
     Case { name: "small", budget: 16 * MIB, times: 4, slack: 3 * MIB },
-    Case { name: "large", budget: 64 * MIB, times: 2, slack: 3 * MIB },
+    Case { name: "large", budget: 64 * MIB, times: 2, slack: 6 * MIB },
 ];
 
 struct Watched {
