@@ -12,11 +12,13 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::Corruption;
 use device::{Buffer, File, SyncKind};
 
 use crate::extent::Extent;
+use crate::planted::{Planted, is_planted};
 use crate::shift_tree::{Cut, NodeId, NodeImage, NodeRef};
 use crate::space::Error;
 pub use format::check_node;
@@ -30,6 +32,9 @@ const WRITE_PAGES_MAX: usize = 256;
 
 /// What is read at once of a file whose nodes are asked for next.
 const READ_AHEAD_BYTES: usize = 1 << 20;
+
+/// What a number in a set takes, of its own bytes: nodes of sets are half full or more, and lead to each other.
+const SET_FACTOR: usize = 3;
 
 /// Where a node lies: its first page, and the slots of those that follow.
 #[derive(Clone, Debug)]
@@ -55,6 +60,10 @@ pub(crate) struct NodeFile {
     /// Free slots below the end, and the end.
     free: BTreeSet<u32>,
     end: u32,
+    /// Pages of nodes behind their first ones.
+    more_pages: usize,
+    /// What memory all of that takes, for whoever has no time to ask.
+    memory_bytes: Arc<AtomicU64>,
 }
 
 impl NodeFile {
@@ -65,7 +74,8 @@ impl NodeFile {
 
     /// A file in which nothing is stored.
     pub(crate) fn new(file: Arc<dyn File>, slot_bytes: u32) -> Self {
-        Self { file, slot_bytes, places: HashMap::new(), free: BTreeSet::new(), end: 0 }
+        let (places, free, memory_bytes) = (HashMap::new(), BTreeSet::new(), Arc::default());
+        Self { file, slot_bytes, places, free, end: 0, more_pages: 0, memory_bytes }
     }
 
     /// Makes nothing durable that matters, but takes the silence that may follow upon a sync that
@@ -176,6 +186,8 @@ impl NodeFile {
         }
         self.end = used.last().map_or(0, |last| last + 1);
         self.free = (0..self.end).filter(|slot| !used.contains(slot)).collect();
+        self.more_pages = self.places.values().map(|place| place.more.len()).sum();
+        self.count_memory();
         Ok(())
     }
 
@@ -239,8 +251,11 @@ impl NodeFile {
             if pages.len() >= WRITE_PAGES_MAX { self.write(&mut pages) } else { Ok(()) }
         })?;
         self.write(&mut pages)?;
-        self.file.sync(SyncKind::Data)?;
+        if !is_planted(Planted::NodesUnsynced) {
+            self.file.sync(SyncKind::Data)?;
+        }
         let root = cut.snapshot.root();
+        self.count_memory();
         let place = self.places.get(&root).expect("the root is new, or was stored before");
         Ok(Root { id: root.0, slot: place.first.slot, checksum: place.first.checksum })
     }
@@ -255,6 +270,7 @@ impl NodeFile {
             link = Some(PageLink { slot, checksum });
         }
         let first = link.expect("a node has a page");
+        self.more_pages += slots.len() - 1;
         self.places.insert(id, Place { first, more: slots[1..].to_vec() });
     }
 
@@ -284,9 +300,25 @@ impl NodeFile {
     pub(crate) fn retire(&mut self, retired: &[NodeId]) {
         for id in retired {
             if let Some(place) = self.places.remove(id) {
+                self.more_pages -= place.more.len();
                 self.free.extend(place.slots());
             }
         }
+        self.count_memory();
+    }
+
+    /// What memory the places take, and what is free, as of the last change.
+    pub(crate) fn memory_bytes(&self) -> &Arc<AtomicU64> {
+        &self.memory_bytes
+    }
+
+    fn count_memory(&self) {
+        // A table is at most seven eighths full, and has a byte for each of its slots.
+        let slots = (self.places.capacity() * 8 / 7).next_power_of_two();
+        let table = slots * (size_of::<(NodeId, Place)>() + 1);
+        let numbers = SET_FACTOR * self.free.len() + self.more_pages;
+        let bytes = table + numbers * size_of::<u32>();
+        self.memory_bytes.store(bytes as u64, Relaxed);
     }
 
     /// Slots that are in use, and those that are free.

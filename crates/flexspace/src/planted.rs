@@ -27,6 +27,12 @@ pub(crate) enum Planted {
     OutrunBelieved,
     /// A block's checksum does not cover its generation.
     GenerationLeftOut,
+    /// A frame of the log is not synced.
+    FrameUnsynced,
+    /// Nodes are not synced before the superblock names them.
+    NodesUnsynced,
+    /// The data are not synced before a life begins, so that what an earlier one has failed to sync is believed.
+    FoundUnsynced,
 }
 
 /// On the thread that plants it.

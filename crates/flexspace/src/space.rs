@@ -47,7 +47,7 @@ mod together;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use device::{Buffer, Device, File};
 use sync::{Mutex, RwLock};
@@ -118,6 +118,8 @@ struct Shared {
     is_punching: AtomicBool,
     /// Whether a checkpoint is under way.
     storing: AtomicBool,
+    /// Bytes of memory of where nodes lie in the tree file.
+    place_bytes: Arc<AtomicU64>,
     state: RwLock<State>,
     /// What opening it replayed.
     replayed: Replayed,

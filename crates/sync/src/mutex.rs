@@ -43,6 +43,11 @@ mod modelled {
         pub fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard { mutex: &self.0, held: Some(self.0.lock().expect(UNPOISONED)) }
         }
+
+        /// Takes the mutex if it is free.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            Some(MutexGuard { mutex: &self.0, held: Some(self.0.try_lock().ok()?) })
+        }
     }
 
     impl<T> MutexGuard<'_, T> {

@@ -26,6 +26,7 @@ use super::{Error, FlexSpace, Options, Shared, State, Writer};
 use crate::data::{DATA, DataFile, Geometry, Segments};
 use crate::log::{self, EmptyLog, LogEnd, LogWriter, Record};
 use crate::nodes::{NodeFile, TREE};
+use crate::planted::{Planted, is_planted};
 
 /// The lock's name.
 pub(super) const LOCK: &str = "lock";
@@ -143,8 +144,10 @@ impl FlexSpace {
     ) -> Result<Self, Error> {
         let (_, count_max) = options.geometry()?;
         let geometry = recovered.geometry;
-        recovered.data.sync(SyncKind::Data)?;
-        recovered.nodes.sync()?;
+        if !is_planted(Planted::FoundUnsynced) {
+            recovered.data.sync(SyncKind::Data)?;
+            recovered.nodes.sync()?;
+        }
         let life = recovered.life + 1;
         let found = log::numbers(&device.list("")?);
         let number = found.last().map_or(1, |last| last + 1);
@@ -179,6 +182,7 @@ impl FlexSpace {
             spare: None,
             scratch: None,
         };
+        let place_bytes = Arc::clone(recovered.nodes.memory_bytes());
         let checkpointer = Checkpointer::new(recovered.nodes, superblock, standing);
         let shared = Shared {
             device,
@@ -194,6 +198,7 @@ impl FlexSpace {
             puncher: Mutex::new(()),
             is_punching: AtomicBool::new(false),
             storing: AtomicBool::new(false),
+            place_bytes,
             state: RwLock::new(State { tree: recovered.tree, open: None, number: 0 }),
             replayed: recovered.replayed,
             lock: Mutex::new(Some(lock)),

@@ -1,6 +1,10 @@
 //! Figures about a space.
 
-use super::FlexSpace;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::checkpoint::Checkpointer;
+use super::{FlexSpace, Writer};
+use crate::log::LogWriter;
 
 /// What a space is made of at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,9 +52,10 @@ impl FlexSpace {
         self.shared.writer.lock().life
     }
 
-    /// Bytes of memory of the tree's nodes, those of living snapshots included. Waits for nobody's I/O.
+    /// Bytes of memory of the tree's nodes, those of living snapshots included, and of where they lie in the
+    /// tree file. Waits for nobody's I/O.
     pub fn node_bytes(&self) -> u64 {
-        self.shared.state.read().tree.node_bytes()
+        self.shared.state.read().tree.node_bytes() + self.shared.place_bytes.load(Relaxed)
     }
 
     /// Bytes in segments that the space refers to ([`Stats::live_bytes`]). Waits for a writer.
@@ -68,7 +73,20 @@ impl FlexSpace {
         let shared = &self.shared;
         let checkpointer = shared.checkpointer.lock();
         let log = shared.log.lock();
-        let writer = shared.writer.lock();
+        self.stats_of(&checkpointer, &log, &shared.writer.lock())
+    }
+
+    /// The same, of a space that nobody checkpoints, commits, or changes at this moment: waits for nobody.
+    pub fn stats_at_once(&self) -> Option<Stats> {
+        let shared = &self.shared;
+        let checkpointer = shared.checkpointer.try_lock()?;
+        let log = shared.log.try_lock()?;
+        let writer = shared.writer.try_lock()?;
+        Some(self.stats_of(&checkpointer, &log, &writer))
+    }
+
+    fn stats_of(&self, checkpointer: &Checkpointer, log: &LogWriter, writer: &Writer) -> Stats {
+        let shared = &self.shared;
         let (free_segments, held_segments, used_segments) = writer.segments.counts();
         let (used_slots, free_slots) = checkpointer.nodes.slots();
         Stats {

@@ -277,3 +277,16 @@ fn what_a_creation_left_behind_is_no_space() {
     drop(space);
     assert_eq!(open(device).read(0, 3), Ok(b"new".to_vec()));
 }
+
+/// Of each node that is stored it is known where it lies: memory that others are to count.
+#[test]
+fn what_is_known_of_where_nodes_lie_is_counted() {
+    let space = create(device::memory());
+    (0..20_000_u64).for_each(|number| space.insert(number / 2, &[number as u8]).expect("room"));
+    let (before, stored) = (space.node_bytes(), space.stats().used_slots);
+    space.checkpoint().expect("a device");
+    let nodes = space.stats().used_slots - stored;
+    assert!(nodes > 200, "a tree of {nodes} nodes");
+    let grown = space.node_bytes() - before;
+    assert!((40 * nodes..200 * nodes).contains(&grown), "{grown} bytes for {nodes} nodes");
+}

@@ -44,6 +44,21 @@ fn a_log_whose_name_is_lost_is_found() {
 }
 
 #[test]
+fn a_frame_that_is_not_synced_is_found() {
+    must_be_found(Planted::FrameUnsynced, "a synced space", || crashes_of_many_seeds(200));
+}
+
+#[test]
+fn nodes_that_are_not_synced_are_found() {
+    must_be_found(Planted::NodesUnsynced, "seed ", || crashes_of_many_seeds(200));
+}
+
+#[test]
+fn files_that_are_not_synced_before_a_life_are_found() {
+    must_be_found(Planted::FoundUnsynced, "seed ", || crashes_of_many_seeds(200));
+}
+
+#[test]
 fn slots_that_are_written_over_too_early_are_found() {
     must_be_found(Planted::SlotsFreedEarly, "seed ", || crashes_of_many_seeds(200));
 }
