@@ -31,6 +31,18 @@ pub(crate) enum Planted {
     OldFailureTold,
     /// Where the index takes too much, intervals that are there stay as they are.
     NeighboursLeft,
+    /// What was committed is told to be durable before the space is synced.
+    CommitUnsynced,
+    /// The stored index gets its name before it is synced.
+    IndexUnsynced,
+    /// A pair that is kept stays when a commit replaces it.
+    PairLeft,
+    /// What is cached of an interval stays when that is appended to.
+    BlockLeft,
+    /// The stored index is believed though the space went on.
+    StoredBelieved,
+    /// A scan that goes on sees what was written since it began.
+    TwoMoments,
 }
 
 /// On the thread that plants it.

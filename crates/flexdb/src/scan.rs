@@ -8,12 +8,14 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use codec::SeqNo;
 use engine::{Cursor, Direction, Error, KeyRange, Pin, Result, View};
 use flexspace::Found;
 
 use crate::block::Block;
 use crate::index::Interval;
 use crate::memtable::Walker;
+use crate::planted::{Planted, is_planted};
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -137,6 +139,11 @@ impl Walk {
         }
     }
 
+    fn moment(&self) -> SeqNo {
+        let is_on = self.last.is_some() && is_planted(Planted::TwoMoments);
+        if is_on { SeqNo::MAX } else { self.pin.seqno() }
+    }
+
     fn is_full(&self) -> bool {
         self.run.pairs.len() >= self.pairs_max || self.run.bytes.len() >= RUN_BYTES_MAX
     }
@@ -149,13 +156,14 @@ impl Walk {
     fn forward(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let state = shared.open_state()?;
-        let sources = state.at(self.pin.seqno());
+        let moment = self.moment();
+        let sources = state.at(moment);
         let last = self.last.take();
         let start = match (&last, &self.range.start) {
             (Some(last), _) => Bound::Excluded(last.as_slice()),
             (None, start) => start.as_ref().map(Vec::as_slice),
         };
-        let mut walkers = sources.walkers(self.pin.seqno());
+        let mut walkers = sources.walkers(moment);
         walkers.iter_mut().for_each(|walker| walker.seek(start));
         let mut base = BaseWalker::new(&shared, sources.base, self.pairs_max);
         base.seek(start)?;
@@ -192,13 +200,14 @@ impl Walk {
     fn backward(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let state = shared.open_state()?;
-        let sources = state.at(self.pin.seqno());
+        let moment = self.moment();
+        let sources = state.at(moment);
         let last = self.last.take();
         let end = match (&last, &self.range.end) {
             (Some(last), _) => Bound::Excluded(last.as_slice()),
             (None, end) => end.as_ref().map(Vec::as_slice),
         };
-        let mut walkers = sources.walkers(self.pin.seqno());
+        let mut walkers = sources.walkers(moment);
         walkers.iter_mut().for_each(|walker| walker.seek_back(end));
         let mut base = BaseWalker::new(&shared, sources.base, self.pairs_max);
         base.seek_back(end)?;

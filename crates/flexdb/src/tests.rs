@@ -4,6 +4,7 @@ pub(crate) mod commits;
 mod contract;
 mod crash;
 mod defects;
+mod every_io;
 pub(crate) mod fragmented;
 mod memory_resize;
 mod pair_reads;

@@ -117,7 +117,21 @@ pub(super) fn crash(state: &State, seed: u64) -> State {
         0 => bytes,
         _ => Survival::drawn(&mut dice, first, state.sequence),
     };
-    let dirs = surviving_names(state, names, &mut dice);
+    surviving(state, bytes, names, &mut dice)
+}
+
+/// The state in which all is lost that was not synced.
+pub(super) fn crash_losing_all(state: &State) -> State {
+    surviving(state, Survival::Nothing, Survival::Nothing, &mut Dice::new(0, "crash"))
+}
+
+/// The state in which nothing is lost that was done, as after a kill.
+pub(super) fn crash_losing_nothing(state: &State) -> State {
+    surviving(state, Survival::Everything, Survival::Everything, &mut Dice::new(0, "crash"))
+}
+
+fn surviving(state: &State, bytes: Survival, names: Survival, dice: &mut Dice) -> State {
+    let dirs = surviving_names(state, names, dice);
     let mut image = State {
         nodes: BTreeMap::new(),
         in_flight: BTreeMap::new(),
@@ -135,7 +149,7 @@ pub(super) fn crash(state: &State, seed: u64) -> State {
             image.nodes.insert(node, Node::Dir(dir));
         } else if let Some(file) = state.file(node) {
             let flights = state.in_flight.values().filter(|flight| flight.node == node);
-            let content = surviving_bytes(file, flights, bytes, &mut dice);
+            let content = surviving_bytes(file, flights, bytes, dice);
             image.nodes.insert(node, Node::File(FileState::settled(content)));
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::SimulatedDisk;
-use super::crash::crash;
+use super::crash::{crash, crash_losing_all, crash_losing_nothing};
 use super::event::Event;
 use super::faults::Faults;
 use super::state::State;
@@ -72,8 +72,21 @@ impl Replay<'_> {
     /// Like [`SimulatedDisk::crash`], at this moment of the run; the same seed gives the same
     /// image as it would have then.
     pub fn crash(&self, image_seed: u64) -> Arc<SimulatedDisk> {
-        let state = crash(&self.state, image_seed);
+        self.image(crash(&self.state, image_seed), image_seed)
+    }
+
+    /// The one in which nothing is left that was not synced.
+    pub fn crash_losing_all(&self) -> Arc<SimulatedDisk> {
+        self.image(crash_losing_all(&self.state), 0)
+    }
+
+    /// The one in which all is left that was done. Of a move, the old name may be there beside the new one.
+    pub fn crash_losing_nothing(&self) -> Arc<SimulatedDisk> {
+        self.image(crash_losing_nothing(&self.state), 0)
+    }
+
+    fn image(&self, state: State, seed: u64) -> Arc<SimulatedDisk> {
         let (faults, alignment) = (self.history.faults.clone(), self.history.alignment);
-        SimulatedDisk::from_state(state, image_seed, faults, alignment)
+        SimulatedDisk::from_state(state, seed, faults, alignment)
     }
 }

@@ -164,7 +164,8 @@ impl Planner<'_> {
         block: &Block,
         updates: &[Update<'_>],
     ) -> Option<Edit> {
-        let fates = fates(Some(block), updates);
+        let merged = if is_planted(Planted::BlockLeft) { &[][..] } else { updates };
+        let fates = fates(Some(block), merged);
         let merging = Merging { place: None, block: Some(block), updates, fates };
         let (image, ends) = merging.image();
         if ends.is_empty() {

@@ -98,6 +98,46 @@ fn what_a_kill_leaves_is_opened_by_its_tags() {
     assert_eq!(bench.pairs().len(), pairs.len() + 1);
 }
 
+/// The space has as many bytes and the same tags as when the index was stored, but a key in another interval.
+#[test]
+pub(crate) fn an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same() {
+    let on = |device: &Arc<dyn Device>| {
+        let options = Options { tail_pairs_max: 0, interval_bytes: 256, ..options() };
+        let opened = Bench::with(Arc::clone(device), Arc::new(NoJournal), 1 << 20, options);
+        opened.expect("opens")
+    };
+    let kill = |bench: Bench| {
+        bench.flush();
+        bench.store.shared.space.close().expect("what was flushed stays");
+        bench.device
+    };
+    let bench = on(&device::memory());
+    (0..40).for_each(|number| _ = bench.put(&key(10 * number), &[1; 20]));
+    bench.flush();
+    bench.store.close().expect("closes");
+    let stored = bytes(&*bench.device);
+    let bench = on(&bench.device);
+    let bounds: Vec<Vec<u8>> = intervals(&bench).into_iter().map(|stored| stored.bound).collect();
+    let length = bench.store.shared.space.len();
+    // The second interval loses its first pair, and with the next opening the bound.
+    bench.delete(&bounds[1]);
+    bench.put(&[&bounds[2][..13], b"-"].concat(), &[2; 20]);
+    let bench = on(&kill(bench));
+    assert!(bench.detail("opening_keys") > 0, "it was not closed");
+    // So the key comes back into the first one.
+    bench.put(&bounds[1], &[3; 20]);
+    bench.delete(&key(10));
+    bench.flush();
+    assert_eq!(bench.store.shared.space.len(), length, "it is as long as it was");
+    let pairs = bench.pairs();
+    let device = kill(bench);
+    put_back(&*device, &stored);
+    let bench = on(&device);
+    assert_eq!(bench.get(&bounds[1]), Some(vec![3; 20]), "a key in another interval");
+    assert_eq!(bench.pairs(), pairs);
+    assert!(bench.detail("opening_keys") > 0, "an index of a life before was taken");
+}
+
 /// What is damaged together and longer than an interval can be is several, of which only the first begins at a tag:
 /// who reads them stored would take that for damage of the index.
 #[test]

@@ -56,6 +56,31 @@ fn a_view_shows_its_moment_however_much_is_committed() {
     assert_eq!(bench.detail("pinned_bases"), 0);
 }
 
+#[test]
+pub(super) fn a_scan_is_of_one_moment_whatever_is_written_while_it_goes_on() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let bench = Bench::new();
+        (0..1000).for_each(|number| _ = bench.put(&key(number), b"before"));
+        bench.flush();
+        let view = bench.view();
+        let mut cursor = view.scan(KeyRange::all(), direction).expect("it is open");
+        let mut met = 0_u64;
+        while let Some((found, value)) = cursor.next().expect("it is open") {
+            assert_eq!(value, b"before", "{}", String::from_utf8_lossy(found));
+            met += 1;
+            if met % 50 == 1 {
+                (met % 7..1000).step_by(7).for_each(|number| _ = bench.put(&key(number), b"after"));
+                (met % 11..1000).step_by(11).for_each(|number| _ = bench.delete(&key(number)));
+                bench.put(&[&key(met)[..], b"late"].concat(), b"after");
+            }
+            if met % 100 == 1 {
+                bench.flush();
+            }
+        }
+        assert_eq!(met, 1000, "{direction:?}");
+    }
+}
+
 /// A writer that was slow puts its write into a younger memtable than a later one's, and a pin comes to
 /// stand between the two: it sees the one and not the other, whatever is committed.
 #[test]

@@ -135,7 +135,7 @@ fn a_snapshot_sees_its_moment() {
 
 /// What was kept goes with the commit that changes it, and nothing else does: not with another base either.
 #[test]
-fn a_commit_forgets_what_it_changes() {
+pub(super) fn a_commit_forgets_what_it_changes() {
     let bench = crowded();
     let shared = &bench.store.shared;
     let numbers = |first: u64| (0..300).map(move |at| at * 40 + first);

@@ -7,7 +7,12 @@ use super::commits::{
     deletes_give_room_where_a_commit_was_refused,
     what_is_replaced_is_not_committed_once_the_journal_has_what_replaces_it,
 };
+use super::contract::a_scan_is_of_one_moment_whatever_is_written_while_it_goes_on;
 use super::crash::crashes_of_a_seed;
+use super::every_io::scenarios::{
+    a_checkpoint, a_close_that_stores_the_index, a_commit_in_place, a_join,
+};
+use super::pairs::a_commit_forgets_what_it_changes;
 use super::parts::{
     a_tombstone_hides_the_pair_whatever_is_read_first,
     keys_that_are_alike_are_not_taken_for_one_another,
@@ -15,6 +20,7 @@ use super::parts::{
 use super::recovery::an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next;
 use super::thinning::an_index_that_is_only_added_to_keeps_near_its_share;
 use crate::planted::{Planted, must_be_found};
+use crate::stored_index::tests::an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same;
 
 #[test]
 fn the_table_has_every_planted_bug() {
@@ -39,6 +45,7 @@ fn what_is_left_out_too_early_is_found() {
 #[test]
 fn a_number_that_is_durable_before_its_writes_is_found() {
     must_be_found(Planted::PersistedEarly, "operation", || _ = crashes_of_a_seed(1));
+    must_be_found(Planted::PersistedEarly, "what is persisted", a_commit_in_place);
 }
 
 #[test]
@@ -69,6 +76,7 @@ fn keys_in_front_that_are_put_behind_are_found() {
 fn tags_that_stay_within_an_interval_are_found() {
     let test = an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next;
     must_be_found(Planted::InnerTagsLeft, "", test);
+    must_be_found(Planted::InnerTagsLeft, "power cut", a_join);
 }
 
 #[test]
@@ -90,4 +98,36 @@ fn an_old_failure_that_refuses_a_write_is_found() {
 fn neighbours_that_are_not_joined_are_found() {
     let test = an_index_that_is_only_added_to_keeps_near_its_share;
     must_be_found(Planted::NeighboursLeft, "intervals of old pairs", test);
+}
+
+#[test]
+fn a_commit_that_is_not_synced_is_found() {
+    must_be_found(Planted::CommitUnsynced, "durable", a_checkpoint);
+}
+
+#[test]
+fn an_index_that_is_not_synced_is_found() {
+    must_be_found(Planted::IndexUnsynced, "before it is opened", a_close_that_stores_the_index);
+}
+
+#[test]
+fn a_pair_that_a_commit_leaves_is_found() {
+    must_be_found(Planted::PairLeft, "", a_commit_forgets_what_it_changes);
+}
+
+#[test]
+fn a_block_that_a_commit_leaves_is_found() {
+    must_be_found(Planted::BlockLeft, "", a_store_is_a_map_however_its_intervals_change);
+}
+
+#[test]
+fn an_index_of_a_life_before_that_is_believed_is_found() {
+    let test = an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same;
+    must_be_found(Planted::StoredBelieved, "a key in another interval", test);
+}
+
+#[test]
+fn a_scan_of_two_moments_is_found() {
+    let test = a_scan_is_of_one_moment_whatever_is_written_while_it_goes_on;
+    must_be_found(Planted::TwoMoments, "", test);
 }

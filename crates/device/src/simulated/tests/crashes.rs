@@ -252,3 +252,24 @@ fn a_crash_disturbs_nothing_and_images_crash_in_turn() {
     assert_eq!(found, [1, 2].into(), "what the first crash left is durable");
     assert_eq!(content(&*disk, "a").unwrap()[0], 1, "the first disk does not see it");
 }
+
+#[test]
+fn all_that_was_not_synced_is_lost_or_nothing_is() {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    disk.keep_history();
+    let file = durable(&disk, "a", 1);
+    let synced = disk.operations();
+    file.write_at(0, &[1; 2 * SECTOR]).unwrap();
+    disk.open("b", Mode::CreateNew).unwrap();
+    let (all, history) = (disk.operations(), disk.history());
+    let mut replay = history.replay();
+    for (operation, sectors, names) in [(synced, 1, 1), (synced + 1, 2, 1), (all, 2, 2)] {
+        replay.advance_to(operation);
+        let (lost, kept) = (replay.crash_losing_all(), replay.crash_losing_nothing());
+        assert_eq!(content(&*lost, "a"), Some(vec![0; SECTOR]));
+        assert_eq!(lost.list("").unwrap().len(), 1);
+        let written = u8::from(operation > synced);
+        assert_eq!(content(&*kept, "a"), Some(vec![written; sectors * SECTOR]));
+        assert_eq!(kept.list("").unwrap().len(), names);
+    }
+}
