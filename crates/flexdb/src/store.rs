@@ -40,8 +40,8 @@ pub struct Store {
 
 /// What views, cursors and background work hold on to.
 ///
-/// Lock order: `space_stats`, `committer`, `install`. Readers hold neither, and writers only `install`, when
-/// they seal a full memtable.
+/// Lock order: `committer`, `install`; `space_stats` is held with no other. Readers hold neither, and writers only
+/// `install`, when they seal a full memtable.
 pub(crate) struct Shared {
     /// None once the store is closed.
     pub(crate) state: ArcSwapOption<State>,
@@ -51,6 +51,7 @@ pub(crate) struct Shared {
     /// Whoever changes the space and the index.
     pub(crate) committer: Mutex<Committer>,
     pub(crate) space: FlexSpace,
+    /// As they were known last.
     pub(crate) space_stats: Mutex<space::Stats>,
     /// Bytes of the intervals' heads.
     pub(crate) heads: Arc<Tally>,

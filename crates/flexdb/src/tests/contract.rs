@@ -81,6 +81,27 @@ pub(super) fn a_scan_is_of_one_moment_whatever_is_written_while_it_goes_on() {
     }
 }
 
+/// Or whoever asks often would slow writes down.
+#[test]
+fn figures_wait_for_no_writer_of_the_space_and_hold_no_commit_up() {
+    let bench = Bench::new();
+    bench.put(b"k", b"v");
+    bench.flush();
+    let (shared, asked) = (&bench.store.shared, Arc::clone(&bench.store.shared));
+    let mut is_held_up = false;
+    let asking = shared.space.together(|_| {
+        let ask = move || asked.stats().detail.len();
+        let asking = environment::Environment::real().spawn("figures", ask).expect("a thread");
+        while !asking.is_finished() && !is_held_up {
+            is_held_up = shared.committer.is_locked();
+            std::thread::yield_now();
+        }
+        Ok(asking)
+    });
+    let figures = asking.expect("it is open").join().expect("they are told");
+    assert!(figures > 0 && !is_held_up, "a commit waits for whoever asks for figures");
+}
+
 /// A writer that was slow puts its write into a younger memtable than a later one's, and a pin comes to
 /// stand between the two: it sees the one and not the other, whatever is committed.
 #[test]
