@@ -23,7 +23,8 @@ use crate::store::Shared;
 
 /// Chunks that are planned by one base, which then gives way to the next.
 const SECTION_CHUNKS: usize = if cfg!(test) { 3 } else { 64 };
-/// Parts of the pairs of a full interval up to which one is joined with another.
+/// Parts of the pairs of a full interval up to which one is joined with another; where they are not counted, parts
+/// of its bytes up to which the two are, as at an opening.
 const SMALL_PARTS: usize = 4;
 
 /// The space and the index while a commit changes them.
@@ -267,17 +268,21 @@ impl<'a, 'b> Changing<'a, 'b> {
         }
         self.delta = self.delta.wrapping_add(length.wrapping_sub(u64::from(edit.length)));
         self.written += edit.data.len() as u64;
-        if let [(_, interval)] = &edit.pieces[..] {
-            self.join_with_the_one_before(offset, interval);
+        if let [(length, interval)] = &edit.pieces[..] {
+            self.join_with_the_one_before(offset, *length, interval);
         }
         Ok(true)
     }
 
     /// Makes one of an interval that was left small and the one before it, if they are small together: in
-    /// the index alone, as when a store is opened. Nothing is planned for either any more.
-    fn join_with_the_one_before(&mut self, offset: u64, interval: &Interval) {
+    /// the index alone, as when a store is opened; where nobody has counted the pairs of both, if the next opening
+    /// would make them one. Nothing is planned for either any more.
+    fn join_with_the_one_before(&mut self, offset: u64, length: u32, interval: &Interval) {
         let limits = self.shared.interval_limits();
-        let is_small = |lie: Lie| usize::from(lie.pairs) <= limits.pairs / SMALL_PARTS;
+        let is_small = |lie: Lie| match lie.pairs {
+            Lie::UNKNOWN => length <= limits.bytes / SMALL_PARTS as u32,
+            pairs => usize::from(pairs) <= limits.pairs / SMALL_PARTS,
+        };
         let Some(right) = interval.head().filter(|head| is_small(head.lie)) else { return };
         let index = self.committer.index.now();
         let before = offset.checked_sub(1).and_then(|at| index.get(at));
@@ -292,8 +297,12 @@ impl<'a, 'b> Changing<'a, 'b> {
         };
         let lengths = [before.length, here.length];
         let bytes = u64::from(before.length) + u64::from(here.length);
-        let are_small = usize::from(lie.pairs) <= limits.pairs / 2
-            && bytes <= u64::from(limits.bytes / 2)
+        let (pairs_max, bytes_max) = match lie.pairs {
+            Lie::UNKNOWN => (usize::from(Lie::UNKNOWN), limits.bytes / SMALL_PARTS as u32),
+            _ => (limits.pairs / 2, limits.bytes / 2),
+        };
+        let are_small = usize::from(lie.pairs) <= pairs_max
+            && bytes <= u64::from(bytes_max)
             && lie.fragments <= self.shared.options.fragments_max / 2
             && !lie.is_out_of_order;
         if !are_small {

@@ -349,3 +349,45 @@ fn a_space_that_is_no_store_is_refused() {
     }
     assert!(!check(&device).expect("reads").is_sound());
 }
+
+/// Where nobody has counted the pairs of an interval, as after an opening, its bytes say whether it is small.
+#[test]
+fn a_small_neighbour_whose_pairs_nobody_has_counted_becomes_one_with_what_deletes_leave() {
+    let open = |device: &Arc<dyn device::Device>| {
+        let options = Options {
+            interval_pairs: 16,
+            interval_bytes: 4 << 10,
+            tail_pairs_max: 0,
+            fragments_max: 64,
+            ..small()
+        };
+        let barrier = Arc::new(engine::NoJournal);
+        Bench::with(Arc::clone(device), barrier, 8 << 20, options).expect("opens")
+    };
+    let bench = open(&device::memory());
+    (0..200).for_each(|number| _ = bench.put(&key(number), &[7; 50]));
+    bench.flush();
+    bench.store.close().expect("closes");
+    let bench = open(&bench.device);
+    let intervals = bench.intervals();
+    let (first, next) = {
+        let committer = bench.store.shared.committer.lock();
+        let all: Vec<_> = committer.index().now().range(0..u64::MAX).collect();
+        // With a pair behind it the left one of them is no longer than what an opening takes together.
+        let at = all.windows(3).position(|some| some[0].length <= 900).expect("one is short");
+        let bound = |at: usize| all[at].entry.head().expect("an interval").bound().to_vec();
+        (bound(at + 1), bound(at + 2))
+    };
+    let mut pairs = bench.pairs();
+    let is_gone = |key: &[u8]| *first < *key && *key < *next;
+    for number in (0..200).filter(|number| is_gone(&key(*number))) {
+        bench.delete(&key(number));
+    }
+    bench.flush();
+    assert_eq!((bench.detail("intervals_joined"), bench.intervals()), (1, intervals - 1));
+    pairs.retain(|(key, _)| !is_gone(key));
+    assert_eq!(bench.pairs(), pairs);
+    bench.store.close().expect("closes");
+    assert_eq!(check(&bench.device).expect("reads").damage, []);
+    assert_eq!(open(&bench.device).pairs(), pairs);
+}
