@@ -72,7 +72,7 @@ impl Store {
         let index = match stored {
             Some(index) => index,
             None => {
-                let index = recover::index(&snapshot, step, &group, &heads)?;
+                let index = recover::index(&snapshot, step, &host, &group, &heads)?;
                 opening_keys = index.now().range(0..u64::MAX).count() as u64;
                 index
             }

@@ -21,7 +21,7 @@ use crate::error::from_space;
 /// Bytes of runs on the queue at once, or one run that is longer.
 const BYTES_MAX: usize = 4 << 20;
 /// Runs on the queue at once.
-const DEPTH: usize = 64;
+pub(crate) const DEPTH: usize = 64;
 
 /// Reads of one thread, each with a `T` that says whose it is.
 pub(crate) struct Reads<T> {

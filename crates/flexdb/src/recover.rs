@@ -2,8 +2,8 @@
 //!
 //! 1. The extents' tags say where intervals begin, without any I/O. Neighbours are taken as one while
 //!    they are small together: what becomes too large is split when it is next changed.
-//! 2. The key of each one's first pair is read (X2): many at once, on the pool and on the caller's
-//!    thread.
+//! 2. The key of each one's first pair is read (X2): many at once, on a queue of the device for each of some
+//!    threads, the pool's and the caller's.
 //! 3. The tree is filled from its end.
 //!
 //! An interval whose first pair cannot be read belongs to the one before it: whoever asks for a key of
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use codec::{Corruption, Reader};
-use engine::{Error, Result};
+use device::Device;
+use engine::{Error, Host, MemoryBudget, Result};
 use flexspace::space::Snapshot;
 use parking_lot::Mutex;
 use workers::{Class, Group};
@@ -24,14 +25,16 @@ use workers::{Class, Group};
 use crate::error::{DATA, from_space};
 use crate::index::{self, Head, Index, Interval, Lie, START};
 use crate::pair::{HEAD_BYTES_MAX, PairHead, StoreHeader};
+use crate::reads::{DEPTH, Reads};
 use crate::tally::Tally;
 
 /// Bytes that are read of an interval: its first pair's head, and most keys.
-const FIRST_BYTES: usize = 128;
-/// Intervals that a task reads at a time.
+const FIRST_BYTES: u32 = 128;
+/// Intervals that a task takes at a time.
 const CHUNK: usize = 64;
-/// Tasks beside the caller.
-const TASKS: usize = 7;
+/// Tasks beside the caller, one for so many intervals: what reads cost of the processor.
+const TASKS: usize = 3;
+const TASK_MIN: usize = 4 * CHUNK;
 
 /// An interval as the tags show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub(crate) struct Candidate {
     /// Where it begins in the space.
     pub(crate) offset: u64,
     pub(crate) length: u64,
+    /// How long its first extent is.
+    extent: u32,
     lie: Lie,
 }
 
@@ -47,11 +52,12 @@ pub(crate) struct Candidate {
 pub(crate) fn index(
     space: &Snapshot,
     step: u64,
+    host: &Host,
     group: &Group,
     heads: &Arc<Tally>,
 ) -> Result<Index> {
     let candidates = candidates(space, step);
-    let keys = first_keys(space, &candidates, group)?;
+    let keys = first_keys(space, &candidates, host, group)?;
     let mut found: Vec<(Candidate, Vec<u8>)> = Vec::with_capacity(candidates.len());
     for (candidate, key) in candidates.into_iter().zip(keys) {
         let Some((before, _)) = found.last_mut() else {
@@ -140,94 +146,186 @@ pub(crate) fn candidates(space: &Snapshot, step: u64) -> Vec<Candidate> {
             }
             _ => {
                 let lie = Lie { fragments: 1, pairs: Lie::UNKNOWN, ..Lie::default() };
-                found.push(Candidate { offset: extent.offset, length, lie });
+                found.push(Candidate { offset: extent.offset, length, extent: extent.length, lie });
             }
         }
     }
     found
 }
 
-/// What a task took, and the keys that it read.
-type Keys = Vec<std::result::Result<Vec<u8>, Corruption>>;
+/// The key of an interval's first pair; damage where it cannot be read.
+type Found = std::result::Result<Vec<u8>, Corruption>;
 
 /// What the tasks share.
 struct Reading {
     space: Snapshot,
+    device: Arc<dyn Device>,
+    memory: Arc<MemoryBudget>,
     candidates: Vec<Candidate>,
     next: AtomicUsize,
-    done: Mutex<Vec<(usize, Result<Keys>)>>,
+    done: Mutex<Done>,
+}
+
+/// What tasks that have ended have read, and how many have not.
+struct Done {
+    keys: Vec<Option<Found>>,
+    running: usize,
+    failure: Option<Error>,
+}
+
+/// Keys that a task has under way, each with the bytes that are read for it.
+struct Task<'a> {
+    shared: &'a Reading,
+    reads: Reads<usize>,
+    /// Those whose bytes have come.
+    come: Vec<(usize, Result<Vec<u8>>)>,
+    keys: Vec<(usize, Found)>,
 }
 
 impl Reading {
-    /// Reads chunks until there are no more.
+    /// Reads keys until there are no more.
     fn work(&self) {
-        loop {
-            let begin = self.next.fetch_add(CHUNK, Relaxed);
-            let Some(rest) = self.candidates.get(begin..).filter(|rest| !rest.is_empty()) else {
-                return;
-            };
-            let chunk = rest.iter().take(CHUNK);
-            let keys = chunk.map(|candidate| first_key(&self.space, candidate)).collect();
-            self.done.lock().push((begin, keys));
+        self.done.lock().running += 1;
+        let reads = Reads::new(&self.memory);
+        let mut task = Task { shared: self, reads, come: Vec::new(), keys: Vec::new() };
+        let read = task.read_all();
+        let keys = task.keys;
+        let mut done = self.done.lock();
+        for (index, key) in keys {
+            if let Some(slot) = done.keys.get_mut(index) {
+                *slot = Some(key);
+            }
         }
+        if let Err(error) = read {
+            // The others need not go on.
+            self.next.store(self.candidates.len(), Relaxed);
+            done.failure.get_or_insert(error);
+        }
+        done.running -= 1;
+    }
+
+    /// Some that nobody has taken yet.
+    fn take(&self) -> std::ops::Range<usize> {
+        let count = self.candidates.len();
+        let begin = self.next.fetch_add(CHUNK, Relaxed).min(count);
+        begin..(begin + CHUNK).min(count)
     }
 }
 
-/// The key of each interval's first pair; damage where it cannot be read.
-fn first_keys(space: &Snapshot, candidates: &[Candidate], group: &Group) -> Result<Keys> {
+impl Task<'_> {
+    fn read_all(&mut self) -> Result<()> {
+        let mut taken = self.shared.take();
+        loop {
+            while self.reads.pending() < DEPTH {
+                let Some(index) = taken.next() else {
+                    taken = self.shared.take();
+                    if taken.is_empty() { break } else { continue }
+                };
+                let Some(candidate) = self.shared.candidates.get(index) else { break };
+                self.begin(index, candidate.first_bytes())?;
+            }
+            if self.reads.pending() == 0 && self.come.is_empty() {
+                return Ok(());
+            }
+            let come = &mut self.come;
+            self.reads.complete(come.is_empty(), &mut |index, read| come.push((index, read)))?;
+            for (index, read) in std::mem::take(&mut self.come) {
+                self.look(index, read)?;
+            }
+        }
+    }
+
+    fn begin(&mut self, index: usize, bytes: u64) -> Result<()> {
+        let Some(candidate) = self.shared.candidates.get(index) else { return Ok(()) };
+        let begun = self.shared.space.begin_read(candidate.offset, bytes).map_err(from_space)?;
+        match begun.missing() {
+            0 => self.come.push((index, Ok(begun.into_bytes()))),
+            _ => self.reads.begin(&*self.shared.device, begun, index)?,
+        }
+        Ok(())
+    }
+
+    /// Damage is no failure, but the storage's is.
+    fn look(&mut self, index: usize, read: Result<Vec<u8>>) -> Result<()> {
+        let Some(candidate) = self.shared.candidates.get(index) else { return Ok(()) };
+        let found = match read {
+            Ok(bytes) => candidate.key_in(&bytes),
+            Err(Error::Corruption(damage)) => Err(damage),
+            Err(error) => return Err(error),
+        };
+        match found {
+            Ok(First::Key(key)) => self.keys.push((index, Ok(key))),
+            Ok(First::Longer(bytes)) => self.begin(index, bytes)?,
+            Err(damage) => self.keys.push((index, Err(damage))),
+        }
+        Ok(())
+    }
+}
+
+/// The key of each interval's first pair.
+fn first_keys(
+    space: &Snapshot,
+    candidates: &[Candidate],
+    host: &Host,
+    group: &Group,
+) -> Result<Vec<Found>> {
+    let count = candidates.len();
+    let keys = std::iter::repeat_with(|| None).take(count).collect();
     let reading = Arc::new(Reading {
         space: space.clone(),
+        device: Arc::clone(&host.device),
+        memory: Arc::clone(&host.memory),
         candidates: candidates.to_vec(),
         next: AtomicUsize::new(0),
-        done: Mutex::default(),
+        done: Mutex::new(Done { keys, running: 0, failure: None }),
     });
-    let chunks = candidates.len().div_ceil(CHUNK);
-    for _ in 0..TASKS.min(chunks.saturating_sub(1)) {
+    for _ in 0..TASKS.min(count.div_ceil(TASK_MIN).saturating_sub(1)) {
         let shared = Arc::clone(&reading);
         // Whatever no task takes, this thread does.
         let _ = group.submit(Class::Flush, "flexdb recover", move |_stop| shared.work());
     }
     reading.work();
-    let waited = group.wait_until(|| reading.done.lock().len() == chunks);
+    // Everything was taken by now, so one that begins from here on reads nothing.
+    let waited = group.wait_until(|| reading.done.lock().running == 0);
     waited.map_err(|_| Error::Closed)?;
-    let mut done = std::mem::take(&mut *reading.done.lock());
-    done.sort_by_key(|(begin, _)| *begin);
-    let mut all = Keys::with_capacity(candidates.len());
-    for (_, keys) in done {
-        all.extend(keys?);
+    let mut done = reading.done.lock();
+    if let Some(failure) = done.failure.take() {
+        return Err(failure);
     }
-    Ok(all)
+    let keys = std::mem::take(&mut done.keys);
+    let unread = || Err(Corruption::new("an interval that nobody has read", 0).at(DATA, 0));
+    Ok(keys.into_iter().map(|key| key.unwrap_or_else(unread)).collect())
 }
 
-/// Damage is no failure, but the storage's is.
-fn first_key(
-    space: &Snapshot,
-    candidate: &Candidate,
-) -> Result<std::result::Result<Vec<u8>, Corruption>> {
-    match read_first_key(space, candidate) {
-        Ok(key) => Ok(Ok(key)),
-        Err(Error::Corruption(damage)) => Ok(Err(damage)),
-        Err(error) => Err(error),
-    }
+/// What some of an interval's first bytes say.
+enum First {
+    Key(Vec<u8>),
+    /// So many bytes have to be read.
+    Longer(u64),
 }
 
-pub(crate) fn read_first_key(space: &Snapshot, candidate: &Candidate) -> Result<Vec<u8>> {
-    let found = space.read_extent(candidate.offset, FIRST_BYTES).map_err(from_space)?;
-    let mut bytes = found.bytes;
-    if bytes.len() < HEAD_BYTES_MAX {
-        let len = candidate.length.min(HEAD_BYTES_MAX as u64);
-        bytes = space.read(candidate.offset, len).map_err(from_space)?;
+impl Candidate {
+    /// Bytes that are read of it first: no more than lie in one extent.
+    fn first_bytes(&self) -> u64 {
+        u64::from(self.extent.min(FIRST_BYTES))
     }
-    let head = PairHead::take(&mut Reader::new(&bytes));
-    let head = head.map_err(|damage| damage.at(DATA, candidate.offset))?;
-    let len = head.head_len + head.key_len;
-    if bytes.len() < len {
-        let len = len as u64;
-        if len > candidate.length {
-            let what = "a pair that is longer than its interval";
-            return Err(Corruption::new(what, candidate.offset).at(DATA, 0).into());
+
+    /// The key of its first pair, if its first bytes have all of it.
+    fn key_in(&self, bytes: &[u8]) -> std::result::Result<First, Corruption> {
+        let head_bytes = self.length.min(HEAD_BYTES_MAX as u64);
+        if (bytes.len() as u64) < head_bytes {
+            return Ok(First::Longer(head_bytes));
         }
-        bytes = space.read(candidate.offset, len).map_err(from_space)?;
+        let head = PairHead::take(&mut Reader::new(bytes));
+        let head = head.map_err(|damage| damage.at(DATA, self.offset))?;
+        let len = head.head_len + head.key_len;
+        if let Some(key) = bytes.get(head.head_len..len) {
+            return Ok(First::Key(key.to_vec()));
+        }
+        if len as u64 > self.length {
+            let what = "a pair that is longer than its interval";
+            return Err(Corruption::new(what, self.offset).at(DATA, 0));
+        }
+        Ok(First::Longer(len as u64))
     }
-    Ok(bytes.get(head.head_len..len).unwrap_or_default().to_vec())
 }

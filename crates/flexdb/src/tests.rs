@@ -7,6 +7,7 @@ mod defects;
 mod every_io;
 pub(crate) mod fragmented;
 mod memory_resize;
+mod opening;
 mod pair_reads;
 pub(crate) mod pairs;
 mod parts;
