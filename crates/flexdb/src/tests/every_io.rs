@@ -24,8 +24,8 @@ use super::stores::{Bench, Pairs};
 use crate::Options;
 
 /// Images of which chance says what is left, for each operation of a step, and for each of an opening.
-const DRAWN: u64 = 6;
-const DRAWN_AGAIN: u64 = 2;
+const DRAWN: u64 = 4;
+const DRAWN_AGAIN: u64 = 1;
 
 /// A step, and what it is made with.
 struct Scenario {
