@@ -30,7 +30,7 @@ struct Case {
 }
 
 const CASES: [Case; 2] = [
-    Case { name: "small", budget: 16 * MIB, times: 4, slack: 3 * MIB },
+    Case { name: "small", budget: 16 * MIB, times: 4, slack: 6 * MIB },
     Case { name: "large", budget: 64 * MIB, times: 2, slack: 6 * MIB },
 ];
 
