@@ -12,6 +12,7 @@
 
 pub(crate) mod compaction;
 pub(crate) mod flush;
+pub(crate) mod give_back;
 pub(crate) mod merge_memtables;
 pub(crate) mod plan_compaction;
 mod plan_ingest;
@@ -172,6 +173,7 @@ impl Shared {
     fn run_job(self: &Arc<Self>, job: Job, stop: &workers::StopToken) {
         let claim = job.claim();
         let done = self.health.check_writable().and_then(|()| self.compact(job, stop));
+        self.cache.freed().give_back();
         let mut claims = self.background.claims.lock();
         claims.under_way.retain(|other| *other != claim);
         // What may pass is tried again with the next plan, which somebody else makes.

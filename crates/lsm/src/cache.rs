@@ -27,6 +27,7 @@ use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
 use pairs::Pairs;
 use parking_lot::Mutex;
 
+use crate::background::give_back::Freed;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use crate::table::{Block, Metadata};
@@ -116,6 +117,7 @@ pub(crate) struct Cache {
     _of_ghosts: Charge,
     /// Bytes given up so far.
     given_up: AtomicU64,
+    freed: Arc<Freed>,
 }
 
 #[derive(Debug, Default)]
@@ -157,6 +159,7 @@ impl Cache {
             ghosts,
             _of_ghosts: of_ghosts,
             given_up: AtomicU64::new(0),
+            freed: Freed::new(budget),
         }
     }
 
@@ -199,6 +202,7 @@ impl Cache {
             self.bytes.fetch_sub(bytes, Relaxed);
         }
         self.shrink_to(capacity, key.clock());
+        self.freed.give_back_soon();
     }
 
     /// Gives up what is above the capacity, which may have become less.
@@ -261,6 +265,7 @@ impl Cache {
             };
             idle = 0;
             let before = self.given_up.fetch_add(bytes, Relaxed);
+            self.freed.note(bytes);
             self.ghosts.note_evicted(key.hash(), before / GHOST_PAGE_BYTES);
             self.budget.release(bytes);
             self.bytes.fetch_sub(bytes, Relaxed);
@@ -270,6 +275,11 @@ impl Cache {
     /// What it is counted in.
     pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
+    }
+
+    /// What it has freed, and memtables have.
+    pub(crate) fn freed(&self) -> &Arc<Freed> {
+        &self.freed
     }
 
     /// Bytes that it holds.

@@ -237,7 +237,7 @@ impl Memtable {
 
 impl Drop for Memtable {
     fn drop(&mut self) {
-        self.family.release(self.bytes.load(Relaxed));
+        self.family.note_gone(self.bytes.load(Relaxed));
     }
 }
 

@@ -138,6 +138,7 @@ impl Shared {
             let flushed = self.stopping(self.flush_next(upto));
             // The budget may have become less since something was cached.
             self.cache.shrink();
+            self.cache.freed().give_back();
             self.schedule_compactions();
             if !flushed? || !all {
                 return Ok(());
