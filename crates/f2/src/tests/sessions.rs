@@ -5,6 +5,7 @@ mod histories;
 mod threads;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use device::{Failure, Fault, FaultDevice, Lasting, OperationKind};
@@ -19,6 +20,26 @@ use crate::{Completed, Get, Options, Session, Ticket, Typed, Update, Wait};
 /// No cache, so that every get of a cold key asks the device.
 fn uncached() -> Options {
     Options { log_memory_bytes: Some(6 * 4096), read_cache_bytes: Some(0), ..small_cold() }
+}
+
+/// As long as this is held, no compaction brings a record back to memory.
+fn hold_compactions(bench: &Bench) -> impl Sized + '_ {
+    let shared = &bench.store.shared;
+    (shared.compacting.lock(), shared.compacting_cold.lock())
+}
+
+/// The same, from when a get of each of these keys has to ask the device.
+fn hold_cold(bench: &Bench, numbers: Range<u64>) -> impl Sized + '_ {
+    loop {
+        let held = hold_compactions(bench);
+        let is_cold = |number| bench.store.get_at_once(&key(number), &mut Vec::new()) == Ok(None);
+        if numbers.clone().all(is_cold) {
+            return held;
+        }
+        // Compaction may have just brought some back to memory.
+        drop(held);
+        push_out(bench);
+    }
 }
 
 /// Begins the gets of all `numbers`, and hands each value to `found` once it is there.
@@ -192,6 +213,7 @@ fn long_values_are_read_a_few_at_a_time() {
 #[test]
 fn a_full_session_takes_what_memory_answers_and_hands_the_rest_back() {
     let bench = cold_store(uncached());
+    let _cold = hold_cold(&bench, 1..5);
     let mut session = bench.store.session_of_depth(1).expect("a session begins");
     let mut into = Vec::new();
     assert!(matches!(session.get(&key(1), &mut into), Ok(Get::Pending(_))));
@@ -222,10 +244,12 @@ fn a_pending_rmw_begins_anew_behind_a_write_that_came_first() {
     }
     push_out(&bench);
     let mut session = bench.store.session().expect("a session begins");
+    let cold = hold_cold(&bench, 0..40);
     for number in 0..40 {
         let began = session.rmw(&key(number), Box::new(Add)).expect("it begins");
         assert!(matches!(began, Update::Pending(_)), "{began:?}");
     }
+    drop(cold);
     for number in 0..40 {
         match number % 4 {
             0 => bench.put(&key(number), &10u64.to_le_bytes()),
@@ -268,12 +292,14 @@ fn what_is_copied_behind_a_pending_look_up_is_found() {
     let shared = &bench.store.shared;
     let (older, newer) = two_of_a_chain(&bench);
     for changes in [false, true] {
+        let held = hold_compactions(&bench);
         bench.put(&key(older), b"found");
         bench.put(&key(newer), b"another");
         let tail = bench.figure("log_tail");
         fill(&bench, &|| shared.log.head().get() > tail);
         let mut session = bench.store.session().expect("a session begins");
         begin_pending(&mut session, older, changes);
+        drop(held);
         fill(&bench, &|| shared.log.begin().get() > tail);
         let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match changes {
             false => assert_eq!(outcome, Ok(Completed::Value(Some(b"found")))),
@@ -310,20 +336,12 @@ fn d5_what_moves_in_the_cold_log_behind_a_pending_look_up_is_found() {
     }
     // Several times, so that the chunks are on disk, too.
     (0..5).for_each(|_| push_out(&bench));
-    let shared = &bench.store.shared;
     // One each: to begin another would take the first a step further.
     let begin = |number| {
-        // Compaction may have just brought its chunk and its record back to memory.
-        loop {
-            let none = (shared.compacting.lock(), shared.compacting_cold.lock());
-            if bench.store.get_at_once(&key(number), &mut Vec::new()) == Ok(None) {
-                let mut session = bench.store.session().expect("a session begins");
-                begin_pending(&mut session, number, number % 2 == 1);
-                return session;
-            }
-            drop(none);
-            push_out(&bench);
-        }
+        let _cold = hold_cold(&bench, number..number + 1);
+        let mut session = bench.store.session().expect("a session begins");
+        begin_pending(&mut session, number, number % 2 == 1);
+        session
     };
     let sessions: Vec<Session> = (0..PENDING).map(begin).collect();
     let tail = bench.figure("cold_log_tail");
@@ -381,12 +399,14 @@ fn what_is_left_behind_a_pending_look_up_for_a_newer_record_is_not_missed() {
     let shared = &bench.store.shared;
     let (older, newer) = two_of_a_chain(&bench);
     for changes in [false, true] {
+        let held = hold_compactions(&bench);
         bench.put(&key(older), b"old");
         bench.put(&key(newer), b"another");
         let tail = bench.figure("log_tail");
         fill(&bench, &|| shared.log.head().get() > tail);
         let mut session = bench.store.session().expect("a session begins");
         begin_pending(&mut session, older, changes);
+        drop(held);
         bench.put(&key(older), b"new");
         fill(&bench, &|| shared.log.begin().get() > tail);
         let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| match changes {
@@ -409,6 +429,7 @@ fn a_panic_of_who_is_told_leaves_nothing_behind_that_never_ends() {
     }
     push_out(&bench);
     let mut session = bench.store.session().expect("a session begins");
+    let _cold = hold_cold(&bench, 0..20);
     for number in 0..20 {
         let got = session.get(&key(number), &mut Vec::new()).expect("it begins");
         assert!(matches!(got, Get::Pending(_)), "{got:?}");
@@ -475,6 +496,7 @@ fn a_failed_read_is_told_of_its_ticket_alone() {
     for nth in [1, 2, 7, 20, 50] {
         let mut session = bench.store.session().expect("a session begins");
         let mut into = Vec::new();
+        let _cold = hold_cold(&bench, 0..50);
         let reads = device.count(Some(OperationKind::Read));
         device.fail(Fault {
             kind: Some(OperationKind::Read),
@@ -509,7 +531,9 @@ fn a_closed_store_tells_its_sessions_so() {
     let bench = cold_store(uncached());
     let mut session = bench.store.session().expect("a session begins");
     let mut into = Vec::new();
+    let cold = hold_cold(&bench, 1..2);
     assert!(matches!(session.get(&key(1), &mut into), Ok(Get::Pending(_))));
+    drop(cold);
     bench.store.close().expect("closes");
     let told = session.complete_pending(Wait::ForAll, &mut |_, outcome| {
         assert_eq!(outcome, Err(Error::Closed), "wherever the rest of the way lies");
