@@ -53,6 +53,7 @@ use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
 pub(crate) use copy::Copied;
+pub(crate) use crew::together;
 pub(crate) use figures::CompactionFigures;
 pub(crate) use plan::Figures;
 pub(crate) use work::Work;

@@ -20,7 +20,7 @@ use environment::Environment;
 use parking_lot::{Mutex, RwLock};
 use rand::Rng;
 use sync::epoch::Epochs;
-use workers::Stopped;
+use workers::{Group, Stopped};
 
 use crate::address::LogAddress;
 use crate::checkpoint::recover::rebuild;
@@ -117,7 +117,7 @@ struct Recovered {
 }
 
 impl Recovered {
-    fn read(host: &Host, standing: &Standing, plan: &MemoryPlan) -> Result<Self> {
+    fn read(host: &Host, standing: &Standing, plan: &MemoryPlan, workers: &Group) -> Result<Self> {
         let identity = standing.identity;
         let begun = host.environment.now();
         let open = |name, span, geometry| {
@@ -125,7 +125,8 @@ impl Recovered {
         };
         let hot = open(HOT_LOG, standing.hot, plan.hot_geometry())?;
         let index = HashIndex::new(identity.index_bits);
-        rebuild(&index, identity.hash_seed, &hot)?;
+        let threads = plan.options.threads();
+        let (index, hot) = rebuild(index, identity.hash_seed, hot, workers, threads)?;
         let hot_log_read = host.environment.now();
         let cold = identity.has_cold_log().then(|| -> Result<_> {
             let cold = open(COLD_LOG, standing.cold, identity.cold.background_geometry())?;
@@ -192,8 +193,8 @@ fn parts(host: &Host, plan: &MemoryPlan) -> StoreParts {
 }
 
 impl Store {
-    /// Opens the store in the host's directory, and makes it if there is none. Reads the hot log whole,
-    /// and of the chunk log what was appended since the directory's last snapshot; its time grows with
+    /// Opens the store in the host's directory, and makes it if there is none. Reads the hot log whole, on
+    /// as many threads as compaction has, and of the chunk log what was appended since the directory's last snapshot; its time grows with
     /// these, not with the cold log.
     ///
     /// # Errors
@@ -206,7 +207,8 @@ impl Store {
         let standing = decode_standing(&superblock)?;
         let identity = standing.identity;
         let plan = MemoryPlan::new(options, identity, host.memory.limit());
-        let recovered = Recovered::read(&host, &standing, &plan)?;
+        let parts = parts(&host, &plan);
+        let recovered = Recovered::read(&host, &standing, &plan, &parts.workers)?;
         let superblock = superblock.settle(&*host.device, SUPERBLOCK)?;
         recovered.remove_what_is_left(&standing, &host)?;
         let tails = recovered.tails();
@@ -215,7 +217,6 @@ impl Store {
             // Nobody replays anything, so what is written from now on is newer than what is here.
             host.sequence.recover_to(standing.persisted);
         }
-        let parts = parts(&host, &plan);
         let cold = cold.map(|cold| go_on_cold(cold, &standing, &plan, &parts));
         let shared = Arc::new(Shared {
             health: Arc::clone(&parts.health),

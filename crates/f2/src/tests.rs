@@ -17,6 +17,7 @@ mod laws;
 mod memory_resize;
 mod memory_split;
 mod mixed_lengths;
+mod opening;
 mod planted;
 mod prefix;
 mod read_cache;

@@ -1,32 +1,128 @@
 //! Rebuilding the index from the log.
 //!
-//! Records are visited in the order of their addresses, and the entry of each one's chain is set
-//! to it: along a chain addresses fall [H7 of the log], so the last one is the chain's head.
+//! The entry of each record's chain is to lead to the chain's last record: along a chain addresses fall
+//! [H7 of the log], so that is its head. Several threads do it, each with a page of its own:
+//!
+//! 1. A thread takes the next page, of which some are read ahead, and verifies its records one by one.
+//! 2. Some at a time, the buckets of their chains are loaded, and then the chains led to the records,
+//!    unless they lead to later ones: in which order pages are worked off says nothing.
+//! 3. Where the index is full, one thread doubles it, while the others go on.
+//!
+//! Pages are handed out in the order of the log, and who has one works it off, whatever others come to. So
+//! the first damage in the log is found, and it is what is told.
 
-use engine::Result;
+use std::hint::black_box;
+use std::sync::Arc;
 
+use engine::{Error, Result};
+use parking_lot::Mutex;
+use workers::Group;
+
+use crate::address::LogAddress;
+use crate::compaction::together;
 use crate::hash_index::HashIndex;
-use crate::hybrid_log::stretches;
+use crate::hybrid_log::{Scan, Stretch};
 use crate::key_hash::KeyHash;
 use crate::open::StoredLog;
 
-/// Reads and verifies the log and enters every record into `index`.
+/// Buckets that are loaded beside each other: each is a miss of the processor's caches.
+const LOADED_AT_ONCE: usize = 16;
+
+/// What the threads share.
+struct Rebuild {
+    index: HashIndex,
+    hash_seed: u64,
+    log: StoredLog,
+    scan: Mutex<Scan>,
+    /// The first failure in the order of the log, and the beginning of its page.
+    failed: Mutex<Option<(LogAddress, Error)>>,
+}
+
+/// Reads and verifies the log and enters every record into `index`, on this thread and as many of the
+/// pool as are free, up to `threads` in all. Each has a page in memory, beside those that are read ahead.
 ///
 /// # Errors
 /// Damage with its place; the storage's.
-pub(crate) fn rebuild(index: &HashIndex, hash_seed: u64, log: &StoredLog) -> Result<()> {
+pub(crate) fn rebuild(
+    index: HashIndex,
+    hash_seed: u64,
+    log: StoredLog,
+    workers: &Group,
+    threads: usize,
+) -> Result<(HashIndex, StoredLog)> {
     let (begin, end) = (log.span.begin, log.span.end);
-    stretches(&log.segments, &log.geometry, begin, end, &mut |stretch| {
+    let scan = Mutex::new(Scan::new(&log.geometry, begin, end));
+    // Nobody is asked to help where there is nothing to do.
+    let pages = end.get().div_ceil(log.geometry.page_bytes()) - log.geometry.page(begin);
+    let others = threads.min(pages as usize).saturating_sub(1);
+    let rebuild = Arc::new(Rebuild { index, hash_seed, log, scan, failed: Mutex::default() });
+    let shared = Arc::clone(&rebuild);
+    let work: Arc<dyn Fn() + Send + Sync> = Arc::new(move || shared.run());
+    together(workers, "help to open", others, &work);
+    drop(work);
+    let rebuilt = Arc::into_inner(rebuild).expect("nobody is at it any more");
+    match rebuilt.failed.into_inner() {
+        Some((_, error)) => Err(error),
+        None => Ok((rebuilt.index, rebuilt.log)),
+    }
+}
+
+impl Rebuild {
+    /// What each thread does.
+    fn run(&self) {
+        while let Some(stretch) = self.next_stretch() {
+            if let Err(error) = self.enter(&stretch) {
+                self.fail(stretch.begin(), error);
+            }
+            // Whoever is too late to double it leaves the splitting to who did.
+            while self.index.should_grow() && self.index.grow() {
+                self.index.split_some(usize::MAX);
+            }
+        }
+    }
+
+    /// The next page; none at the end, and when something has failed.
+    fn next_stretch(&self) -> Option<Stretch> {
+        let mut scan = self.scan.lock();
+        if self.failed.lock().is_some() {
+            return None;
+        }
+        scan.next(&self.log.segments).unwrap_or_else(|error| {
+            // Whatever was handed out comes before it.
+            self.fail(self.log.span.end, error);
+            None
+        })
+    }
+
+    fn fail(&self, at: LogAddress, error: Error) {
+        let mut failed = self.failed.lock();
+        if failed.as_ref().is_none_or(|(first, _)| at < *first) {
+            *failed = Some((at, error));
+        }
+    }
+
+    fn enter(&self, stretch: &Stretch) -> Result<()> {
+        let mut heads = Vec::with_capacity(LOADED_AT_ONCE);
         stretch.records(&mut |address, stored| {
             if !stored.header.is_invalid() {
-                index.restore(KeyHash::of(stored.key, hash_seed), address);
+                heads.push((KeyHash::of(stored.key, self.hash_seed), address));
+            }
+            if heads.len() == LOADED_AT_ONCE {
+                self.lead(&heads);
+                heads.clear();
             }
             Ok(())
         })?;
-        while index.should_grow() || index.is_growing() {
-            index.grow();
-            index.split_some(usize::MAX);
-        }
+        self.lead(&heads);
         Ok(())
-    })
+    }
+
+    /// Leads chains to these records, unless they lead to later ones.
+    fn lead(&self, heads: &[(KeyHash, LogAddress)]) {
+        let loaded = heads.iter().fold(0, |loaded, (hash, _)| loaded ^ self.index.warm(*hash));
+        black_box(loaded);
+        for (hash, address) in heads {
+            self.index.restore(*hash, *address);
+        }
+    }
 }

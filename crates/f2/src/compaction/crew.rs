@@ -66,17 +66,22 @@ impl Crew {
     }
 }
 
-/// Does `work` on this thread, and at once on up to `others` threads of the pool. When it returns
-/// nobody is at it any more, and nobody will be.
+/// Does `work` on this thread, and at once on up to `others` threads of the pool, whose tasks have this
+/// name. When it returns nobody is at it any more, nobody will be, and nobody else holds the work.
 ///
 /// # Panics
 /// If another's work did: parts that were taken are not done then.
-pub(super) fn together(workers: &Group, others: usize, work: &Arc<dyn Fn() + Send + Sync>) {
+pub(crate) fn together(
+    workers: &Group,
+    name: &'static str,
+    others: usize,
+    work: &Arc<dyn Fn() + Send + Sync>,
+) {
     let crew = Arc::new(Crew::default());
     for _ in 0..others {
         let (crew, work) = (Arc::clone(&crew), Arc::downgrade(work));
         // A pool that is stopping gives no help.
-        let _ = workers.submit(Class::Compact, "help to compact", move |_stop| {
+        let _ = workers.submit(Class::Compact, name, move |_stop| {
             // Whoever is in time finds the work, which the first thread holds until the end.
             if let Some(_member) = crew.join()
                 && let Some(work) = work.upgrade()
@@ -88,7 +93,7 @@ pub(super) fn together(workers: &Group, others: usize, work: &Arc<dyn Fn() + Sen
     let first = First(&crew);
     work();
     drop(first);
-    assert!(!crew.state.lock().has_panicked, "a thread of a compaction panicked");
+    assert!(!crew.state.lock().has_panicked, "a thread of the crew panicked");
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -162,7 +162,7 @@ impl Shared {
     /// Does `work` on several threads.
     fn in_company(&self, work: impl Fn() + Send + Sync + 'static) {
         let work: Arc<dyn Fn() + Send + Sync> = Arc::new(work);
-        together(&self.workers, self.compaction_threads - 1, &work);
+        together(&self.workers, "help to compact", self.compaction_threads - 1, &work);
     }
 
     /// Reads what a round from `from` to `until` cannot do without, and appends nothing. After a round

@@ -28,7 +28,7 @@ fn all_parts_are_done_on_return() {
     let group = pool.group("crew");
     for _ in 0..200 {
         let (work, done) = parts(100);
-        together(&group, 3, &work);
+        together(&group, "help", 3, &work);
         assert_eq!(done.load(SeqCst), 100, "somebody who had a part was not waited for");
     }
 }
@@ -51,7 +51,7 @@ fn a_panic_elsewhere_is_a_panic_here() {
         }
     });
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        together(&group, 1, &work);
+        together(&group, "help", 1, &work);
     }));
     assert!(result.is_err(), "a part is missing, and nobody knows");
     assert_eq!(begun.load(SeqCst), 2);
@@ -65,7 +65,7 @@ fn nobody_waits_for_a_pool_that_is_busy() {
     let group = pool.group("crew");
     group.submit(Class::Compact, "elsewhere", |_| {}).expect("accepts");
     let (work, done) = parts(10);
-    together(&group, 2, &work);
+    together(&group, "help", 2, &work);
     assert_eq!(done.load(SeqCst), 10);
     assert_eq!(Arc::strong_count(&work), 1, "who has not begun holds the work");
     drop(work);
