@@ -3,13 +3,14 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use super::desk::{Answer, Outcome, Request};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
+use crate::slot::Generation;
 
 /// A get under way; see [`Keyspace::get_async`].
 #[must_use = "a future does nothing unless it is polled"]
@@ -18,6 +19,9 @@ pub struct AsyncGet {
     key: Vec<u8>,
     /// Where the answer will be, once the device was asked: the value as it is stored.
     answer: Option<Arc<Answer>>,
+    /// Who was asked. Not held: a future that nobody polls would keep the files of a keyspace that was
+    /// cleared.
+    asked: Weak<Generation>,
     /// The clock when it was asked, if the answer depends on it.
     moment: Option<Moment>,
 }
@@ -29,7 +33,8 @@ impl Keyspace {
     /// last. One that is handed in while that thread waits for the device is begun with the next
     /// completion.
     ///
-    /// A future that is dropped gives its read up.
+    /// A future that is dropped gives its read up. One that is under way while the keyspace is cleared
+    /// answers what it had before or has after.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -70,7 +75,8 @@ impl Keyspace {
     /// As [`Keyspace::get`]; [`crate::Error::Closed`] also if the database is closed meanwhile, or the
     /// thread ends in a panic, of a waker say.
     pub fn get_async(&self, key: &[u8]) -> AsyncGet {
-        AsyncGet { keyspace: self.clone(), key: key.to_vec(), answer: None, moment: None }
+        let (answer, asked, moment) = (None, Weak::new(), None);
+        AsyncGet { keyspace: self.clone(), key: key.to_vec(), answer, asked, moment }
     }
 }
 
@@ -93,11 +99,16 @@ impl AsyncGet {
         let request = Request::new(self.key.clone(), Arc::clone(&answer));
         generation.desk.ask(&*generation.engine, &inner.options.environment, request)?;
         self.answer = Some(answer);
+        self.asked = Arc::downgrade(&generation);
         Ok(Poll::Pending)
     }
-}
 
-impl AsyncGet {
+    /// Whether another engine fills the keyspace now than who was asked.
+    fn is_outdated(&self) -> bool {
+        let current = self.keyspace.slot.current();
+        !current.is_ok_and(|current| std::ptr::eq(Arc::as_ptr(&current), self.asked.as_ptr()))
+    }
+
     /// What is seen of the value that is stored so.
     fn shown(&self, stored: Option<Vec<u8>>) -> Outcome {
         let Some(moment) = self.moment else { return Ok(stored) };
@@ -110,16 +121,19 @@ impl Future for AsyncGet {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        let Some(answer) = &self.answer else {
-            return match self.begin(context) {
-                Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
-                Ok(Poll::Pending) => Poll::Pending,
-                Err(error) => Poll::Ready(Err(error)),
-            };
-        };
-        let Some(outcome) = answer.take(context.waker()) else { return Poll::Pending };
-        self.answer = None;
-        Poll::Ready(outcome.and_then(|stored| self.shown(stored)))
+        if let Some(answer) = &self.answer {
+            let Some(outcome) = answer.take(context.waker()) else { return Poll::Pending };
+            self.answer = None;
+            // An engine that was cleared away is closed, but the keyspace is not.
+            if outcome != Err(Error::Closed) || !self.is_outdated() {
+                return Poll::Ready(outcome.and_then(|stored| self.shown(stored)));
+            }
+        }
+        match self.begin(context) {
+            Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
     }
 }
 
@@ -130,3 +144,6 @@ impl fmt::Debug for AsyncGet {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! What a future makes of the answer that whoever was asked is closed.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::error::Error;
+use crate::seat::desk::{Answer, Outcome, Request};
+use crate::{AsyncGet, Db, Keyspace, KeyspaceOptions, Options};
+
+/// A get that the engine which fills the keyspace now was asked for, and dropped.
+fn dropped(space: &Keyspace) -> AsyncGet {
+    let answer = Arc::new(Answer::default());
+    drop(Request::new(b"key".to_vec(), Arc::clone(&answer)));
+    let asked = Arc::downgrade(&space.slot.generation().expect("it is there"));
+    AsyncGet { answer: Some(answer), asked, ..space.get_async(b"key") }
+}
+
+fn poll(mut get: AsyncGet) -> Poll<Outcome> {
+    Pin::new(&mut get).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_get_that_was_under_way_when_its_keyspace_was_cleared_is_begun_anew() {
+    let dir = tempfile::tempdir().expect("there is room");
+    let db = Db::open(dir.path(), Options::default()).expect("opens");
+    let space = db.keyspace("s", KeyspaceOptions::default()).expect("opens");
+    space.put(b"key", b"old").expect("is put");
+    assert_eq!(poll(dropped(&space)), Poll::Ready(Err(Error::Closed)), "nothing was cleared");
+    let [first, second] = [dropped(&space), dropped(&space)];
+    space.clear().expect("is cleared");
+    assert_eq!(poll(first), Poll::Ready(Ok(None)));
+    space.put(b"key", b"new").expect("is put");
+    assert_eq!(poll(second), Poll::Ready(Ok(Some(b"new".to_vec()))));
+    let third = dropped(&space);
+    db.drop_keyspace("s").expect("is dropped");
+    assert!(matches!(poll(third), Poll::Ready(Err(Error::NoKeyspace { .. }))));
+}
