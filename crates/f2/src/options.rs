@@ -54,7 +54,7 @@ pub struct Options {
     /// dead. Default: none; it is compacted as it grows, so that about two fifths of its oldest part
     /// are dead.
     pub cold_disk_bytes_max: Option<u64>,
-    /// Threads of the host's pool that a hot-to-cold compaction, and opening, use at most, as they are
+    /// Threads of the host's pool that a compaction to the cold log, and opening, use at most, as they are
     /// free; 1 to 64. Default: 2.
     pub compaction_threads: usize,
     /// Bytes of a chunk of the cold index, 64 to 4096: smaller ones cost less to change, and more
@@ -338,10 +338,10 @@ impl Options {
         let (cold, chunks) = (identity.cold.page_bytes, identity.chunks.page_bytes);
         let background = if self.single_log { 0 } else { BACKGROUND_PAGES * (cold + chunks) };
         let others = if self.single_log { 0 } else { cold + chunks };
-        // Each thread of a compaction of the hot log has a page of its own.
+        // Each thread of a compaction of the hot or the cold log has a page of its own.
         let threads = self.threads() as u64 - 1;
-        let buffers =
-            BUFFER_PAGES * (identity.hot.page_bytes + others) + threads * identity.hot.page_bytes;
+        let own = identity.hot.page_bytes + if self.single_log { 0 } else { cold };
+        let buffers = BUFFER_PAGES * (identity.hot.page_bytes + others) + threads * own;
         let is_chosen = self.log_memory_bytes.is_some();
         let others = if is_chosen { 0 } else { background + work + buffers };
         let hot = all.saturating_sub(others);

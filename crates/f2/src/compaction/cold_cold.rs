@@ -10,22 +10,28 @@
 //!    read decides nothing: the record is copied. That brings no old value back. An entry that is
 //!    changed keeps its place [K1 of `cold_index/chunk`], so whoever looks for the key comes to what is
 //!    damaged first, and is told; and where that can be read again, a later round finds the copy dead.
-//! 3. The piece is read again. What lives is appended, and its entry is to be changed to the copy
-//!    ([X3]); if the entry is gone by then, the copy is dead too.
+//! 3. The piece is read again, by several threads, each with a page of its own. What lives is appended,
+//!    and its entry is to be changed to the copy ([X3]); if the entry is gone by then, the copy is dead
+//!    too. In which order copies lie says nothing: of each key one lives at most, but for those that
+//!    nothing was decided of, and which of these is newer their entries' places tell [K1].
 //! 4. The changes are applied to the cold index, each chunk once.
 //!
 //! Then the cold log begins behind the part.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use engine::Result;
+use engine::{Error, Result};
+use parking_lot::Mutex;
 use workers::StopToken;
+
+use super::judge::{Judged, in_groups};
 
 use crate::address::LogAddress;
 use crate::cold::Cold;
 use crate::cold_index::{Moves, Verdict};
 use crate::compaction::Copied;
-use crate::hybrid_log::{Scan, Stretch, stretches};
+use crate::hybrid_log::{Scan, Stretch};
 use crate::store::Shared;
 
 /// A piece ends before addresses come so near to what can be told of a record.
@@ -57,11 +63,21 @@ fn in_portions<T>(
     Ok(())
 }
 
+/// Step 3.
+struct Copy {
+    shared: Arc<Shared>,
+    scan: Mutex<Scan>,
+    moves: Mutex<Moves>,
+    copied: Mutex<Copied>,
+    error: Mutex<Option<Error>>,
+    stop: StopToken,
+}
+
 impl Shared {
     /// Appends what lives between `from` and `until`, which are on disk, anew. `None`: it was
     /// stopped; what was appended until then is right, and the rest stays where it is.
     pub(super) fn copy_cold(
-        &self,
+        self: &Arc<Self>,
         cold: &Cold,
         from: LogAddress,
         until: LogAddress,
@@ -76,7 +92,8 @@ impl Shared {
                 // What was not looked at counts as unnamed.
                 return Ok(None);
             }
-            self.copy_piece(cold, at, end, &mut moves, &mut copied, stop)?;
+            let (mut moves, of_piece) = self.copy_piece(cold, (at, end), moves, stop)?;
+            copied += of_piece;
             if stop.is_stopping() || !cold.index.apply_moves(&mut moves, stop)? {
                 return Ok(None);
             }
@@ -166,51 +183,81 @@ impl Shared {
         Ok(doubts.iter().copied().filter(|(at, _)| without_room.contains(at)).collect())
     }
 
-    /// Step 3.
     fn copy_piece(
-        &self,
+        self: &Arc<Self>,
         cold: &Cold,
-        from: LogAddress,
-        end: LogAddress,
-        moves: &mut Moves,
-        copied: &mut Copied,
+        (from, end): (LogAddress, LogAddress),
+        moves: Moves,
         stop: &StopToken,
-    ) -> Result<()> {
-        let mut next = 0;
-        stretches(&cold.log.segments, &cold.log.geometry, from, end, &mut |stretch| {
-            if stop.is_stopping() {
-                return Ok(());
-            }
-            copied.bytes += stretch.len() as u64;
-            self.copy_stretch(cold, stretch, moves, &mut next, copied)
-        })
+    ) -> Result<(Moves, Copied)> {
+        let step = Arc::new(Copy {
+            shared: Arc::clone(self),
+            scan: Mutex::new(Scan::new(&cold.log.geometry, from, end)),
+            moves: Mutex::new(moves),
+            copied: Mutex::default(),
+            error: Mutex::default(),
+            stop: stop.clone(),
+        });
+        let work = Arc::clone(&step);
+        self.in_company(move || work.run());
+        let step = Arc::into_inner(step).expect("nobody is at it any more");
+        match step.error.into_inner() {
+            Some(error) => Err(error),
+            None => Ok((step.moves.into_inner(), step.copied.into_inner())),
+        }
+    }
+}
+
+impl Copy {
+    /// What each thread does.
+    fn run(&self) {
+        if let Err(error) = self.copy_pages() {
+            self.error.lock().get_or_insert(error);
+        }
     }
 
-    fn copy_stretch(
-        &self,
-        cold: &Cold,
-        stretch: &Stretch,
-        moves: &mut Moves,
-        next: &mut usize,
-        copied: &mut Copied,
-    ) -> Result<()> {
-        stretch.records(&mut |at, stored| {
-            copied.records += 1;
-            if stored.header.is_invalid() {
-                return Ok(());
-            }
-            let number = *next;
-            *next += 1;
-            let Some((seen, verdict)) = moves.verdict(number) else { return Ok(()) };
-            assert_eq!(seen, at, "a piece reads the same twice");
-            if verdict == Verdict::Lives {
-                let copy = cold.append(stored.key, stored.value.unwrap_or_default())?;
-                moves.judge(number, Verdict::Copied(copy));
+    fn copy_pages(&self) -> Result<()> {
+        let Some(cold) = &self.shared.cold else { return Ok(()) };
+        while !self.stop.is_stopping() && self.error.lock().is_none() {
+            let stretch = self.scan.lock().next(&cold.log.segments)?;
+            let Some(stretch) = stretch else { return Ok(()) };
+            self.copy_stretch(cold, &stretch)?;
+        }
+        Ok(())
+    }
+
+    fn copy_stretch(&self, cold: &Cold, stretch: &Stretch) -> Result<()> {
+        self.copied.lock().bytes += stretch.len() as u64;
+        in_groups(stretch, &mut |records| {
+            let Some(first) = self.judge(records) else { return Ok(()) };
+            let mut copied = Copied { records: records.len() as u64, ..Copied::default() };
+            let mut copies = Vec::new();
+            for (number, record) in (first..).zip(&*records).filter(|(_, record)| record.lives) {
+                let Judged { stored, .. } = record;
+                copies.push((number, cold.append(stored.key, stored.value.unwrap_or_default())?));
                 copied.records_live += 1;
                 copied.bytes_live += stored.bytes as u64;
             }
+            let mut moves = self.moves.lock();
+            for (number, copy) in copies {
+                moves.judge(number, Verdict::Copied(copy));
+            }
+            drop(moves);
+            *self.copied.lock() += copied;
             Ok(())
         })
+    }
+
+    /// Says which of a page's records live, which follow each other, and what number the first one has.
+    fn judge(&self, records: &mut [Judged<'_>]) -> Option<usize> {
+        let moves = self.moves.lock();
+        let first = moves.number_of(records.first()?.at).expect("a piece reads the same twice");
+        for (number, record) in (first..).zip(records) {
+            let (seen, verdict) = moves.verdict(number).expect("a piece reads the same twice");
+            assert_eq!(seen, record.at, "a piece reads the same twice");
+            record.lives = verdict == Verdict::Lives;
+        }
+        Some(first)
     }
 }
 

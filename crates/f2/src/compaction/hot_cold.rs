@@ -160,7 +160,7 @@ impl Shared {
     }
 
     /// Does `work` on several threads.
-    fn in_company(&self, work: impl Fn() + Send + Sync + 'static) {
+    pub(super) fn in_company(&self, work: impl Fn() + Send + Sync + 'static) {
         let work: Arc<dyn Fn() + Send + Sync> = Arc::new(work);
         together(&self.workers, "help to compact", self.compaction_threads - 1, &work);
     }

@@ -68,6 +68,18 @@ fn what_left_the_hot_log_is_found_in_the_cold_one() {
     }
 }
 
+/// Records of one page have their numbers among those of the others, whichever thread has it.
+#[test]
+fn what_several_threads_copy_in_the_cold_log_is_found_behind_it() {
+    let bench = cold_store(Options { compaction_threads: 4, ..small_cold() });
+    while bench.figure("cold_compactions") < 5 || bench.figure("cold_log_begin") < 200_000 {
+        push_out(&bench);
+    }
+    for number in 0..KEYS {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)), "{number}");
+    }
+}
+
 /// D1: in the reference the tombstone is lost, and the cold version comes back.
 #[test]
 fn d1_a_delete_does_not_uncover_the_cold_version() {
