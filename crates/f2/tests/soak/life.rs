@@ -22,12 +22,25 @@ const VARIABLE: &str = "F2_SOAK_LIFE";
 pub(crate) const TOLD: [&str; 4] =
     ["compactions", "cold_compactions", "memory_moves_to_read_cache", "chunk_digest_hits"];
 
+/// A bug that a voyage has, so that it must fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    None,
+    /// A life tells of flushes that are none.
+    Flushes,
+    /// A life that is going to be killed takes what it reads back for something else.
+    Reads,
+}
+
+impl Bug {
+    const ALL: [Self; 3] = [Self::None, Self::Flushes, Self::Reads];
+}
+
 /// Which voyage a life belongs to.
 pub(crate) struct Orders {
     pub(crate) path: PathBuf,
     pub(crate) seed: Seed,
-    /// It tells of flushes that are none.
-    pub(crate) is_planted: bool,
+    pub(crate) bug: Bug,
 }
 
 impl Orders {
@@ -35,19 +48,20 @@ impl Orders {
     pub(crate) fn given() -> Option<Self> {
         let orders = std::env::var(VARIABLE).ok()?;
         let fields: Vec<&str> = orders.splitn(3, ' ').collect();
-        let [seed, is_planted, path] = fields[..] else { panic!("three fields: {orders:?}") };
+        let [seed, bug, path] = fields[..] else { panic!("three fields: {orders:?}") };
         let seed = Seed::from(seed.parse::<u64>().unwrap());
-        Some(Self { path: path.into(), seed, is_planted: is_planted.parse().unwrap() })
+        Some(Self { path: path.into(), seed, bug: Bug::ALL[bug.parse::<usize>().unwrap()] })
     }
 
     pub(crate) fn spawn(&self) -> Child {
         let path = self.path.to_str().expect("a temporary path is UTF-8");
-        let orders = format!("{} {} {path}", self.seed.get(), self.is_planted);
+        let orders = format!("{} {} {path}", self.seed.get(), self.bug as usize);
         crate::this_program().env(VARIABLE, orders).spawn().unwrap()
     }
 
     /// Until it is killed, or told to end.
     pub(crate) fn live(&self) {
+        end_with_the_first_panic(self.bug);
         let open = Open::new(self);
         let recovered: Vec<u64> = (0..THREADS).map(|thread| open.recovered(thread)).collect();
         let mut states: Vec<State> =
@@ -60,7 +74,7 @@ impl Orders {
         thread::scope(|scope| {
             for (state, has_counted) in states.into_iter().zip(has_counted) {
                 let (open, done, is_over) = (&open, &done, &is_over);
-                scope.spawn(move || open.work(self.seed, state, has_counted, done, is_over));
+                scope.spawn(move || open.work(self, state, has_counted, done, is_over));
             }
             scope.spawn(|| {
                 // A byte, or the end of the parent.
@@ -68,12 +82,24 @@ impl Orders {
                 is_over.store(true, SeqCst);
             });
             while !is_over.load(SeqCst) {
-                open.flush(&done, self.is_planted);
+                open.flush(&done, self.bug);
             }
         });
-        open.flush(&done, false);
+        open.flush(&done, Bug::None);
         open.store.close().unwrap();
     }
+}
+
+/// The threads of a life wait for each other: one that has found what may not be would leave the others
+/// to be killed, and the parent to take that for a life that was well until then.
+fn end_with_the_first_panic(bug: Bug) {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if bug == Bug::None {
+            told(panic);
+        }
+        std::process::abort();
+    }));
 }
 
 /// Says it to the parent, in a line whose end can be seen.
@@ -203,7 +229,7 @@ impl Open {
     /// Step by step, until it is over.
     fn work(
         &self,
-        seed: Seed,
+        orders: &Orders,
         mut state: State,
         mut has_counted: bool,
         done: &[AtomicU64],
@@ -212,7 +238,7 @@ impl Open {
         let thread = state.thread;
         while !is_over.load(SeqCst) {
             let number = done[thread].load(SeqCst) + 1;
-            let step = Step::of(seed, thread, number);
+            let step = Step::of(orders.seed, thread, number);
             if !std::mem::take(&mut has_counted) {
                 let ticket = self.sequence.begin();
                 let counter = counter(step.counter);
@@ -227,14 +253,16 @@ impl Open {
             self.write(&Op::Put { key: &note(thread), value: &number.to_le_bytes() });
             done[thread].store(number, SeqCst);
             let found = self.get(&key(thread, step.read));
-            assert_eq!(found, state.value(step.read), "thread {thread}, key {}", step.read);
+            let wanted = state.value(step.read);
+            let is_right = found == wanted && orders.bug != Bug::Reads;
+            assert!(is_right, "thread {thread}, key {}: {found:?}, not {wanted:?}", step.read);
         }
     }
 
     /// Flushes, and tells what was done before.
-    fn flush(&self, done: &[AtomicU64], is_planted: bool) {
+    fn flush(&self, done: &[AtomicU64], bug: Bug) {
         let mut found: Vec<u64> = done.iter().map(|done| done.load(SeqCst)).collect();
-        if !is_planted {
+        if bug != Bug::Flushes {
             self.store.flush().unwrap();
         }
         let stats = self.store.stats();

@@ -8,6 +8,8 @@
 //!    has found. The parent compares: no step that was flushed may be missing.
 //! 3. Of each thread there must be the first N steps, every counter and every value as they left it,
 //!    and nothing of a step behind the one that was under way (`script`).
+//! 4. A life that finds what may not be ends at once. One that was to be killed must have ended by that
+//!    signal and by nothing else.
 //!
 //! `cargo test --release -p thermocline-f2 --test soak -- --seconds 1800 --seed 7`; without `--seed`
 //! one is drawn, and printed. The moment of a kill depends on the machine too.
@@ -21,6 +23,7 @@ mod life;
 mod script;
 
 use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
@@ -29,13 +32,14 @@ use std::time::{Duration, Instant};
 use environment::Seed;
 use rand::RngExt;
 
-use life::{Orders, TOLD};
+use life::{Bug, Orders, TOLD};
 use script::THREADS;
 
 /// The short form, which is part of `cargo test`.
 const SECONDS: u64 = 6;
 /// In more time than this all background work has to have been beside the load.
 const SHORT: Duration = Duration::from_secs(120);
+const SIGKILL: i32 = 9;
 
 /// What all lives have told.
 #[derive(Default)]
@@ -73,15 +77,17 @@ fn main() -> ExitCode {
             break;
         }
         let drawn = Seed::from(seed).child(index);
-        let voyage = AssertUnwindSafe(|| voyage(drawn, &mut tally, false));
+        let voyage = AssertUnwindSafe(|| voyage(drawn, &mut tally, Bug::None));
         if catch_unwind(voyage).is_err() {
             println!("voyage {index} FAILED; seed {seed}");
             failed += 1;
         }
     }
-    if !notices_what_is_lost(seed) {
-        println!("planted bug FAILED: flushes that were none were never missed");
-        failed += 1;
+    for bug in [Bug::Flushes, Bug::Reads] {
+        if !notices(bug, seed) {
+            println!("planted bug FAILED: {bug:?} was never noticed");
+            failed += 1;
+        }
     }
     let Tally { kills, steps, checkpoints, beside } = tally;
     println!("{steps} steps verified beside {checkpoints} checkpoints and");
@@ -96,19 +102,18 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Plants the bug that this harness is for, telling of a flush that was none, and must see it;
-/// otherwise the voyages say nothing.
-fn notices_what_is_lost(seed: u64) -> bool {
+/// Plants a bug that this harness is for, and must see it; otherwise the voyages say nothing.
+fn notices(bug: Bug, seed: u64) -> bool {
     std::panic::set_hook(Box::new(|_| {}));
     (0..10).any(|index| {
         let seed = Seed::from(!seed).child(index);
-        let voyage = AssertUnwindSafe(|| voyage(seed, &mut Tally::default(), true));
+        let voyage = AssertUnwindSafe(|| voyage(seed, &mut Tally::default(), bug));
         catch_unwind(voyage).is_err()
     })
 }
 
 /// A directory and its lives.
-fn voyage(seed: Seed, tally: &mut Tally, is_planted: bool) {
+fn voyage(seed: Seed, tally: &mut Tally, bug: Bug) {
     let dir = tempfile::tempdir().unwrap();
     let mut random = seed.stream("voyage");
     // Steps of each thread that may not be lost any more; after an orderly end, all there are.
@@ -117,7 +122,8 @@ fn voyage(seed: Seed, tally: &mut Tally, is_planted: bool) {
     for _ in 0..random.random_range(1..=4) {
         let is_killed = random.random_ratio(3, 4);
         let ms = random.random_range(50..1500);
-        let orders = Orders { path: dir.path().to_owned(), seed, is_planted };
+        let bug = if bug == Bug::Reads && !is_killed { Bug::None } else { bug };
+        let orders = Orders { path: dir.path().to_owned(), seed, bug };
         let told = live(&orders, is_killed, Duration::from_millis(ms));
         // Killed before it had verified everything, it has written nothing.
         if let Some(recovered) = told.recovered {
@@ -129,7 +135,8 @@ fn voyage(seed: Seed, tally: &mut Tally, is_planted: bool) {
         tally.checkpoints += told.flushes;
         tally.beside.iter_mut().zip(told.beside).for_each(|(sum, count)| *sum += count);
     }
-    let orders = Orders { path: dir.path().to_owned(), seed, is_planted };
+    let bug = if bug == Bug::Reads { Bug::None } else { bug };
+    let orders = Orders { path: dir.path().to_owned(), seed, bug };
     let last = live(&orders, false, Duration::ZERO);
     let recovered = last.recovered.expect("it has ended in order");
     compare(&recovered, &settled, is_exact);
@@ -184,9 +191,9 @@ fn live(orders: &Orders, is_killed: bool, length: Duration) -> Life {
     });
     thread::sleep(length);
     if is_killed {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
         child.kill().unwrap();
-        child.wait().unwrap();
+        let ended = child.wait().unwrap();
+        assert_eq!(ended.signal(), Some(SIGKILL), "a life has found what may not be");
     } else {
         end(child);
     }
@@ -195,7 +202,8 @@ fn live(orders: &Orders, is_killed: bool, length: Duration) -> Life {
 
 /// Asks a life to end in order.
 fn end(mut child: Child) {
-    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    // Nobody reads it where the life has ended already, which is seen below.
+    let _ = child.stdin.take().unwrap().write_all(b"\n");
     assert!(child.wait().unwrap().success(), "a life has found what may not be");
 }
 
