@@ -1,26 +1,49 @@
 //! One process of a voyage: it verifies what it finds, goes on from there, and tells its parent.
 
 use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use engine::{Change, Engine, Host, MemoryBudget, NoJournal, Op, Operator, Sequence};
-use environment::{Environment, Seed};
-use telemetry::Registry;
-use thermocline_f2::{Options, Store};
-use workers::Pool;
+use engine::{Engine, Error};
+use environment::{Random, Seed};
+use rand::RngExt;
 
-use crate::script::{COUNTERS, KEYS, State, Step, THREADS, counter, key, note, value};
+use crate::load::{Done, Load};
+use crate::open::{LIMIT, Open, UnderWay};
+use crate::script::{State, Step, THREADS};
 
 /// Tells this program to be a life, and of what.
 const VARIABLE: &str = "F2_SOAK_LIFE";
 
-/// Figures that a life tells with each flush, of what was beside its load.
-pub(crate) const TOLD: [&str; 4] =
-    ["compactions", "cold_compactions", "memory_moves_to_read_cache", "chunk_digest_hits"];
+/// Figures of the store that a life tells with each flush; what ends with a dash is the sum of all that
+/// begin so.
+const FIGURES: [&str; 6] = [
+    "compactions",
+    "cold_compactions",
+    "chunk_compactions",
+    "memory_moves_to_",
+    "chunk_digest_hits",
+    "read_cache_hits",
+];
+
+/// Everything that a life tells so, all of which was beside its load.
+pub(crate) const TOLD: [&str; FIGURES.len() + 6] = [
+    FIGURES[0],
+    FIGURES[1],
+    FIGURES[2],
+    FIGURES[3],
+    FIGURES[4],
+    FIGURES[5],
+    "walks",
+    "gets that were pending",
+    "updates that were pending",
+    "copies",
+    "copies broken off",
+    "limits of memory",
+];
 
 /// A bug that a voyage has, so that it must fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +51,7 @@ pub(crate) enum Bug {
     None,
     /// A life tells of flushes that are none.
     Flushes,
-    /// A life that is going to be killed takes what it reads back for something else.
+    /// A life that is going to be killed takes what it reads for something else.
     Reads,
 }
 
@@ -40,6 +63,8 @@ impl Bug {
 pub(crate) struct Orders {
     pub(crate) path: PathBuf,
     pub(crate) seed: Seed,
+    /// Of each thread.
+    pub(crate) keys: usize,
     pub(crate) bug: Bug,
 }
 
@@ -47,46 +72,68 @@ impl Orders {
     /// Those that this process was begun with.
     pub(crate) fn given() -> Option<Self> {
         let orders = std::env::var(VARIABLE).ok()?;
-        let fields: Vec<&str> = orders.splitn(3, ' ').collect();
-        let [seed, bug, path] = fields[..] else { panic!("three fields: {orders:?}") };
+        let fields: Vec<&str> = orders.splitn(4, ' ').collect();
+        let [seed, keys, bug, path] = fields[..] else { panic!("four fields: {orders:?}") };
         let seed = Seed::from(seed.parse::<u64>().unwrap());
-        Some(Self { path: path.into(), seed, bug: Bug::ALL[bug.parse::<usize>().unwrap()] })
+        let bug = Bug::ALL[bug.parse::<usize>().unwrap()];
+        Some(Self { path: path.into(), seed, keys: keys.parse().unwrap(), bug })
     }
 
     pub(crate) fn spawn(&self) -> Child {
         let path = self.path.to_str().expect("a temporary path is UTF-8");
-        let orders = format!("{} {} {path}", self.seed.get(), self.bug as usize);
+        let orders = format!("{} {} {} {path}", self.seed.get(), self.keys, self.bug as usize);
         crate::this_program().env(VARIABLE, orders).spawn().unwrap()
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path.join("store")
     }
 
     /// Until it is killed, or told to end.
     pub(crate) fn live(&self) {
         end_with_the_first_panic(self.bug);
-        let open = Open::new(self);
-        let recovered: Vec<u64> = (0..THREADS).map(|thread| open.recovered(thread)).collect();
-        let mut states: Vec<State> =
-            (0..THREADS).map(|thread| State::after(self.seed, thread, recovered[thread])).collect();
-        let has_counted: Vec<bool> =
-            states.iter_mut().map(|state| open.verify(self.seed, state, &recovered)).collect();
+        let open = Open::new(&self.store(), self.seed);
+        let recovered = open.recovered();
+        let found = self.verify(&open, &recovered);
         tell("recovered", &recovered);
-        let done: Vec<AtomicU64> = recovered.iter().map(|done| AtomicU64::new(*done)).collect();
-        let is_over = AtomicBool::new(false);
+        let life = Life {
+            orders: self,
+            open: &open,
+            done: Done { steps: recovered.map(AtomicU64::new), ..Done::default() },
+            chores: Default::default(),
+            is_over: AtomicBool::new(false),
+        };
+        let life = &life;
         thread::scope(|scope| {
-            for (state, has_counted) in states.into_iter().zip(has_counted) {
-                let (open, done, is_over) = (&open, &done, &is_over);
-                scope.spawn(move || open.work(self, state, has_counted, done, is_over));
+            for (state, under_way) in found {
+                let misreads = self.bug == Bug::Reads;
+                let (open, seed, done) = (&open, self.seed, &life.done);
+                let mut load = Load { open, seed, state, done, misreads };
+                scope.spawn(move || load.work(under_way, &life.is_over));
             }
             scope.spawn(|| {
                 // A byte, or the end of the parent.
                 let _ = std::io::stdin().read(&mut [0]);
-                is_over.store(true, SeqCst);
+                life.is_over.store(true, SeqCst);
             });
-            while !is_over.load(SeqCst) {
-                open.flush(&done, self.bug);
-            }
+            scope.spawn(|| life.do_chores());
+            life.flush_on();
         });
-        open.flush(&done, Bug::None);
+        life.flush(Bug::None);
         open.store.close().unwrap();
+    }
+
+    /// Compares all that is in a store with the script.
+    fn verify(&self, open: &Open, recovered: &[u64; THREADS]) -> Vec<(State, UnderWay)> {
+        let verified = (0..THREADS).map(|thread| {
+            let steps = recovered[thread];
+            let mut state = State::after(self.seed, thread, steps, self.keys);
+            let next = Step::of(self.seed, thread, steps + 1, self.keys);
+            let under_way = open.verify(&mut state, &next);
+            open.verify_by_walk(&state, None);
+            (state, under_way)
+        });
+        verified.collect()
     }
 }
 
@@ -111,163 +158,147 @@ fn tell(what: &str, numbers: &[u64]) {
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Counts in a thread's place of a counter.
-struct CountUp(usize);
-
-impl CountUp {
-    fn count(&self, value: &mut [u8]) {
-        let place = &mut value[8 * self.0..8 * self.0 + 8];
-        let count = u64::from_le_bytes(place.try_into().unwrap()) + 1;
-        place.copy_from_slice(&count.to_le_bytes());
-    }
+/// What all threads of a life share.
+struct Life<'a> {
+    orders: &'a Orders,
+    open: &'a Open,
+    done: Done,
+    /// Copies, those broken off, and limits that the memory was given.
+    chores: [AtomicU64; 3],
+    is_over: AtomicBool,
 }
 
-impl Operator for CountUp {
-    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
-        self.count(value);
-        true
+impl Life<'_> {
+    fn is_over(&self) -> bool {
+        self.is_over.load(SeqCst)
     }
 
-    fn update(&mut self, value: Option<&[u8]>) -> Change {
-        let mut value = value.map_or_else(|| vec![0; 8 * THREADS], <[u8]>::to_vec);
-        self.count(&mut value);
-        Change::Put(value)
-    }
-}
-
-/// A store with very little memory.
-struct Open {
-    store: Store,
-    sequence: Arc<Sequence>,
-    _pool: Pool,
-}
-
-impl Open {
-    fn new(orders: &Orders) -> Self {
-        let environment = Environment::real();
-        let telemetry = Registry::default();
-        let pool = Pool::start(&environment, 3, &telemetry).unwrap();
-        let sequence = Arc::new(Sequence::new());
-        // In every other voyage memory moves within a budget, and digests of chunks are made.
-        let is_adaptive = orders.seed.get().is_multiple_of(2);
-        let limit = if is_adaptive { 2 << 20 } else { u64::MAX };
-        let tight = Options {
-            segment_bytes: 64 << 10,
-            disk_bytes_max: Some(1 << 20),
-            cold_disk_bytes_max: Some(3 << 20),
-            ..Options::default()
-        };
-        let host = Host {
-            device: device::open(&orders.path, device::Options::default()).unwrap(),
-            workers: pool.clone(),
-            telemetry,
-            environment,
-            sequence: Arc::clone(&sequence),
-            barrier: Arc::new(NoJournal),
-            memory: Arc::new(MemoryBudget::new(limit)),
-        };
-        let options = match is_adaptive {
-            true => Options { page_bytes: Some(4096), ..tight },
-            false => Options {
-                log_memory_bytes: Some(512 << 10),
-                read_cache_bytes: Some(128 << 10),
-                page_bytes: Some(16 << 10),
-                index_bits: Some(4),
-                ..tight
-            },
-        };
-        let store = Store::open(host, options).unwrap();
-        Self { store, sequence, _pool: pool }
+    /// A stream that is another one in each life.
+    fn random(&self, purpose: &str) -> Random {
+        let steps: u64 = self.steps().iter().sum();
+        self.orders.seed.child(steps).stream(purpose)
     }
 
-    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        let mut value = Vec::new();
-        self.store.get(key, &mut value).unwrap().then_some(value)
+    fn steps(&self) -> [u64; THREADS] {
+        self.done.steps.each_ref().map(|steps| steps.load(SeqCst))
     }
 
-    fn write(&self, op: &Op<'_>) {
-        let ops = std::slice::from_ref(op);
-        self.store.admit(ops).unwrap();
-        let ticket = self.sequence.begin();
-        self.store.apply(ops, ticket.seqno()).unwrap();
-    }
-
-    fn recovered(&self, thread: usize) -> u64 {
-        self.get(&note(thread)).map_or(0, |note| u64::from_le_bytes(note.try_into().unwrap()))
-    }
-
-    fn count(&self, thread: usize, number: u64) -> u64 {
-        let value = self.get(&counter(number));
-        value.map_or(0, |value| u64::from_le_bytes(value[8 * thread..][..8].try_into().unwrap()))
-    }
-
-    /// Compares a thread's share with its state, and says whether the step that was under way has
-    /// counted.
-    fn verify(&self, seed: Seed, state: &mut State, recovered: &[u64]) -> bool {
-        let (thread, next) = (state.thread, recovered[state.thread] + 1);
-        let step = Step::of(seed, thread, next);
-        let mut has_counted = false;
-        for number in 0..COUNTERS {
-            let (count, wanted) = (self.count(thread, number), state.counts[number as usize]);
-            has_counted |= number == step.counter && count == wanted + 1;
-            let is_right = count == wanted || (number == step.counter && count == wanted + 1);
-            assert!(is_right, "thread {thread}, counter {number}: {count} instead of {wanted}");
+    /// Waits, but not beyond the end.
+    fn pause(&self, length: Duration) {
+        let began = Instant::now();
+        while began.elapsed() < length && !self.is_over() {
+            thread::sleep(Duration::from_millis(2).min(length));
         }
-        for number in 0..KEYS {
-            let found = self.get(&key(thread, number));
-            if found == state.value(number) {
-                continue;
-            }
-            let new = step.words.map(|words| value(next, words));
-            let is_under_way = has_counted && number == step.key && found == new;
-            assert!(is_under_way, "thread {thread}, key {number}: {found:?}, step {next} is next");
-            state.put(&step, next);
-        }
-        has_counted
     }
 
-    /// Step by step, until it is over.
-    fn work(
-        &self,
-        orders: &Orders,
-        mut state: State,
-        mut has_counted: bool,
-        done: &[AtomicU64],
-        is_over: &AtomicBool,
-    ) {
-        let thread = state.thread;
-        while !is_over.load(SeqCst) {
-            let number = done[thread].load(SeqCst) + 1;
-            let step = Step::of(orders.seed, thread, number);
-            if !std::mem::take(&mut has_counted) {
-                let ticket = self.sequence.begin();
-                let counter = counter(step.counter);
-                self.store.rmw(&counter, &mut CountUp(thread), ticket.seqno()).unwrap();
-            }
-            let name = key(thread, step.key);
-            match step.words {
-                Some(words) => self.write(&Op::Put { key: &name, value: &value(number, words) }),
-                None => self.write(&Op::Delete { key: &name }),
-            }
-            state.put(&step, number);
-            self.write(&Op::Put { key: &note(thread), value: &number.to_le_bytes() });
-            done[thread].store(number, SeqCst);
-            let found = self.get(&key(thread, step.read));
-            let wanted = state.value(step.read);
-            let is_right = found == wanted && orders.bug != Bug::Reads;
-            assert!(is_right, "thread {thread}, key {}: {found:?}, not {wanted:?}", step.read);
+    /// Flushes with pauses of a length that is drawn for the life: in some there is nearly always a
+    /// flush under way, in others much is above the last one.
+    fn flush_on(&self) {
+        let mut random = self.random("flushes");
+        let pause = [0, 0, 20, 300][random.random_range(0..4)];
+        while !self.is_over() {
+            self.flush(self.orders.bug);
+            self.pause(Duration::from_millis(pause));
         }
     }
 
     /// Flushes, and tells what was done before.
-    fn flush(&self, done: &[AtomicU64], bug: Bug) {
-        let mut found: Vec<u64> = done.iter().map(|done| done.load(SeqCst)).collect();
+    fn flush(&self, bug: Bug) {
+        let mut told = self.steps().to_vec();
         if bug != Bug::Flushes {
-            self.store.flush().unwrap();
+            self.open.store.flush().unwrap();
         }
-        let stats = self.store.stats();
-        let figure = |name| stats.detail.iter().find(|(known, _)| *known == name).unwrap().1;
-        found.extend(TOLD.map(figure));
-        tell("flushed", &found);
+        let stats = self.open.store.stats();
+        told.extend(FIGURES.map(|name| {
+            let is_meant = |known: &str| match name.ends_with('_') {
+                true => known.starts_with(name),
+                false => known == name,
+            };
+            let meant = stats.detail.iter().filter(|(known, _)| is_meant(known));
+            meant.map(|(_, figure)| figure).sum::<u64>()
+        }));
+        let Done { walks, pending_gets, pending_updates, .. } = &self.done;
+        told.extend([walks, pending_gets, pending_updates].map(|count| count.load(SeqCst)));
+        told.extend(self.chores.each_ref().map(|count| count.load(SeqCst)));
+        tell("flushed", &told);
     }
+
+    /// Copies of the store, and other limits of its memory, while it runs.
+    fn do_chores(&self) {
+        let mut random = self.random("chores");
+        let copy = self.orders.path.join("copy");
+        let mut next_copy = Instant::now();
+        // In some lives memory moves for a while before there is more or less of it.
+        let one_of = [1, 10, 100][random.random_range(0..3)];
+        while !self.is_over() {
+            self.pause(Duration::from_millis(random.random_range(5..200)));
+            if random.random_ratio(1, one_of) {
+                self.resize(&mut random);
+            }
+            if Instant::now() < next_copy {
+                continue;
+            }
+            let began = Instant::now();
+            let whole = random.random_ratio(1, 2);
+            // A life before this one may have been killed at it.
+            let _ = std::fs::remove_dir_all(&copy);
+            if whole {
+                self.copy(&copy)
+            } else {
+                self.break_copy_off(&copy, &mut random)
+            }
+            next_copy = Instant::now() + began.elapsed() * 4;
+        }
+    }
+
+    fn resize(&self, random: &mut Random) {
+        let store = &self.open.store;
+        // Where memory is as it was opened with, there are none.
+        let Some(needs) = store.memory_needs() else { return };
+        let most = needs.most_bytes.min(2 * LIMIT);
+        let limit = random.random_range(needs.least_bytes.min(most)..=most);
+        store.resize_memory(limit).unwrap();
+        self.chores[2].fetch_add(1, SeqCst);
+    }
+
+    /// Copies the store, and verifies that the copy has what was done before it began, and nothing
+    /// that was not.
+    fn copy(&self, path: &Path) {
+        let before = self.steps();
+        let device = device::open(path, device::Options::default()).unwrap();
+        self.open.store.checkpoint(device).unwrap();
+        let after = self.steps();
+        let copy = Open::new(path, self.orders.seed);
+        let recovered = copy.recovered();
+        for thread in 0..THREADS {
+            let is_there = (before[thread]..=after[thread] + 1).contains(&recovered[thread]);
+            assert!(is_there, "a copy made at {before:?} to {after:?} has {recovered:?}");
+        }
+        self.orders.verify(&copy, &recovered);
+        copy.store.close().unwrap();
+        self.chores[0].fetch_add(1, SeqCst);
+    }
+
+    fn break_copy_off(&self, path: &Path, random: &mut Random) {
+        let device = device::open(path, device::Options::default()).unwrap();
+        let asked = AtomicU64::new(0);
+        let last = random.random_range(0..4);
+        let go_on = || match asked.fetch_add(1, SeqCst) < last {
+            true => Ok(()),
+            false => Err(Error::Closed),
+        };
+        match self.open.store.checkpoint_while(device, &go_on) {
+            // It asked more seldom than that.
+            Ok(()) => {}
+            Err(Error::Closed) => _ = self.chores[1].fetch_add(1, SeqCst),
+            Err(error) => panic!("a copy that is broken off: {error}"),
+        }
+    }
+}
+
+/// Checks a store offline.
+pub(crate) fn check(path: &Path) {
+    let device = device::open(path, device::Options::default()).unwrap();
+    let report = thermocline_f2::check(&device).unwrap();
+    assert!(report.damage.is_empty(), "{:?}", report.damage);
 }

@@ -2,13 +2,17 @@
 //! order, again and again, and what the next one finds must be exactly what its checkpoint promises.
 //!
 //! 1. A *voyage* is a fresh directory and some lives. A *life* is one process: it verifies all that it
-//!    finds, then threads count, put, delete and read back, and flush all the while, beside all
-//!    background work over very little memory.
-//! 2. It tells its parent how many steps of each thread it has recovered, and how many every flush
+//!    finds, then threads count, put, delete, and read back, through every call that there is, and walk
+//!    over everything (`load`). Beside them it flushes, copies the store, verifies the copy, and changes
+//!    the limit of its memory; beside all that compactions run, as the data are several times the memory.
+//! 2. Most lives are short and some are long: their logarithm is uniform between 50 ms and 20 s, or a
+//!    third of the whole where that is less. So kills come in the recovery, in the first rounds of
+//!    compactions and in late ones.
+//! 3. A life tells its parent how many steps of each thread it has recovered, and how many every flush
 //!    has found. The parent compares: no step that was flushed may be missing.
-//! 3. Of each thread there must be the first N steps, every counter and every value as they left it,
-//!    and nothing of a step behind the one that was under way (`script`).
-//! 4. A life that finds what may not be ends at once. One that was to be killed must have ended by that
+//! 4. Of each thread there must be the first N steps, every counter and every value as they left it,
+//!    and of the step behind them no more than its first parts (`script`).
+//! 5. A life that finds what may not be ends at once. One that was to be killed must have ended by that
 //!    signal and by nothing else.
 //!
 //! `cargo test --release -p thermocline-f2 --test soak -- --seconds 1800 --seed 7`; without `--seed`
@@ -20,16 +24,19 @@
 #![expect(clippy::unwrap_used, reason = "a test: a failure is reported with its seed")]
 
 mod life;
+mod load;
+mod open;
 mod script;
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use environment::Seed;
+use environment::{Random, Seed};
 use rand::RngExt;
 
 use life::{Bug, Orders, TOLD};
@@ -37,14 +44,21 @@ use script::THREADS;
 
 /// The short form, which is part of `cargo test`.
 const SECONDS: u64 = 6;
-/// In more time than this all background work has to have been beside the load.
-const SHORT: Duration = Duration::from_secs(120);
+/// In as much time all background work has to have been beside the load.
+const LONG: Duration = Duration::from_secs(60);
+const LIFE_MIN: Duration = Duration::from_millis(50);
+const LIFE_MAX: Duration = Duration::from_secs(20);
+/// Keys of each thread, of two voyages after another; the most are several times the memory.
+const KEYS: [usize; 3] = [12_000, 3_000, 300];
 const SIGKILL: i32 = 9;
 
 /// What all lives have told.
 #[derive(Default)]
 struct Tally {
     kills: u64,
+    /// Kills of lives that had not verified all that they found.
+    early_kills: u64,
+    longest: Duration,
     steps: u64,
     checkpoints: u64,
     beside: [u64; TOLD.len()],
@@ -71,14 +85,17 @@ fn main() -> ExitCode {
     let seed = number("--seed").unwrap_or_else(|| Seed::from_entropy().get());
     println!("seed {seed}; replay: cargo test -p thermocline-f2 --test soak -- --seed {seed}");
     let began = Instant::now();
+    let longest = (length / 3).clamp(LIFE_MIN, LIFE_MAX);
     let (mut tally, mut failed) = (Tally::default(), 0);
     for index in 0.. {
         if began.elapsed() >= length {
             break;
         }
-        let drawn = Seed::from(seed).child(index);
-        let voyage = AssertUnwindSafe(|| voyage(drawn, &mut tally, Bug::None));
-        if catch_unwind(voyage).is_err() {
+        // Memory moves where the seed is even: in every other voyage.
+        let drawn = Seed::from(Seed::from(seed).child(index).get() & !1 | index & 1);
+        let keys = KEYS[(index / 2) as usize % KEYS.len()];
+        let drawn = Voyage { seed: drawn, keys, longest, bug: Bug::None };
+        if catch_unwind(AssertUnwindSafe(|| drawn.run(&mut tally))).is_err() {
             println!("voyage {index} FAILED; seed {seed}");
             failed += 1;
         }
@@ -89,61 +106,92 @@ fn main() -> ExitCode {
             failed += 1;
         }
     }
-    let Tally { kills, steps, checkpoints, beside } = tally;
+    failed += tell(&tally, length);
+    println!("{} passed, {failed} failed", tally.kills);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says what there was, and how much of it there should have been.
+fn tell(tally: &Tally, length: Duration) -> u64 {
+    let Tally { kills, early_kills, longest, steps, checkpoints, beside } = tally;
+    println!(
+        "{kills} kills, {early_kills} of them before all was verified; life up to {longest:?}"
+    );
     println!("{steps} steps verified beside {checkpoints} checkpoints and");
+    let mut failed = 0;
     for (name, count) in TOLD.into_iter().zip(beside) {
         println!("{count} {name}");
-        if count == 0 && length > SHORT {
-            println!("FAILED: there were none");
+        if *count == 0 && length >= LONG {
+            println!("FAILED: there were no {name}");
             failed += 1;
         }
     }
-    println!("{kills} passed, {failed} failed");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    failed
 }
 
 /// Plants a bug that this harness is for, and must see it; otherwise the voyages say nothing.
 fn notices(bug: Bug, seed: u64) -> bool {
     std::panic::set_hook(Box::new(|_| {}));
-    (0..10).any(|index| {
+    (0..20).any(|index| {
         let seed = Seed::from(!seed).child(index);
-        let voyage = AssertUnwindSafe(|| voyage(seed, &mut Tally::default(), bug));
-        catch_unwind(voyage).is_err()
+        let voyage = Voyage { seed, keys: KEYS[0], longest: Duration::from_secs(1), bug };
+        catch_unwind(AssertUnwindSafe(|| voyage.run(&mut Tally::default()))).is_err()
     })
 }
 
 /// A directory and its lives.
-fn voyage(seed: Seed, tally: &mut Tally, bug: Bug) {
-    let dir = tempfile::tempdir().unwrap();
-    let mut random = seed.stream("voyage");
-    // Steps of each thread that may not be lost any more; after an orderly end, all there are.
-    let mut settled = [0; THREADS];
-    let mut is_exact = true;
-    for _ in 0..random.random_range(1..=4) {
-        let is_killed = random.random_ratio(3, 4);
-        let ms = random.random_range(50..1500);
-        let bug = if bug == Bug::Reads && !is_killed { Bug::None } else { bug };
-        let orders = Orders { path: dir.path().to_owned(), seed, bug };
-        let told = live(&orders, is_killed, Duration::from_millis(ms));
-        // Killed before it had verified everything, it has written nothing.
-        if let Some(recovered) = told.recovered {
-            compare(&recovered, &settled, is_exact);
-            settled = told.settled;
-            is_exact = !is_killed;
+struct Voyage {
+    seed: Seed,
+    /// Of each thread.
+    keys: usize,
+    longest: Duration,
+    bug: Bug,
+}
+
+impl Voyage {
+    fn run(&self, tally: &mut Tally) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut random = self.seed.stream("voyage");
+        let orders = |is_killed: bool| {
+            let bug = if self.bug == Bug::Reads && !is_killed { Bug::None } else { self.bug };
+            Orders { path: dir.path().to_owned(), seed: self.seed, keys: self.keys, bug }
+        };
+        // Steps of each thread that may not be lost any more; after an orderly end, all there are.
+        let mut settled = [0; THREADS];
+        let mut is_exact = true;
+        for _ in 0..random.random_range(1..=4) {
+            let is_killed = random.random_ratio(3, 4);
+            let length = self.life(&mut random);
+            tally.longest = tally.longest.max(length);
+            // Half of the lives count from when they have verified what they found, so none is too short.
+            let has_begun = random.random_ratio(1, 2);
+            let told = live(&orders(is_killed), is_killed, length, has_begun);
+            // Killed before it had verified everything, it has written nothing.
+            match told.recovered {
+                Some(recovered) => {
+                    compare(&recovered, &settled, is_exact);
+                    settled = told.settled;
+                    is_exact = !is_killed;
+                }
+                None => tally.early_kills += 1,
+            }
+            tally.kills += u64::from(is_killed);
+            tally.checkpoints += told.flushes;
+            tally.beside.iter_mut().zip(told.beside).for_each(|(sum, count)| *sum += count);
         }
-        tally.kills += u64::from(is_killed);
-        tally.checkpoints += told.flushes;
-        tally.beside.iter_mut().zip(told.beside).for_each(|(sum, count)| *sum += count);
+        let last = live(&orders(false), false, Duration::ZERO, true);
+        let recovered = last.recovered.expect("it has ended in order");
+        compare(&recovered, &settled, is_exact);
+        tally.steps += recovered.iter().sum::<u64>();
+        life::check(&orders(false).store());
     }
-    let bug = if bug == Bug::Reads { Bug::None } else { bug };
-    let orders = Orders { path: dir.path().to_owned(), seed, bug };
-    let last = live(&orders, false, Duration::ZERO);
-    let recovered = last.recovered.expect("it has ended in order");
-    compare(&recovered, &settled, is_exact);
-    tally.steps += recovered.iter().sum::<u64>();
-    let device = device::open(dir.path(), device::Options::default()).unwrap();
-    let report = thermocline_f2::check(&device).unwrap();
-    assert!(report.damage.is_empty(), "{:?}", report.damage);
+
+    /// How long one lives: as often between 50 and 500 ms as between 2 and 20 s.
+    fn life(&self, random: &mut Random) -> Duration {
+        let (least, most) = (LIFE_MIN.as_secs_f64().ln(), self.longest.as_secs_f64().ln());
+        let share = random.random_range(0.0..=1.0);
+        Duration::from_secs_f64((least + share * (most - least)).exp())
+    }
 }
 
 fn compare(recovered: &[u64; THREADS], settled: &[u64; THREADS], is_exact: bool) {
@@ -154,14 +202,14 @@ fn compare(recovered: &[u64; THREADS], settled: &[u64; THREADS], is_exact: bool)
 
 /// What a life has told.
 #[derive(Default)]
-struct Life {
+struct Told {
     recovered: Option<[u64; THREADS]>,
     settled: [u64; THREADS],
     flushes: u64,
     beside: [u64; TOLD.len()],
 }
 
-impl Life {
+impl Told {
     fn note(&mut self, line: &str) {
         let (what, numbers) = line.split_once(' ').expect("a word and numbers");
         let numbers: Vec<u64> =
@@ -179,16 +227,25 @@ impl Life {
     }
 }
 
-fn live(orders: &Orders, is_killed: bool, length: Duration) -> Life {
+/// A life of this length, from its beginning on, or from when it has verified all that it found.
+fn live(orders: &Orders, is_killed: bool, length: Duration, has_begun: bool) -> Told {
     let mut child = orders.spawn();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (first, first_came) = mpsc::channel();
     let reader = thread::spawn(move || {
-        let mut told = Life::default();
+        let mut told = Told::default();
         // The last line may have been cut off by the kill.
-        let whole = lines.map_while(Result::ok).filter(|line| line.ends_with(" ."));
-        whole.for_each(|line| told.note(line.trim_end_matches(" .")));
+        for line in lines.map_while(Result::ok).filter(|line| line.ends_with(" .")) {
+            told.note(line.trim_end_matches(" ."));
+            // Nobody listens any more once the first has come.
+            let _ = first.send(());
+        }
         told
     });
+    if has_begun {
+        // Without a line it has ended, which is seen below.
+        let _ = first_came.recv();
+    }
     thread::sleep(length);
     if is_killed {
         child.kill().unwrap();

@@ -1,86 +1,169 @@
 //! What each thread does, step by step, and what must be there afterwards.
 //!
-//! Step `n` follows from the seed, the thread and `n`: it counts in a counter that all threads share,
-//! each in a place of its own; it puts or deletes a key of the thread's; and it notes `n`. So the note
-//! says how many steps were done wholly, and of the one behind it the count may be there, or the
-//! count and the key.
+//! Step `n` follows from the seed, the thread and `n`: it counts in some counters that all threads
+//! share, each in a place of its own, in any order; then it writes some keys of the thread's, one
+//! after the other or in one batch; then it notes `n`. So the note says how many steps were done wholly.
+//! Of the one behind it some counts may be there, and where all of them are, the first of its writes, or any
+//! of those of a batch.
 
 use environment::Seed;
 use rand::RngExt;
 
 pub(crate) const THREADS: usize = 4;
-pub(crate) const COUNTERS: u64 = 500;
-/// Of each thread.
-pub(crate) const KEYS: usize = 3_000;
+pub(crate) const COUNTERS: usize = 500;
+
+/// How many counters and keys a step has at most.
+const BREADTH: usize = 12;
 
 pub(crate) struct Step {
-    pub(crate) counter: u64,
+    /// None of them twice.
+    pub(crate) counters: Vec<usize>,
+    /// None of them twice.
+    pub(crate) writes: Vec<Write>,
+    /// Keys that are read back before.
+    pub(crate) reads: Vec<usize>,
+    pub(crate) way: Way,
+}
+
+/// Through which calls a step goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Those of the contract, one key each, each waiting for its own.
+    Calls,
+    /// Reads by `multi_get`, writes in one batch.
+    Batches,
+    /// A session, on which gets and read-modify-writes are pending beside each other.
+    Session,
+    /// The same, given up with what is pending before it is begun anew.
+    BrokenSession,
+    /// Reads by a seat; writes by read-modify-writes, which are told the old value.
+    Seat,
+}
+
+/// A put, or a delete where there is no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Write {
     pub(crate) key: usize,
-    /// Words of the value; nothing is a delete.
-    pub(crate) words: Option<usize>,
-    /// A key that is read back.
-    pub(crate) read: usize,
+    pub(crate) value: Option<Value>,
+}
+
+/// The value of one write, unlike that of any other of its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value {
+    number: u64,
+    words: usize,
+}
+
+impl Value {
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        self.number.to_le_bytes().repeat(self.words)
+    }
 }
 
 /// The state of a thread's share of the store after some steps.
+#[derive(Clone)]
 pub(crate) struct State {
     pub(crate) thread: usize,
     /// How often the thread has counted in each counter.
     pub(crate) counts: Vec<u64>,
-    /// The step, and the words, that each key was put by last.
-    pub(crate) keys: Vec<Option<(u64, usize)>>,
+    pub(crate) keys: Vec<Option<Value>>,
 }
 
 impl Step {
-    pub(crate) fn of(seed: Seed, thread: usize, number: u64) -> Self {
+    /// Of a thread with `keys` keys.
+    pub(crate) fn of(seed: Seed, thread: usize, number: u64, keys: usize) -> Self {
         let mut random = seed.child((thread as u64) << 48 | number).stream("step");
-        let counters = if random.random_ratio(1, 2) { 5 } else { COUNTERS };
-        // Most writes are of few keys, so some are in place; all keys have their turn.
-        let keys = if random.random_ratio(1, 2) { 50 } else { KEYS };
-        Self {
-            counter: random.random_range(0..counters),
-            key: random.random_range(0..keys),
-            words: random.random_ratio(7, 8).then(|| random.random_range(1..20)),
-            read: random.random_range(0..KEYS),
-        }
+        // Most is of few keys, so some writes are in place; all have their turn.
+        let mut some = |few: usize, all: usize, count: usize| {
+            let mut chosen: Vec<usize> = Vec::with_capacity(count);
+            for _ in 0..count {
+                let among = if random.random_ratio(1, 2) { few.min(all) } else { all };
+                let one = random.random_range(0..among);
+                if !chosen.contains(&one) {
+                    chosen.push(one);
+                }
+            }
+            chosen
+        };
+        let mut sizes = seed.child((thread as u64) << 48 | number).stream("sizes");
+        let mut count = || sizes.random_range(1..=BREADTH);
+        let counters = some(5, COUNTERS, count());
+        let written = some(50, keys, count());
+        let reads = some(50, keys, count());
+        let writes = written.into_iter().enumerate().map(|(index, key)| {
+            let words = if sizes.random_ratio(1, 8) { 40 } else { 20 };
+            let words = sizes.random_ratio(7, 8).then(|| sizes.random_range(1..words));
+            let number = number * BREADTH as u64 + index as u64;
+            Write { key, value: words.map(|words| Value { number, words }) }
+        });
+        let writes = writes.collect();
+        let way = match sizes.random_range(0..64) {
+            0 => Way::BrokenSession,
+            1..28 => Way::Session,
+            28..40 => Way::Calls,
+            40..52 => Way::Batches,
+            _ => Way::Seat,
+        };
+        Self { counters, writes, reads, way }
     }
 }
 
 impl State {
     /// After the first `steps`.
-    pub(crate) fn after(seed: Seed, thread: usize, steps: u64) -> Self {
-        let (counts, keys) = (vec![0; COUNTERS as usize], vec![None; KEYS]);
+    pub(crate) fn after(seed: Seed, thread: usize, steps: u64, keys: usize) -> Self {
+        let (counts, keys) = (vec![0; COUNTERS], vec![None; keys]);
         let mut state = Self { thread, counts, keys };
         for number in 1..=steps {
-            let step = Step::of(seed, thread, number);
-            state.counts[step.counter as usize] += 1;
-            state.put(&step, number);
+            let step = Step::of(seed, thread, number, state.keys.len());
+            state.advance(&step);
         }
         state
     }
 
-    pub(crate) fn put(&mut self, step: &Step, number: u64) {
-        self.keys[step.key] = step.words.map(|words| (number, words));
+    pub(crate) fn advance(&mut self, step: &Step) {
+        step.counters.iter().for_each(|counter| self.counts[*counter] += 1);
+        step.writes.iter().for_each(|write| self.keys[write.key] = write.value);
     }
 
     /// The value of one of its keys.
     pub(crate) fn value(&self, key: usize) -> Option<Vec<u8>> {
-        self.keys[key].map(|(number, words)| value(number, words))
+        self.keys[key].map(Value::bytes)
     }
-}
-
-pub(crate) fn value(number: u64, words: usize) -> Vec<u8> {
-    number.to_le_bytes().repeat(words)
 }
 
 pub(crate) fn key(thread: usize, key: usize) -> Vec<u8> {
     format!("{thread}:{key}").into_bytes()
 }
 
-pub(crate) fn counter(number: u64) -> Vec<u8> {
+pub(crate) fn counter(number: usize) -> Vec<u8> {
     format!("counter:{number}").into_bytes()
 }
 
 pub(crate) fn note(thread: usize) -> Vec<u8> {
     format!("note:{thread}").into_bytes()
+}
+
+/// Whose a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    Thread(usize, usize),
+    Counter(usize),
+    Note(usize),
+}
+
+impl Owner {
+    /// # Panics
+    /// If it is nobody's.
+    pub(crate) fn of(name: &[u8]) -> Self {
+        let known = std::str::from_utf8(name).ok().and_then(|name| {
+            let (whose, number) = name.split_once(':')?;
+            let number = number.parse().ok()?;
+            Some(match whose {
+                "counter" => Self::Counter(number),
+                "note" => Self::Note(number),
+                thread => Self::Thread(thread.parse().ok()?, number),
+            })
+        });
+        known.unwrap_or_else(|| panic!("a key that nobody wrote: {name:?}"))
+    }
 }
