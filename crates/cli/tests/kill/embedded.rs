@@ -2,7 +2,8 @@
 //! engines and reports each acknowledgement on a pipe, until it is killed.
 //!
 //! Write `n` of a thread goes to every keyspace in one batch, with a counter that says `n`. So in
-//! any state all keyspaces must be equal, and the counter tells which state it must be.
+//! any state all keyspaces must be equal, and the counter tells which state it must be. Each thread reads
+//! back at once what it has written.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use environment::Seed;
 use thermocline::{Batch, Db, Durability, EngineKind, Keyspace, KeyspaceOptions, Options};
 
 use crate::model::{Script, State};
-use crate::round::{Round, check_offline};
+use crate::round::{Bug, Round, check_offline, kill};
 
 /// Tells this binary to be the child, and what to write.
 const CHILD_VARIABLE: &str = "KILL_EMBEDDED_CHILD";
@@ -36,12 +37,13 @@ struct Orders {
     durability: Durability,
     journal_bytes: u64,
     scripts: Vec<Script>,
+    misreads: bool,
 }
 
 fn orders(text: &str) -> Orders {
     let fields: Vec<&str> = text.split('\t').collect();
-    let [path, durability, journal, seed, clients, keys, bytes] = fields[..] else {
-        panic!("seven fields: {text:?}")
+    let [path, durability, journal, seed, clients, keys, bytes, misreads] = fields[..] else {
+        panic!("eight fields: {text:?}")
     };
     let seed = Seed::from(seed.parse::<u64>().unwrap());
     let clients: usize = clients.parse().unwrap();
@@ -59,6 +61,7 @@ fn orders(text: &str) -> Orders {
             _ => 256 << 20,
         },
         scripts: (0..clients).map(script).collect(),
+        misreads: misreads.parse().unwrap(),
     }
 }
 
@@ -71,6 +74,7 @@ fn text(round: &Round, path: &Path) -> String {
         round.clients.to_string(),
         round.keys_per_client.to_string(),
         round.value_bytes_max.to_string(),
+        (round.bug == Bug::Reads).to_string(),
     ]
     .join("\t")
 }
@@ -98,38 +102,70 @@ fn counter_key(script: &Script) -> Vec<u8> {
     format!("counter:{}", script.prefix()).into_bytes()
 }
 
+/// The threads of a child wait for each other: one that has found what may not be would leave the others to be
+/// killed, and the parent to take that for a life that was well until then.
+fn end_with_the_first_panic(is_meant: bool) {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !is_meant {
+            told(panic);
+        }
+        std::process::abort();
+    }));
+}
+
 /// Writes until killed; never returns.
 pub(crate) fn run_child() -> ! {
     let orders = orders(&std::env::var(CHILD_VARIABLE).unwrap());
+    end_with_the_first_panic(orders.misreads);
     let db = open(&orders);
     let keyspaces = keyspaces(&db);
     let out = Mutex::new(std::io::stdout());
     thread::scope(|scope| {
         for (client, script) in orders.scripts.iter().enumerate() {
             let (db, keyspaces, out) = (&db, &keyspaces, &out);
+            // The others would go on.
+            let misreads = orders.misreads && client == 0;
             scope.spawn(move || {
                 let counter = keyspaces[0].get(&counter_key(script)).unwrap();
                 let mut number = counter.map_or(0, |bytes| number_in(&bytes));
                 loop {
                     number += 1;
-                    let mut batch = Batch::new();
-                    let write = script.write(number);
-                    for keyspace in keyspaces {
-                        match &write.value {
-                            Some(value) => batch.put(keyspace, &write.key, value),
-                            None => batch.delete(keyspace, &write.key),
-                        };
-                        batch.put(keyspace, &counter_key(script), &number.to_be_bytes());
-                    }
-                    db.write(&batch).unwrap();
+                    write(db, keyspaces, script, number);
                     let mut out = out.lock().unwrap();
                     // The parent holds the other end until this process is dead.
                     writeln!(out, "{client} {number}").and_then(|()| out.flush()).unwrap();
+                    drop(out);
+                    read_back(keyspaces, script, number, misreads);
                 }
             });
         }
     });
     unreachable!("the writers go on until the process is killed")
+}
+
+/// Write `number`, in all keyspaces at once.
+fn write(db: &Db, keyspaces: &[Keyspace], script: &Script, number: u64) {
+    let mut batch = Batch::new();
+    let write = script.write(number);
+    for keyspace in keyspaces {
+        match &write.value {
+            Some(value) => batch.put(keyspace, &write.key, value),
+            None => batch.delete(keyspace, &write.key),
+        };
+        batch.put(keyspace, &counter_key(script), &number.to_be_bytes());
+    }
+    db.write(&batch).unwrap();
+}
+
+/// Nobody but this thread writes its keys.
+fn read_back(keyspaces: &[Keyspace], script: &Script, number: u64, misreads: bool) {
+    let write = script.write(number);
+    for keyspace in keyspaces {
+        let found = keyspace.get(&write.key).unwrap();
+        let is_right = found == write.value && !misreads;
+        assert!(is_right, "{}: {write:?} is read as {found:?}", keyspace.name());
+    }
 }
 
 fn number_in(bytes: &[u8]) -> u64 {
@@ -177,10 +213,7 @@ fn live(text: &str, round: &Round, life: usize) -> Vec<(usize, u64)> {
         first_came.recv().expect("the child ended before it wrote anything");
     }
     thread::sleep(round.life(life));
-    let killed_alive = child.try_wait().unwrap().is_none();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(killed_alive, "the child ended before it was killed");
+    kill(&mut child);
     reader.join().unwrap()
 }
 

@@ -1,7 +1,8 @@
 //! One round: a fresh directory, some lives, a kill after each, and what must hold then.
 
 use std::fmt;
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use environment::{Random, Seed};
@@ -9,11 +10,27 @@ use rand::RngExt;
 
 use crate::{embedded, served};
 
+const SIGKILL: i32 = 9;
+
 /// How the database is driven.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
     Served,
     Embedded,
+}
+
+/// A bug that a round has, so that it must fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    None,
+    /// Writes are given a lower durability than the verification expects.
+    Durability,
+    /// One thread of a program takes what it reads for something else.
+    Reads,
+}
+
+impl Bug {
+    pub(crate) const PLANTED: [Self; 2] = [Self::Durability, Self::Reads];
 }
 
 /// What a round does, all of it drawn from the seed and the round's number.
@@ -34,8 +51,7 @@ pub(crate) struct Round {
     /// From the start, or from the first acknowledgement where `acknowledged_first`.
     pub(crate) lives_ms: Vec<u64>,
     pub(crate) acknowledged_first: bool,
-    /// The writes are given a lower durability than the verification expects.
-    pub(crate) planted: bool,
+    pub(crate) bug: Bug,
 }
 
 impl fmt::Display for Round {
@@ -74,14 +90,14 @@ impl Round {
             value_bytes_max: one_of(random, &[16, 200, 5000]),
             lives_ms: (0..lives).map(|_| random.random_range(5..250)).collect(),
             acknowledged_first: random.random_range(0..3) > 0,
-            planted: false,
+            bug: Bug::None,
             engine: one_of(random, &["memory", "f2", "lsm", "flexdb"]),
         }
     }
 
     /// The durability that is asked for.
     pub(crate) fn asked_durability(&self) -> &'static str {
-        if self.planted { "buffered" } else { self.durability }
+        if self.bug == Bug::Durability { "buffered" } else { self.durability }
     }
 
     /// Runs it and says how much was written.
@@ -102,6 +118,14 @@ impl Round {
 /// The binary under test.
 pub(crate) fn thermocline() -> Command {
     Command::new(env!("CARGO_BIN_EXE_thermocline"))
+}
+
+/// Kills it, which must be what it ends by: a process that finds what may not be, and ends, is none that was
+/// well until it was killed.
+pub(crate) fn kill(child: &mut Child) {
+    child.kill().unwrap();
+    let ended = child.wait().unwrap();
+    assert_eq!(ended.signal(), Some(SIGKILL), "it has ended before it was killed");
 }
 
 /// The files must be whole after a kill, before anything repairs or cuts them.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::model::{Script, State};
 use crate::resp::{self, Client, Reply};
-use crate::round::{Round, check_offline, thermocline};
+use crate::round::{Bug, Round, check_offline, kill, thermocline};
 
 /// A server process, killed when dropped.
 struct Server {
@@ -25,7 +25,11 @@ impl Server {
             .args(["serve", "--json", "--port", "0", "--threads", "2", "--memory", "512mb"])
             .args(["--engine", round.engine])
             .args(["--durability", round.asked_durability(), "--journal-max", round.journal_max])
-            .args(["--sync-interval", if round.planted { "off" } else { "50ms" }, "--dir"])
+            .args([
+                "--sync-interval",
+                if round.bug == Bug::Durability { "off" } else { "50ms" },
+                "--dir",
+            ])
             .arg(path)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -45,8 +49,11 @@ impl Server {
     }
 
     fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        kill(&mut self.child);
+        // Whoever served a connection and panicked leaves the process alive.
+        let mut told = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        assert!(!told.contains("panicked at"), "the server: {told}");
     }
 }
 
