@@ -3,27 +3,30 @@
 //!
 //! Write `n` of a thread goes to every keyspace in one batch, with a counter that says `n`. So in
 //! any state all keyspaces must be equal, and the counter tells which state it must be. Each thread reads
-//! back at once what it has written.
+//! back at once what it has written. Beside them keyspaces are flushed, and those with snapshots are compared
+//! with each other at one moment.
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Stdout, Write as _};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use environment::Seed;
-use thermocline::{Batch, Db, Durability, EngineKind, Keyspace, KeyspaceOptions, Options};
+use rand::RngExt;
+use thermocline::{
+    Batch, Db, Durability, EngineKind, KeyRange, Keyspace, KeyspaceOptions, Options,
+};
 
 use crate::model::{Script, State};
 use crate::round::{Bug, Round, check_offline, kill};
+use crate::small::{FIGURES, engines, with_small_parts};
 
 /// Tells this binary to be the child, and what to write.
 const CHILD_VARIABLE: &str = "KILL_EMBEDDED_CHILD";
 
-/// The engines, each of a keyspace of its name.
-const ENGINES: [EngineKind; 4] =
-    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
 /// Little for engines that keep data on disk, enough for the other.
 const MEMORY_BYTES: u64 = 128 << 20;
 
@@ -31,9 +34,19 @@ pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD_VARIABLE).is_some()
 }
 
+/// What a child tells beside its acknowledgements.
+const BESIDE: &str = "beside";
+
+/// The sums of [`FIGURES`] over all lives, as each told them last.
+pub(crate) type Beside = [u64; FIGURES.len()];
+
 /// What parent and child agree on.
 struct Orders {
     path: String,
+    /// Each of a keyspace of its name.
+    engines: &'static [EngineKind],
+    is_small: bool,
+    seed: Seed,
     durability: Durability,
     journal_bytes: u64,
     scripts: Vec<Script>,
@@ -42,14 +55,19 @@ struct Orders {
 
 fn orders(text: &str) -> Orders {
     let fields: Vec<&str> = text.split('\t').collect();
-    let [path, durability, journal, seed, clients, keys, bytes, misreads] = fields[..] else {
-        panic!("eight fields: {text:?}")
+    let [path, durability, journal, seed, clients, keys, bytes, misreads, names, is_small] =
+        fields[..]
+    else {
+        panic!("ten fields: {text:?}")
     };
     let seed = Seed::from(seed.parse::<u64>().unwrap());
     let clients: usize = clients.parse().unwrap();
     let script = |client| Script::new(seed, client, keys.parse().unwrap(), bytes.parse().unwrap());
     Orders {
         path: path.to_owned(),
+        engines: engines(names),
+        is_small: is_small.parse().unwrap(),
+        seed,
         durability: match durability {
             "synced" => Durability::Synced,
             "flushed" => Durability::Flushed,
@@ -75,6 +93,8 @@ fn text(round: &Round, path: &Path) -> String {
         round.keys_per_client.to_string(),
         round.value_bytes_max.to_string(),
         (round.bug == Bug::Reads).to_string(),
+        round.engines.to_owned(),
+        round.is_small.to_string(),
     ]
     .join("\t")
 }
@@ -87,15 +107,17 @@ fn open(orders: &Orders) -> Db {
         memory_bytes: MEMORY_BYTES,
         ..Options::default()
     };
+    let options = if orders.is_small { with_small_parts(options) } else { options };
     Db::open(&orders.path, options).unwrap()
 }
 
 /// All keyspaces.
-fn keyspaces(db: &Db) -> [Keyspace; ENGINES.len()] {
-    ENGINES.map(|engine| {
-        let options = KeyspaceOptions { engine, ..Default::default() };
+fn keyspaces(db: &Db, orders: &Orders) -> Vec<Keyspace> {
+    let keyspace = |engine: &EngineKind| {
+        let options = KeyspaceOptions { engine: *engine, ..Default::default() };
         db.keyspace(engine.name(), options).unwrap()
-    })
+    };
+    orders.engines.iter().map(keyspace).collect()
 }
 
 fn counter_key(script: &Script) -> Vec<u8> {
@@ -119,9 +141,10 @@ pub(crate) fn run_child() -> ! {
     let orders = orders(&std::env::var(CHILD_VARIABLE).unwrap());
     end_with_the_first_panic(orders.misreads);
     let db = open(&orders);
-    let keyspaces = keyspaces(&db);
+    let keyspaces = keyspaces(&db, &orders);
     let out = Mutex::new(std::io::stdout());
     thread::scope(|scope| {
+        scope.spawn(|| do_chores(&db, &keyspaces, orders.seed, &out));
         for (client, script) in orders.scripts.iter().enumerate() {
             let (db, keyspaces, out) = (&db, &keyspaces, &out);
             // The others would go on.
@@ -142,6 +165,49 @@ pub(crate) fn run_child() -> ! {
         }
     });
     unreachable!("the writers go on until the process is killed")
+}
+
+/// Flushes keyspaces, compares them, and tells what was beside the writes.
+fn do_chores(db: &Db, keyspaces: &[Keyspace], seed: Seed, out: &Mutex<Stdout>) -> ! {
+    let mut random = seed.child(db.stats().last.get()).stream("chores");
+    // In some lives flushes come seldom, so that much is in memory.
+    let one_of = [1, 10, 100][random.random_range(0..3)];
+    loop {
+        let began = Instant::now();
+        compare_at_one_moment(db, keyspaces);
+        if random.random_ratio(1, one_of) {
+            keyspaces[random.random_range(0..keyspaces.len())].flush().unwrap();
+        }
+        let figures = FIGURES.map(|(engine, name)| figure(keyspaces, engine, name).to_string());
+        let mut told = out.lock().unwrap();
+        writeln!(told, "{BESIDE} {}", figures.join(" ")).and_then(|()| told.flush()).unwrap();
+        drop(told);
+        thread::sleep(began.elapsed() * 4 + Duration::from_millis(random.random_range(1..40)));
+    }
+}
+
+/// Batches are there in all keyspaces or in none.
+fn compare_at_one_moment(db: &Db, keyspaces: &[Keyspace]) {
+    let snapshot = db.snapshot().unwrap();
+    let ordered = keyspaces.iter().filter(|keyspace| keyspace.is_ordered());
+    let states = ordered.map(|keyspace| {
+        let scan = snapshot.scan(keyspace, KeyRange::all()).unwrap();
+        (keyspace.name(), scan.map(Result::unwrap).collect::<State>())
+    });
+    let states: Vec<(&str, State)> = states.collect();
+    for pair in states.windows(2) {
+        let [(one, in_one), (other, in_other)] = pair else { continue };
+        assert!(in_one == in_other, "{one} and {other} differ in a snapshot");
+    }
+}
+
+/// A figure of the engine's keyspace; 0 if there is none.
+fn figure(keyspaces: &[Keyspace], engine: EngineKind, name: &str) -> u64 {
+    let is_its = |keyspace: &&Keyspace| keyspace.options().engine == engine;
+    let Some(keyspace) = keyspaces.iter().find(is_its) else { return 0 };
+    let stats = keyspace.stats().unwrap();
+    let found = stats.detail.iter().find(|(known, _)| *known == name);
+    found.unwrap_or_else(|| panic!("{engine} has no figure {name}")).1
 }
 
 /// Write `number`, in all keyspaces at once.
@@ -172,13 +238,15 @@ fn number_in(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-pub(crate) fn run(round: &Round, path: &Path) -> String {
+pub(crate) fn run(round: &Round, path: &Path, beside: &mut Beside) -> String {
     let text = text(round, path);
     let orders = orders(&text);
     let mut acknowledged = vec![0_u64; round.clients];
     let mut unacknowledged = 0;
     for life in 0..round.lives_ms.len() {
-        for (client, number) in live(&text, round, life) {
+        let told = live(&text, round, life);
+        beside.iter_mut().zip(told.beside).for_each(|(sum, figure)| *sum += figure);
+        for (client, number) in told.acknowledged {
             acknowledged[client] = acknowledged[client].max(number);
         }
         check_offline(path);
@@ -190,8 +258,31 @@ pub(crate) fn run(round: &Round, path: &Path) -> String {
     format!("{total} batches verified, {unacknowledged} of them not acknowledged")
 }
 
-/// One life of the child; answers the acknowledgements that came through.
-fn live(text: &str, round: &Round, life: usize) -> Vec<(usize, u64)> {
+/// What has come through from a life.
+#[derive(Default)]
+struct Told {
+    acknowledged: Vec<(usize, u64)>,
+    /// The last of each figure.
+    beside: Beside,
+}
+
+impl Told {
+    /// A line, whose end the kill may have cut off; whether it is an acknowledgement.
+    fn note(&mut self, line: &str) -> bool {
+        let (word, numbers) = line.split_once(' ').unwrap_or_default();
+        if word == BESIDE {
+            let numbers = numbers.split(' ').map_while(|number| number.parse().ok());
+            self.beside.iter_mut().zip(numbers).for_each(|(figure, number)| *figure = number);
+            return false;
+        }
+        let parsed = word.parse().ok().zip(numbers.parse().ok());
+        self.acknowledged.extend(parsed);
+        parsed.is_some()
+    }
+}
+
+/// One life of the child.
+fn live(text: &str, round: &Round, life: usize) -> Told {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .env(CHILD_VARIABLE, text)
         .stdout(Stdio::piped())
@@ -200,14 +291,14 @@ fn live(text: &str, round: &Round, life: usize) -> Vec<(usize, u64)> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (first, first_came) = mpsc::channel();
     let reader = thread::spawn(move || {
-        let parse = |line: std::io::Result<String>| {
-            let line = line.ok()?;
-            let (client, number) = line.split_once(' ')?;
-            // Nobody listens any more once the first has come.
-            let _ = first.send(());
-            Some((client.parse().ok()?, number.parse().ok()?))
-        };
-        lines.map_while(parse).collect::<Vec<(usize, u64)>>()
+        let mut told = Told::default();
+        for line in lines.map_while(Result::ok) {
+            if told.note(&line) {
+                // Nobody listens any more once the first has come.
+                let _ = first.send(());
+            }
+        }
+        told
     });
     if round.acknowledged_first {
         first_came.recv().expect("the child ended before it wrote anything");
@@ -220,7 +311,7 @@ fn live(text: &str, round: &Round, life: usize) -> Vec<(usize, u64)> {
 /// Opens the database and answers, per client, after how many writes its state is.
 fn verify(orders: &Orders, acknowledged: &[u64]) -> Vec<u64> {
     let db = open(orders);
-    let all = keyspaces(&db).map(|keyspace| -> State {
+    let walk = |keyspace: &Keyspace| {
         let mut state = State::new();
         let walked = keyspace.walk(None, |key, value| {
             state.insert(key.to_vec(), value.to_vec());
@@ -228,9 +319,11 @@ fn verify(orders: &Orders, acknowledged: &[u64]) -> Vec<u64> {
         });
         walked.unwrap();
         state
-    });
-    for (state, engine) in all.iter().zip(ENGINES) {
-        assert!(*state == all[0], "a batch is in keyspace {} and not in {engine}", ENGINES[0]);
+    };
+    let all: Vec<State> = keyspaces(&db, orders).iter().map(walk).collect();
+    for (state, engine) in all.iter().zip(orders.engines) {
+        let first = orders.engines[0];
+        assert!(*state == all[0], "a batch is in keyspace {first} and not in {engine}");
     }
     let mut settled = Vec::new();
     for (client, script) in orders.scripts.iter().enumerate() {

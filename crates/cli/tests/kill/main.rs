@@ -10,7 +10,8 @@
 //!    number it was acknowledged: nothing lost, nothing out of order, no batch in part.
 //!
 //! Two ways in: `served` drives `thermocline serve` over the Redis protocol with pipelining clients;
-//! `embedded` runs a child with the database inside, writing batches over keyspaces of all engines.
+//! `embedded` runs a child with the database inside, writing batches over keyspaces of all engines. Every other
+//! one of those is over engines of `small` parts, and all rounds are with `--small NAME`, with longer lives.
 //!
 //! `cargo test -p thermocline-cli --test kill -- --rounds 200 --seed 7`; without `--seed` one is
 //! drawn, and printed with the command that replays it. (The moment of a kill depends on the
@@ -26,38 +27,58 @@ mod model;
 mod resp;
 mod round;
 mod served;
+mod small;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
+use embedded::Beside;
 use round::{Bug, Round, Way};
+use small::FIGURES;
 
 /// Rounds of the short form, which is part of `cargo test`.
 const ROUNDS: u64 = 10;
+/// In as much time over engines of small parts all of these have to have been at work.
+const LONG: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     if embedded::is_child() {
         embedded::run_child();
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |name: &str| -> Option<u64> {
+    let word = |name: &str| -> Option<String> {
         let position = arguments.iter().position(|argument| argument == name)?;
-        Some(arguments.get(position + 1)?.parse().expect("a number"))
+        arguments.get(position + 1).cloned()
     };
+    let number = |name: &str| -> Option<u64> { Some(word(name)?.parse().expect("a number")) };
     // `cargo test SOMETHING` hands the filter to every test binary; ours has one name.
     let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let asked = number("--rounds").is_some() || number("--seed").is_some();
+    let asked = ["--rounds", "--seed", "--seconds"].iter().any(|name| word(name).is_some());
     if !asked && filter.is_some_and(|filter| !"kill".contains(filter.as_str())) {
         println!("0 passed, 0 failed");
         return ExitCode::SUCCESS;
     }
-    let rounds = number("--rounds").unwrap_or(ROUNDS);
+    let small = word("--small").map(|name| small::named(&name));
+    let seconds = number("--seconds");
+    let rounds = number("--rounds").unwrap_or(if seconds.is_some() { u64::MAX } else { ROUNDS });
+    let length = seconds.map_or(Duration::MAX, Duration::from_secs);
     let seed = number("--seed").unwrap_or_else(|| environment::Seed::from_entropy().get());
-    println!("seed {seed}; replay: cargo test -p thermocline-cli --test kill -- --seed {seed}");
-    let (mut passed, mut failed) = (0, 0);
+    let asked = small.map_or(String::new(), |engines| format!("--small {engines} "));
+    println!(
+        "seed {seed}; replay: cargo test -p thermocline-cli --test kill -- {asked}--seed {seed}"
+    );
+    let began = Instant::now();
+    let (mut passed, mut failed, mut beside) = (0, 0, Beside::default());
     for index in 0..rounds {
-        let round = Round::draw(seed, index);
-        match catch_unwind(AssertUnwindSafe(|| round.run())) {
+        if began.elapsed() >= length {
+            break;
+        }
+        let round = match small {
+            Some(engines) => Round::draw_small(engines, seed, index),
+            None => Round::draw(seed, index),
+        };
+        match catch_unwind(AssertUnwindSafe(|| round.run(&mut beside))) {
             Ok(told) => {
                 println!("round {index}: {round}: {told}");
                 passed += 1;
@@ -68,6 +89,9 @@ fn main() -> ExitCode {
             }
         }
     }
+    if let Some(engines) = small {
+        failed += tell(engines, &beside, began.elapsed());
+    }
     for bug in Bug::PLANTED {
         match notices(bug, seed) {
             true => passed += 1,
@@ -76,6 +100,23 @@ fn main() -> ExitCode {
     }
     println!("{passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says what was beside the writes over engines of small parts, and how much of it there should have been.
+fn tell(name: &str, beside: &Beside, length: Duration) -> u64 {
+    let engines = small::engines(name);
+    let mut failed = 0;
+    for ((engine, name), count) in FIGURES.into_iter().zip(beside) {
+        if !engines.contains(&engine) {
+            continue;
+        }
+        println!("{engine}: {count} {name}");
+        if *count == 0 && length >= LONG {
+            println!("FAILED: there were no {name}");
+            failed += 1;
+        }
+    }
+    failed
 }
 
 /// Plants a bug that this harness is for, acknowledging what only the process has, or reading something else,
@@ -89,7 +130,7 @@ fn notices(bug: Bug, seed: u64) -> bool {
         }
         round.bug = bug;
         round.acknowledged_first = true;
-        if catch_unwind(AssertUnwindSafe(|| round.run())).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| round.run(&mut Beside::default()))).is_err() {
             println!("planted bug {bug:?}: noticed in round {index}");
             return true;
         }

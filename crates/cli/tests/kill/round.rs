@@ -1,6 +1,7 @@
 //! One round: a fresh directory, some lives, a kill after each, and what must hold then.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use environment::{Random, Seed};
 use rand::RngExt;
 
+use crate::embedded::Beside;
 use crate::{embedded, served};
 
 const SIGKILL: i32 = 9;
@@ -38,8 +40,12 @@ impl Bug {
 pub(crate) struct Round {
     pub(crate) seed: Seed,
     pub(crate) way: Way,
-    /// Of the databases that are served; those of a program have a keyspace of each engine.
+    /// Of the databases that are served.
     pub(crate) engine: &'static str,
+    /// Of those of a program, which have a keyspace of each: a name of `small::ENGINES`.
+    pub(crate) engines: &'static str,
+    /// Whether those have small parts.
+    pub(crate) is_small: bool,
     pub(crate) durability: &'static str,
     /// Small, so that engines flush and the journal is trimmed while the kill comes.
     pub(crate) journal_max: &'static str,
@@ -59,12 +65,13 @@ impl fmt::Display for Round {
         let Self { way, durability, journal_max, clients, pipeline, .. } = self;
         let engine = match way {
             Way::Served => self.engine,
-            Way::Embedded => "all engines",
+            Way::Embedded => self.engines,
         };
+        let parts = if self.is_small { " of small parts" } else { "" };
         let Self { keys_per_client: keys, value_bytes_max: bytes, lives_ms, .. } = self;
         write!(
             f,
-            "{way:?} {engine} {durability}, journal {journal_max}, {clients} clients, pipeline {pipeline}, \
+            "{way:?} {engine}{parts} {durability}, journal {journal_max}, {clients} clients, pipeline {pipeline}, \
              {keys} keys, values to {bytes} B, killed after {lives_ms:?} ms"
         )
     }
@@ -72,6 +79,12 @@ impl fmt::Display for Round {
 
 fn one_of<T: Copy>(random: &mut Random, from: &[T]) -> T {
     from[random.random_range(0..from.len())]
+}
+
+/// How long one lives: its logarithm is uniform, so that most are short and some are long.
+fn life_ms(random: &mut Random, range: RangeInclusive<u32>) -> u64 {
+    let [least, most] = [range.start(), range.end()].map(|ms| f64::from(*ms).ln());
+    random.random_range(least..=most).exp() as u64
 }
 
 impl Round {
@@ -88,10 +101,37 @@ impl Round {
             pipeline: one_of(random, &[1, 8, 64]),
             keys_per_client: one_of(random, &[3, 50, 400]),
             value_bytes_max: one_of(random, &[16, 200, 5000]),
-            lives_ms: (0..lives).map(|_| random.random_range(5..250)).collect(),
+            lives_ms: (0..lives).map(|_| life_ms(random, 5..=2_000)).collect(),
             acknowledged_first: random.random_range(0..3) > 0,
             bug: Bug::None,
             engine: one_of(random, &["memory", "f2", "lsm", "flexdb"]),
+            engines: "db",
+            is_small: false,
+        }
+        .with_small_parts(index % 4 == 3)
+    }
+
+    /// A round over `engines` of small parts, with lives so long that these have much to do.
+    pub(crate) fn draw_small(engines: &'static str, seed: u64, index: u64) -> Self {
+        let round = Self::draw(seed, index).with_small_parts(true);
+        let random = &mut round.seed.stream("small");
+        let lives = random.random_range(1..=3);
+        let lives_ms = (0..lives).map(|_| life_ms(random, 50..=8_000)).collect();
+        Self { way: Way::Embedded, engines, lives_ms, ..round }
+    }
+
+    /// With keys and values that such parts can hold, and enough of them.
+    fn with_small_parts(self, is_small: bool) -> Self {
+        if !is_small {
+            return self;
+        }
+        let random = &mut self.seed.stream("parts");
+        let keys_per_client = one_of(random, &[50, 500, 3_000]);
+        Self {
+            is_small,
+            keys_per_client,
+            value_bytes_max: one_of(random, &[16, 200, 1_500]),
+            ..self
         }
     }
 
@@ -101,12 +141,12 @@ impl Round {
     }
 
     /// Runs it and says how much was written.
-    pub(crate) fn run(&self) -> String {
+    pub(crate) fn run(&self, beside: &mut Beside) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         match self.way {
             Way::Served => served::run(self, &path),
-            Way::Embedded => embedded::run(self, &path),
+            Way::Embedded => embedded::run(self, &path, beside),
         }
     }
 

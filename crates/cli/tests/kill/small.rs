@@ -1,0 +1,79 @@
+//! Rounds over engines whose parts are so small that within a life there are many of them: tables that are
+//! flushed and compacted down the levels, intervals that are split and rewritten, segments that are collected.
+
+use thermocline::{EngineKind, Options, f2, flexdb, lsm};
+
+/// Engines that a round may have a keyspace of each of, by a name for them.
+pub(crate) const ENGINES: [(&str, &[EngineKind]); 4] = [
+    ("db", &[EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb]),
+    ("f2", &[EngineKind::F2]),
+    ("lsm", &[EngineKind::Lsm]),
+    ("flexdb", &[EngineKind::FlexDb]),
+];
+
+/// Figures that a program tells of its keyspaces, of what was beside its writes.
+pub(crate) const FIGURES: [(EngineKind, &str); 12] = [
+    (EngineKind::F2, "compactions"),
+    (EngineKind::F2, "cold_compactions"),
+    (EngineKind::Lsm, "flushes"),
+    (EngineKind::Lsm, "compactions"),
+    (EngineKind::Lsm, "level0_tables"),
+    (EngineKind::Lsm, "level2_tables"),
+    (EngineKind::Lsm, "reorganisations_minor"),
+    (EngineKind::FlexDb, "commits"),
+    (EngineKind::FlexDb, "intervals_appended"),
+    (EngineKind::FlexDb, "intervals_rewritten"),
+    (EngineKind::FlexDb, "intervals_in_place"),
+    (EngineKind::FlexDb, "collected_segments"),
+];
+
+/// Such a name.
+pub(crate) fn named(name: &str) -> &'static str {
+    let found = ENGINES.iter().find(|(known, _)| *known == name);
+    found.unwrap_or_else(|| panic!("no engines {name:?}; there are: {ENGINES:?}")).0
+}
+
+pub(crate) fn engines(name: &str) -> &'static [EngineKind] {
+    let found = ENGINES.iter().find(|(known, _)| *known == named(name));
+    found.map_or(&[], |(_, engines)| engines)
+}
+
+/// The same with small parts.
+pub(crate) fn with_small_parts(options: Options) -> Options {
+    Options {
+        f2: f2::Options {
+            log_memory_bytes: Some(512 << 10),
+            read_cache_bytes: Some(128 << 10),
+            page_bytes: Some(16 << 10),
+            segment_bytes: 64 << 10,
+            disk_bytes_max: Some(1 << 20),
+            cold_disk_bytes_max: Some(3 << 20),
+            index_bits: Some(4),
+            ..Default::default()
+        },
+        lsm: lsm::Options {
+            memtable_bytes_max: 32 << 10,
+            slots_max: 4,
+            lookup_index_bytes_max: 64 << 10,
+            table_bytes: 16 << 10,
+            block_bytes: 1 << 10,
+            level0_tables: 2,
+            level0_tables_slow: 12,
+            level1_bytes: 64 << 10,
+            level_ratio: 3,
+            manifest_bytes: 4 << 10,
+            ..Default::default()
+        },
+        flexdb: flexdb::Options {
+            memtable_bytes_max: 64 << 10,
+            interval_pairs: 8,
+            interval_bytes: 4 << 10,
+            tail_pairs_max: 6,
+            fragments_max: 6,
+            segment_bytes_max: 64 << 10,
+            stored_intervals_min: 1,
+            ..Default::default()
+        },
+        ..options
+    }
+}
