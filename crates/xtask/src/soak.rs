@@ -1,7 +1,8 @@
 //! Runs the crash harnesses in turn until the time is up, and writes down what they saw.
 //!
 //! 1. Every harness is built first; the clock starts after that.
-//! 2. Turns of about half a minute each go round. The first seed follows from the commit, so that
+//! 2. Turns of half a minute to two minutes each go round; of two are those in which all background work has
+//!    to have been beside the kills, which is asked for after one. The first seed follows from the commit, so that
 //!    another commit sees other crashes; each turn goes on where the last one ended.
 //! 3. What a harness saw in all goes to `reliability/ledger.jsonl`, one line a harness.
 //! 4. A failure is printed with the command that replays it, counted, and ends the soak with 1.
@@ -32,7 +33,9 @@ struct Figures {
     simulated_seconds: u64,
 }
 
-const HARNESSES: [Harness; 8] = [
+const BUILD_KILL: &str = "cargo test -q --release --locked -p thermocline-cli --test kill --no-run";
+
+const HARNESSES: [Harness; 12] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
@@ -96,12 +99,40 @@ const HARNESSES: [Harness; 8] = [
         name: "f2 without a journal, kill -9",
         build: "cargo test -q --release --locked -p thermocline-f2 --test soak --no-run",
         run: "cargo test -q --release --locked -p thermocline-f2 --test soak -- \
-              --seconds 30 --seed {seed}",
+              --seconds 120 --seed {seed}",
+        figures: kill_figures,
+    },
+    Harness {
+        name: "db of small parts, kill -9",
+        build: BUILD_KILL,
+        run: "cargo test -q --release --locked -p thermocline-cli --test kill -- --small db \
+              --seconds 120 --seed {seed}",
+        figures: kill_figures,
+    },
+    Harness {
+        name: "f2 of small parts, kill -9",
+        build: BUILD_KILL,
+        run: "cargo test -q --release --locked -p thermocline-cli --test kill -- --small f2 \
+              --seconds 120 --seed {seed}",
+        figures: kill_figures,
+    },
+    Harness {
+        name: "lsm of small parts, kill -9",
+        build: BUILD_KILL,
+        run: "cargo test -q --release --locked -p thermocline-cli --test kill -- --small lsm \
+              --seconds 120 --seed {seed}",
+        figures: kill_figures,
+    },
+    Harness {
+        name: "flexdb of small parts, kill -9",
+        build: BUILD_KILL,
+        run: "cargo test -q --release --locked -p thermocline-cli --test kill -- --small flexdb \
+              --seconds 120 --seed {seed}",
         figures: kill_figures,
     },
     Harness {
         name: "kill -9 of server and embedded database",
-        build: "cargo test -q --release --locked -p thermocline-cli --test kill --no-run",
+        build: BUILD_KILL,
         run: "cargo test -q --release --locked -p thermocline-cli --test kill -- \
               --rounds 20 --seed {seed}",
         figures: kill_figures,
