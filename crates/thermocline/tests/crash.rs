@@ -6,6 +6,9 @@
 //! last one that was known durable (prefix recovery, batches whole), the offline check must find
 //! nothing, and the database must take writes again.
 //!
+//! Runs over engines of small parts are longer, so that tables are flushed and compacted, logs too, and
+//! intervals split, before the cuts and beside them; of their power cuts some are drawn.
+//!
 //! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the
 //! one command that replays it.
 
@@ -14,20 +17,34 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use device::{Device, Faults, SimulatedDisk};
+use environment::ManualClock;
 use rand::{Rng, RngExt};
 use thermocline::{
     Batch, Change, Db, Durability, EngineKind, Environment, Error, KeyRange, KeyspaceOptions,
-    Options,
+    Options, f2, flexdb, lsm,
 };
 
 /// Steps of one run.
 const STEPS: usize = 40;
+/// Steps of one over engines of small parts, and power cuts that are drawn of it.
+const STEPS_OVER_SMALL: usize = 600;
+const CUTS_OVER_SMALL: usize = 100;
+/// Time between these steps, at most.
+const PAUSE_MS_MAX: u64 = 200;
 /// Images taken at each operation of a run.
 const IMAGES: u64 = 2;
 /// Runs unless `THERMOCLINE_CASES` says otherwise.
 const CASES: u64 = 3;
+/// What has to have been beside the steps over small parts.
+const BESIDE: [(EngineKind, &str); 4] = [
+    (EngineKind::F2, "compactions"),
+    (EngineKind::Lsm, "flushes"),
+    (EngineKind::Lsm, "compactions"),
+    (EngineKind::FlexDb, "commits"),
+];
 /// Keyspaces by name, and their engines; they come and go.
 type Spaces = &'static [(&'static str, EngineKind)];
 const IN_MEMORY: Spaces =
@@ -53,19 +70,74 @@ struct Moment {
     durable: bool,
 }
 
-fn options(seed: u64) -> Options {
-    let (environment, _clock) = Environment::simulated(seed);
-    Options {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    Usual,
+    Small,
+}
+
+fn options(parts: Parts, environment: Environment) -> Options {
+    let usual = Options {
         environment,
         sync_interval: None,
         background_threads: 1,
         durability: Durability::Buffered,
         ..Options::default()
+    };
+    match parts {
+        Parts::Usual => usual,
+        Parts::Small => with_small_parts(usual),
     }
 }
 
-fn open(disk: &Arc<SimulatedDisk>, seed: u64) -> Result<Db, Error> {
-    Db::open_on(Arc::clone(disk) as Arc<dyn Device>, "simulated", options(seed))
+fn with_small_parts(options: Options) -> Options {
+    Options {
+        f2: f2::Options {
+            log_memory_bytes: Some(5 * (16 << 10)),
+            read_cache_bytes: Some(16 << 10),
+            page_bytes: Some(16 << 10),
+            segment_bytes: 32 << 10,
+            disk_bytes_max: Some(64 << 10),
+            cold_disk_bytes_max: Some(128 << 10),
+            chunk_bytes: 64,
+            index_bits: Some(1),
+            ..f2::Options::default()
+        },
+        lsm: lsm::Options {
+            memtable_bytes_max: 4 << 10,
+            slots_max: 2,
+            lookup_index_bytes_max: 16 << 10,
+            table_bytes: 2 << 10,
+            block_bytes: 512,
+            level0_tables: 2,
+            level0_tables_slow: 6,
+            level1_bytes: 8 << 10,
+            level_ratio: 2,
+            manifest_bytes: 1 << 10,
+            ..lsm::Options::default()
+        },
+        flexdb: flexdb::Options {
+            memtable_bytes_max: 4 << 10,
+            interval_pairs: 4,
+            interval_bytes: 1 << 10,
+            tail_pairs_max: 3,
+            fragments_max: 5,
+            segment_bytes_max: 16 << 10,
+            stored_intervals_min: 1,
+            ..flexdb::Options::default()
+        },
+        ..options
+    }
+}
+
+fn open(disk: &Arc<SimulatedDisk>, seed: u64, parts: Parts) -> Result<Db, Error> {
+    let (environment, _clock) = Environment::simulated(seed);
+    open_in(environment, disk, parts)
+}
+
+fn open_in(environment: Environment, disk: &Arc<SimulatedDisk>, parts: Parts) -> Result<Db, Error> {
+    let disk = Arc::clone(disk) as Arc<dyn Device>;
+    Db::open_on(disk, "simulated", options(parts, environment))
 }
 
 fn content(db: &Db) -> Content {
@@ -84,6 +156,10 @@ fn content(db: &Db) -> Content {
 struct Run {
     seed: u64,
     spaces: Spaces,
+    parts: Parts,
+    clock: Arc<ManualClock>,
+    /// The most that there was of each in one keyspace.
+    beside: [u64; BESIDE.len()],
     random: environment::Random,
     disk: Arc<SimulatedDisk>,
     db: Db,
@@ -92,13 +168,16 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64, spaces: Spaces) -> Self {
+    fn new(seed: u64, spaces: Spaces, parts: Parts) -> Self {
         let disk = SimulatedDisk::new(seed, Faults::none());
         disk.keep_history();
-        let db = open(&disk, seed).unwrap();
+        let (environment, clock) = Environment::simulated(seed);
+        let db = open_in(environment, &disk, parts).unwrap();
         let random = Environment::seeded(seed).random("crash run");
         let (content, moments) = (Content::new(), Vec::new());
-        let mut run = Self { seed, spaces, random, disk, db, content, moments };
+        let beside = [0; BESIDE.len()];
+        let mut run =
+            Self { seed, spaces, parts, clock, beside, random, disk, db, content, moments };
         run.note(true);
         run
     }
@@ -109,7 +188,8 @@ impl Run {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        vec![b'k', self.random.random_range(0..8)]
+        let keys = if self.parts == Parts::Small { 100 } else { 8 };
+        vec![b'k', self.random.random_range(0..keys)]
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -137,7 +217,12 @@ impl Run {
     }
 
     fn step(&mut self) {
-        match self.random.random_range(0..20) {
+        let parts = self.parts;
+        let kind = self.random.random_range(0..20);
+        // Keyspaces with small parts have to come to something before they go.
+        let stays = parts == Parts::Small && self.random.random_ratio(9, 10);
+        match kind {
+            17 | 18 if stays => self.batch(),
             0..=6 => self.put_or_delete(),
             7..=11 => self.batch(),
             12..=13 => self.rmw(),
@@ -160,7 +245,8 @@ impl Run {
             _ => self.maintain(|db| {
                 let copy = SimulatedDisk::new(1, Faults::none());
                 db.checkpoint_on(copy.clone(), "copy")?;
-                assert_eq!(content(&open(&copy, 1)?), content(db), "the checkpoint differs");
+                let copied = content(&open(&copy, 1, parts)?);
+                assert_eq!(copied, content(db), "the checkpoint differs");
                 Ok(())
             }),
         }
@@ -228,7 +314,9 @@ impl Run {
 
     fn reopen(&mut self) {
         self.db.close().unwrap();
-        self.db = open(&self.disk, self.seed).unwrap();
+        let (environment, clock) = Environment::simulated(self.seed);
+        self.clock = clock;
+        self.db = open_in(environment, &self.disk, self.parts).unwrap();
         assert_eq!(content(&self.db), self.content, "after a clean reopening");
         self.note(true);
     }
@@ -244,7 +332,8 @@ impl Run {
         let mut image = Arc::clone(image);
         for nested in 0..2 {
             let before = image.operations();
-            let db = open(&image, self.seed).map_err(|e| format!("recovery {nested}: {e}"))?;
+            let db = open(&image, self.seed, self.parts)
+                .map_err(|e| format!("recovery {nested}: {e}"))?;
             let found = content(&db);
             let first = settled.unwrap_or(0);
             let last = (begun + 1).min(self.moments.len());
@@ -264,7 +353,7 @@ impl Run {
             }
             image = image.crash(self.seed ^ before);
         }
-        let db = open(&image, self.seed).map_err(|error| error.to_string())?;
+        let db = open(&image, self.seed, self.parts).map_err(|error| error.to_string())?;
         let space = db.keyspace("after", KeyspaceOptions::default()).map_err(|e| e.to_string())?;
         space.put(b"k", b"v").map_err(|error| error.to_string())?;
         Ok(())
@@ -297,31 +386,79 @@ fn setting(name: &str) -> Option<u64> {
 
 #[test]
 fn every_power_cut_leaves_a_prefix_and_whole_batches() {
-    judge_all(IN_MEMORY, CASES, STEPS);
+    for run in runs(IN_MEMORY, Parts::Usual, CASES, STEPS) {
+        run.judge_all(&run.all_cuts());
+    }
 }
 
 #[test]
 fn every_power_cut_leaves_batches_over_engines_whole() {
-    judge_all(OF_EACH_ENGINE, 1, STEPS / 2);
+    for run in runs(OF_EACH_ENGINE, Parts::Usual, 1, STEPS / 2) {
+        run.judge_all(&run.all_cuts());
+    }
 }
 
-fn judge_all(spaces: Spaces, cases: u64, steps: usize) {
+#[test]
+fn power_cuts_beside_work_of_small_parts_leave_batches_whole() {
+    let (mut count, mut crashes) = (0, 0);
+    for mut run in runs(OF_EACH_ENGINE, Parts::Small, 1, STEPS_OVER_SMALL) {
+        let idle: Vec<_> = BESIDE.iter().zip(run.beside).filter(|(_, most)| *most == 0).collect();
+        assert!(idle.is_empty(), "seed {}: there was nothing of {idle:?}", run.seed);
+        let all = run.all_cuts();
+        let mut some: Vec<u64> =
+            (0..CUTS_OVER_SMALL).map(|_| run.random.random_range(0..all.len() as u64)).collect();
+        some.sort_unstable();
+        crashes += run.judge_all(&some);
+        count += 1;
+    }
+    // `./dev soak` reads it.
+    println!("{crashes} power cuts of {count} runs over small parts");
+}
+
+fn runs(spaces: Spaces, parts: Parts, cases: u64, steps: usize) -> impl Iterator<Item = Run> {
     let first = setting("THERMOCLINE_SEED").unwrap_or(1);
     let cases = setting("THERMOCLINE_CASES").unwrap_or(cases);
-    let mut crashes = 0;
-    for seed in first..first + cases {
-        let mut run = Run::new(seed, spaces);
+    (first..first + cases).map(move |seed| {
+        let mut run = Run::new(seed, spaces, parts);
         for _ in 0..steps {
             run.step();
+            run.note_beside();
         }
-        let history = run.disk.history();
+        run
+    })
+}
+
+impl Run {
+    /// Lets time pass, for what is done every now and then, and looks what was done.
+    fn note_beside(&mut self) {
+        if self.parts == Parts::Usual {
+            return;
+        }
+        let pause = self.random.random_range(0..=PAUSE_MS_MAX);
+        self.clock.advance(Duration::from_millis(pause));
+        for keyspace in self.db.stats().keyspaces {
+            for ((engine, name), most) in BESIDE.iter().zip(&mut self.beside) {
+                let mut detail = keyspace.engine.detail.iter();
+                let found = detail.find(|(known, _)| known == name);
+                let count = found.filter(|_| keyspace.options.engine == *engine);
+                *most = count.map_or(0, |(_, count)| *count).max(*most);
+            }
+        }
+    }
+
+    fn all_cuts(&self) -> Vec<u64> {
+        (0..=self.disk.history().last_operation()).collect()
+    }
+
+    /// Power cuts after these operations, in ascending order; says how many images were judged.
+    fn judge_all(&self, cuts: &[u64]) -> u64 {
+        let (seed, history) = (self.seed, self.disk.history());
         let mut replay = history.replay();
-        for operation in 0..=history.last_operation() {
-            replay.advance_to(operation);
+        for operation in cuts {
+            replay.advance_to(*operation);
             for image in 0..IMAGES {
                 let image_seed = seed ^ (operation << 8) ^ image;
-                crashes += 1;
-                if let Err(what) = run.judge(&replay.crash(image_seed), operation) {
+                if let Err(what) = self.judge(&replay.crash(image_seed), *operation) {
                     panic!(
                         "seed {seed}, power cut after operation {operation}, image {image}: {what}\n\
                          replay: THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 \
@@ -330,7 +467,9 @@ fn judge_all(spaces: Spaces, cases: u64, steps: usize) {
                 }
             }
         }
+        let crashes = cuts.len() as u64 * IMAGES;
+        println!("{crashes} power cuts, each followed by two more during recovery");
+        assert!(crashes > 0);
+        crashes
     }
-    println!("{crashes} power cuts, each followed by two more during recovery");
-    assert!(crashes > 0);
 }

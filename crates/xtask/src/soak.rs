@@ -35,7 +35,7 @@ struct Figures {
 
 const BUILD_KILL: &str = "cargo test -q --release --locked -p thermocline-cli --test kill --no-run";
 
-const HARNESSES: [Harness; 12] = [
+const HARNESSES: [Harness; 13] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
@@ -96,6 +96,13 @@ const HARNESSES: [Harness; 12] = [
         figures: conformance_figures,
     },
     Harness {
+        name: "db of small parts on a simulated disk",
+        build: "cargo test -q --release --locked -p thermocline --test crash --no-run",
+        run: "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=20 cargo test -q --release --locked \
+              -p thermocline --test crash small_parts -- --nocapture",
+        figures: database_figures,
+    },
+    Harness {
         name: "f2 without a journal, kill -9",
         build: "cargo test -q --release --locked -p thermocline-f2 --test soak --no-run",
         run: "cargo test -q --release --locked -p thermocline-f2 --test soak -- \
@@ -145,6 +152,13 @@ fn journal_figures(line: &str) -> Option<Figures> {
     let (seeds, _) = rest.split_once(" runs")?;
     // Each seed is run in two modes.
     let seeds = seeds.parse::<u64>().ok()?.div_ceil(2);
+    Some(Figures { seeds, crashes: crashes.parse().ok()?, simulated_seconds: 0 })
+}
+
+/// `N power cuts of M runs over small parts`, a seed each.
+fn database_figures(line: &str) -> Option<Figures> {
+    let (crashes, rest) = line.split_once(" power cuts of ")?;
+    let seeds = rest.strip_suffix(" runs over small parts")?.parse().ok()?;
     Some(Figures { seeds, crashes: crashes.parse().ok()?, simulated_seconds: 0 })
 }
 
@@ -283,12 +297,15 @@ fn append(line: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figures, conformance_figures, journal_figures, kill_figures};
+    use super::{Figures, conformance_figures, database_figures, journal_figures, kill_figures};
 
     #[test]
     fn what_the_harnesses_print_is_understood() {
         let journal = journal_figures("40012 crashes of 98 runs, none lost anything: 7 torn tails");
         assert_eq!(journal, Some(Figures { seeds: 49, crashes: 40012, simulated_seconds: 0 }));
+        let database = database_figures("4000 power cuts of 20 runs over small parts");
+        assert_eq!(database, Some(Figures { seeds: 20, crashes: 4000, simulated_seconds: 0 }));
+        assert_eq!(database_figures("200 power cuts, each followed by two more"), None);
         let entry = r#"{"commit":"a","seeds":5,"crashes":900,"simulated_seconds":60}"#;
         let memory = Figures { seeds: 5, crashes: 900, simulated_seconds: 60 };
         assert_eq!(conformance_figures(entry), Some(memory));
