@@ -16,6 +16,11 @@ impl Fixture for FlexDbFixture {
         "flexdb"
     }
 
+    // So that intervals are split, and segments come and go.
+    fn long_life_writes(&self) -> usize {
+        400
+    }
+
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
         // Small parts, so that what little the suite writes takes many commits and intervals, each of
         // them in every way.

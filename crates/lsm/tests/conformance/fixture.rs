@@ -37,6 +37,11 @@ impl Fixture for LsmFixture {
         true
     }
 
+    // So that tables come down the levels.
+    fn long_life_writes(&self) -> usize {
+        400
+    }
+
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
         Ok(Arc::new(Store::open(host, options())?))
     }
