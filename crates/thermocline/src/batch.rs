@@ -38,35 +38,69 @@ enum What {
     Put { key: Vec<u8>, value: Vec<u8> },
     Delete { key: Vec<u8> },
     DeleteRange { start: Vec<u8>, end: Option<Vec<u8>> },
+    Merge { key: Vec<u8>, operand: Vec<u8> },
+}
+
+/// A step of a batch, as it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchStep<'a> {
+    /// A put or a delete.
+    Write(Op<'a>),
+    /// A merge.
+    Merge {
+        /// The key.
+        key: &'a [u8],
+        /// What its operator is given.
+        operand: &'a [u8],
+    },
 }
 
 impl Step {
-    /// What is to be stored, with the clock at `moment`: a put of what has ended is a delete.
+    /// What is to be stored, with the clock at `moment`: a put of what has ended is a delete. For a merge, of
+    /// which that is not known before, a put of its operand.
     pub(crate) fn op(&self, moment: Moment) -> Op<'_> {
         match &self.what {
             What::Put { key, value } => self.keyspace.put_op_at(moment, key, value),
             What::Delete { key } => Op::Delete { key },
             What::DeleteRange { start, end } => Op::DeleteRange { start, end: end.as_deref() },
+            What::Merge { key, operand } => Op::Put { key, value: operand },
         }
     }
-}
 
-impl Step {
-    /// Refuses what cannot be stored.
+    /// What its key is locked under, and the key; of a range the first one.
+    pub(crate) fn place(&self) -> (u32, &[u8]) {
+        let (What::Put { key, .. }
+        | What::Delete { key }
+        | What::DeleteRange { start: key, .. }
+        | What::Merge { key, .. }) = &self.what;
+        (self.keyspace.slot.lock_id, key)
+    }
+
+    /// What the operator is given, of a merge.
+    pub(crate) fn operand(&self) -> Option<&[u8]> {
+        match &self.what {
+            What::Merge { operand, .. } => Some(operand),
+            What::Put { .. } | What::Delete { .. } | What::DeleteRange { .. } => None,
+        }
+    }
+
+    /// Refuses what cannot be stored, and a merge without an operator.
     pub(crate) fn check_stored(&self) -> Result<()> {
         match &self.what {
             What::Put { value, .. } => self.keyspace.check_stored(value),
             What::Delete { .. } | What::DeleteRange { .. } => Ok(()),
+            What::Merge { .. } => self.keyspace.merging().map(drop),
         }
     }
 
     /// The step as it was given.
-    fn given(&self) -> Op<'_> {
-        match &self.what {
+    fn given(&self) -> BatchStep<'_> {
+        BatchStep::Write(match &self.what {
             What::Put { key, value } => Op::Put { key, value: self.keyspace.shown(value) },
             What::Delete { key } => Op::Delete { key },
             What::DeleteRange { start, end } => Op::DeleteRange { start, end: end.as_deref() },
-        }
+            What::Merge { key, operand } => return BatchStep::Merge { key, operand },
+        })
     }
 }
 
@@ -132,8 +166,17 @@ impl Batch {
     }
 
     /// The steps, in order, each with its keyspace. Values are without their ends.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Op<'_>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, BatchStep<'_>)> {
         self.steps.iter().map(|step| (step.keyspace.name(), step.given()))
+    }
+
+    pub(crate) fn push_merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: Vec<u8>,
+        operand: Vec<u8>,
+    ) -> &mut Self {
+        self.push(keyspace, What::Merge { key, operand })
     }
 
     fn push(&mut self, keyspace: &Keyspace, what: What) -> &mut Self {

@@ -12,6 +12,7 @@ use codec::{Corruption, Format, HeaderError, Reader, SeqNo, Writer};
 use device::{Device, Mode, SyncKind};
 
 use crate::error::{Error, Result};
+use crate::merge::MergeName;
 use crate::open::KEYSPACES_DIR;
 use crate::options::{EngineKind, KeyspaceOptions};
 use crate::tuning::Tuning;
@@ -25,15 +26,17 @@ const SUPERBLOCK: &str = "superblock";
 /// What the file begins with.
 const FORMAT: Format = Format::new(*b"THERMOCL", VERSION, 0);
 /// The version that is written.
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 /// Journaled flag of a keyspace.
 const FLAG_JOURNALED: u8 = 1;
 /// Flag of a keyspace whose values may end.
 const FLAG_VALUES_END: u8 = 2;
 /// From this version on an entry says how much memory its engine is to have.
 const VERSION_OF_MEMORY: u16 = 2;
-/// From this version on an entry ends with what its engine does otherwise than the database's options say.
+/// From this version on an entry has what its engine does otherwise than the database's options say.
 const VERSION_OF_TUNING: u16 = 4;
+/// From this version on an entry ends with the name of the operator that its values are merged by.
+const VERSION_OF_MERGE: u16 = 5;
 /// Bytes of the smallest keyspace entry: id, flags, two empty prefixed strings.
 const ENTRY_BYTES_MIN: usize = 4 + 1 + 1 + 1;
 
@@ -89,6 +92,8 @@ impl Catalog {
             writer.put_prefixed(entry.options.engine.name().as_bytes());
             writer.put_prefixed(entry.name.as_bytes());
             Tuning::encode(entry.options.tuning, &mut writer);
+            let merge = entry.options.merge;
+            writer.put_prefixed(merge.as_ref().map_or("", MergeName::as_str).as_bytes());
         }
         let mut bytes = FORMAT.header(0).encode().to_vec();
         let mut writer = Writer::new(&mut bytes);
@@ -158,9 +163,14 @@ impl Catalog {
             true => None,
             false => Tuning::decode(engine, reader)?,
         };
+        let merge = match version < VERSION_OF_MERGE {
+            true => None,
+            false => take_merge(reader)?,
+        };
         let journaled = flags & FLAG_JOURNALED != 0;
         let values_end = flags & FLAG_VALUES_END != 0;
-        let options = KeyspaceOptions { engine, journaled, memory_bytes, values_end, tuning };
+        let options =
+            KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning };
         Ok(Entry { id, name, options })
     }
 
@@ -212,6 +222,17 @@ fn flags(options: KeyspaceOptions) -> u8 {
     let journaled = if options.journaled { FLAG_JOURNALED } else { 0 };
     let values_end = if options.values_end { FLAG_VALUES_END } else { 0 };
     journaled | values_end
+}
+
+/// The name of an operator; none if it is empty.
+fn take_merge(reader: &mut Reader<'_>) -> std::result::Result<Option<MergeName>, Corruption> {
+    match text(reader)?.as_str() {
+        "" => Ok(None),
+        name => match name.parse() {
+            Ok(name) => Ok(Some(name)),
+            Err(error) => Err(reader.corruption(error.to_string())),
+        },
+    }
 }
 
 fn text(reader: &mut Reader<'_>) -> std::result::Result<String, Corruption> {

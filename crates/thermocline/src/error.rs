@@ -6,6 +6,7 @@ use codec::{Corruption, HeaderError};
 use engine::Overtaken;
 
 use crate::keyspace::Keyspace;
+use crate::merge::MergeName;
 use crate::options::EngineKind;
 
 /// The database's result.
@@ -145,6 +146,50 @@ pub enum Error {
         keyspace: String,
         /// The option's name.
         option: &'static str,
+    },
+    /// A merge operator by a name that is not allowed.
+    #[error("{name:?} is no name for a merge operator: 1 to 32 of a-z, A-Z, 0-9, '_', '-' and '.'")]
+    BadMergeName {
+        /// The name.
+        name: String,
+    },
+    /// A merge in a keyspace that has no operator for it ([`crate::KeyspaceOptions::merge`]).
+    #[error("keyspace {keyspace:?} has no merge operator; it gets one when it is named with one")]
+    NoMergeOperator {
+        /// Its name.
+        keyspace: String,
+    },
+    /// No operator of that name was registered when the database was opened
+    /// ([`crate::Options::merge_operators`]).
+    #[error("no merge operator {name} was registered when the database was opened")]
+    UnknownMergeOperator {
+        /// The operator's name.
+        name: MergeName,
+    },
+    /// The keyspace is merged by another operator, which stays.
+    #[error("keyspace {keyspace:?} is merged by operator {stored}, and not by {asked}: that stays")]
+    OtherMergeOperator {
+        /// Its name.
+        keyspace: String,
+        /// What it is merged by.
+        stored: MergeName,
+        /// What it was to be merged by.
+        asked: MergeName,
+    },
+    /// The operator refused a merge; nothing of the write that it was part of was made.
+    #[error(
+        "operator {operator} refuses to merge key \"{}\" of keyspace {keyspace:?}: {why}; nothing was written",
+        key.escape_ascii()
+    )]
+    MergeRefused {
+        /// The keyspace.
+        keyspace: String,
+        /// The key.
+        key: Vec<u8>,
+        /// The operator's name.
+        operator: MergeName,
+        /// What it says.
+        why: String,
     },
     /// The keyspace was made without values that end ([`crate::KeyspaceOptions::values_end`]): the pairs
     /// would have to be copied to another.

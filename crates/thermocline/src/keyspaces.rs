@@ -16,6 +16,7 @@ use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::expiry::Form;
 use crate::keyspace::Keyspace;
+use crate::merge::MergeName;
 use crate::open::KEYSPACES_DIR;
 use crate::options::KeyspaceOptions;
 use crate::slot::{Generation, Slot};
@@ -28,7 +29,8 @@ impl Db {
     /// # Errors
     /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`],
     /// [`Error::DamagedKeyspace`], and [`Error::KeyspaceExists`] if it was made with another engine, journaled
-    /// otherwise, or with values that end otherwise. For [`KeyspaceOptions::tuning`] [`Error::OtherEngine`],
+    /// otherwise, or with values that end otherwise. For [`KeyspaceOptions::merge`]
+    /// [`Error::UnknownMergeOperator`] and [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::tuning`] [`Error::OtherEngine`],
     /// [`Error::FixedOption`], and [`engine::Error::BadOption`] with what is allowed.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.inner.check_open()?;
@@ -37,6 +39,9 @@ impl Db {
             return Err(Error::NotBuilt { engine: options.engine });
         }
         options.check_tuning()?;
+        if let Some(merge) = options.merge {
+            self.inner.options.merge_operators.check(merge)?;
+        }
         let slot = match self.inner.slot(name) {
             Some(slot) => slot,
             None => self.inner.create(name, options)?,
@@ -48,6 +53,7 @@ impl Db {
             return Err(Error::KeyspaceExists { name, engine, journaled, values_end });
         }
         slot.current()?;
+        self.inner.name_merge(&slot, options.merge)?;
         self.inner.tune(&slot, options.tuning)?;
         if values_end {
             self.inner.0.start_removal()?;
@@ -131,6 +137,37 @@ impl Inner {
         }
         self.store(&mut catalog, next)?;
         slot.tune(tuning);
+        Ok(())
+    }
+
+    /// Stores what a keyspace that exists is merged by, if it is told and nothing is stored yet.
+    ///
+    /// # Errors
+    /// [`Error::OtherMergeOperator`].
+    fn name_merge(&self, slot: &Slot, told: Option<MergeName>) -> Result<()> {
+        let Some(asked) = told else { return Ok(()) };
+        let is_stored = || match slot.merge() {
+            Some(stored) if stored != asked => {
+                let keyspace = slot.name.clone();
+                Err(Error::OtherMergeOperator { keyspace, stored, asked })
+            }
+            stored => Ok(stored.is_some()),
+        };
+        if is_stored()? {
+            return Ok(());
+        }
+        let mut catalog = self.catalog.lock();
+        self.check_writable()?;
+        slot.current()?;
+        if is_stored()? {
+            return Ok(());
+        }
+        let mut next = catalog.clone();
+        for entry in next.keyspaces.iter_mut().filter(|entry| entry.name == slot.name) {
+            entry.options.merge = Some(asked);
+        }
+        self.store(&mut catalog, next)?;
+        slot.set_merge(asked);
         Ok(())
     }
 

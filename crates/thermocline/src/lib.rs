@@ -31,7 +31,8 @@
 //!
 //! # Reading and then writing
 //! [`Keyspace::compare_and_swap`] and [`Keyspace::rmw`] change one key by its value,
-//! [`Db::atomically`] several that are known beforehand. A transaction ([`Db::transaction`],
+//! [`Db::atomically`] several that are known beforehand. [`Keyspace::merge`], [`Batch::merge`] and [`Transaction::merge`] change
+//! keys by an operator that the keyspace has by name ([`KeyspaceOptions::merge`]). A transaction ([`Db::transaction`],
 //! [`Db::begin`]) reads and scans what it likes, of any keyspaces, and commits if that still stands:
 //! transactions are serializable with each other and with every other write.
 //!
@@ -109,6 +110,7 @@ mod memory_balance;
 mod memory_limit;
 mod memory_needed;
 mod memory_shares;
+mod merge;
 mod open;
 mod options;
 mod plan_move;
@@ -133,7 +135,7 @@ mod write;
 
 pub use atomically::Section;
 pub use backup::{Backup, Backups, Progress, Stage};
-pub use batch::Batch;
+pub use batch::{Batch, BatchStep};
 pub use catalog::decode_catalog;
 pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
 pub use compare_and_swap::Swap;
@@ -143,6 +145,7 @@ pub use expiry::{ChangeWithEnd, ExpiryStats, HeldRemoval, RemovalHold, WithEnd};
 pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
 pub use memory_balance::MemoryMoves;
+pub use merge::{MergeName, MergeOperators};
 pub use options::{EngineKind, KeyspaceOptions, Options};
 pub use record::decode_write;
 pub use rmw::Tried;

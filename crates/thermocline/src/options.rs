@@ -8,6 +8,7 @@ use environment::Environment;
 use journal::Durability;
 
 use crate::error::Error;
+use crate::merge::{MergeName, MergeOperators};
 use crate::tuning::Tuning;
 
 /// How a database is opened. Every field has a default that suits a small server.
@@ -60,6 +61,9 @@ pub struct Options {
     /// How keyspaces of the engine `flexdb` are opened. Default: what their share of the memory
     /// suggests.
     pub flexdb: flexdb::Options,
+    /// The operators that keyspaces are merged by ([`KeyspaceOptions::merge`]). Default none: keyspaces that have
+    /// one are opened, read and written all the same, and merges are refused.
+    pub merge_operators: MergeOperators,
     /// Clock, randomness, threads. Default: the real ones.
     pub environment: Environment,
 }
@@ -88,6 +92,7 @@ impl Default for Options {
             f2: f2::Options::default(),
             lsm: lsm::Options::default(),
             flexdb: flexdb::Options::default(),
+            merge_operators: MergeOperators::default(),
             environment: Environment::real(),
         }
     }
@@ -111,6 +116,10 @@ pub struct KeyspaceOptions {
     /// with an end, and so much less it may be long; a read of it costs a look at the clock. Kept with the
     /// keyspace. Default false.
     pub values_end: bool,
+    /// The name of the operator that its values are merged by ([`crate::Keyspace::merge`]), which has to be one of
+    /// [`Options::merge_operators`]. Kept with the keyspace, and of one that exists never changed: none leaves it
+    /// as it is, and one that has none yet gets it, durable at once. Default none.
+    pub merge: Option<MergeName>,
     /// What its engine does otherwise than the database's options say: what it says goes before those, and all
     /// else is theirs. Of the keyspace's own engine ([`Error::OtherEngine`]), and none of `memory`. Kept with the
     /// keyspace. For one that exists none leaves it as it is, and any other replaces it as a whole, so that one
@@ -151,6 +160,7 @@ impl Default for KeyspaceOptions {
             journaled: true,
             memory_bytes: None,
             values_end: false,
+            merge: None,
             tuning: None,
         }
     }

@@ -24,6 +24,7 @@ use crate::check::{self, KeyspaceFiles};
 use crate::database::Db;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
+use crate::merge::MergeOperators;
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE, check_place};
 use crate::options::{EngineKind, Options};
 use crate::record;
@@ -171,6 +172,8 @@ impl Work {
         self.check_journal()?;
         let keyspaces = self.entries(|way| way == Way::Copied);
         Catalog { keyspaces, newest: self.newest, ..self.catalog.clone() }.store(&**new)?;
+        // Keyspaces keep the names of their operators, and nothing is merged here.
+        let options = Options { merge_operators: MergeOperators::elsewhere(), ..options };
         let db = Db::open_on(Arc::clone(new), UNFINISHED, options)?;
         let filled = self.fill(&db).and_then(|()| db.flush());
         filled.and(db.close())

@@ -1,8 +1,8 @@
 //! A keyspace's place in the database, and the engine that fills it at the moment.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use codec::{Corruption, SeqNo};
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::expiry::Expiry;
 use crate::memory_shares::MemoryShare;
+use crate::merge::MergeName;
 use crate::options::KeyspaceOptions;
 use crate::seat::desk::Desk;
 use crate::seat::pool::SeatPool;
@@ -26,6 +27,8 @@ pub(crate) struct Slot {
     pub(crate) options: KeyspaceOptions,
     /// What the catalog has of its engine's own options, which is from the next opening on what holds.
     tuning: Mutex<Option<Tuning>>,
+    /// What its values are merged by, once the catalog says so.
+    merge: OnceLock<MergeName>,
     /// What its keys are locked under; stays the same when it is cleared.
     pub(crate) lock_id: u32,
     /// Whether single writes leave the order of a key's writes to the engine: it keeps one, and no
@@ -47,6 +50,7 @@ impl Slot {
             name: name.to_owned(),
             options,
             tuning: Mutex::new(options.tuning),
+            merge: options.merge.map(OnceLock::from).unwrap_or_default(),
             lock_id: generation.id,
             orders_writes: !options.journaled && generation.engine.capabilities().orders_writes,
             current: ArcSwap::from_pointee(generation),
@@ -58,7 +62,17 @@ impl Slot {
 
     /// Its options as the catalog has them.
     pub(crate) fn stored_options(&self) -> KeyspaceOptions {
-        KeyspaceOptions { tuning: *self.tuning.lock(), ..self.options }
+        KeyspaceOptions { tuning: *self.tuning.lock(), merge: self.merge(), ..self.options }
+    }
+
+    /// What its values are merged by.
+    pub(crate) fn merge(&self) -> Option<MergeName> {
+        self.merge.get().copied()
+    }
+
+    /// The catalog says now what its values are merged by; under its lock.
+    pub(crate) fn set_merge(&self, merge: MergeName) {
+        self.merge.get_or_init(|| merge);
     }
 
     /// The catalog has others now; under its lock.

@@ -47,6 +47,34 @@ fn a_catalog_of_version_1_is_read() {
     assert_eq!((catalog.next_keyspace, catalog.newest.get()), (2, 9));
 }
 
+/// As documented: version 4 ends an entry with its tuning, version 5 with the name of a merge operator.
+#[test]
+fn a_catalog_of_version_4_has_no_merge_operators_and_one_of_version_5_has() {
+    let decoded = |version, merge: &[u8]| {
+        let mut body = vec![7; 16];
+        body.extend([2, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1]);
+        body.extend([1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        body.extend([6, b'f', b'l', b'e', b'x', b'd', b'b', 1, b's', 1, 0, 64]);
+        body.extend(merge);
+        let mut bytes = codec::Format::new(*b"THERMOCL", version, 0).header(0).encode().to_vec();
+        bytes.extend(codec::crc32c(&body).to_le_bytes());
+        bytes.extend(&body);
+        Catalog::decode(&bytes)
+            .map(|catalog| (catalog.keyspaces[0].options, catalog.encode(), bytes))
+    };
+    let tuning = Tuning::FlexDb(FlexDbTuning { interval_pairs: Some(64), ..Default::default() });
+    let mut options =
+        KeyspaceOptions { engine: EngineKind::FlexDb, tuning: Some(tuning), ..Default::default() };
+    assert_eq!(decoded(4, b"").unwrap().0, options);
+    assert_eq!(decoded(5, &[0]).unwrap().0, options);
+    options.merge = Some("add".parse().unwrap());
+    let (found, again, bytes) = decoded(5, &[3, b'a', b'd', b'd']).unwrap();
+    assert_eq!((found, again), (options, bytes));
+    for bad in [&[][..], &[4, b'a', b'd', b'd'], &[1, b' '], &[1, 0xff]] {
+        assert!(decoded(5, bad).is_err(), "{bad:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn records_round_trip(
@@ -77,6 +105,7 @@ proptest! {
         ids in prop::collection::vec(any::<u32>(), 0..5),
         journaled: bool,
         values_end: bool,
+        merge in prop::option::of("[a-z0-9._-]{1,32}"),
         interval_pairs in prop::option::of(2..=4096u32),
         memory_bytes in prop::option::of(1..=u64::MAX),
         noise in prop::collection::vec(any::<u8>(), 0..100),
@@ -85,6 +114,7 @@ proptest! {
             let interval_pairs = Some(pairs);
             Tuning::FlexDb(FlexDbTuning { interval_pairs, ..FlexDbTuning::default() })
         });
+        let merge = merge.map(|name| name.parse().unwrap());
         let mut catalog = Catalog::new([7; 16]);
         for id in ids {
             let options = KeyspaceOptions {
@@ -92,6 +122,7 @@ proptest! {
                 journaled,
                 memory_bytes,
                 values_end,
+                merge,
                 tuning,
             };
             catalog.keyspaces.push(Entry { id, name: format!("k{id}"), options });

@@ -6,6 +6,7 @@
 //!    the key was noted since: then the transaction has met a conflict, at once. What was read of
 //!    others' writes is remembered, by key or by range ([`reads`]).
 //! 3. *Writes* are kept in memory, and nobody is kept from anything.
+//!    A merge is made at the commit, of the value that is there then, and is no read.
 //! 4. *Commit*: the engines admit the writes. The stripes of all keys that were written or read are
 //!    locked, or every stripe if a range was read or is deleted; the notes tell whether anything that was read was
 //!    written since the moment; if not, what was written is one batch like any other (steps 3 to 5 of
@@ -51,7 +52,7 @@ use crate::write::{check_op, in_parts};
 pub use body::TransactionOptions;
 use reads::Reads;
 pub use scan::TransactionScan;
-use writes::Writes;
+use writes::{Own, Writes};
 
 /// A transaction: see [`Db::begin`]. Dropping it rolls it back.
 pub struct Transaction {
@@ -156,12 +157,19 @@ impl Transaction {
         let mut values = vec![None; keys.len()];
         // What is to be read of others, and its place.
         let (mut wanted, mut places) = (Vec::new(), Vec::new());
+        // What is merged into that.
+        let mut merges = Vec::new();
         let mut state = self.state.lock();
         let generation = state.generation(keyspace)?;
         for (place, key) in keys.iter().enumerate() {
-            if let Some(own) = state.writes.get(keyspace, key) {
-                values[place] = own.map(|stored| keyspace.shown(stored).to_vec());
-                continue;
+            match state.writes.get(keyspace, key) {
+                Some(Own::Value(stored)) => {
+                    let shown = stored.as_ref().map(|stored| keyspace.shown(stored).to_vec());
+                    values[place] = shown;
+                    continue;
+                }
+                Some(own) => merges.push((place, own.clone())),
+                None => {}
             }
             state.reads.add_key(keyspace, &generation, key);
             wanted.push(*key);
@@ -171,26 +179,42 @@ impl Transaction {
         if wanted.is_empty() {
             return Ok(values);
         }
+        let mut found = |index: usize, value: Option<&[u8]>| {
+            values[places[index]] = value.map(<[u8]>::to_vec);
+        };
+        self.read_others(keyspace, &generation, &wanted, &mut found)?;
+        for (place, own) in merges {
+            values[place] = own.over(keyspace, self.clock, keys[place], values[place].take())?;
+        }
+        Ok(values)
+    }
+
+    /// What others had given the keys at the moment; they are among what was read by now.
+    fn read_others(
+        &self,
+        keyspace: &Keyspace,
+        generation: &Generation,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         if keyspace.is_ordered() {
             let view = generation.view(keyspace.form, self.clock, Arc::clone(&self.pin))?;
-            for (key, place) in wanted.iter().zip(places) {
-                let mut value = Vec::new();
-                values[place] = view.get(key, &mut value)?.then_some(value);
+            let mut value = Vec::new();
+            for (index, key) in keys.iter().enumerate() {
+                let is_there = view.get(key, &mut value)?;
+                found(index, is_there.then_some(&value));
             }
-            return Ok(values);
+            return Ok(());
         }
-        generation.multi_get_at(keyspace.form, self.clock, &wanted, &mut |index, value| {
-            values[places[index]] = value.map(<[u8]>::to_vec);
-        })?;
+        generation.multi_get_at(keyspace.form, self.clock, keys, found)?;
         // After the reads: a write that they may have seen is noted by now [X1].
         let recent = &self.inner.recent;
         let check = |key: &&[u8]| recent.check_key(generation.id, key, self.seqno());
-        wanted.iter().try_for_each(check).map_err(|overtaken| {
+        keys.iter().try_for_each(check).map_err(|overtaken| {
             let conflict = Error::overtaken(keyspace, overtaken);
             self.state.lock().conflict = Some(conflict.clone());
             conflict
-        })?;
-        Ok(values)
+        })
     }
 
     /// Gives `key` the value `value` when the transaction commits; this transaction sees it at once.
@@ -223,6 +247,21 @@ impl Transaction {
         let value = keyspace.put_op_at(self.clock, key, stored).value();
         self.state.lock().writes.set(keyspace, key, value);
         Ok(())
+    }
+
+    /// Has the keyspace's merge operator make the key's new value of `operand` and of what the key has when the
+    /// transaction commits, or of what this transaction has given it; this transaction sees it at once.
+    /// Nothing counts as read unless the transaction reads the key: so transactions that merge into the same
+    /// keys do not meet conflicts by that. Of keys whose values are on disk these are read at the commit, with
+    /// the transaction's keys locked.
+    ///
+    /// # Errors
+    /// As [`Keyspace::merge`]; where the operator refuses what the key has by then, the commit does.
+    pub fn merge(&self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.check(keyspace)?;
+        check_key(key)?;
+        check_value(operand)?;
+        self.state.lock().writes.merge(keyspace, self.clock, key, operand)
     }
 
     /// Removes `key` when the transaction commits; this transaction sees it at once.
@@ -293,7 +332,8 @@ impl Transaction {
         let place = state.reads.add_range(keyspace, &generation, range.clone());
         drop(state);
         let cursor = view.scan(range, direction)?;
-        Ok(TransactionScan::new(&self.state, place, cursor, own, direction))
+        let shown = (keyspace.clone(), self.clock);
+        Ok(TransactionScan::new(&self.state, shown, place, cursor, own, direction))
     }
 
     /// Makes the writes, all of them or none. When this returns they are visible and have reached the
@@ -308,8 +348,8 @@ impl Transaction {
     /// transaction may well succeed when it is begun anew ([`Error::is_conflict`]). Otherwise as
     /// [`Db::write`].
     pub fn commit(self) -> Result<Option<SeqNo>> {
-        let Self { inner, durability, pin, watch, state, .. } = self;
-        let State { reads, writes, conflict, .. } = state.into_inner();
+        let Self { inner, durability, pin, clock, watch, state } = self;
+        let State { reads, mut writes, conflict, .. } = state.into_inner();
         if let Some(conflict) = conflict {
             return Err(conflict);
         }
@@ -333,10 +373,21 @@ impl Transaction {
         inner.check_writable()?;
         let generations = writes.generations()?;
         reads.check(&inner.recent, moment)?;
+        let has_merges = writes.has_merges();
+        if has_merges {
+            writes.resolve(&generations, clock)?;
+        }
         // Nothing is asked of the notes any more, and its own writes need none for its sake.
         let outlived = watch.end();
         let steps = writes.steps(&generations);
-        let seqno = in_parts(steps, |parts| inner.commit_admitted(parts))?;
+        if steps.is_empty() {
+            return Ok(None);
+        }
+        let seqno = in_parts(steps, |parts| match has_merges {
+            // What they make is known only now.
+            true => inner.commit(parts),
+            false => inner.commit_admitted(parts),
+        })?;
         drop(held);
         drop(outlived);
         let journaled = generations.iter().any(|generation| generation.journaled);

@@ -40,6 +40,7 @@ use crate::batch::{Batch, Step};
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::expiry::Moment;
+use crate::merge;
 use crate::record;
 use crate::slot::{Generation, Slot};
 
@@ -251,20 +252,56 @@ impl Db {
                 return Err(Error::NoKeyspace { name: step.keyspace.name().to_owned() });
             }
         }
-        in_parts(pairs(&generations(steps)?, steps, moment), admit)?;
+        inner.admit_steps(steps, moment)?;
         let held = if steps.iter().any(|step| step.op(moment).is_range()) {
             inner.locks.all()
         } else {
-            let keys = steps.iter().map(|step| (step.keyspace.slot.lock_id, step.op(moment).key()));
-            inner.locks.many(keys)
+            inner.locks.many(steps.iter().map(Step::place))
         };
         inner.check_writable()?;
         let generations = generations(steps)?;
-        let parts = pairs(&generations, steps, moment);
-        let seqno = in_parts(parts, |parts| inner.commit_admitted(parts))?;
+        let written = if steps.iter().any(|step| step.operand().is_some()) {
+            inner.commit_merges(steps, &generations)?
+        } else {
+            let parts = pairs(&generations, steps, moment);
+            Some(in_parts(parts, |parts| inner.commit_admitted(parts))?)
+        };
         drop(held);
+        let Some(seqno) = written else { return Ok(inner.sequence.visible()) };
         let journaled = generations.iter().any(|generation| generation.journaled);
         inner.settle(seqno, journaled, self.durability)
+    }
+}
+
+impl Inner {
+    /// Step 1 of a batch. What a merge writes is not known yet.
+    fn admit_steps(&self, steps: &[Step], moment: Moment) -> Result<()> {
+        let generations = generations(steps)?;
+        let mut known = pairs(&generations, steps, moment);
+        let mut merges = steps.iter().map(|step| step.operand().is_some());
+        known.retain(|_| merges.next() == Some(false));
+        in_parts(known, admit)?;
+        for step in steps.iter().filter(|step| step.operand().is_some()) {
+            self.wait_like_a_write(&step.keyspace.slot, step.place().1)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the merges of a batch into puts and deletes, admits it [I4], and steps 3 and 4; all keys are
+    /// locked. None if there is nothing to be written.
+    fn commit_merges(
+        &self,
+        steps: &[Step],
+        generations: &[Arc<Generation>],
+    ) -> Result<Option<SeqNo>> {
+        // Read with the keys locked [E1 of `expiry`].
+        let moment = Moment::now(&self.options.environment);
+        let made = merge::batch::resolve(steps, generations, moment)?;
+        let written = merge::batch::made_steps(steps, generations, &made, moment);
+        if written.is_empty() {
+            return Ok(None);
+        }
+        in_parts(written, |parts| self.commit(parts)).map(Some)
     }
 }
 

@@ -23,8 +23,8 @@ use device::{Device, Faults, SimulatedDisk};
 use environment::ManualClock;
 use rand::{Rng, RngExt};
 use thermocline::{
-    Batch, Change, Db, Durability, EngineKind, Environment, Error, KeyRange, KeyspaceOptions,
-    Options, f2, flexdb, lsm,
+    Batch, BatchStep, Change, Db, Durability, EngineKind, Environment, Error, KeyRange,
+    KeyspaceOptions, Options, f2, flexdb, lsm,
 };
 
 /// Steps of one run.
@@ -361,7 +361,8 @@ impl Run {
 }
 
 fn apply(batch: &Batch, content: &mut Content) {
-    for (space, op) in batch.iter() {
+    for (space, step) in batch.iter() {
+        let BatchStep::Write(op) = step else { panic!("nothing is merged") };
         let pairs = content.entry(space.to_owned()).or_default();
         pairs.retain(|key, _| !op.decides(key));
         if let Some(value) = op.value() {

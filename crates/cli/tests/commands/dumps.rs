@@ -54,7 +54,13 @@ fn every_keyspace_keeps_its_options() {
     ];
     let all = all.map(|(name, engine, journaled, memory_bytes)| {
         let values_end = name > "b";
-        let options = KeyspaceOptions { engine, journaled, memory_bytes, values_end, tuning: None };
+        let options = KeyspaceOptions {
+            engine,
+            journaled,
+            memory_bytes,
+            values_end,
+            ..KeyspaceOptions::default()
+        };
         (name, options)
     });
     let made = Db::open(&db, Options::default()).unwrap();

@@ -38,6 +38,25 @@ fn living<'a>(
     Ok(whole.filter(|whole| !whole.has_ended(moment.now_ms)))
 }
 
+/// What is stored instead of `stored` where `update` makes something of the value, with the clock at `moment`.
+/// The end stays as it is.
+pub(crate) fn change_living(
+    moment: Moment,
+    stored: Option<&[u8]>,
+    update: impl FnOnce(Option<&[u8]>) -> Result<Change>,
+) -> Result<Change> {
+    let old = living(stored, moment)?;
+    Ok(match update(old.map(|old| old.value))? {
+        Change::Put(mut value) => {
+            push_trailer(&mut value, old.and_then(|old| old.end_ms));
+            Change::Put(value)
+        }
+        // What has ended was not there, and is left to who removes such.
+        Change::Delete if old.is_none() => Change::Keep,
+        change => change,
+    })
+}
+
 /// A user's operator, applied to what is stored.
 pub(crate) struct OnStored<'a> {
     operator: &'a mut dyn Operator,
@@ -62,16 +81,8 @@ impl<'a> OnStored<'a> {
     }
 
     fn update_living(&mut self, stored: Option<&[u8]>) -> Result<Change> {
-        let old = living(stored, Moment::now(self.environment))?;
-        Ok(match self.operator.update(old.map(|old| old.value)) {
-            Change::Put(mut value) => {
-                push_trailer(&mut value, old.and_then(|old| old.end_ms));
-                Change::Put(value)
-            }
-            // What has ended was not there, and is left to who removes such.
-            Change::Delete if old.is_none() => Change::Keep,
-            change => change,
-        })
+        let moment = Moment::now(self.environment);
+        change_living(moment, stored, |value| Ok(self.operator.update(value)))
     }
 
     fn update_stored(&mut self, stored: Option<&[u8]>) -> Result<Change> {

@@ -11,6 +11,8 @@ use super::State;
 use super::reads::RangePlace;
 use super::writes::{DeletedRanges, OwnWrite};
 use crate::error::Result;
+use crate::expiry::Moment;
+use crate::keyspace::Keyspace;
 
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
@@ -19,6 +21,8 @@ type Pair = (Vec<u8>, Vec<u8>);
 /// own do not show, so it may write what it comes to.
 pub struct TransactionScan<'t> {
     state: &'t Mutex<State>,
+    keyspace: Keyspace,
+    clock: Moment,
     place: RangePlace,
     cursor: Box<dyn Cursor>,
     /// The pair of the moment that comes next, once the cursor was asked for it.
@@ -37,13 +41,14 @@ pub struct TransactionScan<'t> {
 impl<'t> TransactionScan<'t> {
     pub(super) fn new(
         state: &'t Mutex<State>,
+        (keyspace, clock): (Keyspace, Moment),
         place: RangePlace,
         cursor: Box<dyn Cursor>,
         (own, deleted): (VecDeque<OwnWrite>, DeletedRanges),
         direction: Direction,
     ) -> Self {
         let (ahead, last, ended) = Default::default();
-        Self { state, place, cursor, ahead, own, deleted, direction, last, ended }
+        Self { state, keyspace, clock, place, cursor, ahead, own, deleted, direction, last, ended }
     }
 
     /// The next pair of the moment that is not deleted.
@@ -73,10 +78,12 @@ impl<'t> TransactionScan<'t> {
             if order == Ordering::Less {
                 return Ok(self.ahead.take());
             }
-            if order == Ordering::Equal {
-                self.ahead = None;
-            }
-            if let Some((key, Some(value))) = self.own.pop_front() {
+            let others = match order {
+                Ordering::Equal => self.ahead.take().map(|(_, value)| value),
+                _ => None,
+            };
+            let Some((key, own)) = self.own.pop_front() else { continue };
+            if let Some(value) = own.over(&self.keyspace, self.clock, &key, others)? {
                 return Ok(Some((key, value)));
             }
         }

@@ -1,19 +1,33 @@
 //! What a transaction is going to write: of each keyspace the ranges that it deletes, and then the newest
-//! write of each key.
+//! write of each key, or the operands that are merged into what the key has when the transaction commits.
+//!
+//! A merge of a key that the transaction has written is made at once. That of another one is no read: it waits for
+//! the commit, which makes it of the value that is there then. If the transaction reads the key, that is
+//! a read of others' value like any other, and shows what the operator makes of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::{Direction, KeyRange, Op};
+use engine::{Change, Direction, KeyRange, Op, check_value};
 
 use crate::error::Result;
+use crate::expiry::Moment;
 use crate::key_locks::Hold;
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
 
-/// A key, and its new value, as it is stored or as it is shown, unless it is removed.
-pub(super) type OwnWrite = (Vec<u8>, Option<Vec<u8>>);
+/// What a transaction has made of a key.
+#[derive(Clone, Debug)]
+pub(super) enum Own {
+    /// Its new value, as it is stored or as it is shown, unless it is removed.
+    Value(Option<Vec<u8>>),
+    /// What is merged, one after the other, into what others have given it.
+    Merges(Vec<Vec<u8>>),
+}
+
+/// A key, and what was made of it.
+pub(super) type OwnWrite = (Vec<u8>, Own);
 
 /// The newest write of each key, by the slots' lock ids.
 #[derive(Default)]
@@ -25,7 +39,7 @@ struct SpaceWrites {
     keyspace: Keyspace,
     deleted: DeletedRanges,
     /// What was written before a range around it was deleted is not here any more.
-    values: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    values: BTreeMap<Vec<u8>, Own>,
 }
 
 /// Ranges that do not overlap, by where they begin; each goes to before its end, if it has one.
@@ -85,7 +99,82 @@ impl Writes {
     }
 
     pub(super) fn set(&mut self, keyspace: &Keyspace, key: &[u8], value: Option<&[u8]>) {
-        self.of(keyspace).values.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        let own = Own::Value(value.map(<[u8]>::to_vec));
+        self.of(keyspace).values.insert(key.to_vec(), own);
+    }
+
+    /// Merges `operand` into what the transaction has made of the key, with the clock at `moment`, or has it merged
+    /// at the commit.
+    ///
+    /// # Errors
+    /// As [`Keyspace::merge`]; then nothing has changed.
+    pub(super) fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        moment: Moment,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        let merging = keyspace.merging()?;
+        let space = self.of(keyspace);
+        let stored = match space.values.get_mut(key) {
+            Some(Own::Merges(operands)) => {
+                operands.push(operand.to_vec());
+                return Ok(());
+            }
+            Some(Own::Value(stored)) => stored.as_deref(),
+            None if space.deleted.has(key) => None,
+            None => {
+                space.values.insert(key.to_vec(), Own::Merges(vec![operand.to_vec()]));
+                return Ok(());
+            }
+        };
+        let made = match merging.of_stored(moment, key, stored, operand)? {
+            Change::Keep => return Ok(()),
+            Change::Delete => None,
+            Change::Put(stored) => {
+                check_value(&stored)?;
+                Some(stored)
+            }
+        };
+        space.values.insert(key.to_vec(), Own::Value(made));
+        Ok(())
+    }
+
+    /// Merges what waits for the commit into what the keys have now, with all of them locked; `generations`
+    /// are those of [`Writes::generations`].
+    ///
+    /// # Errors
+    /// As [`Keyspace::merge`]; the engines', of reads.
+    pub(super) fn resolve(
+        &mut self,
+        generations: &[Arc<Generation>],
+        moment: Moment,
+    ) -> Result<()> {
+        for (space, generation) in self.spaces.values_mut().zip(generations) {
+            let SpaceWrites { keyspace, values, .. } = space;
+            let mut changed = Ok(());
+            values.retain(|key, own| {
+                let Own::Merges(operands) = own else { return true };
+                if changed.is_err() {
+                    return true;
+                }
+                match merged(keyspace, generation, moment, key, operands) {
+                    Ok(Some(made)) => *own = Own::Value(made),
+                    Ok(None) => return false,
+                    Err(error) => changed = Err(error),
+                }
+                true
+            });
+            changed?;
+        }
+        Ok(())
+    }
+
+    /// Whether anything waits for the commit to be merged.
+    pub(super) fn has_merges(&self) -> bool {
+        let mut all = self.spaces.values().flat_map(|space| space.values.values());
+        all.any(|own| matches!(own, Own::Merges(_)))
     }
 
     /// Deletes what lies from `start` on, before `end` if there is one.
@@ -105,12 +194,10 @@ impl Writes {
     }
 
     /// What the transaction has made of the key, if it has, as it is stored.
-    pub(super) fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Option<Option<&[u8]>> {
+    pub(super) fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Option<&Own> {
+        const GONE: &Own = &Own::Value(None);
         let space = self.spaces.get(&keyspace.slot.lock_id)?;
-        match space.values.get(key) {
-            Some(value) => Some(value.as_deref()),
-            None => space.deleted.has(key).then_some(None),
-        }
+        space.values.get(key).or_else(|| space.deleted.has(key).then_some(GONE))
     }
 
     /// A copy of the ranges of the keyspace that are deleted.
@@ -131,8 +218,7 @@ impl Writes {
             return VecDeque::new();
         }
         let inside = space.values.range::<[u8], _>((as_slice(&range.start), as_slice(&range.end)));
-        let shown = |stored: &Vec<u8>| keyspace.shown(stored).to_vec();
-        let copies = inside.map(|(key, stored)| (key.clone(), stored.as_ref().map(shown)));
+        let copies = inside.map(|(key, own)| (key.clone(), own.shown(keyspace)));
         match direction {
             Direction::Forward => copies.collect(),
             Direction::Backward => copies.rev().collect(),
@@ -146,11 +232,18 @@ impl Writes {
     }
 
     /// Asks the engines whether they will take the writes, and waits where they want to slow writers
-    /// down.
+    /// down. What merges write is not known yet.
     pub(super) fn admit(&self) -> Result<()> {
-        for space in self.spaces.values() {
-            let ops: Vec<Op<'_>> = space.ops().collect();
-            space.keyspace.slot.generation()?.engine.admit(&ops)?;
+        for SpaceWrites { keyspace, deleted, values } in self.spaces.values() {
+            let ops: Vec<Op<'_>> = deleted.ops().chain(ops(values)).collect();
+            let generation = keyspace.slot.generation()?;
+            generation.engine.admit(&ops)?;
+            for (key, own) in values {
+                if let Own::Merges(_) = own {
+                    // If it is not to be, that is told when it is known.
+                    let _asked_again: engine::Result<()> = generation.engine.admit_rmw(key);
+                }
+            }
         }
         Ok(())
     }
@@ -175,13 +268,90 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 
 impl SpaceWrites {
     fn ops(&self) -> impl Iterator<Item = Op<'_>> {
-        let ranges = self.deleted.0.iter();
-        let ranges = ranges.map(|(start, end)| Op::DeleteRange { start, end: end.as_deref() });
-        ranges.chain(self.values.iter().map(|(key, value)| match value {
-            Some(value) => Op::Put { key, value },
-            None => Op::Delete { key },
-        }))
+        self.deleted.ops().chain(ops(&self.values))
     }
+}
+
+impl DeletedRanges {
+    fn ops(&self) -> impl Iterator<Item = Op<'_>> {
+        self.0.iter().map(|(start, end)| Op::DeleteRange { start, end: end.as_deref() })
+    }
+}
+
+/// What is known of what is to be written.
+fn ops(values: &BTreeMap<Vec<u8>, Own>) -> impl Iterator<Item = Op<'_>> {
+    values.iter().filter_map(|(key, own)| match own {
+        Own::Value(Some(value)) => Some(Op::Put { key, value }),
+        Own::Value(None) => Some(Op::Delete { key }),
+        Own::Merges(_) => None,
+    })
+}
+
+impl Own {
+    /// The same with its value as `keyspace` shows it.
+    fn shown(&self, keyspace: &Keyspace) -> Self {
+        match self {
+            Self::Value(Some(stored)) => Self::Value(Some(keyspace.shown(stored).to_vec())),
+            other => other.clone(),
+        }
+    }
+
+    /// What the transaction shows of a key that it has made this of, by a handle that shows `others` for what
+    /// others have given it.
+    ///
+    /// # Errors
+    /// As [`Keyspace::merge`].
+    pub(super) fn over(
+        self,
+        keyspace: &Keyspace,
+        moment: Moment,
+        key: &[u8],
+        others: Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        let operands = match self {
+            Self::Value(shown) => return Ok(shown),
+            Self::Merges(operands) => operands,
+        };
+        let merging = keyspace.merging()?;
+        let mut shown = others;
+        for operand in operands {
+            let change = match keyspace.hides_ends() {
+                true => merging.of_value(key, shown.as_deref(), &operand)?,
+                false => merging.of_stored(moment, key, shown.as_deref(), &operand)?,
+            };
+            match change {
+                Change::Keep => {}
+                Change::Delete => shown = None,
+                Change::Put(value) => shown = Some(value),
+            }
+        }
+        Ok(shown)
+    }
+}
+
+/// What is stored for a key instead of what it has now; none if it stays as it is.
+fn merged(
+    keyspace: &Keyspace,
+    generation: &Generation,
+    moment: Moment,
+    key: &[u8],
+    operands: &[Vec<u8>],
+) -> Result<Option<Option<Vec<u8>>>> {
+    let merging = keyspace.merging()?;
+    let mut stored = Vec::new();
+    let is_there = generation.engine.get(key, &mut stored)?;
+    let (mut now, mut has_changed) = (is_there.then_some(stored), false);
+    for operand in operands {
+        match merging.of_stored(moment, key, now.as_deref(), operand)? {
+            Change::Keep => {}
+            Change::Delete => (now, has_changed) = (None, true),
+            Change::Put(stored) => {
+                check_value(&stored)?;
+                (now, has_changed) = (Some(stored), true);
+            }
+        }
+    }
+    Ok((has_changed && (is_there || now.is_some())).then_some(now))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::ops::ControlFlow::Continue;
 
 use rand::RngExt;
 use thermocline::{
-    Batch, Begun, BegunRmw, Change, ChangeWithEnd, Completed, EngineKind, KeyRange, Keyspace, Swap,
+    Batch, BatchStep, Begun, BegunRmw, Change, ChangeWithEnd, Completed, EngineKind, KeyRange,
+    Keyspace, Swap,
 };
 
 use crate::database::{Bench, kinds};
@@ -273,9 +274,8 @@ impl Run {
                     None => batch.put(&self.space, key, value),
                 };
             }
-            assert!(
-                batch.iter().zip(&all).all(|((_, op), (_, value, _))| op.value() == Some(value))
-            );
+            let is_given = |step: BatchStep<'_>, value: &[u8]| matches!(step, BatchStep::Write(op) if op.value() == Some(value));
+            assert!(batch.iter().zip(&all).all(|((_, step), (_, value, _))| is_given(step, value)));
             self.bench.db.write(&batch).unwrap();
         } else {
             let transaction = self.bench.db.begin().unwrap();

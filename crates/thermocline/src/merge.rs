@@ -1,0 +1,213 @@
+//! Merging: a key's new value is made of the present one and an operand, by an operator that has a name.
+//!
+//! 1. A program registers operators by name when it opens the database ([`MergeOperators`]), and a keyspace
+//!    has the name of the one that its values are merged by, which the catalog keeps ([`crate::catalog`]).
+//! 2. A merge is made when it is asked for. The keys are locked, the present values read, and the operator
+//!    asked for the new ones, before anything is journaled: so journal and engines have puts and deletes
+//!    alone, and whoever recovers or reads needs no operator. Of one key it is a read-modify-write
+//!    ([`crate::rmw`]); of a batch see [`batch`], of a transaction `transaction/writes.rs`.
+//!
+//! # Invariants
+//! - G1. The values of a keyspace are merged by one operator for life: a name that it has is never changed.
+//! - G2. Where the operator refuses one merge of a write, nothing of that write is made.
+//! - G3. An operator is given values as users know them: without what says when they end, which stays as it
+//!   is, and without those that have ended.
+
+pub(crate) mod batch;
+mod name;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Change, Operator, check_value};
+
+use crate::error::{Error, Result};
+use crate::expiry::{Form, Moment, change_living};
+use crate::keyspace::Keyspace;
+
+pub use name::MergeName;
+
+/// What makes the new value of a key, its present value if it has one, and an operand.
+type Merge =
+    dyn Fn(&[u8], Option<&[u8]>, &[u8]) -> std::result::Result<Change, String> + Send + Sync;
+
+/// The operators that a program has for merges ([`crate::Options::merge_operators`]), by their names.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use thermocline::{Batch, Change, Db, KeyspaceOptions, MergeName, MergeOperators, Options};
+///
+/// let add: MergeName = "add".parse()?;
+/// let number = |bytes: &[u8]| match bytes.try_into() {
+///     Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
+///     Err(_) => Err("no number of 8 bytes".to_owned()),
+/// };
+/// let operators = MergeOperators::new().with(add, move |_key, value, operand| {
+///     let sum = value.map_or(Ok(0), number)?.checked_add(number(operand)?);
+///     Ok(Change::Put(sum.ok_or("the sum is too large")?.to_le_bytes().to_vec()))
+/// });
+/// let db = Db::open(dir.path(), Options { merge_operators: operators, ..Options::default() })?;
+/// let hits = db.keyspace("hits", KeyspaceOptions { merge: Some(add), ..Default::default() })?;
+/// hits.merge(b"page", &1_u64.to_le_bytes())?;
+/// db.write(Batch::new().merge(&hits, b"page", &2_u64.to_le_bytes()))?;
+/// db.transaction(|tx| tx.merge(&hits, b"page", &3_u64.to_le_bytes()))?;
+/// assert_eq!(hits.get(b"page")?, Some(6_u64.to_le_bytes().to_vec()));
+/// assert!(hits.merge(b"page", b"x").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct MergeOperators {
+    known: BTreeMap<MergeName, Arc<Merge>>,
+    elsewhere: bool,
+}
+
+impl MergeOperators {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with one more; of two with one name the later one counts. It is given the key, its present
+    /// value and the operand, with the key locked; [`Change::Keep`] leaves everything as it is. It may be
+    /// asked several times for one merge, of which the last answer counts, and must not use the database. An
+    /// error refuses the merge ([`Error::MergeRefused`]).
+    #[must_use]
+    pub fn with(
+        mut self,
+        name: MergeName,
+        merge: impl Fn(&[u8], Option<&[u8]>, &[u8]) -> std::result::Result<Change, String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.known.insert(name, Arc::new(merge));
+        self
+    }
+
+    /// None, for a tool that makes keyspaces which another program merges in: a keyspace may have any name,
+    /// and merges are refused.
+    pub fn elsewhere() -> Self {
+        Self { elsewhere: true, ..Self::default() }
+    }
+
+    /// Refuses a name that nothing is registered by.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMergeOperator`].
+    pub(crate) fn check(&self, name: MergeName) -> Result<()> {
+        match self.elsewhere || self.known.contains_key(&name) {
+            true => Ok(()),
+            false => Err(Error::UnknownMergeOperator { name }),
+        }
+    }
+
+    fn of(&self, name: MergeName) -> Result<&Merge> {
+        self.known.get(&name).map(|merge| &**merge).ok_or(Error::UnknownMergeOperator { name })
+    }
+}
+
+impl fmt::Debug for MergeOperators {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.known.keys()).finish()
+    }
+}
+
+/// The operator of one keyspace.
+#[derive(Clone, Copy)]
+pub(crate) struct Merging<'a> {
+    merge: &'a Merge,
+    name: MergeName,
+    keyspace: &'a Keyspace,
+}
+
+impl Merging<'_> {
+    /// What becomes of a value as users know it.
+    ///
+    /// # Errors
+    /// [`Error::MergeRefused`].
+    pub(crate) fn of_value(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        operand: &[u8],
+    ) -> Result<Change> {
+        (self.merge)(key, value, operand).map_err(|why| Error::MergeRefused {
+            keyspace: self.keyspace.name().to_owned(),
+            key: key.to_vec(),
+            operator: self.name,
+            why,
+        })
+    }
+
+    /// What becomes of a value as it is stored, with the clock at `moment` [G3].
+    ///
+    /// # Errors
+    /// The same; what is stored is damaged.
+    pub(crate) fn of_stored(
+        &self,
+        moment: Moment,
+        key: &[u8],
+        stored: Option<&[u8]>,
+        operand: &[u8],
+    ) -> Result<Change> {
+        if self.keyspace.slot.options.values_end {
+            return change_living(moment, stored, |value| self.of_value(key, value, operand));
+        }
+        self.of_value(key, stored, operand)
+    }
+}
+
+/// One merge as a read-modify-write of a value as users know it.
+struct Once<'a> {
+    merging: Merging<'a>,
+    key: &'a [u8],
+    operand: &'a [u8],
+    /// Of the last call: then it has changed nothing [G2].
+    refusal: Option<Error>,
+}
+
+impl Operator for Once<'_> {
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        match self.merging.of_value(self.key, value, self.operand) {
+            Ok(change) => {
+                self.refusal = None;
+                change
+            }
+            Err(refusal) => {
+                self.refusal = Some(refusal);
+                Change::Keep
+            }
+        }
+    }
+}
+
+impl Keyspace {
+    /// Has the keyspace's merge operator make the key's new value of the present one and `operand`, atomically
+    /// ([`crate::KeyspaceOptions::merge`]). Returns the write's number, or `None` if nothing changed. Costs
+    /// what a [`Keyspace::rmw`] does; the operator is asked before this returns, and by no read later. The end of
+    /// a value stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::NoMergeOperator`], [`Error::UnknownMergeOperator`], and [`Error::MergeRefused`] with
+    /// what the operator says: nothing was written. Otherwise as [`Keyspace::rmw`].
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<Option<SeqNo>> {
+        let merging = self.merging()?;
+        check_value(operand)?;
+        let mut once = Once { merging, key, operand, refusal: None };
+        let done = self.inner.rmw(&self.slot, Form::Values, key, &mut once, self.durability);
+        once.refusal.map_or(done, Err)
+    }
+
+    /// The operator that this keyspace is merged by.
+    ///
+    /// # Errors
+    /// [`Error::NoMergeOperator`], [`Error::UnknownMergeOperator`].
+    pub(crate) fn merging(&self) -> Result<Merging<'_>> {
+        let missing = || Error::NoMergeOperator { keyspace: self.name().to_owned() };
+        let name = self.slot.merge().ok_or_else(missing)?;
+        let merge = self.inner.options.merge_operators.of(name)?;
+        Ok(Merging { merge, name, keyspace: self })
+    }
+}

@@ -1,0 +1,160 @@
+//! The merges of a batch, made into puts and deletes with all of its keys locked.
+//!
+//! A merge builds on what the steps before it have made of the key, or on its present value. Of several
+//! merges of one key the last one alone is written.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use engine::{Change, Op, check_value};
+
+use crate::batch::{Batch, Step};
+use crate::error::Result;
+use crate::expiry::Moment;
+use crate::keyspace::Keyspace;
+use crate::slot::Generation;
+
+impl Batch {
+    /// Adds a merge, as [`Keyspace::merge`] does one: its operator is asked when the batch is written, for what
+    /// becomes of what the steps before have left there, and otherwise of the key's present value then. Of
+    /// keys whose values are on disk these are read with the batch's keys locked.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Batch, Change, Db, KeyspaceOptions, MergeName, MergeOperators, Options};
+    /// let append: MergeName = "append".parse()?;
+    /// let merge_operators = MergeOperators::new().with(append, |_, value, operand| {
+    ///     Ok(Change::Put([value.unwrap_or_default(), operand].concat()))
+    /// });
+    /// let db = Db::open(dir.path(), Options { merge_operators, ..Options::default() })?;
+    /// let log = db.keyspace("log", KeyspaceOptions { merge: Some(append), ..Default::default() })?;
+    /// let mut batch = Batch::new();
+    /// batch.merge(&log, b"ada", b"in,").merge(&log, b"ada", b"out,").put(&log, b"alan", b"");
+    /// db.write(&batch)?;
+    /// assert_eq!(log.get(b"ada")?.as_deref(), Some(&b"in,out,"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`crate::Db::write`] refuses it as [`Keyspace::merge`] does, and then nothing of the batch is written.
+    pub fn merge(&mut self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) -> &mut Self {
+        self.push_merge(keyspace, key.to_vec(), operand.to_vec())
+    }
+}
+
+/// What a step has left a key with.
+enum Left {
+    /// Nobody has looked.
+    Unknown,
+    /// What the step of this index has put.
+    By(usize),
+    Nothing,
+}
+
+/// What came of a merge.
+pub(crate) enum Made {
+    /// Nothing is to be written for it.
+    Nothing,
+    Put(Vec<u8>),
+    Delete,
+}
+
+/// What steps have left the keys with that are merged, by the slots' lock ids.
+type Keys<'a> = BTreeMap<(u32, &'a [u8]), Left>;
+
+/// What becomes of the merges among `steps`, by the steps' indexes; all of their keys are locked.
+///
+/// # Errors
+/// As [`Keyspace::merge`]; the engine's, of a read.
+pub(crate) fn resolve(
+    steps: &[Step],
+    generations: &[Arc<Generation>],
+    moment: Moment,
+) -> Result<Vec<Made>> {
+    let merges = steps.iter().filter(|step| step.operand().is_some());
+    let mut keys: Keys<'_> = merges.map(|step| (step.place(), Left::Unknown)).collect();
+    let mut made: Vec<Made> = steps.iter().map(|_| Made::Nothing).collect();
+    for (index, (step, generation)) in steps.iter().zip(generations).enumerate() {
+        let Some(operand) = step.operand() else {
+            note(&mut keys, index, step, moment);
+            continue;
+        };
+        let (_, key) = step.place();
+        let left = keys.get_mut(&step.place()).expect("every merge has its place");
+        let (mut read, mut before) = (Vec::new(), None);
+        let old = match left {
+            Left::Nothing => None,
+            Left::By(by) => {
+                before = Some(*by);
+                put_by(*by, steps, &made, moment)
+            }
+            Left::Unknown => generation.engine.get(key, &mut read)?.then_some(read.as_slice()),
+        };
+        let was_there = old.is_some();
+        match step.keyspace.merging()?.of_stored(moment, key, old, operand)? {
+            Change::Put(stored) => {
+                check_value(&stored)?;
+                (*left, made[index]) = (Left::By(index), Made::Put(stored));
+            }
+            Change::Delete if was_there => (*left, made[index]) = (Left::Nothing, Made::Delete),
+            Change::Delete | Change::Keep => continue,
+        }
+        // If that was a merge too, this one is in its place.
+        if let Some(before) = before {
+            made[before] = Made::Nothing;
+        }
+    }
+    Ok(made)
+}
+
+/// What another step than a merge leaves keys with.
+fn note<'a>(keys: &mut Keys<'a>, index: usize, step: &'a Step, moment: Moment) {
+    let (lock_id, key) = step.place();
+    match step.op(moment) {
+        Op::DeleteRange { start, end } => {
+            let is_below = |key: &[u8]| end.is_none_or(|end| key < end);
+            let from = keys.range_mut((Bound::Included((lock_id, start)), Bound::Unbounded));
+            from.take_while(|((id, key), _)| *id == lock_id && is_below(key))
+                .for_each(|(_, left)| *left = Left::Nothing);
+        }
+        op => {
+            if let Some(left) = keys.get_mut(&(lock_id, key)) {
+                *left = if op.value().is_some() { Left::By(index) } else { Left::Nothing };
+            }
+        }
+    }
+}
+
+/// What the step of this index has put.
+fn put_by<'a>(
+    index: usize,
+    steps: &'a [Step],
+    made: &'a [Made],
+    moment: Moment,
+) -> Option<&'a [u8]> {
+    match made.get(index) {
+        Some(Made::Put(stored)) => Some(stored),
+        _ => steps.get(index).and_then(|step| step.op(moment).value()),
+    }
+}
+
+/// The steps as they are written, each with its engine.
+pub(crate) fn made_steps<'a>(
+    steps: &'a [Step],
+    generations: &'a [Arc<Generation>],
+    made: &'a [Made],
+    moment: Moment,
+) -> Vec<(&'a Generation, Op<'a>)> {
+    let each = steps.iter().zip(generations).zip(made);
+    let written = each.filter_map(|((step, generation), made)| {
+        let (_, key) = step.place();
+        let op = match made {
+            Made::Put(value) => Op::Put { key, value },
+            Made::Delete => Op::Delete { key },
+            Made::Nothing if step.operand().is_some() => return None,
+            Made::Nothing => step.op(moment),
+        };
+        Some((&**generation, op))
+    });
+    written.collect()
+}
