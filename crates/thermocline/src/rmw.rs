@@ -9,6 +9,8 @@
 //!    alone, and the engine asked whether the value still is the newest (law L7 of the engine
 //!    contract). If so the operator is asked and the new value committed; otherwise it begins anew
 //!    with 1.
+//!
+//! For either the engine is asked for room before the key is locked; once, whatever has to be done for it.
 //! 3. *Waiting*: 1, and where the device is needed a look-up on a seat of the engine's
 //!    [pool](crate::seat::pool), and 2, until one of them has done it. Where there is no seat to be had,
 //!    1 to its end, reading the device.
@@ -79,6 +81,7 @@ impl Inner {
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Option<SeqNo>> {
+        self.ask_room(slot, key)?;
         loop {
             if let Tried::Done(seqno) = self.rmw_locked(slot, key, operator, Device::LeftAlone)? {
                 return Ok(seqno);
@@ -97,9 +100,21 @@ impl Inner {
         key: &[u8],
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
+        self.ask_room(slot, key)?;
         self.on_stored(slot, form, operator, |operator| {
             self.rmw_locked(slot, key, operator, Device::LeftAlone)
         })
+    }
+
+    /// Waits, with nothing locked, until the engine has room for a write of the key [I4 of `write`].
+    fn ask_room(&self, slot: &Slot, key: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        check_key(key)?;
+        if slot.orders_writes {
+            // Nobody asks again.
+            return Ok(slot.current()?.engine.admit_rmw(key)?);
+        }
+        self.wait_like_a_write(slot, key)
     }
 
     /// Has `with` work with what makes of stored values what `operator` makes of values in that form.
@@ -119,6 +134,7 @@ impl Inner {
         on_stored.outcome(done)
     }
 
+    /// Once room was asked for.
     fn rmw_locked(
         &self,
         slot: &Slot,
@@ -131,7 +147,6 @@ impl Inner {
         if slot.orders_writes {
             return self.rmw_in_engine(slot, key, operator, device);
         }
-        self.wait_like_a_write(slot, key)?;
         let _held = self.locks.one(slot.lock_id, key);
         let generation = slot.current()?;
         let mut value = Vec::new();
@@ -157,29 +172,32 @@ impl Inner {
         old: &Old<'_>,
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
-        self.on_stored(slot, form, operator, |operator| {
+        self.wait_like_a_write(slot, old.key)?;
+        let written = self.on_stored(slot, form, operator, |operator| {
             self.rmw_of_stored(slot, generation, old, operator)
-        })
+        })?;
+        match written {
+            Some(seqno) => Ok(Tried::Done(seqno)),
+            None => self.rmw_at_once(slot, form, old.key, operator),
+        }
     }
 
+    /// Once room was asked for. None if the value is not the newest any more, and nothing has changed.
     fn rmw_of_stored(
         &self,
         slot: &Slot,
         generation: &Arc<Generation>,
         old: &Old<'_>,
         operator: &mut dyn Operator,
-    ) -> Result<Tried> {
+    ) -> Result<Option<Option<SeqNo>>> {
         self.check_writable()?;
-        self.wait_like_a_write(slot, old.key)?;
-        let held = self.locks.one(slot.lock_id, old.key);
+        let _held = self.locks.one(slot.lock_id, old.key);
         let current = slot.current()?;
-        if Arc::ptr_eq(&*current, generation) && old.is_newest() {
-            let change = operator.update(old.value);
-            let had_value = old.value.is_some();
-            return self.commit_change(&current, old.key, had_value, &change).map(Tried::Done);
+        if !Arc::ptr_eq(&*current, generation) || !old.is_newest() {
+            return Ok(None);
         }
-        drop((current, held));
-        self.rmw_locked(slot, old.key, operator, Device::LeftAlone)
+        let change = operator.update(old.value);
+        self.commit_change(&current, old.key, old.value.is_some(), &change).map(Some)
     }
 
     /// Waits until a read-modify-write has reached `durability`, if it changed anything.
@@ -207,7 +225,7 @@ impl Inner {
             // Somebody has written it meanwhile.
             return Ok(Tried::NeedsDevice);
         }
-        let mut outcome = Ok(Tried::NeedsDevice);
+        let mut outcome = Ok(None);
         let mut with =
             |old: Old<'_>| outcome = self.rmw_of_stored(slot, &generation, &old, operator);
         let mut ended = Ended { with: &mut with, error: None };
@@ -215,7 +233,9 @@ impl Inner {
             seat.get().complete(true, &mut ended)?;
         }
         let Ended { error, .. } = ended;
-        error.map_or(outcome, |error| Err(error.into()))
+        let written = error.map_or(outcome, |error| Err(error.into()))?;
+        // If somebody has written it meanwhile, it begins anew.
+        Ok(written.map_or(Tried::NeedsDevice, Tried::Done))
     }
 
     /// How one key is locked that a single write changes.
@@ -251,8 +271,6 @@ impl Inner {
         operator: &mut dyn Operator,
         device: Device,
     ) -> Result<Tried> {
-        // It may wait for compaction, and is asked before anything is held.
-        slot.current()?.engine.admit_rmw(key)?;
         let _held = self.locks.shared(slot.lock_id, key);
         // Again, since whoever closes the database flushes it under all locks.
         self.check_writable()?;

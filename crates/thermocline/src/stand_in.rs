@@ -15,6 +15,8 @@ use crate::slot::{Generation, Slot};
 
 /// What it does when it is asked.
 pub(crate) struct StandIn {
+    /// Whether memory knows that a key has no value.
+    pub(crate) knows_keys: bool,
     /// Before a write is admitted.
     pub(crate) within_admit: Box<dyn Fn() + Send + Sync>,
     /// While a write has its number, and is not applied yet.
@@ -30,6 +32,7 @@ pub(crate) struct StandIn {
 impl Default for StandIn {
     fn default() -> Self {
         Self {
+            knows_keys: true,
             within_admit: Box::new(|| ()),
             within_apply: Box::new(|| ()),
             within_flush: Box::new(|| ()),
@@ -53,6 +56,17 @@ impl Engine for StandIn {
 
     fn get(&self, _key: &[u8], _into: &mut Vec<u8>) -> Result<bool> {
         Ok(false)
+    }
+
+    fn get_at_once(&self, _key: &[u8], _into: &mut Vec<u8>) -> Result<Option<bool>> {
+        Ok(self.knows_keys.then_some(false))
+    }
+
+    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
+        if self.knows_keys {
+            self.rmw(key, operator, seqno)?;
+        }
+        Ok(self.knows_keys)
     }
 
     fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {

@@ -139,3 +139,20 @@ fn who_finds_no_number_keeps_no_flush_from_the_journal() {
         drop(std::mem::ManuallyDrop::into_inner(stuck));
     }
 }
+
+/// Once with nothing locked and once with what is written, or once in all where the engine does it.
+#[test]
+fn an_update_asks_for_room_once_also_where_it_waits_for_the_device() {
+    for (journaled, asked) in [(true, 2), (false, 1)] {
+        for knows_keys in [true, false] {
+            let db = Db::open_on(device::memory(), "asked", options()).unwrap();
+            let count = Arc::new(Mutex::new(0));
+            let counted = Arc::clone(&count);
+            let within_admit = Box::new(move || *counted.lock() += 1);
+            let engine = StandIn { within_admit, knows_keys, ..StandIn::default() };
+            let space = stand_in(&db, "asked", journaled, engine);
+            space.rmw(b"k", |_| Change::Put(b"v".to_vec())).unwrap();
+            assert_eq!(*count.lock(), asked, "journaled: {journaled}, in memory: {knows_keys}");
+        }
+    }
+}
