@@ -244,6 +244,18 @@ pub enum Error {
         /// Where it had read.
         keyspace: String,
     },
+    /// What the transaction has read and is to write would take more than is left of the memory. It is as it was
+    /// before: what it has can be committed or rolled back.
+    #[error(
+        "the transaction would hold {bytes} bytes, more than is left of the memory budget of {limit} bytes: commit \
+             less at once, or raise it"
+    )]
+    TransactionTooLarge {
+        /// What it would hold.
+        bytes: u64,
+        /// The setting.
+        limit: u64,
+    },
     /// For the body of a transaction to return that is not to be committed; nothing else returns it.
     #[error("the transaction was rolled back by its own body")]
     RolledBack,

@@ -27,6 +27,7 @@
 //! to remember what it reads and writes.
 
 mod body;
+mod held;
 mod reads;
 mod scan;
 #[cfg(test)]
@@ -50,6 +51,7 @@ use crate::snapshot::PinnedEngines;
 use crate::write::{check_op, in_parts};
 
 pub use body::TransactionOptions;
+use held::Held;
 use reads::Reads;
 pub use scan::TransactionScan;
 use writes::{Own, Writes};
@@ -70,6 +72,7 @@ struct State {
     generations: Vec<(u32, Arc<Generation>)>,
     reads: Reads,
     writes: Writes,
+    held: Held,
     /// Of a read: it cannot commit any more.
     conflict: Option<Error>,
 }
@@ -85,7 +88,9 @@ impl Db {
     /// ended at its beginning has not. As long as one is open it holds back old
     /// versions, as a snapshot does, and the keys that others write are noted: in at most a 64th of
     /// [`crate::Options::memory_bytes`], and who stays open while more is written than that holds
-    /// cannot commit ([`Error::TransactionTooOld`]).
+    /// cannot commit ([`Error::TransactionTooOld`]). The keys that it has read, and what it is to write, count as used
+    /// memory until it commits; where none is left it may hold a 64th of the memory, or 64 KiB, and beyond that
+    /// reads and writes of it are refused ([`Error::TransactionTooLarge`]): what it has is as it was.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -112,13 +117,19 @@ impl Db {
         let pinned = self.inner.pin_engines(|_| true)?;
         let PinnedEngines { pin, moment: clock, generations } = pinned;
         let (reads, writes, conflict) = Default::default();
-        let state = Mutex::new(State { generations, reads, writes, conflict });
+        let held = Held::new(&self.inner.memory);
+        let state = Mutex::new(State { generations, reads, writes, held, conflict });
         let inner = Arc::clone(&self.inner);
         Ok(Transaction { inner, durability: self.durability, pin, clock, watch, state })
     }
 }
 
 impl State {
+    /// Counts what is about to be remembered of these lengths beside all that is.
+    fn hold(&mut self, more: usize) -> Result<()> {
+        self.held.reach(self.reads.bytes() + self.writes.bytes() + entry_bytes(more))
+    }
+
     /// The engine that filled the keyspace at the moment; of one that was made later its first, which
     /// had nothing by then.
     fn generation(&mut self, keyspace: &Keyspace) -> Result<Arc<Generation>> {
@@ -130,6 +141,13 @@ impl State {
         self.generations.push((lock_id, Arc::clone(&made_later)));
         Ok(made_later)
     }
+}
+
+/// What a key takes, with a value of its own or an operand; all its bytes are `len`.
+const fn entry_bytes(len: usize) -> u64 {
+    /// Lengths and pointers, and its share of a tree or a table.
+    const OVERHEAD_BYTES: u64 = 80;
+    len as u64 + OVERHEAD_BYTES
 }
 
 impl Transaction {
@@ -171,6 +189,7 @@ impl Transaction {
                 Some(own) => merges.push((place, own.clone())),
                 None => {}
             }
+            state.hold(key.len())?;
             state.reads.add_key(keyspace, &generation, key);
             wanted.push(*key);
             places.push(place);
@@ -245,7 +264,9 @@ impl Transaction {
         check_key(key)?;
         check_value(stored)?;
         let value = keyspace.put_op_at(self.clock, key, stored).value();
-        self.state.lock().writes.set(keyspace, key, value);
+        let mut state = self.state.lock();
+        state.hold(key.len() + value.map_or(0, <[u8]>::len))?;
+        state.writes.set(keyspace, key, value);
         Ok(())
     }
 
@@ -261,7 +282,9 @@ impl Transaction {
         self.check(keyspace)?;
         check_key(key)?;
         check_value(operand)?;
-        self.state.lock().writes.merge(keyspace, self.clock, key, operand)
+        let mut state = self.state.lock();
+        state.hold(key.len() + operand.len())?;
+        state.writes.merge(keyspace, self.clock, key, operand)
     }
 
     /// Removes `key` when the transaction commits; this transaction sees it at once.
@@ -271,7 +294,9 @@ impl Transaction {
     pub fn delete(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
         self.check(keyspace)?;
         check_key(key)?;
-        self.state.lock().writes.set(keyspace, key, None);
+        let mut state = self.state.lock();
+        state.hold(key.len())?;
+        state.writes.set(keyspace, key, None);
         Ok(())
     }
 
@@ -292,7 +317,9 @@ impl Transaction {
             // Its own words.
             generation.engine.admit(&[op])?;
         }
-        self.state.lock().writes.delete_range(keyspace, start, end);
+        let mut state = self.state.lock();
+        state.hold(start.len() + end.as_ref().map_or(0, Vec::len))?;
+        state.writes.delete_range(keyspace, start, end);
         Ok(())
     }
 
@@ -329,6 +356,7 @@ impl Transaction {
         let view = generation.view(keyspace.form, self.clock, Arc::clone(&self.pin))?;
         let own = state.writes.in_range(keyspace, &range, direction);
         let own = (own, state.writes.deleted(keyspace));
+        state.hold(0)?;
         let place = state.reads.add_range(keyspace, &generation, range.clone());
         drop(state);
         let cursor = view.scan(range, direction)?;
@@ -349,7 +377,9 @@ impl Transaction {
     /// [`Db::write`].
     pub fn commit(self) -> Result<Option<SeqNo>> {
         let Self { inner, durability, pin, clock, watch, state } = self;
-        let State { reads, mut writes, conflict, .. } = state.into_inner();
+        let State { reads, mut writes, held, conflict, .. } = state.into_inner();
+        // From now on it is as a batch; and what a full keyspace has room for it must not be refused for its own sake.
+        drop(held);
         if let Some(conflict) = conflict {
             return Err(conflict);
         }

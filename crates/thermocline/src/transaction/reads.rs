@@ -7,6 +7,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Direction, KeyRange, Overtaken, RecentWrites};
 
+use super::entry_bytes;
 use crate::error::{Error, Result};
 use crate::key_locks::Hold;
 use crate::keyspace::Keyspace;
@@ -16,6 +17,7 @@ use crate::slot::Generation;
 #[derive(Default)]
 pub(super) struct Reads {
     spaces: BTreeMap<u32, SpaceReads>,
+    bytes: u64,
 }
 
 struct SpaceReads {
@@ -34,6 +36,11 @@ pub(super) struct RangePlace {
 }
 
 impl Reads {
+    /// What they take in memory.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     fn of(&mut self, keyspace: &Keyspace, generation: &Arc<Generation>) -> &mut SpaceReads {
         self.spaces.entry(keyspace.slot.lock_id).or_insert_with(|| SpaceReads {
             keyspace: keyspace.clone(),
@@ -52,6 +59,7 @@ impl Reads {
         let keys = &mut self.of(keyspace, generation).keys;
         if !keys.contains(key) {
             keys.insert(key.to_vec());
+            self.bytes += entry_bytes(key.len());
         }
     }
 
@@ -62,6 +70,7 @@ impl Reads {
         generation: &Arc<Generation>,
         range: KeyRange,
     ) -> RangePlace {
+        self.bytes += entry_bytes(bound_len(&range.start) + bound_len(&range.end));
         let ranges = &mut self.of(keyspace, generation).ranges;
         ranges.push(Some(range));
         RangePlace { lock_id: keyspace.slot.lock_id, index: ranges.len() - 1 }
@@ -125,6 +134,13 @@ impl Reads {
             }
         }
         Ok(())
+    }
+}
+
+fn bound_len(bound: &Bound<Vec<u8>>) -> usize {
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) => key.len(),
+        Bound::Unbounded => 0,
     }
 }
 

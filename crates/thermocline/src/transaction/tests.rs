@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use crate::{Batch, Change, Db, EngineKind, KeyspaceOptions, Options};
+use crate::{Batch, Change, Db, EngineKind, Error, KeyspaceOptions, Options};
 
 /// Every way of writing, to every engine, journaled and not.
 fn write_all(db: &Db) {
@@ -54,4 +54,49 @@ fn nothing_is_noted_unless_a_transaction_is_open() {
     assert_eq!(recent.bytes(), 0);
     write_all(&db);
     assert_eq!(recent.noted(), 36);
+}
+
+/// What it reads and is to write is counted, what is replaced no more, and all is given back in the end.
+#[test]
+fn what_a_transaction_holds_counts_as_memory_and_is_bounded() {
+    const VALUE: usize = 100 << 10;
+    let dir = TempDir::new().unwrap();
+    let limit = 16 << 20;
+    let db = Db::open(dir.path(), Options { memory_bytes: limit, ..Options::default() }).unwrap();
+    let space = db.keyspace("s", KeyspaceOptions::default()).unwrap();
+    space.put(b"there", b"v").unwrap();
+    let used = || db.inner.memory.used();
+    let before = used();
+    let transaction = db.begin().unwrap();
+    let held = || used() - before;
+    for _ in 0..50 {
+        transaction.put(&space, b"one", &[7; VALUE]).unwrap();
+    }
+    assert!((VALUE as u64..4 * VALUE as u64).contains(&held()), "{}", held());
+    let mut puts = 1_u64;
+    let refused = loop {
+        match transaction.put(&space, &puts.to_be_bytes(), &[7; VALUE]) {
+            Ok(()) => puts += 1,
+            Err(refused) => break refused,
+        }
+        assert!(held() >= puts * VALUE as u64 && held() < (puts + 3) * VALUE as u64);
+        assert!(used() <= limit, "{}", used());
+    };
+    assert!(matches!(refused, Error::TransactionTooLarge { limit: told, .. } if told == limit));
+    assert!(puts > 100, "{puts}");
+    // It is as it was, and so are all others; and one can delete although nothing is left.
+    assert_eq!(transaction.get(&space, &1_u64.to_be_bytes()).unwrap(), Some(vec![7; VALUE]));
+    assert_eq!(transaction.get(&space, &puts.to_be_bytes()).unwrap(), None);
+    db.transaction(|tx| tx.delete(&space, b"there")).unwrap();
+    let with_it = used();
+    drop(transaction);
+    assert!(with_it - used() >= puts * VALUE as u64, "{with_it}, and {} without", used());
+    // Keys that are read count too.
+    let transaction = db.begin().unwrap();
+    let begun = used();
+    (0..2000_u32).for_each(|key| _ = transaction.get(&space, &key.to_be_bytes()).unwrap());
+    assert!(used() - begun >= 2000 * 4, "{}", used() - begun);
+    let with_it = used();
+    drop(transaction);
+    assert!(with_it - used() >= 2000 * 4, "{with_it}, and {} without", used());
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use engine::{Change, Direction, KeyRange, Op, check_value};
 
+use super::entry_bytes;
 use crate::error::Result;
 use crate::expiry::Moment;
 use crate::key_locks::Hold;
@@ -33,6 +34,7 @@ pub(super) type OwnWrite = (Vec<u8>, Own);
 #[derive(Default)]
 pub(super) struct Writes {
     spaces: BTreeMap<u32, SpaceWrites>,
+    bytes: u64,
 }
 
 struct SpaceWrites {
@@ -81,6 +83,19 @@ fn later(one: Option<Vec<u8>>, other: Option<Vec<u8>>) -> Option<Vec<u8>> {
 }
 
 impl Writes {
+    /// What they take in memory. Ranges that have become one count as if they had not.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Puts what is made of a key in the place of what was.
+    fn replace(&mut self, keyspace: &Keyspace, key: &[u8], own: Own) {
+        self.bytes += own.bytes(key);
+        if let Some(old) = self.of(keyspace).values.insert(key.to_vec(), own) {
+            self.bytes -= old.bytes(key);
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.spaces.is_empty()
     }
@@ -99,8 +114,7 @@ impl Writes {
     }
 
     pub(super) fn set(&mut self, keyspace: &Keyspace, key: &[u8], value: Option<&[u8]>) {
-        let own = Own::Value(value.map(<[u8]>::to_vec));
-        self.of(keyspace).values.insert(key.to_vec(), own);
+        self.replace(keyspace, key, Own::Value(value.map(<[u8]>::to_vec)));
     }
 
     /// Merges `operand` into what the transaction has made of the key, with the clock at `moment`, or has it merged
@@ -120,12 +134,13 @@ impl Writes {
         let stored = match space.values.get_mut(key) {
             Some(Own::Merges(operands)) => {
                 operands.push(operand.to_vec());
+                self.bytes += entry_bytes(operand.len());
                 return Ok(());
             }
             Some(Own::Value(stored)) => stored.as_deref(),
             None if space.deleted.has(key) => None,
             None => {
-                space.values.insert(key.to_vec(), Own::Merges(vec![operand.to_vec()]));
+                self.replace(keyspace, key, Own::Merges(vec![operand.to_vec()]));
                 return Ok(());
             }
         };
@@ -137,7 +152,7 @@ impl Writes {
                 Some(stored)
             }
         };
-        space.values.insert(key.to_vec(), Own::Value(made));
+        self.replace(keyspace, key, Own::Value(made));
         Ok(())
     }
 
@@ -189,8 +204,11 @@ impl Writes {
         let inside = (Bound::Included(start.as_slice()), bound);
         let over: Vec<_> =
             space.values.range::<[u8], _>(inside).map(|(key, _)| key.clone()).collect();
-        over.iter().for_each(|key| _ = space.values.remove(key));
+        let removed = over.iter().filter_map(|key| Some(space.values.remove(key)?.bytes(key)));
+        let removed: u64 = removed.sum();
+        let added = entry_bytes(start.len() + end.as_ref().map_or(0, Vec::len));
         space.deleted.add(start, end);
+        self.bytes = self.bytes + added - removed;
     }
 
     /// What the transaction has made of the key, if it has, as it is stored.
@@ -288,6 +306,15 @@ fn ops(values: &BTreeMap<Vec<u8>, Own>) -> impl Iterator<Item = Op<'_>> {
 }
 
 impl Own {
+    /// What it takes in memory, with its key.
+    fn bytes(&self, key: &[u8]) -> u64 {
+        entry_bytes(key.len())
+            + match self {
+                Self::Value(stored) => stored.as_ref().map_or(0, Vec::len) as u64,
+                Self::Merges(all) => all.iter().map(|operand| entry_bytes(operand.len())).sum(),
+            }
+    }
+
     /// The same with its value as `keyspace` shows it.
     fn shown(&self, keyspace: &Keyspace) -> Self {
         match self {
