@@ -1,7 +1,10 @@
 //! Bugs planted in a store, each with the models that find it (`docs/reliability/planted-lsm.md`).
 
-use engine::{Direction, Engine, KeyRange};
-use shuttle::thread::spawn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use engine::{Cursor, Direction, Engine, KeyRange, View};
+use shuttle::thread::{JoinHandle, spawn, yield_now};
 
 use super::{
     KEYS, Model, all_at_once, finds, flush_beside_merge, gets_beside_merge, number_of,
@@ -51,6 +54,120 @@ fn view_beside_flush() {
     }
 }
 
+/// The numbers that all keys have.
+type Shown = [u64; KEYS.len()];
+
+/// What a cursor gives, with others running between its steps.
+fn walk(cursor: &mut dyn Cursor, shown: &mut Shown) {
+    while let Some((key, value)) = cursor.next().expect("the store is open") {
+        let at = KEYS.iter().position(|one| *one == key).expect("there are no other keys");
+        assert_eq!(shown[at], 0, "a cursor gave a key twice");
+        shown[at] = number_of(value.to_vec());
+        yield_now();
+    }
+}
+
+fn shown(view: &dyn View, direction: Direction) -> Shown {
+    let mut cursor = view.scan(KeyRange::all(), direction).expect("the store is open");
+    let mut shown = Shown::default();
+    walk(&mut *cursor, &mut shown);
+    shown
+}
+
+/// A view shows the same both ways, and to gets.
+fn stays(view: &dyn View, expected: Shown) {
+    for direction in [Direction::Backward, Direction::Forward] {
+        assert_eq!(shown(view, direction), expected, "{direction:?}");
+    }
+    for (key, expected) in KEYS.iter().zip(expected) {
+        let mut value = Vec::new();
+        let is_there = view.get(key, &mut value).expect("the store is open");
+        assert_eq!(if is_there { number_of(value) } else { 0 }, expected);
+    }
+}
+
+impl Model {
+    /// Holds a view of before, with cursors that have gone half way, beside whatever else happens.
+    fn holder(self: &Arc<Self>) -> JoinHandle<()> {
+        let (view, expected) = (self.bench.view(), [1; KEYS.len()]);
+        let cursors = [Direction::Forward, Direction::Backward].map(|direction| {
+            let mut cursor = view.scan(KeyRange::all(), direction).expect("the store is open");
+            let (key, value) = cursor.next().expect("the store is open").expect("there are two");
+            let at = usize::from(direction == Direction::Backward);
+            assert_eq!((key, number_of(value.to_vec())), (KEYS[at], expected[at]));
+            (at, cursor)
+        });
+        spawn(move || {
+            for (at, mut cursor) in cursors {
+                let mut shown = Shown::default();
+                walk(&mut *cursor, &mut shown);
+                shown[at] += expected[at];
+                assert_eq!(shown, expected, "a cursor that went half way");
+            }
+            stays(&*view, expected);
+        })
+    }
+
+    /// Takes views beside whatever else happens: each has what was acknowledged before, and keeps it.
+    fn viewer(self: &Arc<Self>) -> JoinHandle<()> {
+        let model = Arc::clone(self);
+        spawn(move || {
+            for _ in 0..2 {
+                let before = model.acknowledged.each_ref().map(|value| value.load(SeqCst));
+                let view = model.bench.view();
+                let shown = shown(&*view, Direction::Forward);
+                let misses = shown.iter().zip(&before).any(|(shown, before)| shown < before);
+                assert!(!misses, "a view of {shown:?}, not {before:?}");
+                stays(&*view, shown);
+            }
+        })
+    }
+
+    fn write_all(&self, value: u64) {
+        (0..KEYS.len()).for_each(|key| self.write(key, value));
+    }
+}
+
+/// A compaction has two versions of each key, which lie in tables of their own: no flush had one to
+/// forget.
+fn view_beside_compaction() {
+    let model = Model::of(&[(b"", 1)]);
+    model.write_all(1);
+    model.bench.store.flush().expect("memory takes it");
+    let holder = model.holder();
+    model.write_all(2);
+    model.bench.store.flush().expect("memory takes it");
+    let (compacting, writing) = (Arc::clone(&model), Arc::clone(&model));
+    let compact = spawn(move || {
+        compacting.bench.crank.run_all();
+        assert!(compacting.bench.detail("compactions") > 0);
+    });
+    let write = spawn(move || writing.write(0, 3));
+    let threads = vec![compact, holder, write, model.viewer()];
+    model.end(threads);
+}
+
+/// A merge has two versions of each key, in memtables of their own.
+fn view_beside_merge() {
+    let model = Model::of(&[(b"", 1)]);
+    model.bench.store.flush().expect("memory takes it");
+    let shared = &model.bench.store.shared;
+    model.write_all(1);
+    shared.seal(&shared.state.load_full().actives);
+    let holder = model.holder();
+    model.write_all(2);
+    shared.seal(&shared.state.load_full().actives);
+    let (merging, writing) = (Arc::clone(&model), Arc::clone(&model));
+    let merge = spawn(move || {
+        let shared = &merging.bench.store.shared;
+        shared.flush_sealed(Wanted::WhatWaitsLongest).expect("memory takes it");
+        assert_eq!((merging.bench.detail("memtable_merges"), shared.state.load().due()), (1, 0));
+    });
+    let write = spawn(move || writing.write(0, 3));
+    let threads = vec![merge, holder, write, model.viewer()];
+    model.end(threads);
+}
+
 /// An ordinary test, twice at once: a checker refuses a model of one thread.
 fn groups_that_are_too_large() {
     let threads = [(); 2].map(|()| spawn(a_group_that_is_too_large_gives_up_its_youngest));
@@ -65,6 +182,16 @@ fn flushes_of_two_generations_never_go_back() {
 #[test]
 fn a_view_shows_the_same_after_a_flush() {
     super::check("a_view_shows_the_same_after_a_flush", view_beside_flush);
+}
+
+#[test]
+fn views_show_the_same_beside_a_compaction() {
+    super::check("views_show_the_same_beside_a_compaction", view_beside_compaction);
+}
+
+#[test]
+fn views_show_the_same_beside_a_merge() {
+    super::check("views_show_the_same_beside_a_merge", view_beside_merge);
 }
 
 #[test]
@@ -112,4 +239,6 @@ fn a_job_that_leaves_older_tables_is_found() {
 #[test]
 fn a_flush_that_forgets_snapshots_is_found() {
     finds(Planted::SnapshotsForgotten, view_beside_flush);
+    finds(Planted::SnapshotsForgotten, view_beside_compaction);
+    finds(Planted::SnapshotsForgotten, view_beside_merge);
 }
