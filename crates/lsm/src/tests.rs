@@ -5,6 +5,7 @@ mod compression;
 mod contract;
 mod dranges;
 mod durability;
+mod hot_spot;
 mod ingest;
 mod loads;
 mod memory_resize;

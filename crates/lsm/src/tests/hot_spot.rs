@@ -1,0 +1,118 @@
+//! A whole store whose hot spot moves: Dranges follow it, so that all memtables take about as many writes again, and
+//! nothing is lost by that.
+
+use std::collections::BTreeMap;
+
+use engine::{Direction, Engine, KeyRange};
+use environment::{Random, Seed};
+use rand::RngExt;
+
+use super::stores::{Bench, Pairs, key, scan, small};
+use crate::Options;
+
+const SLOTS: usize = 8;
+const KEYS: u64 = 20_000;
+/// Keys of the hot spot, which four of five writes go to.
+const HOT_KEYS: u64 = 200;
+/// Where it is, by turns, and the writes there. Boundaries are made anew for four times as many as they were made
+/// from, so each place has five times as many as the one before.
+const PLACES: [(u64, usize); 3] = [(3_000, 12_000), (15_000, 60_000), (9_000, 300_000)];
+/// Writes of which it is counted where they would go to.
+const COUNTED: usize = 20_000;
+
+struct Load {
+    bench: Bench,
+    random: Random,
+    expected: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Load {
+    fn new(options: Options) -> Self {
+        let bench = Bench::of(options);
+        Self { bench, random: Seed::from(1).stream("hot spot"), expected: BTreeMap::new() }
+    }
+
+    fn draw(random: &mut Random, place: u64) -> Vec<u8> {
+        match random.random_bool(0.8) {
+            true => key(place + random.random_range(0..HOT_KEYS)),
+            false => key(random.random_range(0..KEYS)),
+        }
+    }
+
+    fn write(&mut self, place: u64, count: usize) {
+        for _ in 0..count {
+            let (key, number) =
+                (Self::draw(&mut self.random, place), self.random.random_range(0..20));
+            if number == 0 {
+                self.bench.delete(&key);
+                self.expected.remove(&key);
+            } else {
+                let value = self.random.random::<u64>().to_le_bytes().repeat(5);
+                self.bench.put(&key, &value);
+                self.expected.insert(key, value);
+            }
+            if number < 2 {
+                self.bench.crank.run_one();
+            }
+        }
+    }
+
+    /// The largest part of the writes to a place that one memtable would take, as the Dranges are now.
+    fn largest_share(&self, place: u64) -> f64 {
+        let mut random = Seed::from(2).stream("counted");
+        let state = self.bench.store.shared.state.load_full();
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        let next = self.bench.sequence.last().get();
+        for (_, seqno) in (0..COUNTED).zip(next..) {
+            let key = Self::draw(&mut random, place);
+            let active = state.active(&key, codec::SeqNo::new(seqno));
+            *counts.entry(active.expect("the store is open").0.id()).or_default() += 1;
+        }
+        counts.into_values().max().unwrap_or(0) as f64 / COUNTED as f64
+    }
+
+    fn pairs(&self) -> Pairs {
+        self.expected.clone().into_iter().collect()
+    }
+
+    fn verify(&self) {
+        let view = self.bench.view();
+        assert_eq!(scan(&*view, KeyRange::all(), Direction::Forward), self.pairs());
+        for number in
+            (0..KEYS).step_by(7).chain(PLACES.into_iter().flat_map(|(at, _)| at..at + HOT_KEYS))
+        {
+            assert_eq!(self.bench.get(&key(number)), self.expected.get(&key(number)).cloned());
+        }
+    }
+}
+
+#[test]
+fn a_hot_spot_that_moves_is_shared_out_again_and_nothing_is_lost() {
+    for merging in [true, false] {
+        let mut load = Load::new(Options { slots_max: SLOTS, merging, ..small() });
+        let mut views = Vec::new();
+        let reorganisations = |load: &Load| {
+            load.bench.detail("reorganisations_major") + load.bench.detail("reorganisations_minor")
+        };
+        for (place, writes) in PLACES {
+            let (before, came) = (load.largest_share(place), reorganisations(&load));
+            assert!(before > 0.6, "one memtable would take {before} of all writes to {place}");
+            views.push((load.bench.view(), load.pairs()));
+            load.write(place, writes);
+            let after = load.largest_share(place);
+            println!("merging {merging}, at {place}: {before:.3} before, {after:.3} after");
+            assert!(after < 2.0 / SLOTS as f64, "one memtable takes {after} of all writes");
+            assert!(reorganisations(&load) > came, "without a reorganisation");
+            load.verify();
+        }
+        for (view, expected) in &views {
+            assert_eq!(scan(&**view, KeyRange::all(), Direction::Backward).len(), expected.len());
+            assert_eq!(&scan(&**view, KeyRange::all(), Direction::Forward), expected);
+        }
+        views.clear();
+        load.bench.store.flush().expect("memory takes it");
+        assert_eq!(load.bench.store.persisted(), load.bench.sequence.visible());
+        let expected = load.pairs();
+        assert_eq!(load.bench.reopen().pairs(), expected);
+    }
+}
