@@ -1,5 +1,6 @@
 //! Tests of the whole store, and what tests of its parts build them from.
 
+mod acknowledged;
 mod closing;
 mod compression;
 mod contract;

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use codec::SeqNo;
 use engine::{Direction, Engine, KeyRange, NoJournal, Op};
 use environment::Environment;
 
@@ -33,7 +31,7 @@ fn layout(parts: &[(&[u8], usize)]) -> Layout {
     Layout { parts: parts.iter().map(part).collect(), basis: 0 }
 }
 
-fn install(bench: &Bench, parts: &[(&[u8], usize)]) {
+pub(super) fn install(bench: &Bench, parts: &[(&[u8], usize)]) {
     bench.store.shared.install_layout(layout(parts));
 }
 
@@ -382,73 +380,4 @@ fn gets_are_led() {
     mixed.bench.store.shared.fit_lookup_index();
     assert!(mixed.bench.detail("lookup_index_bytes") <= 1 << 10);
     mixed.verify();
-}
-
-/// Readers, writers, flushes, merges and reorganisations at once: a get or a scan never misses what
-/// was acknowledged before it began.
-#[test]
-fn nothing_that_was_acknowledged_is_missed() {
-    const WRITERS: u64 = 2;
-    const KEYS: u64 = 60;
-    let bench = Arc::new(bench(options()));
-    let acknowledged: Arc<Vec<AtomicU64>> =
-        Arc::new((0..WRITERS * KEYS).map(|_| AtomicU64::new(0)).collect());
-    let is_over = Arc::new(AtomicBool::new(false));
-    let environment = Environment::real();
-    let mut threads = Vec::new();
-    for writer in 0..WRITERS {
-        let (bench, acknowledged) = (Arc::clone(&bench), Arc::clone(&acknowledged));
-        let work = move || {
-            for round in 1..4000_u64 {
-                let number = writer * KEYS + if round % 3 == 0 { 7 } else { round % KEYS };
-                let value = round.to_le_bytes().repeat(6);
-                let op = [Op::Put { key: &key(number), value: &value }];
-                let ticket = bench.sequence.begin();
-                bench.store.apply(&op, ticket.seqno()).expect("the write is taken");
-                drop(ticket);
-                acknowledged[number as usize].store(round, SeqCst);
-            }
-        };
-        threads.push(environment.spawn("writer", work).expect("a thread"));
-    }
-    let (theirs, over) = (Arc::clone(&bench), Arc::clone(&is_over));
-    let reorganise = move || {
-        for round in 0.. {
-            if over.load(SeqCst) {
-                break;
-            }
-            let middle = key(round * 13 % (WRITERS * KEYS));
-            let hot = key(7);
-            let mut starts = vec![(&b""[..], 1), (&hot, 1 + round as usize % 3), (&middle, 2)];
-            starts.sort();
-            starts.dedup_by(|one, other| one.0 == other.0);
-            install(&theirs, &starts);
-            while theirs.crank.run_one().is_some() {}
-            if round % 5 == 0 {
-                theirs.store.flush().expect("memory takes it");
-            }
-        }
-    };
-    threads.push(environment.spawn("reorganise", reorganise).expect("a thread"));
-    let number_of = |value: &[u8]| u64::from_le_bytes(value[..8].try_into().expect("eight bytes"));
-    let mut scans = 0;
-    while threads[..WRITERS as usize].iter().any(|thread| !thread.is_finished()) || scans < 20 {
-        let before: Vec<u64> = acknowledged.iter().map(|round| round.load(SeqCst)).collect();
-        let direction = if scans % 2 == 0 { Direction::Forward } else { Direction::Backward };
-        let pairs: BTreeMap<_, _> =
-            scan(&*bench.view(), KeyRange::all(), direction).into_iter().collect();
-        for (number, round) in before.into_iter().enumerate().filter(|(_, round)| *round > 0) {
-            let found = pairs.get(&key(number as u64)).map(|value| number_of(value));
-            assert!(found >= Some(round), "scan {scans}, {number}: {found:?}, not {round}");
-            let round = acknowledged[number].load(SeqCst);
-            let found = bench.get(&key(number as u64)).map(|value| number_of(&value));
-            assert!(found >= Some(round), "get, {number}: {found:?}, not {round}");
-        }
-        scans += 1;
-    }
-    is_over.store(true, SeqCst);
-    threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
-    bench.store.flush().expect("memory takes it");
-    assert_eq!(bench.store.persisted(), bench.sequence.visible());
-    assert!(bench.store.persisted() > SeqNo::new(7000));
 }
