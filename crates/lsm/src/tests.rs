@@ -4,6 +4,7 @@ mod acknowledged;
 mod closing;
 mod compression;
 mod contract;
+mod crash;
 mod dranges;
 mod durability;
 mod hot_spot;
