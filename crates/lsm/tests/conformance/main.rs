@@ -2,6 +2,7 @@
 
 mod fixture;
 mod scattered;
+mod variants;
 
 /// The crates by the names under which `fixture` knows them.
 mod crates {

@@ -1,0 +1,120 @@
+//! Stores with other options than the usual ones: tuned, and with each part left out that may be.
+//!
+//! A part that may be left out makes things faster, so what a store answers must not depend on it: whatever it
+//! hides of a mistake elsewhere shows here. Each variant is held to each check; of those that take long there are
+//! fewer cases than of a store with everything.
+
+use std::sync::Arc;
+
+use conformance::{Check, Suite};
+use device::Device;
+use engine::{Engine, Host, Result};
+use thermocline_lsm::{Compression, FilterKind, Options, Routing, Store};
+
+use crate::crates::suite::Fixture;
+use crate::fixture::{LsmFixture, options};
+
+/// A store with options of its own.
+struct Variant {
+    name: &'static str,
+    options: fn() -> Options,
+}
+
+impl Fixture for Variant {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn flushes_keys_apart(&self) -> bool {
+        LsmFixture.flushes_keys_apart()
+    }
+
+    fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {
+        Ok(Arc::new(Store::open(host, (self.options)())?))
+    }
+
+    fn check(&self, device: &Arc<dyn Device>) -> Result<()> {
+        LsmFixture.check(device)
+    }
+}
+
+/// Cases of a check that are enough for a variant, unless `THERMOCLINE_CASES` says how many.
+fn cases(check: Check) -> u64 {
+    match check {
+        Check::Model | Check::Budget => 25,
+        Check::Crashes | Check::Registers => 8,
+        Check::Counters | Check::Snapshots | Check::Crowd => 4,
+        Check::Errors | Check::Damage | Check::Determinism => 1,
+    }
+}
+
+/// Holds a variant to all checks.
+fn conforms(name: &'static str, options: fn() -> Options) {
+    let variable = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed = variable("THERMOCLINE_SEED").unwrap_or(1);
+    let fixture = Variant { name, options };
+    for check in Check::ALL {
+        let cases = variable("THERMOCLINE_CASES").unwrap_or(cases(check));
+        match Suite::new(&fixture, env!("CARGO_PKG_NAME"), seed, cases).run(check) {
+            Ok(cases) => println!("{name} {check}: {cases} cases passed"),
+            Err(failure) => panic!("\n{failure}\nhere: variants::{name}\n"),
+        }
+    }
+}
+
+/// One test for each variant, under its name.
+macro_rules! variants {
+    ($($name:ident: $options:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                conforms(stringify!($name), || $options);
+            }
+        )*
+    };
+}
+
+variants! {
+    tuned_for_reads: Options {
+        filter: FilterKind::Ribbon,
+        filter_bits_per_key: 14,
+        block_bytes: 256,
+        level0_tables: 1,
+        level_ratio: 4,
+        compression: vec![Compression::None],
+        ..options()
+    };
+    tuned_for_writes: Options {
+        memtable_bytes_max: 16 << 10,
+        slots_max: 2,
+        level0_tables: 8,
+        level0_tables_slow: 12,
+        level_ratio: 8,
+        range_deletes_max: 64,
+        ..options()
+    };
+    tuned_for_room: Options {
+        compression: vec![Compression::None, Compression::Lz4, Compression::Zstd],
+        block_bytes: 2048,
+        filter: FilterKind::Ribbon,
+        filter_bits_per_key: 6,
+        range_deletes_max: 0,
+        ..options()
+    };
+    with_one_memtable: Options { routing: Routing::One, ..options() };
+    with_memtables_at_random: Options { routing: Routing::Random, ..options() };
+    without_duplicated_dranges: Options { duplicates: false, ..options() };
+    without_lookup_index: Options { lookup_index_bytes_max: 0, ..options() };
+    without_range_index: Options { range_index: false, ..options() };
+    without_pairs: Options { pairs: false, ..options() };
+    without_merging: Options { merging: false, ..options() };
+    without_any_of_it: Options {
+        routing: Routing::One,
+        lookup_index_bytes_max: 0,
+        range_index: false,
+        pairs: false,
+        merging: false,
+        compression: vec![Compression::None],
+        ..options()
+    };
+}
