@@ -25,6 +25,7 @@ pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
         // The budget may have become less since something was cached.
         shared.cache.shrink(shared.cache_share());
         shared.refill_allowance();
+        shared.tidy_if_idle();
         if let Err(error) = shared.sync_rewritten() {
             shared.note_ended(&shared.rewriting_failing, Err(error));
         }

@@ -38,6 +38,7 @@ mod planning;
 mod relief;
 mod rewriting;
 mod thinning;
+mod tidying;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +64,8 @@ use changing::Changing;
 pub(crate) use plan::TAIL_MAX;
 use relief::is_for_want_of_room;
 pub(crate) use thinning::Thinning;
+#[cfg(test)]
+pub(crate) use tidying::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 
 /// Bytes of a memtable with which the allocator is worth being asked to give back what was freed.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;

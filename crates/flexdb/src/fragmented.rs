@@ -49,7 +49,7 @@ pub(crate) struct Fragmented {
     /// What memtables had taken when time was last looked at.
     used_before: AtomicU64,
     is_queued: AtomicBool,
-    /// Whether something was written for scans and not made durable.
+    /// Whether something was written as one and not made durable.
     is_unsynced: AtomicBool,
 }
 
@@ -75,6 +75,13 @@ impl Bounds {
 
     fn allowance(self) -> u64 {
         self.idle * IDLE_KEPT
+    }
+}
+
+impl InPieces {
+    /// What was read of an interval.
+    pub(crate) fn of(cold: &Cold, block: Arc<Block>) -> Self {
+        Self { head: Arc::clone(cold.head()), block, pieces: cold.pieces() }
     }
 }
 
@@ -135,6 +142,10 @@ impl Fragmented {
     pub(crate) fn note_written(&self, bytes: u64) {
         let less = |had: u64| Some(had.saturating_sub(bytes));
         let _ = self.allowance.fetch_update(Relaxed, Relaxed, less);
+    }
+
+    /// Something was written as one that is not durable.
+    pub(crate) fn note_unsynced(&self) {
         self.is_unsynced.store(true, Relaxed);
     }
 
@@ -161,13 +172,12 @@ impl Shared {
         if cold.head().lie.fragments <= 1 || !is_allowed {
             return;
         }
-        let pieces = cold.pieces();
-        if pieces <= 1 {
+        let interval = InPieces::of(cold, Arc::clone(block));
+        if interval.pieces <= 1 {
             return;
         }
-        let (head, block) = (Arc::clone(cold.head()), Arc::clone(block));
         let bounds = Bounds::of(self.host.memory.limit());
-        if self.fragmented.offer(InPieces { head, block, pieces }, bounds) {
+        if self.fragmented.offer(interval, bounds) {
             self.schedule_rewriting();
         }
     }

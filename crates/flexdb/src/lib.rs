@@ -31,6 +31,7 @@
 //! - a scan: `scan::Walk`, a run at a time;
 //! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/planning.rs`, `commit/plan.rs` and
 //!   `commit/changing.rs`; between commits what scans found in pieces: `fragmented`, then `commit/rewriting.rs`;
+//!   and what lies in pieces while nobody wants the store: `tidying`, then `commit/tidying.rs`;
 //! - recovery: `open::Store::open`, then `stored_index::Reading`, or else `recover::index`;
 //! - room given back: `collect::Shared::collect`.
 //!
@@ -99,6 +100,7 @@ mod stored_index;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod tidying;
 mod trouble;
 mod write;
 

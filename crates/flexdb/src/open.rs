@@ -31,6 +31,7 @@ use crate::state::{Base, State};
 use crate::store::{Counts, Shared, Store};
 use crate::stored_index::{self, Wanted};
 use crate::tally::Tally;
+use crate::tidying::Tidying;
 use crate::trouble::Work;
 
 /// Who its background tasks belong to.
@@ -102,6 +103,7 @@ impl Store {
             nodes,
             cache,
             fragmented: Default::default(),
+            tidying: Tidying::new(space.len()),
             queues: Mutex::default(),
             buffers: Mutex::default(),
             cached_bytes: AtomicU64::new(0),
@@ -115,6 +117,7 @@ impl Store {
             index_failing: Default::default(),
             index_unread: unread,
             rewriting_failing: Default::default(),
+            tidying_failing: Default::default(),
             counts: Counts { opening_keys, ..Counts::default() },
             group,
             host,

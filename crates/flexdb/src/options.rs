@@ -29,6 +29,9 @@ pub struct Options {
     /// Updates behind the pairs of neighbours, in percent of these, from which on they are written anew
     /// together. More cost a write less, and a scan more. Default: 20.
     pub tail_percent_max: u16,
+    /// Whether neighbours that lie in many pieces are written as one while the store is idle. Without it only those
+    /// that scans read are, and those that commits change. Default: yes.
+    pub tidies_when_idle: bool,
     /// Bytes up to which a damaged interval is appended to: nothing takes what it has together. Beyond
     /// that commits are refused, as they are where there is no room, and tell of the damage. Reading such
     /// an interval takes as much memory for a moment. Default: 1 GiB.
@@ -62,6 +65,7 @@ impl Default for Options {
             tail_pairs_max: 24,
             fragments_max: 16,
             tail_percent_max: 20,
+            tidies_when_idle: true,
             damaged_bytes_max: 1 << 30,
             round_updates_max: 4096,
             round_bytes_max: 1 << 20,

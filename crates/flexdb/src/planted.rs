@@ -43,6 +43,8 @@ pub(crate) enum Planted {
     StoredBelieved,
     /// A scan that goes on sees what was written since it began.
     TwoMoments,
+    /// What was read of an interval is written as one though it was changed since.
+    StaleWritten,
 }
 
 /// On the thread that plants it.

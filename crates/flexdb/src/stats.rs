@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 22] = [
+const RUNNING: [&str; 24] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
@@ -21,6 +21,8 @@ const RUNNING: [&str; 22] = [
     "intervals_rewritten",
     "intervals_rewritten_for_scans",
     "bytes_written_for_scans",
+    "intervals_tidied",
+    "bytes_tidied",
     "intervals_joined",
     "intervals_thinned",
     "damaged_updates",
@@ -79,6 +81,8 @@ impl Shared {
             ("intervals_rewritten", counts.rewritten.load(Relaxed)),
             ("intervals_rewritten_for_scans", counts.rewritten_for_scans.load(Relaxed)),
             ("bytes_written_for_scans", counts.written_for_scans.load(Relaxed)),
+            ("intervals_tidied", counts.tidied.load(Relaxed)),
+            ("bytes_tidied", counts.tidied_bytes.load(Relaxed)),
             ("intervals_joined", counts.joined.load(Relaxed)),
             ("intervals_thinned", counts.thinned.load(Relaxed)),
             ("damaged_updates", counts.damaged.load(Relaxed)),

@@ -30,6 +30,7 @@ use crate::seat::Seat;
 use crate::state::State;
 use crate::stored_index::{self, Wanted};
 use crate::tally::Tally;
+use crate::tidying::Tidying;
 use crate::trouble::Work;
 
 /// All pairs sorted in a space, in place. Open it with [`Store::open`], use it through [`Engine`].
@@ -61,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Cache,
     /// What scans have found in pieces.
     pub(crate) fragmented: Fragmented,
+    /// How far what lies in pieces was written as one.
+    pub(crate) tidying: Tidying,
     /// For reads that are many at once, as nothing is under way on them.
     pub(crate) queues: Mutex<Vec<Reads<usize>>>,
     /// For reads that are alone, as nothing is read into them.
@@ -79,6 +82,7 @@ pub(crate) struct Shared {
     /// Why the index that the last close has stored was not taken.
     pub(crate) index_unread: Work,
     pub(crate) rewriting_failing: Work,
+    pub(crate) tidying_failing: Work,
     pub(crate) counts: Counts,
     pub(crate) group: Group,
     pub(crate) host: Host,
@@ -102,6 +106,9 @@ pub(crate) struct Counts {
     /// Those of them that scans had found in pieces, and their bytes.
     pub(crate) rewritten_for_scans: AtomicU64,
     pub(crate) written_for_scans: AtomicU64,
+    /// Intervals that were written anew while the store was idle, and their bytes.
+    pub(crate) tidied: AtomicU64,
+    pub(crate) tidied_bytes: AtomicU64,
     /// Intervals that became one with the one before them.
     pub(crate) joined: AtomicU64,
     /// Intervals that became one with the one before them, as the index took too much.

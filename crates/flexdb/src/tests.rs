@@ -17,3 +17,4 @@ mod rounds;
 mod seats;
 pub(crate) mod stores;
 mod thinning;
+mod tidying;

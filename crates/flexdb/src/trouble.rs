@@ -1,5 +1,5 @@
 //! Background work that fails, for whoever looks after the store ([`engine::Engine::troubles`]): commits that are
-//! refused, what the collector cannot read, what cannot be written as one for scans, an index that is too large for the
+//! refused, what the collector cannot read, what cannot be written as one for scans or while the store is idle, an index that is too large for the
 //! memory (`commit/thinning.rs`), and one that was stored and could not be read, which is told until the store is closed.
 //!
 //! A commit is tried again, and its trouble ends with one that succeeds. A segment with something that cannot be
@@ -61,7 +61,9 @@ impl Shared {
         let index = self.index_failing.trouble("holding the index to its share of memory", false);
         let unread = self.index_unread.trouble("reading the index that was stored", false);
         let rewriting = self.rewriting_failing.trouble("writing intervals as one for scans", false);
-        [commits, collector, index, unread, rewriting].into_iter().flatten().collect()
+        let tidying = "writing intervals as one while the store is idle";
+        let tidying = self.tidying_failing.trouble(tidying, false);
+        [commits, collector, index, unread, rewriting, tidying].into_iter().flatten().collect()
     }
 
     /// Notes how work has ended that nobody waits for. Of a store that takes no writes any more its health tells.

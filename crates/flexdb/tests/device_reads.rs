@@ -17,6 +17,8 @@ const KEYS: u64 = 4 * BUDGET / (27 + 127);
 const GETS: u64 = 4000;
 /// Passes of the same scans until none of them finds anything in pieces.
 const PASSES_MAX: usize = 20;
+/// Without any input or output for so long nothing is left to be done.
+const SETTLED: Duration = Duration::from_secs(3);
 
 struct Bench {
     store: Store,
@@ -31,7 +33,8 @@ fn key(number: u64) -> Vec<u8> {
 }
 
 impl Bench {
-    fn on(device: Arc<dyn Device>) -> Self {
+    /// With neighbours that are written as one while nobody wants the store, or not.
+    fn on(device: Arc<dyn Device>, tidies_when_idle: bool) -> Self {
         let (environment, telemetry) = (Environment::real(), Registry::default());
         let workers = Pool::start(&environment, 2, &telemetry).expect("threads start");
         let sequence = Arc::new(Sequence::new());
@@ -44,7 +47,8 @@ impl Bench {
             barrier: Arc::new(NoJournal),
             memory: Arc::new(MemoryBudget::new(BUDGET)),
         };
-        let store = Store::open(host, Options::default()).expect("the store opens");
+        let options = Options { tidies_when_idle, ..Options::default() };
+        let store = Store::open(host, options).expect("the store opens");
         sequence.recover_to(store.persisted());
         Self { store, device, sequence, workers }
     }
@@ -70,13 +74,14 @@ impl Bench {
         self.device.accounting().counts()
     }
 
-    /// Waits until the collector, which reads as well, has nothing to do any more.
+    /// Waits until the collector, which reads as well, has nothing to do any more, nor a pass that writes neighbours
+    /// as one, which begins after one or two seconds.
     fn settle(&self) {
         let environment = Environment::real();
         let mut before = IoCounts::default();
         while before != self.counts() {
             before = self.counts();
-            environment.sleep(Duration::from_millis(1500));
+            environment.sleep(SETTLED);
         }
     }
 
@@ -150,13 +155,13 @@ impl Bench {
             self.device.remove("index").expect("it was stored");
         }
         assert!(self.workers.stop().is_empty(), "no task panics");
-        Self::on(self.device)
+        Self::on(self.device, false)
     }
 }
 
 #[test]
 fn a_cold_get_reads_the_device_once() {
-    let bench = Bench::on(device::memory());
+    let bench = Bench::on(device::memory(), false);
     bench.write(1, 1);
     // The index takes more than its share, so intervals are twice as large as with more memory.
     let (reads, bytes) = bench.cold_gets("loaded", 1, |_| 1);
@@ -199,4 +204,33 @@ fn a_cold_get_reads_the_device_once() {
     let reads = bench.scans_again("opened, scanned before");
     assert!(reads <= 2.0, "{reads} a scan after opening of what scans have read before");
     bench.store.close().expect("closes");
+}
+
+#[test]
+fn a_scan_reads_the_device_twice_at_most_once_the_store_was_idle() {
+    let bench = Bench::on(device::memory(), true);
+    bench.write(1, 1);
+    bench.settle();
+    let space = bench.detail("space_bytes");
+    let tidied = bench.detail("bytes_tidied");
+    println!("{tidied} bytes of {space} written while it was idle");
+    assert!(tidied > space / 2 && tidied <= space, "{tidied} bytes of {space}");
+    let (reads, bytes) = bench.cold_gets("loaded and tidied", 1, |_| 1);
+    assert!(reads <= 1.1, "{reads} after a load");
+    assert!(bytes <= 14_000.0, "{bytes} after a load");
+    for direction in [Direction::Forward, Direction::Backward] {
+        let reads = bench.scans("loaded and tidied", direction);
+        assert!(reads <= 2.0, "{reads} a scan, {direction:?}");
+    }
+    bench.write(3, 2);
+    let reads = bench.scans("overwritten", Direction::Forward);
+    assert!(reads > 2.0, "{reads} a scan: what is written as one has nothing to do");
+    bench.settle();
+    // A third was put, so no more than a third is written as one; and what scans have read.
+    let again = bench.detail("bytes_tidied") - tidied;
+    assert!(again > space / 6 && again <= space * 2 / 5, "{again} bytes of {space}");
+    let less = bench.scans("overwritten and tidied", Direction::Forward);
+    assert!(less < reads * 3.0 / 4.0, "{reads} reads a scan before, {less} now");
+    bench.store.close().expect("closes");
+    assert!(bench.workers.stop().is_empty(), "no task panics");
 }

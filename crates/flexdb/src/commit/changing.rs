@@ -8,6 +8,7 @@ use codec::{Corruption, SeqNo};
 use engine::{Error, Result};
 use flexspace::space::Together;
 
+use super::merging::bytes_of;
 use super::plan::{Edit, Known, Planner, Step};
 use super::planning::{Inputs, Planning, Rest, bound_behind};
 use super::{Committer, Place, is_refused, take_updates};
@@ -34,8 +35,9 @@ pub(super) struct Changing<'a, 'b> {
     pub(super) committer: &'a mut Committer,
     /// By how much offsets behind the last change are larger than in the base that is planned by.
     delta: u64,
-    /// Bytes that were put into the space.
+    /// Bytes that were put into the space, and those of the updates that they were put for.
     written: u64,
+    put: u64,
 }
 
 /// What was put by one base.
@@ -66,7 +68,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         space: &'a mut Together<'b>,
         committer: &'a mut Committer,
     ) -> Self {
-        Self { shared, space, committer, delta: 0, written: 0 }
+        Self { shared, space, committer, delta: 0, written: 0, put: 0 }
     }
 
     pub(super) fn space(&mut self) -> &mut Together<'b> {
@@ -108,6 +110,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         self.shared.counts.committed_pairs.fetch_add(pairs as u64, Relaxed);
         let bounds = Bounds::of(self.shared.host.memory.limit());
         self.shared.fragmented.note_committed(std::mem::take(&mut self.written), bounds);
+        self.shared.tidying.note_put(std::mem::take(&mut self.put));
         Ok(is_done)
     }
 
@@ -132,6 +135,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                     return Ok(Section { updates, is_whole: false, next: None });
                 }
                 updates += planned.updates;
+                self.put += planned.bytes;
             }
             let Some(rest) = chunk.rest else { continue };
             let mut walker = Walker::of_commit(memtable, range.0, range.1);
@@ -193,6 +197,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                 return Ok((count, false));
             }
             count += updates.len();
+            self.put += bytes_of(&updates);
         }
     }
 

@@ -25,6 +25,7 @@ use flexspace::Found;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use workers::Class;
 
+use super::merging::bytes_of;
 use super::plan::{Edit, Known, Planner};
 use super::take_updates;
 use crate::index::{self, Interval, Key};
@@ -62,6 +63,8 @@ pub(crate) struct Inputs {
 pub(crate) struct Planned {
     pub(crate) edit: Option<Edit>,
     pub(crate) updates: usize,
+    /// Bytes of these as pairs.
+    pub(crate) bytes: u64,
 }
 
 /// The updates of an interval of which there were too many for one plan: from a key on, to a bound.
@@ -330,7 +333,7 @@ fn plan_chunk(shared: &Shared, claim: &Claim) -> Result<Chunk> {
         };
         bytes += edit.as_ref().map_or(0, |edit| edit.data.capacity());
         charge.set(bytes);
-        planned.push(Planned { edit, updates: updates.len() });
+        planned.push(Planned { edit, updates: updates.len(), bytes: bytes_of(&updates) });
     }
     Ok(Chunk { planned, rest, _charge: charge, _run: run })
 }

@@ -19,8 +19,18 @@ use super::plan::{Known, Planner};
 use super::{Committer, is_refused};
 use crate::fragmented::InPieces;
 use crate::index;
+use crate::planted::{Planted, is_planted};
 use crate::state::Base;
 use crate::store::Shared;
+
+/// What was written as one.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) intervals: u64,
+    pub(super) bytes: u64,
+    /// Whether there was room for all of it.
+    pub(super) is_whole: bool,
+}
 
 impl Shared {
     /// Writes as one what waits, unless a commit runs, or was refused for want of room.
@@ -36,17 +46,31 @@ impl Shared {
         if intervals.is_empty() {
             return Ok(());
         }
+        let written = self.write_together(&mut committer, intervals)?;
+        self.fragmented.note_written(written.bytes);
+        self.counts.rewritten_for_scans.fetch_add(written.intervals, Relaxed);
+        self.counts.written_for_scans.fetch_add(written.bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Writes intervals as one, in one hold of the space's writers' lock, as far as there is room.
+    pub(super) fn write_together(
+        self: &Arc<Self>,
+        committer: &mut Committer,
+        intervals: Vec<InPieces>,
+    ) -> Result<Written> {
         let base = Arc::new(self.base_of(committer.index())?);
-        let written = self
-            .space
-            .together(|space| Ok(self.write_as_one(space, &mut committer, &base, &intervals)));
+        let written =
+            self.space.together(|space| Ok(self.write_as_one(space, committer, &base, &intervals)));
         drop((intervals, base));
-        match written {
+        let written = match written {
             // Before it began.
-            Err(error) if is_refused(&error) => return Ok(()),
+            Err(error) if is_refused(&error) => return Ok(Written::default()),
             written => self.told(written).flatten()?,
-        }
-        self.renew_base(&mut committer)
+        };
+        self.fragmented.note_unsynced();
+        self.renew_base(committer)?;
+        Ok(written)
     }
 
     /// Makes durable what was written for scans, unless a commit runs, which does so.
@@ -66,26 +90,27 @@ impl Shared {
         committer: &mut Committer,
         base: &Arc<Base>,
         intervals: &[InPieces],
-    ) -> Result<()> {
+    ) -> Result<Written> {
         let limits = self.interval_limits();
         let planner = Planner { shared: self, base, limits };
         let mut changing = Changing::new(self, space, committer);
+        let mut written = Written::default();
         for InPieces { head, block, .. } in intervals {
             let found = index::find(&base.index, head.bound());
-            let is_same = |there: &Arc<index::Head>| Arc::ptr_eq(there, head);
+            let is_same = |there: &Arc<index::Head>| {
+                Arc::ptr_eq(there, head) || is_planted(Planted::StaleWritten)
+            };
             let Some(found) = found.filter(|it| it.entry.head().is_some_and(is_same)) else {
                 continue;
             };
             let known = Known::Pairs(Arc::clone(block));
             let Some(edit) = planner.plan_anew(Some(&found), &[], known)? else { continue };
             if !changing.change_planned(&edit)? {
-                break;
+                return Ok(written);
             }
-            let bytes = edit.data.len() as u64;
-            self.fragmented.note_written(bytes);
-            self.counts.rewritten_for_scans.fetch_add(1, Relaxed);
-            self.counts.written_for_scans.fetch_add(bytes, Relaxed);
+            written.intervals += 1;
+            written.bytes += edit.data.len() as u64;
         }
-        Ok(())
+        Ok(Written { is_whole: true, ..written })
     }
 }

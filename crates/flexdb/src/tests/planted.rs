@@ -13,12 +13,14 @@ use super::every_io::scenarios::{
     a_checkpoint, a_close_that_stores_the_index, a_commit_in_place, a_join,
 };
 use super::pairs::a_commit_forgets_what_it_changes;
+use super::fragmented::an_interval_that_was_changed_since_it_was_read_keeps_its_changes;
 use super::parts::{
     a_tombstone_hides_the_pair_whatever_is_read_first,
     keys_that_are_alike_are_not_taken_for_one_another,
 };
 use super::recovery::an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next;
 use super::thinning::an_index_that_is_only_added_to_keeps_near_its_share;
+use crate::commit::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 use crate::planted::{Planted, must_be_found};
 use crate::stored_index::tests::an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same;
 
@@ -130,4 +132,14 @@ fn an_index_of_a_life_before_that_is_believed_is_found() {
 fn a_scan_of_two_moments_is_found() {
     let test = a_scan_is_of_one_moment_whatever_is_written_while_it_goes_on;
     must_be_found(Planted::TwoMoments, "", test);
+}
+
+#[test]
+fn what_is_written_though_it_was_changed_is_found() {
+    for test in [
+        an_interval_that_was_changed_since_it_was_read_keeps_its_changes as fn(),
+        an_interval_that_is_changed_while_it_is_read_keeps_its_changes,
+    ] {
+        must_be_found(Planted::StaleWritten, "", test);
+    }
 }

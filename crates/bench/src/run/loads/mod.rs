@@ -48,10 +48,11 @@ use crate::workload::Extent;
 const ABOUT: &str = "about.json";
 const VERSIONS: &str = "versions";
 const DATA: &str = "data";
-/// A store that writes no more than this between two looks, for so long, has done what it had to.
+/// A store that writes no more than this between two looks, for so long, has done what it had to: longer than a
+/// store that looks around every second takes to find that it is idle.
 const QUIET_BYTES: u64 = 64 << 10;
 const LOOK: Duration = Duration::from_millis(100);
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET: Duration = Duration::from_secs(3);
 const SETTLE_MAX: Duration = Duration::from_secs(120);
 
 /// Everything that shapes a store as it is after its load.

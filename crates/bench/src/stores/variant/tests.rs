@@ -21,7 +21,8 @@ fn a_name_is_an_engine_and_its_settings() {
 
 #[test]
 fn parts_of_flexdb_are_otherwise() {
-    let name = "flexdb:tail=0:fragments=3:interval-pairs=64:memtable-bytes=4096:pairs=off";
+    let name =
+        "flexdb:tail=0:fragments=3:interval-pairs=64:memtable-bytes=4096:pairs=off:tidying=off";
     let changed: Variant = name.parse().expect("a name");
     let expected = flexdb::Options {
         tail_pairs_max: 0,
@@ -29,6 +30,7 @@ fn parts_of_flexdb_are_otherwise() {
         interval_pairs: 64,
         pairs: false,
         memtable_bytes_max: 4096,
+        tidies_when_idle: false,
         ..flexdb::Options::default()
     };
     assert_eq!((changed.engine, changed.flexdb), (EngineKind::FlexDb, expected));

@@ -1,0 +1,241 @@
+//! A slice of a pass: neighbours that lie in many pieces are read, and written one behind the other (`tidying.rs`).
+//!
+//! 1. From a key on, the base that readers look into is gone through for neighbours of so many bytes whose pieces
+//!    are short on average. What lies together already, in a piece that is long enough, stands between them and is
+//!    left.
+//! 2. They are read as one, while commits may run.
+//! 3. Unless a commit runs, or room is short, those that were not changed meanwhile are written anew, as what scans
+//!    have found (`commit/rewriting.rs`): no pair changes, and nothing waits for the device.
+
+use std::iter::Peekable;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use engine::{Charge, Result};
+use flexspace::{Found, Mapping};
+
+use crate::block::Block;
+use crate::fragmented::InPieces;
+use crate::index::{self, Interval, Key};
+use crate::pair::StoreHeader;
+use crate::read::Cold;
+use crate::state::Base;
+use crate::store::Shared;
+
+/// Parts of the budget of which one is a slice, within these.
+const SLICE_PARTS: u64 = 256;
+const SLICE_BYTES_MIN: u64 = 64 << 10;
+const SLICE_BYTES_MAX: u64 = 256 << 10;
+/// Bytes that the pieces of neighbours have on average from which on they stay as they are, and those of a piece
+/// that is left; of a segment, in which a piece ends, no more than such parts.
+const PIECE_BYTES: u64 = 16 << 10;
+const PIECE_PARTS: u64 = 4;
+const TOGETHER_BYTES: u64 = 32 << 10;
+const TOGETHER_PARTS: u64 = 2;
+/// Intervals that are looked at in one go.
+const LOOKED_AT_MAX: usize = 4096;
+/// Parts of the segments that are taken, as one of which as many have to be left, beside those that are kept for
+/// the collector.
+const ROOM_PARTS: u64 = 8;
+/// Forms in which a slice is in memory beside its blocks: as it was read, and as it is written.
+const FORMS: usize = 2;
+
+/// When neighbours are worth it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) slice: u64,
+    pub(super) piece: u64,
+    pub(super) together: u64,
+    /// Longer intervals are left: single pairs, and what is damaged.
+    pub(super) interval: u64,
+}
+
+/// Neighbours that are written as one.
+#[derive(Debug, Default)]
+pub(super) struct Slice<'a> {
+    pub(super) members: Vec<Found<'a, Interval>>,
+    bytes: u64,
+    pieces: u64,
+    /// Where to look next; none behind all others.
+    pub(super) next: Option<Key>,
+}
+
+impl Slice<'_> {
+    fn is_worth(&self, limits: &Limits) -> bool {
+        self.pieces > 1 && self.bytes < self.pieces * limits.piece
+    }
+}
+
+/// The pieces of a base: extents each of which goes on where the one before it ends are one.
+struct Pieces<I: Iterator<Item = Mapping>> {
+    extents: Peekable<I>,
+    now: Range<u64>,
+}
+
+impl<I: Iterator<Item = Mapping>> Pieces<I> {
+    fn of(extents: I) -> Self {
+        Self { extents: extents.peekable(), now: 0..0 }
+    }
+
+    fn advance(&mut self) -> bool {
+        let Some(first) = self.extents.next() else { return false };
+        let end_of = |piece: &Mapping| {
+            piece.extent.address().map(|address| address + u64::from(piece.length))
+        };
+        let mut end = end_of(&first);
+        self.now = first.offset..first.offset + u64::from(first.length);
+        while let Some(next) =
+            self.extents.next_if(|next| end.is_some() && next.extent.address() == end)
+        {
+            end = end_of(&next);
+            self.now.end += u64::from(next.length);
+        }
+        true
+    }
+
+    /// How many pieces begin in a span, and whether all of it lies in one of so many bytes. Spans ascend.
+    fn look(&mut self, span: &Range<u64>, bytes: u64) -> (u64, bool) {
+        while self.now.end <= span.start && self.advance() {}
+        let mut begun = u64::from(self.now.start >= span.start);
+        let is_long = self.now.end - self.now.start >= bytes;
+        let lies_together = is_long && self.now.end >= span.end;
+        while self.now.end < span.end && self.advance() {
+            begun += 1;
+        }
+        (begun, lies_together)
+    }
+}
+
+/// Step 1. Without members there is none up to where to look next.
+pub(super) fn next_slice<'a>(base: &'a Base, from: &Key, limits: &Limits) -> Slice<'a> {
+    let mut slice = Slice::default();
+    let Some(first) = index::find(&base.index, from) else { return slice };
+    let header = StoreHeader::BYTES as u64;
+    let mut pieces = Pieces::of(base.space.extents(first.offset + header..base.space.len()));
+    for (looked_at, found) in base.index.range(first.offset..u64::MAX).enumerate() {
+        let Some(head) = found.entry.head() else { continue };
+        let (begin, length) = (found.offset + header, u64::from(found.length));
+        let (begun, lies_together) = pieces.look(&(begin..begin + length), limits.together);
+        let stands_between = lies_together || head.lie.is_out_of_order || length > limits.interval;
+        if stands_between || slice.bytes + length > limits.slice {
+            let is_enough = looked_at >= LOOKED_AT_MAX;
+            if slice.is_worth(limits) || is_enough {
+                if !slice.is_worth(limits) {
+                    slice.members.clear();
+                }
+                slice.next = Some(head.bound().clone());
+                return slice;
+            }
+            slice = Slice::default();
+        }
+        if !stands_between {
+            // What the first one begins with may have begun before it.
+            let more = if slice.members.is_empty() { begun.max(1) } else { begun };
+            slice.pieces += more;
+            slice.bytes += length;
+            slice.members.push(found);
+        }
+    }
+    if !slice.is_worth(limits) {
+        slice.members.clear();
+    }
+    slice
+}
+
+impl Shared {
+    fn slice_limits(&self) -> Limits {
+        let segment = self.segment_bytes();
+        let slice = self.host.memory.limit() / SLICE_PARTS;
+        let slice = slice.clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX);
+        let interval = 2 * u64::from(self.interval_limits().bytes);
+        Limits {
+            slice,
+            piece: PIECE_BYTES.min(segment / PIECE_PARTS),
+            together: TOGETHER_BYTES.min(segment / TOGETHER_PARTS),
+            interval: interval.max(slice),
+        }
+    }
+
+    /// Whether there may be so many segments more that no commit and no collection comes to miss those that are
+    /// written now.
+    fn has_room_to_tidy(&self) -> bool {
+        let reserved = self.options.space(self.host.memory.limit()).reserved_segments;
+        let stats = self.space.stats();
+        let segments = self.options.capacity_bytes / self.segment_bytes().max(1);
+        let taken = stats.used_segments + stats.held_segments;
+        segments.saturating_sub(taken) > u64::from(reserved) + taken / ROOM_PARTS
+    }
+
+    /// Writes the next slice as one; answers whether the pass goes on at once.
+    pub(crate) fn tidy_slice(self: &Arc<Self>) -> Result<bool> {
+        let base = Arc::clone(&self.open_state()?.base);
+        let Some((from, allowance)) = self.tidying.go_on(self.space.len()) else {
+            return Ok(false);
+        };
+        let slice = next_slice(&base, &from, &self.slice_limits());
+        let next = slice.next.clone();
+        if slice.members.is_empty() {
+            return Ok(self.tidying.come_to(next, 0));
+        }
+        if slice.bytes > allowance {
+            self.tidying.break_off();
+            return Ok(false);
+        }
+        let mut charge = Charge::new(&self.host.memory);
+        charge.set(FORMS * slice.bytes as usize);
+        let intervals = self.read_slice(&base, &slice)?;
+        // A base has nodes and segments.
+        drop(slice);
+        drop(base);
+        let Some(written) = self.write_slice(intervals)? else { return Ok(false) };
+        Ok(self.tidying.come_to(next, written))
+    }
+
+    /// Step 2. What is damaged is left out.
+    fn read_slice(&self, base: &Arc<Base>, slice: &Slice<'_>) -> Result<Vec<InPieces>> {
+        let members = slice.members.iter().filter_map(|found| {
+            let head = found.entry.head()?;
+            Some((Cold::new(base, found, head), head.whole()))
+        });
+        let (colds, mut blocks): (Vec<Cold>, Vec<Option<Arc<Block>>>) = members.unzip();
+        let missing: Vec<usize> = (0..colds.len()).filter(|at| blocks[*at].is_none()).collect();
+        let wanted: Vec<Cold> = missing.iter().map(|at| colds[*at].clone()).collect();
+        let mut failure = None;
+        self.read_neighbours(&wanted, &mut |at, block| match block {
+            Ok(block) => blocks[missing[at]] = Some(block),
+            Err(engine::Error::Corruption(_)) => {}
+            Err(error) => failure = Some(error),
+        })?;
+        self.tidying.note_read(wanted.len() as u64);
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let read = colds.iter().zip(blocks);
+        let read = read.filter_map(|(cold, block)| Some(InPieces::of(cold, block?)));
+        Ok(read.collect())
+    }
+
+    /// Step 3: how many bytes were written; none if it could not be done now.
+    fn write_slice(self: &Arc<Self>, intervals: Vec<InPieces>) -> Result<Option<u64>> {
+        // What a commit changes now is worth it afterwards.
+        let Some(mut committer) = self.committer.try_lock() else { return Ok(None) };
+        self.health.check_writable()?;
+        if committer.is_short_of_room || !self.has_room_to_tidy() {
+            self.tidying.break_off();
+            return Ok(None);
+        }
+        let written = self.write_together(&mut committer, intervals)?;
+        self.counts.tidied.fetch_add(written.intervals, Relaxed);
+        self.counts.tidied_bytes.fetch_add(written.bytes, Relaxed);
+        if !written.is_whole {
+            self.tidying.break_off();
+        }
+        Ok(written.is_whole.then_some(written.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(crate) use tests::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
