@@ -25,7 +25,10 @@
 //!   present or future, sees it. A commit leaves it out: whoever looks for it finds the newer one first, and
 //!   after a crash the journal has that one, once it has reached [`Memtable::replaced_by`]. It stays in
 //!   memory, for readers whose state does not name the younger memtable.
+//! - M7. A key that is in it, or was, passes its filter (`memtable/filter.rs`): what does not pass is answered
+//!   without a search.
 
+mod filter;
 mod replaced;
 #[cfg(test)]
 mod tests;
@@ -42,6 +45,7 @@ use engine::{AsTarget, EntryKey, Op, Target};
 use sync::{RwLock, RwLockReadGuard};
 
 use crate::tally::{Tally, allocated_bytes};
+use filter::Filter;
 pub(crate) use walk::{Update, Walker};
 
 /// What the node of the skip list takes, of two levels as the average one.
@@ -115,6 +119,7 @@ type MapEntry<'a> = map::Entry<'a, EntryKey, Version>;
 pub(crate) struct Memtable {
     id: u64,
     entries: Entries,
+    filter: Filter,
     floor: AtomicU64,
     oldest: AtomicU64,
     newest: AtomicU64,
@@ -138,6 +143,7 @@ impl Memtable {
         Arc::new(Self {
             id: family.next_id.fetch_add(1, Relaxed),
             entries: SkipMap::new(),
+            filter: Filter::new(family.tally.budget_bytes(), &family.tally),
             floor: AtomicU64::new(floor.get()),
             oldest: AtomicU64::new(u64::MAX),
             newest: AtomicU64::new(0),
@@ -213,6 +219,9 @@ impl Memtable {
 
     /// The newest version of `key` at or below `seqno`, its value copied.
     pub(crate) fn get(&self, key: &[u8], seqno: SeqNo, into: &mut Vec<u8>) -> Option<Found> {
+        if !self.filter.may_have(key) {
+            return None;
+        }
         let to = Target { key, seqno };
         let found = self.entries.lower_bound(Bound::Included(&to as &dyn AsTarget))?;
         let target = found.key().target();
@@ -258,6 +267,7 @@ impl Entered<'_> {
         memtable.oldest.fetch_min(seqno.get(), Relaxed);
         memtable.newest.fetch_max(seqno.get(), Relaxed);
         let version = Version { value, is_replaced: AtomicBool::new(false) };
+        memtable.filter.add(op.key());
         let put = memtable.entries.get_or_insert(EntryKey::new(op.key(), seqno), version);
         let Some(older) = put.next() else { return };
         let Target { key, seqno: number } = older.key().target();

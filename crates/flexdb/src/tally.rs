@@ -29,6 +29,11 @@ impl Tally {
         Arc::new(Self { budget: Arc::clone(budget), bytes: AtomicU64::new(0) })
     }
 
+    /// Bytes of the budget that it is counted in.
+    pub(crate) fn budget_bytes(&self) -> u64 {
+        self.budget.limit()
+    }
+
     /// Bytes of all that live.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)

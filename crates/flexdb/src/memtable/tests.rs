@@ -102,9 +102,11 @@ fn a_version_that_is_there_already_stays() {
 #[test]
 fn the_budget_counts_it_until_it_is_gone() {
     let (memtable, budget) = memtable();
+    let filter_bytes = budget.used();
+    assert!((100..1000).contains(&filter_bytes), "{filter_bytes}");
     insert(&memtable, &[1; 100], 3, Some(&[2; 1000]));
-    assert_eq!(memtable.bytes(), budget.used());
-    assert!((1100..1300).contains(&budget.used()));
+    assert_eq!(memtable.bytes(), budget.used() - filter_bytes);
+    assert!((1100..1300).contains(&memtable.bytes()));
     drop(memtable);
     assert_eq!(budget.used(), 0);
 }
@@ -138,10 +140,11 @@ fn a_key_that_is_written_over_and_over_takes_the_memory_of_one_version() {
         let is_seen = |older: SeqNo, newer: SeqNo| (older.get()..newer.get()).contains(&seen);
         memtable.enter().expect("it is not sealed").put(&op, SeqNo::new(seqno), &is_seen);
     };
+    let filter_bytes = budget.used();
     put(1, 0);
-    let one = budget.used();
+    let one = budget.used() - filter_bytes;
     (2..50).for_each(|seqno| put(seqno, 0));
-    assert_eq!((memtable.len(), memtable.bytes(), budget.used()), (1, one, one));
+    assert_eq!((memtable.len(), memtable.bytes(), budget.used()), (1, one, one + filter_bytes));
     (50..60).for_each(|seqno| put(seqno, 49));
     assert_eq!((memtable.len(), memtable.bytes()), (2, 2 * one), "the snapshot's, and the newest");
     let at =
@@ -180,4 +183,33 @@ fn a_commit_leaves_out_what_a_younger_memtable_replaces_and_no_snapshot_sees() {
     let mut walker = Walker::of_commit(&older, SeqNo::ZERO, SeqNo::new(4));
     walker.seek(Bound::Included(b"b"));
     assert_eq!(walker.take().map(|update| update.key().to_vec()), Some(b"b".to_vec()));
+}
+
+#[test]
+fn a_filter_has_all_that_was_added_and_little_else() {
+    let budget = Arc::new(MemoryBudget::new(64 << 20));
+    let tally = Tally::new(&budget);
+    let filter = filter::Filter::new(budget.limit(), &tally);
+    assert_eq!(tally.bytes() >> 10, 16);
+    let key = |number: u64| format!("user{number:023}").into_bytes();
+    assert!((0..1000).all(|number| !filter.may_have(&key(number))), "an empty one has nothing");
+    // As many pairs of 27 and 127 bytes as a memtable has under this budget.
+    let count = (4 << 20) / version_bytes(&key(0), Some(&[0; 127]));
+    (0..count).for_each(|number| filter.add(&key(number)));
+    assert!((0..count).all(|number| filter.may_have(&key(number))));
+    let others = (count..11 * count).filter(|number| filter.may_have(&key(*number))).count() as u64;
+    assert!(others < count / 2, "{others} of {} others", 10 * count);
+    drop(filter);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn a_get_of_another_key_is_answered_by_the_filter() {
+    let (memtable, _budget) = memtable();
+    insert(&memtable, b"there", 1, Some(b"value"));
+    let mut into = Vec::new();
+    assert!(memtable.get(b"there", SeqNo::MAX, &mut into).is_some());
+    let others = (0..100_u8).filter(|number| memtable.filter.may_have(&[*number])).count();
+    assert!(others < 5, "{others} of 100");
+    assert!((0..100).all(|number| memtable.get(&[number], SeqNo::MAX, &mut into).is_none()));
 }

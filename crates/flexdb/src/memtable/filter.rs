@@ -1,0 +1,66 @@
+//! Which keys a memtable may have: a get of a key that it does not have is answered by one word in most cases, rather
+//! than by a search. Up to three memtables are looked into before anything else is.
+//!
+//! Each key sets some bits of one word, which its hash chooses (a Bloom filter of blocks of a word). None is ever
+//! taken back, so a key whose versions went costs a search.
+//!
+//! # Concurrency
+//! A writer sets the bits before its entry can be found. So whoever knows of the entry, by having seen it or by
+//! being told after the write has returned, sees the bits as well; nobody else has to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use codec::hash64;
+
+use crate::tally::{Charge, Tally, allocated_bytes};
+
+/// Of a budget of so many bytes the filter has one: a word for some five to eight pairs of a usual memtable, which is
+/// a sixteenth of the budget.
+const BUDGET_PARTS: u64 = 4096;
+const WORDS_MIN: u64 = 8;
+const WORDS_MAX: u64 = 1 << 15;
+/// Bits that a key sets, and those of its hash by which each is chosen.
+const BITS: u32 = 4;
+const BIT_BITS: u32 = 6;
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct Filter {
+    words: Box<[AtomicU64]>,
+    _charge: Charge,
+}
+
+impl Filter {
+    /// One of a memtable under a budget of so many bytes.
+    pub(super) fn new(budget_bytes: u64, tally: &Arc<Tally>) -> Self {
+        let words = budget_bytes / BUDGET_PARTS / size_of::<AtomicU64>() as u64;
+        let words = words.clamp(WORDS_MIN, WORDS_MAX) as usize;
+        let words: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let charge = tally.charge(allocated_bytes(size_of_val(&*words)));
+        Self { words, _charge: charge }
+    }
+
+    /// The word of a key, and its bits.
+    fn place(&self, key: &[u8]) -> (Option<&AtomicU64>, u64) {
+        let hash = hash64(0, key);
+        let index = ((hash >> 32) * self.words.len() as u64) >> 32;
+        let bit = |at: u32| 1 << ((hash >> (at * BIT_BITS)) & u64::from(u64::BITS - 1));
+        let bits = (0..BITS).fold(0, |bits, at| bits | bit(at));
+        (self.words.get(index as usize), bits)
+    }
+
+    /// Notes a key that comes.
+    pub(super) fn add(&self, key: &[u8]) {
+        let (word, bits) = self.place(key);
+        if let Some(word) = word.filter(|word| word.load(Relaxed) & bits != bits) {
+            word.fetch_or(bits, Relaxed);
+        }
+    }
+
+    /// Whether the memtable may have a key.
+    pub(super) fn may_have(&self, key: &[u8]) -> bool {
+        let (word, bits) = self.place(key);
+        word.is_none_or(|word| word.load(Relaxed) & bits == bits)
+    }
+}
