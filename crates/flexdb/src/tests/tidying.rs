@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::{Device, Faults, SimulatedDisk};
+use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
 use engine::{Engine, NoJournal};
 
 use super::fragmented::all;
@@ -220,6 +220,35 @@ fn a_store_that_is_closed_stops_in_the_middle_of_a_pass() {
     assert_eq!(all(&bench), pairs(&model));
     be_idle(&bench);
     assert!(tidied(&bench) > some, "the rest is done after opening");
+}
+
+/// A pass ends at whatever fails, which is told if it is no want of room; the next one begins there.
+#[test]
+fn a_pass_that_fails_loses_nothing_and_is_told_until_another_one_succeeds() {
+    for (kind, failure, is_told) in
+        [(OperationKind::Read, Failure::Io, true), (OperationKind::Resize, Failure::NoSpace, false)]
+    {
+        let device = FaultDevice::new(device::memory());
+        let (bench, mut model) = loaded(device.clone(), options());
+        bench.store.shared.cache.shrink(0);
+        let kind = Some(kind);
+        let nth = device.count(kind) + 1;
+        device.fail(Fault { kind, nth, failure, lasting: Lasting::ForGood });
+        be_idle(&bench);
+        device.heal();
+        let tells = || bench.store.troubles().iter().any(|trouble| trouble.work.contains("idle"));
+        assert!(device.count(kind) >= nth, "{kind:?}: nothing failed");
+        assert_eq!(tells(), is_told, "{kind:?}");
+        let some = tidied(&bench);
+        assert!(some < bench.store.shared.space.len() / 2, "{kind:?}: {some}");
+        be_idle(&bench);
+        assert_eq!(tidied(&bench), some, "{kind:?}: the pass has ended");
+        assert_eq!(all(&bench), pairs(&model), "{kind:?}");
+        put(&bench, &mut model, 0..KEYS / 5, 2);
+        be_idle(&bench);
+        assert!(tidied(&bench) > some && !tells(), "{kind:?}");
+        assert_eq!(all(&bench), pairs(&model), "{kind:?}");
+    }
 }
 
 /// Tidies on a disk that keeps its history, with what a commit and the collector do behind it, and opens what a
