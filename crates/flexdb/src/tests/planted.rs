@@ -12,8 +12,8 @@ use super::crash::crashes_of_a_seed;
 use super::every_io::scenarios::{
     a_checkpoint, a_close_that_stores_the_index, a_commit_in_place, a_join,
 };
-use super::pairs::a_commit_forgets_what_it_changes;
 use super::fragmented::an_interval_that_was_changed_since_it_was_read_keeps_its_changes;
+use super::pairs::a_commit_forgets_what_it_changes;
 use super::parts::{
     a_tombstone_hides_the_pair_whatever_is_read_first,
     keys_that_are_alike_are_not_taken_for_one_another,
