@@ -1,5 +1,5 @@
-//! Atomics and cells switchable between std, loom and shuttle, memory for atomics, and the epoch
-//! framework.
+//! Atomics and cells switchable between std, loom and shuttle, memory for atomics, a skip list in
+//! it, and the epoch framework.
 //!
 //! Latch-free code anywhere in Thermocline takes its atomics, cells and locks from here, so that
 //! the same source runs in production and under two checkers:
@@ -35,6 +35,7 @@ pub mod planted;
 mod prefetch;
 mod rwlock;
 mod set_once;
+pub mod skip_list;
 pub mod thread;
 
 pub use arena::Arena;

@@ -1,7 +1,7 @@
 //! Bugs that models plant to show that they would be found, those of this crate and those of crates
 //! above; nothing outside the checkers.
 
-/// A way to break the epoch protocol.
+/// A way to break the epoch protocol, or the skip list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     /// F1 is left out: a protector may miss both the drainer and what was unlinked.
@@ -24,6 +24,16 @@ pub enum Planted {
     SharedBaton,
     /// The horizon may lie above the newest epoch that was known before the slots were read.
     UnboundedHorizon,
+    /// S1 is relaxed: who follows a link may find a node that is not written.
+    RelaxedLink,
+    /// S2 the other way round: a search may go down in a node that is not linked there.
+    TopLinkedFirst,
+    /// S3 without the exchange: a node that has come in between is lost.
+    LinkStored,
+    /// S3 with the link of the first try: the same.
+    LinkNotSetAgain,
+    /// S4 without the second look.
+    SameNotSeen,
 }
 
 #[cfg(any(loom, shuttle))]

@@ -29,13 +29,19 @@ const RACE: &str = "Causality violation";
 /// How a model says that an action was forgotten.
 const FORGOTTEN: &str = "the action ran 0 times";
 
+/// What happens to whoever follows a link of a skip list and knows nothing of what is there: nor of its chunk.
+const NOT_THERE: &str = "before the position was published";
+/// How models of the skip list say that an entry is not where it should be.
+const LOST: &str = "lost";
+
 /// The model fails in the expected way with the bug planted.
 fn must_be_found(bug: Planted, how: &str, interruptions: usize, model: fn()) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         with_planted(bug, || check(interruptions, model));
     }));
     let Err(panic) = outcome else { panic!("{bug:?} was not found") };
-    let said = panic.downcast_ref::<String>().map_or("", String::as_str);
+    let said = panic.downcast_ref::<&str>().copied();
+    let said = said.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("");
     assert!(said.contains(how), "{bug:?} failed in another way: {said}");
 }
 
@@ -122,4 +128,44 @@ fn with_a_baton_for_the_first_action_only() {
 #[test]
 fn with_an_unbounded_horizon() {
     must_be_found(Planted::UnboundedHorizon, RACE, 2, models::two_bumps);
+}
+
+#[test]
+fn a_reader_of_a_skip_list_beside_a_writer() {
+    check(2, models::skip_list::a_reader_beside_a_writer);
+}
+
+#[test]
+fn two_writers_of_a_skip_list() {
+    check(3, models::skip_list::two_writers);
+}
+
+#[test]
+fn two_writers_of_the_same_to_a_skip_list() {
+    check(3, models::skip_list::two_writers_of_the_same);
+}
+
+#[test]
+fn with_a_relaxed_link() {
+    must_be_found(Planted::RelaxedLink, NOT_THERE, 2, models::skip_list::a_reader_beside_a_writer);
+}
+
+#[test]
+fn with_the_top_linked_first() {
+    must_be_found(Planted::TopLinkedFirst, LOST, 2, models::skip_list::a_reader_beside_a_writer);
+}
+
+#[test]
+fn with_links_that_are_stored() {
+    must_be_found(Planted::LinkStored, LOST, 2, models::skip_list::two_writers);
+}
+
+#[test]
+fn with_a_link_that_is_not_set_again() {
+    must_be_found(Planted::LinkNotSetAgain, LOST, 2, models::skip_list::two_writers);
+}
+
+#[test]
+fn with_the_same_not_seen() {
+    must_be_found(Planted::SameNotSeen, LOST, 2, models::skip_list::two_writers_of_the_same);
 }

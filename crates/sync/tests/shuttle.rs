@@ -85,3 +85,34 @@ fn without_the_baton() {
 fn with_an_unbounded_horizon() {
     must_be_found(Planted::UnboundedHorizon, models::two_bumps);
 }
+
+#[test]
+fn many_writers_of_a_skip_list() {
+    check("many_writers_of_a_skip_list", models::skip_list::many_writers);
+}
+
+#[test]
+fn a_reader_of_a_skip_list_beside_a_writer() {
+    let name = "a_reader_of_a_skip_list_beside_a_writer";
+    check(name, models::skip_list::a_reader_beside_a_writer);
+}
+
+#[test]
+fn with_the_top_linked_first() {
+    must_be_found(Planted::TopLinkedFirst, models::skip_list::a_reader_beside_a_writer);
+}
+
+#[test]
+fn with_links_that_are_stored() {
+    must_be_found(Planted::LinkStored, models::skip_list::many_writers);
+}
+
+#[test]
+fn with_a_link_that_is_not_set_again() {
+    must_be_found(Planted::LinkNotSetAgain, models::skip_list::many_writers);
+}
+
+#[test]
+fn with_the_same_not_seen() {
+    must_be_found(Planted::SameNotSeen, models::skip_list::two_writers_of_the_same);
+}

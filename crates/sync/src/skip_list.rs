@@ -1,0 +1,286 @@
+//! Entries in order, in memory of their own: a skip list that threads add to and read at once, without a
+//! lock, and that nothing is removed from before it goes as a whole.
+//!
+//! Entries lie by key, those of one key by number, the largest first. Each has a value or none.
+//!
+//! 1. Who inserts looks, on each level, for the last node before the place and the first behind it. If that one
+//!    is of this key and number, nothing is done.
+//! 2. The node is written to words that nobody else has (`chunks`, `node`): keys and values lie in it. No
+//!    allocation is made but that of a chunk, and nothing is freed before all is.
+//! 3. Level by level, from the bottom, its link is set to the one behind it, and the link of the one before
+//!    it is exchanged. Where others have come in between, the two are looked for again from there.
+//! 4. A search goes from the top to the right as long as nodes lie before the place, and then one level down.
+//!
+//! # Invariants
+//! - S1. But for its links a node is written before it is linked, and never after that. The exchange that links
+//!   it releases, and who follows a link acquires: it finds all of the node, and its chunk.
+//! - S2. A node is linked on a level after it was on all below it: who has come to it on one finds its links
+//!   on those below set.
+//! - S3. On each level nodes are in order. A node is put between two of which the first one lies before it
+//!   and the second behind, while they are neighbours; what lies behind a node only comes nearer.
+//! - S4. No two nodes are of the same key and number: who finds that another one has come in between looks whether it
+//!   is that one before it tries again.
+//!
+//! # Concurrency
+//! Whoever sees that an insertion has returned finds its entry: the bottom level has it, and a search goes along
+//! that to its place wherever it has come down to it.
+
+mod chunks;
+mod node;
+
+use std::cmp::Ordering as Order;
+use std::fmt;
+
+use crate::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed};
+use crate::planted::{Planted, is_planted, relaxed_if};
+use chunks::Chunks;
+pub use node::Entry;
+use node::{Content, words_without_links};
+
+/// Levels: one more for each four times as many nodes, so these are for millions.
+const HEIGHT_MAX: usize = if cfg!(any(loom, shuttle)) { 2 } else { 12 };
+/// Of the nodes of a level, one in two to the power of this is on the next one too. Models have few nodes.
+const LEVEL_BITS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 2 };
+/// What links take on average: eight bytes, and a quarter of that for each further level.
+const LINK_BYTES: u64 = 11;
+/// Stands for what lies before the first node, and behind the last one.
+const NONE: u64 = 0;
+
+/// A skip list; see the file's head.
+///
+/// ```
+/// let list = thermocline_sync::skip_list::SkipList::new();
+/// assert!(list.insert(b"key", 1, Some(b"old")));
+/// assert!(list.insert(b"key", 2, Some(b"new")));
+/// assert!(!list.insert(b"key", 2, None), "it is there");
+/// let mut value = Vec::new();
+/// let newest = list.seek(b"key", u64::MAX).expect("there is one");
+/// assert!(newest.read_value(&mut value));
+/// assert_eq!((newest.number(), value.as_slice()), (2, b"new".as_slice()));
+/// ```
+pub struct SkipList {
+    /// The first node of each level.
+    first: [AtomicU64; HEIGHT_MAX],
+    /// Levels that have nodes, or will have soon; at least one.
+    height: AtomicUsize,
+    len: AtomicUsize,
+    chunks: Chunks,
+}
+
+/// Where a node goes: the positions between which it lies, on each level.
+struct Place {
+    before: [u64; HEIGHT_MAX],
+    behind: [u64; HEIGHT_MAX],
+}
+
+impl SkipList {
+    /// An empty list, which takes no memory but its own.
+    pub fn new() -> Self {
+        Self {
+            first: std::array::from_fn(|_| AtomicU64::new(NONE)),
+            height: AtomicUsize::new(1),
+            len: AtomicUsize::new(0),
+            chunks: Chunks::new(),
+        }
+    }
+
+    /// Bytes that an entry takes, on average: how many links it has is drawn by lot.
+    pub fn entry_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
+        (words_without_links(key_bytes, value_bytes) * size_of::<u64>()) as u64 + LINK_BYTES
+    }
+
+    /// Adds an entry; `false`, and nothing is changed, if there is one of this key and number.
+    ///
+    /// # Panics
+    /// If the key is longer than 65,535 bytes, or the value than a terabyte.
+    pub fn insert(&self, key: &[u8], number: u64, value: Option<&[u8]>) -> bool {
+        assert!(key.len() <= usize::from(u16::MAX), "a key of {} bytes", key.len());
+        assert!(value.is_none_or(|value| value.len() < (1 << 40) - 1), "a value of a terabyte");
+        let mut place = Place { before: [NONE; HEIGHT_MAX], behind: [NONE; HEIGHT_MAX] };
+        let is_before = |entry: Entry<'_>| entry.compare(key, number) == Order::Less;
+        let is_it = |at: u64| at != NONE && self.entry(at).compare(key, number) == Order::Equal;
+        self.search(&is_before, &mut |level, before, behind| {
+            place.before[level] = before;
+            place.behind[level] = behind;
+        });
+        if is_it(place.behind[0]) {
+            return false;
+        }
+        let height = height_of(self.len.fetch_add(1, Relaxed));
+        if height > self.height.load(Relaxed) {
+            self.height.fetch_max(height, Relaxed);
+        }
+        let content = Content { key, number, value };
+        let (at, words) = self.chunks.allocate(content.words(height));
+        content.write(height, words);
+        let links = Entry::at(words).links();
+        for level in levels(height) {
+            links[level].store(place.behind[level], Relaxed);
+            while !self.link(&place, level, at) {
+                self.find_again(&mut place, level, &is_before);
+                if level == 0 && is_it(place.behind[0]) && !is_planted(Planted::SameNotSeen) {
+                    self.len.fetch_sub(1, Relaxed);
+                    return false;
+                }
+                if !is_planted(Planted::LinkNotSetAgain) {
+                    links[level].store(place.behind[level], Relaxed);
+                }
+            }
+        }
+        true
+    }
+
+    /// Step 3: puts the node `at` into its place on one level, if the two are still neighbours.
+    fn link(&self, place: &Place, level: usize, at: u64) -> bool {
+        let link = &self.links(place.before[level])[level];
+        if is_planted(Planted::LinkStored) {
+            link.store(at, Ordering::Release);
+            return true;
+        }
+        let order = relaxed_if(Planted::RelaxedLink, Ordering::Release);
+        link.compare_exchange(place.behind[level], at, order, Relaxed).is_ok()
+    }
+
+    /// Others have come into the place on this level: it lies behind some of them.
+    fn find_again(&self, place: &mut Place, level: usize, is_before: &impl Fn(Entry<'_>) -> bool) {
+        loop {
+            let next = self.links(place.before[level])[level].load(Ordering::Acquire);
+            if next == NONE || !is_before(self.entry(next)) {
+                place.behind[level] = next;
+                return;
+            }
+            place.before[level] = next;
+        }
+    }
+
+    /// Step 4: tells, of each level from the top, the last position that lies before the place, and the next
+    /// one.
+    #[inline]
+    fn search(
+        &self,
+        is_before: &impl Fn(Entry<'_>) -> bool,
+        tell: &mut impl FnMut(usize, u64, u64),
+    ) {
+        let (mut before, mut links) = (NONE, self.first.as_slice());
+        let mut behind = NONE;
+        for level in (0..self.height.load(Relaxed)).rev() {
+            loop {
+                let next = links[level].load(Ordering::Acquire);
+                // On the level above it was found to lie behind.
+                if next == NONE || next == behind {
+                    break;
+                }
+                let entry = self.entry(next);
+                if !is_before(entry) {
+                    behind = next;
+                    break;
+                }
+                (before, links) = (next, entry.links());
+            }
+            tell(level, before, behind);
+        }
+    }
+
+    /// The neighbours of a place.
+    fn neighbours(&self, is_before: &impl Fn(Entry<'_>) -> bool) -> (u64, u64) {
+        let mut found = (NONE, NONE);
+        self.search(is_before, &mut |_, before, behind| found = (before, behind));
+        found
+    }
+
+    /// The first entry at or behind that of this key and number.
+    pub fn seek(&self, key: &[u8], number: u64) -> Option<Entry<'_>> {
+        let is_before = |entry: Entry<'_>| entry.compare(key, number) == Order::Less;
+        self.entry_at(self.neighbours(&is_before).1)
+    }
+
+    /// The first entry behind that of this key and number.
+    pub fn seek_after(&self, key: &[u8], number: u64) -> Option<Entry<'_>> {
+        let is_before = |entry: Entry<'_>| entry.compare(key, number) != Order::Greater;
+        self.entry_at(self.neighbours(&is_before).1)
+    }
+
+    /// The last entry before that of this key and number.
+    pub fn seek_before(&self, key: &[u8], number: u64) -> Option<Entry<'_>> {
+        let is_before = |entry: Entry<'_>| entry.compare(key, number) == Order::Less;
+        self.entry_at(self.neighbours(&is_before).0)
+    }
+
+    /// The first entry of all.
+    pub fn first(&self) -> Option<Entry<'_>> {
+        self.entry_at(self.first[0].load(Ordering::Acquire))
+    }
+
+    /// The last entry of all.
+    pub fn last(&self) -> Option<Entry<'_>> {
+        self.entry_at(self.neighbours(&|_| true).0)
+    }
+
+    /// The one behind `entry`, which is one of this list's.
+    #[inline]
+    pub fn next<'a>(&'a self, entry: Entry<'a>) -> Option<Entry<'a>> {
+        self.entry_at(entry.links()[0].load(Ordering::Acquire))
+    }
+
+    /// All entries in order, and whatever comes meanwhile behind the one where it stands.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        std::iter::successors(self.first(), |entry| self.next(*entry))
+    }
+
+    /// How many entries there are, and those that are just coming.
+    pub fn len(&self) -> usize {
+        self.len.load(Relaxed)
+    }
+
+    /// Whether no entry is in it, nor just coming.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn links(&self, at: u64) -> &[AtomicU64] {
+        if at == NONE { &self.first } else { self.entry(at).links() }
+    }
+
+    #[inline]
+    fn entry(&self, at: u64) -> Entry<'_> {
+        Entry::at(self.chunks.from(at))
+    }
+
+    fn entry_at(&self, at: u64) -> Option<Entry<'_>> {
+        (at != NONE).then(|| self.entry(at))
+    }
+}
+
+/// The levels of a node, in the order in which it is linked.
+fn levels(height: usize) -> impl Iterator<Item = usize> {
+    let is_top_down = is_planted(Planted::TopLinkedFirst);
+    (0..height).map(move |level| if is_top_down { height - 1 - level } else { level })
+}
+
+/// On how many levels the node is that comes after so many others.
+fn height_of(nth: usize) -> usize {
+    // The finalizer of SplitMix64: neighbours have nothing in common.
+    let mut bits = (nth as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    HEIGHT_MAX.min(1 + (bits.trailing_zeros() / LEVEL_BITS) as usize)
+}
+
+impl Default for SkipList {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for SkipList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SkipList").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("number", &self.number()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,102 @@
+//! Models of the skip list. In models a node is on two levels half of the time, and a chunk has room for
+//! two or three.
+
+use std::sync::Arc;
+
+use thermocline_sync::skip_list::{Entry, SkipList};
+use thermocline_sync::thread::spawn;
+
+/// Key, number, value.
+type Copied = (Vec<u8>, u64, Vec<u8>);
+
+fn insert(list: &SkipList, key: u8) -> bool {
+    list.insert(&[key], 1, Some(&[key]))
+}
+
+fn copied(entry: Entry<'_>) -> Copied {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    entry.read_key(&mut key);
+    entry.read_value(&mut value);
+    (key, entry.number(), value)
+}
+
+/// Whoever meets an entry meets it whole.
+fn check_whole((key, number, value): &Copied) {
+    assert!(key.len() == 1 && *number == 1 && key == value, "half an entry: {key:?} {value:?}");
+}
+
+fn check_all(list: &SkipList, keys: &[u8]) {
+    let all: Vec<Copied> = list.iter().map(copied).collect();
+    all.iter().for_each(check_whole);
+    let found: Vec<u8> = all.iter().map(|(key, ..)| key[0]).collect();
+    assert_eq!(found, keys, "entries lost, out of order or twice");
+    for key in keys {
+        let found = list.seek(&[*key], 1).map(copied).expect("an entry lost to searches");
+        assert_eq!(found.0, [*key], "an entry lost to searches");
+    }
+    assert_eq!(list.len(), keys.len());
+}
+
+/// One inserts, and one looks for what was there before, and what may have come.
+///
+/// The first thread is the one that inserts: loom tries a load before an exchange of another thread where it met it
+/// behind, but not the other way round where that thread has loaded the same before.
+pub fn a_reader_beside_a_writer() {
+    let list = Arc::new(SkipList::new());
+    // Every other entry of a list is on two levels: here 9, and 3.
+    [1, 9, 5].iter().for_each(|key| assert!(insert(&list, *key)));
+    let theirs = Arc::clone(&list);
+    let reader = spawn(move || {
+        let of = |found: Option<Entry<'_>>| {
+            let found = found.map(copied).expect("an entry lost to searches");
+            check_whole(&found);
+            found.0[0]
+        };
+        assert_eq!(of(theirs.seek(&[4], 1)), 5, "an entry lost to searches");
+        assert!([2, 3, 5].contains(&of(theirs.seek(&[2], 1))), "an entry lost to searches");
+        assert_eq!(of(theirs.seek_before(&[9], 1)), 5, "an entry lost to searches");
+    });
+    assert!(insert(&list, 3));
+    assert!(insert(&list, 2));
+    reader.join().expect("it does not panic");
+    check_all(&list, &[1, 2, 3, 5, 9]);
+}
+
+/// Two insert at the same place.
+pub fn two_writers() {
+    let list = Arc::new(SkipList::new());
+    assert!(insert(&list, 9));
+    let theirs = Arc::clone(&list);
+    let writer = spawn(move || assert!(insert(&theirs, 5)));
+    assert!(insert(&list, 4));
+    writer.join().expect("it does not panic");
+    check_all(&list, &[4, 5, 9]);
+}
+
+/// Two insert the same.
+pub fn two_writers_of_the_same() {
+    let list = Arc::new(SkipList::new());
+    let theirs = Arc::clone(&list);
+    let writer = spawn(move || insert(&theirs, 5));
+    let is_ours = insert(&list, 5);
+    let is_theirs = writer.join().expect("it does not panic");
+    assert!(is_ours != is_theirs, "entries lost, out of order or twice");
+    check_all(&list, &[5]);
+}
+
+/// Three insert, on both levels and beyond a chunk; each finds its own at once.
+pub fn many_writers() {
+    let list = Arc::new(SkipList::new());
+    let write = |list: Arc<SkipList>, keys: [u8; 3]| {
+        spawn(move || {
+            for key in keys {
+                assert!(insert(&list, key));
+                let found = list.seek(&[key], 1).map(copied).expect("an entry lost to searches");
+                assert_eq!(found.0, [key], "an entry lost to searches");
+            }
+        })
+    };
+    let writers = [[1, 8, 5], [7, 2, 4], [6, 3, 9]].map(|keys| write(Arc::clone(&list), keys));
+    writers.into_iter().for_each(|writer| writer.join().expect("it does not panic"));
+    check_all(&list, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
