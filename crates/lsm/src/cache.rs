@@ -277,7 +277,7 @@ impl Cache {
         &self.budget
     }
 
-    /// What it has freed, and memtables have.
+    /// What it has freed.
     pub(crate) fn freed(&self) -> &Arc<Freed> {
         &self.freed
     }

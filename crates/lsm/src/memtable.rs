@@ -7,6 +7,10 @@
 //! 2. [`Memtable::seal`] waits for those who have entered. From then on nothing changes, and it may
 //!    be written to a table.
 //!
+//! Nothing is taken out of a memtable, and no value in it is replaced. So versions lie in a skip list that
+//! has memory of its own ([`sync::skip_list`]), which goes back to the system as a whole: no allocation is made
+//! for one, and nothing is left behind between others.
+//!
 //! # Invariants
 //! - M1. Every write that it holds, or ever will, has a number above [`Memtable::floor`], or is
 //!   persisted. The floor is not above the last number up to which all writes were finished when
@@ -25,30 +29,26 @@ mod family;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::SeqNo;
-use crossbeam_skiplist::SkipMap;
-use engine::{AsTarget, EntryKey, Op, Result};
+use engine::{Op, Result};
+use sync::skip_list::SkipList;
 use sync::{RwLock, RwLockReadGuard};
 
 use crate::dranges::Bounds;
-use crate::entry::{Entry, Found, Target};
+use crate::entry::{Found, Target};
 use crate::planted::{Planted, is_planted};
 pub(crate) use cursor::MemtableCursor;
 pub(crate) use family::{Family, SetAside};
-
-/// What an entry takes beside its key and value: the node of the skip list, two allocations.
-const ENTRY_OVERHEAD_BYTES: u64 = 104;
 
 /// A memtable; see the file's head.
 #[derive(Debug)]
 pub(crate) struct Memtable {
     id: u64,
     place: Place,
-    entries: SkipMap<EntryKey, Option<Box<[u8]>>>,
+    entries: SkipList,
     /// Whether it was merged, and waits for others of its Drange instead of a flush.
     rests: bool,
     floor: AtomicU64,
@@ -108,7 +108,7 @@ impl Memtable {
             id,
             place,
             rests: false,
-            entries: SkipMap::new(),
+            entries: SkipList::new(),
             floor: AtomicU64::new(floor.get()),
             newest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -199,15 +199,15 @@ impl Memtable {
         into: &mut Vec<u8>,
         best: &mut Option<Found>,
     ) -> Option<SeqNo> {
-        let found = self.entries.lower_bound(Bound::Included(&to as &dyn AsTarget))?;
-        let entry = entry_of(&found);
-        if entry.key != to.key {
+        let found = self.entries.seek(to.key, to.seqno.get())?;
+        if !found.has_key(to.key) {
             return None;
         }
-        if entry.seqno > above {
-            *best = Some(Found::copy(&entry, into));
+        let seqno = SeqNo::new(found.number());
+        if seqno > above {
+            *best = Some(Found { seqno, is_value: found.read_value(into) });
         }
-        Some(entry.seqno)
+        Some(seqno)
     }
 
     /// The same, and nothing else was found before.
@@ -219,61 +219,65 @@ impl Memtable {
 
     /// Tells of each key, once or for each of its versions.
     pub(crate) fn each_key(&self, tell: &mut dyn FnMut(&[u8])) {
-        self.entries.iter().for_each(|entry| tell(entry.key().target().key));
+        let mut key = Vec::new();
+        self.entries.iter().for_each(|entry| {
+            entry.read_key(&mut key);
+            tell(&key);
+        });
     }
 
     /// Bytes of every `stride`th key, once for each of its versions.
     pub(crate) fn key_bytes(&self, stride: usize) -> u64 {
         let keys = self.entries.iter().step_by(stride.max(1));
-        keys.map(|entry| entry.key().target().key.len() as u64).sum()
+        keys.map(|entry| entry.key_len() as u64).sum()
     }
 
     /// Adds every `stride`th key to `sample`, once for each of its versions.
     pub(crate) fn sample(&self, stride: usize, sample: &mut Vec<Vec<u8>>) {
         let keys = self.entries.iter().step_by(stride.max(1));
-        sample.extend(keys.map(|entry| entry.key().target().key.to_vec()));
+        sample.extend(keys.map(|entry| {
+            let mut key = Vec::new();
+            entry.read_key(&mut key);
+            key
+        }));
     }
 }
 
 impl Drop for Memtable {
     fn drop(&mut self) {
-        self.family.note_gone(self.bytes.load(Relaxed));
+        self.family.release(self.bytes.load(Relaxed));
     }
 }
 
 impl Entered<'_> {
     /// Adds the version that `op` makes. A version that is there already stays (replay).
     pub(crate) fn insert(&self, op: &Op<'_>, seqno: SeqNo) {
-        self.memtable.family.charge(entry_bytes(op.key(), op.value()));
-        self.insert_charged(op, seqno);
+        let bytes = self.add(op, seqno);
+        self.memtable.family.charge(bytes);
     }
 
     /// The same, in memory that was set aside for it.
     pub(crate) fn insert_from(&self, aside: &mut SetAside<'_>, op: &Op<'_>, seqno: SeqNo) {
-        aside.spend(entry_bytes(op.key(), op.value()));
-        self.insert_charged(op, seqno);
+        let bytes = self.add(op, seqno);
+        aside.spend(bytes);
     }
 
-    fn insert_charged(&self, op: &Op<'_>, seqno: SeqNo) {
+    /// Adds it, unless it is there; answers the bytes that are counted from now on. They are in the budget
+    /// before the memtable can go.
+    fn add(&self, op: &Op<'_>, seqno: SeqNo) -> u64 {
         let memtable = self.memtable;
         debug_assert!(memtable.place.bounds.covers(op.key()), "who enters was routed here");
-        let value: Option<Box<[u8]>> = op.value().map(Into::into);
+        memtable.newest.fetch_max(seqno.get(), Relaxed);
+        if !memtable.entries.insert(op.key(), seqno.get(), op.value()) {
+            return 0;
+        }
         let bytes = entry_bytes(op.key(), op.value());
         memtable.bytes.fetch_add(bytes, Relaxed);
-        memtable.newest.fetch_max(seqno.get(), Relaxed);
-        memtable.entries.get_or_insert(EntryKey::new(op.key(), seqno), value);
+        bytes
     }
 }
 
 /// Bytes of memory that an entry takes, as they are counted.
 pub(crate) fn entry_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
-    (key.len() + value.map_or(0, <[u8]>::len)) as u64 + ENTRY_OVERHEAD_BYTES
-}
-
-/// What an entry of the skip list holds.
-fn entry_of<'a>(
-    found: &'a crossbeam_skiplist::map::Entry<'_, EntryKey, Option<Box<[u8]>>>,
-) -> Entry<'a> {
-    let Target { key, seqno } = found.key().target();
-    Entry { key, seqno, value: found.value().as_deref() }
+    SkipList::entry_bytes(key.len(), value.map_or(0, <[u8]>::len))
 }

@@ -75,7 +75,7 @@ impl Store {
         let deletes = Deletes::found(&contents.edit.range_deletes, &host.memory);
         recover_numbers(&host, persisted, summaries(), deletes.all.last());
         let last_memtable = summaries().map(|summary| summary.properties.last_memtable).max();
-        let family = Family::new(last_memtable.unwrap_or(0) + 1, &host.memory, cache.freed());
+        let family = Family::new(last_memtable.unwrap_or(0) + 1, &host.memory);
         let dranges = first_dranges(&host, &options);
         // Everything up to `persisted` is in tables, and what is above is yet to be applied again.
         let actives = dranges.all().iter().flat_map(|drange| {

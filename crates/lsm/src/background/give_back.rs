@@ -1,6 +1,6 @@
-//! Has the allocator give back to the system what memtables and the cache have freed.
+//! Has the allocator give back to the system what the cache has freed. (Memtables have memory of their own.)
 //!
-//! Both hold many small pieces of all lengths, that go in another order than they came. So what is free
+//! It holds many pieces of all lengths, that go in another order than they came. So what is free
 //! lies between what stays, fits little of what is allocated next, and is resident all the same, uncounted.
 //! Whoever flushes or compacts gives it back when done; a task does where only reads come.
 

@@ -5,9 +5,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{AsTarget, Result};
+use engine::Result;
+use sync::skip_list;
 
-use super::{Memtable, entry_of};
+use super::Memtable;
 use crate::entry::{Entry, EntryCursor, Target};
 
 /// Entries that are copied at a time, at most; each time twice as many as before.
@@ -21,6 +22,13 @@ struct Copied {
 }
 
 impl Copied {
+    fn of(found: skip_list::Entry<'_>) -> Self {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        found.read_key(&mut key);
+        let value = found.read_value(&mut value).then_some(value);
+        Self { key, seqno: SeqNo::new(found.number()), value }
+    }
+
     fn entry(&self) -> Entry<'_> {
         Entry { key: &self.key, seqno: self.seqno, value: self.value.as_deref() }
     }
@@ -45,21 +53,23 @@ impl MemtableCursor {
         self.run.clear();
         self.at = 0;
         let entries = &self.memtable.entries;
-        let bound = match &from {
-            Bound::Included(target) => Bound::Included(target as &dyn AsTarget),
-            Bound::Excluded(target) => Bound::Excluded(target as &dyn AsTarget),
-            Bound::Unbounded => Bound::Unbounded,
+        let before = |to: Target<'_>| entries.seek_before(to.key, to.seqno.get());
+        let mut found = match (forward, from) {
+            (true, Bound::Included(to)) => entries.seek(to.key, to.seqno.get()),
+            (true, Bound::Excluded(to)) => entries.seek_after(to.key, to.seqno.get()),
+            (true, Bound::Unbounded) => entries.first(),
+            (false, Bound::Included(to) | Bound::Excluded(to)) => before(to),
+            (false, Bound::Unbounded) => entries.last(),
         };
-        let mut found =
-            if forward { entries.lower_bound(bound) } else { entries.upper_bound(bound) };
         while let Some(here) = found {
-            let entry = entry_of(&here);
-            let value = entry.value.map(<[u8]>::to_vec);
-            self.run.push(Copied { key: entry.key.to_vec(), seqno: entry.seqno, value });
-            if self.run.len() == self.run_len {
-                break;
-            }
-            found = if forward { here.next() } else { here.prev() };
+            let copied = Copied::of(here);
+            let is_last = self.run.len() + 1 == self.run_len;
+            found = match forward {
+                _ if is_last => None,
+                true => entries.next(here),
+                false => before(copied.entry().target()),
+            };
+            self.run.push(copied);
         }
         self.run_len = (self.run_len * 2).min(RUN_MAX);
     }

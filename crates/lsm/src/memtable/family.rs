@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use codec::SeqNo;
 use engine::MemoryBudget;
 
-use crate::background::give_back::Freed;
-
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Family {
@@ -19,7 +17,6 @@ pub(crate) struct Family {
     applied: AtomicU64,
     /// Writes that have memory set aside.
     aside: AtomicU64,
-    freed: Arc<Freed>,
 }
 
 /// Memory that is set aside for what a write is about to insert, and counts as the memtables'. What is
@@ -32,14 +29,13 @@ pub(crate) struct SetAside<'a> {
 
 impl Family {
     /// The family whose first memtable has this id.
-    pub(crate) fn new(first: u64, budget: &Arc<MemoryBudget>, freed: &Arc<Freed>) -> Arc<Self> {
+    pub(crate) fn new(first: u64, budget: &Arc<MemoryBudget>) -> Arc<Self> {
         Arc::new(Self {
             budget: Arc::clone(budget),
             bytes: AtomicU64::new(0),
             next: AtomicU64::new(first),
             applied: AtomicU64::new(0),
             aside: AtomicU64::new(0),
-            freed: Arc::clone(freed),
         })
     }
 
@@ -88,12 +84,6 @@ impl Family {
     /// Whether some write has memory set aside that it has not filled yet.
     pub(crate) fn has_set_aside(&self) -> bool {
         self.aside.load(SeqCst) > 0
-    }
-
-    /// A memtable of so many bytes has gone.
-    pub(super) fn note_gone(&self, bytes: u64) {
-        self.release(bytes);
-        self.freed.note(bytes);
     }
 
     pub(super) fn charge(&self, bytes: u64) {

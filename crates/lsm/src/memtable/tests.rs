@@ -6,13 +6,12 @@ use engine::MemoryBudget;
 use proptest::prelude::*;
 
 use super::*;
-use crate::background::give_back::Freed;
 use crate::tests::tables::{Versioned, compare_walks, entry_of, in_order};
 
 fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
     let place = Place { drange: 0, bounds: Arc::default(), slots: 1 };
-    (Memtable::new(place, SeqNo::ZERO, &Family::new(1, &budget, &Freed::new(&budget))), budget)
+    (Memtable::new(place, SeqNo::ZERO, &Family::new(1, &budget)), budget)
 }
 
 fn insert(memtable: &Memtable, (key, seqno, value): &Versioned) {
@@ -66,6 +65,21 @@ fn a_version_that_is_there_already_stays() {
     memtable.get(Target::first_of(b"k"), &mut value).expect("it is there");
     assert_eq!(value, b"first");
     assert_eq!(memtable.len(), 1);
+}
+
+/// What a replay brings a second time is not counted again.
+#[test]
+fn a_version_that_is_there_already_takes_nothing() {
+    let (memtable, budget) = memtable();
+    let entry = (b"k".to_vec(), 3, Some(b"value".to_vec()));
+    insert(&memtable, &entry);
+    let bytes = memtable.bytes();
+    insert(&memtable, &entry);
+    let mut aside = memtable.family.set_aside_anyway(2 * bytes);
+    let op = Op::Put { key: b"k", value: b"value" };
+    memtable.enter().expect("it is not sealed").insert_from(&mut aside, &op, SeqNo::new(3));
+    drop(aside);
+    assert_eq!((memtable.bytes(), budget.used()), (bytes, bytes));
 }
 
 #[test]

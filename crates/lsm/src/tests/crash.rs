@@ -126,7 +126,9 @@ fn newest_manifest(bench: &Bench) -> u64 {
 }
 
 fn options(seed: u64) -> Options {
-    let options = Options { compression: vec![Compression::None], ..small() };
+    // Of pairs as small as these, memtables that become full within the run.
+    let options =
+        Options { compression: vec![Compression::None], memtable_bytes_max: 4 << 10, ..small() };
     match seed % 3 {
         0 => Options { range_deletes_max: 2, ..options },
         1 => Options { slots_max: 6, merging: true, ..options },

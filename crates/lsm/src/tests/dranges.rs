@@ -247,7 +247,7 @@ fn a_flush_task_flushes_one_drange() {
 fn a_merge_ends_where_it_is_too_much() {
     let bench = bench(Options { routing: Routing::One, ..options() });
     let shared = &bench.store.shared;
-    for number in 0..20 {
+    for number in 0..40 {
         bench.put(&key(number), &[1; 100]);
     }
     shared.seal(&shared.state.load_full().actives);
@@ -264,7 +264,7 @@ fn a_merge_ends_where_it_is_too_much() {
     let before = shared.family.bytes();
     assert!(!shared.merge_memtables(&sealed).expect("memory reads"));
     assert_eq!(shared.family.bytes(), before, "what was copied is gone");
-    assert_eq!(bench.pairs().len(), 20);
+    assert_eq!(bench.pairs().len(), 40);
 }
 
 /// Large keys: a sample of them is no copy of all.

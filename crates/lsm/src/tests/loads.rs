@@ -56,7 +56,7 @@ fn options() -> Options {
     Options {
         slots_max: SLOTS,
         merging: true,
-        memtable_bytes_max: 256 << 10,
+        memtable_bytes_max: 104 << 10,
         block_bytes: 4096,
         compression: vec![Compression::None],
         level0_tables: 1 << 20,
