@@ -42,10 +42,6 @@ use crate::write::{Part, check_op};
 /// Look-ups at once of a seat of who waits for one.
 const DEPTH: usize = 1;
 
-/// How often an update is tried with the old value looked up beside it, before it waits for the device
-/// with its key locked.
-pub(crate) const TRIES: usize = 16;
-
 /// Whether the device may be waited for with the key locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Device {
@@ -86,18 +82,13 @@ impl Inner {
         operator: &mut dyn Operator,
     ) -> Result<Option<SeqNo>> {
         self.ask_room(slot, key)?;
-        for _ in 0..TRIES {
+        loop {
             if let Tried::Done(seqno) = self.rmw_locked(slot, key, operator, Device::LeftAlone)? {
                 return Ok(seqno);
             }
             if let Tried::Done(seqno) = self.rmw_by_look_up(slot, key, operator)? {
                 return Ok(seqno);
             }
-        }
-        // A look-up may know at once what an update may not, and then nobody would ever get on.
-        match self.rmw_locked(slot, key, operator, Device::WaitedFor)? {
-            Tried::Done(seqno) => Ok(seqno),
-            Tried::NeedsDevice => unreachable!("the device was waited for"),
         }
     }
 

@@ -316,7 +316,7 @@ impl Seat {
 
     /// A read-modify-write up to its end, or to where its old value is looked up.
     fn advance(&mut self, key: &[u8], mut update: Update) -> Result<Advanced> {
-        for _ in 0..crate::rmw::TRIES {
+        loop {
             let Keyspace { inner, slot, form, .. } = &self.keyspace;
             let tried = inner.rmw_at_once(slot, *form, key, &mut *update.operator)?;
             if let Tried::Done(seqno) = tried {
@@ -334,8 +334,6 @@ impl Seat {
                 _ => unreachable!("who is not pending is handed back"),
             };
         }
-        // A look-up may know at once what an update may not: whoever waits for the device gets on.
-        Ok(Advanced::Full(update))
     }
 
     /// Begins to look an old value up; who wants it comes back if it is not pending.
