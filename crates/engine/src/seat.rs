@@ -29,7 +29,8 @@ pub enum Begun {
 pub enum BegunOld {
     /// It needs no device by now: [`crate::Engine::rmw_at_once`] will do. Nothing was begun.
     AtOnce,
-    /// The device is asked; [`Seat::complete`] will tell.
+    /// The device is asked, or memory has a value that no update would find again; [`Seat::complete`]
+    /// will tell.
     Pending,
     /// As many are under way as there may be: nothing was begun.
     Full,

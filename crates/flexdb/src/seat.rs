@@ -19,10 +19,22 @@ enum Whose {
     Old { tag: u64, commits: u64 },
 }
 
+/// An old value that was read out of what is about to be written, with no need of the device. Memory need not
+/// have it for the update itself: parts of intervals that are not cached alone are read so, too.
+struct Landed {
+    tag: u64,
+    commits: u64,
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+}
+
 /// A seat. It does not keep the store open.
 pub(crate) struct Seat {
     shared: Arc<Shared>,
+    depth: usize,
     flights: Flights<Vec<u8>, Whose>,
+    /// What the next call of `complete` tells of first.
+    landed: Vec<Landed>,
     /// For the values of look-ups that nobody is told of.
     value: Vec<u8>,
 }
@@ -31,7 +43,8 @@ impl Seat {
     /// A seat for at most `depth` look-ups at once.
     pub(crate) fn new(shared: &Arc<Shared>, depth: usize) -> Self {
         let flights = Flights::new(depth, &shared.host.memory);
-        Self { shared: Arc::clone(shared), flights, value: Vec::new() }
+        let shared = Arc::clone(shared);
+        Self { shared, depth: depth.max(1), flights, landed: Vec::new(), value: Vec::new() }
     }
 }
 
@@ -55,12 +68,21 @@ impl engine::Seat for Seat {
 
     fn begin_old(&mut self, tag: u64, key: &[u8]) -> Result<BegunOld> {
         let state = self.shared.open_state()?;
-        let whose = Whose::Old { tag, commits: state.commits };
+        let commits = state.commits;
         let sought = self.shared.find_in_memory(&state, key, SeqNo::MAX, &mut self.value)?;
         let Sought::Cold(cold) = sought else { return Ok(BegunOld::AtOnce) };
-        let key = key.to_vec();
-        Ok(match self.flights.begin(&self.shared, key, cold, whose, &mut self.value)? {
-            Began::Ended(_) => BegunOld::AtOnce,
+        if self.pending() >= self.depth {
+            return Ok(BegunOld::Full);
+        }
+        let whose = Whose::Old { tag, commits };
+        let begun = self.flights.begin(&self.shared, key.to_vec(), cold, whose, &mut self.value)?;
+        Ok(match begun {
+            Began::Ended(found) => {
+                let is_there = found.is_some_and(|found| found.is_value);
+                let value = is_there.then(|| std::mem::take(&mut self.value));
+                self.landed.push(Landed { tag, commits, key: key.to_vec(), value });
+                BegunOld::Pending
+            }
             Began::Pending => BegunOld::Pending,
             Began::Full => BegunOld::Full,
         })
@@ -68,7 +90,13 @@ impl engine::Seat for Seat {
 
     fn complete(&mut self, waits: bool, listener: &mut dyn Listener) -> Result<usize> {
         let shared = &self.shared;
-        self.flights.complete(shared, waits, &mut |whose, key, found, value| {
+        let landed = std::mem::take(&mut self.landed);
+        for Landed { tag, commits, key, value } in &landed {
+            let is_newest = || shared.is_unwritten_since(key, *commits);
+            listener.old(*tag, Ok(Old::new(key, value.as_deref(), &is_newest)));
+        }
+        let waits = waits && landed.is_empty();
+        let flown = self.flights.complete(shared, waits, &mut |whose, key, found, value| {
             let value =
                 found.map(|found| found.is_some_and(|found| found.is_value).then_some(value));
             match whose {
@@ -78,11 +106,12 @@ impl engine::Seat for Seat {
                     listener.old(tag, value.map(|value| Old::new(key, value, &is_newest)));
                 }
             }
-        })
+        })?;
+        Ok(landed.len() + flown)
     }
 
     fn pending(&self) -> usize {
-        self.flights.pending()
+        self.landed.len() + self.flights.pending()
     }
 
     fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use codec::SeqNo;
 use engine::{Begun, BegunOld, Change, Engine, Error, Listener, Old, Op, Result, Seat};
 
-use super::stores::{Bench, key};
+use super::stores::{Bench, key, small};
+use crate::Options;
 
 /// A store of 500 keys, every third one deleted again, of which the cache has nothing, and whose intervals
 /// lie in several pieces.
@@ -148,6 +149,33 @@ fn an_old_value_is_told_with_whether_it_is_the_newest() {
     bench.flush();
     finish(&mut *seat, &mut told);
     assert_eq!(told.olds.remove(&4), Some((expected(number), false)));
+}
+
+/// A tombstone that lies in a segment that is not full yet needs no device, and is not cached alone. Were it
+/// only said that memory has it, who updates the key would ask again and again, for as long as nobody writes.
+#[test]
+fn an_old_value_that_no_update_finds_in_memory_is_told() {
+    let bench = Bench::of(1 << 20, Options { interval_pairs: 64, tail_pairs_max: 15, ..small() });
+    for number in 0..10 {
+        bench.put(&key(number), b"value");
+    }
+    for is_deleted in [false, true] {
+        if is_deleted {
+            bench.delete(&key(3));
+        }
+        bench.flush();
+        bench.store.shared.cache.shrink(0);
+    }
+    let reads = bench.device.accounting().counts().read_ops;
+    let mut seat = bench.store.seat(1).expect("the store is open").expect("it has seats");
+    let mut told = Told::default();
+    assert_eq!(seat.begin_old(0, &key(3)), Ok(BegunOld::Pending));
+    assert_eq!(seat.begin_old(1, &key(3)), Ok(BegunOld::Full));
+    assert_eq!(seat.pending(), 1);
+    finish(&mut *seat, &mut told);
+    assert_eq!(bench.device.accounting().counts().read_ops, reads, "all of it is in the buffer");
+    assert_eq!(told.olds.remove(&0), Some((None, true)));
+    assert_eq!(bench.store.get_at_once(&key(3), &mut Vec::new()), Ok(None), "as was said");
 }
 
 /// Whoever writes a key holds its lock (law L6), and whoever looks an old value up does not, before it is told
