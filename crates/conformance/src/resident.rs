@@ -4,10 +4,14 @@
 //! Each case of such a test is a process of its own, so that nothing else is in its resident set: the test
 //! calls itself with the name of the case ([`run_alone`]), and its test `child` finds it ([`case`]).
 
+mod watched;
+
 use std::process::Command;
 use std::sync::Arc;
 
 use engine::MemoryBudget;
+
+pub use watched::{Case, Pairs, Watched};
 
 /// What tells a child which case it is.
 const CASE: &str = "THERMOCLINE_MEMORY_CASE";

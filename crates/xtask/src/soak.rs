@@ -35,6 +35,42 @@ struct Figures {
 
 const BUILD_KILL: &str = "cargo test -q --release --locked -p thermocline-cli --test kill --no-run";
 
+/// Crashes of an engine on a simulated disk. Its own entry tells what its last line leaves out; it is read here
+/// and goes no further.
+macro_rules! simulated_disk {
+    ($engine:literal) => {
+        Harness {
+            name: concat!($engine, " on a simulated disk"),
+            build: "cargo build -q --release --locked -p thermocline-conformance \
+                    --example crash_engine",
+            run: concat!(
+                "rm -f target/soak.jsonl; cargo run -q --release --locked \
+                 -p thermocline-conformance --example crash_engine -- --engine ",
+                $engine,
+                " --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
+                 cat target/soak.jsonl; exit $ended"
+            ),
+            figures: conformance_figures,
+        }
+    };
+}
+
+/// Programs with stores of small parts, killed.
+macro_rules! small_parts_killed {
+    ($store:literal) => {
+        Harness {
+            name: concat!($store, " of small parts, kill -9"),
+            build: BUILD_KILL,
+            run: concat!(
+                "cargo test -q --release --locked -p thermocline-cli --test kill -- --small ",
+                $store,
+                " --seconds 120 --seed {seed}"
+            ),
+            figures: kill_figures,
+        }
+    };
+}
+
 const HARNESSES: [Harness; 13] = [
     Harness {
         name: "journal on a simulated disk",
@@ -44,57 +80,11 @@ const HARNESSES: [Harness; 13] = [
               --example crash -- --crashes 40000 --seed {seed}",
         figures: journal_figures,
     },
-    Harness {
-        name: "memory on a simulated disk",
-        build: "cargo build -q --release --locked -p thermocline-conformance \
-                --example crash_engine",
-        // Its own entry tells what its last line leaves out; it is read here and goes no further.
-        run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
-              -p thermocline-conformance --example crash_engine -- --engine memory \
-              --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
-              cat target/soak.jsonl; exit $ended",
-        figures: conformance_figures,
-    },
-    Harness {
-        name: "f2 on a simulated disk",
-        build: "cargo build -q --release --locked -p thermocline-conformance \
-                --example crash_engine",
-        run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
-              -p thermocline-conformance --example crash_engine -- --engine f2 \
-              --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
-              cat target/soak.jsonl; exit $ended",
-        figures: conformance_figures,
-    },
-    Harness {
-        name: "f2-adaptive on a simulated disk",
-        build: "cargo build -q --release --locked -p thermocline-conformance \
-                --example crash_engine",
-        run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
-              -p thermocline-conformance --example crash_engine -- --engine f2-adaptive \
-              --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
-              cat target/soak.jsonl; exit $ended",
-        figures: conformance_figures,
-    },
-    Harness {
-        name: "lsm on a simulated disk",
-        build: "cargo build -q --release --locked -p thermocline-conformance \
-                --example crash_engine",
-        run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
-              -p thermocline-conformance --example crash_engine -- --engine lsm \
-              --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
-              cat target/soak.jsonl; exit $ended",
-        figures: conformance_figures,
-    },
-    Harness {
-        name: "flexdb on a simulated disk",
-        build: "cargo build -q --release --locked -p thermocline-conformance \
-                --example crash_engine",
-        run: "rm -f target/soak.jsonl; cargo run -q --release --locked \
-              -p thermocline-conformance --example crash_engine -- --engine flexdb \
-              --seconds 30 --seed {seed} --ledger target/soak.jsonl; ended=$?; \
-              cat target/soak.jsonl; exit $ended",
-        figures: conformance_figures,
-    },
+    simulated_disk!("memory"),
+    simulated_disk!("f2"),
+    simulated_disk!("f2-adaptive"),
+    simulated_disk!("lsm"),
+    simulated_disk!("flexdb"),
     Harness {
         name: "db of small parts on a simulated disk",
         build: "cargo test -q --release --locked -p thermocline --test crash --no-run",
@@ -109,34 +99,10 @@ const HARNESSES: [Harness; 13] = [
               --seconds 120 --seed {seed}",
         figures: kill_figures,
     },
-    Harness {
-        name: "db of small parts, kill -9",
-        build: BUILD_KILL,
-        run: "cargo test -q --release --locked -p thermocline-cli --test kill -- --small db \
-              --seconds 120 --seed {seed}",
-        figures: kill_figures,
-    },
-    Harness {
-        name: "f2 of small parts, kill -9",
-        build: BUILD_KILL,
-        run: "cargo test -q --release --locked -p thermocline-cli --test kill -- --small f2 \
-              --seconds 120 --seed {seed}",
-        figures: kill_figures,
-    },
-    Harness {
-        name: "lsm of small parts, kill -9",
-        build: BUILD_KILL,
-        run: "cargo test -q --release --locked -p thermocline-cli --test kill -- --small lsm \
-              --seconds 120 --seed {seed}",
-        figures: kill_figures,
-    },
-    Harness {
-        name: "flexdb of small parts, kill -9",
-        build: BUILD_KILL,
-        run: "cargo test -q --release --locked -p thermocline-cli --test kill -- --small flexdb \
-              --seconds 120 --seed {seed}",
-        figures: kill_figures,
-    },
+    small_parts_killed!("db"),
+    small_parts_killed!("f2"),
+    small_parts_killed!("lsm"),
+    small_parts_killed!("flexdb"),
     Harness {
         name: "kill -9 of server and embedded database",
         build: BUILD_KILL,
