@@ -2,21 +2,15 @@
 //! nothing else is in the resident set.
 #![cfg(not(any(loom, shuttle)))]
 
+mod system;
+
 use std::sync::atomic::Ordering::Relaxed;
 
+use system::resident_bytes;
 use thermocline_sync::Arena;
 
 /// Words of a page of the system.
 const PAGE: usize = 512;
-
-/// Bytes of the process that are in memory, of addresses like ours.
-fn resident_bytes() -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a figure of the system about this process")]
-    let read = std::fs::read("/proc/self/statm").expect("the system tells");
-    let text = String::from_utf8(read).expect("text");
-    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    4096 * pages.expect("the second number is the resident set")
-}
 
 #[test]
 fn memory_is_taken_when_touched_and_given_back() {
