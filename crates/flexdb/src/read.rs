@@ -27,7 +27,7 @@ const QUEUES_KEPT: usize = 8;
 /// Bytes of a buffer: most intervals.
 const BUFFER_BYTES: usize = 32 << 10;
 /// Parts of the budget of which as much was cached as one when the allocator is asked to give back.
-const GIVEN_BACK_PARTS: u64 = 8;
+const GIVEN_BACK_PARTS: u64 = 16;
 
 /// How far a search has come without the device.
 pub(crate) enum Sought {

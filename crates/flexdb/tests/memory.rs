@@ -10,7 +10,7 @@ const VALUE_BYTES: usize = 127;
 const THREADS: u64 = 2;
 
 /// Beside the budget: stacks of threads, what the system keeps of the program itself, and what the allocator
-/// has not given back yet. It is asked for that in the background, once an eighth of the budget was cached; how
+/// has not given back yet. It is asked for that in the background, once a sixteenth of the budget was cached; how
 /// much more comes until it does so depends on what else the machine does.
 const CASES: [Case; 2] = [
     Case { name: "small", budget: 16 * MIB, times: 4, slack: 6 * MIB },
