@@ -25,6 +25,11 @@ const PAGES_MIN: u64 = 6;
 const PAGES_READ_ONLY: u64 = 4;
 const MUTABLE_SHARE_MAX: f64 = 0.9;
 const BUCKET_BYTES: u64 = 64;
+/// Of the memory, the table takes one part of so many at most.
+const TABLE_PARTS: u64 = 3;
+/// What a key takes of a table that has fewer buckets than it wants: eight bytes in a bucket of which one
+/// place in eight is a link, and what is empty of the last bucket of each chain.
+const KEY_BYTES: u64 = 16;
 
 /// Why FASTER did not do what it was asked.
 #[derive(Debug)]
@@ -56,11 +61,13 @@ impl Store {
     /// # Errors
     /// `memory_bytes` holds no log: FASTER's smallest has six pages of 32 MiB.
     pub fn open(dir: &Path, keys: u64, memory_bytes: u64) -> Result<Self, Error> {
-        let buckets = (keys / 2).next_power_of_two().clamp(1 << 10, 1 << 30);
-        let pages = memory_bytes.saturating_sub(buckets * BUCKET_BYTES) / PAGE_BYTES;
+        let fit = memory_bytes / TABLE_PARTS / BUCKET_BYTES;
+        let buckets = (keys / 2).next_power_of_two().min(1 << fit.max(1).ilog2());
+        let buckets = buckets.clamp(1 << 10, 1 << 30);
+        let table_bytes = (buckets * BUCKET_BYTES).max(keys * KEY_BYTES);
+        let pages = memory_bytes.saturating_sub(table_bytes) / PAGE_BYTES;
         if pages < PAGES_MIN {
-            let least = buckets * BUCKET_BYTES + PAGES_MIN * PAGE_BYTES;
-            let least = least.div_ceil(1 << 20);
+            let least = (table_bytes + PAGES_MIN * PAGE_BYTES).div_ceil(1 << 20);
             return Err(Error(format!("FASTER wants at least {least} MiB for {keys} keys")));
         }
         let share = MUTABLE_SHARE_MAX.min((pages - PAGES_READ_ONLY) as f64 / pages as f64);
