@@ -13,8 +13,10 @@
 pub(crate) mod compaction;
 pub(crate) mod flush;
 pub(crate) mod give_back;
+pub(crate) mod idle;
 pub(crate) mod merge_memtables;
 pub(crate) mod plan_compaction;
+mod plan_idle;
 mod plan_ingest;
 mod plan_sweep;
 mod plan_tombstones;
@@ -33,13 +35,14 @@ use crate::memory_split::JOBS_MAX;
 use crate::store::{Shared, stops_writes};
 use crate::table::{Summary, Tally};
 use flush::Wanted;
+use idle::Idle;
 use plan_compaction::{Claim, Job, group_tables, plan};
 use plan_ingest::{Place, plan_ingest};
 use plan_sweep::{plan_drops, plan_sweep};
 use plan_tombstones::plan_tombstones;
 
 /// What is under way, and what was done.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Background {
     is_flush_queued: AtomicBool,
     /// Whether the next flush task has the manifest get the range deletes, if it has nothing else to
@@ -56,7 +59,31 @@ pub(crate) struct Background {
     pub(crate) drops: AtomicU64,
     pub(crate) ingestions: AtomicU64,
     pub(crate) ingested_bytes: AtomicU64,
+    pub(crate) idle: Idle,
     pub(crate) tally: Arc<Tally>,
+}
+
+impl Background {
+    /// Nothing is under way, and Level 0 has so many bytes.
+    pub(crate) fn new(level0_bytes: u64) -> Self {
+        Self {
+            is_flush_queued: AtomicBool::default(),
+            is_settling_due: AtomicBool::default(),
+            claims: Mutex::default(),
+            flushes: AtomicU64::default(),
+            flushed_bytes: AtomicU64::default(),
+            merges: AtomicU64::default(),
+            compactions: AtomicU64::default(),
+            compacted_read_bytes: AtomicU64::default(),
+            compacted_bytes: AtomicU64::default(),
+            moves: AtomicU64::default(),
+            drops: AtomicU64::default(),
+            ingestions: AtomicU64::default(),
+            ingested_bytes: AtomicU64::default(),
+            idle: Idle::new(level0_bytes),
+            tally: Arc::default(),
+        }
+    }
 }
 
 /// What another job must not meet.
@@ -154,6 +181,9 @@ impl Shared {
         }
         if jobs.is_empty() && claims.under_way.is_empty() {
             jobs.extend(plan_tombstones(version, self.host.sequence.horizon(), &claimed));
+        }
+        if jobs.is_empty() && claims.under_way.is_empty() && self.is_idle() {
+            jobs.extend(self.idle_job(version, &claimed));
         }
         for job in jobs {
             let claim = job.claim();

@@ -5,7 +5,8 @@
 //! 2. The superblock is settled, and the manifest written anew ([`Manifest::begin`]).
 //! 3. Tables that the manifest does not name are what a crash left of a flush or a compaction; they
 //!    go.
-//! 4. Compactions that are due begin. The host replays its journal above `persisted`.
+//! 4. Compactions that are due begin, and the store looks around from time to time. The host replays its
+//!    journal above `persisted`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -15,6 +16,7 @@ use codec::SeqNo;
 use engine::{Health, Host, Result};
 use sync::Mutex;
 
+use crate::background::Background;
 use crate::cache::Cache;
 use crate::dranges::Dranges;
 use crate::lookup_index::LookupIndex;
@@ -84,7 +86,7 @@ impl Store {
             (0..slots).map(move |_| place.clone())
         });
         let actives = actives.map(|place| Memtable::new(place, persisted, &family)).collect();
-        let limit = host.memory.limit();
+        let (limit, level0_bytes) = (host.memory.limit(), version.level_bytes(0));
         let health: Arc<Health> = Arc::default();
         let shared = Arc::new(Shared {
             state: ArcSwap::from_pointee(State::new(
@@ -106,7 +108,7 @@ impl Store {
             next_table: AtomicU64::new(newest_table + 1),
             lookups: Default::default(),
             pressure: Default::default(),
-            background: Default::default(),
+            background: Background::new(level0_bytes),
             reorganiser: Default::default(),
             lookup_index: ArcSwap::from_pointee(LookupIndex::none(&host.memory)),
             stands: Default::default(),
@@ -120,6 +122,7 @@ impl Store {
         shared.cache.pairs().open(shared.state.load().version.number());
         shared.cache.note_metadata(shared.state.load().version.metadata_bytes());
         shared.schedule_compactions();
+        shared.begin_looking_around()?;
         Ok(Self { shared })
     }
 }

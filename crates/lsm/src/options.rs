@@ -71,6 +71,9 @@ pub struct Options {
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it. Default: 10.
     pub level_ratio: u64,
+    /// Whether Level 0 is compacted while nobody writes, though it is not worth what it writes yet. That is
+    /// at most two bytes for each that came to Level 0. Default: yes.
+    pub tidies_when_idle: bool,
     /// Range deletes that are kept before tables are written anew for their sake alone. Each costs
     /// every read a comparison or so for 256 of them. It is done from 8192 of them on in any case,
     /// or where they take a 32nd of the memory; 16384, or a sixteenth, are the most. Default: 1024.
@@ -100,6 +103,7 @@ impl Default for Options {
             level0_tables_slow: 36,
             level1_bytes: 64 << 20,
             level_ratio: 10,
+            tidies_when_idle: true,
             range_deletes_max: 1024,
             manifest_bytes: 1 << 20,
         }

@@ -29,7 +29,7 @@ const LEVEL_BYTES: [&str; LEVELS] = [
 ];
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 28] = [
+const RUNNING: [&str; 30] = [
     "put_share_deviation_ppm",
     "reorganisations_minor",
     "reorganisations_major",
@@ -49,6 +49,8 @@ const RUNNING: [&str; 28] = [
     "compactions_failed",
     "compacted_read_bytes",
     "compacted_bytes",
+    "idle_compactions",
+    "idle_compacted_bytes",
     "moves",
     "drops",
     "ingestions",
@@ -96,6 +98,8 @@ impl Shared {
             ("compactions_failed", self.compactions_failed() as u64),
             ("compacted_read_bytes", background.compacted_read_bytes.load(Relaxed)),
             ("compacted_bytes", background.compacted_bytes.load(Relaxed)),
+            ("idle_compactions", background.idle.compactions.load(Relaxed)),
+            ("idle_compacted_bytes", background.idle.bytes.load(Relaxed)),
             ("moves", background.moves.load(Relaxed)),
             ("drops", background.drops.load(Relaxed)),
             ("ingestions", background.ingestions.load(Relaxed)),

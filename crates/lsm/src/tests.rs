@@ -8,6 +8,7 @@ mod crash;
 mod dranges;
 mod durability;
 mod hot_spot;
+mod idle;
 mod ingest;
 mod loads;
 mod memory_resize;

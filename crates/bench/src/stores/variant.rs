@@ -24,7 +24,7 @@ pub(super) struct Variant {
 }
 
 const LSM_SETTINGS: &str = "dranges=off, dranges=random, lookup-index=off, range-index=off, \
-                            merging=off, duplicates=off or pairs=off";
+                            merging=off, duplicates=off, pairs=off or tidying=off";
 const FLEXDB_SETTINGS: &str = "tail=COUNT, tail-percent=PERCENT, fragments=COUNT, interval-pairs=COUNT, \
                                memtable-bytes=BYTES, pairs=off or tidying=off";
 const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, digests=off, \
@@ -116,6 +116,7 @@ fn set_of_lsm(lsm: &mut lsm::Options, setting: &str) -> Result<(), WordError> {
         "merging=off" => lsm.merging = false,
         "duplicates=off" => lsm.duplicates = false,
         "pairs=off" => lsm.pairs = false,
+        "tidying=off" => lsm.tidies_when_idle = false,
         _ => return Err(WordError::new(setting, LSM_SETTINGS)),
     }
     Ok(())

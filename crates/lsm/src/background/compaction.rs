@@ -10,7 +10,7 @@
 //!    them in.
 //!
 //! Until 3 nothing has changed; what a failure leaves is removed at once or when the store is
-//! opened.
+//! opened. So it is with what a job leaves that gives way (`idle`).
 
 use std::sync::Arc;
 
@@ -69,6 +69,14 @@ struct Outputs<'a> {
     done: Vec<Summary>,
 }
 
+/// How a job has ended that did not fail.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    Done,
+    /// Nothing of it counts.
+    GaveWay,
+}
+
 impl Outputs<'_> {
     fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
         let overlapping = self.overlap.pass(entry.key);
@@ -97,6 +105,21 @@ impl Outputs<'_> {
             self.done.push(builder.finish()?);
         }
         Ok(())
+    }
+
+    /// The tables that are done, open, for a level.
+    fn open(&self, level: usize) -> Result<Vec<(usize, Arc<Table>)>> {
+        let Shared { tables, cache, .. } = self.shared;
+        let open = |summary: &Summary| -> Result<(usize, Arc<Table>)> {
+            Ok((level, Table::open(summary.clone(), tables, cache)?))
+        };
+        self.done.iter().map(open).collect()
+    }
+
+    /// Bytes that were written so far.
+    fn written(&self) -> u64 {
+        let done: u64 = self.done.iter().map(|summary| summary.stored_bytes).sum();
+        done + self.builder.as_ref().map_or(0, TableBuilder::bytes)
     }
 
     /// Removes what was begun; nothing names it.
@@ -141,13 +164,16 @@ impl Shared {
             numbers: Vec::new(),
             done: Vec::new(),
         };
-        let merged = self.merge_job(&job, &version, &mut outputs, stop);
-        let opened = merged.and_then(|()| {
-            let open = |summary: &Summary| -> Result<(usize, Arc<Table>)> {
-                Ok((job.to, Table::open(summary.clone(), &self.tables, &self.cache)?))
-            };
-            outputs.done.iter().map(open).collect::<Result<Vec<_>>>()
-        });
+        let opened = match self.merge_job(&job, &version, &mut outputs, stop) {
+            Ok(Ended::Done) => outputs.open(job.to),
+            Ok(Ended::GaveWay) => {
+                self.note_idle_job(&job, outputs.written(), false);
+                outputs.abandon();
+                return Ok(());
+            }
+            Err(error) => Err(error),
+        };
+        let written = outputs.written();
         let added = match opened {
             Ok(added) => added,
             Err(error) => {
@@ -155,11 +181,13 @@ impl Shared {
                 return Err(error);
             }
         };
-        let written: u64 = outputs.done.iter().map(|summary| summary.stored_bytes).sum();
         Self::count(&self.background.compacted_read_bytes, job.bytes());
         Self::count(&self.background.compacted_bytes, written);
         self.commit_or_abandon(Change { removed, added }, &[], SeqNo::ZERO)?;
         Self::count(&self.background.compactions, 1);
+        if job.gives_way {
+            self.note_idle_job(&job, written, true);
+        }
         Ok(())
     }
 
@@ -178,7 +206,8 @@ impl Shared {
         version: &Version,
         outputs: &mut Outputs<'_>,
         stop: &StopToken,
-    ) -> Result<()> {
+    ) -> Result<Ended> {
+        let gone = self.state.load().gone;
         let mut merged = Merged::new(cursors(job, self.memory_split().job_bytes));
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
         let is_below = |key: &[u8]| version.is_below(job.to, key);
@@ -187,15 +216,21 @@ impl Shared {
         merged.seek(Target::START)?;
         let mut entries = 0_u64;
         while let Some(entry) = merged.entry() {
-            entries += 1;
-            if entries.is_multiple_of(CHECK_EVERY) && stop.is_stopping() {
-                return Err(Error::Closed);
+            if entries.is_multiple_of(CHECK_EVERY) {
+                if stop.is_stopping() {
+                    return Err(Error::Closed);
+                }
+                if job.gives_way && self.has_to_give_way(gone) {
+                    return Ok(Ended::GaveWay);
+                }
             }
+            entries += 1;
             retention.offer(&entry, &mut |kept| outputs.push(kept))?;
             merged.next()?;
         }
         outputs.end_table()?;
-        self.tables.sync_names()
+        self.tables.sync_names()?;
+        Ok(Ended::Done)
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Job {
     pub(crate) lower: Vec<Arc<Table>>,
     /// Whether range deletes hide all of it, so that the tables only go.
     pub(crate) drops: bool,
+    /// Whether it is only done while nobody writes (`idle`).
+    pub(crate) gives_way: bool,
 }
 
 /// What a job works on.
@@ -80,12 +82,16 @@ impl Job {
     pub(super) fn new(version: &Version, from: usize, upper: Vec<Arc<Table>>) -> Self {
         let (smallest, largest) = bounds(upper.iter());
         let lower = version.overlapping(from + 1, &smallest, &largest);
-        Self { from, to: from + 1, upper, lower, drops: false }
+        Self { from, to: from + 1, upper, lower, drops: false, gives_way: false }
     }
 
     /// The same of a group of Level 0, with all of `others` that lie within its keys. Level 1 has no
     /// more of them than it has of the job: its tables there lie side by side, and are in it.
-    fn of_group(version: &Version, group: Vec<Arc<Table>>, others: &[Vec<Arc<Table>>]) -> Self {
+    pub(super) fn of_group(
+        version: &Version,
+        group: Vec<Arc<Table>>,
+        others: &[Vec<Arc<Table>>],
+    ) -> Self {
         let mut job = Self::new(version, 0, group);
         let (smallest, largest) = bounds(job.tables());
         for other in others {
@@ -102,7 +108,8 @@ impl Job {
     /// The job that goes over these tables of a level alone: writes them anew in their place, or
     /// `drops` them.
     pub(super) fn within(level: usize, tables: Vec<Arc<Table>>, drops: bool) -> Self {
-        Self { from: level, to: level, upper: tables, lower: Vec::new(), drops }
+        let lower = Vec::new();
+        Self { from: level, to: level, upper: tables, lower, drops, gives_way: false }
     }
 
     /// All of its tables.
@@ -244,7 +251,7 @@ fn level0_pressure(
 }
 
 /// The groups of Level 0 that nobody works on.
-fn free_groups(version: &Version, claims: &[Claim]) -> Vec<Vec<Arc<Table>>> {
+pub(super) fn free_groups(version: &Version, claims: &[Claim]) -> Vec<Vec<Arc<Table>>> {
     let mut groups = groups(version);
     groups.retain(|group| group.iter().all(|table| is_free(table, claims, 0)));
     groups

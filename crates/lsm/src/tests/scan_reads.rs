@@ -74,3 +74,21 @@ fn scans_read_many_blocks_at_once() {
         assert!(bytes < 1.8, "{bytes} bytes for one that was given, {direction:?}");
     }
 }
+
+/// Nobody has to read for it first.
+#[test]
+fn a_store_that_stood_idle_is_scanned_by_as_few_reads() {
+    let bench = loaded();
+    let (before, _) = reads_of_scans(&bench, Direction::Forward);
+    let bench = loaded();
+    for _ in 0..3 {
+        bench.store.shared.compact_if_idle();
+        bench.crank.run_all();
+    }
+    let compactions = bench.detail("compactions");
+    let (after, _) = reads_of_scans(&bench, Direction::Forward);
+    println!("{before} reads for 100 pairs right after the load, {after} after some idle seconds");
+    assert!(after < 8.0 && after < 0.8 * before, "{after} reads, {before} before");
+    bench.crank.run_all();
+    assert_eq!(bench.detail("compactions"), compactions, "scans leave nothing to be compacted");
+}

@@ -7,7 +7,7 @@ use device::Device;
 use engine::{
     Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Result, Sequence, View,
 };
-use environment::Environment;
+use environment::{Environment, ManualClock};
 use workers::{HandCranked, Order, Pool};
 
 use crate::{Options, Store};
@@ -21,6 +21,7 @@ pub(crate) struct Bench {
     pub(crate) sequence: Arc<Sequence>,
     pub(crate) budget: Arc<MemoryBudget>,
     pub(crate) crank: HandCranked,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) device: Arc<dyn Device>,
 }
 
@@ -75,7 +76,7 @@ impl Bench {
         limit: u64,
         options: Options,
     ) -> Result<Self> {
-        let (environment, _clock) = Environment::simulated(1);
+        let (environment, clock) = Environment::simulated(1);
         let telemetry = telemetry::Registry::default();
         let (workers, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
         let sequence = Arc::new(Sequence::new());
@@ -91,7 +92,7 @@ impl Bench {
         };
         let store = Store::open(host, options)?;
         sequence.recover_to(store.persisted());
-        Ok(Self { store, sequence, budget, crank, device })
+        Ok(Self { store, sequence, budget, crank, clock, device })
     }
 
     /// Closes and opens again.

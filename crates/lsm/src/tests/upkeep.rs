@@ -304,7 +304,14 @@ fn no_table_overlaps_with_all_of_a_large_level() {
     flush(&mut (20..40).map(|number| 50 * number), 1);
     let version = shared.state.load().version.clone();
     let upper = version.level(1).to_vec();
-    let job = || Job { from: 1, to: 2, upper: upper.clone(), lower: Vec::new(), drops: false };
+    let job = || Job {
+        from: 1,
+        to: 2,
+        upper: upper.clone(),
+        lower: Vec::new(),
+        drops: false,
+        gives_way: false,
+    };
     let below = version.overlapping(3, b"", &key(u64::MAX)).len();
     assert_eq!((upper.len(), below), (2, 100));
     let one = Job { upper: upper[..1].to_vec(), ..job() };

@@ -52,7 +52,7 @@ const DATA: &str = "data";
 /// store that looks around every second takes to find that it is idle.
 const QUIET_BYTES: u64 = 64 << 10;
 const LOOK: Duration = Duration::from_millis(100);
-const QUIET: Duration = Duration::from_secs(3);
+const QUIET: Duration = Duration::from_secs(4);
 const SETTLE_MAX: Duration = Duration::from_secs(120);
 
 /// Everything that shapes a store as it is after its load.

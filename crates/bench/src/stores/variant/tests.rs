@@ -39,8 +39,8 @@ fn parts_of_flexdb_are_otherwise() {
 
 #[test]
 fn parts_of_lsm_are_left_out() {
-    let name =
-        "lsm:dranges=random:lookup-index=off:range-index=off:merging=off:duplicates=off:pairs=off";
+    let name = "lsm:dranges=random:lookup-index=off:range-index=off:merging=off:duplicates=off:\
+                pairs=off:tidying=off";
     let changed: Variant = name.parse().expect("a name");
     let expected = lsm::Options {
         routing: lsm::Routing::Random,
@@ -49,6 +49,7 @@ fn parts_of_lsm_are_left_out() {
         merging: false,
         duplicates: false,
         pairs: false,
+        tidies_when_idle: false,
         ..uncompressed()
     };
     assert_eq!((changed.engine, changed.lsm), (EngineKind::Lsm, expected));
