@@ -29,10 +29,11 @@ const LEVEL_BYTES: [&str; LEVELS] = [
 ];
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 30] = [
+const RUNNING: [&str; 31] = [
     "put_share_deviation_ppm",
     "reorganisations_minor",
     "reorganisations_major",
+    "reorganisations_early",
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
@@ -76,6 +77,7 @@ impl Shared {
             ("put_share_deviation_ppm", put_share_deviation_ppm(&state.dranges)),
             ("reorganisations_minor", self.reorganiser.minor.load(Relaxed)),
             ("reorganisations_major", self.reorganiser.major.load(Relaxed)),
+            ("reorganisations_early", self.reorganiser.early.load(Relaxed)),
             ("memtable_bytes", memtable_bytes),
             ("memtable_entries", state.memtables().map(|memtable| memtable.len() as u64).sum()),
             ("cache_bytes", self.cache.bytes()),

@@ -1,7 +1,10 @@
 //! Reorganisation: Dranges are made anew, so that each takes about the same number of writes.
 //!
 //! 1. The plan says from the writes that were counted whether there is anything to do. For a major
-//!    one the keys that memtables hold are sampled.
+//!    one the keys that memtables hold are sampled. Before that it is asked whether the newest writes have
+//!    moved: then they alone count, and an early one is made of them. The next early one has to wait; twice
+//!    as long each time, if the one before was of no use because writes have moved again. So there is no
+//!    end of samples and of memtables that are flushed before they are full where no boundaries stay good.
 //! 2. The next state has the new Dranges, and an empty memtable for each slot of those that are
 //!    new. Those that are not there any more are sealed, after that: who was routed to them before
 //!    still finds them open, or looks again.
@@ -16,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::dranges::Dranges;
 use crate::dranges::construct::{Layout, Wanted, construct};
-use crate::dranges::plan_reorganisation::{Plan, WINDOW, plan, weigh};
+use crate::dranges::plan_reorganisation::{Plan, WINDOW, are_enough, have_moved, plan, weigh};
 use crate::memtable::{Memtable, Place};
 use crate::options::Routing;
 use crate::store::Shared;
@@ -37,6 +40,8 @@ pub(crate) struct Reorganiser {
     state: Mutex<Patience>,
     pub(crate) minor: AtomicU64,
     pub(crate) major: AtomicU64,
+    /// Those of them that were early.
+    pub(crate) early: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -45,11 +50,47 @@ struct Patience {
     /// Major plans to leave alone, and how many it will be the next time.
     left: u32,
     next: u32,
+    early: Early,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { next_drange: 1, left: 0, next: 1 }
+        Self { next_drange: 1, left: 0, next: 1, early: Early::default() }
+    }
+}
+
+/// Whether writes have moved.
+#[derive(Debug, Default)]
+struct Early {
+    /// The Dranges, and what they had counted when the newest writes began.
+    begun: Option<(Arc<Dranges>, Layout)>,
+    /// Plans to leave alone before the next early reorganisation, and how many at least it will be after that.
+    left: usize,
+    next: usize,
+}
+
+impl Early {
+    /// The newest writes, if they have moved and it is time. There is to be an early reorganisation.
+    fn look(&mut self, dranges: &Arc<Dranges>, now: &Layout) -> Option<Layout> {
+        self.left = self.left.saturating_sub(1);
+        let begun = self.begun.as_ref().filter(|(of, _)| Arc::ptr_eq(of, dranges));
+        let newest = begun.map(|(_, before)| now.since(before));
+        if newest.as_ref().is_some_and(|newest| !are_enough(newest)) {
+            return None;
+        }
+        self.begun = Some((Arc::clone(dranges), now.clone()));
+        if self.left > 0 {
+            return None;
+        }
+        let newest = newest?;
+        if !have_moved(&newest) {
+            self.next = 0;
+            return None;
+        }
+        // As many plans as there are slots: each comes with a full memtable.
+        self.left = self.next.max(newest.slots());
+        self.next = (2 * self.left).min(PATIENCE_MAX as usize * newest.slots());
+        Some(newest)
     }
 }
 
@@ -63,6 +104,15 @@ impl Shared {
         let dranges = Arc::clone(&self.state.load().dranges);
         let now = dranges.layout();
         let slots = self.memory_split().slots;
+        let moved = patience.early.look(&dranges, &now);
+        let early = moved.and_then(|newest| self.construct_dranges(&newest, slots));
+        if let Some(layout) = early {
+            self.reorganiser.major.fetch_add(1, Relaxed);
+            self.reorganiser.early.fetch_add(1, Relaxed);
+            (patience.left, patience.next) = (0, 1);
+            let next = dranges.after(layout, &mut patience.next_drange);
+            return self.install_dranges(next);
+        }
         let layout = match plan(&now, slots) {
             Plan::Nothing => None,
             Plan::Minor(layout) => {
@@ -90,7 +140,10 @@ impl Shared {
                 let next = dranges.after(layout, &mut patience.next_drange);
                 self.install_dranges(next);
             }
-            None if now.writes() >= WINDOW => dranges.decay(),
+            None if now.writes() >= WINDOW => {
+                dranges.decay();
+                patience.early.begun = None;
+            }
             None => {}
         }
     }

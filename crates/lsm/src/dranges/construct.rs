@@ -57,6 +57,17 @@ impl Layout {
         self
     }
 
+    /// What was counted since it was `before`, of the same Dranges.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let mut since = self.clone();
+        let tranges = since.parts.iter_mut().flat_map(|part| &mut part.tranges);
+        let before = before.parts.iter().flat_map(|part| &part.tranges);
+        for ((_, writes), (_, before)) in tranges.zip(before) {
+            *writes = writes.saturating_sub(*before);
+        }
+        since
+    }
+
     pub(crate) fn slots(&self) -> usize {
         self.parts.iter().map(|part| part.slots).sum()
     }

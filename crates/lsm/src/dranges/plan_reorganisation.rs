@@ -7,6 +7,9 @@
 //!   when they were made, since so many more writes were counted: the first ones come from what one
 //!   memtable holds.
 //!
+//! - *Early*: of the newest writes alone, far more go to one Drange than its boundaries were made for;
+//!   Dranges are made anew as for a major one, as if nothing had been counted before.
+//!
 //! Whatever is decided upon is far more than what chance makes of equal loads.
 
 use super::construct::{Layout, Part, Weighed};
@@ -21,6 +24,14 @@ const UNEVEN: f64 = 0.005;
 const BETTER: u64 = 4;
 /// Writes for each slot before anything is decided.
 const WRITES_MIN: u64 = 100;
+/// How much more than its share a Drange has where writes have moved, as a part of the share; and how many
+/// standard deviations more, of what chance makes of so many writes, and made of those that the boundaries
+/// are from. At eight of them equal loads would be mistaken once in 10^15 times; the rest is for samples
+/// that are not quite by chance.
+const MOVED: f64 = 1.0;
+const MOVED_DEVIATIONS: f64 = 8.0;
+/// The newest writes that are looked at, for each slot.
+const NEWEST_MIN: u64 = 256;
 /// Writes after which what was counted weighs half.
 pub(crate) const WINDOW: u64 = 1 << 21;
 
@@ -70,6 +81,20 @@ pub(crate) fn plan(now: &Layout, slots: usize) -> Plan {
     }
     let is_uneven = now.imbalance() > UNEVEN + 2.0 * noise;
     if is_uneven && is_better_known { Plan::Major } else { Plan::Nothing }
+}
+
+/// Whether the newest writes are enough to be told apart from those before.
+pub(crate) fn are_enough(newest: &Layout) -> bool {
+    newest.writes() >= NEWEST_MIN * newest.slots() as u64
+}
+
+/// Whether the newest writes go elsewhere than those that the boundaries were made from.
+pub(crate) fn have_moved(newest: &Layout) -> bool {
+    let count = newest.slots().max(1) as f64;
+    let fair = newest.writes() as f64 / count;
+    let noise = (1.0 / fair + count / newest.basis.max(1) as f64).sqrt();
+    let limit = MOVED.max(MOVED_DEVIATIONS * noise);
+    newest.parts.iter().any(|part| part.load() / fair - 1.0 > limit)
 }
 
 /// The layout in which a Drange has given Tranges to its neighbours, as long as it stays above its

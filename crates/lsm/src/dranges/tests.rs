@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 
 use super::construct::{Wanted, Weighed, construct};
-use super::plan_reorganisation::{Plan, WINDOW, plan, weigh};
+use super::plan_reorganisation::{Plan, WINDOW, are_enough, have_moved, plan, weigh};
 use super::*;
 
 const SLOTS: usize = 64;
@@ -224,6 +224,52 @@ fn a_minor_reorganisation_gives_edges_to_neighbours() {
     let counts: Vec<_> = then.parts.iter().map(|part| part.tranges.len()).collect();
     assert!(counts[3] < 10 && counts[2] > 10 && counts[4] > 10, "{counts:?}");
     assert_eq!(plan(&then, 8), Plan::Nothing);
+}
+
+/// Windows of writes by one distribution, over boundaries that were made from few or many of them.
+#[test]
+fn writes_that_have_not_moved_are_not_taken_for_moved() {
+    for distribution in [Distribution::uniform(), Distribution::zipf(0.99)] {
+        let mut numbers = Numbers(0);
+        let mut draw = || distribution.key(numbers.unit());
+        for basis in [500, 2_000, 8_000, 32_000] {
+            let mut sample: Vec<_> = (0..basis).map(|_| draw().to_be_bytes().to_vec()).collect();
+            sample.sort();
+            let layout = construct(&weigh(&Dranges::one(1).layout(), sample), WANTED);
+            let dranges = Dranges::one(1).after(layout.forgetting(), &mut 1);
+            for _ in 0..20 {
+                let before = dranges.layout();
+                for _ in 0..256 * SLOTS {
+                    dranges.count(dranges.route(&draw().to_be_bytes(), 0).1);
+                }
+                let newest = dranges.layout().since(&before);
+                assert!(are_enough(&newest));
+                assert!(!have_moved(&newest), "made from {basis} writes");
+            }
+        }
+    }
+}
+
+#[test]
+fn writes_of_which_one_drange_has_three_times_its_share_have_moved() {
+    let uniform = Distribution::uniform();
+    let mut numbers = Numbers(0);
+    let mut sample: Vec<_> =
+        (0..SAMPLE).map(|_| uniform.key(numbers.unit()).to_be_bytes().to_vec()).collect();
+    sample.sort();
+    let layout = construct(&weigh(&Dranges::one(1).layout(), sample), WANTED);
+    let dranges = Dranges::one(1).after(layout, &mut 1);
+    // What was counted before is far more than what comes.
+    assert!(dranges.layout().writes() > 2 * SLOTS as u64 * 256);
+    let before = dranges.layout();
+    for _ in 0..256 * SLOTS {
+        let unit = numbers.unit();
+        let key = if numbers.unit() < 0.03 { 700_000 } else { uniform.key(unit) };
+        dranges.count(dranges.route(&key.to_be_bytes(), 0).1);
+    }
+    let newest = dranges.layout().since(&before);
+    assert!(are_enough(&newest) && have_moved(&newest));
+    assert!(!have_moved(&dranges.layout()), "all of them together would not tell it yet");
 }
 
 #[test]

@@ -41,19 +41,31 @@ impl Load {
 
     fn write(&mut self, place: u64, count: usize) {
         for _ in 0..count {
-            let (key, number) =
-                (Self::draw(&mut self.random, place), self.random.random_range(0..20));
-            if number == 0 {
-                self.bench.delete(&key);
-                self.expected.remove(&key);
-            } else {
-                let value = self.random.random::<u64>().to_le_bytes().repeat(5);
-                self.bench.put(&key, &value);
-                self.expected.insert(key, value);
-            }
-            if number < 2 {
-                self.bench.crank.run_one();
-            }
+            let key = Self::draw(&mut self.random, place);
+            self.write_to(key);
+        }
+    }
+
+    /// Writes to all keys alike.
+    fn write_scattered(&mut self, count: usize) {
+        for _ in 0..count {
+            let key = key(self.random.random_range(0..KEYS));
+            self.write_to(key);
+        }
+    }
+
+    fn write_to(&mut self, key: Vec<u8>) {
+        let number = self.random.random_range(0..20);
+        if number == 0 {
+            self.bench.delete(&key);
+            self.expected.remove(&key);
+        } else {
+            let value = self.random.random::<u64>().to_le_bytes().repeat(5);
+            self.bench.put(&key, &value);
+            self.expected.insert(key, value);
+        }
+        if number < 2 {
+            self.bench.crank.run_one();
         }
     }
 
@@ -84,6 +96,60 @@ impl Load {
             assert_eq!(self.bench.get(&key(number)), self.expected.get(&key(number)).cloned());
         }
     }
+}
+
+impl Load {
+    /// Writes to a place until no memtable takes twice its share of the writes there; answers how many that
+    /// took, if it is no more than `most`.
+    fn writes_until_shared_out(&mut self, place: u64, most: usize) -> Option<usize> {
+        let mut writes = 0;
+        while self.largest_share(place) >= 2.0 / SLOTS as f64 {
+            if writes >= most {
+                return None;
+            }
+            self.write(place, 500);
+            writes += 500;
+        }
+        Some(writes)
+    }
+}
+
+/// All of it lies within one Trange of boundaries that were made from many writes.
+#[test]
+fn a_hot_spot_within_one_trange_is_shared_out_long_before_as_many_writes_came_again() {
+    const BEFORE: usize = 200_000;
+    let mut load = Load::new(Options { slots_max: SLOTS, merging: false, ..small() });
+    load.write_scattered(BEFORE);
+    for place in [3_000, 15_000] {
+        let share = load.largest_share(place);
+        assert!(share > 0.6, "one memtable would take {share} of all writes to {place}");
+        let early = load.bench.detail("reorganisations_early");
+        let writes = load.writes_until_shared_out(place, 2 * BEFORE);
+        println!("at {place}: {writes:?} writes until no memtable takes twice its share");
+        assert!(writes.is_some_and(|writes| writes <= BEFORE / 10), "{writes:?} writes");
+        assert!(load.bench.detail("reorganisations_early") > early);
+        load.verify();
+        load.write(place, BEFORE / 2);
+    }
+}
+
+/// Boundaries that are no good as soon as they are made are not made again and again.
+#[test]
+fn a_hot_spot_that_never_stays_is_followed_less_and_less() {
+    const MOVES: u64 = 100;
+    let mut load = Load::new(Options { slots_max: SLOTS, merging: false, ..small() });
+    load.write_scattered(50_000);
+    let figures =
+        |load: &Load| ["reorganisations_early", "flushes"].map(|name| load.bench.detail(name));
+    let before = figures(&load);
+    for place in 0..MOVES {
+        load.write(place * 7_919 % (KEYS - HOT_KEYS), 4_000);
+    }
+    let after = figures(&load);
+    let (early, flushes) = (after[0] - before[0], after[1] - before[1]);
+    println!("{early} early ones for {MOVES} moves, beside {flushes} flushes");
+    assert!((2..MOVES / 4).contains(&early), "{early} for {MOVES} moves");
+    load.verify();
 }
 
 #[test]
