@@ -2,7 +2,9 @@
 //! within the memory that is left for it.
 //!
 //! Many clocks: what is looked up gets a second chance when the hand comes by. A new block has
-//! none, so a long scan pushes out what it has read itself, and little else.
+//! none, so a long scan pushes out what it has read itself, and little else. Each has room for many of the
+//! largest metadata, or there are fewer: where only some would fit, clocks that have got more of them by
+//! chance would give them up to each other, at each look-up, while others have room.
 //!
 //! What was given up not long ago is remembered as hashes (*ghosts*): whatever of it is read again tells
 //! what a larger cache would have saved.
@@ -13,14 +15,15 @@
 //!   moves with the budget and is asked for each time.
 //!
 //! # Concurrency
-//! One lock a clock; no two are held at once.
+//! One lock a clock; no two are held at once. What comes while the number of clocks changes may end up in a
+//! clock where nobody looks for it: it is read again then, and given up in its turn.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use codec::SeqNo;
 use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
@@ -32,8 +35,10 @@ use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use crate::table::{Block, Metadata};
 
-/// Clocks; a power of two.
-const CLOCKS: usize = 16;
+/// Clocks, at most; a power of two, as their number always is.
+const CLOCKS_MAX: usize = 16;
+/// The largest metadata that a clock has room for: how many come to one of 16 clocks varies by chance.
+const METADATA_A_CLOCK: u64 = 16;
 /// What an entry takes beside what it holds: its slot, its place in the map, two counts.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
 /// Of the budget that a store is opened with, what the ghosts of blocks take, and those of pairs; and the
@@ -94,23 +99,31 @@ impl Key {
         codec::hash64(0, &bytes)
     }
 
-    fn clock(&self) -> usize {
-        self.hash() as usize % CLOCKS
+    /// Its clock of so many.
+    fn clock(&self, clocks: usize) -> usize {
+        self.hash() as usize % clocks
     }
 }
 
 /// The cache.
 #[derive(Debug)]
 pub(crate) struct Cache {
+    /// Of which the first ones are used.
     clocks: Vec<Mutex<Clock>>,
+    used: AtomicUsize,
+    /// Whoever changes their number.
+    fitting: Mutex<()>,
     bytes: AtomicU64,
     budget: Arc<MemoryBudget>,
     options: Options,
     hits: AtomicU64,
     misses: AtomicU64,
+    /// Of these, metadata.
+    metadata_misses: AtomicU64,
     pairs: Pairs,
-    /// Bytes of the metadata of all tables.
+    /// Bytes of the metadata of all tables, and of the largest.
     metadata_bytes: AtomicU64,
+    metadata_bytes_max: AtomicU64,
     /// Pieces that came in.
     insertions: AtomicU64,
     ghosts: Ghosts,
@@ -147,14 +160,18 @@ impl Cache {
         of_ghosts.set(2 * ghosts.bytes() as usize);
         let pairs_part_max = if options.pairs { pairs::PART_MAX } else { 0.0 };
         Self {
-            clocks: (0..CLOCKS).map(|_| Mutex::default()).collect(),
+            clocks: (0..CLOCKS_MAX).map(|_| Mutex::default()).collect(),
+            used: AtomicUsize::new(CLOCKS_MAX),
+            fitting: Mutex::default(),
             bytes: AtomicU64::new(0),
             budget: Arc::clone(budget),
             options: options.clone(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            metadata_misses: AtomicU64::new(0),
             pairs: Pairs::new(of_pairs, budget, pairs_part_max),
             metadata_bytes: AtomicU64::new(0),
+            metadata_bytes_max: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
             ghosts,
             _of_ghosts: of_ghosts,
@@ -165,11 +182,12 @@ impl Cache {
 
     /// What is there of `key`.
     pub(crate) fn get(&self, key: &Key) -> Option<Cached> {
-        let mut clock = self.clock(key.clock())?.lock();
+        let mut clock = self.clock(key.clock(self.used()))?.lock();
         let place = clock.places.get(key).copied();
         let slot = place.and_then(|place| clock.slots.get_mut(place));
         let Some(slot) = slot.and_then(Option::as_mut) else {
             self.misses.fetch_add(1, Relaxed);
+            self.metadata_misses.fetch_add(u64::from(key.fragment == METADATA), Relaxed);
             return None;
         };
         slot.has_second_chance = true;
@@ -179,7 +197,8 @@ impl Cache {
 
     /// Whether it has `key`. Counts as no look-up.
     pub(crate) fn has(&self, key: &Key) -> bool {
-        self.clock(key.clock()).is_some_and(|clock| clock.lock().places.contains_key(key))
+        self.clock(key.clock(self.used()))
+            .is_some_and(|clock| clock.lock().places.contains_key(key))
     }
 
     /// Keeps `cached`, which was read, and gives up others for it.
@@ -196,18 +215,20 @@ impl Cache {
         // Counted before it is there: whoever gives it up again takes it off.
         self.budget.charge_anyway(bytes);
         self.bytes.fetch_add(bytes, Relaxed);
-        let is_new = self.clock(key.clock()).is_some_and(|clock| clock.lock().add(key, cached));
+        let index = key.clock(self.used());
+        let is_new = self.clock(index).is_some_and(|clock| clock.lock().add(key, cached));
         if !is_new {
             self.budget.release(bytes);
             self.bytes.fetch_sub(bytes, Relaxed);
         }
-        self.shrink_to(capacity, key.clock());
+        self.shrink_to(capacity, index);
         self.freed.give_back_soon();
     }
 
     /// Gives up what is above the capacity, which may have become less.
     pub(crate) fn shrink(&self) {
         self.fit_pairs();
+        self.fit_clocks();
         self.shrink_to(self.capacity(), 0);
     }
 
@@ -238,10 +259,50 @@ impl Cache {
         self.pairs.note_walked(blocks);
     }
 
-    /// The tables have so much metadata, for which there is to be room beside pairs.
-    pub(crate) fn note_metadata(&self, bytes: u64) {
+    /// The tables have so much metadata, for which there is to be room beside pairs, and the largest of
+    /// them is so long. The clocks do not follow before [`Cache::fit_clocks`].
+    pub(crate) fn note_metadata(&self, bytes: u64, bytes_max: u64) {
         self.metadata_bytes.store(bytes, Relaxed);
+        self.metadata_bytes_max.store(bytes_max, Relaxed);
         self.fit_pairs();
+    }
+
+    /// Uses fewer clocks where one has too little room for metadata, and more where it has more than enough.
+    pub(crate) fn fit_clocks(&self) {
+        let share = MemorySplit::of(self.budget.limit(), &self.options).cache_bytes;
+        let bytes = share.saturating_sub(self.pairs.bytes());
+        let least =
+            METADATA_A_CLOCK * (self.metadata_bytes_max.load(Relaxed) + ENTRY_OVERHEAD_BYTES);
+        let fitting = |least: u64| -> usize {
+            let clocks = (bytes / least).clamp(1, CLOCKS_MAX as u64);
+            1 << clocks.ilog2()
+        };
+        let _fitting = self.fitting.lock();
+        let used = self.used();
+        // With twice the room at least, or they would come and go with every table.
+        let wanted = fitting(least).min(used.max(fitting(2 * least)));
+        if wanted != used {
+            self.use_clocks(wanted);
+        }
+    }
+
+    /// Uses so many clocks from now on.
+    fn use_clocks(&self, clocks: usize) {
+        self.used.store(clocks, Relaxed);
+        for (index, clock) in self.clocks.iter().enumerate() {
+            let elsewhere = clock.lock().take_others(|key| key.clock(clocks) == index);
+            for slot in elsewhere {
+                let (bytes, to) = (slot.cached.bytes(), self.clock(slot.key.clock(clocks)));
+                if !to.is_some_and(|clock| clock.lock().put(slot)) {
+                    self.budget.release(bytes);
+                    self.bytes.fetch_sub(bytes, Relaxed);
+                }
+            }
+        }
+    }
+
+    fn used(&self) -> usize {
+        self.used.load(Relaxed)
     }
 
     /// Gives pairs their part of what metadata leave.
@@ -253,10 +314,12 @@ impl Cache {
     /// Gives up what is above `capacity`, of the clocks that have more than their part: there is
     /// one as long as the sum is above. Otherwise clocks would grow and wither by chance.
     fn shrink_to(&self, capacity: u64, grown: usize) {
-        let part = capacity / CLOCKS as u64;
+        let used = self.used();
         let (mut victim, mut idle) = (grown, 0);
-        while self.bytes.load(Relaxed) > capacity && idle < CLOCKS {
-            let clock = self.clock(victim % CLOCKS).map(|clock| clock.lock());
+        while self.bytes.load(Relaxed) > capacity && idle < CLOCKS_MAX {
+            let index = victim % CLOCKS_MAX;
+            let part = if index < used { capacity / used as u64 } else { 0 };
+            let clock = self.clock(index).map(|clock| clock.lock());
             let given_up =
                 clock.filter(|clock| clock.bytes > part).and_then(|mut clock| clock.evict());
             let Some((key, bytes)) = given_up else {
@@ -304,6 +367,11 @@ impl Cache {
         2 * self.ghosts.bytes()
     }
 
+    /// Look-ups that did not find the metadata of a table.
+    pub(crate) fn metadata_misses(&self) -> u64 {
+        self.metadata_misses.load(Relaxed)
+    }
+
     /// Look-ups that found something, and those that did not.
     pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits.load(Relaxed), self.misses.load(Relaxed))
@@ -324,11 +392,17 @@ impl Clock {
     /// Adds a slot, unless the key has one: where one was given up, so that the hand has just gone
     /// by.
     fn add(&mut self, key: Key, cached: Cached) -> bool {
+        self.put(Slot { key, cached, has_second_chance: false })
+    }
+
+    /// The same of a slot that comes from another clock.
+    fn put(&mut self, slot: Slot) -> bool {
+        let key = slot.key;
         if self.places.contains_key(&key) {
             return false;
         }
-        self.bytes += cached.bytes();
-        let slot = Some(Slot { key, cached, has_second_chance: false });
+        self.bytes += slot.cached.bytes();
+        let slot = Some(slot);
         let place = self.free.pop().unwrap_or(self.slots.len());
         match self.slots.get_mut(place) {
             Some(free) => *free = slot,
@@ -336,6 +410,19 @@ impl Clock {
         }
         self.places.insert(key, place);
         true
+    }
+
+    /// Takes out whatever does not stay.
+    fn take_others(&mut self, stays: impl Fn(&Key) -> bool) -> Vec<Slot> {
+        let mut taken = Vec::new();
+        for (place, slot) in self.slots.iter_mut().enumerate() {
+            let Some(slot) = slot.take_if(|slot| !stays(&slot.key)) else { continue };
+            self.places.remove(&slot.key);
+            self.free.push(place);
+            self.bytes -= slot.cached.bytes();
+            taken.push(slot);
+        }
+        taken
     }
 
     /// Gives up the first slot from the hand on that has no second chance; answers its key and bytes.

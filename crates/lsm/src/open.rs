@@ -120,7 +120,9 @@ impl Store {
         shared.give_back_on_tasks();
         shared.fit_lookup_index();
         shared.cache.pairs().open(shared.state.load().version.number());
-        shared.cache.note_metadata(shared.state.load().version.metadata_bytes());
+        let (metadata_bytes, metadata_bytes_max) = shared.state.load().version.metadata_bytes();
+        shared.cache.note_metadata(metadata_bytes, metadata_bytes_max);
+        shared.cache.fit_clocks();
         shared.schedule_compactions();
         shared.begin_looking_around()?;
         Ok(Self { shared })

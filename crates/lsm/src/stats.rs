@@ -29,13 +29,14 @@ const LEVEL_BYTES: [&str; LEVELS] = [
 ];
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 31] = [
+const RUNNING: [&str; 32] = [
     "put_share_deviation_ppm",
     "reorganisations_minor",
     "reorganisations_major",
     "reorganisations_early",
     "cache_hits",
     "cache_misses",
+    "cache_metadata_misses",
     "cache_ghost_hits",
     "led_to_memtables",
     "led_to_tables",
@@ -83,6 +84,7 @@ impl Shared {
             ("cache_bytes", self.cache.bytes()),
             ("cache_hits", hits),
             ("cache_misses", misses),
+            ("cache_metadata_misses", self.cache.metadata_misses()),
             ("cache_ghost_hits", self.cache.ghost_hits()),
             ("pair_bytes", self.cache.pairs().bytes()),
             ("pair_hits", self.cache.pairs().hits()),

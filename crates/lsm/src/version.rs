@@ -93,13 +93,15 @@ impl Version {
         self.number
     }
 
-    /// Bytes of the metadata of all tables, as far as they were counted when these were written.
-    pub(crate) fn metadata_bytes(&self) -> u64 {
+    /// Bytes of the metadata of all tables, and of the largest, as far as they were counted when these
+    /// were written.
+    pub(crate) fn metadata_bytes(&self) -> (u64, u64) {
         let of = |table: &Arc<Table>| {
             let summary = table.summary();
             summary.stored_bytes.saturating_sub(summary.properties.fragments.iter().sum())
         };
-        self.tables().map(|(_, table)| of(table)).sum()
+        let add = |(sum, most): (u64, u64), bytes: u64| (sum + bytes, most.max(bytes));
+        self.tables().map(|(_, table)| of(table)).fold((0, 0), add)
     }
 
     /// What is known of the newest version of a key may be wrong below this number: a table that

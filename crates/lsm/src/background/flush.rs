@@ -359,15 +359,17 @@ impl Shared {
         };
         let next = present.with_version(version, flushed, &settled, budget);
         let generation = next.generation;
-        let (number, metadata_bytes) = (next.version.number(), next.version.metadata_bytes());
+        let number = next.version.number();
+        let (metadata_bytes, metadata_bytes_max) = next.version.metadata_bytes();
         let has_ingested = next.version.newest_ingested() > present.version.newest_ingested();
         if has_ingested || next.deletes.all.len() < present.deletes.all.len() {
             changing.forget_all();
         }
         self.state.store(Arc::new(next));
         changing.done(number);
-        self.cache.note_metadata(metadata_bytes);
+        self.cache.note_metadata(metadata_bytes, metadata_bytes_max);
         drop(install);
+        self.cache.fit_clocks();
         self.stands.leave_all_but(generation);
         let is_gone = |(level, number): &(usize, u64)| {
             // A table that only moves to another level stays.

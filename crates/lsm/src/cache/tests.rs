@@ -107,3 +107,93 @@ fn what_would_have_been_there_still_is_counted() {
         }
     }
 }
+
+/// Gets of any key of many tables: each looks the table's metadata up, and then one of its blocks.
+struct Gets {
+    cache: Cache,
+    numbers: u64,
+}
+
+impl Gets {
+    const BLOCKS: u64 = 512;
+
+    /// With metadata of so many bytes, and of these the cache knows.
+    fn new(known: u64) -> Self {
+        let (cache, _) = cache(16 << 20);
+        cache.note_metadata(0, known);
+        cache.fit_clocks();
+        Self { cache, numbers: 0 }
+    }
+
+    /// Does so many; answers how many in a thousand did not find the metadata.
+    fn in_vain(&mut self, tables: u64, bytes: usize, count: u64) -> u64 {
+        let before = self.cache.metadata_misses();
+        for _ in 0..count {
+            self.numbers += 1;
+            let drawn = codec::hash64(5, &self.numbers.to_le_bytes()) % (tables * Self::BLOCKS);
+            let table = drawn / Self::BLOCKS;
+            let pieces = [(Key::metadata(table), bytes), (Key::block(table, 0, drawn), 4096)];
+            for (key, bytes) in pieces {
+                if self.cache.get(&key).is_none() {
+                    let mut content = Vec::with_capacity(bytes);
+                    content.resize(bytes - 8, 7);
+                    content.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]);
+                    let block = Block::decode(content).expect("it has one restart point");
+                    self.cache.insert(key, Cached::Block(Arc::new(block)));
+                }
+            }
+        }
+        (self.cache.metadata_misses() - before) * 1000 / count
+    }
+}
+
+/// Of a store of 16 MiB that has tables of 2 MiB of short pairs: 128 KiB of metadata each, which are read
+/// again in place of blocks where a clock has to do with more than it has room for.
+#[test]
+fn metadata_are_not_given_up_for_each_other_where_there_is_room() {
+    let capacity = MemorySplit::of(16 << 20, &options()).cache_bytes;
+    for tables in [12, 24, 36, 48] {
+        let bytes = 128 << 10;
+        let share = tables * bytes * 100 / capacity;
+        let reads = [0, bytes].map(|known| {
+            let mut gets = Gets::new(known);
+            gets.in_vain(tables, bytes as usize, 20_000);
+            gets.in_vain(tables, bytes as usize, 50_000)
+        });
+        println!(
+            "metadata take {share} % of the cache: {reads:?} of 1000 look-ups of them in vain"
+        );
+        assert!(reads[1] <= 10, "{reads:?}, {share} %");
+    }
+}
+
+#[test]
+fn there_are_as_many_clocks_as_have_room_for_metadata() {
+    let (cache, budget) = cache(256 << 20);
+    let clocks = |bytes_max: u64| {
+        cache.note_metadata(0, bytes_max);
+        cache.fit_clocks();
+        cache.used()
+    };
+    let capacity = MemorySplit::of(256 << 20, &options()).cache_bytes;
+    let fits = |clocks: u64| capacity / clocks / METADATA_A_CLOCK - ENTRY_OVERHEAD_BYTES;
+    assert_eq!(clocks(fits(16)), 16);
+    assert_eq!(clocks(fits(16) + 1), 8);
+    assert_eq!(clocks(fits(16)), 8, "or they would come and go");
+    assert_eq!(clocks(fits(32)), 16);
+    assert_eq!(clocks(fits(2)), 2);
+    assert_eq!(clocks(capacity), 1);
+    // With another number of clocks whatever was there is found.
+    let keys = |range: std::ops::Range<u64>| range.map(|offset| Key::block(1, 0, offset));
+    keys(0..500).for_each(|key| cache.insert(key, block(2000)));
+    let bytes = cache.bytes();
+    for bytes_max in [fits(32), fits(4), fits(1)] {
+        clocks(bytes_max);
+        assert!(keys(0..500).all(|key| cache.get(&key).is_some()));
+        assert_eq!(cache.bytes(), bytes);
+        assert_eq!(cache.bytes() + cache.ghost_bytes(), budget.used(), "C1");
+    }
+    budget.set_limit(1 << 20);
+    cache.shrink();
+    assert!(cache.bytes() <= MemorySplit::of(1 << 20, &options()).cache_bytes, "C2");
+}
