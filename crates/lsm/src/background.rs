@@ -115,6 +115,7 @@ impl Shared {
         let task = move |_stop: &workers::StopToken| {
             let Some(shared) = shared.upgrade() else { return };
             shared.fit_lookup_index();
+            shared.fit_spare_memory();
             shared.reorganise();
             let settled = match shared.background.is_settling_due.swap(false, SeqCst) {
                 true => shared.settle_in_background(),

@@ -13,6 +13,10 @@ use crate::options::Options;
 use crate::range_deletes;
 use crate::store::Shared;
 
+/// Memtables of which the memory is kept that they have left: flushes follow each other, and what one
+/// leaves others fill until the next one ends.
+const SPARE_MEMTABLES: u64 = 2;
+
 impl Shared {
     /// See [`engine::Engine::memory_needs`].
     pub(crate) fn memory_needs(&self) -> MemoryNeeds {
@@ -42,9 +46,16 @@ impl Shared {
         self.seal_where(&|active| {
             active.bytes() > split.memtable_bytes || is_over && !active.is_empty()
         });
+        self.fit_spare_memory();
         self.cache.shrink();
         self.fit_lookup_index();
         Ok(limit)
+    }
+
+    /// Keeps as much of what memtables leave as the next ones may soon want.
+    pub(crate) fn fit_spare_memory(&self) {
+        let split = self.memory_split();
+        self.family.keep_spare(SPARE_MEMTABLES * split.memtable_bytes, split.memtables_bytes);
     }
 
     /// Range deletes stay in memory until they have nothing more to hide.

@@ -8,8 +8,8 @@
 //!    be written to a table.
 //!
 //! Nothing is taken out of a memtable, and no value in it is replaced. So versions lie in a skip list that
-//! has memory of its own ([`sync::skip_list`]), which goes back to the system as a whole: no allocation is made
-//! for one, and nothing is left behind between others.
+//! has memory of its own ([`sync::skip_list`]), which goes as a whole, to the next memtables (`spare`) or
+//! back to the system: no allocation is made for one, and nothing is left behind between others.
 //!
 //! # Invariants
 //! - M1. Every write that it holds, or ever will, has a number above [`Memtable::floor`], or is
@@ -26,6 +26,7 @@
 
 mod cursor;
 mod family;
+mod spare;
 #[cfg(test)]
 mod tests;
 
@@ -108,7 +109,7 @@ impl Memtable {
             id,
             place,
             rests: false,
-            entries: SkipList::new(),
+            entries: SkipList::reusing(Arc::clone(family) as _),
             floor: AtomicU64::new(floor.get()),
             newest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),

@@ -80,6 +80,7 @@ impl Shared {
             ("reorganisations_major", self.reorganiser.major.load(Relaxed)),
             ("reorganisations_early", self.reorganiser.early.load(Relaxed)),
             ("memtable_bytes", memtable_bytes),
+            ("spare_bytes", self.family.spare_bytes()),
             ("memtable_entries", state.memtables().map(|memtable| memtable.len() as u64).sum()),
             ("cache_bytes", self.cache.bytes()),
             ("cache_hits", hits),
@@ -126,7 +127,10 @@ impl Shared {
         Stats {
             live_keys: None,
             live_bytes: None,
-            memory_bytes: memtable_bytes + of_cache + self.lookup_index.load().bytes(),
+            memory_bytes: memtable_bytes
+                + self.family.spare_bytes()
+                + of_cache
+                + self.lookup_index.load().bytes(),
             disk_bytes,
             detail,
             running: &RUNNING,

@@ -237,6 +237,7 @@ impl Engine for Store {
         let _flusher = shared.flusher.lock();
         *shared.manifest.lock() = None;
         let _install = shared.install.lock();
+        shared.family.keep_spare(0, 0);
         let closed = shared.state.load().closed();
         shared.state.store(Arc::new(closed));
         // Nor may cursors that are still there.

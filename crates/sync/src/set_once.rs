@@ -62,16 +62,30 @@ impl<T> SetOnce<T> {
             }
         }
     }
+
+    /// Sets the value; gives it back if there is one already.
+    pub fn set(&self, value: T) -> Result<(), T> {
+        let ours = Box::into_raw(Box::new(value));
+        let order = (Ordering::Release, Ordering::Relaxed);
+        match self.value.compare_exchange(null_mut(), ours, order.0, order.1) {
+            Ok(_) => Ok(()),
+            // SAFETY: from `Box::into_raw` above, and never published.
+            Err(_) => Err(*unsafe { Box::from_raw(ours) }),
+        }
+    }
+
+    /// Takes the value out, if it was set; the place is empty again.
+    pub fn take(&mut self) -> Option<T> {
+        // Whoever takes it has it alone, after everyone else's accesses.
+        let value = self.value.swap(null_mut(), Ordering::Acquire);
+        // SAFETY: from `Box::into_raw` unless it is null, and nobody borrows `self`.
+        (!value.is_null()).then(|| *unsafe { Box::from_raw(value) })
+    }
 }
 
 impl<T> Drop for SetOnce<T> {
     fn drop(&mut self) {
-        // Whoever drops it has it alone, after everyone else's accesses.
-        let value = self.value.load(Ordering::Acquire);
-        if !value.is_null() {
-            // SAFETY: from `Box::into_raw`, and nobody borrows `self` any more.
-            drop(unsafe { Box::from_raw(value) });
-        }
+        drop(self.take());
     }
 }
 

@@ -30,7 +30,9 @@ mod node;
 
 use std::cmp::Ordering as Order;
 use std::fmt;
+use std::sync::Arc;
 
+use crate::arena::Arena;
 use crate::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed};
 use crate::planted::{Planted, is_planted, relaxed_if};
 use chunks::Chunks;
@@ -67,6 +69,21 @@ pub struct SkipList {
     chunks: Chunks,
 }
 
+/// Where a list gets chunks of words that another one has left, and leaves its own. Chunks are of powers of
+/// two of words, a page of the system at least.
+pub trait Reuse: Send + Sync + fmt::Debug {
+    /// A chunk of so many words, and how many of its first words are in memory; anything may be in them.
+    /// None: it is taken from the system, and zero.
+    fn take(&self, words: usize) -> Option<(Arena, usize)>;
+
+    /// So many of the words in memory of chunks that were taken are filled by now, or their list is going.
+    /// Comes for all of a chunk before it is given.
+    fn note_filled(&self, words: usize);
+
+    /// A list that goes leaves a chunk, of which the first `touched` words are in memory.
+    fn give(&self, chunk: Arena, touched: usize);
+}
+
 /// Where a node goes: the positions between which it lies, on each level.
 struct Place {
     before: [u64; HEIGHT_MAX],
@@ -80,8 +97,13 @@ impl SkipList {
             first: std::array::from_fn(|_| AtomicU64::new(NONE)),
             height: AtomicUsize::new(1),
             len: AtomicUsize::new(0),
-            chunks: Chunks::new(),
+            chunks: Chunks::new(None),
         }
+    }
+
+    /// An empty list that takes chunks which others have left, and leaves its own.
+    pub fn reusing(reuse: Arc<dyn Reuse>) -> Self {
+        Self { chunks: Chunks::new(Some(reuse)), ..Self::new() }
     }
 
     /// Bytes that an entry takes, on average: how many links it has is drawn by lot.

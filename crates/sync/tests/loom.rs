@@ -10,6 +10,7 @@
 //! `LOOM_LOG=trace`.
 #![cfg(loom)]
 
+mod kept;
 mod models;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -138,6 +139,11 @@ fn a_reader_of_a_skip_list_beside_a_writer() {
 #[test]
 fn two_writers_of_a_skip_list() {
     check(3, models::skip_list::two_writers);
+}
+
+#[test]
+fn two_writers_of_a_skip_list_in_memory_that_was_left() {
+    check(2, models::skip_list::two_writers_in_memory_that_was_left);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! name replays it.
 #![cfg(all(shuttle, not(loom)))]
 
+mod kept;
 mod models;
 
 use std::hash::{BuildHasher, RandomState};
@@ -89,6 +90,12 @@ fn with_an_unbounded_horizon() {
 #[test]
 fn many_writers_of_a_skip_list() {
     check("many_writers_of_a_skip_list", models::skip_list::many_writers);
+}
+
+#[test]
+fn two_writers_of_a_skip_list_in_memory_that_was_left() {
+    let name = "two_writers_of_a_skip_list_in_memory_that_was_left";
+    check(name, models::skip_list::two_writers_in_memory_that_was_left);
 }
 
 #[test]

@@ -3,13 +3,17 @@
 //! Each test prints its seed; with `SEED=<seed>` and the test's name it is replayed.
 #![cfg(not(any(loom, shuttle)))]
 
+mod kept;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread::scope;
 
+use kept::Kept;
 use thermocline_sync::skip_list::{Entry, SkipList};
 
 /// Key, number.
@@ -76,10 +80,16 @@ fn compare(list: &SkipList, map: &BTreeMap<Place, Option<Vec<u8>>>, at: &Place) 
 #[test]
 fn it_is_as_a_map() {
     let mut random = Random::new("it_is_as_a_map");
-    for round in 0..60 {
-        let (list, mut map) = (SkipList::new(), BTreeMap::new());
+    let kept = Arc::new(Kept::default());
+    for round in 0..120 {
+        // Every other one in memory that those before it have left.
+        let list = match round % 2 {
+            0 => SkipList::new(),
+            _ => SkipList::reusing(Arc::clone(&kept) as _),
+        };
+        let mut map = BTreeMap::new();
         assert!(list.is_empty() && list.first().is_none() && list.last().is_none());
-        for _ in 0..random.below(1 << (round % 11)) {
+        for _ in 0..random.below(1 << (round / 2 % 11)) {
             let (place, value) = ((random.key(), Reverse(random.below(4))), random.value());
             let is_new = !map.contains_key(&place);
             assert_eq!(list.insert(&place.0, place.1.0, value.as_deref()), is_new);
@@ -93,6 +103,8 @@ fn it_is_as_a_map() {
         assert_eq!(list.last().map(copied).as_ref(), all.last());
         map.keys().for_each(|place| compare(&list, &map, place));
     }
+    assert!(kept.found.load(SeqCst) > 0, "some of it was taken again");
+    assert_eq!(kept.found.load(SeqCst), kept.filled.load(SeqCst));
 }
 
 #[test]

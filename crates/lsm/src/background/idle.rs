@@ -117,7 +117,11 @@ impl Shared {
         let applied = self.family.applied();
         looks.quiet = if looks.applied == applied { looks.quiet.saturating_add(1) } else { 0 };
         looks.applied = applied;
+        let is_quiet = looks.quiet >= QUIET_LOOKS;
         drop(looks);
+        if is_quiet {
+            self.family.shrink_spare(0);
+        }
         let version = self.state.load().version.number();
         if self.is_idle() && idle.done_with.load(Relaxed) != version {
             self.schedule_compactions();

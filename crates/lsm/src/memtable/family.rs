@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use codec::SeqNo;
 use engine::MemoryBudget;
 
+use super::spare::Spare;
+
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Family {
@@ -17,6 +19,7 @@ pub(crate) struct Family {
     applied: AtomicU64,
     /// Writes that have memory set aside.
     aside: AtomicU64,
+    pub(super) spare: Spare,
 }
 
 /// Memory that is set aside for what a write is about to insert, and counts as the memtables'. What is
@@ -36,10 +39,12 @@ impl Family {
             next: AtomicU64::new(first),
             applied: AtomicU64::new(0),
             aside: AtomicU64::new(0),
+            spare: Spare::default(),
         })
     }
 
-    /// Bytes of all memtables that anybody holds, and that are set aside, as the budget counts them.
+    /// Bytes of all memtables that anybody holds, and that are set aside, as the budget counts them; and
+    /// those of memory that others have left (`spare`) and that is not filled yet.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
@@ -66,9 +71,12 @@ impl Family {
         // Before it counts: whoever finds that nobody has any set aside finds all in memtables.
         self.aside.fetch_add(1, SeqCst);
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= max);
-        if self.bytes.fetch_update(SeqCst, SeqCst, fits).is_err() {
+        let Ok(used) = self.bytes.fetch_update(SeqCst, SeqCst, fits) else {
             self.aside.fetch_sub(1, SeqCst);
             return None;
+        };
+        if used + bytes + self.spare_bytes() > max {
+            self.shrink_spare(max - used - bytes);
         }
         self.budget.charge_anyway(bytes);
         Some(SetAside { family: self, bytes })
@@ -84,6 +92,15 @@ impl Family {
     /// Whether some write has memory set aside that it has not filled yet.
     pub(crate) fn has_set_aside(&self) -> bool {
         self.aside.load(SeqCst) > 0
+    }
+
+    pub(super) fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    /// Counts what is in the budget already.
+    pub(super) fn take_over(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
     }
 
     pub(super) fn charge(&self, bytes: u64) {

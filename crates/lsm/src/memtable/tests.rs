@@ -139,3 +139,66 @@ fn sealing_waits_for_writers() {
         assert_eq!(sealed_with, written);
     }
 }
+
+/// Fills a memtable with so many values of a page, as a write does that has set memory aside.
+fn fill(memtable: &Memtable, values: u64) {
+    let value = [7; 4096];
+    for seqno in 1..=values {
+        let op = Op::Put { key: &seqno.to_be_bytes(), value: &value };
+        let bytes = entry_bytes(op.key(), op.value());
+        let mut aside = memtable.family.set_aside_anyway(bytes);
+        memtable.enter().expect("it is open").insert_from(&mut aside, &op, SeqNo::new(seqno));
+    }
+}
+
+/// Q1 and Q2.
+#[test]
+fn memory_that_is_left_is_counted_and_filled_again() {
+    let (first, budget) = memtable();
+    let (family, place) = (Arc::clone(&first.family), first.place.clone());
+    let new = || Memtable::new(place.clone(), SeqNo::ZERO, &family);
+    family.keep_spare(4 << 20, 4 << 20);
+    fill(&first, 500);
+    let bytes = first.bytes();
+    assert_eq!((budget.used(), family.bytes(), family.spare_bytes()), (bytes, bytes, 0));
+    drop(first);
+    let kept = family.spare_bytes();
+    assert!(kept > bytes * 9 / 10 && kept < bytes * 11 / 10, "{kept} of {bytes}");
+    assert_eq!((budget.used(), family.bytes()), (kept, 0));
+    // A chunk that is taken counts as a whole at once.
+    let second = new();
+    fill(&second, 40);
+    let (used, filled) = (budget.used(), second.bytes());
+    assert_eq!(used, family.bytes() + family.spare_bytes());
+    assert!(family.spare_bytes() < kept && family.bytes() > filled);
+    assert!(used < kept + (256 << 10), "{used} bytes where {kept} are in memory");
+    fill(&new(), 0);
+    fill(&second, 500);
+    assert!(family.bytes() - second.bytes() < 128 << 10, "all of it is filled");
+    // Who wants its room gets it.
+    let rest = (4 << 20) - family.bytes();
+    assert!(family.try_set_aside(rest, 4 << 20).is_some());
+    assert_eq!(family.spare_bytes(), 0);
+    drop(second);
+    family.keep_spare(0, 4 << 20);
+    assert_eq!((family.bytes(), family.spare_bytes(), budget.used()), (0, 0, 0));
+    let third = new();
+    fill(&third, 500);
+    drop(third);
+    assert_eq!(budget.used(), 0, "nothing is kept where nothing may be");
+}
+
+#[test]
+fn no_more_is_kept_than_memtables_leave_of_their_share() {
+    let (one, budget) = memtable();
+    let (family, place) = (Arc::clone(&one.family), one.place.clone());
+    let other = Memtable::new(place, SeqNo::ZERO, &family);
+    [&one, &other].into_iter().for_each(|memtable| fill(memtable, 500));
+    let share = other.bytes() + (3 << 19);
+    family.keep_spare(u64::MAX, share);
+    drop(one);
+    assert!(family.spare_bytes() > 1 << 20, "{}", family.spare_bytes());
+    assert!(budget.used() <= share, "{} of {share}", budget.used());
+    family.keep_spare(u64::MAX, other.bytes());
+    assert_eq!(budget.used(), other.bytes());
+}

@@ -4,51 +4,117 @@
 //! highest bit of a position tells its chunk, and no position is zero. A run of words lies in one chunk:
 //! one that does not fit what is left of a chunk begins the next one that is long enough. What is skipped
 //! was never touched, and takes addresses only.
+//!
+//! A chunk may be one that another list has left ([`Reuse`]). Then the system has made its pages before,
+//! and nothing has to be made zero: whoever is handed words finds in them whatever was there.
+//!
+//! # Invariants
+//! - C1. Of the words that were in memory of a chunk when it was taken, whoever gave it is told once that
+//!   they are filled: of each [`STEP_WORDS`] when they have been handed out, and of the rest when a longer
+//!   chunk begins, or the list goes.
 
+use std::sync::Arc;
+
+use super::Reuse;
 use crate::arena::Arena;
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 use crate::set_once::SetOnce;
 
 /// The first chunk is a page of the system: memtables may be as small as that. Models have few words.
 const FIRST_BITS: u32 = if cfg!(any(loom, shuttle)) { 4 } else { 9 };
 /// So many that addresses end before they do.
 const CHUNKS: usize = 36;
+/// Words after which it is told how far a chunk is filled: 64 KiB.
+const STEP_WORDS: u64 = 1 << 13;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
     /// Those that were needed so far.
-    chunks: [SetOnce<Arena>; CHUNKS],
+    chunks: [SetOnce<Chunk>; CHUNKS],
     /// The first position that was not handed out.
     end: AtomicU64,
+    reuse: Option<Arc<dyn Reuse>>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    arena: Arena,
+    /// The first ones of its words that were in memory when it was taken.
+    found: u64,
+    /// Those of these that it was told of as filled.
+    told: AtomicU64,
 }
 
 impl Chunks {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(reuse: Option<Arc<dyn Reuse>>) -> Self {
         let chunks = std::array::from_fn(|_| SetOnce::new());
-        Self { chunks, end: AtomicU64::new(1 << FIRST_BITS) }
+        Self { chunks, end: AtomicU64::new(1 << FIRST_BITS), reuse }
     }
 
-    /// So many words, which nobody else has and which are zero, and where they begin.
+    /// So many words, which nobody else has, and where they begin. Anything may be in them.
     pub(super) fn allocate(&self, words: usize) -> (u64, &[AtomicU64]) {
-        let mut end = self.end.load(Ordering::Relaxed);
+        let mut end = self.end.load(Relaxed);
         // Relaxed: a position is the caller's alone, until a link to it is published.
         let at = loop {
             let at = Self::begin(end, words as u64);
             let next = at + words as u64;
-            let order = (Ordering::Relaxed, Ordering::Relaxed);
-            match self.end.compare_exchange_weak(end, next, order.0, order.1) {
+            match self.end.compare_exchange_weak(end, next, Relaxed, Relaxed) {
                 Ok(_) => break at,
                 Err(other) => end = other,
             }
         };
         let place = &self.chunks[Self::chunk(at)];
-        if place.get().is_none() {
-            let chunk = Arena::new(1 << at.ilog2());
-            // Or a part of the system's huge page would be resident that is not used.
-            chunk.advise_small();
-            place.get_or_set(chunk);
+        let chunk = match place.get() {
+            Some(chunk) => chunk,
+            None => self.begin_chunk(at),
+        };
+        if chunk.found > 0 {
+            let filled = (at ^ (1 << at.ilog2())) + words as u64;
+            self.tell_filled(chunk, filled / STEP_WORDS * STEP_WORDS);
         }
         (at, &self.from(at)[..words])
+    }
+
+    /// Brings the chunk of a position, unless somebody else does at the same time.
+    #[cold]
+    fn begin_chunk(&self, at: u64) -> &Chunk {
+        let (place, words) = (&self.chunks[Self::chunk(at)], 1 << at.ilog2());
+        let before = self.chunks[..Self::chunk(at)].iter().filter_map(SetOnce::get);
+        before.for_each(|chunk| self.tell_filled(chunk, chunk.found));
+        let taken = self.reuse.as_ref().and_then(|reuse| reuse.take(words));
+        let (arena, found) = taken.unwrap_or_else(|| {
+            let arena = Arena::new(words);
+            // Or a part of the system's huge page would be resident that is not used.
+            arena.advise_small();
+            (arena, 0)
+        });
+        debug_assert_eq!(arena.words().len(), words, "a chunk of this length was asked for");
+        let chunk = Chunk { arena, found: found as u64, told: AtomicU64::new(0) };
+        if let Err(chunk) = place.set(chunk) {
+            self.leave(chunk, 0);
+        }
+        place.get().expect("it was set, here or by another thread")
+    }
+
+    /// C1, of the first words of a chunk.
+    fn tell_filled(&self, chunk: &Chunk, words: u64) {
+        let words = words.min(chunk.found);
+        if chunk.told.load(Relaxed) >= words {
+            return;
+        }
+        // Whoever comes after others tells of what these have not.
+        let more = words.saturating_sub(chunk.told.fetch_max(words, Relaxed));
+        if let Some(reuse) = self.reuse.as_ref().filter(|_| more > 0) {
+            reuse.note_filled(more as usize);
+        }
+    }
+
+    /// Gives a chunk to whoever keeps them for others, of which so many words were handed out.
+    fn leave(&self, chunk: Chunk, used: u64) {
+        self.tell_filled(&chunk, chunk.found);
+        if let Some(reuse) = &self.reuse {
+            reuse.give(chunk.arena, used.max(chunk.found) as usize);
+        }
     }
 
     /// Where `words` words go, if all below `end` are taken.
@@ -66,6 +132,22 @@ impl Chunks {
     pub(super) fn from(&self, position: u64) -> &[AtomicU64] {
         let chunk = self.chunks[Self::chunk(position)].get();
         let chunk = chunk.expect("it was made before the position was published");
-        &chunk.words()[(position ^ (1 << position.ilog2())) as usize..]
+        &chunk.arena.words()[(position ^ (1 << position.ilog2())) as usize..]
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        if self.reuse.is_none() {
+            return;
+        }
+        let end = self.end.load(Ordering::Acquire);
+        for index in 0..CHUNKS {
+            let Some(chunk) = self.chunks[index].take() else { continue };
+            let words = chunk.arena.words().len() as u64;
+            // What was skipped at the end of one counts as if it had been touched.
+            let used = end.saturating_sub(words).min(words);
+            self.leave(chunk, used);
+        }
     }
 }

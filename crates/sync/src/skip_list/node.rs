@@ -47,7 +47,7 @@ impl Content<'_> {
         height + words_without_links(self.key.len(), self.value.map_or(0, <[u8]>::len))
     }
 
-    /// Writes all but the links. Nobody else knows of these words.
+    /// Writes all but the links, whatever was in these words. Nobody else knows of them.
     pub(super) fn write(&self, height: usize, words: &[AtomicU64]) {
         let value_bits = self.value.map_or(0, |value| value.len() as u64 + 1);
         let head = self.key.len() as u64 | (height as u64) << 16 | value_bits << 24;

@@ -2,7 +2,9 @@
 //! two or three.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
+use crate::kept::Kept;
 use thermocline_sync::skip_list::{Entry, SkipList};
 use thermocline_sync::thread::spawn;
 
@@ -99,4 +101,22 @@ pub fn many_writers() {
     let writers = [[1, 8, 5], [7, 2, 4], [6, 3, 9]].map(|keys| write(Arc::clone(&list), keys));
     writers.into_iter().for_each(|writer| writer.join().expect("it does not panic"));
     check_all(&list, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+/// Two insert into memory that another list has left, and one begins a chunk that both may bring.
+pub fn two_writers_in_memory_that_was_left() {
+    let kept = Arc::new(Kept::default());
+    let before = SkipList::reusing(Arc::clone(&kept) as _);
+    [9, 5, 3, 7].iter().for_each(|key| assert!(insert(&before, *key)));
+    drop(before);
+    let list = Arc::new(SkipList::reusing(Arc::clone(&kept) as _));
+    assert!(insert(&list, 6));
+    let theirs = Arc::clone(&list);
+    let writer = spawn(move || assert!(insert(&theirs, 4)));
+    assert!(insert(&list, 8));
+    writer.join().expect("it does not panic");
+    check_all(&list, &[4, 6, 8]);
+    drop(list);
+    let (found, filled) = (&kept.found, &kept.filled);
+    assert_eq!(found.load(Relaxed), filled.load(Relaxed), "what was taken is told of, once");
 }

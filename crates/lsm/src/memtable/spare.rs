@@ -1,0 +1,129 @@
+//! Memory that memtables have left, for the next ones: the system need not make its pages zero again, one fault
+//! each.
+//!
+//! 1. A memtable that goes leaves its chunks here (`sync::skip_list`), as far as there is room for them;
+//!    the others go back to the system.
+//! 2. Whoever fills a memtable takes a chunk of the length that it needs, if there is one.
+//! 3. What is kept goes back to the system where memtables want its room, or there is to be less memory, or
+//!    nobody writes.
+//!
+//! # Invariants
+//! - Q1. The budget counts what is in memory of the chunks that are kept. Once one is taken, that counts as
+//!   the memtables', and goes from there as it is filled, when it counts as what is in it.
+//! - Q2. What is kept, with all memtables, is not above their share when it is left nor when anything is
+//!   set aside.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use sync::Arena;
+use sync::skip_list::Reuse;
+
+use super::family::Family;
+
+/// Shorter chunks are not worth it.
+const CHUNK_BYTES_MIN: usize = 64 << 10;
+/// What is given back where there is not as much room, and kept: multiples of this.
+const STEP_BYTES: u64 = 64 << 10;
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    /// Each with the bytes of it that are in memory.
+    chunks: Mutex<Vec<(Arena, u64)>>,
+    /// Bytes of all of them that are in memory.
+    bytes: AtomicU64,
+    /// How many there may be, and of memtables and these together.
+    most: AtomicU64,
+    share: AtomicU64,
+}
+
+impl Family {
+    /// From now on memtables that go leave up to `most` bytes here, and no more than what they then leave
+    /// of `share`.
+    pub(crate) fn keep_spare(&self, most: u64, share: u64) {
+        self.spare.most.store(most, Relaxed);
+        self.spare.share.store(share, Relaxed);
+        self.shrink_spare(most.min(share.saturating_sub(self.bytes())));
+    }
+
+    /// Bytes that are kept.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        self.spare.bytes.load(Relaxed)
+    }
+
+    /// Gives back to the system what is kept above so many bytes: the ends of the longest chunks.
+    pub(crate) fn shrink_spare(&self, bytes: u64) {
+        let mut gone = Vec::new();
+        let mut chunks = self.spare.chunks.lock();
+        while self.spare_bytes() > bytes {
+            let longest = chunks.iter().enumerate().max_by_key(|(_, (_, touched))| *touched);
+            let Some((at, &(_, touched))) = longest else { break };
+            let excess = (self.spare_bytes() - bytes).next_multiple_of(STEP_BYTES);
+            let cut = excess.min(touched);
+            if cut == touched {
+                gone.push(chunks.swap_remove(at));
+            } else if let Some((chunk, touched)) = chunks.get_mut(at) {
+                *touched -= cut;
+                cut_off(chunk, *touched);
+            }
+            self.spare.bytes.fetch_sub(cut, Relaxed);
+            self.budget().release(cut);
+        }
+        // Not under the lock, which writers may want.
+        drop(chunks);
+        drop(gone);
+    }
+}
+
+/// Gives back to the system all of a chunk but the first bytes.
+fn cut_off(chunk: &Arena, bytes: u64) {
+    chunk.give_back(bytes as usize / WORD..chunk.words().len());
+}
+
+impl Reuse for Family {
+    fn take(&self, words: usize) -> Option<(Arena, usize)> {
+        if words * WORD < CHUNK_BYTES_MIN {
+            return None;
+        }
+        let mut chunks = self.spare.chunks.lock();
+        let at = chunks.iter().rposition(|(chunk, _)| chunk.words().len() == words)?;
+        let (chunk, touched) = chunks.swap_remove(at);
+        self.spare.bytes.fetch_sub(touched, Relaxed);
+        self.take_over(touched);
+        Some((chunk, touched as usize / WORD))
+    }
+
+    fn note_filled(&self, words: usize) {
+        self.release((words * WORD) as u64);
+    }
+
+    fn give(&self, chunk: Arena, touched: usize) {
+        let (words, touched) = (chunk.words().len(), (touched * WORD) as u64);
+        let spare = &self.spare;
+        if words * WORD < CHUNK_BYTES_MIN || touched == 0 {
+            return;
+        }
+        let mut chunks = spare.chunks.lock();
+        let left = spare.share.load(Relaxed).saturating_sub(self.bytes());
+        let room = left.min(spare.most.load(Relaxed)).saturating_sub(self.spare_bytes());
+        let kept = touched.min(room / STEP_BYTES * STEP_BYTES);
+        if kept == 0 {
+            return;
+        }
+        if kept < touched {
+            cut_off(&chunk, kept);
+        }
+        self.budget().charge_anyway(kept);
+        spare.bytes.fetch_add(kept, Relaxed);
+        chunks.push((chunk, kept));
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        self.shrink_spare(0);
+    }
+}
