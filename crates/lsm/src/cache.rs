@@ -1,5 +1,6 @@
 //! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]),
-//! within the memory that is left for it.
+//! within the memory that is left for it: more of it where memtables leave some of theirs. Who writes has it
+//! give way ([`Cache::give_way`]).
 //!
 //! Many clocks: what is looked up gets a second chance when the hand comes by. A new block has
 //! none, so a long scan pushes out what it has read itself, and little else. Each has room for many of the
@@ -12,7 +13,8 @@
 //! # Invariants
 //! - C1. What the budget counts is what the cache holds, and the ghosts' table.
 //! - C2. After an insertion the cache is not above its capacity, unless it is empty. The capacity
-//!   moves with the budget and is asked for each time.
+//!   moves with the budget and with what memtables take, and is asked for each time.
+//! - C3. After memory was set aside for a write, blocks and pairs take no more than what memtables leave.
 //!
 //! # Concurrency
 //! One lock a clock; no two are held at once. What comes while the number of clocks changes may end up in a
@@ -32,6 +34,7 @@ use parking_lot::Mutex;
 
 use crate::background::give_back::Freed;
 use crate::memory_split::MemorySplit;
+use crate::memtable::Family;
 use crate::options::Options;
 use crate::table::{Block, Metadata};
 
@@ -48,6 +51,8 @@ const GHOSTS_MIN: u64 = 64;
 const GHOSTS_MAX: u64 = 1 << 16;
 /// Bytes given up that are one page to the ghosts.
 const GHOST_PAGE_BYTES: u64 = 4096;
+/// A part of the budget by which the cache gives more way than it has to, so that not every write has it give way.
+const WAY_PARTS: u64 = 64;
 /// Pieces that come in between two looks at how much pairs should have.
 const INSERTIONS_A_ROUND: u64 = 256;
 /// Stands for the metadata where a fragment's number would be.
@@ -115,6 +120,7 @@ pub(crate) struct Cache {
     fitting: Mutex<()>,
     bytes: AtomicU64,
     budget: Arc<MemoryBudget>,
+    memtables: Arc<Family>,
     options: Options,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -151,8 +157,12 @@ struct Slot {
 }
 
 impl Cache {
-    /// An empty cache within `budget`.
-    pub(crate) fn new(budget: &Arc<MemoryBudget>, options: &Options) -> Self {
+    /// An empty cache within `budget`, beside these memtables.
+    pub(crate) fn new(
+        budget: &Arc<MemoryBudget>,
+        options: &Options,
+        memtables: &Arc<Family>,
+    ) -> Self {
         let entries = budget.limit() / GHOSTS_SHARE / size_of::<u64>() as u64;
         let entries = entries.clamp(GHOSTS_MIN, GHOSTS_MAX).next_power_of_two();
         let (ghosts, of_pairs) = (Ghosts::new(entries as usize), Ghosts::new(entries as usize));
@@ -165,6 +175,7 @@ impl Cache {
             fitting: Mutex::default(),
             bytes: AtomicU64::new(0),
             budget: Arc::clone(budget),
+            memtables: Arc::clone(memtables),
             options: options.clone(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -232,12 +243,35 @@ impl Cache {
         self.shrink_to(self.capacity(), 0);
     }
 
+    /// Gives up what memtables have left and need now.
+    pub(crate) fn give_way(&self, split: &MemorySplit) {
+        let holds = self.bytes.load(Relaxed) + self.pairs.bytes();
+        let memtables = self.memtables.taken();
+        // Most writes are told here that their memory was not lent.
+        if holds <= split.cache_bytes || holds <= split.cache_beside(memtables) {
+            return;
+        }
+        let share = split.cache_beside(memtables + self.budget.limit() / WAY_PARTS);
+        self.fit_pairs_in(share);
+        self.shrink_to(share.saturating_sub(self.pairs.bytes()), 0);
+        self.freed.give_back_soon();
+    }
+
+    /// Whether it holds no more than it may.
+    pub(crate) fn is_within_capacity(&self) -> bool {
+        self.bytes.load(Relaxed) <= self.capacity()
+    }
+
     /// What it may hold: its share, and no more than others leave of the budget.
     fn capacity(&self) -> u64 {
         let limit = self.budget.limit();
         let others = self.budget.used().saturating_sub(self.bytes.load(Relaxed));
-        let share = MemorySplit::of(limit, &self.options).cache_bytes;
-        share.saturating_sub(self.pairs.bytes()).min(limit.saturating_sub(others))
+        self.share().saturating_sub(self.pairs.bytes()).min(limit.saturating_sub(others))
+    }
+
+    /// What blocks and pairs may take.
+    fn share(&self) -> u64 {
+        MemorySplit::of(self.budget.limit(), &self.options).cache_beside(self.memtables.taken())
     }
 
     /// The pairs that are kept beside blocks.
@@ -307,8 +341,11 @@ impl Cache {
 
     /// Gives pairs their part of what metadata leave.
     fn fit_pairs(&self) {
-        let cache_bytes = MemorySplit::of(self.budget.limit(), &self.options).cache_bytes;
-        self.pairs.fit(cache_bytes.saturating_sub(self.metadata_bytes.load(Relaxed)));
+        self.fit_pairs_in(self.share());
+    }
+
+    fn fit_pairs_in(&self, share: u64) {
+        self.pairs.fit(share.saturating_sub(self.metadata_bytes.load(Relaxed)));
     }
 
     /// Gives up what is above `capacity`, of the clocks that have more than their part: there is

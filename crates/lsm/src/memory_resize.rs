@@ -26,7 +26,7 @@ impl Shared {
         let larger = MemorySplit::of(larger, &self.options);
         self.cache.set_ghost_reach(larger.cache_bytes.saturating_sub(split.cache_bytes));
         let is_settled = memory.used() <= limit
-            && self.cache.bytes() <= split.cache_bytes
+            && self.cache.is_within_capacity()
             && self.family.bytes() <= split.memtables_bytes;
         MemoryNeeds {
             least_bytes: self.memory_bytes_min(),

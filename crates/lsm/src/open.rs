@@ -52,7 +52,8 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_with(host: Host, options: Options, tables: Arc<dyn TableStore>) -> Result<Self> {
-        let cache = Arc::new(Cache::new(&host.memory, &options));
+        let family = Family::new(&host.memory);
+        let cache = Arc::new(Cache::new(&host.memory, &options, &family));
         let found = manifest::read(&*host.device)?;
         let mut change = Change::default();
         for (level, summary) in found.iter().flat_map(|(_, contents)| &contents.edit.added) {
@@ -77,7 +78,7 @@ impl Store {
         let deletes = Deletes::found(&contents.edit.range_deletes, &host.memory);
         recover_numbers(&host, persisted, summaries(), deletes.all.last());
         let last_memtable = summaries().map(|summary| summary.properties.last_memtable).max();
-        let family = Family::new(last_memtable.unwrap_or(0) + 1, &host.memory);
+        family.number_behind(last_memtable.unwrap_or(0));
         let dranges = first_dranges(&host, &options);
         // Everything up to `persisted` is in tables, and what is above is yet to be applied again.
         let actives = dranges.all().iter().flat_map(|drange| {

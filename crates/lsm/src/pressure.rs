@@ -203,8 +203,10 @@ impl Shared {
     /// is set aside all the same.
     pub(crate) fn set_aside(self: &Arc<Self>, bytes: u64) -> SetAside<'_> {
         let set_aside = || {
-            let max = self.memory_split().memtables_bytes;
-            self.family.try_set_aside(bytes, max)
+            let split = self.memory_split();
+            let aside = self.family.try_set_aside(bytes, split.memtables_bytes)?;
+            self.cache.give_way(&split);
+            Some(aside)
         };
         if !self.pressure.queue.is_locked()
             && let Some(aside) = set_aside()

@@ -23,6 +23,7 @@ use engine::{LostKeys, MemoryBudget, Op, Result, Salvaged, TakeSound};
 use crate::cache::{Cache, Cached};
 use crate::entry::{Entry, Target};
 use crate::manifest::{self, Contents};
+use crate::memtable::Family;
 use crate::options::Options;
 use crate::range_deletes::RangeDeletes;
 use crate::table::{
@@ -47,7 +48,7 @@ pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Sal
     };
     salvaged.persisted = contents.standing.persisted;
     let budget = Arc::new(MemoryBudget::new(0));
-    let cache = Arc::new(Cache::new(&budget, &Options::default()));
+    let cache = Arc::new(Cache::new(&budget, &Options::default(), &Family::new(&budget)));
     let deletes = RangeDeletes::of(&contents.edit.range_deletes, &budget);
     let bottom = contents.edit.added.iter().map(|(level, _)| *level).max();
     let mut waiting = Vec::new();

@@ -12,7 +12,7 @@ fn block(bytes: usize) -> Cached {
 
 fn cache(limit: u64) -> (Cache, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(limit));
-    (Cache::new(&budget, &options()), budget)
+    (Cache::new(&budget, &options(), &Family::new(&budget)), budget)
 }
 
 fn options() -> Options {
@@ -22,7 +22,7 @@ fn options() -> Options {
 #[test]
 fn it_holds_what_fits_and_counts_it() {
     let (cache, budget) = cache(1 << 20);
-    let capacity = MemorySplit::of(1 << 20, &options()).cache_bytes;
+    let capacity = MemorySplit::of(1 << 20, &options()).cache_beside(0);
     for offset in 0..1000 {
         cache.insert(Key::block(1, 0, offset), block(2000));
         assert!(cache.bytes() <= capacity, "C2");
@@ -61,10 +61,41 @@ fn less_memory_makes_it_smaller() {
     }
     budget.set_limit(64 << 10);
     cache.shrink();
-    assert!(cache.bytes() <= MemorySplit::of(64 << 10, &options()).cache_bytes);
+    assert!(cache.bytes() <= MemorySplit::of(64 << 10, &options()).cache_beside(0));
     budget.set_limit(0);
     cache.insert(Key::block(2, 0, 0), block(10));
     assert!(cache.get(&Key::block(2, 0, 0)).is_none(), "there is no room for it");
+}
+
+#[test]
+fn what_memtables_leave_is_lent_and_comes_back_when_they_grow() {
+    let limit = 8 << 20;
+    let budget = Arc::new(MemoryBudget::new(limit));
+    let family = Family::new(&budget);
+    let cache = Cache::new(&budget, &options(), &family);
+    let split = MemorySplit::of(limit, &options());
+    let fill = || (0..10_000).for_each(|at| cache.insert(Key::block(1, 0, at), block(2000)));
+    fill();
+    let before = cache.bytes();
+    assert!(before > split.cache_bytes, "{before} bytes, its own share is {}", split.cache_bytes);
+    let mut aside = Vec::new();
+    let (bytes, mut shrunk) = (1000, 0);
+    for _ in 0..split.memtables_bytes / bytes {
+        let held = cache.bytes();
+        aside.push(family.try_set_aside(bytes, split.memtables_bytes).expect("within the share"));
+        cache.give_way(&split);
+        assert!(cache.bytes() <= split.cache_beside(family.bytes()), "C3");
+        assert!(budget.used() <= limit);
+        shrunk += u64::from(cache.bytes() < held);
+    }
+    // By steps of a part of the budget each, and no further than its own share.
+    assert!(cache.bytes() > split.cache_bytes * 9 / 10, "{} are left", cache.bytes());
+    assert!((2..WAY_PARTS).contains(&shrunk), "{shrunk} writes had to wait for it");
+    fill();
+    assert!(cache.bytes() <= split.cache_bytes);
+    drop(aside);
+    fill();
+    assert!(cache.bytes() > split.cache_bytes, "lent again");
 }
 
 #[test]
@@ -81,7 +112,7 @@ fn pieces_of_tables_are_told_apart() {
 /// the reads with as much more, and one that is far too small none of them.
 #[test]
 fn what_would_have_been_there_still_is_counted() {
-    let capacity = MemorySplit::of(1 << 20, &options()).cache_bytes;
+    let capacity = MemorySplit::of(1 << 20, &options()).cache_beside(0);
     for (bytes, is_counted) in
         [(capacity / 2, false), (9 * capacity / 8, true), (8 * capacity, false)]
     {

@@ -31,16 +31,21 @@ pub(crate) struct SetAside<'a> {
 }
 
 impl Family {
-    /// The family whose first memtable has this id.
-    pub(crate) fn new(first: u64, budget: &Arc<MemoryBudget>) -> Arc<Self> {
+    /// A family without memtables.
+    pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
         Arc::new(Self {
             budget: Arc::clone(budget),
             bytes: AtomicU64::new(0),
-            next: AtomicU64::new(first),
+            next: AtomicU64::new(1),
             applied: AtomicU64::new(0),
             aside: AtomicU64::new(0),
             spare: Spare::default(),
         })
+    }
+
+    /// Ids from now on are larger than those that were used before the store was opened.
+    pub(crate) fn number_behind(&self, last: u64) {
+        self.next.fetch_max(last + 1, Relaxed);
     }
 
     /// Bytes of all memtables that anybody holds, and that are set aside, as the budget counts them; and

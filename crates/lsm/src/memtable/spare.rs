@@ -54,6 +54,11 @@ impl Family {
         self.spare.bytes.load(Relaxed)
     }
 
+    /// Bytes of memtables, of what is set aside, and that are kept: what of their share nobody else may have.
+    pub(crate) fn taken(&self) -> u64 {
+        self.bytes() + self.spare_bytes()
+    }
+
     /// Gives back to the system what is kept above so many bytes: the ends of the longest chunks.
     pub(crate) fn shrink_spare(&self, bytes: u64) {
         let mut gone = Vec::new();

@@ -11,7 +11,7 @@ use crate::tests::tables::{Versioned, compare_walks, entry_of, in_order};
 fn memtable() -> (Arc<Memtable>, Arc<MemoryBudget>) {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
     let place = Place { drange: 0, bounds: Arc::default(), slots: 1 };
-    (Memtable::new(place, SeqNo::ZERO, &Family::new(1, &budget)), budget)
+    (Memtable::new(place, SeqNo::ZERO, &Family::new(&budget)), budget)
 }
 
 fn insert(memtable: &Memtable, (key, seqno, value): &Versioned) {
