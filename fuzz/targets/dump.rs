@@ -1,19 +1,59 @@
-//! Fuzzes the reader of dumps: raw bytes, and a whole dump with some bytes changed.
+//! Fuzzes the reader of dumps: raw bytes, a whole dump with some bytes changed, and frames of any content
+//! behind checksums that would be right. What is read of a keyspace is written as it was.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use thermocline::{EngineKind, KeyspaceOptions, Tuning, f2, flexdb, lsm};
 use thermocline_cli::dump::{Frame, Reader, Writer};
 
-/// A dump of two keyspaces.
+/// A dump of a keyspace of each engine, with all options.
 fn whole() -> Vec<u8> {
+    let f2 = f2::Tuning { chunk_bytes: Some(128), ..Default::default() };
+    let lsm = lsm::Tuning {
+        compression: Some([lsm::Compression::Zstd; lsm::Options::LEVELS]),
+        block_bytes: Some(8192),
+        ..Default::default()
+    };
+    let flexdb = flexdb::Tuning { interval_pairs: Some(7), ..Default::default() };
+    let engines = [
+        (EngineKind::Memory, None),
+        (EngineKind::F2, Some(Tuning::F2(f2))),
+        (EngineKind::Lsm, Some(Tuning::Lsm(lsm))),
+        (EngineKind::FlexDb, Some(Tuning::FlexDb(flexdb))),
+    ];
     let mut writer = Writer::new(Vec::new()).expect("memory does not fail");
-    for keyspace in ["first", "second"] {
-        writer.keyspace(keyspace, "memory", (true, true), Some(7)).expect("memory does not fail");
+    for (engine, tuning) in engines {
+        let options = KeyspaceOptions {
+            engine,
+            journaled: true,
+            memory_bytes: Some(7),
+            values_end: true,
+            merge: Some("add".parse().expect("a name")),
+            tuning,
+        };
+        writer.keyspace(engine.name(), &options).expect("memory does not fail");
         for number in 0..4_u8 {
             writer.pair(&[number; 3], &[number; 20]).expect("memory does not fail");
         }
     }
     writer.finish().expect("memory does not fail").0
+}
+
+/// A dump of these frames, each of a kind and a payload, as they come.
+fn framed(frames: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut bytes = whole();
+    bytes.truncate(codec::FileHeader::LEN);
+    let mut check = bytes.last_chunk().map_or(0, |check| u32::from_le_bytes(*check));
+    for (kind, payload) in frames {
+        let begin = bytes.len();
+        bytes.push(*kind);
+        bytes.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        let head = codec::chain(check, &bytes[begin..]);
+        bytes.extend_from_slice(payload);
+        check = codec::chain(head, payload);
+        bytes.extend_from_slice(&check.to_le_bytes());
+    }
+    bytes
 }
 
 /// Reads to the end or to the first damage; whether it was whole.
@@ -27,16 +67,47 @@ fn read(bytes: &[u8]) -> bool {
                     assert!(key.len() + value.len() <= bytes.len());
                 }
             }
-            Ok(Some(_)) => {}
+            Ok(Some(Frame::Keyspace {
+                name,
+                engine,
+                journaled,
+                values_end,
+                memory_bytes,
+                tuning,
+                merge,
+            })) => {
+                let Ok(engine) = engine.parse::<EngineKind>() else { continue };
+                let options =
+                    KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning };
+                written(name, &options);
+            }
+            Ok(Some(Frame::End { .. })) => {}
             Ok(None) => return true,
             Err(_) => return false,
         }
     }
 }
 
-fuzz_target!(|input: (Vec<(u16, u8)>, &[u8])| {
-    let (changes, raw) = input;
+/// Writes a keyspace and reads it back.
+fn written(called: &str, options: &KeyspaceOptions) {
+    let mut writer = Writer::new(Vec::new()).expect("memory does not fail");
+    writer.keyspace(called, options).expect("memory does not fail");
+    let bytes = writer.finish().expect("memory does not fail").0;
+    let mut reader = Reader::new(&bytes[..]).expect("a header was written");
+    match reader.next_frame() {
+        Ok(Some(Frame::Keyspace { name, engine, tuning, merge, memory_bytes, .. })) => {
+            assert_eq!((name, engine), (called, options.engine.name()));
+            assert_eq!((tuning, merge), (options.tuning, options.merge));
+            assert_eq!(memory_bytes, options.memory_bytes);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fuzz_target!(|input: (Vec<(u16, u8)>, Vec<(u8, &[u8])>, &[u8])| {
+    let (changes, frames, raw) = input;
     read(raw);
+    read(&framed(&frames));
     let whole = whole();
     let mut changed = whole.clone();
     for (position, byte) in changes {

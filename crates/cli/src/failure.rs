@@ -10,7 +10,7 @@ pub(crate) enum Kind {
     Error = 1,
     /// Arguments or configuration that are not allowed; also clap's own code.
     Usage = 2,
-    /// Stored bytes are damaged, or were written by a newer version.
+    /// Stored bytes are damaged, or were written by a version that this one cannot read.
     Damaged = 3,
     /// The key, keyspace or database that was asked for is not there.
     NotFound = 4,

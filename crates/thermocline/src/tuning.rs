@@ -93,6 +93,28 @@ impl Tuning {
         settings::said(self).map(|(_, setting, value)| shown((setting, value))).collect()
     }
 
+    /// Its bytes, for who keeps it elsewhere: as the catalog has it (`docs/formats/catalog.md`). None and one that
+    /// says nothing have the same.
+    pub fn to_bytes(of: Option<Self>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        Self::encode(of, &mut Writer::new(&mut bytes));
+        bytes
+    }
+
+    /// Reads one of a keyspace of `engine` back from its bytes; none if it says nothing.
+    ///
+    /// # Errors
+    /// Bytes that no tuning of this engine has, and values that are not allowed; with the offset in `bytes`.
+    pub fn of_bytes(
+        engine: EngineKind,
+        bytes: &[u8],
+    ) -> std::result::Result<Option<Self>, Corruption> {
+        let mut reader = Reader::new(bytes);
+        let tuning = Self::decode(engine, &mut reader)?;
+        reader.finish()?;
+        Ok(tuning)
+    }
+
     /// The same, or none where it says nothing [T2].
     fn if_any(self) -> Option<Self> {
         let is_any = settings::said(&self).next().is_some();

@@ -11,7 +11,7 @@ use std::ops::ControlFlow::Continue;
 use std::path::Path;
 
 use serde_json::json;
-use thermocline::{Db, KeyRange, Keyspace, KeyspaceOptions, Snapshot, WithEnd};
+use thermocline::{Db, KeyRange, Keyspace, Snapshot, WithEnd};
 
 use super::{Context, existing, walk};
 use crate::arguments::Dump;
@@ -122,9 +122,9 @@ fn write_keyspace(
     progress: &Progress,
 ) -> Outcome {
     let failed = |error: io::Error| Failure::io("writing the dump", &error);
-    let KeyspaceOptions { engine, journaled, values_end, memory_bytes, .. } = keyspace.options();
-    let flags = (journaled, values_end);
-    writer.keyspace(keyspace.name(), engine.name(), flags, memory_bytes).map_err(failed)?;
+    let options = keyspace.options();
+    let values_end = options.values_end;
+    writer.keyspace(keyspace.name(), &options).map_err(failed)?;
     let mut write = |key: &[u8], value: &[u8]| {
         if values_end && WithEnd::decode(value).map_err(thermocline::Error::from)?.has_ended(now_ms)
         {

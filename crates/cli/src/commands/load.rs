@@ -1,7 +1,8 @@
 //! `thermocline load`: a new database from a dump.
 //!
 //! Keyspaces get the engine that the dump names, or all of them the one that the setting `engine` does,
-//! in whichever layer it is given. What is sorted in the dump is ingested by an engine that can; all else
+//! in whichever layer it is given; what the dump says of another engine's own options is left out then. Their merge
+//! operators are another program's. What is sorted in the dump is ingested by an engine that can; all else
 //! is written in batches.
 //!
 //! 1. The dump is loaded into `DIR.loading`, a sibling of the new database.
@@ -106,7 +107,15 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
     let mut way = None;
     while let Some(frame) = reader.next_frame().map_err(refused)? {
         match frame {
-            Frame::Keyspace { name, engine, journaled, values_end, memory_bytes } => {
+            Frame::Keyspace {
+                name,
+                engine,
+                journaled,
+                values_end,
+                memory_bytes,
+                tuning,
+                merge,
+            } => {
                 loaded.keyspaces += 1;
                 way.take().map_or(Ok(()), |way: Way| way.end(&db))?;
                 let dumped: Option<EngineKind> = engine.parse().ok();
@@ -114,13 +123,9 @@ fn load(context: &Context, db: &Db, input: impl Read, name: &str) -> Result<Load
                     Some(asked) => asked,
                     None => engine.parse()?,
                 };
-                let options = KeyspaceOptions {
-                    engine,
-                    journaled,
-                    memory_bytes,
-                    values_end,
-                    ..Default::default()
-                };
+                let tuning = tuning.filter(|tuning| tuning.engine() == engine);
+                let options =
+                    KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning };
                 let is_sorted = dumped.is_some_and(EngineKind::is_ordered);
                 way = Some(Way::to(db.keyspace(name, options)?.as_stored(), is_sorted)?);
             }
@@ -183,7 +188,9 @@ impl Way {
 fn refused(name: &str, error: dump::Error) -> Failure {
     let kind = match error {
         dump::Error::Io(_) => Kind::Error,
-        dump::Error::Header(_) | dump::Error::Damaged(_) => Kind::Damaged,
+        dump::Error::Header(_) | dump::Error::Older { .. } | dump::Error::Damaged(_) => {
+            Kind::Damaged
+        }
     };
     Failure::new(kind, format_args!("{name}: {error}"))
 }

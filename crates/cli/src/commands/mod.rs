@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
-use thermocline::{Db, Keyspace};
+use thermocline::{Db, Keyspace, MergeOperators};
 
 pub(crate) use self::flexspace::arguments::FlexspaceCommand;
 use crate::arguments::{Arguments, Command, Place, Shared};
@@ -143,6 +143,8 @@ impl Context {
     fn open(&self, dir: &Path, create: bool) -> Result<Db, Failure> {
         let mut options = self.settings.database().map_err(Failure::usage)?;
         options.create_if_missing = create;
+        // No command merges: what a dump says of it is for the program that does.
+        options.merge_operators = MergeOperators::elsewhere();
         Db::open(dir, options).map_err(|error| Failure::opening(dir, error))
     }
 

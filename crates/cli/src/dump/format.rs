@@ -13,23 +13,19 @@
 //! The first frame chains from the header's checksum. Payloads by kind:
 //!
 //! - 1, keyspace: name and engine, each prefixed with its length as a varint; flags, 1 for journaled
-//!   and 2 for values that end (not before version 3), which are then as they are stored; the memory that it is to have, 8 bytes, 0 for a share of what is left (not in version 1).
-//!   The pairs that follow belong to it.
+//!   and 2 for values that end, which are then as they are stored; the memory that it is to have, 8 bytes, 0 for a
+//!   share of what is left; what its engine does otherwise than a database's options say, as
+//!   [`Tuning::to_bytes`] has it, and the name of its merge operator, empty for none, each prefixed with its
+//!   length. The pairs that follow belong to it.
 //! - 2, pairs: key and value, each prefixed with its length as a varint, again and again.
 //! - 3, end: keyspaces and pairs in the whole dump, 8 bytes each. Without it a dump is cut short.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use codec::{Corruption, Format, Reader, Writer};
-use thermocline::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use thermocline::{EngineKind, KEY_BYTES_MAX, KeyspaceOptions, MergeName, Tuning, VALUE_BYTES_MAX};
 
-/// The kind of file.
-pub(super) const FORMAT: Format = Format::new(*b"TCDUMPED", 3, 0);
-
-/// From this version on a keyspace says how much memory it is to have.
-const VERSION_OF_MEMORY: u16 = 2;
-
-/// From this version on it says whether its values may end.
-const VERSION_OF_ENDS: u16 = 3;
+/// The kind of file. Of its versions only the newest is read.
+pub(super) const FORMAT: Format = Format::new(*b"TCDUMPED", 4, 0);
 
 const FLAG_JOURNALED: u8 = 1;
 const FLAG_VALUES_END: u8 = 2;
@@ -63,6 +59,11 @@ pub enum Frame<'a> {
         values_end: bool,
         /// Bytes of the database's memory that it is to have, if that was said.
         memory_bytes: Option<u64>,
+        /// What its engine does otherwise than a database's options say. Of an engine that this program does not
+        /// know it is passed over.
+        tuning: Option<Tuning>,
+        /// What its values are merged by.
+        merge: Option<MergeName>,
     },
     /// Pairs, in key order where the keyspace has one.
     Pairs(Pairs<'a>),
@@ -122,17 +123,28 @@ pub(super) fn put_pair(payload: &mut Vec<u8>, key: &[u8], value: &[u8]) {
 }
 
 impl<'a> Frame<'a> {
+    /// The keyspace `name` with these options.
+    pub(super) fn keyspace(name: &'a str, options: &KeyspaceOptions) -> Self {
+        let KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning } =
+            *options;
+        let engine = engine.name();
+        Self::Keyspace { name, engine, journaled, values_end, memory_bytes, tuning, merge }
+    }
+
     /// Appends its payload to `out` and returns its kind.
     pub(super) fn encode(&self, out: &mut Vec<u8>) -> u8 {
         let mut fields = Writer::new(out);
         match self {
-            Self::Keyspace { name, engine, journaled, values_end, memory_bytes } => {
+            Self::Keyspace { name, engine, journaled, values_end, memory_bytes, tuning, merge } => {
                 fields.put_prefixed(name.as_bytes());
                 fields.put_prefixed(engine.as_bytes());
                 let journaled = if *journaled { FLAG_JOURNALED } else { 0 };
                 let values_end = if *values_end { FLAG_VALUES_END } else { 0 };
                 fields.put_u8(journaled | values_end);
                 fields.put_u64(memory_bytes.unwrap_or(0));
+                fields.put_prefixed(&Tuning::to_bytes(*tuning));
+                let merge = merge.as_ref().map_or("", MergeName::as_str);
+                fields.put_prefixed(merge.as_bytes());
                 KIND_KEYSPACE
             }
             Self::Pairs(pairs) => {
@@ -147,24 +159,22 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Reads a frame of a dump of that version from its kind and payload. Pairs are checked when they
-    /// are walked.
+    /// Reads a frame from its kind and payload. Pairs are checked when they are walked.
     ///
     /// # Errors
     /// An unknown kind, or fields that do not fill the payload exactly.
-    pub(super) fn decode(kind: u8, payload: &'a [u8], version: u16) -> Result<Self, Corruption> {
+    pub(super) fn decode(kind: u8, payload: &'a [u8]) -> Result<Self, Corruption> {
         let mut fields = Reader::new(payload);
         let frame = match kind {
             KIND_KEYSPACE => {
                 let (name, engine) = (take_text(&mut fields)?, take_text(&mut fields)?);
-                let flags = take_flags(&mut fields, version)?;
-                let memory_bytes = match version < VERSION_OF_MEMORY {
-                    true => None,
-                    false => Some(fields.take_u64()?).filter(|bytes| *bytes > 0),
-                };
+                let flags = take_flags(&mut fields)?;
+                let memory_bytes = Some(fields.take_u64()?).filter(|bytes| *bytes > 0);
+                let tuning = take_tuning(engine, &mut fields)?;
+                let merge = take_merge(&mut fields)?;
                 let journaled = flags & FLAG_JOURNALED != 0;
                 let values_end = flags & FLAG_VALUES_END != 0;
-                Self::Keyspace { name, engine, journaled, values_end, memory_bytes }
+                Self::Keyspace { name, engine, journaled, values_end, memory_bytes, tuning, merge }
             }
             KIND_PAIRS => return Ok(Self::Pairs(Pairs::new(payload))),
             KIND_END => Self::End { keyspaces: fields.take_u64()?, pairs: fields.take_u64()? },
@@ -180,12 +190,27 @@ fn take_text<'a>(fields: &mut Reader<'a>) -> Result<&'a str, Corruption> {
     std::str::from_utf8(bytes).map_err(|_| fields.corruption("a name is not UTF-8"))
 }
 
-fn take_flags(fields: &mut Reader<'_>, version: u16) -> Result<u8, Corruption> {
-    let ends = if version < VERSION_OF_ENDS { 0 } else { FLAG_VALUES_END };
+fn take_flags(fields: &mut Reader<'_>) -> Result<u8, Corruption> {
     let flags = fields.take_u8()?;
-    match flags & !(FLAG_JOURNALED | ends) {
+    match flags & !(FLAG_JOURNALED | FLAG_VALUES_END) {
         0 => Ok(flags),
         unknown => Err(fields.corruption(format!("a keyspace has unknown flags {unknown:#04x}"))),
+    }
+}
+
+fn take_tuning(engine: &str, fields: &mut Reader<'_>) -> Result<Option<Tuning>, Corruption> {
+    let own = fields.take_prefixed()?;
+    let Ok(engine) = engine.parse::<EngineKind>() else { return Ok(None) };
+    Tuning::of_bytes(engine, own).map_err(|damage| fields.corruption(damage.what))
+}
+
+fn take_merge(fields: &mut Reader<'_>) -> Result<Option<MergeName>, Corruption> {
+    match take_text(fields)? {
+        "" => Ok(None),
+        name => name
+            .parse()
+            .map(Some)
+            .map_err(|error: thermocline::Error| fields.corruption(error.to_string())),
     }
 }
 

@@ -21,9 +21,18 @@ pub enum Error {
     /// The stream failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// No dump, or one of another version.
+    /// No dump, or one of a newer version.
     #[error("{0}")]
     Header(#[from] HeaderError),
+    /// A dump of a version that is not read any more.
+    #[error(
+        "the dump has format version {found}, this release reads {} alone: dump the database again",
+        FORMAT.version
+    )]
+    Older {
+        /// The dump's version.
+        found: u16,
+    },
     /// The bytes are not those that were written, or not all of them.
     #[error("damaged dump: {} at byte {}", .0.what, .0.offset)]
     Damaged(Corruption),
@@ -33,7 +42,6 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
-    version: u16,
     /// The checksum of the frame before.
     previous: u32,
     /// Bytes read: where the next frame begins.
@@ -46,15 +54,20 @@ pub struct Reader<R> {
 
 impl<R: Read> Reader<R> {
     /// Reads the header.
+    ///
+    /// # Errors
+    /// [`Error::Header`], [`Error::Older`]; failures of the stream.
     pub fn new(mut input: R) -> Result<Self, Error> {
         let mut header = Vec::new();
         input.by_ref().take(FileHeader::LEN as u64).read_to_end(&mut header)?;
-        let version = FORMAT.decode(&header)?.version;
+        let found = FORMAT.decode(&header)?.version;
+        if found < FORMAT.version {
+            return Err(Error::Older { found });
+        }
         let short = |_| HeaderError::Short { found: header.len() };
         let header: [u8; FileHeader::LEN] = header.as_slice().try_into().map_err(short)?;
         Ok(Self {
             input,
-            version,
             previous: format::header_check(&header),
             offset: FileHeader::LEN as u64,
             payload: Vec::new(),
@@ -86,7 +99,7 @@ impl<R: Read> Reader<R> {
         if self.ended && self.input.by_ref().take(1).read_to_end(&mut Vec::new())? > 0 {
             return Err(damaged("bytes after the end", self.offset));
         }
-        let frame = Frame::decode(kind, &self.payload, self.version).map_err(Error::Damaged)?;
+        let frame = Frame::decode(kind, &self.payload).map_err(Error::Damaged)?;
         Ok(Some(frame))
     }
 
@@ -119,7 +132,7 @@ impl<R: Read> Reader<R> {
 
     /// Checks what a frame says against what came before it.
     fn judge(&mut self, kind: u8) -> Result<(), Corruption> {
-        match Frame::decode(kind, &self.payload, self.version)? {
+        match Frame::decode(kind, &self.payload)? {
             Frame::Keyspace { .. } => self.keyspaces += 1,
             Frame::Pairs(_) if self.keyspaces == 0 => {
                 return Err(Corruption::new("pairs before any keyspace", 0));

@@ -1,13 +1,15 @@
 //! A dump comes back whole, and nothing that was changed in it passes.
 
-use super::{Error, Frame, Reader, Writer};
+use thermocline::{EngineKind, KeyspaceOptions, MergeName, Tuning, f2, flexdb, lsm};
+
+use super::{Error, Frame, Reader, Writer, format};
 
 type Pair = (Vec<u8>, Vec<u8>);
 
 fn written(keyspaces: &[(&str, Vec<Pair>)]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for (name, pairs) in keyspaces {
-        writer.keyspace(name, "memory", (true, false), None).unwrap();
+        writer.keyspace(name, &KeyspaceOptions::default()).unwrap();
         for (key, value) in pairs {
             writer.pair(key, value).unwrap();
         }
@@ -81,7 +83,7 @@ fn a_dump_cut_anywhere_is_no_dump() {
 #[test]
 fn frames_of_another_order_or_dump_are_found() {
     let first = written(&[("a", vec![]), ("b", vec![])]);
-    let frame = 5 + 2 + 7 + 1 + 8 + 4;
+    let frame = 5 + 2 + 7 + 1 + 8 + 2 + 1 + 4;
     let mut swapped = first.clone();
     swapped[16..16 + frame].copy_from_slice(&first[16 + frame..16 + 2 * frame]);
     swapped[16 + frame..16 + 2 * frame].copy_from_slice(&first[16..16 + frame]);
@@ -94,22 +96,129 @@ fn frames_of_another_order_or_dump_are_found() {
 /// What a keyspace was made with.
 #[test]
 fn a_keyspace_keeps_its_options() {
-    let mut writer = Writer::new(Vec::new()).unwrap();
+    let name = |name: &str| -> MergeName { name.parse().unwrap() };
+    let lsm = lsm::Tuning {
+        compression: Some([lsm::Compression::Zstd; lsm::Options::LEVELS]),
+        level_ratio: Some(5),
+        ..Default::default()
+    };
+    let f2 = f2::Tuning { chunk_bytes: Some(128), ..Default::default() };
+    let flexdb = flexdb::Tuning { interval_bytes: Some(2048), ..Default::default() };
+    let of = |engine| KeyspaceOptions { engine, ..KeyspaceOptions::default() };
     let all = [
-        ("a", "lsm", (true, false), None),
-        ("b", "f2", (false, false), Some(1 << 40)),
-        ("c", "f2", (false, true), None),
-        ("d", "memory", (true, true), Some(1)),
+        KeyspaceOptions { tuning: Some(Tuning::Lsm(lsm)), ..of(EngineKind::Lsm) },
+        KeyspaceOptions { journaled: false, memory_bytes: Some(1 << 40), ..of(EngineKind::F2) },
+        KeyspaceOptions {
+            journaled: false,
+            values_end: true,
+            tuning: Some(Tuning::F2(f2)),
+            ..of(EngineKind::F2)
+        },
+        KeyspaceOptions {
+            merge: Some(name("an-operator_of.32-bytes-aaaaaaaa")),
+            tuning: Some(Tuning::FlexDb(flexdb)),
+            ..of(EngineKind::FlexDb)
+        },
+        KeyspaceOptions {
+            values_end: true,
+            memory_bytes: Some(1),
+            merge: Some(name("a")),
+            ..of(EngineKind::Memory)
+        },
     ];
-    for (name, engine, flags, memory_bytes) in all {
-        writer.keyspace(name, engine, flags, memory_bytes).unwrap();
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    for (number, options) in all.iter().enumerate() {
+        writer.keyspace(&number.to_string(), options).unwrap();
     }
     let bytes = writer.finish().unwrap().0;
     let mut reader = Reader::new(&bytes[..]).unwrap();
-    for (name, engine, (journaled, values_end), memory_bytes) in all {
-        let expected = Frame::Keyspace { name, engine, journaled, values_end, memory_bytes };
+    for (number, options) in all.iter().enumerate() {
+        let name = &*number.to_string();
+        let KeyspaceOptions { journaled, values_end, memory_bytes, tuning, merge, .. } = *options;
+        let engine = options.engine.name();
+        let expected =
+            Frame::Keyspace { name, engine, journaled, values_end, memory_bytes, tuning, merge };
         assert_eq!(reader.next_frame().unwrap(), Some(expected));
     }
+}
+
+/// A dump that begins with a keyspace's frame of this payload, with sound checksums.
+fn beginning_with(version: u16, payload: &[u8]) -> Vec<u8> {
+    let header = codec::FileHeader { version, ..format::FORMAT.header(0) }.encode();
+    let head = format::frame_head(1, payload.len() as u32);
+    let check = format::frame_check(format::header_check(&header), head, payload);
+    [&header[..], &head, payload, &check.to_le_bytes()].concat()
+}
+
+/// What the first frame says of a keyspace's engine, tuning and operator.
+type Said = (String, Option<Tuning>, Option<MergeName>);
+
+fn first_keyspace(dump: &[u8]) -> Result<Said, Error> {
+    match Reader::new(dump)?.next_frame()? {
+        Some(Frame::Keyspace { engine, tuning, merge, .. }) => {
+            Ok((engine.to_owned(), tuning, merge))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The payload of the keyspace `a`, with these bytes of a tuning and this name of an operator.
+fn keyspace_payload(engine: &str, tuning: &[u8], merge: &str) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let mut fields = codec::Writer::new(&mut payload);
+    fields.put_prefixed(b"a");
+    fields.put_prefixed(engine.as_bytes());
+    fields.put_u8(1);
+    fields.put_u64(0);
+    fields.put_prefixed(tuning);
+    fields.put_prefixed(merge.as_bytes());
+    payload
+}
+
+#[test]
+fn options_that_no_keyspace_could_have_are_damage() {
+    let read = |engine: &str, tuning: &[u8], merge: &str| {
+        let payload = keyspace_payload(engine, tuning, merge);
+        first_keyspace(&beginning_with(format::FORMAT.version, &payload))
+    };
+    let intervals = flexdb::Tuning { interval_pairs: Some(7), ..Default::default() };
+    let add = "add".parse().unwrap();
+    let sound = ("flexdb".to_owned(), Some(Tuning::FlexDb(intervals)), Some(add));
+    assert_eq!(read("flexdb", &[1, 0, 7], "add").unwrap(), sound);
+    // Values that are not allowed, options of another engine, bytes behind them, none at all, and no name.
+    let refused: [(&str, &[u8], &str); 6] = [
+        ("flexdb", &[1, 0, 1], "add"),
+        ("flexdb", &[1, 2, 7], "add"),
+        ("memory", &[1, 0, 7], "add"),
+        ("flexdb", &[1, 0, 7, 0], "add"),
+        ("flexdb", &[], "add"),
+        ("flexdb", &[1, 0, 7], "two words"),
+    ];
+    for (engine, tuning, merge) in refused {
+        let read = read(engine, tuning, merge);
+        assert!(matches!(read, Err(Error::Damaged(_))), "{engine} {tuning:?} {merge}: {read:?}");
+    }
+}
+
+/// Whoever asks for one of his own can load it.
+#[test]
+fn options_of_an_engine_that_is_not_known_are_passed_over() {
+    let payload = keyspace_payload("abyss", &[9, 9, 9], "");
+    let read = first_keyspace(&beginning_with(format::FORMAT.version, &payload));
+    assert_eq!(read.unwrap(), ("abyss".to_owned(), None, None));
+}
+
+#[test]
+fn dumps_of_other_versions_are_refused() {
+    let newest = format::FORMAT.version;
+    let read =
+        |version| first_keyspace(&beginning_with(version, &keyspace_payload("f2", &[0], "")));
+    assert!(read(newest).is_ok());
+    for found in 1..newest {
+        assert!(matches!(read(found), Err(Error::Older { found: told }) if told == found));
+    }
+    let newer = codec::HeaderError::Version { found: newest + 1, newest };
+    assert!(matches!(read(newest + 1), Err(Error::Header(told)) if told == newer));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use thermocline::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use thermocline::{KEY_BYTES_MAX, KeyspaceOptions, VALUE_BYTES_MAX};
 
 use super::format::{self, FORMAT, Frame, Pairs};
 
@@ -40,18 +40,12 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Begins a keyspace, which is journaled or not, and whose values may end or not: then they are given
-    /// as they are stored. The pairs that follow belong to it.
-    pub fn keyspace(
-        &mut self,
-        name: &str,
-        engine: &str,
-        (journaled, values_end): (bool, bool),
-        memory_bytes: Option<u64>,
-    ) -> io::Result<()> {
+    /// Begins a keyspace. The pairs that follow belong to it; where its values may end they are given as they are
+    /// stored.
+    pub fn keyspace(&mut self, name: &str, options: &KeyspaceOptions) -> io::Result<()> {
         self.flush_pairs()?;
         self.keyspaces += 1;
-        self.frame(&Frame::Keyspace { name, engine, journaled, values_end, memory_bytes })
+        self.frame(&Frame::keyspace(name, options))
     }
 
     /// Writes one pair of the present keyspace.

@@ -2,6 +2,11 @@
 
 use std::path::Path;
 
+use thermocline::{
+    Change, Db, EngineKind, Error, KeyspaceOptions, MergeOperators, Options, Tuning, f2, flexdb,
+    lsm,
+};
+
 use crate::program::{command, finish, on};
 
 fn filled(db: &Path) {
@@ -41,40 +46,113 @@ fn a_database_comes_back_from_its_dump() {
     assert_eq!(on("check", &copy, &[]).code, 0);
 }
 
+/// Keyspaces of every engine, with tunings, shares of the memory, ends and operators.
+fn of_all_kinds() -> [(&'static str, KeyspaceOptions); 5] {
+    let of = |engine| KeyspaceOptions { engine, ..KeyspaceOptions::default() };
+    let (journaled, values_end) = (false, true);
+    let f2 =
+        f2::Tuning { chunk_bytes: Some(128), disk_bytes_max: Some(1 << 30), ..Default::default() };
+    let lsm = lsm::Tuning {
+        compression: Some([lsm::Compression::Zstd; lsm::Options::LEVELS]),
+        filter: Some(lsm::FilterKind::Ribbon),
+        block_bytes: Some(16 << 10),
+        ..Default::default()
+    };
+    let flexdb = flexdb::Tuning { interval_pairs: Some(7), ..Default::default() };
+    let (f2, lsm, flexdb) = (Tuning::F2(f2), Tuning::Lsm(lsm), Tuning::FlexDb(flexdb));
+    let merge = Some("add".parse().unwrap());
+    let (small, large) = (Some(32 << 20), Some(48 << 20));
+    [
+        ("a", KeyspaceOptions { journaled, memory_bytes: small, merge, ..of(EngineKind::F2) }),
+        ("b", KeyspaceOptions { memory_bytes: large, tuning: Some(lsm), ..of(EngineKind::Lsm) }),
+        ("c", KeyspaceOptions { journaled, values_end, merge, ..of(EngineKind::Memory) }),
+        ("d", KeyspaceOptions { values_end, tuning: Some(f2), ..of(EngineKind::F2) }),
+        ("e", KeyspaceOptions { tuning: Some(flexdb), merge, ..of(EngineKind::FlexDb) }),
+    ]
+}
+
+/// The operator `add`: bytes are added behind the value.
+fn adding() -> MergeOperators {
+    MergeOperators::new().with("add".parse().unwrap(), |_, value, operand| {
+        Ok(Change::Put([value.unwrap_or_default(), operand].concat()))
+    })
+}
+
 #[test]
 fn every_keyspace_keeps_its_options() {
-    use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
     let dir = tempfile::tempdir().unwrap();
     let (db, copy) = (dir.path().join("db"), dir.path().join("copy"));
-    let all = [
-        ("a", EngineKind::F2, false, Some(32 << 20)),
-        ("b", EngineKind::Lsm, true, Some(48 << 20)),
-        ("c", EngineKind::Memory, false, None),
-        ("d", EngineKind::F2, true, None),
-    ];
-    let all = all.map(|(name, engine, journaled, memory_bytes)| {
-        let values_end = name > "b";
-        let options = KeyspaceOptions {
-            engine,
-            journaled,
-            memory_bytes,
-            values_end,
-            ..KeyspaceOptions::default()
-        };
-        (name, options)
-    });
-    let made = Db::open(&db, Options::default()).unwrap();
+    let all = of_all_kinds();
+    let knowing = || Options { merge_operators: adding(), ..Options::default() };
+    let made = Db::open(&db, knowing()).unwrap();
     for (name, options) in all {
         made.keyspace(name, options).unwrap().put(b"k", name.as_bytes()).unwrap();
     }
     made.close().unwrap();
-    assert_eq!(load(&copy, &dump(&db)).code, 0);
+    let bytes = dump(&db);
+    let said = load(&copy, &bytes);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(dump(&copy), bytes, "a dump of the copy is the same dump");
+    // A program that does not know the operator reads and writes all the same.
     let loaded = Db::open(&copy, Options::default()).unwrap();
     for (name, options) in all {
         let space = loaded.existing_keyspace(name).unwrap();
         assert_eq!(space.options(), options, "{name}");
         assert_eq!(space.get(b"k").unwrap().as_deref(), Some(name.as_bytes()));
+        space.put(b"l", b"m").unwrap();
+        let refused = space.merge(b"k", b"+").unwrap_err();
+        let is_right = match options.merge {
+            Some(_) => matches!(refused, Error::UnknownMergeOperator { .. }),
+            None => matches!(refused, Error::NoMergeOperator { .. }),
+        };
+        assert!(is_right, "{name}: {refused}");
     }
+    loaded.close().unwrap();
+    let loaded = Db::open(&copy, knowing()).unwrap();
+    for (name, _) in all.iter().filter(|(_, options)| options.merge.is_some()) {
+        let space = loaded.existing_keyspace(name).unwrap();
+        space.merge(b"k", b"+").unwrap();
+        assert_eq!(space.get(b"k").unwrap(), Some(format!("{name}+").into_bytes()));
+    }
+}
+
+/// What is of another engine says nothing there.
+#[test]
+fn a_tuning_stays_with_its_engine() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let all = of_all_kinds();
+    let made = Db::open(&db, Options { merge_operators: adding(), ..Options::default() }).unwrap();
+    for (name, options) in all {
+        made.keyspace(name, options).unwrap();
+    }
+    made.close().unwrap();
+    let bytes = dump(&db);
+    for engine in [EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb, EngineKind::Memory] {
+        let copy = dir.path().join(engine.name());
+        let said =
+            finish(command().arg("load").arg(&copy).args(["--engine", engine.name()]), &bytes);
+        assert_eq!(said.code, 0, "{said:?}");
+        let loaded = Db::open(&copy, Options::default()).unwrap();
+        for (name, options) in all {
+            let tuning = options.tuning.filter(|tuning| tuning.engine() == engine);
+            let found = loaded.existing_keyspace(name).unwrap().options();
+            assert_eq!(found, KeyspaceOptions { engine, tuning, ..options }, "{name}");
+        }
+        loaded.close().unwrap();
+    }
+}
+
+#[test]
+fn an_older_dump_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("copy");
+    let version = 3;
+    let header = codec::FileHeader { magic: *b"TCDUMPED", version, flags: 0 }.encode();
+    let said = load(&copy, &header);
+    assert_eq!((said.code, copy.exists()), (3, false), "{said:?}");
+    let told = "standard input: the dump has format version 3, this release reads 4 alone";
+    assert!(said.err.contains(told), "{said:?}");
 }
 
 #[test]
@@ -138,7 +216,6 @@ fn load_does_not_touch_what_is_there() {
 /// What is loaded is compressed as is asked for, and is read whatever is asked for then.
 #[test]
 fn a_dump_is_loaded_with_the_compression_that_is_asked_for() {
-    use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
     let source = Db::open(&db, Options::default()).unwrap();

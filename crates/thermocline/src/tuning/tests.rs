@@ -1,23 +1,13 @@
 //! A tuning's bytes, and what is refused.
 
-use codec::{Reader, Writer};
 use lsm::{Compression, FilterKind};
 use proptest::prelude::*;
 
 use super::{F2Tuning, FlexDbTuning, LsmTuning, Tuning, settings};
 use crate::options::EngineKind;
 
-fn encoded(of: Option<Tuning>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    Tuning::encode(of, &mut Writer::new(&mut bytes));
-    bytes
-}
-
 fn decoded(engine: EngineKind, bytes: &[u8]) -> Result<Option<Tuning>, String> {
-    let mut reader = Reader::new(bytes);
-    let tuning = Tuning::decode(engine, &mut reader).map_err(|damage| damage.what)?;
-    reader.finish().map_err(|damage| damage.what)?;
-    Ok(tuning)
+    Tuning::of_bytes(engine, bytes).map_err(|damage| damage.what)
 }
 
 /// As `docs/formats/catalog.md` has them.
@@ -30,7 +20,7 @@ fn a_tuning_is_the_documented_bytes_and_shows_as_people_write_it() {
         block_bytes: Some(16 << 10),
         ..LsmTuning::default()
     });
-    let bytes = encoded(Some(own));
+    let bytes = Tuning::to_bytes(Some(own));
     assert_eq!(decoded(EngineKind::Lsm, &bytes), Ok(Some(own)));
     assert_eq!(own.to_string(), "compression=none,lz4,zstd filter=ribbon block_bytes=16384");
     assert_eq!(bytes, [3, 0, 0x90, 0xc4, 0x88, 0x11, 1, 1, 3, 0x80, 0x80, 1]);
@@ -43,8 +33,8 @@ fn nothing_of_its_own_has_one_encoding() {
         Tuning::Lsm(LsmTuning::default()),
         Tuning::FlexDb(FlexDbTuning::default()),
     ] {
-        assert_eq!(encoded(Some(own)), encoded(None));
-        assert_eq!(decoded(own.engine(), &encoded(Some(own))), Ok(None));
+        assert_eq!(Tuning::to_bytes(Some(own)), Tuning::to_bytes(None));
+        assert_eq!(decoded(own.engine(), &Tuning::to_bytes(Some(own))), Ok(None));
         assert_eq!(own.said(), []);
     }
 }
@@ -94,6 +84,6 @@ proptest! {
             })
             .collect();
         prop_assert_eq!(&said, &values);
-        prop_assert_eq!(decoded(engine, &encoded(Some(own))), Ok(own.if_any()));
+        prop_assert_eq!(decoded(engine, &Tuning::to_bytes(Some(own))), Ok(own.if_any()));
     }
 }
