@@ -7,12 +7,16 @@
 //! nothing, and the database must take writes again.
 //!
 //! Runs over engines of small parts are longer, so that tables are flushed and compacted, logs too, and
-//! intervals split, before the cuts and beside them; of their power cuts some are drawn.
+//! intervals split, before the cuts and beside them; of their power cuts some are drawn. So it is with runs over
+//! keyspaces that are tuned, one after the other in each way of [`tunings`], and whose tuning comes and goes.
 //!
-//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many; a failure prints the
-//! one command that replays it.
+//! `THERMOCLINE_SEED` chooses the first run and `THERMOCLINE_CASES` how many, `THERMOCLINE_CUTS` how many power cuts
+//! are drawn of a run, or `all`; a failure prints the one command that replays it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod small_parts;
+mod tunings;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -24,7 +28,7 @@ use environment::ManualClock;
 use rand::{Rng, RngExt};
 use thermocline::{
     Batch, BatchStep, Change, Db, Durability, EngineKind, Environment, Error, KeyRange,
-    KeyspaceOptions, Options, f2, flexdb, lsm,
+    KeyspaceOptions, Options, Tuning, f2, flexdb, lsm,
 };
 
 /// Steps of one run.
@@ -32,6 +36,9 @@ const STEPS: usize = 40;
 /// Steps of one over engines of small parts, and power cuts that are drawn of it.
 const STEPS_OVER_SMALL: usize = 600;
 const CUTS_OVER_SMALL: usize = 100;
+/// The same of one over tuned engines, of which there are many.
+const STEPS_OVER_TUNED: usize = 250;
+const CUTS_OVER_TUNED: usize = 20;
 /// Time between these steps, at most.
 const PAUSE_MS_MAX: u64 = 200;
 /// Images taken at each operation of a run.
@@ -45,11 +52,11 @@ const BESIDE: [(EngineKind, &str); 4] = [
     (EngineKind::Lsm, "compactions"),
     (EngineKind::FlexDb, "commits"),
 ];
-/// Keyspaces by name, and their engines; they come and go.
-type Spaces = &'static [(&'static str, EngineKind)];
-const IN_MEMORY: Spaces =
-    &[("a", EngineKind::Memory), ("b", EngineKind::Memory), ("c", EngineKind::Memory)];
-const OF_EACH_ENGINE: Spaces = &[
+/// Keyspaces by name, with their engines and tunings; they come and go.
+type Spaces = Vec<(&'static str, EngineKind, Option<Tuning>)>;
+const IN_MEMORY: [(&str, EngineKind); 3] =
+    [("a", EngineKind::Memory), ("b", EngineKind::Memory), ("c", EngineKind::Memory)];
+const OF_EACH_ENGINE: [(&str, EngineKind); 4] = [
     ("memory", EngineKind::Memory),
     ("f2", EngineKind::F2),
     ("lsm", EngineKind::Lsm),
@@ -70,6 +77,37 @@ struct Moment {
     durable: bool,
 }
 
+/// As the database's options say.
+fn untuned(spaces: &[(&'static str, EngineKind)]) -> Spaces {
+    spaces.iter().map(|(name, engine)| (*name, *engine, None)).collect()
+}
+
+/// One of each engine, as often as it takes for each to be tuned in every way.
+fn tuned_in_every_way() -> Vec<Spaces> {
+    let all = tunings::all();
+    let ways = |engine| all.iter().filter(move |tuning| tuning.engine() == engine).copied();
+    let most = OF_EACH_ENGINE.iter().map(|(_, engine)| ways(*engine).count()).max().unwrap();
+    let tuned = |at: usize| {
+        let of = |&(name, engine)| (name, engine, ways(engine).cycle().nth(at));
+        OF_EACH_ENGINE.iter().map(of).collect()
+    };
+    (0..most).map(tuned).collect()
+}
+
+/// One that takes away what a keyspace has for itself.
+fn nothing(of: Tuning) -> Tuning {
+    match of {
+        Tuning::F2(_) => Tuning::F2(f2::Tuning::default()),
+        Tuning::Lsm(_) => Tuning::Lsm(lsm::Tuning::default()),
+        Tuning::FlexDb(_) => Tuning::FlexDb(flexdb::Tuning::default()),
+    }
+}
+
+fn of(engine: EngineKind, tuning: Option<Tuning>) -> KeyspaceOptions {
+    let memory_bytes = (engine != EngineKind::Memory).then_some(MEMORY_BYTES);
+    KeyspaceOptions { engine, memory_bytes, tuning, ..KeyspaceOptions::default() }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parts {
     Usual,
@@ -86,47 +124,7 @@ fn options(parts: Parts, environment: Environment) -> Options {
     };
     match parts {
         Parts::Usual => usual,
-        Parts::Small => with_small_parts(usual),
-    }
-}
-
-fn with_small_parts(options: Options) -> Options {
-    Options {
-        f2: f2::Options {
-            log_memory_bytes: Some(5 * (16 << 10)),
-            read_cache_bytes: Some(16 << 10),
-            page_bytes: Some(16 << 10),
-            segment_bytes: 32 << 10,
-            disk_bytes_max: Some(64 << 10),
-            cold_disk_bytes_max: Some(128 << 10),
-            chunk_bytes: 64,
-            index_bits: Some(1),
-            ..f2::Options::default()
-        },
-        lsm: lsm::Options {
-            memtable_bytes_max: 4 << 10,
-            slots_max: 2,
-            lookup_index_bytes_max: 16 << 10,
-            table_bytes: 2 << 10,
-            block_bytes: 512,
-            level0_tables: 2,
-            level0_tables_slow: 6,
-            level1_bytes: 8 << 10,
-            level_ratio: 2,
-            manifest_bytes: 1 << 10,
-            ..lsm::Options::default()
-        },
-        flexdb: flexdb::Options {
-            memtable_bytes_max: 4 << 10,
-            interval_pairs: 4,
-            interval_bytes: 1 << 10,
-            tail_pairs_max: 3,
-            fragments_max: 5,
-            segment_bytes_max: 16 << 10,
-            stored_intervals_min: 1,
-            ..flexdb::Options::default()
-        },
-        ..options
+        Parts::Small => small_parts::with_small_parts(usual),
     }
 }
 
@@ -200,11 +198,9 @@ impl Run {
     }
 
     fn space(&mut self) -> thermocline::Keyspace {
-        let (name, engine) = self.spaces[self.random.random_range(0..self.spaces.len())];
+        let (name, engine, tuning) = self.spaces[self.random.random_range(0..self.spaces.len())];
         if !self.content.contains_key(name) {
-            let memory_bytes = (engine != EngineKind::Memory).then_some(MEMORY_BYTES);
-            let options = KeyspaceOptions { engine, memory_bytes, ..KeyspaceOptions::default() };
-            self.db.keyspace(name, options).unwrap();
+            self.db.keyspace(name, of(engine, tuning)).unwrap();
             self.content.insert(name.to_owned(), BTreeMap::new());
             self.note(true);
         }
@@ -312,7 +308,17 @@ impl Run {
         self.note(durable);
     }
 
+    /// Takes away what one keyspace has for itself, or gives it back, from the next opening on.
+    fn tune(&mut self) {
+        let (name, engine, tuning) = self.spaces[self.random.random_range(0..self.spaces.len())];
+        let Some(tuning) = tuning.filter(|_| self.content.contains_key(name)) else { return };
+        let told = if self.random.random_ratio(1, 2) { tuning } else { nothing(tuning) };
+        // What is fixed for life stays without being said again.
+        self.db.keyspace(name, of(engine, Some(told))).unwrap();
+    }
+
     fn reopen(&mut self) {
+        self.tune();
         self.db.close().unwrap();
         let (environment, clock) = Environment::simulated(self.seed);
         self.clock = clock;
@@ -387,14 +393,14 @@ fn setting(name: &str) -> Option<u64> {
 
 #[test]
 fn every_power_cut_leaves_a_prefix_and_whole_batches() {
-    for run in runs(IN_MEMORY, Parts::Usual, CASES, STEPS) {
+    for run in runs(&untuned(&IN_MEMORY), Parts::Usual, CASES, STEPS) {
         run.judge_all(&run.all_cuts());
     }
 }
 
 #[test]
 fn every_power_cut_leaves_batches_over_engines_whole() {
-    for run in runs(OF_EACH_ENGINE, Parts::Usual, 1, STEPS / 2) {
+    for run in runs(&untuned(&OF_EACH_ENGINE), Parts::Usual, 1, STEPS / 2) {
         run.judge_all(&run.all_cuts());
     }
 }
@@ -402,25 +408,49 @@ fn every_power_cut_leaves_batches_over_engines_whole() {
 #[test]
 fn power_cuts_beside_work_of_small_parts_leave_batches_whole() {
     let (mut count, mut crashes) = (0, 0);
-    for mut run in runs(OF_EACH_ENGINE, Parts::Small, 1, STEPS_OVER_SMALL) {
-        let idle: Vec<_> = BESIDE.iter().zip(run.beside).filter(|(_, most)| *most == 0).collect();
-        assert!(idle.is_empty(), "seed {}: there was nothing of {idle:?}", run.seed);
-        let all = run.all_cuts();
-        let mut some: Vec<u64> =
-            (0..CUTS_OVER_SMALL).map(|_| run.random.random_range(0..all.len() as u64)).collect();
-        some.sort_unstable();
-        crashes += run.judge_all(&some);
+    for mut run in runs(&untuned(&OF_EACH_ENGINE), Parts::Small, 1, STEPS_OVER_SMALL) {
+        assert_not_idle(run.seed, run.beside);
+        let cuts = run.drawn_cuts(CUTS_OVER_SMALL);
+        crashes += run.judge_all(&cuts);
         count += 1;
     }
     // `./dev soak` reads it.
     println!("{crashes} power cuts of {count} runs over small parts");
 }
 
-fn runs(spaces: Spaces, parts: Parts, cases: u64, steps: usize) -> impl Iterator<Item = Run> {
+#[test]
+fn power_cuts_over_engines_tuned_in_every_way_leave_batches_whole() {
+    let (mut count, mut crashes) = (0, 0);
+    let mut beside = [0; BESIDE.len()];
+    for spaces in tuned_in_every_way() {
+        for mut run in runs(&spaces, Parts::Small, 1, STEPS_OVER_TUNED) {
+            beside.iter_mut().zip(run.beside).for_each(|(all, most)| *all = most.max(*all));
+            let cuts = run.drawn_cuts(CUTS_OVER_TUNED);
+            crashes += run.judge_all(&cuts);
+            count += 1;
+        }
+    }
+    assert_not_idle(count, beside);
+    // `./dev soak` reads it.
+    println!("{crashes} power cuts of {count} runs over tuned engines");
+}
+
+fn assert_not_idle(of: u64, beside: [u64; BESIDE.len()]) {
+    let idle: Vec<_> = BESIDE.iter().zip(beside).filter(|(_, most)| *most == 0).collect();
+    assert!(idle.is_empty(), "{of}: there was nothing of {idle:?}");
+}
+
+fn runs(
+    spaces: &Spaces,
+    parts: Parts,
+    cases: u64,
+    steps: usize,
+) -> impl Iterator<Item = Run> + use<> {
     let first = setting("THERMOCLINE_SEED").unwrap_or(1);
     let cases = setting("THERMOCLINE_CASES").unwrap_or(cases);
+    let spaces = spaces.clone();
     (first..first + cases).map(move |seed| {
-        let mut run = Run::new(seed, spaces, parts);
+        let mut run = Run::new(seed, spaces.clone(), parts);
         for _ in 0..steps {
             run.step();
             run.note_beside();
@@ -451,6 +481,20 @@ impl Run {
         (0..=self.disk.history().last_operation()).collect()
     }
 
+    /// Some of them, in ascending order, or all where that is asked for.
+    fn drawn_cuts(&mut self, otherwise: usize) -> Vec<u64> {
+        let all = self.all_cuts();
+        let count = match std::env::var("THERMOCLINE_CUTS") {
+            Ok(text) if text == "all" => return all,
+            Ok(text) => text.parse().unwrap(),
+            Err(_) => otherwise,
+        };
+        let mut some: Vec<u64> =
+            (0..count).map(|_| self.random.random_range(0..all.len() as u64)).collect();
+        some.sort_unstable();
+        some
+    }
+
     /// Power cuts after these operations, in ascending order; says how many images were judged.
     fn judge_all(&self, cuts: &[u64]) -> u64 {
         let (seed, history) = (self.seed, self.disk.history());
@@ -461,9 +505,11 @@ impl Run {
                 let image_seed = seed ^ (operation << 8) ^ image;
                 if let Err(what) = self.judge(&replay.crash(image_seed), *operation) {
                     panic!(
-                        "seed {seed}, power cut after operation {operation}, image {image}: {what}\n\
+                        "seed {seed}, power cut after operation {operation}, image {image}, \
+                         keyspaces {:?}: {what}\n\
                          replay: THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 \
-                         cargo test -p thermocline --test crash"
+                         cargo test -p thermocline --test crash",
+                        self.spaces
                     );
                 }
             }

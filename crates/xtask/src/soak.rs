@@ -71,7 +71,7 @@ macro_rules! small_parts_killed {
     };
 }
 
-const HARNESSES: [Harness; 13] = [
+const HARNESSES: [Harness; 14] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
@@ -90,6 +90,13 @@ const HARNESSES: [Harness; 13] = [
         build: "cargo test -q --release --locked -p thermocline --test crash --no-run",
         run: "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=20 cargo test -q --release --locked \
               -p thermocline --test crash small_parts -- --nocapture",
+        figures: database_figures,
+    },
+    Harness {
+        name: "db of tuned engines on a simulated disk",
+        build: "cargo test -q --release --locked -p thermocline --test crash --no-run",
+        run: "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 THERMOCLINE_CUTS=all \
+              cargo test -q --release --locked -p thermocline --test crash tuned -- --nocapture",
         figures: database_figures,
     },
     Harness {
@@ -121,10 +128,14 @@ fn journal_figures(line: &str) -> Option<Figures> {
     Some(Figures { seeds, crashes: crashes.parse().ok()?, simulated_seconds: 0 })
 }
 
-/// `N power cuts of M runs over small parts`, a seed each.
+/// `N power cuts of M runs over small parts`, a seed each; or `over tuned engines`, of which there are several with
+/// one seed.
 fn database_figures(line: &str) -> Option<Figures> {
     let (crashes, rest) = line.split_once(" power cuts of ")?;
-    let seeds = rest.strip_suffix(" runs over small parts")?.parse().ok()?;
+    let seeds = match rest.strip_suffix(" runs over tuned engines") {
+        Some(_) => 1,
+        None => rest.strip_suffix(" runs over small parts")?.parse().ok()?,
+    };
     Some(Figures { seeds, crashes: crashes.parse().ok()?, simulated_seconds: 0 })
 }
 
@@ -271,6 +282,8 @@ mod tests {
         assert_eq!(journal, Some(Figures { seeds: 49, crashes: 40012, simulated_seconds: 0 }));
         let database = database_figures("4000 power cuts of 20 runs over small parts");
         assert_eq!(database, Some(Figures { seeds: 20, crashes: 4000, simulated_seconds: 0 }));
+        let tuned = database_figures("9000 power cuts of 10 runs over tuned engines");
+        assert_eq!(tuned, Some(Figures { seeds: 1, crashes: 9000, simulated_seconds: 0 }));
         assert_eq!(database_figures("200 power cuts, each followed by two more"), None);
         let entry = r#"{"commit":"a","seeds":5,"crashes":900,"simulated_seconds":60}"#;
         let memory = Figures { seeds: 5, crashes: 900, simulated_seconds: 60 };

@@ -8,3 +8,5 @@ mod edges;
 mod model;
 mod removal;
 mod shown;
+#[path = "../tunings/mod.rs"]
+mod tunings;

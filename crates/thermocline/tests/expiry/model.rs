@@ -8,11 +8,12 @@ use std::ops::ControlFlow::Continue;
 
 use rand::RngExt;
 use thermocline::{
-    Batch, BatchStep, Begun, BegunRmw, Change, ChangeWithEnd, Completed, EngineKind, KeyRange,
-    Keyspace, Swap,
+    Batch, BatchStep, Begun, BegunRmw, Change, ChangeWithEnd, Completed, KeyRange, Keyspace,
+    KeyspaceOptions, Swap,
 };
 
-use crate::database::{Bench, kinds};
+use crate::database::{Bench, kinds, with_ends};
+use crate::tunings;
 
 const STEPS: usize = 300;
 const KEYS: u8 = 10;
@@ -22,8 +23,7 @@ type Stored = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
 struct Run {
     bench: Bench,
-    engine: EngineKind,
-    journaled: bool,
+    of: KeyspaceOptions,
     space: Keyspace,
     random: environment::Random,
     stored: Stored,
@@ -41,17 +41,36 @@ fn every_engine_agrees_with_a_map() {
             println!(
                 "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1, {engine}, journaled: {journaled}"
             );
-            Run::new(seed, engine, journaled).go();
+            Run::new(seed, with_ends(engine, journaled)).go();
+        }
+    }
+}
+
+#[test]
+fn every_tuned_engine_agrees_with_a_map() {
+    let (first, cases) = (number("THERMOCLINE_SEED", 1), number("THERMOCLINE_CASES", 1));
+    for seed in first..first + cases {
+        for (at, tuning) in tunings::all().into_iter().enumerate() {
+            // Each with a journal by one seed, and without by the next.
+            let journaled = (seed + at as u64).is_multiple_of(2);
+            println!("THERMOCLINE_SEED={seed}, {tuning}, journaled: {journaled}");
+            let of = with_ends(tuning.engine(), journaled);
+            Run::new(seed, KeyspaceOptions { tuning: Some(tuning), ..of }).go();
         }
     }
 }
 
 impl Run {
-    fn new(seed: u64, engine: EngineKind, journaled: bool) -> Self {
+    fn new(seed: u64, of: KeyspaceOptions) -> Self {
         let bench = Bench::new(seed);
-        let space = bench.space(engine, journaled);
+        let space = bench.db.keyspace("s", of).unwrap();
         let random = bench.options().environment.random("model");
-        Self { bench, engine, journaled, space, random, stored: Stored::new() }
+        Self { bench, of, space, random, stored: Stored::new() }
+    }
+
+    fn reopen(&mut self) {
+        self.bench.reopen();
+        self.space = self.bench.db.keyspace("s", self.of).unwrap();
     }
 
     fn go(mut self) {
@@ -67,8 +86,7 @@ impl Run {
             self.look_at_one();
         }
         self.look_at_all();
-        self.bench.reopen();
-        self.space = self.bench.space(self.engine, self.journaled);
+        self.reopen();
         self.look_at_all();
     }
 
@@ -321,10 +339,7 @@ impl Run {
                 self.space.clear().unwrap();
                 self.stored.clear();
             }
-            _ => {
-                self.bench.reopen();
-                self.space = self.bench.space(self.engine, self.journaled);
-            }
+            _ => self.reopen(),
         }
     }
 

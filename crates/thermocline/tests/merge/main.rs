@@ -7,6 +7,8 @@ mod model;
 mod names;
 mod refusals;
 mod threads;
+#[path = "../tunings/mod.rs"]
+mod tunings;
 
 use std::sync::Arc;
 

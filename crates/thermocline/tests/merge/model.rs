@@ -16,7 +16,7 @@ use thermocline::{
     Transaction, WithEnd,
 };
 
-use crate::{edited, kinds, merged_by, operators, options};
+use crate::{edited, kinds, merged_by, operators, options, tunings};
 
 const STEPS: usize = 150;
 const KEYS: u8 = 6;
@@ -70,11 +70,12 @@ struct Run {
     stored: Stored,
 }
 
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
 #[test]
 fn every_engine_agrees_with_a_map() {
-    let setting = |name: &str, otherwise: u64| {
-        std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
-    };
     let (first, cases) = (setting("THERMOCLINE_SEED", 1), setting("THERMOCLINE_CASES", 3));
     for seed in first..first + cases {
         for (engine, journaled) in kinds() {
@@ -86,6 +87,24 @@ fn every_engine_agrees_with_a_map() {
                 let of = merged_by("edit", engine, journaled);
                 Run::new(seed, KeyspaceOptions { values_end, ..of }).go();
             }
+        }
+    }
+}
+
+#[test]
+fn every_tuned_engine_agrees_with_a_map() {
+    let (first, cases) = (setting("THERMOCLINE_SEED", 1), setting("THERMOCLINE_CASES", 1));
+    for seed in first..first + cases {
+        for (at, tuning) in tunings::all().into_iter().enumerate() {
+            // Each with a journal by one seed, and without by the next; of both some with values that end.
+            let number = seed + at as u64;
+            let (journaled, values_end) = (number.is_multiple_of(2), number % 4 > 1);
+            println!(
+                "THERMOCLINE_SEED={seed}, {tuning}, journaled: {journaled}, \
+                 values that end: {values_end}"
+            );
+            let of = merged_by("edit", tuning.engine(), journaled);
+            Run::new(seed, KeyspaceOptions { values_end, tuning: Some(tuning), ..of }).go();
         }
     }
 }
