@@ -47,7 +47,8 @@ pub enum Change {
 /// The function of a read-modify-write. An engine may call it several times for one `rmw` (when
 /// it loses a race and starts anew); only the last call counts, so it keeps no sums of its own.
 /// It may be called under the lock of the record that it changes: it is short, and must not call
-/// the engine.
+/// the engine. Of one that orders writes ([`Capabilities::orders_writes`]) [`Operator::update`] may ask
+/// [`Engine::admit_at_once`].
 pub trait Operator {
     /// Changes the value where it lies, without changing its length. `false` declines, and
     /// [`Operator::update`] is called instead.
@@ -149,7 +150,20 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// The same before a read-modify-write of `key`, which an engine that orders writes does by itself.
+    /// [`Engine::admit`] as far as it comes without waiting: `false` if it would have to wait for room, and then
+    /// nothing has changed. So the host asks for a write that it knows only with the keys locked, and where there
+    /// is no room it gives them up, waits with [`Engine::admit`], and begins anew. What such a write owes where
+    /// writers are slowed down is left to those who are admitted next. An engine whose `admit` may wait has
+    /// its own.
+    ///
+    /// # Errors
+    /// The same.
+    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.admit(ops).map(|()| true)
+    }
+
+    /// The same before a read-modify-write of `key`, which an engine that orders writes does by itself: it waits,
+    /// and does not know how much room is wanted.
     ///
     /// # Errors
     /// The same.

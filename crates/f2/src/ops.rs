@@ -64,6 +64,11 @@ fn record_bytes(op: &Op<'_>) -> u64 {
     Shape { key_bytes: op.key().len(), value_bytes }.bytes() as u64
 }
 
+/// What they owe for, if compaction is behind.
+fn units_of(ops: &[Op<'_>]) -> u64 {
+    ops.iter().map(|op| record_bytes(op).div_ceil(UNIT_BYTES)).sum()
+}
+
 impl Shared {
     /// Walks the chain from `from` through memory, down to `until` and not below; a cached record
     /// at its head is stepped over. The caller is protected. [O2]
@@ -117,13 +122,31 @@ impl Shared {
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.check_ops(ops)?;
         self.admit_to_log(ops.iter().map(record_bytes).sum())?;
-        let units = ops.iter().map(|op| record_bytes(op).div_ceil(UNIT_BYTES)).sum();
-        let takes_none = self.cold.is_none() && ops.iter().all(|op| op.value().is_none());
-        match self.wait_for_compaction(units) {
-            // With a single log a tombstone takes none of the index.
-            Err(Error::OutOfMemory { .. }) if takes_none => Ok(()),
+        match self.wait_for_compaction(units_of(ops)) {
+            Err(Error::OutOfMemory { .. }) if self.take_no_index(ops) => Ok(()),
             waited => waited,
         }
+    }
+
+    /// The same without waiting: `false` where the log has no room now, or none may be had at all, which who waits is
+    /// told. What is owed to compaction is left to the next ones. The caller may be protected.
+    pub(crate) fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.check_ops(ops)?;
+        match self.pressure.check(self.host.memory.limit()) {
+            Err(Error::OutOfMemory { .. }) if self.take_no_index(ops) => {}
+            Err(_) => return Ok(false),
+            Ok(()) => {}
+        }
+        let has_room = self.log.has_room_for(ops.iter().map(record_bytes).sum());
+        if has_room {
+            self.pressure.owe_unpaid(units_of(ops));
+        }
+        Ok(has_room)
+    }
+
+    /// With a single log a tombstone takes none of the index.
+    fn take_no_index(&self, ops: &[Op<'_>]) -> bool {
+        self.cold.is_none() && ops.iter().all(|op| op.value().is_none())
     }
 
     /// Waits a moment if compaction is behind, for so many [`UNIT_BYTES`]; refuses where the index has no room

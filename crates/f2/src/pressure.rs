@@ -161,17 +161,34 @@ impl Pressure {
         Ok(())
     }
 
+    /// Owes for so many units if compaction is behind, and waits for nobody: others pay.
+    pub(crate) fn owe_unpaid(&self, units: u64) {
+        if self.is_behind() {
+            self.add_owed(units);
+        }
+    }
+
+    /// What was not paid yet.
+    #[cfg(test)]
+    pub(crate) fn owed(&self) -> Duration {
+        Duration::from_nanos(self.owed_nanos.load(Relaxed))
+    }
+
     /// Waits a moment, for no compaction.
     pub(crate) fn pause(&self, moment: Duration) {
         self.relieved.wait_for(&mut self.waiting.lock(), moment);
     }
 
-    fn owe(&self, units: u64) {
+    /// Answers what is owed with it.
+    fn add_owed(&self, units: u64) -> u64 {
         let most = DEBT_MOST.as_nanos() as u64;
         let nanos = self.unit_nanos.load(Relaxed).saturating_mul(units);
         let more = |owed: u64| owed.saturating_add(nanos).min(most);
-        let owed = more(self.change_owed(more));
-        if owed < WAIT_LEAST_NANOS {
+        more(self.change_owed(more))
+    }
+
+    fn owe(&self, units: u64) {
+        if self.add_owed(units) < WAIT_LEAST_NANOS {
             return;
         }
         let Some(_turn) = self.turn.try_lock_for(TURN_WAIT_MOST) else { return };

@@ -160,6 +160,10 @@ impl Engine for Store {
         self.shared.admit(ops)
     }
 
+    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.shared.admit_at_once(ops)
+    }
+
     fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         self.shared.admit_rmw(key)
     }

@@ -237,6 +237,10 @@ impl Engine for Store {
         self.shared.admit(ops)
     }
 
+    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.shared.admit_at_once(ops)
+    }
+
     fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         // What it will put is not known; a delete would have more room.
         self.shared.admit(&[Op::Put { key, value: &[] }])

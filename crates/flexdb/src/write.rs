@@ -19,6 +19,18 @@ impl Shared {
     /// Whether `ops` may be written. Waits for commits while memtables would take more than their
     /// share with them.
     pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
+        let bytes_max = self.memtables_max_before(ops)?;
+        self.wait_for_room(bytes_max, false)
+    }
+
+    /// The same without waiting: `false` where it would wait.
+    pub(crate) fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
+        let bytes_max = self.memtables_max_before(ops)?;
+        Ok(self.has_room(bytes_max))
+    }
+
+    /// What memtables may take before `ops` are written; refuses what is never taken.
+    fn memtables_max_before(&self, ops: &[Op<'_>]) -> Result<u64> {
         self.health.check_writable()?;
         check_ranges(ops)?;
         let limit = self.host.memory.limit();
@@ -30,7 +42,7 @@ impl Shared {
         // Where a commit was refused for want of room deletes may give it some.
         let is_delete = ops.iter().all(|op| op.value().is_none());
         let more = if is_delete { split.memtable_bytes } else { 0 };
-        self.wait_for_room((split.memtables_bytes + more).saturating_sub(bytes), false)
+        Ok((split.memtables_bytes + more).saturating_sub(bytes))
     }
 
     /// Applies the steps of one write.

@@ -76,11 +76,15 @@ impl Pressure {
         *self.compaction_failure.lock() = failure;
     }
 
-    /// How long to wait by now for `bytes`, if it is worth waiting.
-    fn owe(&self, bytes: u64, above: u64) -> Option<Duration> {
+    /// How long to wait by now for `bytes`.
+    fn add_owed(&self, bytes: u64, above: u64) -> u64 {
         let more = bytes.saturating_mul(NANOS_PER_BYTE).saturating_mul(above);
-        let owed = self.owed_nanos.fetch_add(more, Relaxed).saturating_add(more);
-        if owed < WAIT_NANOS {
+        self.owed_nanos.fetch_add(more, Relaxed).saturating_add(more)
+    }
+
+    /// The same, if it is worth waiting.
+    fn owe(&self, bytes: u64, above: u64) -> Option<Duration> {
+        if self.add_owed(bytes, above) < WAIT_NANOS {
             return None;
         }
         // Others begin anew, and do not pay for this one.
@@ -118,7 +122,7 @@ impl Shared {
 
     /// Waits in proportion to `bytes` where Level 0 has too much, as long as it has.
     pub(crate) fn slow_down(self: &Arc<Self>, bytes: u64) {
-        let above = || self.level0_weight().saturating_sub(self.options.level0_tables_slow) as u64;
+        let above = || self.level0_above();
         let now = above();
         let Some(mut owed) = (now > 0).then(|| self.pressure.owe(bytes, now)).flatten() else {
             return;
@@ -130,6 +134,18 @@ impl Shared {
             self.pressure.relieved.wait_for(&mut waiting, part);
             owed -= part;
         }
+    }
+
+    /// Has those wait who are slowed down next, for one of so many bytes that must not wait itself.
+    pub(crate) fn slow_down_others(&self, bytes: u64) {
+        let above = self.level0_above();
+        if above > 0 {
+            self.pressure.add_owed(bytes, above);
+        }
+    }
+
+    fn level0_above(&self) -> u64 {
+        self.level0_weight().saturating_sub(self.options.level0_tables_slow) as u64
     }
 
     /// Waits until there is as much room as a write wants. Where nothing more will be done to make
@@ -175,7 +191,7 @@ impl Shared {
         }
     }
 
-    fn has_room(&self, wanted: Room) -> bool {
+    pub(crate) fn has_room(&self, wanted: Room) -> bool {
         self.have_memtables_room(wanted) && self.level0_weight() <= wanted.level0_max
     }
 

@@ -170,6 +170,10 @@ impl Engine for Store {
         self.shared.admit(ops)
     }
 
+    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.shared.admit_at_once(ops)
+    }
+
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         self.shared.apply(ops, seqno)
     }

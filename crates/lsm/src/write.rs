@@ -17,6 +17,7 @@ use engine::{Change, Error, Op, Operator, Result, check_key, check_value, last_o
 
 use crate::entry::Found;
 use crate::memtable::{Memtable, SetAside, entry_bytes};
+use crate::pressure::Room;
 use crate::range_deletes::RangeDelete;
 use crate::state::State;
 use crate::store::Shared;
@@ -32,6 +33,25 @@ impl Shared {
     /// Whether `ops` may be written. Waits for flushes while memtables would take more than their
     /// share with them, and a moment where compactions are behind.
     pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
+        let bytes = self.check_admission(ops)?;
+        self.wait_for_room(self.room_for(ops))?;
+        self.slow_down(bytes);
+        Ok(())
+    }
+
+    /// The same without waiting: `false` where it would wait for room. A moment that it would wait for compactions is
+    /// left to the next ones.
+    pub(crate) fn admit_at_once(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<bool> {
+        let bytes = self.check_admission(ops)?;
+        let has_room = self.has_room(self.room_for(ops));
+        if has_room {
+            self.slow_down_others(bytes);
+        }
+        Ok(has_room)
+    }
+
+    /// What is refused however much room there is; answers the bytes of the rest.
+    fn check_admission(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<u64> {
         self.health.check_writable()?;
         let limit = self.host.memory.limit();
         let bytes: u64 = ops.iter().map(|op| op.bytes() as u64).sum();
@@ -42,11 +62,13 @@ impl Shared {
             self.end_range_deletes();
             return Err(Error::OutOfMemory { limit });
         }
+        Ok(bytes)
+    }
+
+    fn room_for(&self, ops: &[Op<'_>]) -> Room {
         // Ranges are not in memtables, but of their deletes none comes faster than it can be settled.
         let ranges = ops.iter().filter(|op| op.is_range()).map(|op| op.bytes() as u64);
-        self.wait_for_room(self.room_for_new(memory_bytes(ops) + ranges.sum::<u64>()))?;
-        self.slow_down(bytes);
-        Ok(())
+        self.room_for_new(memory_bytes(ops) + ranges.sum::<u64>())
     }
 
     /// Applies the steps of one write.

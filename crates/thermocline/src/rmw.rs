@@ -10,7 +10,9 @@
 //!    contract). If so the operator is asked and the new value committed; otherwise it begins anew
 //!    with 1.
 //!
-//! For either the engine is asked for room before the key is locked; once, whatever has to be done for it.
+//! For either the engine is asked for room before the key is locked. How much the new value takes is known
+//! only then: if there is no room for it at once, the key is given up, room is waited for, and the update begins
+//! anew (I4 of [`crate::write`]).
 //! 3. *Waiting*: 1, and where the device is needed a look-up on a seat of the engine's
 //!    [pool](crate::seat::pool), and 2, until one of them has done it. Where there is no seat to be had,
 //!    1 to its end, reading the device.
@@ -21,8 +23,12 @@
 //! - M2. While anything waits for a read of the device, neither a lock nor a number of the sequence is
 //!   held for it. So no other write, no snapshot and no flush waits for that read. They do where the
 //!   process has no queue of the device left.
-//! - M3. What ended without a commit has changed nothing. So a read that failed is an error of the one
+//! - M3. Nor is either held while anything waits for room of which is known that there is none.
+//! - M4. What ended without a commit has changed nothing. So a read that failed is an error of the one
 //!   who asked, and of nobody else.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -37,7 +43,7 @@ use crate::error::Result;
 use crate::expiry::{Form, OnStored, end_of};
 use crate::key_locks::Held;
 use crate::slot::{Generation, Slot};
-use crate::write::{Part, check_op};
+use crate::write::{Part, Waited, check_op};
 
 /// Look-ups at once of a seat of who waits for one.
 const DEPTH: usize = 1;
@@ -56,6 +62,16 @@ pub enum Tried {
     Done(Option<SeqNo>),
     /// The device has to be read; nothing has changed.
     NeedsDevice,
+}
+
+/// What has come of an attempt with the key locked.
+enum Attempt {
+    /// It is over; without a number if it changed nothing.
+    Done(Option<SeqNo>),
+    /// The device has to be read, or another write has come first; nothing has changed.
+    NeedsDevice,
+    /// There is no room for this now; nothing has changed.
+    NeedsRoom(Change),
 }
 
 impl Inner {
@@ -82,12 +98,18 @@ impl Inner {
         operator: &mut dyn Operator,
     ) -> Result<Option<SeqNo>> {
         self.ask_room(slot, key)?;
+        let mut waited = Waited::default();
         loop {
-            if let Tried::Done(seqno) = self.rmw_locked(slot, key, operator, Device::LeftAlone)? {
-                return Ok(seqno);
-            }
-            if let Tried::Done(seqno) = self.rmw_by_look_up(slot, key, operator)? {
-                return Ok(seqno);
+            let attempt = match self.rmw_locked(slot, key, operator, Device::LeftAlone, &waited)? {
+                Attempt::NeedsDevice => self.rmw_by_look_up(slot, key, operator, &waited)?,
+                attempt => attempt,
+            };
+            match attempt {
+                Attempt::Done(seqno) => return Ok(seqno),
+                Attempt::NeedsDevice => {}
+                Attempt::NeedsRoom(change) => {
+                    self.wait_to_change(slot, key, &change, &mut waited)?
+                }
             }
         }
     }
@@ -102,8 +124,42 @@ impl Inner {
     ) -> Result<Tried> {
         self.ask_room(slot, key)?;
         self.on_stored(slot, form, operator, |operator| {
-            self.rmw_locked(slot, key, operator, Device::LeftAlone)
+            self.until_there_is_room(slot, key, |waited| {
+                self.rmw_locked(slot, key, operator, Device::LeftAlone, waited)
+            })
         })
+    }
+
+    /// Makes `attempt` again and again, as long as it finds no room.
+    fn until_there_is_room(
+        &self,
+        slot: &Slot,
+        key: &[u8],
+        mut attempt: impl FnMut(&Waited) -> Result<Attempt>,
+    ) -> Result<Tried> {
+        let mut waited = Waited::default();
+        loop {
+            match attempt(&waited)? {
+                Attempt::Done(seqno) => return Ok(Tried::Done(seqno)),
+                Attempt::NeedsDevice => return Ok(Tried::NeedsDevice),
+                Attempt::NeedsRoom(change) => {
+                    self.wait_to_change(slot, key, &change, &mut waited)?
+                }
+            }
+        }
+    }
+
+    /// Waits, with nothing locked, until the engine has room for what an update makes of the key.
+    fn wait_to_change(
+        &self,
+        slot: &Slot,
+        key: &[u8],
+        change: &Change,
+        waited: &mut Waited,
+    ) -> Result<()> {
+        let Some(op) = op_of(key, change) else { return Ok(()) };
+        let (generation, ops) = (slot.current()?, std::slice::from_ref(&op));
+        self.wait_for_room(&[Part { generation: &generation, ops }], waited)
     }
 
     /// Waits, with nothing locked, until the engine has room for a write of the key [I4 of `write`].
@@ -141,11 +197,12 @@ impl Inner {
         key: &[u8],
         operator: &mut dyn Operator,
         device: Device,
-    ) -> Result<Tried> {
+        waited: &Waited,
+    ) -> Result<Attempt> {
         self.check_writable()?;
         check_key(key)?;
         if slot.orders_writes {
-            return self.rmw_in_engine(slot, key, operator, device);
+            return self.rmw_in_engine(slot, key, operator, device, waited);
         }
         let _held = self.locks.one(slot.lock_id, key);
         let generation = slot.current()?;
@@ -154,13 +211,13 @@ impl Inner {
             Device::LeftAlone => generation.engine.get_at_once(key, &mut value)?,
             Device::WaitedFor => Some(generation.engine.get(key, &mut value)?),
         };
-        let Some(had_value) = looked else { return Ok(Tried::NeedsDevice) };
+        let Some(had_value) = looked else { return Ok(Attempt::NeedsDevice) };
         let change = if had_value && operator.update_in_place(&mut value) {
             Change::Put(value)
         } else {
             operator.update(had_value.then_some(value.as_slice()))
         };
-        self.commit_change(&generation, key, had_value, &change).map(Tried::Done)
+        self.commit_change(&generation, key, had_value, change, waited)
     }
 
     /// Goes on with the old value that was looked up in the engine of `generation`. Not settled.
@@ -173,31 +230,34 @@ impl Inner {
         operator: &mut dyn Operator,
     ) -> Result<Tried> {
         self.wait_like_a_write(slot, old.key)?;
-        let written = self.on_stored(slot, form, operator, |operator| {
-            self.rmw_of_stored(slot, generation, old, operator)
+        let tried = self.on_stored(slot, form, operator, |operator| {
+            self.until_there_is_room(slot, old.key, |waited| {
+                self.rmw_of_stored(slot, generation, old, operator, waited)
+            })
         })?;
-        match written {
-            Some(seqno) => Ok(Tried::Done(seqno)),
-            None => self.rmw_at_once(slot, form, old.key, operator),
+        match tried {
+            Tried::Done(_) => Ok(tried),
+            Tried::NeedsDevice => self.rmw_at_once(slot, form, old.key, operator),
         }
     }
 
-    /// Once room was asked for. None if the value is not the newest any more, and nothing has changed.
+    /// Once room was asked for. It begins anew if the value is not the newest any more.
     fn rmw_of_stored(
         &self,
         slot: &Slot,
         generation: &Arc<Generation>,
         old: &Old<'_>,
         operator: &mut dyn Operator,
-    ) -> Result<Option<Option<SeqNo>>> {
+        waited: &Waited,
+    ) -> Result<Attempt> {
         self.check_writable()?;
         let _held = self.locks.one(slot.lock_id, old.key);
         let current = slot.current()?;
         if !Arc::ptr_eq(&*current, generation) || !old.is_newest() {
-            return Ok(None);
+            return Ok(Attempt::NeedsDevice);
         }
         let change = operator.update(old.value);
-        self.commit_change(&current, old.key, old.value.is_some(), &change).map(Some)
+        self.commit_change(&current, old.key, old.value.is_some(), change, waited)
     }
 
     /// Waits until a read-modify-write has reached `durability`, if it changed anything.
@@ -216,26 +276,26 @@ impl Inner {
         slot: &Slot,
         key: &[u8],
         operator: &mut dyn Operator,
-    ) -> Result<Tried> {
+        waited: &Waited,
+    ) -> Result<Attempt> {
         let generation = slot.generation()?;
         let Some(mut seat) = generation.seats.lend(|| generation.engine.seat(DEPTH)) else {
-            return self.rmw_locked(slot, key, operator, Device::WaitedFor);
+            return self.rmw_locked(slot, key, operator, Device::WaitedFor, waited);
         };
         if seat.get().begin_old(0, key)? != BegunOld::Pending {
             // Somebody has written it meanwhile.
-            return Ok(Tried::NeedsDevice);
+            return Ok(Attempt::NeedsDevice);
         }
-        let mut outcome = Ok(None);
+        // If somebody has written it meanwhile, it begins anew.
+        let mut outcome = Ok(Attempt::NeedsDevice);
         let mut with =
-            |old: Old<'_>| outcome = self.rmw_of_stored(slot, &generation, &old, operator);
+            |old: Old<'_>| outcome = self.rmw_of_stored(slot, &generation, &old, operator, waited);
         let mut ended = Ended { with: &mut with, error: None };
         while seat.get().pending() > 0 {
             seat.get().complete(true, &mut ended)?;
         }
         let Ended { error, .. } = ended;
-        let written = error.map_or(outcome, |error| Err(error.into()))?;
-        // If somebody has written it meanwhile, it begins anew.
-        Ok(written.map_or(Tried::NeedsDevice, Tried::Done))
+        error.map_or(outcome, |error| Err(error.into()))
     }
 
     /// How one key is locked that a single write changes.
@@ -246,21 +306,26 @@ impl Inner {
         }
     }
 
-    /// Commits what the operator has decided; the key is locked for this one alone.
+    /// Commits what the operator has decided, if there is room; the key is locked for this one alone.
     fn commit_change(
         &self,
         generation: &Generation,
         key: &[u8],
         had_value: bool,
-        change: &Change,
-    ) -> Result<Option<SeqNo>> {
-        let op = match change {
-            Change::Put(value) => Op::Put { key, value },
-            Change::Delete if had_value => Op::Delete { key },
-            Change::Delete | Change::Keep => return Ok(None),
+        change: Change,
+        waited: &Waited,
+    ) -> Result<Attempt> {
+        // No tombstone for what is not there.
+        let is_any = had_value || change != Change::Delete;
+        let Some(op) = op_of(key, &change).filter(|_| is_any) else {
+            return Ok(Attempt::Done(None));
         };
         check_op(&op)?;
-        self.commit(&[Part { generation, ops: std::slice::from_ref(&op) }]).map(Some)
+        let parts = [Part { generation, ops: std::slice::from_ref(&op) }];
+        Ok(match self.commit_if_room(&parts, waited)? {
+            Some(seqno) => Attempt::Done(Some(seqno)),
+            None => Attempt::NeedsRoom(change),
+        })
     }
 
     /// Leaves a read-modify-write to the engine, where there is no journal that must agree.
@@ -270,14 +335,23 @@ impl Inner {
         key: &[u8],
         operator: &mut dyn Operator,
         device: Device,
-    ) -> Result<Tried> {
+        waited: &Waited,
+    ) -> Result<Attempt> {
         let _held = self.locks.shared(slot.lock_id, key);
         // Again, since whoever closes the database flushes it under all locks.
         self.check_writable()?;
         let generation = slot.current()?;
         let engine: &dyn Engine = &*generation.engine;
-        let values_end = generation.expiry.is_some();
-        let mut witness = Witness { operator, values_end, changes: false, end_ms: None };
+        let mut witness = Witness {
+            operator,
+            engine,
+            key,
+            waited,
+            values_end: generation.expiry.is_some(),
+            changes: false,
+            end_ms: None,
+            held_up: None,
+        };
         let ticket = self.sequence.begin();
         let seqno = ticket.seqno();
         // Whether it will change anything nobody knows before.
@@ -288,9 +362,9 @@ impl Inner {
         };
         match done {
             Ok(true) => {}
-            Ok(false) => return Ok(Tried::NeedsDevice),
+            Ok(false) => return Ok(Attempt::NeedsDevice),
             Err(error) if error.is_refusal() => return Err(error.into()),
-            // Of what was read; nothing was written [M3].
+            // Of what was read; nothing was written [M4].
             Err(error @ EngineError::Corruption(_)) => return Err(error.into()),
             // The same: an engine whose own writes fail takes no more of them, and says so.
             Err(error @ EngineError::Device(_)) if device == Device::WaitedFor => {
@@ -298,8 +372,11 @@ impl Inner {
             }
             Err(error) => return Err(self.fail_for_good(error.into())),
         }
-        if !witness.changes {
-            return Ok(Tried::Done(None));
+        match witness.held_up {
+            Some(Ok(change)) => return Ok(Attempt::NeedsRoom(change)),
+            Some(Err(refusal)) => return Err(refusal.into()),
+            None if !witness.changes => return Ok(Attempt::Done(None)),
+            None => {}
         }
         generation.note_applied(seqno);
         // Not before it is there: a pass that began in between would forget the end, and not meet it.
@@ -307,7 +384,16 @@ impl Inner {
             expiry.note_end(end_ms);
         }
         drop(ticket);
-        Ok(Tried::Done(Some(seqno)))
+        Ok(Attempt::Done(Some(seqno)))
+    }
+}
+
+/// The step that changes the key so, if it changes.
+fn op_of<'a>(key: &'a [u8], change: &'a Change) -> Option<Op<'a>> {
+    match change {
+        Change::Put(value) => Some(Op::Put { key, value }),
+        Change::Delete => Some(Op::Delete { key }),
+        Change::Keep => None,
     }
 }
 
@@ -330,23 +416,44 @@ impl Listener for Ended<'_> {
     }
 }
 
-/// An operator, and what its last answer was.
+/// An operator, and what its last answer was, of which the engine is told where it has room for it.
 struct Witness<'a> {
     operator: &'a mut dyn Operator,
+    engine: &'a dyn Engine,
+    key: &'a [u8],
+    waited: &'a Waited,
     values_end: bool,
     changes: bool,
     /// When the value ends that it has put.
     end_ms: Option<u64>,
+    /// What there was no room for, or why it was refused; then nothing changes.
+    held_up: Option<engine::Result<Change>>,
 }
 
 impl Witness<'_> {
     fn end_of(&self, stored: &[u8]) -> Option<u64> {
         if self.values_end { end_of(stored) } else { None }
     }
+
+    /// The change if there is room for it, or no change.
+    fn if_room(&mut self, change: Change) -> Change {
+        let Some(op) = op_of(self.key, &change) else { return change };
+        let ops = std::slice::from_ref(&op);
+        if self.waited.is_enough_for(ops) {
+            return change;
+        }
+        self.held_up = match self.engine.admit_at_once(ops) {
+            Ok(true) => return change,
+            Ok(false) => Some(Ok(change)),
+            Err(refusal) => Some(Err(refusal)),
+        };
+        Change::Keep
+    }
 }
 
 impl Operator for Witness<'_> {
     fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        self.held_up = None;
         self.changes = self.operator.update_in_place(value);
         self.end_ms = if self.changes { self.end_of(value) } else { None };
         self.changes
@@ -358,6 +465,8 @@ impl Operator for Witness<'_> {
             Change::Delete if value.is_none() => Change::Keep,
             change => change,
         };
+        self.held_up = None;
+        let change = self.if_room(change);
         self.changes = change != Change::Keep;
         self.end_ms = match &change {
             Change::Put(stored) => self.end_of(stored),

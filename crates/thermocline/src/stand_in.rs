@@ -19,6 +19,8 @@ pub(crate) struct StandIn {
     pub(crate) knows_keys: bool,
     /// Before a write is admitted.
     pub(crate) within_admit: Box<dyn Fn() + Send + Sync>,
+    /// Whether it has room for a write at once.
+    pub(crate) has_room: Box<dyn Fn() -> bool + Send + Sync>,
     /// While a write has its number, and is not applied yet.
     pub(crate) within_apply: Box<dyn Fn() + Send + Sync>,
     pub(crate) within_flush: Box<dyn Fn() + Send + Sync>,
@@ -34,6 +36,7 @@ impl Default for StandIn {
         Self {
             knows_keys: true,
             within_admit: Box::new(|| ()),
+            has_room: Box::new(|| true),
             within_apply: Box::new(|| ()),
             within_flush: Box::new(|| ()),
             within_rmw: Box::new(|| ()),
@@ -72,6 +75,10 @@ impl Engine for StandIn {
     fn admit(&self, _ops: &[Op<'_>]) -> Result<()> {
         (self.within_admit)();
         Ok(())
+    }
+
+    fn admit_at_once(&self, _ops: &[Op<'_>]) -> Result<bool> {
+        Ok((self.has_room)())
     }
 
     fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo) -> Result<()> {

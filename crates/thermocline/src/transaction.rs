@@ -19,8 +19,9 @@
 //!   that have ended were noted before they were applied, and a write holds its key's lock from before
 //!   it is noted until after it is applied.
 //! - X3. One that has written nothing could have run alone, at its moment (X1).
-//! - X4. No lock is held while a transaction is open, nor while it waits for a durability or for an
-//!   engine that slows writers down.
+//! - X4. No lock is held while a transaction is open, nor while it waits for a durability, for room, or for an
+//!   engine that slows writers down. Where there is no room for what its merges make it waits for some with
+//!   nothing locked, and checks and merges anew.
 //!
 //! # Concurrency
 //! Lock order: key locks as always, then a shard of the notes. A transaction's own lock is held only
@@ -48,7 +49,7 @@ use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::slot::Generation;
 use crate::snapshot::PinnedEngines;
-use crate::write::{check_op, in_parts};
+use crate::write::{Waited, check_op, has_room, in_parts};
 
 pub use body::TransactionOptions;
 use held::Held;
@@ -377,7 +378,7 @@ impl Transaction {
     /// [`Db::write`].
     pub fn commit(self) -> Result<Option<SeqNo>> {
         let Self { inner, durability, pin, clock, watch, state } = self;
-        let State { reads, mut writes, held, conflict, .. } = state.into_inner();
+        let State { reads, writes, held, conflict, .. } = state.into_inner();
         // From now on it is as a batch; and what a full keyspace has room for it must not be refused for its own sake.
         drop(held);
         if let Some(conflict) = conflict {
@@ -395,31 +396,35 @@ impl Transaction {
             reads.check(&inner.recent, moment)?;
         }
         writes.admit()?;
-        let held = match reads.has_ranges() || writes.has_ranges() {
-            true => inner.locks.all(),
-            false => inner.locks.these(writes.keys().chain(reads.keys())),
-        };
-        // Again, since whoever closes the database does so with everything locked.
-        inner.check_writable()?;
-        let generations = writes.generations()?;
-        reads.check(&inner.recent, moment)?;
         let has_merges = writes.has_merges();
-        if has_merges {
-            writes.resolve(&generations, clock)?;
-        }
-        // Nothing is asked of the notes any more, and its own writes need none for its sake.
-        let outlived = watch.end();
-        let steps = writes.steps(&generations);
-        if steps.is_empty() {
-            return Ok(None);
-        }
-        let seqno = in_parts(steps, |parts| match has_merges {
-            // What they make is known only now.
-            true => inner.commit(parts),
-            false => inner.commit_admitted(parts),
-        })?;
-        drop(held);
-        drop(outlived);
+        let mut waited = Waited::default();
+        let (seqno, generations) = loop {
+            let held = match reads.has_ranges() || writes.has_ranges() {
+                true => inner.locks.all(),
+                false => inner.locks.these(writes.keys().chain(reads.keys())),
+            };
+            // Again, since whoever closes the database does so with everything locked.
+            inner.check_writable()?;
+            let generations = writes.generations()?;
+            reads.check(&inner.recent, moment)?;
+            let made = writes.resolve(&generations, clock)?;
+            let steps = || writes.steps(&generations, &made);
+            if steps().is_empty() {
+                return Ok(None);
+            }
+            // What merges make is known only now.
+            if has_merges && !in_parts(steps(), |parts| has_room(parts, &waited))? {
+                drop(held);
+                in_parts(steps(), |parts| inner.wait_for_room(parts, &mut waited))?;
+                continue;
+            }
+            // Nothing is asked of the notes any more, and its own writes need none for its sake.
+            let outlived = watch.end();
+            let seqno = in_parts(steps(), |parts| inner.commit_admitted(parts))?;
+            drop(held);
+            drop(outlived);
+            break (seqno, generations);
+        };
         let journaled = generations.iter().any(|generation| generation.journaled);
         inner.settle(seqno, journaled, durability).map(Some)
     }

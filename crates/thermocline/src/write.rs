@@ -19,12 +19,15 @@
 //!   flush for the journal: if that were locked by one who waits for room behind this very write, none
 //!   of the three would end. Under the lock a number is taken if there is one at once; if not,
 //!   the lock is left, and room waited for ([`engine::Sequence::try_begin`]).
-//! - I4. No stripe is held while an engine slows a writer down for its compactions. Whoever locks all stripes
-//!   would wait behind that one, with those locked that it has, and all writers of all keyspaces
-//!   behind them. Room that was there when the write was admitted may be gone when it has its locks:
-//!   then it waits in 4, for a flush at most. Where what is written is made of what was read with the keys
-//!   locked, it is admitted under them, since it is not known before; so a write like it is admitted first
-//!   ([`Inner::wait_like_a_write`]), and what is left to be waited for is a flush as well.
+//! - I4. No stripe is held while an engine has a writer wait for room, or slows it down for its compactions. Whoever
+//!   locks all stripes would wait behind that one, with those locked that it has, and all writers of all keyspaces
+//!   behind them. What is made of what was read with the keys locked is known only then: so a write like it is
+//!   admitted before ([`Inner::wait_like_a_write`]), and with the keys locked the engine is asked whether there is
+//!   room at once ([`Inner::commit_if_room`]). If not, they are given up, room for so much is waited for
+//!   ([`Inner::wait_for_room`]), and all of it is done again. The code of a section cannot be run again
+//!   ([`Db::atomically`]): what it makes is admitted with the keys locked, and may wait for a flush.
+//! - I5. Room that was there when a write was admitted may be gone when it is applied, by as many writers as there
+//!   are in between: then it waits in 4, for a flush at most, or goes beyond.
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +46,28 @@ use crate::expiry::Moment;
 use crate::merge;
 use crate::record;
 use crate::slot::{Generation, Slot};
+
+/// As often a write gives its locks up for want of room. Then it is let in as one is that was known, and admitted,
+/// before it had them [I5]: so of many that wait for one flush, those come through that want most.
+const ROUNDS_MAX: u32 = 16;
+
+/// How often a write has given its locks up, and for how many bytes it has waited then.
+#[derive(Debug, Default)]
+pub(crate) struct Waited {
+    rounds: u32,
+    bytes: usize,
+}
+
+impl Waited {
+    /// Whether these may be written now without being asked about.
+    pub(crate) fn is_enough_for(&self, ops: &[Op<'_>]) -> bool {
+        self.rounds >= ROUNDS_MAX && bytes_of(ops) <= self.bytes
+    }
+}
+
+fn bytes_of(ops: &[Op<'_>]) -> usize {
+    ops.iter().map(Op::bytes).sum()
+}
 
 /// The steps of a write that go to one engine.
 pub(crate) struct Part<'a> {
@@ -127,8 +152,33 @@ impl Inner {
         Ok(())
     }
 
-    /// Admits what is made of what was read, and steps 3 and 4, for keys that the caller has checked and
-    /// locked [I4].
+    /// Steps 3 and 4 of what is made of what was read, for keys that the caller has checked and locked, if it
+    /// has not to wait for room; otherwise none, and nothing has happened [I4].
+    pub(crate) fn commit_if_room(
+        &self,
+        parts: &[Part<'_>],
+        waited: &Waited,
+    ) -> Result<Option<SeqNo>> {
+        self.check_writable()?;
+        match has_room(parts, waited)? {
+            true => self.commit_admitted(parts).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Waits for room for what found none, with nothing locked.
+    ///
+    /// # Errors
+    /// That it is refused.
+    pub(crate) fn wait_for_room(&self, parts: &[Part<'_>], waited: &mut Waited) -> Result<()> {
+        self.check_writable()?;
+        admit(parts)?;
+        let bytes = parts.iter().map(|part| bytes_of(part.ops)).sum();
+        *waited = Waited { rounds: waited.rounds + 1, bytes };
+        Ok(())
+    }
+
+    /// Admits what a section makes, and steps 3 and 4, for keys that the caller has checked and locked [I4].
     pub(crate) fn commit(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
         self.check_writable()?;
         admit(parts)?;
@@ -253,20 +303,29 @@ impl Db {
             }
         }
         inner.admit_steps(steps, moment)?;
-        let held = if steps.iter().any(|step| step.op(moment).is_range()) {
-            inner.locks.all()
-        } else {
-            inner.locks.many(steps.iter().map(Step::place))
+        let merges = steps.iter().any(|step| step.operand().is_some());
+        let mut waited = Waited::default();
+        let (written, generations) = loop {
+            let held = if steps.iter().any(|step| step.op(moment).is_range()) {
+                inner.locks.all()
+            } else {
+                inner.locks.many(steps.iter().map(Step::place))
+            };
+            inner.check_writable()?;
+            let generations = generations(steps)?;
+            if !merges {
+                let parts = pairs(&generations, steps, moment);
+                break (Some(in_parts(parts, |parts| inner.commit_admitted(parts))?), generations);
+            }
+            match inner.commit_merges(steps, &generations, &waited)? {
+                Merged::Done(written) => break (written, generations),
+                Merged::NeedsRoom(made, moment) => {
+                    drop(held);
+                    let wanted = merge::batch::made_steps(steps, &generations, &made, moment);
+                    in_parts(wanted, |parts| inner.wait_for_room(parts, &mut waited))?;
+                }
+            }
         };
-        inner.check_writable()?;
-        let generations = generations(steps)?;
-        let written = if steps.iter().any(|step| step.operand().is_some()) {
-            inner.commit_merges(steps, &generations)?
-        } else {
-            let parts = pairs(&generations, steps, moment);
-            Some(in_parts(parts, |parts| inner.commit_admitted(parts))?)
-        };
-        drop(held);
         let Some(seqno) = written else { return Ok(inner.sequence.visible()) };
         let journaled = generations.iter().any(|generation| generation.journaled);
         inner.settle(seqno, journaled, self.durability)
@@ -287,22 +346,35 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes the merges of a batch into puts and deletes, admits it [I4], and steps 3 and 4; all keys are
-    /// locked. None if there is nothing to be written.
+    /// Makes the merges of a batch into puts and deletes, and steps 3 and 4 if there is room; all keys are
+    /// locked.
     fn commit_merges(
         &self,
         steps: &[Step],
         generations: &[Arc<Generation>],
-    ) -> Result<Option<SeqNo>> {
+        waited: &Waited,
+    ) -> Result<Merged> {
         // Read with the keys locked [E1 of `expiry`].
         let moment = Moment::now(&self.options.environment);
         let made = merge::batch::resolve(steps, generations, moment)?;
         let written = merge::batch::made_steps(steps, generations, &made, moment);
         if written.is_empty() {
-            return Ok(None);
+            return Ok(Merged::Done(None));
         }
-        in_parts(written, |parts| self.commit(parts)).map(Some)
+        let written = in_parts(written, |parts| self.commit_if_room(parts, waited))?;
+        Ok(match written {
+            Some(seqno) => Merged::Done(Some(seqno)),
+            None => Merged::NeedsRoom(made, moment),
+        })
     }
+}
+
+/// What has come of a batch with merges.
+enum Merged {
+    /// It is written, unless there was nothing to write.
+    Done(Option<SeqNo>),
+    /// Nothing is; this was made of it, by the clock.
+    NeedsRoom(Vec<merge::batch::Made>, Moment),
 }
 
 /// The engines that take the steps now.
@@ -324,6 +396,16 @@ fn admit(parts: &[Part<'_>]) -> Result<()> {
         part.generation.engine.admit(part.ops)?;
     }
     Ok(())
+}
+
+/// Whether each engine takes them without waiting, or has been waited for long enough.
+pub(crate) fn has_room(parts: &[Part<'_>], waited: &Waited) -> Result<bool> {
+    for part in parts {
+        if !waited.is_enough_for(part.ops) && !part.generation.engine.admit_at_once(part.ops)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn encode(parts: &[Part<'_>], record: &mut Vec<u8>) {

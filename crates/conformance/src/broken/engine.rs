@@ -171,6 +171,13 @@ impl Engine for Broken {
         }
     }
 
+    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
+        match self.admit(ops) {
+            Err(Error::OutOfMemory { .. }) if self.flaw == Flaw::AdmitsAnythingAtOnce => Ok(true),
+            admitted => admitted.map(|()| true),
+        }
+    }
+
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         let starts: Vec<Vec<u8>> = ops.iter().map(|op| [op.key(), b"\0"].concat()).collect();
         let cut: Vec<Op<'_>> = ops
@@ -189,7 +196,9 @@ impl Engine for Broken {
         self.top.fetch_max(seqno.get(), SeqCst);
         match self.flaw {
             Flaw::LosesAWrite if self.every(40) => return Ok(()),
-            Flaw::AdmitsAnything if !self.is_replay(seqno) => self.inner.admit(ops)?,
+            Flaw::AdmitsAnything | Flaw::AdmitsAnythingAtOnce if !self.is_replay(seqno) => {
+                self.inner.admit(ops)?;
+            }
             Flaw::AppliesStepByStep => {
                 for op in ops {
                     self.inner.apply(std::slice::from_ref(op), seqno)?;

@@ -93,6 +93,8 @@ flaws! {
         [Model];
     AdmitsAnything, "admits-anything", "Admission says yes, and apply refuses for want of memory.",
         [Budget];
+    AdmitsAnythingAtOnce, "admits-anything-at-once",
+        "Who asks for room without waiting is told that there is some, whatever there is.", [Budget];
     StartsAnewOnDamage, "starts-anew-on-damage", "A damaged store is replaced by an empty one.",
         [Damage];
     SwallowsFailedSync, "carries-on-after-failed-sync", "A failed sync counts as one that succeeded.",

@@ -1,6 +1,7 @@
 //! Compaction gives space back, loses nothing and brings nothing back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::{Engine, Error, Op};
 
@@ -156,4 +157,42 @@ fn a_read_modify_write_waits_and_is_refused_as_a_put_is() {
     pressure.refuse(Error::SpaceUsedUp { what: "the hot log", bytes: 2, limit: 1, cause });
     assert!(matches!(rmw(), Err(Error::SpaceUsedUp { .. })));
     assert!(matches!(delete(), Err(Error::SpaceUsedUp { .. })));
+}
+
+/// Who must not wait is not told of what is owed, and of refusals by who may wait.
+#[test]
+fn a_write_that_must_not_wait_owes_and_is_told_that_there_is_no_room() {
+    let bench = Bench::open_by_hand(device::memory(), both()[0].clone(), 1);
+    let pressure = &bench.store.shared.pressure;
+    let put = || bench.store.admit_at_once(&[Op::Put { key: b"k", value: b"v" }]);
+    let delete = || bench.store.admit_at_once(&[Op::Delete { key: b"k" }]);
+    assert_eq!((put(), delete()), (Ok(true), Ok(true)));
+    let most = Duration::from_secs(1).as_nanos() as u64;
+    pressure.set(Level::Behind(most), false);
+    assert_eq!((put(), pressure.owed()), (Ok(true), Duration::from_secs(1)));
+    pressure.set(Level::OutOfMemory, false);
+    assert_eq!((put(), delete()), (Ok(false), Ok(true)), "a delete takes none of the index");
+    let cause = Arc::new(Error::Closed);
+    pressure.refuse(Error::SpaceUsedUp { what: "the hot log", bytes: 2, limit: 1, cause });
+    assert_eq!((put(), delete()), (Ok(false), Ok(false)));
+}
+
+/// Nobody flushes pages, so memory for the next one runs out.
+#[test]
+fn a_log_without_a_page_has_no_room_at_once_and_some_once_others_have_waited() {
+    let options = both()[0].clone();
+    let bench = Bench::open_by_hand(device::memory(), options, 1);
+    let long = vec![7; 1500];
+    let put = |value| bench.store.admit_at_once(&[Op::Put { key: b"k", value }]).unwrap();
+    let mut number = 0;
+    while put(&long) {
+        bench.put(&key(number), &long);
+        number += 1;
+        assert!(number < 10_000, "there is always room");
+    }
+    let tail = bench.store.shared.log.tail();
+    assert!(!put(&long), "nothing was done for it");
+    assert_eq!(bench.store.shared.log.tail(), tail);
+    bench.store.admit(&[Op::Put { key: b"k", value: &long }]).expect("pages can be flushed");
+    assert!(put(&long));
 }

@@ -246,3 +246,29 @@ fn a_closed_store_refuses_everything() {
     assert_eq!(bench.store.flush(), Err(Error::Closed));
     assert!(view.scan(KeyRange::all(), Direction::Forward).is_err());
 }
+
+/// Nothing is committed by itself here: memory fills up.
+#[test]
+fn who_must_not_wait_is_told_that_there_is_no_room_until_others_have_waited() {
+    let bench = Bench::new();
+    let key = key(1 << 40);
+    let asked = |value: &[u8]| bench.store.admit_at_once(&[Op::Put { key: &key, value }]).unwrap();
+    let (short, long) = (vec![7; 500], vec![7; 60_000]);
+    let mut number = 0;
+    while asked(&long) {
+        let ticket = bench.sequence.begin();
+        let put = [Op::Put { key: &super::stores::key(number), value: &short }];
+        bench.store.apply(&put, ticket.seqno()).unwrap();
+        number += 1;
+        assert!(number < 10_000, "there is always room");
+    }
+    assert!(asked(&short), "there is room for a short one");
+    let stalls = bench.detail("stalls");
+    let waits = bench.detail("commits");
+    assert!(!asked(&long), "nothing was done for it");
+    assert_eq!((bench.detail("stalls"), bench.detail("commits")), (stalls, waits));
+    bench.store.admit(&[Op::Put { key: &key, value: &long }]).unwrap();
+    assert!(bench.detail("stalls") > stalls && asked(&long));
+    bench.store.close().unwrap();
+    assert_eq!(bench.store.admit_at_once(&[]), Err(Error::Closed));
+}

@@ -27,6 +27,9 @@ pub(super) enum Own {
     Merges(Vec<Vec<u8>>),
 }
 
+/// What merges make of keys, for each keyspace: what is stored from then on, or that they are removed.
+pub(super) type Made<'a> = Vec<Vec<(&'a [u8], Option<Vec<u8>>)>>;
+
 /// A key, and what was made of it.
 pub(super) type OwnWrite = (Vec<u8>, Own);
 
@@ -156,34 +159,28 @@ impl Writes {
         Ok(())
     }
 
-    /// Merges what waits for the commit into what the keys have now, with all of them locked; `generations`
-    /// are those of [`Writes::generations`].
+    /// What is made of the keys whose merges wait for the commit, and of what they have now, with all of them locked;
+    /// `generations` are those of [`Writes::generations`].
     ///
     /// # Errors
     /// As [`Keyspace::merge`]; the engines', of reads.
     pub(super) fn resolve(
-        &mut self,
+        &self,
         generations: &[Arc<Generation>],
         moment: Moment,
-    ) -> Result<()> {
-        for (space, generation) in self.spaces.values_mut().zip(generations) {
-            let SpaceWrites { keyspace, values, .. } = space;
-            let mut changed = Ok(());
-            values.retain(|key, own| {
-                let Own::Merges(operands) = own else { return true };
-                if changed.is_err() {
-                    return true;
+    ) -> Result<Made<'_>> {
+        let mut all = Vec::new();
+        for (space, generation) in self.spaces.values().zip(generations) {
+            let mut made = Vec::new();
+            for (key, own) in &space.values {
+                let Own::Merges(operands) = own else { continue };
+                if let Some(now) = merged(&space.keyspace, generation, moment, key, operands)? {
+                    made.push((key.as_slice(), now));
                 }
-                match merged(keyspace, generation, moment, key, operands) {
-                    Ok(Some(made)) => *own = Own::Value(made),
-                    Ok(None) => return false,
-                    Err(error) => changed = Err(error),
-                }
-                true
-            });
-            changed?;
+            }
+            all.push(made);
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Whether anything waits for the commit to be merged.
@@ -271,12 +268,18 @@ impl Writes {
         self.spaces.values().map(|space| space.keyspace.slot.generation()).collect()
     }
 
+    /// All that is written, each step with its engine; `made` is what [`Writes::resolve`] has made.
     pub(super) fn steps<'a>(
         &'a self,
         generations: &'a [Arc<Generation>],
+        made: &'a Made<'_>,
     ) -> Vec<(&'a Generation, Op<'a>)> {
-        let spaces = self.spaces.values().zip(generations);
-        spaces.flat_map(|(space, one)| space.ops().map(move |op| (&**one, op))).collect()
+        let spaces = self.spaces.values().zip(generations).zip(made);
+        let steps = spaces.flat_map(|((space, one), made)| {
+            let made = made.iter().map(|(key, now)| op_of(key, now.as_deref()));
+            space.ops().chain(made).map(move |op| (&**one, op))
+        });
+        steps.collect()
     }
 }
 
@@ -299,10 +302,16 @@ impl DeletedRanges {
 /// What is known of what is to be written.
 fn ops(values: &BTreeMap<Vec<u8>, Own>) -> impl Iterator<Item = Op<'_>> {
     values.iter().filter_map(|(key, own)| match own {
-        Own::Value(Some(value)) => Some(Op::Put { key, value }),
-        Own::Value(None) => Some(Op::Delete { key }),
+        Own::Value(value) => Some(op_of(key, value.as_deref())),
         Own::Merges(_) => None,
     })
+}
+
+fn op_of<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Op<'a> {
+    match value {
+        Some(value) => Op::Put { key, value },
+        None => Op::Delete { key },
+    }
 }
 
 impl Own {

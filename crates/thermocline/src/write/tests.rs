@@ -1,5 +1,6 @@
 //! Writers who wait in an engine, and who goes on beside them.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::keyspace::Keyspace;
+use crate::merge::MergeOperators;
 use crate::options::{EngineKind, KeyspaceOptions, Options};
 use crate::stand_in::{StandIn, stand_in};
 
@@ -140,19 +142,109 @@ fn who_finds_no_number_keeps_no_flush_from_the_journal() {
     }
 }
 
-/// Once with nothing locked and once with what is written, or once in all where the engine does it.
+/// Once with nothing locked, and once with what is written whether there is room at once.
 #[test]
-fn an_update_asks_for_room_once_also_where_it_waits_for_the_device() {
-    for (journaled, asked) in [(true, 2), (false, 1)] {
+fn an_update_waits_for_room_once_also_where_it_waits_for_the_device() {
+    for journaled in [true, false] {
         for knows_keys in [true, false] {
             let db = Db::open_on(device::memory(), "asked", options()).unwrap();
+            let count = Arc::new(Mutex::new([0, 0]));
+            let (waited, asked) = (Arc::clone(&count), Arc::clone(&count));
+            let within_admit = Box::new(move || waited.lock()[0] += 1);
+            let has_room = Box::new(move || {
+                asked.lock()[1] += 1;
+                true
+            });
+            let engine = StandIn { within_admit, has_room, knows_keys, ..StandIn::default() };
+            let space = stand_in(&db, "asked", journaled, engine);
+            space.rmw(b"k", |_| Change::Put(b"v".to_vec())).unwrap();
+            assert_eq!(*count.lock(), [1, 1], "journaled: {journaled}, in memory: {knows_keys}");
+        }
+    }
+}
+
+/// How values grow that are merged or updated.
+fn grown(value: Option<&[u8]>) -> Vec<u8> {
+    [value.unwrap_or_default(), &b"v"[..]].concat()
+}
+
+fn merging() -> Options {
+    let operators = MergeOperators::new()
+        .with("grow".parse().unwrap(), |_, value, _| Ok(Change::Put(grown(value))));
+    Options { merge_operators: operators, ..options() }
+}
+
+/// Ways to write what is made of the present value of `k`.
+const UPDATES: [(&str, Way); 4] = [
+    ("rmw", |_, space| space.rmw(b"k", |value| Change::Put(grown(value))).map(drop)),
+    ("merge", |_, space| space.merge(b"k", b"").map(drop)),
+    ("batch", |db, space| db.write(Batch::new().merge(space, b"k", b"")).map(drop)),
+    ("transaction", |db, space| db.transaction(|tx| tx.merge(space, b"k", b"")).map(drop)),
+];
+
+/// While it waits others write the key, and all keys are locked and let go. Then it begins anew.
+#[test]
+fn an_update_that_waits_for_room_holds_no_key_and_no_number() {
+    for journaled in [true, false] {
+        for (name, way) in UPDATES {
+            let db = Db::open_on(device::memory(), "full", merging()).unwrap();
+            let other = db.keyspace("other", KeyspaceOptions::default()).unwrap();
+            let (is_full, (tell, waits), (go, going)) =
+                (AtomicBool::new(true), channel(), channel::<()>());
+            let (asks, going) = (Arc::new(AtomicBool::new(false)), Mutex::new(going));
+            let asking = Arc::clone(&asks);
+            let has_room = Box::new(move || {
+                let is_full = is_full.swap(false, Relaxed);
+                asking.store(is_full, Relaxed);
+                !is_full
+            });
+            let asked = Arc::clone(&asks);
+            let within_admit = Box::new(move || {
+                if asked.swap(false, Relaxed) {
+                    let _if_nobody_listens = tell.send(());
+                    let _once_it_may_go = going.lock().recv();
+                }
+            });
+            let engine = StandIn { within_admit, has_room, ..StandIn::default() };
+            let space = stand_in(&db, "full", journaled, engine);
+            space.slot.set_merge("grow".parse().unwrap());
+            let (writer, updated) = (db.clone(), space.clone());
+            let written = beside(&db, move || way(&writer, &updated));
+            waits.recv_timeout(LONG).unwrap();
+            let visible = db.inner.sequence.visible();
+            let others = beside(&db, move || {
+                space.put(b"k", b"w")?;
+                other.delete_range(&KeyRange::all())
+            });
+            let others = others.recv_timeout(LONG);
+            let has_come = db.inner.sequence.visible() > visible;
+            // Before the test may fail: a database is closed with all keys locked.
+            drop(go);
+            let what = format!("{name}, journaled: {journaled}");
+            assert!(others.is_ok_and(|done| done.is_ok()), "{what}: the key stays locked");
+            assert!(has_come, "{what}: a number is held");
+            assert_eq!(written.recv_timeout(LONG), Ok(Ok(())), "{what}");
+        }
+    }
+}
+
+/// An engine that never has room at once, for whoever asks with keys locked.
+#[test]
+fn an_update_that_never_finds_room_at_once_is_let_in_once_it_has_waited_often() {
+    for journaled in [true, false] {
+        for (name, way) in UPDATES {
+            let db = Db::open_on(device::memory(), "full", merging()).unwrap();
             let count = Arc::new(Mutex::new(0));
             let counted = Arc::clone(&count);
             let within_admit = Box::new(move || *counted.lock() += 1);
-            let engine = StandIn { within_admit, knows_keys, ..StandIn::default() };
-            let space = stand_in(&db, "asked", journaled, engine);
-            space.rmw(b"k", |_| Change::Put(b"v".to_vec())).unwrap();
-            assert_eq!(*count.lock(), asked, "journaled: {journaled}, in memory: {knows_keys}");
+            let has_room = Box::new(|| false);
+            let engine = StandIn { within_admit, has_room, ..StandIn::default() };
+            let space = stand_in(&db, "full", journaled, engine);
+            space.slot.set_merge("grow".parse().unwrap());
+            way(&db, &space).unwrap();
+            // Before that a transaction asks for what it knows, and all of them for the key.
+            let before = if name == "transaction" { 2 } else { 1 };
+            assert_eq!(*count.lock(), before + ROUNDS_MAX, "{name}, journaled: {journaled}");
         }
     }
 }
