@@ -22,7 +22,7 @@
 
 pub(crate) mod construct;
 pub(crate) mod plan_reorganisation;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::ops::Range;
@@ -131,7 +131,7 @@ impl Dranges {
     }
 
     /// The Drange of a key.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(crate) fn of_key(&self, key: &[u8]) -> Option<&Drange> {
         self.dranges.get(self.index_of(key))
     }

@@ -22,7 +22,7 @@
 //! # Concurrency
 //! One lock a bucket, held for a look at eight entries.
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::sync::Arc;

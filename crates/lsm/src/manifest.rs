@@ -22,7 +22,7 @@
 //!   edit's own write found no room no superblock names it: then the next one goes over it.
 
 mod format;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::sync::Arc;

@@ -27,7 +27,7 @@
 mod cursor;
 mod family;
 mod spare;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! reached a table before it): both are given, one after the other, and whoever looks at keys sees
 //! no difference.
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use engine::Result;

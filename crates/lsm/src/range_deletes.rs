@@ -22,7 +22,7 @@
 //! so a look-up is a binary search for each tier, and an addition copies a few short lists.
 
 mod set;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::collections::HashSet;

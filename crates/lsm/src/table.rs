@@ -30,7 +30,7 @@ mod open_files;
 mod ribbon;
 mod source;
 mod summary;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::sync::Arc;

@@ -1,24 +1,45 @@
-//! Tests of the whole store, and what tests of its parts build them from.
+//! Tests of the whole store, and what tests of its parts build them from. With the models goes what they use, and
+//! nothing else: they are built with all optimisations.
 
+#[cfg(not(shuttle))]
 mod acknowledged;
+#[cfg(not(shuttle))]
 mod closing;
+#[cfg(not(shuttle))]
 mod compression;
+#[cfg(not(shuttle))]
 mod contract;
+#[cfg(not(shuttle))]
 mod crash;
+#[cfg(not(shuttle))]
 mod dranges;
+#[cfg(not(shuttle))]
 mod durability;
+#[cfg(not(shuttle))]
 mod hot_spot;
+#[cfg(not(shuttle))]
 mod idle;
+#[cfg(not(shuttle))]
 mod ingest;
+#[cfg(not(shuttle))]
 mod loads;
+#[cfg(not(shuttle))]
 mod memory_resize;
 #[cfg(shuttle)]
 mod models;
+#[cfg(not(shuttle))]
 mod pair_reads;
+#[cfg(not(shuttle))]
 mod planted_page;
+#[cfg(not(shuttle))]
 mod range_deletes;
+#[cfg(not(shuttle))]
 mod scan_reads;
+#[cfg(not(shuttle))]
 mod seats;
+#[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 pub(crate) mod stores;
+#[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 pub(crate) mod tables;
+#[cfg(not(shuttle))]
 mod upkeep;

@@ -7,7 +7,7 @@
 //! where it need not be merged again; but none below the one in which a tree of such a size ends,
 //! or each later write would have to come down through empty levels.
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use super::plan_compaction::{Claim, level_bytes_max};

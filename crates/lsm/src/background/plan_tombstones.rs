@@ -11,7 +11,7 @@
 //!   again and again.
 //! - T2. Each job takes tombstones down a level or out, so there is an end to them.
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::sync::Arc;

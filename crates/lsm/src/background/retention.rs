@@ -70,5 +70,5 @@ impl<'a> Retention<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -9,7 +9,7 @@
 //!   allocated for one that declares more.
 //! - Z2. What zstd encoded was decoded again, and was the same, before it was stored.
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 mod zstd;
 

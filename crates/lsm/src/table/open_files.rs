@@ -9,7 +9,7 @@
 //! # Concurrency
 //! Lock order: the process's stores, then what one of them holds. A store is dropped under neither.
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::collections::HashMap;

@@ -18,7 +18,7 @@
 //! 128 and the number of columns (`u8`), then for each 128 rows one word of 128 bits for each column, the
 //! first row being the lowest bit. Little-endian.
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use codec::{Corruption, hash64};
