@@ -54,12 +54,34 @@ impl Journal {
         number().map(|seqno| self.append_as(&mut state, seqno, write)).transpose()
     }
 
+    /// The same for who must not wait for the device: nothing is done, and nothing answered, also where the
+    /// active group has no room and step 1 would wait, or write.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    pub fn append_at_once(
+        &self,
+        number: impl FnOnce() -> Option<SeqNo>,
+        write: impl FnOnce(SeqNo, &mut Vec<u8>),
+    ) -> Result<Option<SeqNo>> {
+        let mut state = self.state.lock();
+        state.check_open()?;
+        if !self.has_room(&state) {
+            return Ok(None);
+        }
+        number().map(|seqno| self.append_as(&mut state, seqno, write)).transpose()
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        state.unwritten.is_none() && state.active.len() < self.options.buffer_bytes
+    }
+
     /// Step 1.
     fn lock_with_room(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
         loop {
             state.check_open()?;
-            if state.unwritten.is_none() && state.active.len() < self.options.buffer_bytes {
+            if self.has_room(&state) {
                 return Ok(state);
             }
             if state.may_write() {

@@ -62,6 +62,30 @@ fn without_a_number_nothing_is_appended() {
 }
 
 #[test]
+fn who_must_not_wait_is_told_where_the_group_is_full() {
+    let (journal, _, _) = open(&device::memory(), &small(), 0).unwrap();
+    let mut number = 0;
+    let mut append = |journal: &Journal| {
+        let appended = journal
+            .append_at_once(|| Some(SeqNo::new(number + 1)), |_, bytes| bytes.extend([7; 100]));
+        number += u64::from(appended.as_ref().unwrap().is_some());
+        appended.unwrap()
+    };
+    while append(&journal).is_some() {
+        assert!(journal.last() < SeqNo::new(100), "it is never full");
+    }
+    let before = journal.stats();
+    assert!(before.payload_bytes >= 500, "the group has room for {}", before.payload_bytes);
+    assert_eq!(journal.flushed(), SeqNo::ZERO, "nothing was written for it");
+    assert_eq!((append(&journal), journal.stats()), (None, before));
+    let last = journal.last();
+    journal.wait(last, Durability::Flushed).unwrap();
+    assert_eq!(append(&journal), Some(last.next()), "there is room again");
+    let none = journal.append_at_once(|| None, |_, _| unreachable!("there is no record"));
+    assert_eq!((none, journal.last()), (Ok(None), last.next()));
+}
+
+#[test]
 fn a_closed_journal_gives_back_what_was_appended() {
     let device = device::memory();
     let (journal, recovery, records) = open(&device, &small(), 0).unwrap();
