@@ -171,6 +171,14 @@ pub trait Engine: Send + Sync {
         self.admit(&[Op::Delete { key }])
     }
 
+    /// Whether [`Engine::admit`] would now say yes to a write of so many bytes without waiting, and
+    /// [`Engine::apply`] take it, or [`Engine::rmw_at_once`], without waiting for a device: for who must not
+    /// wait. Costs a few loads. Others may take the room before the write comes, and then it does wait, so an
+    /// engine says no while there still is some for them.
+    fn takes_at_once(&self, _bytes: u64) -> bool {
+        false
+    }
+
     /// Applies the steps of write `seqno`; all of them or, with an error, none that a later read
     /// or recovery could see beside the others' absence. A number at or below
     /// [`Engine::persisted`], or one applied before, changes nothing (replay).

@@ -152,10 +152,26 @@ impl Shared {
     /// Waits a moment if compaction is behind, for so many [`UNIT_BYTES`]; refuses where the index has no room
     /// at all.
     pub(crate) fn wait_for_compaction(&self, units: u64) -> Result<()> {
+        self.note_new_page();
+        self.pressure.wait(units, self.host.memory.limit())
+    }
+
+    /// Looks how far compaction is behind, if nobody has since the log turned to the page at its tail.
+    fn note_new_page(&self) {
         if self.pressure.is_new_page(self.log.geometry.page(self.log.tail())) {
             self.update_pressure();
         }
-        self.pressure.wait(units, self.host.memory.limit())
+    }
+
+    /// Whether a write of a key and a value of so many bytes waits for nobody: compaction keeps up, and the log
+    /// has room beside others who write as much.
+    pub(crate) fn takes_at_once(&self, bytes: u64) -> bool {
+        // Either is rounded up to words.
+        let record = Shape { key_bytes: bytes as usize, value_bytes: 1 };
+        self.note_new_page();
+        self.health.check_writable().is_ok()
+            && self.pressure.is_none()
+            && self.log.has_room_for(record.bytes() as u64)
     }
 
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {

@@ -168,6 +168,10 @@ impl Engine for Store {
         self.shared.admit_rmw(key)
     }
 
+    fn takes_at_once(&self, bytes: u64) -> bool {
+        self.shared.takes_at_once(bytes)
+    }
+
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         self.shared.apply(ops, seqno)
     }

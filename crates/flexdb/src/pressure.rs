@@ -13,6 +13,9 @@ use workers::WaitError;
 use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
+/// Who must not wait leaves this part of the memtables' share to others.
+const LEFT_TO_OTHERS: u64 = 8;
+
 /// Why writers stop waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
@@ -93,6 +96,14 @@ impl Shared {
             (None, Err(WaitError::Panicked(panic))) => panic!("{panic}"),
             (None, Ok(())) => self.health.check_writable(),
         }
+    }
+
+    /// Whether a write of so many bytes waits for nobody, with an eighth of the memtables' share left to those
+    /// who write at the same time.
+    pub(crate) fn takes_at_once(&self, bytes: u64) -> bool {
+        let share = self.memory_split().memtables_bytes;
+        self.health.check_writable().is_ok()
+            && self.family.tally.bytes().saturating_add(bytes) <= share - share / LEFT_TO_OTHERS
     }
 
     /// Whether memtables take at most so much, or none of them waits.

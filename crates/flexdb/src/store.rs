@@ -241,6 +241,10 @@ impl Engine for Store {
         self.shared.admit_at_once(ops)
     }
 
+    fn takes_at_once(&self, bytes: u64) -> bool {
+        self.shared.takes_at_once(bytes)
+    }
+
     fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         // What it will put is not known; a delete would have more room.
         self.shared.admit(&[Op::Put { key, value: &[] }])

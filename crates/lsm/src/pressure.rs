@@ -33,6 +33,8 @@ const NANOS_PER_BYTE: u64 = 20;
 const WAIT_NANOS: u64 = 1_000_000;
 /// A wait at most before another look at Level 0.
 const WAIT_PART: Duration = Duration::from_millis(100);
+/// Who must not wait leaves this part of the memtables' share to others.
+const LEFT_TO_OTHERS: u64 = 8;
 /// How long to wait for writes that have memory set aside, before another look: they insert by now.
 const OTHERS_PAUSE: Duration = Duration::from_micros(100);
 
@@ -146,6 +148,16 @@ impl Shared {
 
     fn level0_above(&self) -> u64 {
         self.level0_weight().saturating_sub(self.options.level0_tables_slow) as u64
+    }
+
+    /// Whether a write of so many bytes waits for nobody, with an eighth of the memtables' share left to those
+    /// who write at the same time.
+    pub(crate) fn takes_at_once(&self, bytes: u64) -> bool {
+        let share = self.memory_split().memtables_bytes;
+        self.health.check_writable().is_ok()
+            && !self.pressure.queue.is_locked()
+            && self.family.bytes().saturating_add(bytes) <= share - share / LEFT_TO_OTHERS
+            && self.level0_weight() <= self.options.level0_tables_slow
     }
 
     /// Waits until there is as much room as a write wants. Where nothing more will be done to make

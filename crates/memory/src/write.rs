@@ -53,6 +53,13 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether the budget has room for a key and a value of so many bytes. Nothing here waits for a device.
+    pub(crate) fn takes_at_once(&self, bytes: u64) -> bool {
+        let budget = &self.host.memory;
+        let free = budget.limit().saturating_sub(budget.used());
+        self.health.check_writable().is_ok() && bytes + KEY_OVERHEAD_BYTES <= free
+    }
+
     /// How much more memory `op` takes, about, now that it has been looked up.
     fn growth(&self, op: &Op<'_>) -> u64 {
         let Op::Put { key, value } = op else { return 0 };
