@@ -1,5 +1,5 @@
 //! Gets of uniform keys over ten times the memory by each way of asking for many at once, beside `fio` on the same
-//! files: a seat, `multi_get`, and futures.
+//! files: a seat, `multi_get`, and futures; then updates of such keys on a seat and as futures.
 //!
 //! ```text
 //! cargo run --release -p thermocline --example cold_gets -- DIR [KEYS [DEPTH [ROUNDS [SECONDS]]]]
@@ -8,7 +8,8 @@
 //! Keys of 8 bytes, values of 100, engine `f2` with a tenth of that as memory. In each round a seat, `multi_get` of as
 //! many keys as the seat is deep, as many futures on one thread, and `fio` (random reads of 4 KiB, direct, by io_uring,
 //! as deep) take turns. A cold get takes two reads of the device, the chunk and the record, so what is compared is the
-//! device's reads per second. `fio` has to be installed (`apt install fio`).
+//! device's reads per second. `fio` has to be installed (`apt install fio`). Updates change what is on disk, and
+//! compactions read beside them, so these are compared with each other: updates per second, in turns as well.
 #![expect(clippy::unwrap_used, reason = "a measurement that goes wrong stops")]
 
 use std::path::{Path, PathBuf};
@@ -20,8 +21,8 @@ use futures::executor::block_on;
 use futures::stream::FuturesUnordered;
 use rand::Rng;
 use thermocline::{
-    Begun, Completed, Db, Durability, EngineKind, Environment, Keyspace, KeyspaceOptions, Options,
-    Seat,
+    Begun, BegunRmw, Change, Completed, Db, Durability, EngineKind, Environment, Keyspace,
+    KeyspaceOptions, Operator, Options, Seat,
 };
 
 const PAIR_BYTES: u64 = 108;
@@ -30,12 +31,15 @@ const JOURNAL_BYTES: u64 = Options::MEMORY_BYTES_MIN;
 const WAYS: [(&str, Way); 3] =
     [("seat", Bench::seat), ("multi_get", Bench::multi_get), ("futures", Bench::futures)];
 
-/// One turn of gets, chosen by a seed.
+/// On a seat, and as futures.
+const UPDATES: [Way; 2] = [Bench::seat_updates, Bench::future_updates];
+
+/// One turn of gets or updates, chosen by a seed.
 type Way = fn(&Bench, u64) -> Turn;
 
 /// What one turn of a way of asking did.
 struct Turn {
-    gets_per_s: f64,
+    done_per_s: f64,
     reads_per_s: f64,
 }
 
@@ -86,7 +90,7 @@ impl Bench {
         );
     }
 
-    /// Calls `some`, which answers how many values it has got, for a while, and at the end for what is left.
+    /// Calls `some`, which answers how many gets or updates it has done, for a while, and at the end for what is left.
     fn turn(&self, mut some: impl FnMut(bool) -> u64) -> Turn {
         let (start, before) = (self.environment.now(), self.db.stats().io.read_ops);
         let length = Duration::from_secs(self.seconds);
@@ -97,7 +101,7 @@ impl Bench {
         done += some(true);
         let seconds = (self.environment.now() - start).as_secs_f64();
         let reads = self.db.stats().io.read_ops - before;
-        Turn { gets_per_s: done as f64 / seconds, reads_per_s: reads as f64 / seconds }
+        Turn { done_per_s: done as f64 / seconds, reads_per_s: reads as f64 / seconds }
     }
 
     /// Keys to ask for, as they come.
@@ -164,6 +168,49 @@ impl Bench {
         })
     }
 
+    fn seat_updates(&self, round: u64) -> Turn {
+        let mut next = self.keys(round, "seat updates");
+        let mut seat = self.keyspace.seat(self.depth).unwrap();
+        self.turn(|is_end| {
+            let mut done = 0;
+            if is_end {
+                while seat.pending() > 0 {
+                    done += complete(&mut seat);
+                }
+                return done;
+            }
+            let (key, mut operator) = (next(), Box::new(add_one) as Box<dyn Operator + Send>);
+            loop {
+                match seat.begin_rmw(0, &key, operator).unwrap() {
+                    BegunRmw::Done(_) => return done + 1,
+                    BegunRmw::Pending => return done,
+                    BegunRmw::Full(back) => {
+                        operator = back;
+                        done += complete(&mut seat);
+                    }
+                }
+            }
+        })
+    }
+
+    fn future_updates(&self, round: u64) -> Turn {
+        let mut next = self.keys(round, "future updates");
+        let mut under_way: FuturesUnordered<_> =
+            (0..self.depth).map(|_| self.keyspace.rmw_async(&next(), add_one)).collect();
+        self.turn(|is_end| {
+            let mut done = 0;
+            while let Some(seqno) = block_on(under_way.next()) {
+                assert!(seqno.unwrap().is_some(), "an update is lost");
+                done += 1;
+                if !is_end {
+                    under_way.push(self.keyspace.rmw_async(&next(), add_one));
+                    break;
+                }
+            }
+            done
+        })
+    }
+
     /// Reads per second of `fio` on the engine's files.
     fn fio(&self, dir: &Path) -> f64 {
         let paths: Vec<String> =
@@ -202,9 +249,17 @@ fn cold_files(dir: &Path) -> Vec<PathBuf> {
 /// Waits for at least one of those that are pending, and answers how many are over.
 fn complete(seat: &mut Seat) -> u64 {
     let told = seat.complete(true, &mut |_, outcome| {
-        assert!(matches!(outcome, Ok(Completed::Value(Some(_)))), "a key is lost");
+        let is_there =
+            matches!(outcome, Ok(Completed::Value(Some(_)) | Completed::Updated(Some(_))));
+        assert!(is_there, "a key is lost");
     });
     told.unwrap() as u64
+}
+
+fn add_one(old: Option<&[u8]>) -> Change {
+    let mut value = old.expect("a key is lost").to_vec();
+    value[0] = value[0].wrapping_add(1);
+    Change::Put(value)
 }
 
 /// Another key for each number, so that keys are not loaded in an order.
@@ -215,6 +270,24 @@ fn scatter(number: u64) -> [u8; 8] {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// Has a seat and futures take turns with updates.
+fn compare_updates(bench: &Bench, rounds: u64) {
+    println!("updates/s on a seat and as futures, and these by those");
+    let mut ratios = Vec::new();
+    for round in 0..rounds {
+        let mut turns = [0.0; 2];
+        // The one that goes first changes.
+        let first = (round % 2) as usize;
+        for at in [first, 1 - first] {
+            turns[at] = UPDATES[at](bench, round).done_per_s;
+        }
+        let ratio = turns[1] / turns[0];
+        println!("seat {:.0}; futures {:.0} {ratio:.3}", turns[0], turns[1]);
+        ratios.push(ratio);
+    }
+    println!("updates as futures: median {:.3}", median(ratios));
 }
 
 fn main() {
@@ -238,7 +311,7 @@ fn main() {
         print!("fio {fio:.0}");
         for (((name, _), turn), ratios) in WAYS.iter().zip(turns).zip(&mut ratios) {
             let ratio = turn.reads_per_s / fio;
-            print!("; {name} {:.0} {:.0} {ratio:.3}", turn.gets_per_s, turn.reads_per_s);
+            print!("; {name} {:.0} {:.0} {ratio:.3}", turn.done_per_s, turn.reads_per_s);
             ratios.push(ratio);
         }
         println!();
@@ -246,5 +319,6 @@ fn main() {
     for ((name, _), ratios) in WAYS.iter().zip(ratios) {
         println!("{name}: median {:.3}", median(ratios));
     }
+    compare_updates(&bench, rounds);
     bench.db.close().unwrap();
 }

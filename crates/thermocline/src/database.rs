@@ -13,6 +13,7 @@ use journal::{Durability, Journal};
 use parking_lot::{Mutex, RwLock};
 use telemetry::Registry;
 
+use crate::async_writes::desk::Writers;
 use crate::background::Background;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
@@ -87,6 +88,8 @@ pub(crate) struct Inner {
     pub(crate) background: Background,
     /// What removes values that have ended.
     pub(crate) removal: Removal,
+    /// What does the writes of futures.
+    pub(crate) writers: Writers,
     /// What engines are opened with.
     pub(crate) nursery: Nursery,
     /// The first failure of a write or a sync, as later writes report it.
@@ -194,7 +197,8 @@ impl Inner {
             return self.closing.get().cloned().unwrap_or(Ok(()));
         }
         drop(held);
-        // First, since a write of it may wait for what the pool does.
+        // First, since their writes may wait for what the pool does.
+        self.stop_writers();
         let mut outcome = self.removal.stop().and(self.background.stop());
         if self.failure.get().is_none() {
             outcome = outcome.and(self.tidy_journal());

@@ -69,6 +69,18 @@ impl KeyLocks {
         Held::Shared { _guard: self.stripes[self.stripe(keyspace, key)].read() }
     }
 
+    /// The same, if nobody else has locked it otherwise.
+    pub(crate) fn try_one(&self, keyspace: u32, key: &[u8]) -> Option<Held<'_>> {
+        let guard = self.stripes[self.stripe(keyspace, key)].try_write()?;
+        Some(Held::One { _guard: guard })
+    }
+
+    /// The same, shared.
+    pub(crate) fn try_shared(&self, keyspace: u32, key: &[u8]) -> Option<Held<'_>> {
+        let guard = self.stripes[self.stripe(keyspace, key)].try_read()?;
+        Some(Held::Shared { _guard: guard })
+    }
+
     /// Locks many keys.
     pub(crate) fn many<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8])>) -> Held<'_> {
         let mut wanted: Vec<usize> = keys.map(|(id, key)| self.stripe(id, key)).collect();

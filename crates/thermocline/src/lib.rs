@@ -55,9 +55,13 @@
 //!
 //! # Many operations at once
 //! A get of what is on disk waits for the device, and so does a read-modify-write.
-//! [`Keyspace::multi_get`] overlaps the gets that it is given, [`Keyspace::seat`] is a thread's seat on
-//! which gets and read-modify-writes are pending and told of as they come, and
-//! [`Keyspace::get_async`] is a future.
+//! [`Keyspace::multi_get`] overlaps the gets that it is given, and [`Keyspace::seat`] is a thread's seat on
+//! which gets and read-modify-writes are pending and told of as they come.
+//!
+//! Futures, for any executor, are [`Keyspace::get_async`], [`Keyspace::multi_get_async`],
+//! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`] and [`Keyspace::merge_async`].
+//! No poll waits for the device, the journal, or what slows writers down. What each means when it is dropped, and
+//! in which order they take place, is said at [`Keyspace::put_async`].
 //!
 //! # Durability
 //! Every write waits for a [`Durability`]: `Buffered` (in the process), `Flushed` (in the kernel:
@@ -89,6 +93,7 @@ struct Readme;
 #[doc = include_str!("../../../docs/expiry.md")]
 struct ExpiryPage;
 
+mod async_writes;
 mod atomically;
 mod background;
 mod backup;
@@ -133,6 +138,7 @@ mod trim_holds;
 mod tuning;
 mod write;
 
+pub use async_writes::{AsyncUpdate, AsyncWrite};
 pub use atomically::Section;
 pub use backup::{Backup, Backups, Progress, Stage};
 pub use batch::{Batch, BatchStep};
@@ -151,7 +157,7 @@ pub use record::decode_write;
 pub use rmw::Tried;
 pub use salvage::{Salvage, SalvagedKeyspace, Way, salvage, salvage_on};
 pub use scan::Scan;
-pub use seat::{AsyncGet, BegunRmw, Completed, Looked, Seat, Told};
+pub use seat::{AsyncGet, AsyncMultiGet, BegunRmw, Completed, Looked, Seat, Told};
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};

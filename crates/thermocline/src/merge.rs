@@ -26,6 +26,7 @@ use engine::{Change, Operator, check_value};
 use crate::error::{Error, Result};
 use crate::expiry::{Form, Moment, change_living};
 use crate::keyspace::Keyspace;
+use crate::slot::Slot;
 
 pub use name::MergeName;
 
@@ -103,8 +104,8 @@ impl MergeOperators {
         }
     }
 
-    fn of(&self, name: MergeName) -> Result<&Merge> {
-        self.known.get(&name).map(|merge| &**merge).ok_or(Error::UnknownMergeOperator { name })
+    fn of(&self, name: MergeName) -> Result<&Arc<Merge>> {
+        self.known.get(&name).ok_or(Error::UnknownMergeOperator { name })
     }
 }
 
@@ -117,9 +118,9 @@ impl fmt::Debug for MergeOperators {
 /// The operator of one keyspace.
 #[derive(Clone, Copy)]
 pub(crate) struct Merging<'a> {
-    merge: &'a Merge,
+    merge: &'a Arc<Merge>,
     name: MergeName,
-    keyspace: &'a Keyspace,
+    slot: &'a Arc<Slot>,
 }
 
 impl Merging<'_> {
@@ -134,7 +135,7 @@ impl Merging<'_> {
         operand: &[u8],
     ) -> Result<Change> {
         (self.merge)(key, value, operand).map_err(|why| Error::MergeRefused {
-            keyspace: self.keyspace.name().to_owned(),
+            keyspace: self.slot.name.clone(),
             key: key.to_vec(),
             operator: self.name,
             why,
@@ -152,7 +153,7 @@ impl Merging<'_> {
         stored: Option<&[u8]>,
         operand: &[u8],
     ) -> Result<Change> {
-        if self.keyspace.slot.options.values_end {
+        if self.slot.options.values_end {
             return change_living(moment, stored, |value| self.of_value(key, value, operand));
         }
         self.of_value(key, stored, operand)
@@ -183,6 +184,41 @@ impl Operator for Once<'_> {
     }
 }
 
+/// The same for who makes it later.
+pub(crate) struct LaterMerge {
+    merge: Arc<Merge>,
+    name: MergeName,
+    slot: Arc<Slot>,
+    key: Vec<u8>,
+    operand: Vec<u8>,
+    /// Of the last call: then it has changed nothing [G2].
+    pub(crate) refusal: Option<Error>,
+}
+
+impl Merging<'_> {
+    pub(crate) fn later(&self, key: &[u8], operand: &[u8]) -> LaterMerge {
+        LaterMerge {
+            merge: Arc::clone(self.merge),
+            name: self.name,
+            slot: Arc::clone(self.slot),
+            key: key.to_vec(),
+            operand: operand.to_vec(),
+            refusal: None,
+        }
+    }
+}
+
+impl Operator for LaterMerge {
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        let merging = Merging { merge: &self.merge, name: self.name, slot: &self.slot };
+        let (key, operand) = (&self.key, &self.operand);
+        let mut once = Once { merging, key, operand, refusal: None };
+        let change = once.update(value);
+        self.refusal = once.refusal;
+        change
+    }
+}
+
 impl Keyspace {
     /// Has the keyspace's merge operator make the key's new value of the present one and `operand`, atomically
     /// ([`crate::KeyspaceOptions::merge`]). Returns the write's number, or `None` if nothing changed. Costs
@@ -208,6 +244,6 @@ impl Keyspace {
         let missing = || Error::NoMergeOperator { keyspace: self.name().to_owned() };
         let name = self.slot.merge().ok_or_else(missing)?;
         let merge = self.inner.options.merge_operators.of(name)?;
-        Ok(Merging { merge, name, keyspace: self })
+        Ok(Merging { merge, name, slot: &self.slot })
     }
 }

@@ -25,6 +25,7 @@ use rand::Rng;
 use telemetry::Registry;
 use workers::Pool;
 
+use crate::async_writes::desk::Writers;
 use crate::background::Background;
 use crate::catalog::{self, Catalog};
 use crate::damaged::{self, Damaged};
@@ -123,6 +124,7 @@ impl Db {
             memory,
             memory_balance: Default::default(),
             removal: Removal::new(&telemetry),
+            writers: Writers::default(),
             telemetry,
             locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
             catalog: Mutex::new(catalog),

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{
-    BegunOld, Change, Engine, Error as EngineError, Listener, Old, Op, Operator, check_key,
+    BegunOld, Change, Engine, Error as EngineError, Listener, Old, Op, Operator, Ticket, check_key,
 };
 use journal::Durability;
 
@@ -50,7 +50,7 @@ const DEPTH: usize = 1;
 
 /// Whether the device may be waited for with the key locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Device {
+pub(crate) enum Device {
     LeftAlone,
     WaitedFor,
 }
@@ -65,7 +65,7 @@ pub enum Tried {
 }
 
 /// What has come of an attempt with the key locked.
-enum Attempt {
+pub(crate) enum Attempt {
     /// It is over; without a number if it changed nothing.
     Done(Option<SeqNo>),
     /// The device has to be read, or another write has come first; nothing has changed.
@@ -157,7 +157,7 @@ impl Inner {
         change: &Change,
         waited: &mut Waited,
     ) -> Result<()> {
-        let Some(op) = op_of(key, change) else { return Ok(()) };
+        let Some(op) = op_of(change, key, true) else { return Ok(()) };
         let (generation, ops) = (slot.current()?, std::slice::from_ref(&op));
         self.wait_for_room(&[Part { generation: &generation, ops }], waited)
     }
@@ -175,7 +175,7 @@ impl Inner {
 
     /// Has `with` work with what makes of stored values what `operator` makes of values in that form.
     #[inline]
-    fn on_stored<T>(
+    pub(crate) fn on_stored<T>(
         &self,
         slot: &Slot,
         form: Form,
@@ -212,11 +212,7 @@ impl Inner {
             Device::WaitedFor => Some(generation.engine.get(key, &mut value)?),
         };
         let Some(had_value) = looked else { return Ok(Attempt::NeedsDevice) };
-        let change = if had_value && operator.update_in_place(&mut value) {
-            Change::Put(value)
-        } else {
-            operator.update(had_value.then_some(value.as_slice()))
-        };
+        let change = decide(operator, had_value, value);
         self.commit_change(&generation, key, had_value, change, waited)
     }
 
@@ -315,11 +311,7 @@ impl Inner {
         change: Change,
         waited: &Waited,
     ) -> Result<Attempt> {
-        // No tombstone for what is not there.
-        let is_any = had_value || change != Change::Delete;
-        let Some(op) = op_of(key, &change).filter(|_| is_any) else {
-            return Ok(Attempt::Done(None));
-        };
+        let Some(op) = op_of(&change, key, had_value) else { return Ok(Attempt::Done(None)) };
         check_op(&op)?;
         let parts = [Part { generation, ops: std::slice::from_ref(&op) }];
         Ok(match self.commit_if_room(&parts, waited)? {
@@ -341,6 +333,19 @@ impl Inner {
         // Again, since whoever closes the database flushes it under all locks.
         self.check_writable()?;
         let generation = slot.current()?;
+        self.rmw_numbered(&generation, key, operator, device, waited, self.sequence.begin())
+    }
+
+    /// The same with its number; the key is locked, shared.
+    pub(crate) fn rmw_numbered(
+        &self,
+        generation: &Generation,
+        key: &[u8],
+        operator: &mut dyn Operator,
+        device: Device,
+        waited: &Waited,
+        ticket: Ticket<'_>,
+    ) -> Result<Attempt> {
         let engine: &dyn Engine = &*generation.engine;
         let mut witness = Witness {
             operator,
@@ -352,10 +357,9 @@ impl Inner {
             end_ms: None,
             held_up: None,
         };
-        let ticket = self.sequence.begin();
         let seqno = ticket.seqno();
         // Whether it will change anything nobody knows before.
-        self.note(&[Part { generation: &generation, ops: &[Op::Delete { key }] }], seqno);
+        self.note(&[Part { generation, ops: &[Op::Delete { key }] }], seqno);
         let done = match device {
             Device::LeftAlone => engine.rmw_at_once(key, &mut witness, seqno),
             Device::WaitedFor => engine.rmw(key, &mut witness, seqno).map(|()| true),
@@ -388,12 +392,20 @@ impl Inner {
     }
 }
 
-/// The step that changes the key so, if it changes.
-fn op_of<'a>(key: &'a [u8], change: &'a Change) -> Option<Op<'a>> {
+/// What an operator makes of the value that the key has, if it has one.
+pub(crate) fn decide(operator: &mut dyn Operator, had_value: bool, mut value: Vec<u8>) -> Change {
+    if had_value && operator.update_in_place(&mut value) {
+        return Change::Put(value);
+    }
+    operator.update(had_value.then_some(value.as_slice()))
+}
+
+/// The step that such a decision takes, if any: no tombstone for what is not there.
+pub(crate) fn op_of<'a>(change: &'a Change, key: &'a [u8], had_value: bool) -> Option<Op<'a>> {
     match change {
         Change::Put(value) => Some(Op::Put { key, value }),
-        Change::Delete => Some(Op::Delete { key }),
-        Change::Keep => None,
+        Change::Delete if had_value => Some(Op::Delete { key }),
+        Change::Delete | Change::Keep => None,
     }
 }
 
@@ -437,7 +449,7 @@ impl Witness<'_> {
 
     /// The change if there is room for it, or no change.
     fn if_room(&mut self, change: Change) -> Change {
-        let Some(op) = op_of(self.key, &change) else { return change };
+        let Some(op) = op_of(&change, self.key, true) else { return change };
         let ops = std::slice::from_ref(&op);
         if self.waited.is_enough_for(ops) {
             return change;

@@ -18,6 +18,7 @@
 pub(crate) mod desk;
 mod future;
 mod looked;
+mod many;
 pub(crate) mod pool;
 
 use std::collections::{HashMap, VecDeque};
@@ -27,15 +28,18 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::Doorbell;
 use engine::{Begun, BegunOld, Listener, Old, Operator, Seat as EngineSeat};
+use journal::Durability;
 
+use crate::database::{Inner, Opened};
 use crate::error::{Error, Result};
-use crate::expiry::Moment;
+use crate::expiry::{Form, Moment};
 use crate::keyspace::Keyspace;
 use crate::rmw::Tried;
-use crate::slot::Generation;
+use crate::slot::{Generation, Slot};
 
 pub use future::AsyncGet;
 pub use looked::Looked;
+pub use many::AsyncMultiGet;
 
 /// A thread's seat at one [`Keyspace`]: operations that need the device overlap, so that one thread
 /// keeps it busy. An engine in memory answers all of them at once.
@@ -88,7 +92,9 @@ pub use looked::Looked;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Seat {
-    keyspace: Keyspace,
+    /// Keeps the database open; none for who must not.
+    _open: Option<Arc<Opened>>,
+    target: Target,
     depth: usize,
     place: Place,
     /// Rung by the queues of the places.
@@ -103,6 +109,16 @@ pub struct Seat {
     overtaken: VecDeque<(Vec<u8>, Update)>,
     /// Read-modify-writes that are over, and not told yet.
     over: VecDeque<Over>,
+}
+
+/// What a seat is at, without keeping it open.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) slot: Arc<Slot>,
+    /// What [`Seat::complete`] waits for before it tells.
+    pub(crate) durability: Durability,
+    pub(crate) form: Form,
 }
 
 /// How a read-modify-write began.
@@ -141,6 +157,7 @@ enum Whose {
 /// A read-modify-write that is not over.
 struct Update {
     tag: u64,
+    form: Form,
     operator: Box<dyn Operator + Send>,
 }
 
@@ -167,26 +184,50 @@ impl Keyspace {
     /// # Errors
     /// The device has no queue left; the database is closed.
     pub fn seat(&self, depth: usize) -> Result<Seat> {
-        self.inner.check_open()?;
-        let place = Place::new(self.slot.generation()?, depth)?;
-        let keyspace = self.clone();
-        let (bell, updates, gets, look_ups, overtaken, over) = Default::default();
-        Ok(Seat { keyspace, depth, place, bell, updates, gets, look_ups, overtaken, over })
+        let Self { inner, slot, durability, form } = self.clone();
+        let target = Target { inner: Arc::clone(&inner.0), slot, durability, form };
+        Seat::new(Some(inner), target, depth)
     }
 }
 
 impl Seat {
+    /// A seat for who closes the database in the end, which it does not keep open.
+    ///
+    /// # Errors
+    /// As [`Keyspace::seat`].
+    pub(crate) fn unheld(target: Target, depth: usize) -> Result<Self> {
+        Self::new(None, target, depth)
+    }
+
+    fn new(open: Option<Arc<Opened>>, target: Target, depth: usize) -> Result<Self> {
+        target.inner.check_open()?;
+        let place = Place::new(target.slot.generation()?, depth)?;
+        let (bell, updates, gets, look_ups, overtaken, over) = Default::default();
+        Ok(Self {
+            _open: open,
+            target,
+            depth,
+            place,
+            bell,
+            updates,
+            gets,
+            look_ups,
+            overtaken,
+            over,
+        })
+    }
+
     /// Reads `key`; the value replaces what is in `into` if it is known at once. Never waits for the
     /// device. [`Begun::Full`] also if the keyspace was cleared and something from before is pending.
     ///
     /// # Errors
     /// As [`Keyspace::get`]; nothing is pending then.
     pub fn begin_get(&mut self, tag: u64, key: &[u8], into: &mut Vec<u8>) -> Result<Begun> {
-        self.keyspace.inner.check_open()?;
+        self.target.inner.check_open()?;
         if !self.is_current()? {
             return Ok(Begun::Full);
         }
-        let (generation, form) = (&self.place.generation, self.keyspace.form);
+        let (generation, form) = (&self.place.generation, self.target.form);
         let Some(seat) = &mut self.place.seat else {
             let is_there = generation.get(form, key, into)?;
             return Ok(if is_there { Begun::Found } else { Begun::Absent });
@@ -219,13 +260,26 @@ impl Seat {
         key: &[u8],
         operator: Box<dyn Operator + Send>,
     ) -> Result<BegunRmw> {
-        let seqno = match self.advance(key, Update { tag, operator })? {
-            Advanced::Done(seqno) => seqno,
-            Advanced::Pending => return Ok(BegunRmw::Pending),
-            Advanced::Full(update) => return Ok(BegunRmw::Full(update.operator)),
-        };
-        let Keyspace { inner, slot, durability, .. } = &self.keyspace;
+        let begun = self.begin_unsettled(tag, key, self.target.form, operator)?;
+        let BegunRmw::Done(seqno) = begun else { return Ok(begun) };
+        let Target { inner, slot, durability, .. } = &self.target;
         inner.settle_rmw(slot, seqno, *durability).map(BegunRmw::Done)
+    }
+
+    /// The same with an operator of values in a form of its own; what is done has not reached the handle's
+    /// durability.
+    pub(crate) fn begin_unsettled(
+        &mut self,
+        tag: u64,
+        key: &[u8],
+        form: Form,
+        operator: Box<dyn Operator + Send>,
+    ) -> Result<BegunRmw> {
+        Ok(match self.advance(key, Update { tag, form, operator })? {
+            Advanced::Done(seqno) => BegunRmw::Done(seqno),
+            Advanced::Pending => BegunRmw::Pending,
+            Advanced::Full(update) => BegunRmw::Full(update.operator),
+        })
     }
 
     /// Looks up the value that a read-modify-write of `key` is to change, after
@@ -235,7 +289,7 @@ impl Seat {
     /// # Errors
     /// As [`Keyspace::get`]; nothing is pending then.
     pub fn begin_old(&mut self, tag: u64, key: &[u8]) -> Result<BegunOld> {
-        self.keyspace.inner.check_open()?;
+        self.target.inner.check_open()?;
         if !self.is_current()? {
             return Ok(BegunOld::Full);
         }
@@ -295,16 +349,16 @@ impl Seat {
     /// pending, the next use moves the seat, and dropping it lets go of the old engine: the last
     /// one to do so closes that, which may take its time, and removes its files.
     pub fn is_outdated(&self) -> bool {
-        let current = self.keyspace.slot.current();
+        let current = self.target.slot.current();
         !current.is_ok_and(|current| Arc::ptr_eq(&*current, &self.place.generation))
     }
 
     /// Whether the seat is in the engine that fills the keyspace now; it moves there if nothing is
     /// pending.
     fn is_current(&mut self) -> Result<bool> {
-        let is_current = Arc::ptr_eq(&*self.keyspace.slot.current()?, &self.place.generation);
+        let is_current = Arc::ptr_eq(&*self.target.slot.current()?, &self.place.generation);
         if !is_current && self.pending() == 0 {
-            let mut place = Place::new(self.keyspace.slot.generation()?, self.depth)?;
+            let mut place = Place::new(self.target.slot.generation()?, self.depth)?;
             if let (Some(seat), Some(bell)) = (&mut place.seat, &self.bell) {
                 seat.ring(bell)?;
             }
@@ -317,8 +371,8 @@ impl Seat {
     /// A read-modify-write up to its end, or to where its old value is looked up.
     fn advance(&mut self, key: &[u8], mut update: Update) -> Result<Advanced> {
         loop {
-            let Keyspace { inner, slot, form, .. } = &self.keyspace;
-            let tried = inner.rmw_at_once(slot, *form, key, &mut *update.operator)?;
+            let Target { inner, slot, .. } = &self.target;
+            let tried = inner.rmw_at_once(slot, update.form, key, &mut *update.operator)?;
             if let Tried::Done(seqno) = tried {
                 return Ok(Advanced::Done(seqno));
             }
@@ -352,11 +406,11 @@ impl Seat {
 
     /// Goes on with the look-ups that have ended. Answers of how many their user was told.
     fn go_on(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
-        let Self { keyspace, place, updates, gets: begun, overtaken, over, .. } = self;
+        let Self { target, place, updates, gets: begun, overtaken, over, .. } = self;
         let Some(seat) = &mut place.seat else { return Ok(0) };
         let generation = &place.generation;
         let gets = 0;
-        let mut ended = Ended { keyspace, generation, updates, begun, overtaken, over, told, gets };
+        let mut ended = Ended { target, generation, updates, begun, overtaken, over, told, gets };
         seat.complete(waits, &mut ended)?;
         Ok(ended.gets)
     }
@@ -370,8 +424,8 @@ impl Seat {
                 Ok(Advanced::Done(seqno)) => Ok(seqno),
                 // The keyspace was cleared in the meantime, and others are pending in what it was.
                 Ok(Advanced::Full(mut update)) => {
-                    let Keyspace { inner, slot, durability, form } = &self.keyspace;
-                    inner.rmw(slot, *form, &key, &mut *update.operator, *durability)
+                    let Target { inner, slot, durability, .. } = &self.target;
+                    inner.rmw(slot, update.form, &key, &mut *update.operator, *durability)
                 }
                 Err(error) => Err(error),
             };
@@ -381,7 +435,7 @@ impl Seat {
 
     /// Waits for the durability of the read-modify-writes that are over, and tells of them.
     fn tell_over(&mut self, told: &mut Told<'_>) -> usize {
-        let Keyspace { inner, slot, durability, .. } = &self.keyspace;
+        let Target { inner, slot, durability, .. } = &self.target;
         let numbers = self.over.iter().filter_map(|(_, outcome)| *outcome.as_ref().ok()?);
         let settled = inner.settle_rmw(slot, numbers.max(), *durability);
         let mut count = 0;
@@ -406,7 +460,7 @@ enum Advanced {
 
 /// What becomes of the look-ups of a seat that end.
 struct Ended<'a, 't> {
-    keyspace: &'a Keyspace,
+    target: &'a Target,
     generation: &'a Arc<Generation>,
     updates: &'a mut HashMap<u64, Whose>,
     begun: &'a mut HashMap<u64, (u64, Moment)>,
@@ -435,16 +489,16 @@ impl Listener for Ended<'_, '_> {
             Whose::Update(update) => update,
             Whose::User(tag) => {
                 self.gets += 1;
-                let (keyspace, generation) = (self.keyspace, self.generation);
-                let looked = old.map(|old| Completed::Old(Looked { keyspace, generation, old }));
+                let (target, generation) = (self.target, self.generation);
+                let looked = old.map(|old| Completed::Old(Looked { target, generation, old }));
                 return (self.told)(tag, looked.map_err(Error::from));
             }
         };
-        let Keyspace { inner, slot, form, .. } = self.keyspace;
-        let operator = &mut *update.operator;
+        let Target { inner, slot, .. } = self.target;
+        let (form, operator) = (update.form, &mut *update.operator);
         let outcome = match old {
             Err(error) => Err(Error::from(error)),
-            Ok(old) => match inner.rmw_of_old(slot, *form, self.generation, &old, operator) {
+            Ok(old) => match inner.rmw_of_old(slot, form, self.generation, &old, operator) {
                 Ok(Tried::Done(seqno)) => Ok(seqno),
                 Ok(Tried::NeedsDevice) => {
                     self.overtaken.push_back((old.key.to_vec(), update));

@@ -10,6 +10,7 @@ use device::Device;
 use engine::Engine;
 use parking_lot::Mutex;
 
+use crate::async_writes::desk::Desk as WriteDesk;
 use crate::error::{Error, Result};
 use crate::expiry::Expiry;
 use crate::memory_shares::MemoryShare;
@@ -36,6 +37,8 @@ pub(crate) struct Slot {
     pub(crate) orders_writes: bool,
     /// Swapped when the keyspace is cleared, under all key locks.
     current: ArcSwap<Generation>,
+    /// Where futures that write hand in what they must not wait for.
+    pub(crate) writes: WriteDesk,
     /// Why it was not opened: then what fills it is none.
     pub(crate) damage: Option<Corruption>,
     /// Set when it is dropped, under all key locks; its handles are dead from then on.
@@ -54,6 +57,7 @@ impl Slot {
             lock_id: generation.id,
             orders_writes: !options.journaled && generation.engine.capabilities().orders_writes,
             current: ArcSwap::from_pointee(generation),
+            writes: WriteDesk::default(),
             damage: None,
             dropped: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
@@ -121,6 +125,7 @@ impl Slot {
     pub(crate) fn replace(&self, generation: Generation) {
         let old = self.current.swap(Arc::new(generation));
         old.doom();
+        self.writes.renew();
     }
 
     /// Ends it, under all key locks.
@@ -128,6 +133,7 @@ impl Slot {
         self.dropped.store(true, Relaxed);
         self.is_refused.store(true, Relaxed);
         self.current.load().doom();
+        self.writes.dismiss();
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use engine::{
-    Capabilities, Engine, GoOn, MemoryNeeds, Op, Operator, Pin, Result, Stats, View, Visit,
+    Capabilities, Engine, GoOn, MemoryNeeds, Op, Operator, Pin, Result, Seat, Stats, View, Visit,
 };
 
 use crate::database::Db;
@@ -17,6 +17,10 @@ use crate::slot::{Generation, Slot};
 pub(crate) struct StandIn {
     /// Whether memory knows that a key has no value.
     pub(crate) knows_keys: bool,
+    /// Whether it has room for writes.
+    pub(crate) takes_at_once: bool,
+    /// The seats that it hands out.
+    pub(crate) seat: Box<dyn Fn() -> Option<Box<dyn Seat>> + Send + Sync>,
     /// Before a write is admitted.
     pub(crate) within_admit: Box<dyn Fn() + Send + Sync>,
     /// Whether it has room for a write at once.
@@ -35,6 +39,8 @@ impl Default for StandIn {
     fn default() -> Self {
         Self {
             knows_keys: true,
+            takes_at_once: false,
+            seat: Box::new(|| None),
             within_admit: Box::new(|| ()),
             has_room: Box::new(|| true),
             within_apply: Box::new(|| ()),
@@ -79,6 +85,14 @@ impl Engine for StandIn {
 
     fn admit_at_once(&self, _ops: &[Op<'_>]) -> Result<bool> {
         Ok((self.has_room)())
+    }
+
+    fn seat(&self, _depth: usize) -> Result<Option<Box<dyn Seat>>> {
+        Ok((self.seat)())
+    }
+
+    fn takes_at_once(&self, _bytes: u64) -> bool {
+        self.takes_at_once
     }
 
     fn apply(&self, _ops: &[Op<'_>], _seqno: SeqNo) -> Result<()> {

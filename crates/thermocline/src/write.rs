@@ -192,6 +192,23 @@ impl Inner {
             check_size(parts)?;
         }
         let ticket = self.number(journaled, |record| encode(parts, record))?;
+        self.apply_numbered(parts, ticket)
+    }
+
+    /// The same for who must not wait: none where that would wait for anybody, and nothing was written. The
+    /// engine takes the step at once ([`engine::Engine::takes_at_once`]), whose key is locked.
+    pub(crate) fn commit_at_once(
+        &self,
+        generation: &Generation,
+        op: &Op<'_>,
+    ) -> Result<Option<SeqNo>> {
+        let parts = [Part { generation, ops: std::slice::from_ref(op) }];
+        let ticket = self.number_at_once(generation.journaled, |record| encode(&parts, record))?;
+        ticket.map(|ticket| self.apply_numbered(&parts, ticket)).transpose()
+    }
+
+    /// Step 4.
+    fn apply_numbered(&self, parts: &[Part<'_>], ticket: Ticket<'_>) -> Result<SeqNo> {
         let seqno = ticket.seqno();
         self.note(parts, seqno);
         for part in parts {
@@ -223,6 +240,22 @@ impl Inner {
                 None => self.sequence.wait_for_room(),
             }
         }
+    }
+
+    /// The same, and none where it would wait.
+    fn number_at_once(
+        &self,
+        journaled: bool,
+        encode: impl Fn(&mut Vec<u8>),
+    ) -> Result<Option<Ticket<'_>>> {
+        if !journaled {
+            return Ok(self.sequence.try_begin());
+        }
+        let mut taken = None;
+        let number = || Some(taken.insert(self.sequence.try_begin()?).seqno());
+        let appended = self.journal.append_at_once(number, |_, record| encode(record));
+        appended.map_err(|error| self.fail(error.into()))?;
+        Ok(taken)
     }
 
     /// Tells open transactions what is about to be written under the number that was taken: nothing

@@ -32,18 +32,22 @@ const DEPTH: usize = 128;
 pub(crate) type Outcome = Result<Option<Vec<u8>>>;
 
 /// Where a future finds its answer.
-#[derive(Default)]
-pub(crate) struct Answer(Mutex<Place>);
+pub(crate) struct Answer<T = Outcome>(Mutex<Place<T>>);
 
-#[derive(Default)]
-struct Place {
-    outcome: Option<Outcome>,
+struct Place<T> {
+    outcome: Option<T>,
     waker: Option<Waker>,
 }
 
-impl Answer {
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Place { outcome: None, waker: None }))
+    }
+}
+
+impl<T> Answer<T> {
     /// The outcome, if it is there; otherwise `waker` will be woken.
-    pub(crate) fn take(&self, waker: &Waker) -> Option<Outcome> {
+    pub(crate) fn take(&self, waker: &Waker) -> Option<T> {
         let mut place = self.0.lock();
         if place.outcome.is_none() {
             place.waker = Some(waker.clone());
@@ -51,7 +55,7 @@ impl Answer {
         place.outcome.take()
     }
 
-    fn fill(&self, outcome: Outcome) {
+    pub(crate) fn fill(&self, outcome: T) {
         let mut place = self.0.lock();
         place.outcome = Some(outcome);
         let waker = place.waker.take();

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use engine::{Old, Operator};
 
 use crate::error::Result;
-use crate::keyspace::Keyspace;
 use crate::rmw::Tried;
+use crate::seat::Target;
 use crate::slot::Generation;
 
 /// What [`crate::Seat::begin_old`] has found.
 #[derive(Clone, Copy)]
 pub struct Looked<'a> {
-    pub(super) keyspace: &'a Keyspace,
+    pub(super) target: &'a Target,
     pub(super) generation: &'a Arc<Generation>,
     pub(super) old: Old<'a>,
 }
@@ -21,13 +21,13 @@ pub struct Looked<'a> {
 impl Looked<'_> {
     /// Replaces the key's value by what `operator` makes of the one that was found, or of a newer one
     /// that memory knows. [`Tried::NeedsDevice`]: another write of the key came first, or might have,
-    /// and nothing has changed; begin anew, with [`Keyspace::rmw_at_once`]. Does not wait for the
+    /// and nothing has changed; begin anew, with [`crate::Keyspace::rmw_at_once`]. Does not wait for the
     /// handle's durability ([`crate::Db::wait`] does).
     ///
     /// # Errors
-    /// As [`Keyspace::rmw`].
+    /// As [`crate::Keyspace::rmw`].
     pub fn update(&self, operator: &mut dyn Operator) -> Result<Tried> {
-        let Keyspace { inner, slot, form, .. } = self.keyspace;
+        let Target { inner, slot, form, .. } = self.target;
         inner.rmw_of_old(slot, *form, self.generation, &self.old, operator)
     }
 }

@@ -1,0 +1,215 @@
+//! The thread that writes for the futures of one keyspace.
+//!
+//! Turn by turn it
+//! 1. takes what was handed in, and leaves out what was given up meanwhile. Puts and deletes are done as a
+//!    blocking call does them, which waits where the engine has no room;
+//! 2. begins updates on a seat. What memory knows is done, and old values on disk are looked up beside each
+//!    other, up to [`DEPTH`] of them; with more than that it takes nothing new;
+//! 3. goes on with those whose old values have come, and waits for the first one if it has done nothing else;
+//! 4. waits for the durability of all that it has done, once for each that somebody wants, the weakest first,
+//!    and answers.
+//!
+//! # Invariants
+//! - S1. What is pending has changed nothing. What was done is answered in the same turn.
+//! - S2. An operator that panics is asked no more, and changes nothing: its future panics, and nobody else. A
+//!   waker that panics has nobody else wait longer.
+//! - S3. With nothing to do the thread holds no engine that does not fill the keyspace any more.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::RangeFrom;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use codec::SeqNo;
+use engine::{Change, Op, Operator};
+use journal::Durability;
+
+use super::Updating;
+use super::desk::{Instead, Leaving, Promise, Request, Shared, Waiting, Work};
+use crate::database::Inner;
+use crate::error::Result;
+use crate::expiry::Form;
+use crate::seat::{BegunRmw, Completed, Seat, Target};
+use crate::slot::Slot;
+
+/// Look-ups of old values under way at once.
+const DEPTH: usize = 128;
+/// Requests of one turn: so many share a wait for the journal.
+const TURN_MAX: usize = 1024;
+
+/// What the thread of a desk does.
+pub(super) fn serve(shared: &Shared, inner: Arc<Inner>, slot: Arc<Slot>) {
+    let _leaving = Leaving(shared);
+    // It waits for durabilities itself.
+    let durability = Durability::Buffered;
+    let mut thread = Thread::new(Target { inner, slot, durability, form: Form::Values });
+    while let Some(requests) = shared.next(thread.room(), thread.is_idle()) {
+        thread.turn(requests);
+    }
+}
+
+/// What the thread has in hand.
+struct Thread {
+    target: Target,
+    /// None until it is needed.
+    seat: Option<Seat>,
+    tags: RangeFrom<u64>,
+    /// Whose old values are looked up, by their tags.
+    pending: HashMap<u64, Waiting>,
+    /// Not begun yet.
+    taken: VecDeque<Request>,
+    /// Done, or refused, and not answered yet.
+    over: Vec<(Waiting, Result<Option<SeqNo>>)>,
+}
+
+impl Thread {
+    fn new(target: Target) -> Self {
+        let (seat, pending, taken, over) = Default::default();
+        Self { target, seat, tags: 0.., pending, taken, over }
+    }
+
+    fn room(&self) -> usize {
+        if self.taken.is_empty() { TURN_MAX } else { 0 }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.taken.is_empty() && self.pending.is_empty()
+    }
+
+    fn turn(&mut self, requests: Vec<Request>) {
+        self.taken.extend(requests);
+        while let Some(request) = self.taken.pop_front() {
+            if request.waiting.is_given_up() {
+                continue;
+            }
+            if let Some(request) = self.begin(request) {
+                self.taken.push_front(request);
+                break;
+            }
+        }
+        self.go_on();
+        self.settle();
+        // [S3]
+        if self.seat.as_ref().is_some_and(|seat| seat.pending() == 0 && seat.is_outdated()) {
+            self.seat = None;
+        }
+    }
+
+    /// Steps 1 and 2. Hands back what waits for a place on the seat.
+    fn begin(&mut self, request: Request) -> Option<Request> {
+        let Request { key, work, waiting } = request;
+        let Target { inner, slot, durability, .. } = &self.target;
+        let op = match &work {
+            Work::Put(stored) => Op::Put { key: &key, value: stored },
+            Work::Delete => Op::Delete { key: &key },
+            Work::Update(..) => {
+                let Work::Update(form, operator) = work else { return None };
+                return self.begin_update(key, form, operator, waiting);
+            }
+        };
+        let written = inner.write_one(slot, op, *durability);
+        self.over.push((waiting, written.map(Some)));
+        None
+    }
+
+    fn begin_update(
+        &mut self,
+        key: Vec<u8>,
+        form: Form,
+        mut operator: Box<dyn Operator + Send>,
+        waiting: Waiting,
+    ) -> Option<Request> {
+        let tag = self.tags.next().unwrap_or_default();
+        let Some(seat) = self.seat() else {
+            // There is none to be had, or the keyspace has gone, and this says so.
+            let Target { inner, slot, durability, .. } = &self.target;
+            let done = inner.rmw(slot, form, &key, &mut *operator, *durability);
+            self.over.push((waiting, done));
+            return None;
+        };
+        match seat.begin_unsettled(tag, &key, form, operator) {
+            Ok(BegunRmw::Done(seqno)) => self.over.push((waiting, Ok(seqno))),
+            Ok(BegunRmw::Pending) => drop(self.pending.insert(tag, waiting)),
+            Ok(BegunRmw::Full(operator)) => {
+                return Some(Request { key, work: Work::Update(form, operator), waiting });
+            }
+            Err(error) => self.over.push((waiting, Err(error))),
+        }
+        None
+    }
+
+    fn seat(&mut self) -> Option<&mut Seat> {
+        if self.seat.is_none() {
+            self.seat = Seat::unheld(self.target.clone(), DEPTH).ok();
+        }
+        self.seat.as_mut()
+    }
+
+    /// Step 3.
+    fn go_on(&mut self) {
+        let Self { seat: Some(seat), pending, over, .. } = self else { return };
+        let waits = over.is_empty();
+        let completed = seat.complete(waits, &mut |tag, outcome| {
+            let Some(waiting) = pending.remove(&tag) else { return };
+            let updated = outcome.map(|completed| match completed {
+                Completed::Updated(seqno) => seqno,
+                other => unreachable!("{other:?} of an update"),
+            });
+            over.push((waiting, updated));
+        });
+        if let Err(error) = completed {
+            // Its queue has failed, and nothing more comes of it. What was done was told before.
+            over.extend(pending.drain().map(|(_, waiting)| (waiting, Err(error.clone()))));
+            self.seat = None;
+        }
+    }
+
+    /// Step 4.
+    fn settle(&mut self) {
+        for durability in [Durability::Buffered, Durability::Flushed, Durability::Synced] {
+            let is_due = |(waiting, _): &mut (Waiting, _)| waiting.durability == durability;
+            let due: Vec<_> = self.over.extract_if(.., is_due).collect();
+            let numbers = due.iter().filter_map(|(_, done)| *done.as_ref().ok()?);
+            let Target { inner, slot, .. } = &self.target;
+            let settled = inner.settle_rmw(slot, numbers.max(), durability);
+            for (waiting, done) in due {
+                let done = match &settled {
+                    Err(error) if matches!(done, Ok(Some(_))) => Err(error.clone()),
+                    _ => done,
+                };
+                // The panic of a waker has been told by its hook, and is nobody else's [S2].
+                let _ = catch_unwind(AssertUnwindSafe(|| waiting.answer(done)));
+            }
+        }
+    }
+}
+
+/// An operator that is asked as long as its future is there, and whose panics are its future's [S2].
+pub(super) struct Watched {
+    pub(super) operator: Box<dyn Updating>,
+    pub(super) promise: Arc<Promise>,
+}
+
+impl Watched {
+    fn ask<T>(&mut self, nothing: T, ask: impl FnOnce(&mut dyn Updating) -> T) -> T {
+        if self.promise.is_given_up() || self.promise.has_panicked() {
+            return nothing;
+        }
+        let (answer, instead) = match catch_unwind(AssertUnwindSafe(|| ask(&mut *self.operator))) {
+            Ok(answer) => (answer, self.operator.refusal().map(Instead::Refused)),
+            Err(panic) => (nothing, Some(Instead::Panicked(panic))),
+        };
+        self.promise.note(instead);
+        answer
+    }
+}
+
+impl Operator for Watched {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        self.ask(false, |operator| operator.update_in_place(value))
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        self.ask(Change::Keep, |operator| operator.update(value))
+    }
+}

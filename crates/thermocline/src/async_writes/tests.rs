@@ -1,0 +1,208 @@
+//! Polls beside who has all keys locked, or waits in an engine.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, channel};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use device::Doorbell;
+use engine::{Begun, BegunOld, Change, Listener, Seat};
+use journal::Durability;
+use parking_lot::Mutex;
+
+use crate::database::Db;
+use crate::keyspace::Keyspace;
+use crate::options::{EngineKind, KeyspaceOptions, Options};
+use crate::stand_in::{StandIn, stand_in};
+use crate::{AsyncUpdate, AsyncWrite, Error};
+
+/// What takes longer than this never ends.
+const LONG: Duration = Duration::from_secs(20);
+
+fn open() -> Db {
+    let options = Options {
+        memory_bytes: 64 << 20,
+        sync_interval: None,
+        balance_memory: false,
+        durability: Durability::Buffered,
+        ..Options::default()
+    };
+    Db::open_on(device::memory(), "memory", options).unwrap()
+}
+
+/// Has another thread do it; a failure of the test waits for nobody.
+fn beside<T: Send + 'static>(db: &Db, work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+    let (tell, told) = channel();
+    let environment = db.inner.options.environment.clone();
+    drop(environment.spawn("beside", move || drop(tell.send(work()))).unwrap());
+    told
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn wait<F: Future + Unpin>(mut future: F) -> F::Output {
+    loop {
+        if let Poll::Ready(output) = poll(&mut future) {
+            return output;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// One of each, polled on a thread beside; all are to be pending.
+fn polled(db: &Db, space: &Keyspace) -> (AsyncWrite, AsyncWrite, AsyncUpdate) {
+    let mut put = space.put_async(b"k", b"v");
+    let mut delete = space.delete_async(b"other");
+    let mut update = space.rmw_async(b"k", |_| Change::Put(b"v".to_vec()));
+    let polled = beside(db, move || {
+        let are_pending = (
+            poll(&mut put).is_pending(),
+            poll(&mut delete).is_pending(),
+            poll(&mut update).is_pending(),
+        );
+        (are_pending, (put, delete, update))
+    });
+    let (are_pending, futures) = polled.recv_timeout(LONG).expect("no poll waits");
+    assert_eq!(are_pending, (true, true, true));
+    futures
+}
+
+/// As whoever clears a keyspace has them, who waits for a sync with them.
+#[test]
+fn no_poll_waits_for_the_lock_of_its_key() {
+    for (engine, journaled) in
+        [(EngineKind::Memory, true), (EngineKind::F2, true), (EngineKind::F2, false)]
+    {
+        let db = open();
+        let options = KeyspaceOptions { engine, journaled, ..Default::default() };
+        let space = db.keyspace("s", options).unwrap();
+        let held = db.inner.locks.all();
+        let (put, delete, update) = polled(&db, &space);
+        drop(held);
+        assert!(wait(put).is_ok() && wait(delete).is_ok());
+        assert!(matches!(wait(update), Ok(Some(_))));
+    }
+}
+
+#[test]
+fn no_poll_waits_in_an_engine_that_slows_writers_down() {
+    for journaled in [false, true] {
+        let db = open();
+        let (go, going) = channel::<()>();
+        let going = Mutex::new(going);
+        let within_admit = Box::new(move || {
+            let _once_all_may_go = going.lock().recv_timeout(LONG);
+        });
+        let engine = StandIn { within_admit, ..StandIn::default() };
+        let space = stand_in(&db, "slow", journaled, engine);
+        let futures = polled(&db, &space);
+        drop(go);
+        assert!(wait(futures.0).is_ok() && wait(futures.1).is_ok());
+        wait(futures.2).unwrap();
+    }
+}
+
+/// An engine that takes writes at once is asked nothing else than to apply them.
+#[test]
+fn what_is_written_at_once_is_not_admitted() {
+    for journaled in [false, true] {
+        let db = open();
+        let within_admit = Box::new(|| panic!("this might wait"));
+        let engine = StandIn { within_admit, takes_at_once: true, ..StandIn::default() };
+        let space = stand_in(&db, "quick", journaled, engine);
+        assert!(matches!(poll(&mut space.put_async(b"k", b"v")), Poll::Ready(Ok(_))));
+        let update = |_: Option<&[u8]>| Change::Put(b"v".to_vec());
+        assert!(matches!(poll(&mut space.rmw_async(b"k", update)), Poll::Ready(Ok(Some(_)))));
+    }
+}
+
+/// A seat on which every look-up is pending, and whose queue fails.
+#[derive(Default)]
+struct Broken(usize);
+
+impl Seat for Broken {
+    fn begin_get(&mut self, _: u64, _: &[u8], _: &mut Vec<u8>) -> engine::Result<Begun> {
+        unreachable!("nobody gets")
+    }
+
+    fn begin_old(&mut self, _: u64, _: &[u8]) -> engine::Result<BegunOld> {
+        self.0 += 1;
+        Ok(BegunOld::Pending)
+    }
+
+    fn complete(&mut self, _: bool, _: &mut dyn Listener) -> engine::Result<usize> {
+        Err(failure())
+    }
+
+    fn pending(&self) -> usize {
+        self.0
+    }
+
+    fn ring(&mut self, _: &Arc<Doorbell>) -> engine::Result<()> {
+        unreachable!("the thread waits for its seat")
+    }
+}
+
+fn failure() -> engine::Error {
+    engine::Error::Journal("the queue".to_owned())
+}
+
+#[test]
+fn a_queue_that_fails_is_told_to_all_who_wait_for_it() {
+    for journaled in [false, true] {
+        let db = open();
+        let seats = Arc::new(AtomicUsize::new(0));
+        let made = Arc::clone(&seats);
+        let seat = Box::new(move || {
+            made.fetch_add(1, Relaxed);
+            Some(Box::<Broken>::default() as Box<dyn Seat>)
+        });
+        let engine = StandIn { knows_keys: false, seat, ..StandIn::default() };
+        let space = stand_in(&db, "broken", journaled, engine);
+        for round in 1..3 {
+            let mut updates: Vec<AsyncUpdate> =
+                (0..20).map(|_| space.rmw_async(b"k", |_| Change::Put(b"v".to_vec()))).collect();
+            // Several are handed in before the first is waited for.
+            let polled: Vec<_> = updates.iter_mut().map(poll).collect();
+            for (first, update) in polled.into_iter().zip(updates) {
+                let outcome = match first {
+                    Poll::Ready(outcome) => outcome,
+                    Poll::Pending => wait(update),
+                };
+                assert_eq!(outcome, Err(failure().into()));
+            }
+            assert!(seats.load(Relaxed) >= round, "another seat is tried");
+        }
+        assert!(wait(space.put_async(b"k", b"v")).is_ok(), "a put needs none");
+        assert_eq!(db.failure(), None);
+    }
+}
+
+/// A mistake of ours: whoever waits for the thread is answered, and another one does what comes later.
+#[test]
+fn whoever_waits_for_a_thread_that_panics_is_answered() {
+    let db = open();
+    let ((go, going), calls) = (channel::<()>(), AtomicUsize::new(0));
+    let going = Mutex::new(going);
+    let within_admit = Box::new(move || {
+        if calls.fetch_add(1, Relaxed) == 0 {
+            let _once_all_are_asked = going.lock().recv_timeout(LONG);
+            panic!("as it was planted");
+        }
+    });
+    let space = stand_in(&db, "panics", true, StandIn { within_admit, ..StandIn::default() });
+    let mut puts: Vec<AsyncWrite> = (0..50).map(|_| space.put_async(b"k", b"v")).collect();
+    assert!(puts.iter_mut().all(|put| poll(put).is_pending()));
+    drop(go);
+    for put in puts {
+        assert_eq!(wait(put), Err(Error::Closed));
+    }
+    // While the first thread has not gone it may still take some with it.
+    let put = || wait(space.put_async(b"k", b"v"));
+    let written = (0..1_000_000).map(|_| put()).find(|put| *put != Err(Error::Closed));
+    assert!(matches!(written, Some(Ok(_))), "{written:?}");
+}

@@ -1,0 +1,74 @@
+//! Many gets as one future.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use super::future::AsyncGet;
+use crate::error::Result;
+use crate::keyspace::Keyspace;
+
+/// Many gets under way; see [`Keyspace::multi_get_async`].
+#[must_use = "a future does nothing unless it is polled"]
+pub struct AsyncMultiGet {
+    /// Those that have no answer yet, with the places of their keys. The first one wakes.
+    left: VecDeque<(usize, AsyncGet)>,
+    values: Vec<Option<Vec<u8>>>,
+    is_begun: bool,
+}
+
+impl Keyspace {
+    /// [`Keyspace::multi_get`] as a future: the keys' values in the order of the keys. All gets are begun when
+    /// it is polled first, and each is one as [`Keyspace::get_async`] makes it: what memory knows is read
+    /// then, and the reads of the others overlap. It is ready when all are, and wakes as few times as it can.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_async`], of any of them; the others are given up then, as they are when it is
+    /// dropped.
+    pub fn multi_get_async(&self, keys: &[&[u8]]) -> AsyncMultiGet {
+        let left = keys.iter().map(|key| self.get_async(key)).enumerate().collect();
+        AsyncMultiGet { left, values: vec![None; keys.len()], is_begun: false }
+    }
+}
+
+impl AsyncMultiGet {
+    fn begin(&mut self) -> Result<()> {
+        // Nobody is woken for one that another one is waited for before.
+        let mut context = Context::from_waker(Waker::noop());
+        for (at, mut get) in mem::take(&mut self.left) {
+            match Pin::new(&mut get).poll(&mut context) {
+                Poll::Ready(value) => self.values[at] = value?,
+                Poll::Pending => self.left.push_back((at, get)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Future for AsyncMultiGet {
+    type Output = Result<Vec<Option<Vec<u8>>>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if !mem::replace(&mut self.is_begun, true) {
+            self.begin()?;
+        }
+        while let Some((at, get)) = self.left.front_mut() {
+            let at = *at;
+            match Pin::new(get).poll(context) {
+                Poll::Ready(value) => self.values[at] = value?,
+                Poll::Pending => return Poll::Pending,
+            }
+            self.left.pop_front();
+        }
+        Poll::Ready(Ok(mem::take(&mut self.values)))
+    }
+}
+
+impl fmt::Debug for AsyncMultiGet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncMultiGet").field("left", &self.left.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+//! Counters that many futures and blocking calls add to beside each other.
+
+use std::task::Poll;
+use std::thread;
+
+use futures::StreamExt;
+use futures::executor::block_on;
+use futures::stream::FuturesUnordered;
+use thermocline::{Durability, EngineKind, Keyspace};
+
+use super::{ENGINES, KEYS, add_one, key, open_on, options, poll, read, value};
+
+/// Counters that all of them add to, beside which others push these out of memory.
+const COUNTERS: u64 = 12;
+const UPDATES: u64 = 600;
+const UNDER_WAY: usize = 64;
+
+/// Adds one to the counters by turns, with many futures at work. Answers how many were pending.
+fn count_by_futures(space: &Keyspace, from: u64) -> usize {
+    let (mut under_way, mut pended) = (FuturesUnordered::new(), 0);
+    for at in from..from + UPDATES {
+        let mut future = space.rmw_async(&key(at % COUNTERS), add_one);
+        match poll(&mut future) {
+            Poll::Ready(done) => assert!(done.unwrap().is_some()),
+            Poll::Pending => {
+                pended += 1;
+                under_way.push(future);
+            }
+        }
+        while under_way.len() >= UNDER_WAY {
+            assert!(block_on(under_way.next()).unwrap().unwrap().is_some());
+        }
+    }
+    while let Some(done) = block_on(under_way.next()) {
+        assert!(done.unwrap().is_some());
+    }
+    pended
+}
+
+#[test]
+fn no_update_is_lost_beside_others_and_blocking_ones() {
+    for engine in ENGINES {
+        for journaled in [false, true] {
+            let device = device::memory();
+            let (db, space) = open_on(&device, options(), engine, journaled);
+            for at in 0..KEYS {
+                space.put(&key(at), &value(0)).unwrap();
+            }
+            space.flush().unwrap();
+            db.close().unwrap();
+            drop((db, space));
+            let (_db, space) = open_on(&device, options(), engine, journaled);
+            let mut pended = 0;
+            thread::scope(|scope| {
+                let futures: Vec<_> = (0..2)
+                    .map(|from| {
+                        scope.spawn({
+                            let space = &space;
+                            move || count_by_futures(space, from)
+                        })
+                    })
+                    .collect();
+                let blocking: Vec<_> = (0..2)
+                    .map(|from| {
+                        let space = &space;
+                        scope.spawn(move || {
+                            for at in from..from + UPDATES {
+                                space.rmw(&key(at % COUNTERS), add_one).unwrap();
+                                space
+                                    .put(&key(COUNTERS + at % (KEYS - COUNTERS)), &value(at))
+                                    .unwrap();
+                            }
+                        })
+                    })
+                    .collect();
+                pended = futures.into_iter().map(|one| one.join().unwrap()).sum();
+                blocking.into_iter().for_each(|one| one.join().unwrap());
+            });
+            let sum: u64 = (0..COUNTERS).map(|at| read(&space, at)).sum();
+            assert_eq!(sum, 4 * UPDATES, "{engine}, journaled {journaled}");
+            if engine != EngineKind::Memory {
+                assert!(pended > 0, "{engine}, journaled {journaled}: none has waited");
+            }
+        }
+    }
+}
+
+/// Puts of one task that are awaited one after the other take place in that order.
+#[test]
+fn who_awaits_one_before_the_next_sees_them_in_that_order() {
+    for engine in ENGINES {
+        let (_db, space) = open_on(&device::memory(), options(), engine, true);
+        let synced = space.durability(Durability::Flushed);
+        block_on(async {
+            for at in 0..200_u64 {
+                // Some by the thread, some at once.
+                let by = if at % 3 == 0 { &space } else { &synced };
+                by.put_async(b"k", &value(at)).await.unwrap();
+                assert_eq!(space.get_async(b"k").await.unwrap(), Some(value(at)), "{engine}");
+            }
+        });
+    }
+}

@@ -1,0 +1,158 @@
+//! Writes as futures: they come to what blocking calls come to over every engine, wait for nobody when they are
+//! polled, and are answered however it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod counters;
+mod crashes;
+mod depth;
+mod ends;
+mod failures;
+mod model;
+mod waits;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use device::{Device, FaultDevice, OperationKind};
+use thermocline::{
+    AsyncUpdate, Change, Db, Durability, EngineKind, Environment, Keyspace, KeyspaceOptions,
+    Options, f2,
+};
+
+const ENGINES: [EngineKind; 4] =
+    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
+
+/// Keys that do not fit into the memory of a keyspace of `f2`.
+const KEYS: u64 = 3_000;
+
+/// Only how long a test that fails takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key-{number:05}").into_bytes()
+}
+
+fn number(value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap()))
+}
+
+/// A value that begins with a number.
+fn value(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(8)
+}
+
+fn add_one(old: Option<&[u8]>) -> Change {
+    Change::Put(value(number(old) + 1))
+}
+
+/// A few pages of memory for `f2`, which compacts nothing.
+fn options() -> Options {
+    let page_bytes = 16_384;
+    let f2 = f2::Options {
+        log_memory_bytes: Some(5 * page_bytes),
+        read_cache_bytes: Some(0),
+        page_bytes: Some(page_bytes),
+        segment_bytes: 2 * page_bytes,
+        disk_bytes_max: Some(1 << 30),
+        ..f2::Options::default()
+    };
+    Options {
+        memory_bytes: 96 << 20,
+        sync_interval: None,
+        balance_memory: false,
+        durability: Durability::Buffered,
+        f2,
+        ..Options::default()
+    }
+}
+
+fn open_on(
+    device: &Arc<dyn Device>,
+    options: Options,
+    engine: EngineKind,
+    journaled: bool,
+) -> (Db, Keyspace) {
+    let db = Db::open_on(Arc::clone(device), "memory", options).unwrap();
+    let memory_bytes = Some(16 << 20);
+    let options = KeyspaceOptions { engine, journaled, memory_bytes, ..Default::default() };
+    let space = db.keyspace("s", options).unwrap();
+    (db, space)
+}
+
+/// A keyspace of `f2` with the keys, each with its number, most of them on disk alone, which nothing reads
+/// but those who ask.
+fn filled(device: &Arc<dyn Device>, journaled: bool) -> (Db, Keyspace) {
+    let (db, space) = open_on(device, options(), EngineKind::F2, journaled);
+    for at in 0..KEYS {
+        space.put(&key(at), &value(at)).unwrap();
+    }
+    db.flush().unwrap();
+    (db, space)
+}
+
+/// Polls with nobody to be woken.
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Futures that add one to so many cold keys from `from` on, each of which was polled and is pending.
+fn pending(space: &Keyspace, from: u64, count: usize) -> Vec<(u64, AsyncUpdate)> {
+    let mut pending = Vec::new();
+    for at in from..KEYS {
+        let mut future = space.rmw_async(&key(at), add_one);
+        if poll(&mut future).is_pending() {
+            pending.push((at, future));
+        }
+        if pending.len() == count {
+            return pending;
+        }
+    }
+    panic!("too few are on disk")
+}
+
+/// An operation of the device, the next one of its kind, that waits until this is dropped.
+struct Held {
+    _go: Sender<()>,
+    has_come: Arc<AtomicBool>,
+    has_gone: Arc<AtomicBool>,
+}
+
+impl Held {
+    fn new(device: &FaultDevice, kind: OperationKind) -> Self {
+        let (go, going) = channel::<()>();
+        let [has_come, has_gone] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (come, gone) = (Arc::clone(&has_come), Arc::clone(&has_gone));
+        device.interpose_anywhere(kind, move || {
+            come.store(true, SeqCst);
+            let _once_it_is_let = going.recv_timeout(PATIENCE);
+            gone.store(true, SeqCst);
+        });
+        Self { _go: go, has_come, has_gone }
+    }
+
+    /// Returns once somebody is in it.
+    fn wait(&self) {
+        let environment = Environment::real();
+        let start = environment.now();
+        while !self.has_come.load(SeqCst) {
+            assert!(environment.now() - start < PATIENCE, "nobody comes");
+            thread::yield_now();
+        }
+    }
+
+    /// Whether it was let go, or nobody wanted to wait any longer.
+    fn has_gone(&self) -> bool {
+        self.has_gone.load(SeqCst)
+    }
+}
+
+fn read(space: &Keyspace, at: u64) -> u64 {
+    number(space.get(&key(at)).unwrap().as_deref())
+}
