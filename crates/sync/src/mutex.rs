@@ -68,6 +68,12 @@ mod modelled {
         }
     }
 
+    impl<T> fmt::Debug for MutexGuard<'_, T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("MutexGuard")
+        }
+    }
+
     impl<T> Deref for MutexGuard<'_, T> {
         type Target = T;
         fn deref(&self) -> &T {
