@@ -65,6 +65,8 @@ pub(crate) struct SegmentView {
     pub(crate) demand: u32,
     /// Whether the device had no room for a caller, or for what has to go on without it.
     pub(crate) is_device_full: bool,
+    /// Whether so much is written that segments come to be empty by that.
+    pub(crate) is_beside_writes: bool,
     /// Segments that are kept for the collector.
     pub(crate) reserved: u32,
     /// How many of those it can begin now.
@@ -358,6 +360,7 @@ impl Segments {
             available: self.available(),
             demand: self.demand,
             is_device_full,
+            is_beside_writes: false,
             reserved: self.reserved,
             room: self.free_count().min(self.reserved),
             payload_bytes: u64::from(self.geometry.payload_bytes()),

@@ -9,8 +9,10 @@ const SHARE_AT_EASE: u64 = 16;
 /// Without, if at least one extent of the greatest length is won (Flex 4.2).
 const SHARE_IN_NEED: u64 = 31;
 const SHARES: u64 = 32;
-/// The share of bytes in closed segments that are dead, of 32, from which on it is worth to begin.
+/// The share of bytes in closed segments that are dead, of 32, from which on it is worth to begin; and while so
+/// much is written that segments come to be empty without it.
 const DEAD_SHARE: u64 = 8;
+const DEAD_SHARE_BESIDE_WRITES: u64 = 13;
 
 /// The victims, emptiest first chosen, in ascending order; none if it is not worth it.
 pub(in crate::space) fn plan(view: &SegmentView) -> Vec<u32> {
@@ -19,7 +21,8 @@ pub(in crate::space) fn plan(view: &SegmentView) -> Vec<u32> {
     let count = view.closed.len() as u64;
     let live: u64 = view.closed.iter().map(|(_, live)| live).sum();
     let room = count * view.payload_bytes;
-    if !in_need && (room - live) * SHARES < room * DEAD_SHARE {
+    let dead_share = if view.is_beside_writes { DEAD_SHARE_BESIDE_WRITES } else { DEAD_SHARE };
+    if !in_need && (room - live) * SHARES < room * dead_share {
         return Vec::new();
     }
     let share = if in_need { SHARE_IN_NEED } else { SHARE_AT_EASE };

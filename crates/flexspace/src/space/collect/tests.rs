@@ -8,7 +8,7 @@ use workers::{Order, Pool};
 
 use super::plan::{fewer, plan};
 use super::trail::Note;
-use super::{Collected, NOTED_FEW, Tracking, Trail};
+use super::{Collected, NOTED_FEW, Pace, Tracking, Trail};
 use crate::data::{Geometry, SegmentView};
 use crate::log::{Change, Piece};
 use crate::planted::{Planted, must_be_found};
@@ -19,8 +19,18 @@ const PAYLOAD: u64 = 4 * 4092;
 
 fn view(live: &[u64], available: u32) -> SegmentView {
     let closed = (0..).zip(live.iter().copied()).collect();
-    let (demand, is_device_full, reserved, room, payload_bytes) = (0, false, 64, 64, PAYLOAD);
-    SegmentView { closed, available, demand, is_device_full, reserved, room, payload_bytes }
+    let (is_device_full, is_beside_writes) = (false, false);
+    let (demand, reserved, room, payload_bytes) = (0, 64, 64, PAYLOAD);
+    SegmentView {
+        closed,
+        available,
+        demand,
+        is_device_full,
+        is_beside_writes,
+        reserved,
+        room,
+        payload_bytes,
+    }
 }
 
 #[test]
@@ -38,6 +48,19 @@ fn the_emptiest_are_chosen_if_it_is_worth_it() {
     assert!(victims.len() == 64, "{} victims of a full space", victims.len());
     let with_room = |room| plan(&SegmentView { room, ..view(&[half; 200], 0) }).len();
     assert_eq!([0, 1, 2, 10, 64].map(with_room), [0, 0, 3, 19, 64], "what has room is copied");
+}
+
+#[test]
+fn beside_many_writes_more_may_be_dead_unless_room_is_short() {
+    let (full, half) = (PAYLOAD, PAYLOAD / 2);
+    let beside = |live: &[u64], available| {
+        plan(&SegmentView { is_beside_writes: true, ..view(live, available) })
+    };
+    let third_dead = [full, half, half, half];
+    assert_eq!(plan(&view(&third_dead, 1000)), [1, 2, 3]);
+    assert!(beside(&third_dead, 1000).is_empty(), "they may come to be empty");
+    assert_eq!(beside(&third_dead, 10), [1, 2, 3], "there is no room to wait for that");
+    assert_eq!(beside(&[half, half, half], 1000), [0, 1, 2]);
 }
 
 #[test]
@@ -136,7 +159,7 @@ fn more_changes_than_are_noted_while_a_trail_is_made_are_followed_all_the_same()
     let shared = &space.shared;
     let (victims, snapshot) = {
         let mut writer = shared.writer_for_change().expect("open");
-        let victims = shared.victims_with_room(&mut writer).expect("a device");
+        let victims = shared.victims_with_room(&mut writer, Pace::AtEase).expect("a device");
         writer.tracking.begin(NOTED_FEW);
         (victims, shared.snapshot())
     };
@@ -180,6 +203,28 @@ fn half_full(device: std::sync::Arc<dyn device::Device>) -> (FlexSpace, Vec<u8>)
     }
     space.sync().expect("a device");
     (space, model)
+}
+
+/// Beside writes that will empty segments, what a calm store has moved is left; but not where half of it is dead.
+#[test]
+fn a_space_that_is_written_to_leaves_more_of_it_dead() {
+    let space = FlexSpace::create(device::memory(), options(1000)).expect("a device");
+    (0..3100).for_each(|number| space.append(&[number as u8; 512]).expect("room"));
+    // The second half of each of two segments of three is dead.
+    let segment = PAYLOAD / 512;
+    let dead = (0..3100 / segment).filter(|number| number % 3 > 0).rev();
+    for number in dead {
+        let at = (number * segment + segment / 2) * 512;
+        space.collapse(at, (segment - segment / 2) * 512).expect("a range");
+    }
+    space.sync().expect("a device");
+    assert_eq!(space.collect_beside_writes(), Ok(Collected::default()));
+    let done = space.collect().expect("a device");
+    assert!(done.segments > 10, "{done:?}");
+    let (space, model) = half_full(device::memory());
+    let done = space.collect_beside_writes().expect("a device");
+    assert!(done.segments > 10, "{done:?}");
+    assert_eq!(space.read(0, space.len()), Ok(model));
 }
 
 /// Lets the device be full when room is asked for the `nth` time from now on, and the ballast give none.
