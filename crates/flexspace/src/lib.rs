@@ -65,7 +65,8 @@ mod extent;
 mod flex_tree;
 mod log;
 mod nodes;
-mod planted;
+#[doc(hidden)]
+pub mod planted;
 #[cfg(test)]
 mod seed;
 mod shift_tree;

@@ -1,14 +1,16 @@
-//! Bugs that tests plant to show that they would be found (`docs/reliability/planted-flex.md`); nothing outside
-//! of them.
+//! Bugs that tests plant to show that they would be found (`docs/reliability/planted-flex.md`), those of this crate and
+//! of a store above it; nothing outside of them.
 
-#[cfg(test)]
-pub(crate) use in_tests::{is_planted, must_be_found};
-#[cfg(not(test))]
+#[cfg(any(test, feature = "planted"))]
+pub(crate) use in_tests::is_planted;
+#[cfg(any(test, feature = "planted"))]
+pub use in_tests::must_be_found;
+#[cfg(not(any(test, feature = "planted")))]
 pub(crate) use outside::is_planted;
 
 /// A way to break a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Planted {
+pub enum Planted {
     /// A segment is free once its last byte went, though nothing durable says so.
     FreedEarly,
     /// A segment is begun anew though a snapshot reaches it.
@@ -36,7 +38,7 @@ pub(crate) enum Planted {
 }
 
 /// On the thread that plants it.
-#[cfg(test)]
+#[cfg(any(test, feature = "planted"))]
 mod in_tests {
     use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,7 +50,7 @@ mod in_tests {
     }
 
     /// `test` fails with the bug planted, and says `how`.
-    pub(crate) fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
+    pub fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
         PLANTED.set(Some(bug));
         let found = catch_unwind(AssertUnwindSafe(test));
         PLANTED.set(None);
@@ -64,7 +66,7 @@ mod in_tests {
     }
 }
 
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "planted")))]
 mod outside {
     use super::Planted;
 
