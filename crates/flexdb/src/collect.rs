@@ -16,6 +16,8 @@ use crate::store::Shared;
 
 /// How often it is looked after.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Parts of the budget of which one is put in such a time where much is written.
+const MUCH_PUT_PARTS: u64 = 64;
 
 /// Has the space collected as long as the store is open.
 pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
@@ -25,11 +27,12 @@ pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
         // The budget may have become less since something was cached.
         shared.cache.shrink(shared.cache_share());
         shared.refill_allowance();
-        shared.tidy_if_idle();
+        let put = shared.tidy_if_idle();
         if let Err(error) = shared.sync_rewritten() {
             shared.note_ended(&shared.rewriting_failing, Err(error));
         }
-        while !stop.is_stopping() && shared.collect_and_tell() {}
+        let much = shared.host.memory.limit() / MUCH_PUT_PARTS;
+        while !stop.is_stopping() && shared.collect_and_tell(put > much) {}
         shared.forget_pins();
         if let Some(committer) = shared.committer.try_lock() {
             shared.count_nodes(committer.index());
@@ -41,8 +44,13 @@ pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
 
 impl Shared {
     /// Empties segments, if it is worth it; says how many.
-    pub(crate) fn collect(&self) -> Result<u64> {
-        let done = self.space.collect().map_err(from_space)?;
+    /// Where much is written segments come to be empty without it, so more of them may be dead before.
+    pub(crate) fn collect(&self, is_much_written: bool) -> Result<u64> {
+        let done = match is_much_written {
+            true => self.space.collect_beside_writes(),
+            false => self.space.collect(),
+        };
+        let done = done.map_err(from_space)?;
         self.count_collected(&done);
         if done.segments > 0 {
             self.renew_if_idle()?;
@@ -51,8 +59,8 @@ impl Shared {
     }
 
     /// Collects; says whether there may be more to do.
-    fn collect_and_tell(&self) -> bool {
-        match self.collect() {
+    fn collect_and_tell(&self, is_much_written: bool) -> bool {
+        match self.collect(is_much_written) {
             Ok(segments) => segments > 0,
             Err(error) => {
                 self.note_ended(&self.collector_failing, Err(error));

@@ -1,31 +1,34 @@
-//! Commits: a memtable's writes go to the space, in place (Flex 5.3).
+//! Commits: the writes of memtables go to the space, in place (Flex 5.3).
 //!
-//! 1. The oldest memtable that waits is taken. What younger ones have newer versions of is left out
-//!    (memtable, M6). The journal reaches its newest write (law L3), and what replaces those.
+//! 1. The memtables that wait are taken, all of them (C6). What younger ones have newer versions of is left out
+//!    (memtable, M6). The journal reaches their newest write (law L3), and what replaces those.
 //! 2. What happens to the intervals of its keys is planned (`commit/plan.rs`), on several threads
 //!    (`commit/planning.rs`), and done in the order of the keys, to the space and to the index
 //!    (`commit/changing.rs`). Readers look into the base of before, which nothing of this changes.
 //! 3. The store's header says how far the writes are in the space now.
 //! 4. The space is synced. Its keys are forgotten by the cache of pairs, and the next state has the base as it
-//!    is now, and the memtable no more.
+//!    is now, and the memtables no more.
 //!
 //! # Invariants
 //! - C1. 2 and 3 are in one hold of the space's writers' lock, so a crash leaves all of them or none; but
 //!   where the collector has to make room in between, or something failed: then some of the writes,
 //!   all of which the journal has.
-//! - C2. Where a pin stands between the writes of the memtable, those up to it are put in first, and a
+//! - C2. Where a pin stands between the writes of the memtables, those up to it are put in first, and a
 //!   base of that moment is kept for it (state, S2). No pin comes to stand there later: all these writes
 //!   were given their numbers before.
 //! - C3. A memtable is committed after all older ones.
-//! - C4. With a journal, a memtable waits as long as there are no more than [`KEPT`] of them and nobody wants
-//!   room: meanwhile younger ones replace what is in it.
+//! - C4. With a journal, memtables wait as long as there are no more than [`KEPT`] of them and nobody wants
+//!   room: the more are committed as one.
 //! - C5. A change is of one whole interval, where and as long as it was planned: any other is refused before
 //!   a byte is touched, and the store is read-only then.
+//! - C6. Memtables that wait are committed as one, of each key the newest version, so that an interval is changed once
+//!   for the updates of all of them. A commit that is not done is done again with the same ones: what a try before
+//!   has kept for a pin has nothing of younger ones.
 //!
 //! Where there is no room the commit stops, and goes on there once the collector has run: what is in the space
 //! is not put again. Where that emptied nothing, what memtables delete is taken out first
 //! (`commit/relief.rs`). Where that does not help, and where 1 fails, or something cannot be
-//! read in 2: the memtable stays, and a later commit goes on, or does all of it once more. What is in the
+//! read in 2: the memtables stay, and a later commit goes on, or does all of it once more. What is in the
 //! space by then does no harm, as whoever reads looks into the memtable first. Meanwhile no more writes are
 //! admitted than memtables have room for (`pressure.rs`). So a snapshot that holds too much room
 //! stops writes only for as long as it is held. Each other failure turns the store read-only (law L5).
@@ -53,7 +56,7 @@ use crate::error::from_space;
 #[cfg(test)]
 use crate::index;
 use crate::index::{Index, Key};
-use crate::memtable::{Memtable, Update, Walker};
+use crate::memtable::{Batch, BatchWalker, Memtable, Update};
 use crate::options::Options;
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
@@ -67,10 +70,10 @@ pub(crate) use thinning::Thinning;
 #[cfg(test)]
 pub(crate) use tidying::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 
-/// Bytes of a memtable with which the allocator is worth being asked to give back what was freed.
+/// Bytes of memtables with which the allocator is worth being asked to give back what was freed.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
-/// Memtables that wait although they might be committed, beside the one that is written to: a key that is
-/// written to again before a quarter as many others are is not committed in between.
+/// Memtables that wait for one more although they might be committed, beside the one that is written to: what is
+/// committed as one has the more updates of an interval, and of a key that is written to again the newest alone.
 const KEPT: usize = crate::memory_split::MEMTABLES as usize - 2;
 /// Eighths of what memtables may take from which on none waits.
 const FULL_EIGHTHS: u64 = 7;
@@ -86,6 +89,8 @@ pub(crate) struct Committer {
     kept: BTreeMap<SeqNo, Arc<Base>>,
     /// Whether it was refused for want of room.
     is_short_of_room: bool,
+    /// The youngest memtable of one that has begun and is not done (C6).
+    youngest: Option<u64>,
     /// Where it goes on then.
     stopped: Option<Place>,
     /// Where it was when deletes gave room, and the newest write of all memtables by then.
@@ -98,8 +103,9 @@ pub(crate) struct Committer {
 /// How far a commit has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    memtable: u64,
-    /// Of its writes above the one number, up to the other, all are in the space whose keys are below this
+    /// The memtables, from the oldest to the youngest.
+    ids: (u64, u64),
+    /// Of their writes above the one number, up to the other, all are in the space whose keys are below this
     /// one; none stands behind all of them.
     range: (SeqNo, SeqNo),
     key: Option<Key>,
@@ -108,12 +114,13 @@ struct Place {
 impl Committer {
     pub(crate) fn new(index: Index) -> Self {
         let (kept, is_short_of_room, is_amid) = (BTreeMap::new(), false, false);
-        Self { index, kept, is_short_of_room, stopped: None, relieved: None, is_amid }
+        let (youngest, stopped, relieved) = (None, None, None);
+        Self { index, kept, is_short_of_room, youngest, stopped, relieved, is_amid }
     }
 
-    /// Where writes of a memtable between two numbers go on, or begin; none if all are in the space.
-    fn place_of(&self, memtable: u64, range: (SeqNo, SeqNo)) -> Option<Key> {
-        let is_there = |place: &&Place| (place.memtable, place.range) == (memtable, range);
+    /// Where writes of memtables between two numbers go on, or begin; none if all are in the space.
+    fn place_of(&self, ids: (u64, u64), range: (SeqNo, SeqNo)) -> Option<Key> {
+        let is_there = |place: &&Place| (place.ids, place.range) == (ids, range);
         match self.stopped.as_ref().filter(is_there) {
             Some(place) => place.key.clone(),
             None => Some(Key::default()),
@@ -212,33 +219,26 @@ impl Shared {
         self.make_durable(persisted)
     }
 
-    /// Commits the oldest memtable that waits, if its id is at most `upto`; answers whether there may
-    /// be another one.
+    /// Commits the oldest memtables that wait, if the oldest one's id is at most `upto`; answers whether there may
+    /// be others.
     fn commit_oldest(self: &Arc<Self>, upto: u64) -> Result<bool> {
         let mut committer = self.committer.lock();
         self.health.check_writable()?;
         let state = self.open_state()?;
-        let Some(oldest) = state.sealed.last().filter(|it| it.id() <= upto).cloned() else {
-            return Ok(false);
-        };
-        // Whoever put another one in its place may not have sealed it yet, and somebody be writing.
-        oldest.seal();
+        let Some(batch) = self.next_batch(&mut committer, &state, upto) else { return Ok(false) };
         // What was lent to it while there were fewer writes.
         self.cache.shrink(self.cache_share());
-        let Some(pins) = self.host.sequence.pins_below(oldest.newest()) else {
+        let newest = batch.newest();
+        let Some(pins) = self.host.sequence.pins_below(newest) else {
             drop(committer);
             self.pressure.note_put_off();
             sync::thread::yield_now();
             return Ok(true);
         };
-        let floor = state.floor_without(Some(oldest.id()));
-        let newest = oldest.newest();
-        if self.host.barrier.is_journaled() {
-            self.mark_replaced(&state, &oldest);
-        }
+        let floor = state.floor_without(Some(&batch));
         let replaced_by = match is_planted(Planted::LeftOutUnreached) {
             true => SeqNo::ZERO,
-            false => oldest.replaced_by(),
+            false => batch.replaced_by(),
         };
         let reached = self.host.barrier.reach(newest.max(floor).max(replaced_by))?;
         // Below the newest write nothing is missing in the journal: numbers above what it holds are of
@@ -253,7 +253,7 @@ impl Shared {
             self.with_room(&mut committer, |space, _| self.put_header(space, persisted))?;
             self.told(self.space.sync())?;
         }
-        let work = Work { memtable: &oldest, cuts, persisted };
+        let work = Work { batch: &batch, cuts, persisted };
         let put =
             |space: &mut Together<'_>, committer: &mut Committer| self.put(space, committer, &work);
         match self.with_room(&mut committer, put) {
@@ -263,27 +263,46 @@ impl Shared {
             done => done?,
         }
         committer.is_short_of_room = false;
-        committer.stopped = None;
+        (committer.youngest, committer.stopped) = (None, None);
         self.make_durable(persisted)?;
-        self.publish(&mut committer, &oldest)?;
+        self.publish(&mut committer, &batch)?;
         self.commits_failing.succeed();
         self.hold_index(&mut committer)?;
+        let bytes = batch.bytes();
         self.counts.commits.fetch_add(1, Relaxed);
-        self.counts.committed_bytes.fetch_add(oldest.bytes(), Relaxed);
+        self.counts.committed_memtables.fetch_add(batch.memtables().len() as u64, Relaxed);
+        self.counts.committed_bytes.fetch_add(bytes, Relaxed);
         drop(committer);
         self.schedule_rewriting();
-        if oldest.bytes() >= GIVEN_BACK_BYTES_MIN {
+        if bytes >= GIVEN_BACK_BYTES_MIN {
             // Its pieces lie between others that stay, and no other use fits them as well.
-            drop(oldest);
+            drop(batch);
             sync::give_back_heaps();
         }
         Ok(true)
     }
 
-    /// Step 1: marks what a memtable has that younger ones replace.
-    fn mark_replaced(&self, state: &State, memtable: &Memtable) {
+    /// The memtables that are committed next (C6), sealed, and marked what younger ones replace of them.
+    fn next_batch(&self, committer: &mut Committer, state: &State, upto: u64) -> Option<Batch> {
+        let oldest = state.sealed.last().filter(|it| it.id() <= upto)?;
+        // What was begun with may not be all of what waits by now.
+        let upto = committer.youngest.unwrap_or(upto).max(oldest.id());
+        let waits = state.sealed.iter().filter(|it| it.id() <= upto);
+        let batch: Vec<Arc<Memtable>> = waits.cloned().collect();
+        let youngest = batch.first()?.id();
+        // Whoever put another one in its place may not have sealed it yet, and somebody be writing.
+        batch.iter().for_each(|memtable| memtable.seal());
+        if self.host.barrier.is_journaled() {
+            batch.iter().for_each(|memtable| self.mark_replaced(state, memtable, youngest));
+        }
+        committer.youngest = Some(youngest);
+        Some(Batch::of(batch))
+    }
+
+    /// Step 1: marks what a memtable has that those replace which are younger than all of the commit's.
+    fn mark_replaced(&self, state: &State, memtable: &Memtable, youngest: u64) {
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
-        let younger = state.memtables().filter(|it| it.id() > memtable.id());
+        let younger = state.memtables().filter(|it| it.id() > youngest);
         let count: u64 = younger.map(|it| memtable.mark_replaced(it, &is_seen)).sum();
         self.counts.replaced.fetch_add(count, Relaxed);
     }
@@ -341,7 +360,7 @@ impl Shared {
                 above = upto;
                 continue;
             }
-            if !changing.put_between(work.memtable, above, upto)? {
+            if !changing.put_between(work.batch, above, upto)? {
                 return Ok(false);
             }
             if upto < SeqNo::MAX {
@@ -399,18 +418,19 @@ impl Shared {
     }
 
     /// Step 4.
-    fn publish(&self, committer: &mut Committer, committed: &Arc<Memtable>) -> Result<()> {
+    fn publish(&self, committer: &mut Committer, committed: &Batch) -> Result<()> {
         let kept = std::mem::take(&mut committer.kept);
         let base = Arc::new(self.base_of(&committer.index)?);
         // What readers found in the memtable they look for in the base from now on (A1 and A2 of `pairs`; S3).
         let changing = self.cache.pairs().change();
         if self.options.pairs && !is_planted(Planted::PairLeft) {
-            committed.each_key(&mut |key| changing.forget(key));
+            let memtables = committed.memtables().iter();
+            memtables.for_each(|memtable| memtable.each_key(&mut |key| changing.forget(key)));
         }
         let install = self.install.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
         let pinned = self.pinned_after(&state, kept, Some(committed));
-        let next = state.with_base(base, Some(committed.id()), pinned);
+        let next = state.with_base(base, Some(committed), pinned);
         let commits = next.commits;
         self.state.store(Some(Arc::new(next)));
         changing.done(commits);
@@ -425,13 +445,14 @@ impl Shared {
         &self,
         state: &State,
         kept: BTreeMap<SeqNo, Arc<Base>>,
-        committed: Option<&Arc<Memtable>>,
+        committed: Option<&Batch>,
     ) -> BTreeMap<SeqNo, Pinned> {
         let held = self.host.sequence.pins();
         let mut pinned = state.pinned.clone();
         pinned.retain(|seqno, _| held.contains(seqno));
         for (seqno, left) in &mut pinned {
             // A writer that was slow has put a write to a younger memtable than later ones.
+            let committed = committed.map_or(&[][..], Batch::memtables).iter();
             let slow = committed.filter(|committed| committed.oldest() <= *seqno);
             left.memtables.splice(0..0, slow.cloned());
         }
@@ -449,8 +470,8 @@ impl Shared {
 
 /// What is to be committed.
 struct Work<'a> {
-    memtable: &'a Arc<Memtable>,
-    /// The pins that stand between its writes, the oldest first.
+    batch: &'a Batch,
+    /// The pins that stand between their writes, the oldest first.
     cuts: Vec<SeqNo>,
     persisted: SeqNo,
 }
@@ -463,7 +484,7 @@ fn is_refused(error: &space::Error) -> bool {
 /// The next updates, before `bound`; and whether these are all of them, or only as many as are planned
 /// at once.
 fn take_updates<'a>(
-    walker: &mut Walker<'a>,
+    walker: &mut BatchWalker<'a>,
     bound: Option<&[u8]>,
     options: &Options,
 ) -> (Vec<Update<'a>>, bool) {

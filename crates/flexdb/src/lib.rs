@@ -92,6 +92,7 @@ mod reads;
 mod recover;
 mod salvage;
 mod scan;
+mod scanned;
 mod seat;
 mod state;
 mod stats;

@@ -28,6 +28,7 @@
 //! - M7. A key that is in it, or was, passes its filter (`memtable/filter.rs`): what does not pass is answered
 //!   without a search.
 
+mod batch;
 mod filter;
 mod replaced;
 #[cfg(test)]
@@ -45,6 +46,7 @@ use engine::{AsTarget, EntryKey, Op, Target};
 use sync::{RwLock, RwLockReadGuard};
 
 use crate::tally::{Tally, allocated_bytes};
+pub(crate) use batch::{Batch, BatchWalker};
 use filter::Filter;
 pub(crate) use walk::{Update, Walker};
 

@@ -103,6 +103,7 @@ impl Store {
             nodes,
             cache,
             fragmented: Default::default(),
+            scanned: Default::default(),
             tidying: Tidying::new(space.len()),
             queues: Mutex::default(),
             buffers: Mutex::default(),

@@ -27,8 +27,10 @@ pub struct Options {
     /// larger. Reading it alone costs a read for each. Default: 16.
     pub fragments_max: u16,
     /// Updates behind the pairs of neighbours, in percent of these, from which on they are written anew
-    /// together. More cost a write less, and a scan more. Default: 20.
+    /// together, where scans read what is written. More cost a write less, and a scan more. Default: 20.
     pub tail_percent_max: u16,
+    /// The same where they read next to nothing of it and there is a journal, if that is more. Default: 40.
+    pub unscanned_tail_percent_max: u16,
     /// Whether neighbours that lie in many pieces are written as one while the store is idle. Without it only those
     /// that scans read are, and those that commits change. Default: yes.
     pub tidies_when_idle: bool,
@@ -65,6 +67,7 @@ impl Default for Options {
             tail_pairs_max: 24,
             fragments_max: 16,
             tail_percent_max: 20,
+            unscanned_tail_percent_max: 40,
             tidies_when_idle: true,
             damaged_bytes_max: 1 << 30,
             round_updates_max: 4096,

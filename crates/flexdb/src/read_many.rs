@@ -37,6 +37,7 @@ impl Shared {
             }
         }
         self.cache.note_walked(colds.len(), self.cache_share());
+        self.scanned.note_read(colds.len() as u64);
         self.read_neighbours(&colds, &mut |at, block| {
             if let (Ok(block), Some(cold)) = (&block, colds.get(at)) {
                 self.cache_block(cold, block);

@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //! - S1. Whatever was written and not replaced is in one of the memtables or in the base. A commit
-//!   takes its memtable out and puts the base in that has it, in one step; so a reader who holds a
+//!   takes its memtables out and puts the base in that has them, in one step; so a reader who holds a
 //!   state misses nothing.
 //! - S2. A pin for which a commit has put too much into the base has another one here, for as long as
 //!   it is held: nothing above the pin is in that, and all at or below it is in that or in memtables.
@@ -19,7 +19,7 @@ use codec::SeqNo;
 use flexspace::{Found, space};
 
 use crate::index::{self, IndexSnapshot, Interval};
-use crate::memtable::{Memtable, Walker};
+use crate::memtable::{Batch, Memtable, Walker};
 
 /// A state of the space and the index to it.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) sealed: Vec<Arc<Memtable>>,
     pub(crate) base: Arc<Base>,
     pub(crate) pinned: BTreeMap<SeqNo, Pinned>,
-    /// Memtables that were committed since the store was opened (S3).
+    /// Commits since the store was opened (S3).
     pub(crate) commits: u64,
 }
 
@@ -97,8 +97,9 @@ impl State {
     }
 
     /// Once `without` is in the space, everything up to this is.
-    pub(crate) fn floor_without(&self, without: Option<u64>) -> SeqNo {
-        let others = self.memtables().filter(|memtable| Some(memtable.id()) != without);
+    pub(crate) fn floor_without(&self, without: Option<&Batch>) -> SeqNo {
+        let is_other = |memtable: &&Arc<Memtable>| without.is_none_or(|it| !it.has(memtable.id()));
+        let others = self.memtables().filter(is_other);
         others.map(|memtable| memtable.floor()).min().unwrap_or(SeqNo::ZERO)
     }
 
@@ -110,14 +111,14 @@ impl State {
         Self { active, sealed, base, pinned, commits: self.commits }
     }
 
-    /// With another base, in which the memtable `committed` is.
+    /// With another base, in which the memtables `committed` are.
     pub(crate) fn with_base(
         &self,
         base: Arc<Base>,
-        committed: Option<u64>,
+        committed: Option<&Batch>,
         pinned: BTreeMap<SeqNo, Pinned>,
     ) -> Self {
-        let waits = |memtable: &&Arc<Memtable>| Some(memtable.id()) != committed;
+        let waits = |memtable: &&Arc<Memtable>| committed.is_none_or(|it| !it.has(memtable.id()));
         let sealed = self.sealed.iter().filter(waits).cloned().collect();
         let commits = self.commits + u64::from(committed.is_some());
         Self { active: Arc::clone(&self.active), sealed, base, pinned, commits }

@@ -8,17 +8,20 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 24] = [
+const RUNNING: [&str; 27] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
     "pair_hits",
     "commits",
+    "committed_memtables",
     "committed_pairs",
     "replaced_versions",
     "intervals_appended",
+    "bytes_appended",
     "intervals_in_place",
     "intervals_rewritten",
+    "bytes_rewritten",
     "intervals_rewritten_for_scans",
     "bytes_written_for_scans",
     "intervals_tidied",
@@ -74,11 +77,14 @@ impl Shared {
             ("pair_hits", self.cache.pairs().hits()),
             ("pinned_bases", state.map_or(0, |state| state.pinned.len() as u64)),
             ("commits", counts.commits.load(Relaxed)),
+            ("committed_memtables", counts.committed_memtables.load(Relaxed)),
             ("committed_pairs", counts.committed_pairs.load(Relaxed)),
             ("replaced_versions", counts.replaced.load(Relaxed)),
             ("intervals_appended", counts.blind.load(Relaxed)),
+            ("bytes_appended", counts.appended_bytes.load(Relaxed)),
             ("intervals_in_place", counts.in_place.load(Relaxed)),
             ("intervals_rewritten", counts.rewritten.load(Relaxed)),
+            ("bytes_rewritten", counts.rewritten_bytes.load(Relaxed)),
             ("intervals_rewritten_for_scans", counts.rewritten_for_scans.load(Relaxed)),
             ("bytes_written_for_scans", counts.written_for_scans.load(Relaxed)),
             ("intervals_tidied", counts.tidied.load(Relaxed)),

@@ -26,6 +26,7 @@ use crate::pair::StoreHeader;
 use crate::pressure::Pressure;
 use crate::reads::Reads;
 use crate::scan::Snapshot;
+use crate::scanned::Scanned;
 use crate::seat::Seat;
 use crate::state::State;
 use crate::stored_index::{self, Wanted};
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Cache,
     /// What scans have found in pieces.
     pub(crate) fragmented: Fragmented,
+    /// Whether what is written is scanned.
+    pub(crate) scanned: Scanned,
     /// How far what lies in pieces was written as one.
     pub(crate) tidying: Tidying,
     /// For reads that are many at once, as nothing is under way on them.
@@ -92,6 +95,8 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) commits: AtomicU64,
+    /// Memtables that they have put.
+    pub(crate) committed_memtables: AtomicU64,
     pub(crate) committed_pairs: AtomicU64,
     /// What the memtables took that were committed.
     pub(crate) committed_bytes: AtomicU64,
@@ -99,6 +104,9 @@ pub(crate) struct Counts {
     pub(crate) replaced: AtomicU64,
     /// Intervals that were appended to without being read.
     pub(crate) blind: AtomicU64,
+    /// Bytes that were appended to intervals, and with which intervals were written anew.
+    pub(crate) appended_bytes: AtomicU64,
+    pub(crate) rewritten_bytes: AtomicU64,
     /// Intervals of which single pairs were replaced.
     pub(crate) in_place: AtomicU64,
     /// Intervals that were written anew.

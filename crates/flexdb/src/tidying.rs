@@ -149,15 +149,17 @@ impl Shared {
             && self.space.len() > self.cache_share()
     }
 
-    /// A second has passed.
-    pub(crate) fn tidy_if_idle(self: &Arc<Self>) {
-        let before = std::mem::replace(&mut *self.tidying.seen.lock(), self.activity());
+    /// A second has passed; says how many bytes memtables took in it.
+    pub(crate) fn tidy_if_idle(self: &Arc<Self>) -> u64 {
+        let now = self.activity();
+        let before = std::mem::replace(&mut *self.tidying.seen.lock(), now);
         if self.is_idle_since(before)
             && self.may_tidy()
             && self.tidying.go_on(self.space.len()).is_some()
         {
             self.schedule_tidying();
         }
+        now.put.saturating_sub(before.put)
     }
 
     /// Has the next slice written, soon.

@@ -25,8 +25,8 @@ pub(super) struct Variant {
 
 const LSM_SETTINGS: &str = "dranges=off, dranges=random, lookup-index=off, range-index=off, \
                             merging=off, duplicates=off, pairs=off or tidying=off";
-const FLEXDB_SETTINGS: &str = "tail=COUNT, tail-percent=PERCENT, fragments=COUNT, interval-pairs=COUNT, \
-                               memtable-bytes=BYTES, pairs=off or tidying=off";
+const FLEXDB_SETTINGS: &str = "tail=COUNT, tail-percent=PERCENT, unscanned-percent=PERCENT, fragments=COUNT, \
+                               interval-pairs=COUNT, memtable-bytes=BYTES, pairs=off or tidying=off";
 const SETTINGS: &str = "single-log, scan-compaction, read-cache=BYTES, chunk-bytes=BYTES, digests=off, \
                         threads=COUNT, mutable-share=SHARE, disk-bytes=BYTES or cold-disk-bytes=BYTES";
 
@@ -126,6 +126,9 @@ fn set_of_flexdb(flexdb: &mut flexdb::Options, setting: &str) -> Result<(), Stor
     match setting.split_once('=') {
         Some(("tail", count)) => flexdb.tail_pairs_max = count.parse()?,
         Some(("tail-percent", percent)) => flexdb.tail_percent_max = percent.parse()?,
+        Some(("unscanned-percent", percent)) => {
+            flexdb.unscanned_tail_percent_max = percent.parse()?
+        }
         Some(("fragments", count)) => flexdb.fragments_max = count.parse()?,
         Some(("pairs", "off")) => flexdb.pairs = false,
         Some(("tidying", "off")) => flexdb.tidies_when_idle = false,

@@ -16,7 +16,7 @@ use crate::block::Block;
 use crate::error::DATA;
 use crate::fragmented::Bounds;
 use crate::index::{self, Head, Interval, Key, Lie};
-use crate::memtable::{Memtable, Walker};
+use crate::memtable::{Batch, BatchWalker};
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
 use crate::state::Base;
@@ -49,14 +49,14 @@ struct Section {
     next: Option<Key>,
 }
 
-/// The key behind so many updates of a memtable, counted from one on.
+/// The key behind so many updates of memtables, counted from one on.
 fn key_behind(
-    memtable: &Arc<Memtable>,
+    batch: &Batch,
     (above, upto): (SeqNo, SeqNo),
     from: &Key,
     updates: usize,
 ) -> Option<Key> {
-    let mut walker = Walker::of_commit(memtable, above, upto);
+    let mut walker = batch.walker(above, upto);
     walker.seek(Bound::Included(&**from));
     (0..updates).for_each(|_| _ = walker.take());
     walker.here().map(|next| Key::from(next.key()))
@@ -82,22 +82,17 @@ impl<'a, 'b> Changing<'a, 'b> {
 
     /// Puts the writes above one number, up to another, into the space, from where a try before this one has
     /// stopped; `false` if the collector has to make room first.
-    pub(super) fn put_between(
-        &mut self,
-        memtable: &Arc<Memtable>,
-        above: SeqNo,
-        upto: SeqNo,
-    ) -> Result<bool> {
-        let (id, range) = (memtable.id(), (above, upto));
+    pub(super) fn put_between(&mut self, batch: &Batch, above: SeqNo, upto: SeqNo) -> Result<bool> {
+        let (ids, range) = (batch.ids(), (above, upto));
         let mut pairs = 0;
-        let mut next = self.committer.place_of(id, range);
+        let mut next = self.committer.place_of(ids, range);
         let mut is_done = true;
         while let Some(begin) = next.take() {
-            let section = self.put_section(memtable, range, &begin)?;
+            let section = self.put_section(batch, range, &begin)?;
             pairs += section.updates;
             is_done = section.is_whole;
             if !is_done {
-                next = key_behind(memtable, range, &begin, section.updates);
+                next = key_behind(batch, range, &begin, section.updates);
                 break;
             }
             next = section.next;
@@ -106,8 +101,9 @@ impl<'a, 'b> Changing<'a, 'b> {
                 self.shared.renew_base(self.committer)?;
             }
         }
-        self.committer.stopped = Some(Place { memtable: id, range, key: next });
+        self.committer.stopped = Some(Place { ids, range, key: next });
         self.shared.counts.committed_pairs.fetch_add(pairs as u64, Relaxed);
+        self.shared.scanned.note_put(pairs as u64);
         let bounds = Bounds::of(self.shared.host.memory.limit());
         self.shared.fragmented.note_committed(std::mem::take(&mut self.written), bounds);
         self.shared.tidying.note_put(std::mem::take(&mut self.put));
@@ -117,13 +113,13 @@ impl<'a, 'b> Changing<'a, 'b> {
     /// Puts what is planned by one base, from a key on.
     fn put_section(
         &mut self,
-        memtable: &Arc<Memtable>,
+        batch: &Batch,
         range: (SeqNo, SeqNo),
         begin: &Key,
     ) -> Result<Section> {
         self.delta = 0;
         let mut updates = 0;
-        let mut planning = self.plan(memtable, range, begin.clone())?;
+        let mut planning = self.plan(batch, range, begin.clone())?;
         while let Some(chunk) = planning.next() {
             // Each change copies what the base holds, and the cache gives way.
             self.shared.count_nodes(&self.committer.index);
@@ -138,7 +134,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                 self.put += planned.bytes;
             }
             let Some(rest) = chunk.rest else { continue };
-            let mut walker = Walker::of_commit(memtable, range.0, range.1);
+            let mut walker = batch.walker(range.0, range.1);
             let (count, is_whole) = self.put_rest(&mut walker, &rest)?;
             updates += count;
             // It may have changed the interval behind, too.
@@ -150,14 +146,14 @@ impl<'a, 'b> Changing<'a, 'b> {
     /// Begins to plan the writes between two numbers, from a key on, by what is there now.
     fn plan(
         &self,
-        memtable: &Arc<Memtable>,
+        batch: &Batch,
         (above, upto): (SeqNo, SeqNo),
         from: Key,
     ) -> Result<Planning<'a>> {
         let shared = self.shared;
         let inputs = Inputs {
             base: Arc::new(self.base()?),
-            memtable: Arc::clone(memtable),
+            batch: batch.clone(),
             above,
             upto,
             from,
@@ -173,7 +169,7 @@ impl<'a, 'b> Changing<'a, 'b> {
     /// Puts the rest of an interval's updates to what is there now; none if the collector has to make
     /// room first, else how many there were. They are put to the interval behind it where nothing is left
     /// of this one, but none of that one's own updates are: they are planned afterwards (P1).
-    fn put_rest(&mut self, walker: &mut Walker<'_>, rest: &Rest) -> Result<(usize, bool)> {
+    fn put_rest(&mut self, walker: &mut BatchWalker<'_>, rest: &Rest) -> Result<(usize, bool)> {
         let mut count = 0;
         walker.seek(Bound::Included(&rest.from));
         loop {

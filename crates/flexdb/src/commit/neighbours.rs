@@ -6,8 +6,8 @@
 //! all of them anew as a single one of them.
 //!
 //! 1. A chunk's intervals, and those between them without updates, are cut into runs of so many bytes.
-//! 2. The first run is chosen whose updates that were appended are a certain share of its other pairs: however
-//!    they lie in its intervals. At most one of a chunk, and of all chunks that are planned and not done, but
+//! 2. The first run is chosen whose updates that were appended are a certain share of its other pairs, a greater one
+//!    where nobody scans what is written (`scanned.rs`): however they lie in its intervals. At most one of a chunk, and of all chunks that are planned and not done, but
 //!    for a chance: all of its pairs are in memory until then.
 //!    Where a commit was refused for want of room no run is written: only what has to be is.
 //! 3. All of its intervals that were appended to are written anew, also those without updates now.
@@ -20,6 +20,7 @@ use super::plan::{Known, Planner};
 use super::planning::{Claim, Pending};
 use crate::index::{Interval, Lie};
 use crate::read::Cold;
+use crate::store::Shared;
 
 /// Intervals of a run, at least: fewer have no blocks in common.
 const RUN_MIN: usize = 4;
@@ -30,6 +31,19 @@ const RUN_BYTES_MAX: u64 = 256 << 10;
 /// Bytes that a chunk's intervals lie in, those between them included, as parts of a run's, up to which they
 /// are looked at.
 const SPARSE: u64 = 8;
+
+impl Shared {
+    /// Updates behind the pairs of neighbours from which on they are worth it, in percent of these. More where nobody
+    /// scans and a journal lets memtables wait for each other: they lie in a third of the pieces.
+    pub(crate) fn tail_percent(&self) -> u16 {
+        let (scanned, others) =
+            (self.options.tail_percent_max, self.options.unscanned_tail_percent_max);
+        match self.scanned.is_scanned() || !self.host.barrier.is_journaled() {
+            true => scanned,
+            false => scanned.max(others),
+        }
+    }
+}
 
 /// An interval of a run.
 struct Member<'a> {
@@ -134,7 +148,6 @@ impl Planner<'_> {
         let tail: usize = run.iter().map(|member| member.tail).sum();
         let pairs: usize = run.iter().map(|member| member.pairs).sum();
         let main = pairs.saturating_sub(tail).max(1);
-        let percent = usize::from(self.shared.options.tail_percent_max);
-        run.len() >= RUN_MIN && 100 * tail >= percent * main
+        run.len() >= RUN_MIN && 100 * tail >= usize::from(self.shared.tail_percent()) * main
     }
 }

@@ -247,6 +247,7 @@ impl Planner<'_> {
             return None;
         }
         self.count(&self.shared.counts.blind);
+        self.shared.counts.appended_bytes.fetch_add(data.len() as u64, Relaxed);
         let is_out_of_order = head.lie.is_out_of_order;
         let pairs = match live {
             Some(live) => live.min(usize::from(Lie::UNKNOWN)) as u16,
@@ -313,7 +314,10 @@ impl Planner<'_> {
         self.count(if planned.is_some() { &counts.in_place } else { &counts.rewritten });
         let (data, steps) = match planned {
             Some((data, steps, _)) => (data, steps),
-            None => (image, rewrite(length, &cuts)),
+            None => {
+                counts.rewritten_bytes.fetch_add(image.len() as u64, Relaxed);
+                (image, rewrite(length, &cuts))
+            }
         };
         Some(Edit { offset, length, data, steps, pieces })
     }

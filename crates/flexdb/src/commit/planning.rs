@@ -1,6 +1,6 @@
 //! The changes of a commit, planned ahead of their being done, on the pool's workers.
 //!
-//! 1. The memtable's keys are cut into chunks of whole intervals.
+//! 1. The keys of the memtables that are committed are cut into chunks of whole intervals.
 //! 2. Whoever is free takes the next chunk, reads what has to be read for it, all at once, and plans what
 //!    happens to its intervals.
 //! 3. The one that changes the space takes the plans in the order of their keys, and meanwhile plans
@@ -30,7 +30,7 @@ use super::plan::{Edit, Known, Planner};
 use super::take_updates;
 use crate::index::{self, Interval, Key};
 use crate::memory_split::{ChunkLimits, IntervalLimits};
-use crate::memtable::{Memtable, Update, Walker};
+use crate::memtable::{Batch, BatchWalker, Update};
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -42,7 +42,7 @@ const HELPERS: usize = 3;
 /// What is to be planned.
 pub(crate) struct Inputs {
     pub(crate) base: Arc<Base>,
-    pub(crate) memtable: Arc<Memtable>,
+    pub(crate) batch: Batch,
     /// Writes above the one number, up to the other.
     pub(crate) above: SeqNo,
     pub(crate) upto: SeqNo,
@@ -83,7 +83,7 @@ pub(crate) struct Chunk {
     _run: Option<Arc<()>>,
 }
 
-/// The plans of one walk over a memtable.
+/// The plans of one walk over memtables.
 pub(crate) struct Planning<'a> {
     shared: &'a Arc<Shared>,
     job: Arc<Job>,
@@ -261,8 +261,8 @@ impl Drop for Outcome<'_> {
 }
 
 impl Inputs {
-    fn walker(&self, from: Bound<&[u8]>) -> Walker<'_> {
-        let mut walker = Walker::of_commit(&self.memtable, self.above, self.upto);
+    fn walker(&self, from: Bound<&[u8]>) -> BatchWalker<'_> {
+        let mut walker = self.batch.walker(self.above, self.upto);
         walker.seek(from);
         walker
     }

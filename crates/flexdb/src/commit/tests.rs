@@ -70,7 +70,8 @@ fn break_off(shared: &Arc<Shared>, name: &[u8]) {
     let entered = memtable.enter().expect("it is not sealed");
     entered.insert(&engine::Op::Put { key: name, value: b"gone" }, SeqNo::new(1));
     drop(entered);
-    let mut walker = Walker::new(&memtable, SeqNo::ZERO, SeqNo::MAX);
+    let batch = Batch::of(vec![memtable]);
+    let mut walker = batch.walker(SeqNo::ZERO, SeqNo::MAX);
     walker.seek(Bound::Unbounded);
     let (updates, _) = take_updates(&mut walker, None, &shared.options);
     let mut committer = shared.committer.lock();
@@ -131,7 +132,7 @@ fn workers_plan_ahead_of_what_is_done() {
     let weak = Arc::downgrade(&base);
     let inputs = |base: &Arc<Base>, chunks_max| Inputs {
         base: Arc::clone(base),
-        memtable: Arc::clone(&memtable),
+        batch: Batch::of(vec![Arc::clone(&memtable)]),
         above: SeqNo::ZERO,
         upto: SeqNo::MAX,
         from: index::Key::default(),
@@ -171,6 +172,33 @@ fn workers_plan_ahead_of_what_is_done() {
     drop(planning);
     assert!(weak.upgrade().is_none(), "somebody holds the base");
     bench.crank.run_all();
+}
+
+/// What a try before has kept for pins stands for its own memtables: so what was sealed since waits for the next commit.
+#[test]
+fn a_commit_that_is_not_done_is_done_again_with_the_same_memtables() {
+    let bench = Bench::new();
+    let shared = &bench.store.shared;
+    let seal = || shared.seal(&Arc::clone(&shared.open_state().expect("it is open").active));
+    let next = || {
+        let state = shared.open_state().expect("it is open");
+        let batch = shared.next_batch(&mut shared.committer.lock(), &state, u64::MAX);
+        batch.map(|batch| batch.ids())
+    };
+    assert_eq!(next(), None);
+    bench.put(b"first", b"1");
+    seal();
+    bench.put(b"second", b"2");
+    seal();
+    let ids = next().expect("two wait");
+    assert_eq!(ids.1, ids.0 + 1, "as one");
+    bench.put(b"third", b"3");
+    seal();
+    assert_eq!(next(), Some(ids));
+    bench.crank.run_all();
+    assert_eq!((bench.detail("commits"), bench.detail("committed_memtables")), (2, 3));
+    assert_eq!(bench.detail("committed_pairs"), 3);
+    assert_eq!(bench.pairs().len(), 3);
 }
 
 /// A commit whose plans come from several threads, with little memory, against a map.
@@ -247,7 +275,7 @@ fn a_chunk_of_long_values_has_few() {
     let (chunks_max, is_short_of_room) = (usize::MAX, false);
     let inputs = Inputs {
         base,
-        memtable,
+        batch: Batch::of(vec![memtable]),
         above,
         upto,
         from,
@@ -420,7 +448,7 @@ fn a_base_of_a_part_of_a_commit_changes_no_pair() {
         pins.iter().for_each(|pin| _ = committer.kept.insert(*pin, Arc::clone(&before)));
         let put = shared.space.together(|space| {
             let mut changing = Changing::new(shared, space, &mut committer);
-            Ok(changing.put_between(&active, SeqNo::ZERO, SeqNo::MAX))
+            Ok(changing.put_between(&Batch::of(vec![Arc::clone(&active)]), SeqNo::ZERO, SeqNo::MAX))
         });
         assert_eq!(put.expect("it is open"), Ok(true));
         shared.renew_base(&mut committer).expect("it is open");

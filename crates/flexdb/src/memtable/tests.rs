@@ -185,6 +185,81 @@ fn a_commit_leaves_out_what_a_younger_memtable_replaces_and_no_snapshot_sees() {
     assert_eq!(walker.take().map(|update| update.key().to_vec()), Some(b"b".to_vec()));
 }
 
+fn batch_of(versions: &[(u8, u64, Option<u8>)], cuts: [u64; 2]) -> (Batch, Arc<MemoryBudget>) {
+    let (oldest, budget) = memtable();
+    let middle = oldest.successor(SeqNo::ZERO);
+    let youngest = middle.successor(SeqNo::ZERO);
+    let [first, second] = cuts;
+    for (key, seqno, value) in versions {
+        let into = match *seqno {
+            seqno if seqno < first => &oldest,
+            seqno if seqno < second => &middle,
+            _ => &youngest,
+        };
+        insert(into, &[*key], *seqno, value.as_ref().map(std::slice::from_ref));
+    }
+    (Batch::of(vec![youngest, middle, oldest]), budget)
+}
+
+fn taken(mut walker: BatchWalker<'_>, from: Bound<&[u8]>) -> Pairs {
+    walker.seek(from);
+    let mut pairs = Vec::new();
+    while let Some(key) = walker.here().map(|here| here.key().to_vec()) {
+        let update = walker.take().expect("where it stands");
+        assert_eq!(update.key(), key);
+        pairs.push((key, update.value().map(<[u8]>::to_vec)));
+    }
+    assert!(walker.take().is_none());
+    pairs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Three memtables that are committed as one put what a single one with all of their versions does.
+    #[test]
+    fn memtables_that_are_committed_as_one_put_the_newest_version_of_each_key(
+        versions in prop::collection::vec((0..10_u8, prop::option::of(any::<u8>())), 0..60),
+        cuts in (0..61_u64, 0..61_u64),
+        (above, upto) in (0..61_u64, 0..62_u64),
+        place in 0..11_u8,
+    ) {
+        let numbered = (1..).zip(&versions).map(|(seqno, (key, value))| (*key, seqno, *value));
+        let versions: Vec<_> = numbered.collect();
+        let (batch, _budget) = batch_of(&versions, [cuts.0.min(cuts.1), cuts.0.max(cuts.1)]);
+        let (single, _one_budget) = memtable();
+        for (key, seqno, value) in &versions {
+            insert(&single, &[*key], *seqno, value.as_ref().map(std::slice::from_ref));
+        }
+        prop_assert_eq!(batch.newest(), single.newest());
+        let walker = || batch.walker(SeqNo::new(above), SeqNo::new(upto));
+        let place = [place];
+        for from in [Bound::Unbounded, Bound::Included(&place[..]), Bound::Excluded(&place[..])] {
+            prop_assert_eq!(taken(walker(), from), forward(&single, (above, upto), from));
+        }
+    }
+}
+
+#[test]
+fn memtables_that_are_committed_as_one_leave_out_what_is_replaced_in_any_of_them() {
+    let versions =
+        [(1, 1, Some(1)), (2, 2, Some(1)), (1, 3, Some(2)), (3, 4, Some(2)), (4, 5, None)];
+    let (batch, _budget) = batch_of(&versions, [3, 5]);
+    let [youngest, middle, oldest] = batch.memtables() else { panic!("three of them") };
+    let replacing = youngest.successor(SeqNo::ZERO);
+    insert(&replacing, &[1], 6, Some(&[3]));
+    insert(&replacing, &[4], 7, Some(&[3]));
+    for memtable in [oldest, middle, youngest] {
+        memtable.mark_replaced(&replacing, &|_, _| false);
+    }
+    let left = taken(batch.walker(SeqNo::ZERO, SeqNo::MAX), Bound::Unbounded);
+    assert_eq!(left, [(vec![2], Some(vec![1])), (vec![3], Some(vec![2]))]);
+    assert_eq!((batch.replaced_by(), batch.newest()), (SeqNo::new(7), SeqNo::new(5)));
+    assert_eq!(batch.ids(), (oldest.id(), youngest.id()));
+    let bytes: u64 = batch.memtables().iter().map(|memtable| memtable.bytes()).sum();
+    assert_eq!(batch.bytes(), bytes);
+}
+
 #[test]
 fn a_filter_has_all_that_was_added_and_little_else() {
     let budget = Arc::new(MemoryBudget::new(64 << 20));

@@ -161,7 +161,8 @@ fn small_neighbours_become_one() {
         let few = bench.intervals();
         // With little memory most of them for the index's sake.
         let joined = bench.detail("intervals_joined") + bench.detail("intervals_thinned");
-        assert!(2 * few < many && joined > 5, "{few} of {many}, {joined} joined");
+        // Some lie in too many pieces for it.
+        assert!(3 * few < 2 * many && joined > 5, "{few} of {many}, {joined} joined");
         let left: Vec<_> = (0..600).filter(is_left).map(|n| (key(n), b"value".to_vec())).collect();
         assert_eq!(bench.pairs(), left);
         left.iter().for_each(|(key, value)| assert_eq!(bench.get(key).as_ref(), Some(value)));
@@ -451,7 +452,7 @@ pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
     let first: Vec<_> = (0..keys).map(seen(1)).collect();
     let second: Vec<_> = (0..10).map(seen(2)).chain((10..keys).map(seen(1))).collect();
     // Also while the store's background work goes on.
-    bench.store.shared.collect().expect("the collector can go on");
+    bench.store.shared.collect(false).expect("the collector can go on");
     assert!(scan(&*view, KeyRange::all(), Direction::Forward) == first);
     assert!(scan(&*later, KeyRange::all(), Direction::Forward) == second);
     drop((view, later));
@@ -606,12 +607,13 @@ pub(super) fn what_is_replaced_is_not_committed_once_the_journal_has_what_replac
     seal();
     bench.put(b"other", b"stays");
     seal();
-    let last = bench.put(b"often", b"second");
+    bench.put(b"more", b"stays");
     bench.crank.run_all();
     assert_eq!(bench.detail("commits"), 0, "two wait");
     seal();
+    let last = bench.put(b"often", b"second");
     bench.crank.run_all();
-    assert_eq!((bench.detail("commits"), bench.detail("committed_pairs")), (1, 1));
+    assert_eq!((bench.detail("commits"), bench.detail("committed_pairs")), (1, 3));
     assert_eq!(bench.detail("replaced_versions"), 1);
     let reached = barrier.0.load(std::sync::atomic::Ordering::Relaxed);
     assert!(reached >= last.get(), "{reached}, not {}", last.get());
@@ -619,8 +621,59 @@ pub(super) fn what_is_replaced_is_not_committed_once_the_journal_has_what_replac
     assert_eq!(bench.get(b"often"), Some(b"second".to_vec()));
     assert_eq!(bench.get(b"once"), Some(b"stays".to_vec()));
     bench.flush();
-    assert_eq!(bench.detail("committed_pairs"), 3);
-    assert_eq!(bench.pairs().len(), 3);
+    assert_eq!(bench.detail("committed_pairs"), 4);
+    assert_eq!(bench.pairs().len(), 4);
+}
+
+/// All that wait go at once, and an interval is changed once for the updates of all of them; views that stand between
+/// their writes see what they saw.
+#[test]
+fn memtables_that_wait_are_committed_as_one() {
+    let barrier = Arc::new(Reached::default());
+    let opened = Bench::with(device::memory(), barrier.clone(), 1 << 20, small());
+    let bench = opened.expect("an empty device opens");
+    let shared = &bench.store.shared;
+    let seal = || shared.seal(&Arc::clone(&shared.open_state().expect("it is open").active));
+    let view = (0..3).map(|memtable| {
+        (0..30).for_each(|number| _ = bench.put(&key(3 * number + memtable), &[memtable as u8; 9]));
+        let view = bench.view();
+        seal();
+        view
+    });
+    let views: Vec<_> = view.collect();
+    bench.crank.run_all();
+    assert_eq!((bench.detail("commits"), bench.detail("committed_memtables")), (1, 3));
+    assert_eq!(bench.detail("committed_pairs"), 90);
+    assert!(bench.store.persisted().get() >= 90, "{}", bench.store.persisted().get());
+    let all: Vec<_> = (0..90).map(|number| (key(number), vec![(number % 3) as u8; 9])).collect();
+    for (memtables, view) in (1..).zip(views) {
+        let seen = all.iter().filter(|(_, value)| value[0] < memtables).cloned();
+        let pairs = scan(&*view, KeyRange::all(), Direction::Forward);
+        assert!(pairs == seen.collect::<Vec<_>>(), "a view of {memtables} memtables");
+    }
+    assert!(bench.pairs() == all);
+    bench.check();
+}
+
+/// Where scans read what commits write less may be appended, until they do not any more.
+#[test]
+fn what_is_scanned_is_written_anew_sooner() {
+    let options = Options { tail_percent_max: 20, unscanned_tail_percent_max: 60, ..small() };
+    let barrier = Arc::new(Reached::default());
+    let opened = Bench::with(device::memory(), barrier, 1 << 20, options);
+    let bench = opened.expect("an empty device opens");
+    let shared = &bench.store.shared;
+    let write = || {
+        (0..400).for_each(|number| _ = bench.put(&key(number), &[7; 50]));
+        bench.flush();
+    };
+    write();
+    assert_eq!(shared.tail_percent(), 60);
+    shared.cache.shrink(0);
+    assert_eq!(bench.pairs().len(), 400);
+    assert_eq!(shared.tail_percent(), 20);
+    (0..8).for_each(|_| write());
+    assert_eq!(shared.tail_percent(), 60);
 }
 
 /// A journal that does something else once, when it is first asked how far it goes.

@@ -121,7 +121,7 @@ fn run(disk: &Arc<SimulatedDisk>, random: &mut Random) -> Vec<Step> {
         }
         assert_eq!(write(&bench, &step), number + 1);
         if number % 500 == 250 {
-            bench.store.shared.collect().expect("an honest disk");
+            bench.store.shared.collect(false).expect("an honest disk");
         }
         step.ended = disk.operations();
         if step.ended > begun {

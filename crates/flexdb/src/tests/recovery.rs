@@ -149,7 +149,7 @@ fn damage_that_the_collector_finds_is_told() {
     let space = &bench.store.shared.space;
     (0..60).for_each(|part| space.collapse(100 + 400 * part, 1000).expect("a range"));
     space.sync().expect("a device");
-    bench.store.shared.collect().expect("damage is no failure");
+    bench.store.shared.collect(false).expect("damage is no failure");
     let told = bench.store.troubles();
     let [engine::Trouble { cause: Error::Corruption(damage), refuses_writes: false, .. }] =
         &told[..]
@@ -164,8 +164,8 @@ fn damage_that_the_collector_finds_is_told() {
     space.sync().expect("a device");
     let shared = &bench.store.shared;
     shared.renew_base(&mut shared.committer.lock()).expect("open");
-    shared.collect().expect("a device");
-    shared.collect().expect("a device");
+    shared.collect(false).expect("a device");
+    shared.collect(false).expect("a device");
     assert_eq!(bench.store.troubles(), []);
 }
 

@@ -265,7 +265,7 @@ fn a_crash_leaves_all_pairs_whatever_was_being_tidied() {
     // With syncs and collections between slices.
     while bench.crank.run_one().is_some() {
         shared.sync_rewritten().expect("the device takes it");
-        shared.collect().expect("the device takes it");
+        shared.collect(false).expect("the device takes it");
     }
     let tidied_until = disk.operations();
     assert!(tidied(&bench) > 0 && tidied_until > from + 50, "{}", tidied_until - from);

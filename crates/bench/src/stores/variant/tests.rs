@@ -21,12 +21,13 @@ fn a_name_is_an_engine_and_its_settings() {
 
 #[test]
 fn parts_of_flexdb_are_otherwise() {
-    let name = "flexdb:tail=0:tail-percent=7:fragments=3:interval-pairs=64:memtable-bytes=4096:\
+    let name = "flexdb:tail=0:tail-percent=7:unscanned-percent=9:fragments=3:interval-pairs=64:memtable-bytes=4096:\
                 pairs=off:tidying=off";
     let changed: Variant = name.parse().expect("a name");
     let expected = flexdb::Options {
         tail_pairs_max: 0,
         tail_percent_max: 7,
+        unscanned_tail_percent_max: 9,
         fragments_max: 3,
         interval_pairs: 64,
         pairs: false,

@@ -167,11 +167,11 @@ pub(crate) fn a_close_that_stores_the_index() {
 fn a_collection() {
     let step = |run: &mut Run| {
         coming_by(run, &["collected_segments", "collected_bytes"], |run| {
-            run.bench.store.shared.collect().expect("an honest disk");
+            run.bench.store.shared.collect(false).expect("an honest disk");
             run.note();
             write_all_kinds(run);
             run.flush();
-            run.bench.store.shared.collect().expect("an honest disk");
+            run.bench.store.shared.collect(false).expect("an honest disk");
             (0..20).for_each(|number| run.put(key(10 * number), vec![9; 900]));
             run.flush();
         });

@@ -1,0 +1,103 @@
+//! Memtables that are committed as one, and a walk over what is to be put of all of them.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use codec::SeqNo;
+
+use super::{Memtable, Update, Walker};
+
+/// Memtables that follow each other in age, the youngest first; at least one.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch(Arc<[Arc<Memtable>]>);
+
+impl Batch {
+    /// These, the youngest first.
+    pub(crate) fn of(memtables: Vec<Arc<Memtable>>) -> Self {
+        debug_assert!(!memtables.is_empty(), "at least one");
+        debug_assert!(memtables.is_sorted_by(|left, right| left.id() > right.id()), "by their age");
+        Self(memtables.into())
+    }
+
+    /// The youngest first.
+    pub(crate) fn memtables(&self) -> &[Arc<Memtable>] {
+        &self.0
+    }
+
+    /// The numbers of the oldest one and the youngest.
+    pub(crate) fn ids(&self) -> (u64, u64) {
+        let id = |memtable: Option<&Arc<Memtable>>| memtable.map_or(0, |memtable| memtable.id());
+        (id(self.0.last()), id(self.0.first()))
+    }
+
+    /// Whether a memtable is one of them.
+    pub(crate) fn has(&self, id: u64) -> bool {
+        let (oldest, youngest) = self.ids();
+        (oldest..=youngest).contains(&id)
+    }
+
+    /// The largest number in them.
+    pub(crate) fn newest(&self) -> SeqNo {
+        self.0.iter().map(|memtable| memtable.newest()).max().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// The journal has to reach this before what was marked in them is left out; zero if nothing was.
+    pub(crate) fn replaced_by(&self) -> SeqNo {
+        self.0.iter().map(|memtable| memtable.replaced_by()).max().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// Bytes of memory, as the budget counts them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.iter().map(|memtable| memtable.bytes()).sum()
+    }
+
+    /// A walk over what a commit puts of the writes above one number, up to another: of each key the newest
+    /// version. It stands nowhere.
+    pub(crate) fn walker(&self, above: SeqNo, upto: SeqNo) -> BatchWalker<'_> {
+        let walkers = self.0.iter().map(|memtable| Walker::of_commit(memtable, above, upto));
+        BatchWalker { walkers: walkers.collect(), at: None }
+    }
+}
+
+/// A walk over a batch, forward alone.
+///
+/// Of versions of one key in several memtables the youngest one's is the newest (memtable, M2).
+pub(crate) struct BatchWalker<'a> {
+    /// The youngest memtable's first.
+    walkers: Vec<Walker<'a>>,
+    /// Which of them stands at the least key; the first of those that do.
+    at: Option<usize>,
+}
+
+impl<'a> BatchWalker<'a> {
+    /// Where it stands.
+    pub(crate) fn here(&self) -> Option<&Update<'a>> {
+        self.walkers.get(self.at?)?.here()
+    }
+
+    /// Where it stands, and goes on to the next key.
+    pub(crate) fn take(&mut self) -> Option<Update<'a>> {
+        let at = self.at?;
+        let update = self.walkers.get_mut(at)?.take()?;
+        // Those before it stand at larger keys.
+        for walker in self.walkers.iter_mut().skip(at + 1) {
+            if walker.here().is_some_and(|older| older.key() == update.key()) {
+                walker.take_one();
+            }
+        }
+        self.settle();
+        Some(update)
+    }
+
+    /// Goes to the first key at or behind `key`, or behind it.
+    pub(crate) fn seek(&mut self, key: Bound<&[u8]>) {
+        self.walkers.iter_mut().for_each(|walker| walker.seek(key));
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let here = self.walkers.iter().enumerate();
+        let here = here.filter_map(|(at, walker)| Some((walker.here()?.key(), at)));
+        self.at = here.min().map(|(_, at)| at);
+    }
+}
