@@ -38,7 +38,8 @@ fn a_store_keeps_one_snapshot_and_opens_from_it() {
     push_out(&bench);
     let copy = device::memory();
     bench.store.checkpoint(Arc::clone(&copy)).expect("is copied");
-    assert_eq!(snapshots(&copy), snapshots(&bench.device));
+    // The store itself may have made the next one by now.
+    assert_eq!(snapshots(&copy).len(), 1);
     // What a crash has left.
     bench.device.open("directory-0000000000999999", Mode::CreateNew).expect("is made");
     let bench = bench.reopen(small_hot());

@@ -226,5 +226,5 @@ fn there_are_as_many_clocks_as_have_room_for_metadata() {
     }
     budget.set_limit(1 << 20);
     cache.shrink();
-    assert!(cache.bytes() <= MemorySplit::of(1 << 20, &options()).cache_bytes, "C2");
+    assert!(cache.bytes() <= MemorySplit::of(1 << 20, &options()).cache_beside(0), "C2");
 }

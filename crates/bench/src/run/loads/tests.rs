@@ -52,5 +52,5 @@ fn what_is_written_behind_a_load_is_waited_for() {
         (looks.get().min(7) + u64::from(looks.get() > 15)) << 20
     };
     assert_eq!(settle(&Environment::real(), written), 7 << 20);
-    assert_eq!(looks.get(), 16 + 30, "thirty looks on end make three seconds");
+    assert_eq!(looks.get(), 16 + 40, "forty looks on end make four seconds");
 }
