@@ -2,3 +2,7 @@
 
 pub mod files;
 pub mod work;
+
+/// As the tests of databases have it.
+#[path = "../../crates/thermocline/tests/small_parts/mod.rs"]
+mod small_parts;

@@ -15,6 +15,8 @@ use thermocline::{
     MergeName, MergeOperators, Options, Transaction, Tuning, f2, flexdb, lsm,
 };
 
+use crate::small_parts;
+
 /// One step.
 pub type Step = [u8; 4];
 
@@ -99,49 +101,15 @@ fn appended(value: Option<&[u8]>, operand: &[u8]) -> Vec<u8> {
 pub fn options(environment: Environment) -> Options {
     let merge_operators = MergeOperators::new()
         .with(merge_name(), |_, value, operand| Ok(Change::Put(appended(value, operand))));
-    Options {
+    small_parts::with_small_parts(Options {
         environment,
         merge_operators,
         sync_interval: None,
         removal_interval: None,
         background_threads: 1,
         durability: Durability::Buffered,
-        f2: f2::Options {
-            log_memory_bytes: Some(5 * (16 << 10)),
-            read_cache_bytes: Some(16 << 10),
-            page_bytes: Some(16 << 10),
-            segment_bytes: 32 << 10,
-            disk_bytes_max: Some(64 << 10),
-            cold_disk_bytes_max: Some(128 << 10),
-            chunk_bytes: 64,
-            index_bits: Some(1),
-            ..f2::Options::default()
-        },
-        lsm: lsm::Options {
-            memtable_bytes_max: 4 << 10,
-            slots_max: 2,
-            lookup_index_bytes_max: 16 << 10,
-            table_bytes: 2 << 10,
-            block_bytes: 512,
-            level0_tables: 2,
-            level0_tables_slow: 6,
-            level1_bytes: 8 << 10,
-            level_ratio: 2,
-            manifest_bytes: 1 << 10,
-            ..lsm::Options::default()
-        },
-        flexdb: flexdb::Options {
-            memtable_bytes_max: 4 << 10,
-            interval_pairs: 4,
-            interval_bytes: 1 << 10,
-            tail_pairs_max: 3,
-            fragments_max: 5,
-            segment_bytes_max: 16 << 10,
-            stored_intervals_min: 1,
-            ..flexdb::Options::default()
-        },
         ..Options::default()
-    }
+    })
 }
 
 fn tuning(engine: EngineKind) -> Option<Tuning> {

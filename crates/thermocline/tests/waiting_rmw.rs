@@ -2,19 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod with_queues;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use device::{
-    Accounting, Device, Entry, Failure, Fault, FaultDevice, File, Lasting, Mode, OperationKind,
-    Queue, Space,
-};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
 use thermocline::{
     Batch, Change, Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions,
     Options, f2,
 };
+use with_queues::WithQueues;
 
 const KEYS: u64 = 3_000;
 /// More than may be numbered beside a write that is not finished.
@@ -152,86 +152,17 @@ fn many_who_wait_all_count() {
     }
 }
 
-/// A device that may have no queue left.
-#[derive(Debug)]
-struct Queueless {
-    inner: Arc<dyn Device>,
-    has_none: Arc<AtomicBool>,
-}
-
-impl Device for Queueless {
-    fn open(&self, name: &str, mode: Mode) -> device::Result<Arc<dyn File>> {
-        self.inner.open(name, mode)
-    }
-
-    fn queue(&self, depth: usize) -> device::Result<Box<dyn Queue>> {
-        match self.has_none.load(SeqCst) {
-            true => Err(device::Error::NoSpace { name: "queues".into() }),
-            false => self.inner.queue(depth),
-        }
-    }
-
-    fn create_dir(&self, name: &str) -> device::Result<()> {
-        self.inner.create_dir(name)
-    }
-
-    fn list(&self, dir: &str) -> device::Result<Vec<Entry>> {
-        self.inner.list(dir)
-    }
-
-    fn exists(&self, name: &str) -> device::Result<bool> {
-        self.inner.exists(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> device::Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn link(&self, from: &str, to: &str) -> device::Result<()> {
-        self.inner.link(from, to)
-    }
-
-    fn remove(&self, name: &str) -> device::Result<()> {
-        self.inner.remove(name)
-    }
-
-    fn remove_dir(&self, name: &str) -> device::Result<()> {
-        self.inner.remove_dir(name)
-    }
-
-    fn sync_dir(&self, dir: &str) -> device::Result<()> {
-        self.inner.sync_dir(dir)
-    }
-
-    fn lock(&self, name: &str) -> device::Result<Arc<dyn File>> {
-        self.inner.lock(name)
-    }
-
-    fn space(&self) -> device::Result<Space> {
-        self.inner.space()
-    }
-
-    fn accounting(&self) -> &Accounting {
-        self.inner.accounting()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
-
-    fn subdevice(&self, dir: &str) -> device::Result<Arc<dyn Device>> {
-        let (inner, has_none) = (self.inner.subdevice(dir)?, Arc::clone(&self.has_none));
-        Ok(Arc::new(Self { inner, has_none }))
-    }
-}
-
 #[test]
 fn without_a_queue_the_old_value_is_read_all_the_same() {
     for journaled in [false, true] {
         let has_none = Arc::new(AtomicBool::new(false));
-        let inner = device::memory();
-        let device =
-            FaultDevice::new(Arc::new(Queueless { inner, has_none: Arc::clone(&has_none) }));
+        let are_used_up = Arc::clone(&has_none);
+        let queueless =
+            WithQueues::on(device::memory(), move |device, depth| match are_used_up.load(SeqCst) {
+                true => Err(device::Error::NoSpace { name: "queues".into() }),
+                false => device.queue(depth),
+            });
+        let device = FaultDevice::new(queueless);
         let (db, space) = filled(&device, journaled);
         has_none.store(true, SeqCst);
         for at in 0..20 {

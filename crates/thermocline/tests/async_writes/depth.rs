@@ -3,21 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use device::{
-    Accounting, Completion, Device, Doorbell, Entry, FaultDevice, File, Mode, OperationKind, Queue,
-    Request, Space, Work,
-};
+use device::{Completion, Device, Doorbell, FaultDevice, OperationKind, Queue, Request, Work};
 use futures::executor::block_on;
 
+use super::with_queues::WithQueues;
 use super::{Held, KEYS, filled, pending, read};
 
-/// A device that knows how many reads its queues had in flight at most, and is as slow as its users let it be.
-#[derive(Debug)]
-struct Counting {
-    inner: Arc<dyn Device>,
-    most: Arc<AtomicUsize>,
-}
-
+/// Knows how many reads were in flight at most, and is as slow as its users let it be.
 struct CountingQueue {
     inner: Box<dyn Queue>,
     most: Arc<AtomicUsize>,
@@ -51,70 +43,6 @@ impl Queue for CountingQueue {
     }
 }
 
-impl Device for Counting {
-    fn open(&self, name: &str, mode: Mode) -> device::Result<Arc<dyn File>> {
-        self.inner.open(name, mode)
-    }
-
-    fn queue(&self, depth: usize) -> device::Result<Box<dyn Queue>> {
-        let (inner, most) = (self.inner.queue(depth)?, Arc::clone(&self.most));
-        Ok(Box::new(CountingQueue { inner, most }))
-    }
-
-    fn create_dir(&self, name: &str) -> device::Result<()> {
-        self.inner.create_dir(name)
-    }
-
-    fn list(&self, dir: &str) -> device::Result<Vec<Entry>> {
-        self.inner.list(dir)
-    }
-
-    fn exists(&self, name: &str) -> device::Result<bool> {
-        self.inner.exists(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> device::Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn link(&self, from: &str, to: &str) -> device::Result<()> {
-        self.inner.link(from, to)
-    }
-
-    fn remove(&self, name: &str) -> device::Result<()> {
-        self.inner.remove(name)
-    }
-
-    fn remove_dir(&self, name: &str) -> device::Result<()> {
-        self.inner.remove_dir(name)
-    }
-
-    fn sync_dir(&self, dir: &str) -> device::Result<()> {
-        self.inner.sync_dir(dir)
-    }
-
-    fn lock(&self, name: &str) -> device::Result<Arc<dyn File>> {
-        self.inner.lock(name)
-    }
-
-    fn space(&self) -> device::Result<Space> {
-        self.inner.space()
-    }
-
-    fn accounting(&self) -> &Accounting {
-        self.inner.accounting()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
-
-    fn subdevice(&self, dir: &str) -> device::Result<Arc<dyn Device>> {
-        let (inner, most) = (self.inner.subdevice(dir)?, Arc::clone(&self.most));
-        Ok(Arc::new(Self { inner, most }))
-    }
-}
-
 /// While the first read is held up, the others are handed in: all of them are then under way together.
 #[test]
 fn updates_of_cold_keys_have_their_reads_under_way_together() {
@@ -123,7 +51,11 @@ fn updates_of_cold_keys_have_their_reads_under_way_together() {
         let most = Arc::new(AtomicUsize::new(0));
         let faults = FaultDevice::new(device::memory());
         let inner = Arc::clone(&faults) as Arc<dyn Device>;
-        let device: Arc<dyn Device> = Arc::new(Counting { inner, most: Arc::clone(&most) });
+        let counted = Arc::clone(&most);
+        let device: Arc<dyn Device> = WithQueues::on(inner, move |device, depth| {
+            let (inner, most) = (device.queue(depth)?, Arc::clone(&counted));
+            Ok(Box::new(CountingQueue { inner, most }))
+        });
         let (db, space) = filled(&device, journaled);
         most.store(0, SeqCst);
         let before = faults.count(Some(OperationKind::Read));

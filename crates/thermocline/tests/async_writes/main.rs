@@ -10,6 +10,8 @@ mod ends;
 mod failures;
 mod model;
 mod waits;
+#[path = "../with_queues/mod.rs"]
+mod with_queues;
 
 use std::future::Future;
 use std::pin::Pin;
