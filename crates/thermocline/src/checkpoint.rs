@@ -57,6 +57,8 @@ impl Inner {
     /// Steps 1 to 3: everything but the catalog, which is handed back as it was meanwhile.
     pub(crate) fn copy_into(&self, target: &Arc<dyn Device>) -> Result<Catalog> {
         let catalog = self.catalog.lock();
+        // Whoever closes the database leaves no keyspaces behind, of which a copy would be without any.
+        self.check_staying_open()?;
         let _untrimmed = self.trim_holds.hold();
         let _copying = self.copying.read();
         target.create_dir(KEYSPACES_DIR)?;

@@ -1,9 +1,9 @@
-//! The database's handle: what it holds, how it waits, how it closes.
+//! The database's handle: what it holds, and how it waits.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
@@ -16,6 +16,7 @@ use telemetry::Registry;
 use crate::async_writes::desk::Writers;
 use crate::background::Background;
 use crate::catalog::Catalog;
+use crate::close::Closing;
 use crate::error::{Error, Result};
 use crate::expiry::{Form, Removal};
 use crate::key_locks::KeyLocks;
@@ -58,7 +59,8 @@ impl Drop for Opened {
 ///
 /// # Concurrency
 /// Lock order: `catalog`, key locks, `slots`. Nobody waits for background work, nor for a write, while holding
-/// `slots`: tasks read them. With key locks held a write waits for a flush at most (I4 of [`crate::write`]).
+/// `slots`: tasks read them. With key locks held a write waits for a flush at most (I4 of [`crate::write`]). With any of
+/// them held nobody waits for a thread that wakes futures, since wakers may lock them all.
 pub(crate) struct Inner {
     pub(crate) options: Options,
     /// What the database is called in messages.
@@ -100,7 +102,7 @@ pub(crate) struct Inner {
     pub(crate) is_closing: AtomicBool,
     pub(crate) closed: AtomicBool,
     /// How the close ended.
-    pub(crate) closing: OnceLock<Result<()>>,
+    pub(crate) closing: Closing,
     /// The lock on the directory, until it is closed.
     pub(crate) directory_lock: Mutex<Option<Arc<dyn File>>>,
 }
@@ -157,20 +159,6 @@ impl Db {
         &self.inner.telemetry
     }
 
-    /// Stops background work, makes every acknowledged write durable and closes the files. Every
-    /// other handle gets [`Error::Closed`] from then on. Closing twice is no error.
-    ///
-    /// A backup or a checkpoint that is under way is broken off. Costs a few syncs. Where more than 4 MiB of journal are left that keyspaces need, also a flush of
-    /// each whose flush writes what is new, and of one in memory whose data is less than that: so the next
-    /// opening has little to apply. Where more than 32 short openings have each left a little journal,
-    /// a flush of every keyspace, so that they do not pile up.
-    ///
-    /// # Errors
-    /// The last sync failed; what it covered may be lost in a power cut.
-    pub fn close(&self) -> Result<()> {
-        self.inner.close()
-    }
-
     /// Handles to all keyspaces, by name; also to damaged ones, each of whose calls gets
     /// [`Error::DamagedKeyspace`].
     pub fn keyspaces(&self) -> Vec<Keyspace> {
@@ -182,47 +170,6 @@ impl Db {
             form: Form::Values,
         };
         slots.values().map(handle).collect()
-    }
-}
-
-impl Inner {
-    pub(crate) fn close(&self) -> Result<()> {
-        self.is_closing.store(true, Relaxed);
-        // To the end, so that no keyspace is made, dropped or copied beside it, nor the catalog
-        // replaced once somebody else may have opened the directory.
-        let _catalog = self.catalog.lock();
-        // Key locks, so that no write is between its journaling and its application.
-        let held = self.locks.all();
-        if self.closed.swap(true, Relaxed) {
-            return self.closing.get().cloned().unwrap_or(Ok(()));
-        }
-        drop(held);
-        // First, since their writes may wait for what the pool does.
-        self.stop_writers();
-        let mut outcome = self.removal.stop().and(self.background.stop());
-        if self.failure.get().is_none() {
-            outcome = outcome.and(self.tidy_journal());
-        }
-        // To the end: whoever would trim the journal now finds no keyspace that needs it, and must
-        // find it closed.
-        let _untrimmed = self.trim_holds.hold();
-        let slots = std::mem::take(&mut *self.slots.write());
-        for slot in slots.values() {
-            let generation = slot.last_generation();
-            // What no journal holds is lost unless the engine's own files have it.
-            if !generation.journaled && self.access == Access::Write {
-                let flushed = match self.failure.get() {
-                    Some(failure) => Err(failure.clone()),
-                    None => generation.engine.flush().map_err(Error::from),
-                };
-                outcome = outcome.and(flushed);
-            }
-            outcome = outcome.and(generation.engine.close().map_err(Error::from));
-            generation.desk.stop();
-        }
-        outcome = outcome.and(self.journal.close().map_err(Error::from));
-        drop(self.directory_lock.lock().take());
-        self.closing.get_or_init(|| outcome).clone()
     }
 }
 

@@ -199,11 +199,14 @@ impl Inner {
     }
 
     fn drop_keyspace(&self, name: &str) -> Result<()> {
-        self.end_keyspace(name)?;
+        let ended = self.end_keyspace(name)?;
+        // The last one to let go of an engine waits for the thread that wakes its futures, and wakers may lock
+        // anything: so with nothing locked.
+        drop(ended);
         self.release_journal().map_err(|error| self.fail(error))
     }
 
-    fn end_keyspace(&self, name: &str) -> Result<()> {
+    fn end_keyspace(&self, name: &str) -> Result<Arc<Slot>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let missing = || Error::NoKeyspace { name: name.to_owned() };
@@ -216,16 +219,18 @@ impl Inner {
         let mut slots = self.slots.write();
         slot.end();
         slots.remove(name);
-        Ok(())
+        Ok(slot)
     }
 
     pub(crate) fn clear(&self, slot: &Slot) -> Result<()> {
-        self.begin_anew(slot)?;
+        let old = self.begin_anew(slot)?;
+        // As of a keyspace that is dropped.
+        drop(old);
         self.release_journal().map_err(|error| self.fail(error))
     }
 
-    /// Fills the slot with a new, empty engine.
-    fn begin_anew(&self, slot: &Slot) -> Result<()> {
+    /// Fills the slot with a new, empty engine, and hands back what filled it.
+    fn begin_anew(&self, slot: &Slot) -> Result<Arc<Generation>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let share = slot.current()?.share.clone();
@@ -241,9 +246,9 @@ impl Inner {
         next.keyspaces.push(entry);
         self.store(&mut catalog, next)?;
         let switching = self.slots.write();
-        slot.replace(generation);
+        let old = slot.replace(generation);
         drop(switching);
-        Ok(())
+        Ok(old)
     }
 
     /// A change of the catalog is durable at once, so everything written before it must be too:

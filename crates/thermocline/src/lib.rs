@@ -101,6 +101,7 @@ mod batch;
 mod catalog;
 mod check;
 mod checkpoint;
+mod close;
 mod compare_and_swap;
 mod damaged;
 mod database;

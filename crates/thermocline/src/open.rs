@@ -28,6 +28,7 @@ use workers::Pool;
 use crate::async_writes::desk::Writers;
 use crate::background::Background;
 use crate::catalog::{self, Catalog};
+use crate::close::Closing;
 use crate::damaged::{self, Damaged};
 use crate::database::{Db, Inner, Opened};
 use crate::error::{Error, Result};
@@ -138,7 +139,7 @@ impl Db {
             access,
             is_closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            closing: OnceLock::new(),
+            closing: Closing::default(),
             nursery,
             directory_lock: Mutex::new(Some(directory_lock)),
             options,

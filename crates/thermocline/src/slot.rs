@@ -121,11 +121,14 @@ impl Slot {
         self.current.load_full()
     }
 
-    /// Fills it with another engine; under all key locks.
-    pub(crate) fn replace(&self, generation: Generation) {
+    /// Fills it with another engine; under all key locks. What filled it is handed back, to be let go of once
+    /// nothing is locked.
+    #[must_use]
+    pub(crate) fn replace(&self, generation: Generation) -> Arc<Generation> {
         let old = self.current.swap(Arc::new(generation));
         old.doom();
         self.writes.renew();
+        old
     }
 
     /// Ends it, under all key locks.

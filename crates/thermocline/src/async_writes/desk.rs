@@ -32,6 +32,7 @@ use journal::Durability;
 use parking_lot::{Condvar, Mutex};
 
 use super::serve::serve;
+use crate::close::begin_to_wake;
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::expiry::Form;
@@ -177,7 +178,10 @@ impl Desk {
         if !state.is_serving {
             let (shared, inner_too, slot) =
                 (Arc::clone(&self.shared), Arc::clone(inner), Arc::clone(slot));
-            inner.writers.start(inner, move || serve(&shared, inner_too, slot))?;
+            inner.writers.start(inner, move || {
+                begin_to_wake();
+                serve(&shared, inner_too, slot);
+            })?;
             state.is_serving = true;
         }
         state.requests.push_back(request);

@@ -57,3 +57,13 @@ fn a_close_waits_for_no_copy() {
         assert!(opened.is_err() || opened.unwrap().keyspaces().is_empty(), "{engine}: a database");
     }
 }
+
+/// It waited for whoever closes the database, who leaves no keyspaces behind.
+#[test]
+fn a_copy_that_begins_behind_a_close_is_none() {
+    let db = filled(EngineKind::Memory);
+    db.close().unwrap();
+    let target = device::memory();
+    assert_eq!(db.inner.copy_into(&target).map(drop), Err(Error::Closed));
+    assert_eq!(target.list("").unwrap(), []);
+}

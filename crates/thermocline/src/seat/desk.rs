@@ -10,6 +10,7 @@
 //!   database is closed.
 //! - A2. No lock is held while a waker runs, which may do anything, also drop the database's last
 //!   handle: so the thread may be the one that stops the desk, and then does not wait for itself.
+//!   Whoever else stops it holds no lock that a waker may want.
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use engine::{Begun, Engine, Seat};
 use environment::Environment;
 use parking_lot::{Condvar, Mutex};
 
+use crate::close::begin_to_wake;
 use crate::error::{Error, Result};
 
 /// Reads under way at once.
@@ -141,6 +143,8 @@ impl Desk {
         }
         if !is_serving {
             let Some(seat) = engine.seat(DEPTH)? else {
+                // [A2]
+                drop(threads);
                 let mut value = Vec::new();
                 let has_value = engine.get(&request.key, &mut value)?;
                 request.answer(Ok(has_value.then_some(value)));
@@ -148,7 +152,10 @@ impl Desk {
             };
             self.shared.state.lock().is_serving = true;
             let shared = Arc::clone(&self.shared);
-            let started = environment.spawn("async-reads", move || shared.serve(seat));
+            let started = environment.spawn("async-reads", move || {
+                begin_to_wake();
+                shared.serve(seat);
+            });
             if started.is_err() {
                 self.shared.state.lock().is_serving = false;
             }

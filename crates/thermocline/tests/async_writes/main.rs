@@ -10,6 +10,7 @@ mod ends;
 mod failures;
 mod model;
 mod waits;
+mod wakers;
 #[path = "../with_queues/mod.rs"]
 mod with_queues;
 

@@ -1,0 +1,130 @@
+//! How a database is closed: by whoever comes first, for whom the others wait.
+//!
+//! 1. Whoever comes first locks the catalog and all keys, and says that the database is closed. So what was under
+//!    way in either has ended, and what locks them later is refused.
+//! 2. With both given up it ends the threads that write for futures, the background work, each engine with the thread
+//!    that reads for futures from it, and the journal, and gives the directory free.
+//! 3. Whoever comes after that is told how it ended, and waits for the end if need be.
+//!
+//! # Invariants
+//! - Z1. In 2 threads are waited for that wake futures, and a waker may do anything: also lock the catalog or a key. So
+//!   neither is locked then, and what wants one finds the database closed.
+//! - Z2. No thread that wakes futures waits in 3: whoever closes may be waiting for it.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::database::{Db, Inner};
+use crate::error::{Error, Result};
+use crate::read_only::Access;
+
+thread_local! {
+    static WAKES_FUTURES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on this thread, one of a database, wakes futures [Z2].
+pub(crate) fn begin_to_wake() {
+    WAKES_FUTURES.set(true);
+}
+
+/// How a close ended, once it has.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    outcome: Mutex<Option<Result<()>>>,
+    ended: Condvar,
+}
+
+impl Closing {
+    /// Step 3.
+    fn wait(&self) -> Result<()> {
+        let mut outcome = self.outcome.lock();
+        loop {
+            match &*outcome {
+                Some(outcome) => return outcome.clone(),
+                // [Z2]
+                None if WAKES_FUTURES.get() => return Err(Error::Closed),
+                None => self.ended.wait(&mut outcome),
+            }
+        }
+    }
+}
+
+/// Tells those who wait that a close has ended, also if it is by a panic.
+struct Ending<'a> {
+    closing: &'a Closing,
+    outcome: Result<()>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        *self.closing.outcome.lock() = Some(self.outcome.clone());
+        self.closing.ended.notify_all();
+    }
+}
+
+impl Db {
+    /// Stops background work, makes every acknowledged write durable and closes the files. Every
+    /// other handle gets [`Error::Closed`] from then on. Closing twice is no error.
+    ///
+    /// A backup or a checkpoint that is under way is broken off. Costs a few syncs. Where more than 4 MiB of journal are left that keyspaces need, also a flush of
+    /// each whose flush writes what is new, and of one in memory whose data is less than that: so the next
+    /// opening has little to apply. Where more than 32 short openings have each left a little journal,
+    /// a flush of every keyspace, so that they do not pile up.
+    ///
+    /// # Errors
+    /// The last sync failed; what it covered may be lost in a power cut. [`Error::Closed`] to a waker that closes
+    /// the database on a thread which wakes futures, while somebody else closes it and may wait for that thread: it is not
+    /// kept waiting until that has ended.
+    pub fn close(&self) -> Result<()> {
+        self.inner.close()
+    }
+}
+
+impl Inner {
+    pub(crate) fn close(&self) -> Result<()> {
+        self.is_closing.store(true, Relaxed);
+        let catalog = self.catalog.lock();
+        // Key locks, so that no write is between its journaling and its application.
+        let held = self.locks.all();
+        let was_closed = self.closed.swap(true, Relaxed);
+        drop((held, catalog));
+        if was_closed {
+            return self.closing.wait();
+        }
+        let mut ending = Ending { closing: &self.closing, outcome: Err(Error::Closed) };
+        ending.outcome = self.end();
+        ending.outcome.clone()
+    }
+
+    /// Step 2.
+    fn end(&self) -> Result<()> {
+        // First, since their writes may wait for what the pool does.
+        self.stop_writers();
+        let mut outcome = self.removal.stop().and(self.background.stop());
+        if self.failure.get().is_none() {
+            outcome = outcome.and(self.tidy_journal());
+        }
+        // To the end: whoever would trim the journal now finds no keyspace that needs it, and must
+        // find it closed.
+        let _untrimmed = self.trim_holds.hold();
+        let slots = std::mem::take(&mut *self.slots.write());
+        for slot in slots.values() {
+            let generation = slot.last_generation();
+            // What no journal holds is lost unless the engine's own files have it.
+            if !generation.journaled && self.access == Access::Write {
+                let flushed = match self.failure.get() {
+                    Some(failure) => Err(failure.clone()),
+                    None => generation.engine.flush().map_err(Error::from),
+                };
+                outcome = outcome.and(flushed);
+            }
+            outcome = outcome.and(generation.engine.close().map_err(Error::from));
+            generation.desk.stop();
+        }
+        outcome = outcome.and(self.journal.close().map_err(Error::from));
+        drop(self.directory_lock.lock().take());
+        outcome
+    }
+}
