@@ -86,6 +86,24 @@ pub fn case() -> Option<String> {
 /// # Panics
 /// If it fails.
 pub fn run_alone(name: &str) {
+    let (has_passed, said, complaint) = run(name);
+    assert!(has_passed, "{complaint}");
+    assert!(said.contains("1 passed"), "the case was run");
+}
+
+/// The same, of a case with a planted flaw.
+///
+/// # Panics
+/// If it passes, or fails and complains of something else than of more memory than is allowed when a phase ends.
+pub fn must_fail_alone(name: &str, phase: &str) {
+    let (has_passed, _, complaint) = run(name);
+    assert!(!has_passed, "a planted flaw was not noticed");
+    let is_noticed = |line: &str| line.contains(" bytes of ") && line.ends_with(phase);
+    assert!(complaint.lines().any(is_noticed), "it failed in another way: {complaint}");
+}
+
+/// Whether the case passes, what it prints, and what it complains of.
+fn run(name: &str) -> (bool, String, String) {
     let program = std::env::current_exe().expect("this program");
     let arguments = ["--exact", "child", "--nocapture", "--test-threads=1"];
     let output = Command::new(program).args(arguments).env(CASE, name).output();
@@ -93,6 +111,5 @@ pub fn run_alone(name: &str) {
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}");
     let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{complaint}");
-    assert!(said.contains("1 passed"), "the case was run");
+    (output.status.success(), said.into_owned(), complaint.into_owned())
 }

@@ -124,6 +124,12 @@ pub(crate) enum Planted {
     SessionsAwaited,
     /// Who gives an allocation up leaves a hole.
     GivenUpUnstamped,
+    /// A delete of a key without a chain in the hot index leaves no tombstone.
+    TombstoneLeftOut,
+    /// A read-modify-write that comes to a tombstone goes on to the cold log.
+    TombstonePassed,
+    /// Who writes works off a compaction that is due.
+    CompactedByWriter,
 }
 
 /// Where the chunk log is cut and the cold log is not, or the other way round: only tests do anything

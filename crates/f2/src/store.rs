@@ -11,7 +11,7 @@ use engine::{
 };
 use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
-use workers::Group;
+use workers::{Group, StopToken};
 
 use crate::checkpoint::{Checkpoint, Checkpointer, Frontier};
 use crate::cold::Cold;
@@ -25,6 +25,7 @@ use crate::memory_use::{Charge, UserBytes};
 use crate::ops::look_up::flight::Fetcher;
 use crate::ops::look_up::reads::LookUpReads;
 use crate::ops::unordered;
+use crate::planted::{Planted, is_planted};
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
 use crate::session::StoreSeat;
@@ -157,6 +158,9 @@ impl Engine for Store {
     }
 
     fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        if is_planted(Planted::CompactedByWriter) {
+            self.shared.compact_if_due(&StopToken::default())?;
+        }
         self.shared.admit(ops)
     }
 

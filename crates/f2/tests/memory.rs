@@ -2,10 +2,11 @@
 //! several threads, by sessions, by seats, by walks, and when it is opened again.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use conformance::resident::{self, Case, Watched};
-use engine::{Begun, Change, Engine, Op};
+use engine::{Begun, Change, Engine, Host, MemoryBudget, Op};
 use thermocline_f2::{Completed, Get, Options, Store, Wait};
 
 const MIB: u64 = 1 << 20;
@@ -20,25 +21,51 @@ struct Use {
     threads: u64,
     /// Of each session and seat, one a thread.
     depth: usize,
+    flaw: Flaw,
+}
+
+/// What may be wrong with a store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flaw {
+    None,
+    /// It counts what it takes of four times its budget.
+    TakesTooMuch,
+    /// It takes the memory of each value for good, and counts none of it.
+    Leaks,
 }
 
 /// Beside the budget: what the allocator keeps of freed memory, stacks of threads, what the test itself takes, and
 /// buffers of sessions that begin together, before log and cache have made room.
-const USES: [Use; 3] = [
+const USES: [Use; 5] = [
     Use {
         case: Case { name: "alone", budget: 16 * MIB, times: 10, slack: 3 * MIB / 2 },
         threads: 1,
         depth: 32,
+        flaw: Flaw::None,
     },
     Use {
         case: Case { name: "crowd", budget: 16 * MIB, times: 5, slack: 5 * MIB },
         threads: 4,
         depth: 128,
+        flaw: Flaw::None,
     },
     Use {
         case: Case { name: "large", budget: 64 * MIB, times: 3, slack: 5 * MIB },
         threads: 4,
         depth: 128,
+        flaw: Flaw::None,
+    },
+    Use {
+        case: Case { name: "too much", budget: 16 * MIB, times: 5, slack: 5 * MIB },
+        threads: 4,
+        depth: 128,
+        flaw: Flaw::TakesTooMuch,
+    },
+    Use {
+        case: Case { name: "leaks", budget: 16 * MIB, times: 5, slack: 5 * MIB },
+        threads: 4,
+        depth: 128,
+        flaw: Flaw::Leaks,
     },
 ];
 
@@ -53,7 +80,13 @@ fn value(number: u64) -> [u8; 100] {
 
 impl Test {
     fn new(of: Use, directory: &std::path::Path) -> Self {
-        let open = |host| Store::open(host, Options::default());
+        let open: fn(Host) -> engine::Result<Store> = match of.flaw {
+            Flaw::TakesTooMuch => |host: Host| {
+                let memory = Arc::new(MemoryBudget::new(4 * host.memory.limit()));
+                Store::open(Host { memory, ..host }, Options::default())
+            },
+            Flaw::None | Flaw::Leaks => |host| Store::open(host, Options::default()),
+        };
         Self { of, watched: Watched::new(of.case, directory, WORKERS, open) }
     }
 
@@ -77,6 +110,9 @@ impl Test {
 
     fn put(&self, number: u64) {
         self.watched.put(&number.to_le_bytes(), &value(number));
+        if self.of.flaw == Flaw::Leaks {
+            std::mem::forget(value(number).to_vec());
+        }
     }
 
     fn update(&self, number: u64) {
@@ -221,4 +257,14 @@ fn a_store_of_many_threads_keeps_within_its_budget() {
 #[test]
 fn a_store_with_more_memory_keeps_within_its_budget() {
     resident::run_alone("large");
+}
+
+#[test]
+fn a_store_that_takes_more_than_its_budget_is_found() {
+    resident::must_fail_alone("too much", "loaded");
+}
+
+#[test]
+fn memory_that_is_not_counted_is_found() {
+    resident::must_fail_alone("leaks", "loaded");
 }

@@ -88,8 +88,10 @@ fn run() -> Result<usize, String> {
     let arguments = Arguments::parse()?;
     let fixture: &dyn Fixture = match arguments.engine.as_str() {
         "memory" => &memory_fixture::MemoryFixture,
-        "f2" => &f2_fixture::F2Fixture { is_adaptive: false },
-        "f2-adaptive" => &f2_fixture::F2Fixture { is_adaptive: true },
+        "f2" => &f2_fixture::F2Fixture::Fixed,
+        "f2-adaptive" => &f2_fixture::F2Fixture::Adaptive,
+        "f2-single-log" => &f2_fixture::F2Fixture::SingleLog,
+        "f2-scanned" => &f2_fixture::F2Fixture::Scanned,
         "lsm" => &lsm_fixture::LsmFixture,
         "flexdb" => &flexdb_fixture::FlexDbFixture,
         "reference" => &ReferenceFixture,

@@ -52,6 +52,9 @@ impl Shared {
         if !self.strike_out(&mut candidates, until, read_until, stop)? {
             return Ok(None);
         }
+        // The same store is compacted the same way each time.
+        let mut candidates: Vec<_> = candidates.into_iter().collect();
+        candidates.sort_unstable();
         for (key, value) in candidates {
             if stop.is_stopping() {
                 return Ok(None);

@@ -229,6 +229,9 @@ impl Shared {
             Found::OnDisk(from) => return beyond(from),
             Found::Nothing => return beyond(LogAddress::NONE),
         };
+        if is_planted(Planted::TombstonePassed) && record.read(value) == Read::Tombstone {
+            return beyond(LogAddress::NONE);
+        }
         if at >= mutable && record.rmw_in_place(operator, value) == InPlace::Done {
             return Ok(Attempt::Done);
         }

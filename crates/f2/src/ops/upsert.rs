@@ -7,7 +7,7 @@ use crate::hash_index::Slot;
 use crate::hybrid_log::{PageFull, Reservation};
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
-use crate::planted::before_link;
+use crate::planted::{Planted, before_link, is_planted};
 use crate::record::{InPlace, Shape};
 use crate::store::Shared;
 
@@ -31,7 +31,7 @@ impl Shared {
     /// tombstone, unless there is no chain and no cold log.
     pub(crate) fn delete(&self, key: &[u8], held: Option<&Reservation<'_>>) -> Result<()> {
         let hash = self.hash(key);
-        if self.cold.is_some() {
+        if self.cold.is_some() && !is_planted(Planted::TombstoneLeftOut) {
             return self.with_room(held, || {
                 let slot = self.index.find_or_create(hash);
                 self.replace(slot, hash, key, None)

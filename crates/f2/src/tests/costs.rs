@@ -1,10 +1,11 @@
 //! What operations cost, in what repeats exactly: bytes appended, reads of the device.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::Engine;
 
-use super::stores::{Add, Bench, key, tiny, value};
+use super::stores::{Add, Bench, key, some_of_a_chain, tiny, value};
 use crate::Options;
 
 fn roomy() -> Options {
@@ -118,4 +119,17 @@ fn a_cold_get_takes_two_reads_whatever_the_lengths() {
     let mixed = reads_of_cold_gets(|number| 128 + (number * 7_919 % 384) as usize);
     println!("{of_8_kib} and {mixed} reads for a thousand gets");
     assert!(of_8_kib < 2_100 && mixed < 2_250, "{of_8_kib} and {mixed} for a thousand gets");
+}
+
+/// Keys that somebody has chosen to share a chain, in a store whose seed was known, hardly do so in another.
+#[test]
+fn keys_that_collide_in_one_store_do_not_in_the_next() {
+    let open = |seed| Bench::open_by_hand(device::memory(), tiny(), seed);
+    let chosen: [u64; 8] = some_of_a_chain(&open(1));
+    let other = open(2);
+    let shared = &other.store.shared;
+    let place = |number: &u64| shared.index.position(shared.hash(&key(*number)));
+    let chains: BTreeSet<_> =
+        chosen.iter().map(|number| shared.index.chain_at(place(number))).collect();
+    assert!(chains.len() >= chosen.len() - 1, "{chosen:?} are on {} chains", chains.len());
 }

@@ -235,7 +235,7 @@ fn d7_a_checkpoint_keeps_what_it_needs() {
 /// D9: in the reference a put that finds the log above its budget works off the whole compaction.
 /// Here nobody else would do it, and it is not done.
 #[test]
-fn d9_user_operations_never_work_off_a_compaction() {
+pub(super) fn d9_user_operations_never_work_off_a_compaction() {
     let bench = Bench::open_by_hand(device::memory(), small_cold(), 1);
     let reads = || bench.device.accounting().counts().read_ops;
     let before = reads();

@@ -10,12 +10,19 @@ use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
 use engine::{Engine, Op};
 use workers::StopToken;
 
-use super::defects::{checkpoints_end_beside_sessions, nothing_is_lost_behind_what_is_given_up};
+use super::defects::{
+    checkpoints_end_beside_sessions, d9_user_operations_never_work_off_a_compaction,
+    nothing_is_lost_behind_what_is_given_up,
+};
 use super::prefix::{
-    never_resurrects, what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut,
+    never_resurrects, single_log,
+    what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut,
 };
 use super::stores::{Bench, key, value};
-use super::two_logs::small_cold;
+use super::two_logs::{
+    d1_a_delete_does_not_uncover_the_cold_version,
+    d2_a_tombstone_is_found_and_absent_for_a_read_modify_write, small_cold,
+};
 use crate::address::LogAddress;
 use crate::checkpoint::SUPERBLOCK;
 use crate::planted::{Planted, meanwhile_between_cuts, with_planted};
@@ -190,14 +197,17 @@ fn must_be_found(how: &str, test: impl FnOnce()) {
 #[test]
 fn a_superblock_that_is_not_synced_is_found() {
     let faults = Faults { unsynced_name: Some(SUPERBLOCK), ..Faults::none() };
-    must_be_found("", || never_resurrects(faults));
+    must_be_found("", || never_resurrects(small_cold(), faults));
 }
 
 #[test]
 fn files_that_go_before_that_is_named_are_found() {
-    must_be_found("the store opens", || {
-        with_planted(Planted::RemovedBeforeNamed, || never_resurrects(Faults::none()));
-    });
+    for options in [small_cold(), single_log()] {
+        must_be_found("the store opens", || {
+            let test = || never_resurrects(options, Faults::none());
+            with_planted(Planted::RemovedBeforeNamed, test);
+        });
+    }
 }
 
 #[test]
@@ -244,5 +254,29 @@ fn a_checkpoint_that_waits_for_sessions_is_found() {
 fn an_allocation_that_is_given_up_as_a_hole_is_found() {
     must_be_found("an allocation was left without a record", || {
         with_planted(Planted::GivenUpUnstamped, nothing_is_lost_behind_what_is_given_up);
+    });
+}
+
+#[test]
+fn a_delete_that_leaves_no_tombstone_is_found() {
+    must_be_found("at once", || {
+        let test = d1_a_delete_does_not_uncover_the_cold_version;
+        with_planted(Planted::TombstoneLeftOut, test);
+    });
+}
+
+#[test]
+fn an_update_that_passes_a_tombstone_is_found() {
+    must_be_found("left: 3", || {
+        let test = d2_a_tombstone_is_found_and_absent_for_a_read_modify_write;
+        with_planted(Planted::TombstonePassed, test);
+    });
+}
+
+#[test]
+fn a_write_that_works_off_a_compaction_is_found() {
+    must_be_found("log_begin", || {
+        let test = d9_user_operations_never_work_off_a_compaction;
+        with_planted(Planted::CompactedByWriter, test);
     });
 }

@@ -82,7 +82,7 @@ fn what_several_threads_copy_in_the_cold_log_is_found_behind_it() {
 
 /// D1: in the reference the tombstone is lost, and the cold version comes back.
 #[test]
-fn d1_a_delete_does_not_uncover_the_cold_version() {
+pub(super) fn d1_a_delete_does_not_uncover_the_cold_version() {
     let bench = cold_store(small_hot());
     bench.put(&key(1), &value(1, 1, 8));
     for number in 0..KEYS {
@@ -101,7 +101,7 @@ fn d1_a_delete_does_not_uncover_the_cold_version() {
 
 /// D2: in the reference the read-modify-write goes on from the deleted cold value.
 #[test]
-fn d2_a_tombstone_is_found_and_absent_for_a_read_modify_write() {
+pub(super) fn d2_a_tombstone_is_found_and_absent_for_a_read_modify_write() {
     let bench = Bench::open(small_hot());
     for number in 0..KEYS {
         bench.rmw(&key(number), &mut Add);

@@ -9,25 +9,40 @@ use engine::{Engine, Error, Host, Result};
 use crate::crates::store::{Options, Store, check};
 use crate::crates::suite::Fixture;
 
-/// A store whose memory is split once and for all, or as it is by default: hot log and read cache take it from
-/// each other, and what they leave is lent to digests of chunks.
-pub(crate) struct F2Fixture {
-    pub(crate) is_adaptive: bool,
+/// A store of one of the kinds that there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum F2Fixture {
+    /// Its memory is split once and for all.
+    Fixed,
+    /// As it is by default: hot log and read cache take it from each other, and what they leave is lent to digests of
+    /// chunks.
+    Adaptive,
+    /// One log, compacted by look-ups.
+    SingleLog,
+    /// One log, compacted by scans.
+    Scanned,
 }
 
 impl F2Fixture {
     /// Four small pages of each log in memory, and so little disk that all of them are compacted
     /// all the while. Where memory moves: enough pages for a cache beside them, of the shortest, so that the
-    /// hot log still has little disk.
-    fn options(&self) -> Options {
-        let (pages, page_bytes) = if self.is_adaptive { (20, 4096) } else { (5, 16_384) };
+    /// hot log still has little disk. A single log has more, or writers would wait for what lives.
+    fn options(self) -> Options {
+        let (pages, page_bytes) = match self {
+            Self::Fixed => (5, 16_384),
+            Self::Adaptive => (20, 4096),
+            Self::SingleLog | Self::Scanned => (6, 4096),
+        };
+        let single_log = matches!(self, Self::SingleLog | Self::Scanned);
         Options {
+            single_log,
+            scan_compaction: self == Self::Scanned,
             log_memory_bytes: Some(pages * page_bytes),
-            read_cache_bytes: (!self.is_adaptive).then_some(page_bytes),
+            read_cache_bytes: (self != Self::Adaptive).then_some(page_bytes),
             page_bytes: Some(page_bytes),
             segment_bytes: 2 * page_bytes,
-            disk_bytes_max: Some(4 * page_bytes),
-            cold_disk_bytes_max: Some(8 * page_bytes),
+            disk_bytes_max: Some(if single_log { 48 } else { 4 } * page_bytes),
+            cold_disk_bytes_max: (!single_log).then_some(8 * page_bytes),
             chunk_bytes: 64,
             index_bits: Some(1),
             ..Options::default()
@@ -37,21 +52,26 @@ impl F2Fixture {
 
 impl Fixture for F2Fixture {
     fn name(&self) -> &'static str {
-        if self.is_adaptive { "f2-adaptive" } else { "f2" }
+        match self {
+            Self::Fixed => "f2",
+            Self::Adaptive => "f2-adaptive",
+            Self::SingleLog => "f2-single-log",
+            Self::Scanned => "f2-scanned",
+        }
     }
 
     // A record fits a page, some of whose values were appended to one another.
     fn key_bytes_max(&self) -> usize {
-        if self.is_adaptive { 900 } else { 4000 }
+        if *self == Self::Fixed { 4000 } else { 900 }
     }
 
     fn value_bytes_max(&self) -> usize {
-        if self.is_adaptive { 700 } else { 6000 }
+        if *self == Self::Fixed { 6000 } else { 700 }
     }
 
-    // So that records become cold, and memory moves.
+    // So that records become cold, memory moves, and a single log is compacted.
     fn long_life_writes(&self) -> usize {
-        if self.is_adaptive { 800 } else { 0 }
+        if *self == Self::Fixed { 0 } else { 800 }
     }
 
     fn open(&self, host: Host) -> Result<Arc<dyn Engine>> {

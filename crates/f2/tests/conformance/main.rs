@@ -10,12 +10,24 @@ mod crates {
 
 use fixture::F2Fixture;
 
-conformance::suite!(F2Fixture { is_adaptive: false });
+conformance::suite!(F2Fixture::Fixed);
 
 mod adaptive {
     mod watched;
 
     use crate::fixture::F2Fixture;
 
-    conformance::suite!(F2Fixture { is_adaptive: true });
+    conformance::suite!(F2Fixture::Adaptive);
+}
+
+mod single_log {
+    use crate::fixture::F2Fixture;
+
+    conformance::suite!(F2Fixture::SingleLog);
+}
+
+mod scanned {
+    use crate::fixture::F2Fixture;
+
+    conformance::suite!(F2Fixture::Scanned);
 }

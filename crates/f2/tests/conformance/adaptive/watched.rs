@@ -60,7 +60,7 @@ impl Fixture for Watched {
 
 #[test]
 fn long_runs_of_an_adaptive_store_conform_while_its_memory_moves() {
-    let watched = Watched { fixture: F2Fixture { is_adaptive: true }, stores: Mutex::default() };
+    let watched = Watched { fixture: F2Fixture::Adaptive, stores: Mutex::default() };
     let ended = Suite::new(&watched, env!("CARGO_PKG_NAME"), 1, 3).run(Check::Model);
     if let Err(failure) = ended {
         panic!("\n{failure}\n");
