@@ -171,11 +171,13 @@ pub trait Engine: Send + Sync {
         self.admit(&[Op::Delete { key }])
     }
 
-    /// Whether [`Engine::admit`] would now say yes to a write of so many bytes without waiting, and
-    /// [`Engine::apply`] take it, or [`Engine::rmw_at_once`], without waiting for a device: for who must not
-    /// wait. Costs a few loads. Others may take the room before the write comes, and then it does wait, so an
-    /// engine says no while there still is some for them.
-    fn takes_at_once(&self, _bytes: u64) -> bool {
+    /// Whether [`Engine::admit`] would now admit a write without waiting, as far as room is concerned, and
+    /// [`Engine::apply`] take it, or [`Engine::rmw_at_once`], without waiting for a device: for who must not wait. The
+    /// write has so many puts and deletes, whose keys and values have so many `bytes` in all. Costs a few loads.
+    /// Others may take the room before the write comes, and then it does wait, so an engine says no while there
+    /// still is some for them; and where [`Engine::admit`] would have the writer wait for compactions, whatever room
+    /// there is. What is known of the write is put to [`Engine::admit_at_once`] too, which refuses what is never taken.
+    fn takes_at_once(&self, _steps: usize, _bytes: u64) -> bool {
         false
     }
 

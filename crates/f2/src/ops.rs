@@ -163,15 +163,19 @@ impl Shared {
         }
     }
 
-    /// Whether a write of a key and a value of so many bytes waits for nobody: compaction keeps up, and the log
-    /// has room beside others who write as much.
-    pub(crate) fn takes_at_once(&self, bytes: u64) -> bool {
-        // Either is rounded up to words.
-        let record = Shape { key_bytes: bytes as usize, value_bytes: 1 };
+    /// Whether a write of so many steps waits for nobody, whose keys and values have so many bytes in all: compaction
+    /// keeps up, and the log has room beside others who write as much.
+    pub(crate) fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
+        // Each key and each value is rounded up to words.
+        let least = Shape { key_bytes: 1, value_bytes: 1 };
+        let bytes = bytes + steps as u64 * least.bytes() as u64;
         self.note_new_page();
-        self.health.check_writable().is_ok()
-            && self.pressure.is_none()
-            && self.log.has_room_for(record.bytes() as u64)
+        // As `apply` does it.
+        let has_room = || match steps {
+            0 | 1 => self.log.has_room_for(bytes),
+            _ => self.log.has_room_to_reserve(bytes),
+        };
+        self.health.check_writable().is_ok() && self.pressure.is_none() && has_room()
     }
 
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {

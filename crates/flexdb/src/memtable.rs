@@ -246,7 +246,7 @@ impl Drop for Memtable {
 }
 
 /// What a version takes, as the budget counts it.
-fn version_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
+pub(crate) fn version_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
     let value_bytes = allocated_bytes(value.map_or(0, <[u8]>::len));
     allocated_bytes(NODE_BYTES) + allocated_bytes(key.len()) + value_bytes
 }

@@ -10,6 +10,7 @@ use engine::{Error, Result};
 use parking_lot::Mutex;
 use workers::WaitError;
 
+use crate::memtable::version_bytes;
 use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
@@ -98,10 +99,11 @@ impl Shared {
         }
     }
 
-    /// Whether a write of so many bytes waits for nobody, with an eighth of the memtables' share left to those
-    /// who write at the same time.
-    pub(crate) fn takes_at_once(&self, bytes: u64) -> bool {
+    /// Whether a write of so many steps and bytes waits for nobody, with an eighth of the memtables' share left to
+    /// those who write at the same time.
+    pub(crate) fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
         let share = self.memory_split().memtables_bytes;
+        let bytes = bytes + steps as u64 * version_bytes(&[], None);
         self.health.check_writable().is_ok()
             && self.family.tally.bytes().saturating_add(bytes) <= share - share / LEFT_TO_OTHERS
     }

@@ -249,8 +249,8 @@ impl Engine for Store {
         self.shared.admit_at_once(ops)
     }
 
-    fn takes_at_once(&self, bytes: u64) -> bool {
-        self.shared.takes_at_once(bytes)
+    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
+        self.shared.takes_at_once(steps, bytes)
     }
 
     fn admit_rmw(&self, key: &[u8]) -> Result<()> {

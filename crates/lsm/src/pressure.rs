@@ -23,7 +23,7 @@ use engine::{Error, Result, Retries};
 use parking_lot::{Condvar, Mutex};
 use workers::WaitError;
 
-use crate::memtable::SetAside;
+use crate::memtable::{SetAside, entry_bytes};
 use crate::store::Shared;
 
 /// What each table's worth above the mark adds to the time that a byte takes: at one 50 MB/s, at
@@ -150,10 +150,11 @@ impl Shared {
         self.level0_weight().saturating_sub(self.options.level0_tables_slow) as u64
     }
 
-    /// Whether a write of so many bytes waits for nobody, with an eighth of the memtables' share left to those
-    /// who write at the same time.
-    pub(crate) fn takes_at_once(&self, bytes: u64) -> bool {
+    /// Whether a write of so many steps and bytes waits for nobody, with an eighth of the memtables' share left to
+    /// those who write at the same time.
+    pub(crate) fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
         let share = self.memory_split().memtables_bytes;
+        let bytes = bytes + steps as u64 * entry_bytes(&[], None);
         self.health.check_writable().is_ok()
             && !self.pressure.queue.is_locked()
             && self.family.bytes().saturating_add(bytes) <= share - share / LEFT_TO_OTHERS

@@ -71,8 +71,8 @@ impl Engine for Store {
         self.shared.admit(ops)
     }
 
-    fn takes_at_once(&self, bytes: u64) -> bool {
-        self.shared.takes_at_once(bytes)
+    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
+        self.shared.takes_at_once(steps, bytes)
     }
 
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {

@@ -53,11 +53,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether the budget has room for a key and a value of so many bytes. Nothing here waits for a device.
-    pub(crate) fn takes_at_once(&self, bytes: u64) -> bool {
+    /// Whether the budget has room for so many keys and values of so many bytes. Nothing here waits for a device.
+    pub(crate) fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
         let budget = &self.host.memory;
         let free = budget.limit().saturating_sub(budget.used());
-        self.health.check_writable().is_ok() && bytes + KEY_OVERHEAD_BYTES <= free
+        let wanted = bytes + steps as u64 * KEY_OVERHEAD_BYTES;
+        self.health.check_writable().is_ok() && wanted <= free
     }
 
     /// How much more memory `op` takes, about, now that it has been looked up.

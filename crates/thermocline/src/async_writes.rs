@@ -1,8 +1,8 @@
-//! Writes as futures, for any executor: a put, a delete, a read-modify-write, a merge.
+//! Writes as futures, for any executor: of one key here, [swaps](swap) and [batches](batch) beside it.
 //!
 //! 1. Polled first, a future writes itself, if that waits for nobody: its durability needs no wait, the
 //!    key's lock is free, memory knows the old value, and engine and journal have room ([`at_once`]).
-//! 2. Otherwise it is handed in at its keyspace's desk ([`desk`]), and a thread does it together with others
+//! 2. Otherwise it is handed in at its keyspace's desk ([`desk`]), a batch at that of one of its keyspaces, and a thread does it together with others
 //!    ([`serve`]): old values on disk are looked up beside each other, and all that one turn has done share a
 //!    wait for the journal. Then the future is told, and its waker woken.
 //!
@@ -14,25 +14,31 @@
 //!   is open until the thread has come to it, or the database is closed.
 
 mod at_once;
+mod batch;
 pub(crate) mod desk;
 mod serve;
+mod swap;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::future::Future;
-use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use codec::SeqNo;
 use engine::{Change, Op, Operator, check_key, check_value};
 
-use self::desk::{Promise, Request, Told, Waiting, Work};
+pub use self::batch::AsyncBatch;
+pub use self::swap::AsyncSwap;
+pub(crate) use self::swap::Other;
+
+use self::desk::{Promise, Request, Update, Waiting, Work};
 use self::serve::Watched;
 use crate::error::{Error, Result};
-use crate::expiry::Form;
+use crate::expiry::{ChangeWithEnd, Form, LaterDeciding, WithEnd};
 use crate::keyspace::Keyspace;
 use crate::merge::LaterMerge;
 
@@ -101,6 +107,15 @@ impl Updating for LaterMerge {
     }
 }
 
+impl<F> Updating for LaterDeciding<F>
+where
+    F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd + Send,
+{
+    fn refusal(&mut self) -> Option<Error> {
+        self.damage.take().map(Error::from)
+    }
+}
+
 impl Keyspace {
     /// [`Keyspace::put`] as a future, which needs no particular executor. What it answers, and what it has
     /// reached by then, is as there.
@@ -160,6 +175,23 @@ impl Keyspace {
         AsyncWrite(self.writing(key, what))
     }
 
+    /// [`Keyspace::put_until`] as a future. When it takes place, and what it means to drop it, is as in
+    /// [`Keyspace::put_async`]; whether the end is past is told when it is polled first.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put_until`]; [`Error::Closed`] as [`Keyspace::put_async`].
+    pub fn put_until_async(&self, key: &[u8], value: &[u8], end_ms: u64) -> AsyncWrite {
+        AsyncWrite(self.writing(key, self.stored_until(value, end_ms).map(What::Put)))
+    }
+
+    /// The same for `time` from this call on, whenever it is polled.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put_until_async`].
+    pub fn put_for_async(&self, key: &[u8], value: &[u8], time: Duration) -> AsyncWrite {
+        self.put_until_async(key, value, self.end_after(time))
+    }
+
     /// [`Keyspace::delete`] as a future. When it takes place, and what it means to drop it, is as in
     /// [`Keyspace::put_async`].
     ///
@@ -201,6 +233,21 @@ impl Keyspace {
         AsyncUpdate(self.writing(key, Ok(what)))
     }
 
+    /// [`Keyspace::rmw_with_end`] as a future. It costs, and takes place, as [`Keyspace::rmw_async`], and `update` is
+    /// asked as there.
+    ///
+    /// # Errors
+    /// As [`Keyspace::rmw_with_end`]; [`Error::Closed`] as [`Keyspace::put_async`].
+    pub fn rmw_with_end_async(
+        &self,
+        key: &[u8],
+        update: impl FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd + Send + 'static,
+    ) -> AsyncUpdate {
+        let later = LaterDeciding::new(&self.inner.options.environment, update);
+        let what = self.check_ends().map(|()| What::Update(Form::Stored, Box::new(later)));
+        AsyncUpdate(self.writing(key, what))
+    }
+
     /// [`Keyspace::merge`] as a future. It costs, and takes place, as [`Keyspace::rmw_async`].
     ///
     /// # Errors
@@ -236,14 +283,11 @@ impl Writing {
             State::Asked(promise) => promise,
             State::Over => panic!("a future is polled after it was ready"),
         };
-        match promise.answer.take(context.waker()) {
-            Some(Told::Done(outcome)) => Poll::Ready(outcome),
-            Some(Told::Panicked(panic)) => resume_unwind(panic),
-            None => {
-                self.state = State::Asked(promise);
-                Poll::Pending
-            }
+        let polled = promise.poll(context);
+        if polled.is_pending() {
+            self.state = State::Asked(promise);
         }
+        polled
     }
 
     /// The first poll.
@@ -260,17 +304,18 @@ impl Writing {
         let promise = Arc::new(Promise::default());
         let work = match what {
             What::Put(stored) => match self.keyspace.put_op(&key, &stored) {
-                Op::Delete { .. } => Work::Delete,
-                _ => Work::Put(stored),
+                Op::Delete { .. } => Work::Delete { key },
+                _ => Work::Put { key, stored },
             },
-            What::Delete => Work::Delete,
+            What::Delete => Work::Delete { key },
             What::Update(form, operator) => {
                 let promise = Arc::clone(&promise);
-                Work::Update(form, Box::new(Watched { operator, promise }))
+                let operator = Box::new(Watched { operator, promise });
+                Work::Update(Update { key, form, operator })
             }
         };
         let waiting = Waiting::new(Arc::clone(&promise), *durability);
-        slot.writes.ask(&inner.0, slot, Request { key, work, waiting })?;
+        slot.writes.ask(&inner.0, slot, Request { work, waiting })?;
         Ok(Begun::Asked(promise))
     }
 

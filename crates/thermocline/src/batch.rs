@@ -187,4 +187,9 @@ impl Batch {
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }
+
+    /// Whether any of it is journaled.
+    pub(crate) fn is_journaled(&self) -> bool {
+        self.steps.iter().any(|step| step.keyspace.slot.options.journaled)
+    }
 }

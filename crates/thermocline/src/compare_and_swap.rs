@@ -1,8 +1,11 @@
 //! Writing a key's value only if it is the one that was expected.
 
+use std::sync::Arc;
+
 use codec::SeqNo;
 use engine::{Change, Operator};
 
+use crate::async_writes::Other;
 use crate::error::Result;
 use crate::keyspace::Keyspace;
 
@@ -55,6 +58,38 @@ impl Operator for CompareAndSwap<'_> {
             Some(new) => Change::Put(new.to_vec()),
             None => Change::Delete,
         }
+    }
+}
+
+/// The same for who does it later.
+pub(crate) struct LaterSwap {
+    expected: Option<Vec<u8>>,
+    new: Option<Vec<u8>>,
+    other: Other,
+}
+
+impl LaterSwap {
+    pub(crate) fn new(expected: Option<&[u8]>, new: Option<&[u8]>, other: &Other) -> Self {
+        let [expected, new] = [expected, new].map(|value| value.map(<[u8]>::to_vec));
+        Self { expected, new, other: Arc::clone(other) }
+    }
+
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut CompareAndSwap<'_>) -> T) -> T {
+        let (expected, new) = (self.expected.as_deref(), self.new.as_deref());
+        let mut once = CompareAndSwap { expected, new, other: None };
+        let answer = ask(&mut once);
+        *self.other.lock() = once.other;
+        answer
+    }
+}
+
+impl Operator for LaterSwap {
+    fn update_in_place(&mut self, value: &mut [u8]) -> bool {
+        self.ask(|once| once.update_in_place(value))
+    }
+
+    fn update(&mut self, value: Option<&[u8]>) -> Change {
+        self.ask(|once| once.update(value))
     }
 }
 

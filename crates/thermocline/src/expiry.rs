@@ -34,7 +34,7 @@ pub use stats::ExpiryStats;
 
 pub(crate) use format::end_of;
 pub(crate) use keyspace::Form;
-pub(crate) use operators::{OnStored, change_living};
+pub(crate) use operators::{LaterDeciding, OnStored, change_living};
 pub(crate) use reads::Moment;
 pub(crate) use removal::Removal;
 pub(crate) use stats::Expiry;

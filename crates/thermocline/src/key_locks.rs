@@ -83,10 +83,26 @@ impl KeyLocks {
 
     /// Locks many keys.
     pub(crate) fn many<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8])>) -> Held<'_> {
+        let wanted = self.stripes_of(keys).into_iter();
+        Held::Many { _guards: wanted.map(|at| self.stripes[at].write()).collect() }
+    }
+
+    /// The same, if nobody else has locked any of them.
+    pub(crate) fn try_many<'k>(
+        &self,
+        keys: impl Iterator<Item = (u32, &'k [u8])>,
+    ) -> Option<Held<'_>> {
+        let wanted = self.stripes_of(keys).into_iter();
+        let guards: Option<_> = wanted.map(|at| self.stripes[at].try_write()).collect();
+        Some(Held::Many { _guards: guards? })
+    }
+
+    /// Each once, ascending.
+    fn stripes_of<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8])>) -> Vec<usize> {
         let mut wanted: Vec<usize> = keys.map(|(id, key)| self.stripe(id, key)).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        Held::Many { _guards: wanted.into_iter().map(|at| self.stripes[at].write()).collect() }
+        wanted
     }
 
     /// Locks many keys, each as it says.

@@ -59,7 +59,9 @@
 //! which gets and read-modify-writes are pending and told of as they come.
 //!
 //! Futures, for any executor, are [`Keyspace::get_async`], [`Keyspace::multi_get_async`],
-//! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`] and [`Keyspace::merge_async`].
+//! [`Keyspace::put_async`], [`Keyspace::delete_async`], [`Keyspace::rmw_async`], [`Keyspace::merge_async`],
+//! [`Keyspace::compare_and_swap_async`] and [`Db::write_async`] of a [`Batch`]; where values end also
+//! [`Keyspace::put_until_async`], [`Keyspace::rmw_with_end_async`] and [`Keyspace::compare_and_swap_until_async`].
 //! No poll waits for the device, the journal, or what slows writers down. What each means when it is dropped, and
 //! in which order they take place, is said at [`Keyspace::put_async`].
 //!
@@ -139,7 +141,7 @@ mod trim_holds;
 mod tuning;
 mod write;
 
-pub use async_writes::{AsyncUpdate, AsyncWrite};
+pub use async_writes::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite};
 pub use atomically::Section;
 pub use backup::{Backup, Backups, Progress, Stage};
 pub use batch::{Batch, BatchStep};

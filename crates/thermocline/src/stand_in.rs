@@ -91,7 +91,7 @@ impl Engine for StandIn {
         Ok((self.seat)())
     }
 
-    fn takes_at_once(&self, _bytes: u64) -> bool {
+    fn takes_at_once(&self, _steps: usize, _bytes: u64) -> bool {
         self.takes_at_once
     }
 

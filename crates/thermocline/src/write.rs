@@ -43,6 +43,7 @@ use crate::batch::{Batch, Step};
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::expiry::Moment;
+use crate::keyspace::Keyspace;
 use crate::merge;
 use crate::record;
 use crate::slot::{Generation, Slot};
@@ -65,7 +66,7 @@ impl Waited {
     }
 }
 
-fn bytes_of(ops: &[Op<'_>]) -> usize {
+pub(crate) fn bytes_of(ops: &[Op<'_>]) -> usize {
     ops.iter().map(Op::bytes).sum()
 }
 
@@ -196,15 +197,11 @@ impl Inner {
     }
 
     /// The same for who must not wait: none where that would wait for anybody, and nothing was written. The
-    /// engine takes the step at once ([`engine::Engine::takes_at_once`]), whose key is locked.
-    pub(crate) fn commit_at_once(
-        &self,
-        generation: &Generation,
-        op: &Op<'_>,
-    ) -> Result<Option<SeqNo>> {
-        let parts = [Part { generation, ops: std::slice::from_ref(op) }];
-        let ticket = self.number_at_once(generation.journaled, |record| encode(&parts, record))?;
-        ticket.map(|ticket| self.apply_numbered(&parts, ticket)).transpose()
+    /// engines take the steps at once ([`engine::Engine::takes_at_once`]), whose keys are locked.
+    pub(crate) fn commit_at_once(&self, parts: &[Part<'_>]) -> Result<Option<SeqNo>> {
+        let journaled = parts.iter().any(|part| part.generation.journaled);
+        let ticket = self.number_at_once(journaled, |record| encode(parts, record))?;
+        ticket.map(|ticket| self.apply_numbered(parts, ticket)).transpose()
     }
 
     /// Step 4.
@@ -320,48 +317,66 @@ impl Db {
     ///
     /// Steps in keyspaces without a journal are atomic with the others as long as the process
     /// lives, but not across a crash.
+    ///
+    /// # Errors
+    /// As each step's own call; [`Error::WriteTooLarge`]; [`Error::NoKeyspace`] also of a keyspace of another
+    /// database. Nothing was written then, unless the storage failed ([`Error::ReadOnly`] from then on).
     pub fn write(&self, batch: &Batch) -> Result<SeqNo> {
         let inner = &*self.inner;
-        inner.check_writable()?;
+        match inner.write_batch(batch)? {
+            Some(seqno) => inner.settle(seqno, batch.is_journaled(), self.durability),
+            None => Ok(inner.sequence.visible()),
+        }
+    }
+}
+
+impl Inner {
+    /// Steps 1 to 4 of a batch; none if there is nothing to write.
+    pub(crate) fn write_batch(&self, batch: &Batch) -> Result<Option<SeqNo>> {
         let steps = batch.steps();
+        let moment = self.check_steps(steps)?;
         if steps.is_empty() {
-            return Ok(inner.sequence.visible());
+            return Ok(None);
         }
-        let moment = Moment::now(&inner.options.environment);
-        for step in steps {
-            check_op(&step.op(moment))?;
-            step.check_stored()?;
-            if !Arc::ptr_eq(&step.keyspace.inner, &self.inner) {
-                return Err(Error::NoKeyspace { name: step.keyspace.name().to_owned() });
-            }
-        }
-        inner.admit_steps(steps, moment)?;
+        self.admit_steps(steps, moment)?;
         let merges = steps.iter().any(|step| step.operand().is_some());
         let mut waited = Waited::default();
-        let (written, generations) = loop {
+        loop {
             let held = if steps.iter().any(|step| step.op(moment).is_range()) {
-                inner.locks.all()
+                self.locks.all()
             } else {
-                inner.locks.many(steps.iter().map(Step::place))
+                self.locks.many(steps.iter().map(Step::place))
             };
-            inner.check_writable()?;
+            self.check_writable()?;
             let generations = generations(steps)?;
             if !merges {
                 let parts = pairs(&generations, steps, moment);
-                break (Some(in_parts(parts, |parts| inner.commit_admitted(parts))?), generations);
+                return in_parts(parts, |parts| self.commit_admitted(parts)).map(Some);
             }
-            match inner.commit_merges(steps, &generations, &waited)? {
-                Merged::Done(written) => break (written, generations),
+            match self.commit_merges(steps, &generations, &waited)? {
+                Merged::Done(written) => return Ok(written),
                 Merged::NeedsRoom(made, moment) => {
                     drop(held);
                     let wanted = merge::batch::made_steps(steps, &generations, &made, moment);
-                    in_parts(wanted, |parts| inner.wait_for_room(parts, &mut waited))?;
+                    in_parts(wanted, |parts| self.wait_for_room(parts, &mut waited))?;
                 }
             }
-        };
-        let Some(seqno) = written else { return Ok(inner.sequence.visible()) };
-        let journaled = generations.iter().any(|generation| generation.journaled);
-        inner.settle(seqno, journaled, self.durability)
+        }
+    }
+
+    /// Refuses what is never written. Answers the moment by which it is told what has ended.
+    pub(crate) fn check_steps(&self, steps: &[Step]) -> Result<Moment> {
+        self.check_writable()?;
+        let moment = Moment::now(&self.options.environment);
+        for step in steps {
+            check_op(&step.op(moment))?;
+            step.check_stored()?;
+            let Keyspace { inner, .. } = &step.keyspace;
+            if !std::ptr::eq(&***inner, self) {
+                return Err(Error::NoKeyspace { name: step.keyspace.name().to_owned() });
+            }
+        }
+        Ok(moment)
     }
 }
 
@@ -411,11 +426,12 @@ enum Merged {
 }
 
 /// The engines that take the steps now.
-fn generations(steps: &[Step]) -> Result<Vec<Arc<Generation>>> {
+pub(crate) fn generations(steps: &[Step]) -> Result<Vec<Arc<Generation>>> {
     steps.iter().map(|step| step.keyspace.slot.generation()).collect()
 }
 
-fn pairs<'a>(
+/// The steps by the clock at `moment`, each with its engine.
+pub(crate) fn pairs<'a>(
     generations: &'a [Arc<Generation>],
     steps: &'a [Step],
     moment: Moment,

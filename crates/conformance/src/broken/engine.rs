@@ -178,6 +178,10 @@ impl Engine for Broken {
         }
     }
 
+    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
+        self.flaw == Flaw::TakesAnythingAtOnce || self.inner.takes_at_once(steps, bytes)
+    }
+
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
         let starts: Vec<Vec<u8>> = ops.iter().map(|op| [op.key(), b"\0"].concat()).collect();
         let cut: Vec<Op<'_>> = ops

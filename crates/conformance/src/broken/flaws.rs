@@ -95,6 +95,8 @@ flaws! {
         [Budget];
     AdmitsAnythingAtOnce, "admits-anything-at-once",
         "Who asks for room without waiting is told that there is some, whatever there is.", [Budget];
+    TakesAnythingAtOnce, "takes-anything-at-once",
+        "Who must not wait for anything is told that a write would be taken, whatever room there is.", [Budget];
     StartsAnewOnDamage, "starts-anew-on-damage", "A damaged store is replaced by an empty one.",
         [Damage];
     SwallowsFailedSync, "carries-on-after-failed-sync", "A failed sync counts as one that succeeded.",

@@ -24,7 +24,7 @@ use crate::planted::{Planted, is_planted};
 const LATE_BITS: u32 = 11;
 
 /// Of a page at the tail this part is left to writes that were admitted and are not applied yet.
-const LEFT_TO_OTHERS: u64 = 8;
+pub(super) const LEFT_TO_OTHERS: u64 = 8;
 
 /// The page at the tail has no room left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use sync::atomic::Ordering;
 use sync::thread::yield_now;
 
 use super::HybridLog;
+use super::allocate::LEFT_TO_OTHERS;
 
 /// Pages set aside; given back on drop.
 pub(crate) struct Reservation<'a> {
@@ -29,7 +30,7 @@ impl HybridLog {
     /// # Errors
     /// The store is closed, or a flush failed.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Option<Reservation<'_>>> {
-        let pages = (2 * bytes).div_ceil(self.geometry.page_bytes()) + 1;
+        let pages = self.pages_to_reserve(bytes);
         loop {
             self.check_writable()?;
             if pages + 3 > self.frames() {
@@ -48,6 +49,23 @@ impl HybridLog {
             }
             self.make_room(reserved + pages)?;
         }
+    }
+
+    fn pages_to_reserve(&self, bytes: u64) -> u64 {
+        (2 * bytes).div_ceil(self.geometry.page_bytes()) + 1
+    }
+
+    /// Whether so much could be set aside now without waiting, beside others who write as much as is left to them
+    /// ([`HybridLog::has_room_for`]): one page more, if they would turn to it.
+    pub(crate) fn has_room_to_reserve(&self, bytes: u64) -> bool {
+        let pages = self.pages_to_reserve(bytes);
+        let reserved = self.reserved_pages.load(Ordering::Acquire);
+        let tail = self.tail();
+        let tail_page = self.geometry.page(tail);
+        let left = self.geometry.page_begin(tail_page + 1).get().saturating_sub(tail.get());
+        let turned = u64::from(left < self.geometry.page_bytes() / LEFT_TO_OTHERS);
+        pages + turned + 3 <= self.frames()
+            && self.has_room_after(tail_page + turned + reserved + pages)
     }
 
     /// Does something so that there is memory for `pages` behind the tail.

@@ -177,6 +177,33 @@ fn a_write_that_must_not_wait_owes_and_is_told_that_there_is_no_room() {
     assert_eq!((put(), delete()), (Ok(false), Ok(false)));
 }
 
+/// Nobody flushes pages, so memory for the next one runs out: who is told that it is taken at once finds some, and
+/// flushes none itself.
+#[test]
+fn what_is_taken_at_once_waits_for_no_page() {
+    for steps in [1, 2, 25] {
+        let bench = Bench::open_by_hand(device::memory(), both()[0].clone(), 1);
+        let keys: Vec<_> = (0..steps as u64).map(key).collect();
+        let writes = || bench.device.accounting().counts().write_ops;
+        let (before, mut taken) = (writes(), 0);
+        loop {
+            // Of other lengths each time, so that none is changed in place.
+            let value = vec![7; 80 + 8 * (taken % 2)];
+            let ops: Vec<_> = keys.iter().map(|key| Op::Put { key, value: &value }).collect();
+            let bytes = ops.iter().map(|op| op.bytes() as u64).sum();
+            if !bench.store.takes_at_once(steps, bytes) {
+                break;
+            }
+            let ticket = bench.sequence.begin();
+            bench.store.apply(&ops, ticket.seqno()).expect("the write is taken");
+            assert_eq!(writes(), before, "{steps} steps have waited, after {taken}");
+            taken += 1;
+            assert!(taken < 10_000, "there is always room");
+        }
+        assert!(taken > 1, "{steps} steps: {taken} times");
+    }
+}
+
 /// Nobody flushes pages, so memory for the next one runs out.
 #[test]
 fn a_log_without_a_page_has_no_room_at_once_and_some_once_others_have_waited() {

@@ -22,8 +22,10 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll};
 
 use codec::SeqNo;
 use engine::Operator;
@@ -32,6 +34,7 @@ use journal::Durability;
 use parking_lot::{Condvar, Mutex};
 
 use super::serve::serve;
+use crate::batch::Batch;
 use crate::close::begin_to_wake;
 use crate::database::Inner;
 use crate::error::{Error, Result};
@@ -43,7 +46,7 @@ use crate::slot::Slot;
 pub(super) type Panic = Box<dyn Any + Send>;
 
 /// What a write has come to.
-pub(super) enum Told {
+enum Told {
     Done(Result<Option<SeqNo>>),
     /// Its operator has panicked, and the write has changed nothing.
     Panicked(Panic),
@@ -52,7 +55,7 @@ pub(super) enum Told {
 /// What a future and its request share.
 #[derive(Default)]
 pub(super) struct Promise {
-    pub(super) answer: Answer<Told>,
+    answer: Answer<Told>,
     is_given_up: AtomicBool,
     /// What the operator has come to instead of a change, when it was asked last.
     instead: Mutex<Option<Instead>>,
@@ -81,6 +84,18 @@ impl Promise {
 
     pub(super) fn note(&self, instead: Option<Instead>) {
         *self.instead.lock() = instead;
+    }
+
+    /// What the write has come to, for who polls its future.
+    ///
+    /// # Panics
+    /// If its operator has.
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Result<Option<SeqNo>>> {
+        match self.answer.take(context.waker()) {
+            Some(Told::Done(outcome)) => Poll::Ready(outcome),
+            Some(Told::Panicked(panic)) => resume_unwind(panic),
+            None => Poll::Pending,
+        }
     }
 
     fn fill(&self, outcome: Result<Option<SeqNo>>) {
@@ -113,6 +128,13 @@ impl Waiting {
         self.promise.as_ref().is_none_or(|promise| promise.is_given_up())
     }
 
+    /// Its operator has panicked, and the write has changed nothing.
+    pub(super) fn panicked(&self, panic: Panic) {
+        if let Some(promise) = &self.promise {
+            promise.note(Some(Instead::Panicked(panic)));
+        }
+    }
+
     pub(super) fn answer(mut self, outcome: Result<Option<SeqNo>>) {
         if let Some(promise) = self.promise.take() {
             promise.fill(outcome);
@@ -131,14 +153,21 @@ impl Drop for Waiting {
 
 /// What is to be written.
 pub(super) enum Work {
-    Put(Vec<u8>),
-    Delete,
-    Update(Form, Box<dyn Operator + Send>),
+    Put { key: Vec<u8>, stored: Vec<u8> },
+    Delete { key: Vec<u8> },
+    Update(Update),
+    Batch(Batch),
+}
+
+/// A read-modify-write.
+pub(super) struct Update {
+    pub(super) key: Vec<u8>,
+    pub(super) form: Form,
+    pub(super) operator: Box<dyn Operator + Send>,
 }
 
 /// A write that somebody waits for.
 pub(super) struct Request {
-    pub(super) key: Vec<u8>,
     pub(super) work: Work,
     pub(super) waiting: Waiting,
 }

@@ -1,8 +1,8 @@
 //! The thread that writes for the futures of one keyspace.
 //!
 //! Turn by turn it
-//! 1. takes what was handed in, and leaves out what was given up meanwhile. Puts and deletes are done as a
-//!    blocking call does them, which waits where the engine has no room;
+//! 1. takes what was handed in, and leaves out what was given up meanwhile. Puts, deletes and batches are done as
+//!    a blocking call does them, which waits where an engine has no room;
 //! 2. begins updates on a seat. What memory knows is done, and old values on disk are looked up beside each
 //!    other, up to [`DEPTH`] of them; with more than that it takes nothing new;
 //! 3. goes on with those whose old values have come, and waits for the first one if it has done nothing else;
@@ -25,7 +25,8 @@ use engine::{Change, Op, Operator};
 use journal::Durability;
 
 use super::Updating;
-use super::desk::{Instead, Leaving, Promise, Request, Shared, Waiting, Work};
+use super::desk::{Instead, Leaving, Promise, Request, Shared, Update, Waiting, Work};
+use crate::batch::Batch;
 use crate::database::Inner;
 use crate::error::Result;
 use crate::expiry::Form;
@@ -97,41 +98,49 @@ impl Thread {
 
     /// Steps 1 and 2. Hands back what waits for a place on the seat.
     fn begin(&mut self, request: Request) -> Option<Request> {
-        let Request { key, work, waiting } = request;
+        let Request { work, waiting } = request;
         let Target { inner, slot, durability, .. } = &self.target;
-        let op = match &work {
-            Work::Put(stored) => Op::Put { key: &key, value: stored },
-            Work::Delete => Op::Delete { key: &key },
-            Work::Update(..) => {
-                let Work::Update(form, operator) = work else { return None };
-                return self.begin_update(key, form, operator, waiting);
+        let written = match work {
+            Work::Put { key, stored } => {
+                let op = Op::Put { key: &key, value: &stored };
+                inner.write_one(slot, op, *durability).map(Some)
             }
+            Work::Delete { key } => {
+                inner.write_one(slot, Op::Delete { key: &key }, *durability).map(Some)
+            }
+            Work::Batch(batch) => self.write_batch(&batch, &waiting),
+            Work::Update(update) => return self.begin_update(update, waiting),
         };
-        let written = inner.write_one(slot, op, *durability);
-        self.over.push((waiting, written.map(Some)));
+        self.over.push((waiting, written));
         None
     }
 
-    fn begin_update(
-        &mut self,
-        key: Vec<u8>,
-        form: Form,
-        mut operator: Box<dyn Operator + Send>,
-        waiting: Waiting,
-    ) -> Option<Request> {
+    /// A batch may ask operators of merges [S2].
+    fn write_batch(&self, batch: &Batch, waiting: &Waiting) -> Result<Option<SeqNo>> {
+        let write = || self.target.inner.write_batch(batch);
+        catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
+            waiting.panicked(panic);
+            Ok(None)
+        })
+    }
+
+    fn begin_update(&mut self, mut update: Update, waiting: Waiting) -> Option<Request> {
         let tag = self.tags.next().unwrap_or_default();
         let Some(seat) = self.seat() else {
             // There is none to be had, or the keyspace has gone, and this says so.
             let Target { inner, slot, durability, .. } = &self.target;
-            let done = inner.rmw(slot, form, &key, &mut *operator, *durability);
+            let Update { key, form, operator } = &mut update;
+            let done = inner.rmw(slot, *form, key, &mut **operator, *durability);
             self.over.push((waiting, done));
             return None;
         };
+        let Update { key, form, operator } = update;
         match seat.begin_unsettled(tag, &key, form, operator) {
             Ok(BegunRmw::Done(seqno)) => self.over.push((waiting, Ok(seqno))),
             Ok(BegunRmw::Pending) => drop(self.pending.insert(tag, waiting)),
             Ok(BegunRmw::Full(operator)) => {
-                return Some(Request { key, work: Work::Update(form, operator), waiting });
+                let work = Work::Update(Update { key, form, operator });
+                return Some(Request { work, waiting });
             }
             Err(error) => self.over.push((waiting, Err(error))),
         }

@@ -16,7 +16,7 @@ use crate::database::Db;
 use crate::keyspace::Keyspace;
 use crate::options::{EngineKind, KeyspaceOptions, Options};
 use crate::stand_in::{StandIn, stand_in};
-use crate::{AsyncUpdate, AsyncWrite, Error};
+use crate::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite, Batch, Error};
 
 /// What takes longer than this never ends.
 const LONG: Duration = Duration::from_secs(20);
@@ -53,22 +53,51 @@ fn wait<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// One of each, polled on a thread beside; all are to be pending.
-fn polled(db: &Db, space: &Keyspace) -> (AsyncWrite, AsyncWrite, AsyncUpdate) {
-    let mut put = space.put_async(b"k", b"v");
-    let mut delete = space.delete_async(b"other");
-    let mut update = space.rmw_async(b"k", |_| Change::Put(b"v".to_vec()));
-    let polled = beside(db, move || {
-        let are_pending = (
-            poll(&mut put).is_pending(),
-            poll(&mut delete).is_pending(),
-            poll(&mut update).is_pending(),
-        );
-        (are_pending, (put, delete, update))
-    });
-    let (are_pending, futures) = polled.recv_timeout(LONG).expect("no poll waits");
-    assert_eq!(are_pending, (true, true, true));
-    futures
+/// One of each.
+struct Each {
+    put: AsyncWrite,
+    delete: AsyncWrite,
+    update: AsyncUpdate,
+    swap: AsyncSwap,
+    batch: AsyncBatch,
+}
+
+impl Each {
+    /// Those that all have something to write.
+    fn of(db: &Db, space: &Keyspace) -> Self {
+        let mut batch = Batch::new();
+        batch.put(space, b"k", b"v").delete(space, b"other");
+        Self {
+            put: space.put_async(b"k", b"v"),
+            delete: space.delete_async(b"other"),
+            update: space.rmw_async(b"k", |_| Change::Put(b"v".to_vec())),
+            swap: space.compare_and_swap_async(b"none", None, Some(b"v")),
+            batch: db.write_async(batch),
+        }
+    }
+
+    /// Polled on a thread beside; all are to be pending.
+    fn polled(mut self, db: &Db) -> Self {
+        let polled = beside(db, move || {
+            let are_pending = [
+                poll(&mut self.put).is_pending(),
+                poll(&mut self.delete).is_pending(),
+                poll(&mut self.update).is_pending(),
+                poll(&mut self.swap).is_pending(),
+                poll(&mut self.batch).is_pending(),
+            ];
+            (are_pending, self)
+        });
+        let (are_pending, each) = polled.recv_timeout(LONG).expect("no poll waits");
+        assert_eq!(are_pending, [true; 5]);
+        each
+    }
+
+    fn must_be_done(self) {
+        assert!(wait(self.put).is_ok() && wait(self.delete).is_ok() && wait(self.batch).is_ok());
+        assert!(matches!(wait(self.update), Ok(Some(_))));
+        assert!(matches!(wait(self.swap), Ok(swap) if swap.is_done()));
+    }
 }
 
 /// As whoever clears a keyspace has them, who waits for a sync with them.
@@ -81,10 +110,9 @@ fn no_poll_waits_for_the_lock_of_its_key() {
         let options = KeyspaceOptions { engine, journaled, ..Default::default() };
         let space = db.keyspace("s", options).unwrap();
         let held = db.inner.locks.all();
-        let (put, delete, update) = polled(&db, &space);
+        let each = Each::of(&db, &space).polled(&db);
         drop(held);
-        assert!(wait(put).is_ok() && wait(delete).is_ok());
-        assert!(matches!(wait(update), Ok(Some(_))));
+        each.must_be_done();
     }
 }
 
@@ -99,10 +127,11 @@ fn no_poll_waits_in_an_engine_that_slows_writers_down() {
         });
         let engine = StandIn { within_admit, ..StandIn::default() };
         let space = stand_in(&db, "slow", journaled, engine);
-        let futures = polled(&db, &space);
+        let each = Each::of(&db, &space).polled(&db);
         drop(go);
-        assert!(wait(futures.0).is_ok() && wait(futures.1).is_ok());
-        wait(futures.2).unwrap();
+        assert!(wait(each.put).is_ok() && wait(each.delete).is_ok() && wait(each.batch).is_ok());
+        wait(each.update).unwrap();
+        wait(each.swap).unwrap();
     }
 }
 
@@ -117,6 +146,11 @@ fn what_is_written_at_once_is_not_admitted() {
         assert!(matches!(poll(&mut space.put_async(b"k", b"v")), Poll::Ready(Ok(_))));
         let update = |_: Option<&[u8]>| Change::Put(b"v".to_vec());
         assert!(matches!(poll(&mut space.rmw_async(b"k", update)), Poll::Ready(Ok(Some(_)))));
+        let swap = poll(&mut space.compare_and_swap_async(b"k", None, Some(b"v")));
+        assert!(matches!(swap, Poll::Ready(Ok(swap)) if swap.is_done()));
+        let mut batch = Batch::new();
+        batch.put(&space, b"k", b"v").delete(&space, b"other");
+        assert!(matches!(poll(&mut db.write_async(batch)), Poll::Ready(Ok(_))));
     }
 }
 

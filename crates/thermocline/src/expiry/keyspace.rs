@@ -62,9 +62,13 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put_until`].
     pub fn put_for(&self, key: &[u8], value: &[u8], time: Duration) -> Result<SeqNo> {
+        self.put_until(key, value, self.end_after(time))
+    }
+
+    /// When it is `time` from now on.
+    pub(crate) fn end_after(&self, time: Duration) -> u64 {
         let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let now_ms = self.inner.options.environment.wall_ms();
-        self.put_until(key, value, now_ms.saturating_add(time_ms))
+        self.inner.options.environment.wall_ms().saturating_add(time_ms)
     }
 
     /// The key's present value, and when it ends, as in [`WithEnd::end_ms`]. Costs what a

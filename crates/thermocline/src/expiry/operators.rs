@@ -170,6 +170,29 @@ impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Operator for Deciding<'_, F
     }
 }
 
+/// The same for who decides later.
+pub(crate) struct LaterDeciding<F> {
+    decide: F,
+    environment: Environment,
+    /// Of the last call: then it has changed nothing.
+    pub(crate) damage: Option<Corruption>,
+}
+
+impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> LaterDeciding<F> {
+    pub(crate) fn new(environment: &Environment, decide: F) -> Self {
+        Self { decide, environment: environment.clone(), damage: None }
+    }
+}
+
+impl<F: FnMut(Option<WithEnd<'_>>) -> ChangeWithEnd> Operator for LaterDeciding<F> {
+    fn update(&mut self, stored: Option<&[u8]>) -> Change {
+        let mut deciding = Deciding::new(&self.environment, &mut self.decide);
+        let change = deciding.update(stored);
+        self.damage = deciding.damage;
+        change
+    }
+}
+
 /// Gives a value another end, or none.
 pub(super) struct SetEnd<'a> {
     end_ms: Option<u64>,

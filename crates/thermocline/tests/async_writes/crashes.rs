@@ -12,7 +12,9 @@ use futures::StreamExt;
 use futures::executor::block_on;
 use futures::stream::FuturesUnordered;
 use rand::RngExt;
-use thermocline::{Durability, EngineKind, Environment, Keyspace, Options, Result, SeqNo};
+use thermocline::{
+    Batch, Db, Durability, EngineKind, Environment, Keyspace, Options, Result, SeqNo,
+};
 
 use super::{ENGINES, add_one, key, open_on, options, read, value};
 
@@ -21,11 +23,17 @@ const WRITES: usize = 900;
 const UNDER_WAY: usize = 24;
 const CUTS: u64 = 16;
 
-/// What a write does: a counter goes up by one, or a key of its own is put.
+/// What a write does: a counter goes up by one, or a key of its own is put, or such a key in each of two places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
     Counted(u64),
     Put(u64),
+    PutBoth(u64),
+}
+
+/// The other place of a key that a batch puts.
+fn twin(at: u64) -> Vec<u8> {
+    key(COUNTERS + WRITES as u64 + at)
 }
 
 struct Acknowledged {
@@ -42,20 +50,25 @@ fn simulated(seed: u64) -> Options {
 
 type Written<'a> = Pin<Box<dyn Future<Output = (What, Result<SeqNo>)> + Send + 'a>>;
 
-fn begin(space: &Keyspace, what: What) -> Written<'_> {
+fn begin<'a>(db: &'a Db, space: &'a Keyspace, what: What) -> Written<'a> {
     Box::pin(async move {
         let seqno = match what {
             What::Counted(at) => {
                 space.rmw_async(&key(at), add_one).await.map(|seqno| seqno.unwrap())
             }
             What::Put(at) => space.put_async(&key(COUNTERS + at), &value(at)).await,
+            What::PutBoth(at) => {
+                let mut batch = Batch::new();
+                batch.put(space, &key(COUNTERS + at), &value(at)).put(space, &twin(at), &value(at));
+                db.write_async(batch).await
+            }
         };
         (what, seqno)
     })
 }
 
 /// Writes with many futures at work, and answers them in the order of their numbers.
-fn run(disk: &SimulatedDisk, space: &Keyspace, seed: u64) -> Vec<Acknowledged> {
+fn run(disk: &SimulatedDisk, db: &Db, space: &Keyspace, seed: u64) -> Vec<Acknowledged> {
     let mut random = Environment::seeded(seed).random("async crash run");
     let (mut under_way, mut acknowledged) = (FuturesUnordered::new(), Vec::new());
     let mut begun = 0;
@@ -63,9 +76,10 @@ fn run(disk: &SimulatedDisk, space: &Keyspace, seed: u64) -> Vec<Acknowledged> {
         while begun < WRITES && under_way.len() < UNDER_WAY {
             let what = match begun % 4 {
                 0 => What::Put(begun as u64),
+                1 => What::PutBoth(begun as u64),
                 _ => What::Counted(random.random_range(0..COUNTERS)),
             };
-            under_way.push(begin(space, what));
+            under_way.push(begin(db, space, what));
             begun += 1;
         }
         let (what, seqno) = block_on(under_way.next()).unwrap();
@@ -78,7 +92,12 @@ fn run(disk: &SimulatedDisk, space: &Keyspace, seed: u64) -> Vec<Acknowledged> {
 /// The counters, and which of the keys are there.
 fn state(space: &Keyspace) -> (Vec<u64>, Vec<bool>) {
     let counters = (0..COUNTERS).map(|at| read(space, at)).collect();
-    let is_there = |at| space.get(&key(COUNTERS + at)).unwrap().is_some();
+    let is_there = |at| {
+        let is_there = space.get(&key(COUNTERS + at)).unwrap().is_some();
+        let has_twin = space.get(&twin(at)).unwrap().is_some();
+        assert_eq!(has_twin, is_there && at % 4 == 1, "a half of batch {at}");
+        is_there
+    };
     (counters, (0..WRITES as u64).map(is_there).collect())
 }
 
@@ -87,7 +106,7 @@ fn expected(writes: &[Acknowledged]) -> (Vec<u64>, Vec<bool>) {
     for write in writes {
         match write.what {
             What::Counted(at) => counters[at as usize] += 1,
-            What::Put(at) => puts[at as usize] = true,
+            What::Put(at) | What::PutBoth(at) => puts[at as usize] = true,
         }
     }
     (counters, puts)
@@ -103,7 +122,8 @@ fn crash(seed: u64, engine: EngineKind) {
     }
     db.flush().unwrap();
     let loaded_at = disk.operations();
-    let writes = run(&disk, &space.durability(Durability::Synced), seed);
+    let durability = Durability::Synced;
+    let writes = run(&disk, &db.durability(durability), &space.durability(durability), seed);
     let history = disk.history();
     drop((space, db));
     let last = writes.iter().map(|write| write.at).max().unwrap();

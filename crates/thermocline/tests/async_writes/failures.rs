@@ -5,7 +5,7 @@ use std::sync::Arc;
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
 use futures::executor::block_on;
 use futures::future::join_all;
-use thermocline::{Durability, EngineKind, Error};
+use thermocline::{Batch, Durability, EngineKind, Error};
 
 use super::{ENGINES, add_one, filled, key, open_on, options, pending, read, value};
 
@@ -63,12 +63,20 @@ fn a_sync_that_fails_is_told_to_all_who_wait_for_it() {
 #[test]
 fn what_an_engine_refuses_is_told_as_a_blocking_call_tells_it() {
     let (db, space) = open_on(&device::memory(), options(), EngineKind::F2, true);
-    let long = vec![0; 1 << 20];
-    let blocking = space.put(b"k", &long).unwrap_err();
-    assert!(matches!(blocking, Error::Engine(engine::Error::RecordTooLong { .. })), "{blocking}");
-    assert_eq!(block_on(space.put_async(b"k", &long)), Err(blocking.clone()));
-    let update = move |_: Option<&[u8]>| thermocline::Change::Put(long.clone());
-    assert_eq!(block_on(space.rmw_async(b"k", update)), Err(blocking));
+    // More than a poll writes, and what it would write; both are more than a page takes.
+    for bytes in [1 << 20, 20_000] {
+        let long = vec![0; bytes];
+        let blocking = space.put(b"k", &long).unwrap_err();
+        let is_typed = matches!(blocking, Error::Engine(engine::Error::RecordTooLong { .. }));
+        assert!(is_typed, "{blocking}");
+        assert_eq!(block_on(space.put_async(b"k", &long)), Err(blocking.clone()));
+        let mut batch = Batch::new();
+        batch.put(&space, b"other", b"v").put(&space, b"k", &long);
+        assert_eq!(block_on(db.write_async(batch)), Err(blocking.clone()));
+        let update = move |_: Option<&[u8]>| thermocline::Change::Put(long.clone());
+        assert_eq!(block_on(space.rmw_async(b"k", update)), Err(blocking));
+        assert_eq!(space.get(b"other").unwrap(), None);
+    }
     let unmerged = space.merge(b"k", b"x").unwrap_err();
     assert_eq!(block_on(space.merge_async(b"k", b"x")), Err(unmerged));
     assert_eq!(db.failure(), None);

@@ -7,8 +7,8 @@ use device::{Device, FaultDevice, OperationKind};
 use futures::executor::block_on;
 use rand::RngExt;
 use thermocline::{
-    Change, Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, MergeName,
-    MergeOperators, Options, SeqNo,
+    Batch, Change, ChangeWithEnd, Db, Durability, EngineKind, Environment, Error, Keyspace,
+    KeyspaceOptions, MergeName, MergeOperators, Options, SeqNo, Swap, WithEnd,
 };
 
 use super::{ENGINES, Held, options};
@@ -24,6 +24,59 @@ enum Step {
     DeleteByRmw,
     Keep,
     Merge(Vec<u8>),
+    /// Only in keyspaces whose values may end; so is the next one.
+    PutUntil(Vec<u8>, u64),
+    AppendUntil(u8, u64),
+    /// If the key has the value that it had last, or one that it never has.
+    Swap {
+        is_expected: bool,
+        new: Option<Vec<u8>>,
+    },
+    SwapUntil {
+        is_expected: bool,
+        new: Vec<u8>,
+        end_ms: u64,
+    },
+    /// The key, and its neighbours.
+    Batch(Vec<(u64, Option<Vec<u8>>)>),
+}
+
+/// What a swap has found instead of what it expected, if it was something else.
+type Instead = Option<Option<Vec<u8>>>;
+
+/// What a step has come to: its number, and that.
+type Outcome = Result<(Option<SeqNo>, Instead), Error>;
+
+fn of_swap(swap: Swap) -> (Option<SeqNo>, Instead) {
+    match swap {
+        Swap::Done { seqno } => (seqno, None),
+        Swap::Refused { present } => (None, Some(present)),
+    }
+}
+
+fn appended_until(old: Option<WithEnd<'_>>, byte: u8, end_ms: u64) -> ChangeWithEnd {
+    let Change::Put(value) = appended(old.map(|old| old.value), byte) else { unreachable!() };
+    ChangeWithEnd::Put { value, end_ms: Some(end_ms) }
+}
+
+/// What a swap expects: what is there, or something else.
+fn expected(space: &Keyspace, key: &[u8], is_expected: bool) -> Option<Vec<u8>> {
+    match is_expected {
+        true => space.get(key).unwrap_or_default(),
+        false => Some(b"never".to_vec()),
+    }
+}
+
+fn batch_of(space: &Keyspace, key: &[u8], steps: &[(u64, Option<Vec<u8>>)]) -> Batch {
+    let mut batch = Batch::new();
+    for (more, value) in steps {
+        let key = if *more == 0 { key.to_vec() } else { format!("{more}").into_bytes() };
+        match value {
+            Some(value) => batch.put(space, &key, value),
+            None => batch.delete(space, &key),
+        };
+    }
+    batch
 }
 
 fn merge_name() -> MergeName {
@@ -46,19 +99,35 @@ fn appended(old: Option<&[u8]>, byte: u8) -> Change {
     Change::Put(value)
 }
 
-fn blocking(space: &Keyspace, key: &[u8], step: &Step) -> Result<Option<SeqNo>, Error> {
-    match step {
+fn blocking(pair: &Pair, key: &[u8], step: &Step) -> Outcome {
+    let space = &pair.space;
+    let seqno = match step {
         Step::Put(value) => space.put(key, value).map(Some),
         Step::Delete => space.delete(key).map(Some),
         Step::Append(byte) => space.rmw(key, |old| appended(old, *byte)),
         Step::DeleteByRmw => space.rmw(key, |_| Change::Delete),
         Step::Keep => space.rmw(key, |_| Change::Keep),
         Step::Merge(operand) => space.merge(key, operand),
-    }
+        Step::PutUntil(value, end_ms) => space.put_until(key, value, *end_ms).map(Some),
+        Step::AppendUntil(byte, end_ms) => {
+            space.rmw_with_end(key, |old| appended_until(old, *byte, *end_ms))
+        }
+        Step::Swap { is_expected, new } => {
+            let old = expected(space, key, *is_expected);
+            return space.compare_and_swap(key, old.as_deref(), new.as_deref()).map(of_swap);
+        }
+        Step::SwapUntil { is_expected, new, end_ms } => {
+            let old = expected(space, key, *is_expected);
+            return space.compare_and_swap_until(key, old.as_deref(), new, *end_ms).map(of_swap);
+        }
+        Step::Batch(steps) => pair.db.write(&batch_of(space, key, steps)).map(Some),
+    };
+    seqno.map(|seqno| (seqno, None))
 }
 
-async fn awaited(space: &Keyspace, key: &[u8], step: &Step) -> Result<Option<SeqNo>, Error> {
-    match step {
+async fn awaited(pair: &Pair, key: &[u8], step: &Step) -> Outcome {
+    let space = &pair.space;
+    let seqno = match step {
         Step::Put(value) => space.put_async(key, value).await.map(Some),
         Step::Delete => space.delete_async(key).await.map(Some),
         Step::Append(byte) => {
@@ -68,7 +137,24 @@ async fn awaited(space: &Keyspace, key: &[u8], step: &Step) -> Result<Option<Seq
         Step::DeleteByRmw => space.rmw_async(key, |_| Change::Delete).await,
         Step::Keep => space.rmw_async(key, |_| Change::Keep).await,
         Step::Merge(operand) => space.merge_async(key, operand).await,
-    }
+        Step::PutUntil(value, end_ms) => space.put_until_async(key, value, *end_ms).await.map(Some),
+        Step::AppendUntil(byte, end_ms) => {
+            let (byte, end_ms) = (*byte, *end_ms);
+            space.rmw_with_end_async(key, move |old| appended_until(old, byte, end_ms)).await
+        }
+        Step::Swap { is_expected, new } => {
+            let old = expected(space, key, *is_expected);
+            let swap = space.compare_and_swap_async(key, old.as_deref(), new.as_deref());
+            return swap.await.map(of_swap);
+        }
+        Step::SwapUntil { is_expected, new, end_ms } => {
+            let old = expected(space, key, *is_expected);
+            let swap = space.compare_and_swap_until_async(key, old.as_deref(), new, *end_ms);
+            return swap.await.map(of_swap);
+        }
+        Step::Batch(steps) => pair.db.write_async(batch_of(space, key, steps)).await.map(Some),
+    };
+    seqno.map(|seqno| (seqno, None))
 }
 
 struct Pair {
@@ -85,6 +171,7 @@ impl Pair {
             ..options()
         };
         let db = Db::open_on(Arc::clone(&device), "memory", options).unwrap();
+        let db = db.durability(durability);
         let space = db.keyspace("s", kind).unwrap().durability(durability);
         Self { device, db, space }
     }
@@ -98,19 +185,45 @@ impl Pair {
 }
 
 fn drawn(random: &mut environment::Random, longest: usize) -> Step {
-    match random.random_range(0..10) {
+    let ends = [1, u64::MAX / 2];
+    match random.random_range(0..17) {
         0..=2 => Step::Put(vec![7; random.random_range(0..longest)]),
         3 => Step::Delete,
         4..=5 => Step::Append(random.random_range(0..255)),
         6 => Step::DeleteByRmw,
         7 => Step::Keep,
+        8 => Step::PutUntil(
+            vec![8; random.random_range(0..longest)],
+            ends[random.random_range(0..2)],
+        ),
+        9 => Step::AppendUntil(
+            random.random_range(0..255),
+            ends[usize::from(random.random_ratio(3, 4))],
+        ),
+        10..=11 => {
+            let new = random.random_ratio(4, 5).then(|| vec![9; random.random_range(0..longest)]);
+            Step::Swap { is_expected: random.random_ratio(2, 3), new }
+        }
+        12 => Step::SwapUntil {
+            is_expected: random.random_ratio(2, 3),
+            new: vec![9; random.random_range(0..longest)],
+            end_ms: ends[usize::from(random.random_ratio(3, 4))],
+        },
+        13..=14 => {
+            let longest = longest / 4;
+            let mut one = |at| {
+                let value = random.random_ratio(3, 4);
+                (at, value.then(|| vec![6; random.random_range(0..longest)]))
+            };
+            Step::Batch((0..5).map(|at| one(at * 7)).collect())
+        }
         _ => Step::Merge([&b"+"[..], b"!", b"-", b"more"][random.random_range(0..4)].to_vec()),
     }
 }
 
 /// The outcome, up to its number.
-fn kind(outcome: &Result<Option<SeqNo>, Error>) -> Result<bool, &Error> {
-    outcome.as_ref().map(Option::is_some)
+fn kind(outcome: &Outcome) -> Result<(bool, &Instead), &Error> {
+    outcome.as_ref().map(|(seqno, instead)| (seqno.is_some(), instead))
 }
 
 fn compare(seed: u64, kind_of: KeyspaceOptions, durability: Durability) {
@@ -124,10 +237,10 @@ fn compare(seed: u64, kind_of: KeyspaceOptions, durability: Durability) {
         let key = format!("{}", random.random_range(0..KEYS)).into_bytes();
         let key = if at == 77 { vec![b'k'; 70_000] } else { key };
         let step = drawn(&mut random, longest);
-        let expected = blocking(&one.space, &key, &step);
-        let found = block_on(awaited(&other.space, &key, &step));
+        let expected = blocking(&one, &key, &step);
+        let found = block_on(awaited(&other, &key, &step));
         assert_eq!(kind(&found), kind(&expected), "{place}: {step:?} of {key:?}");
-        if let Ok(Some(seqno)) = found {
+        if let Ok((Some(seqno), _)) = found {
             assert!(seqno > newest, "{place}: {seqno} after {newest}");
             newest = seqno;
         }

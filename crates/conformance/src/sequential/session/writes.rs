@@ -45,9 +45,22 @@ impl Session<'_> {
         self.applied = seqno;
     }
 
-    /// What the engine answers before a write. Every other one asks whether it has to wait first, and does not where
-    /// it need not.
+    /// What the engine answers before a write, which is not refused if it would have been taken without waiting.
     fn admitted(&self, ops: &[Op<'_>]) -> Result<engine::Result<()>, String> {
+        let bytes: usize = ops.iter().map(Op::bytes).sum();
+        let is_taken = !ops.iter().any(Op::is_range)
+            && self.opened.engine.takes_at_once(ops.len(), bytes as u64);
+        match self.asked(ops)? {
+            Err(refusal) if is_taken => {
+                let steps = ops.len();
+                Err(format!("{steps} steps, {bytes} bytes, are taken at once, and then {refusal}"))
+            }
+            admitted => Ok(admitted),
+        }
+    }
+
+    /// The same. Every other one asks whether it has to wait first, and does not where it need not.
+    fn asked(&self, ops: &[Op<'_>]) -> Result<engine::Result<()>, String> {
         let engine = &self.opened.engine;
         if self.applied.is_multiple_of(2) {
             return Ok(engine.admit(ops));

@@ -1,0 +1,127 @@
+//! A batch as a future. One that has to wait is handed in at the desk of one of its keyspaces, a journaled one if there
+//! is any: so the wait for the journal that the thread has for that keyspace is one for the batch, too.
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use codec::SeqNo;
+use journal::Durability;
+
+use super::Begun;
+use super::desk::{Promise, Request, Waiting, Work};
+use crate::batch::Batch;
+use crate::database::Db;
+use crate::error::Result;
+use crate::slot::Slot;
+
+/// A batch under way: its number. See [`Db::write_async`].
+#[must_use = "a future does nothing unless it is polled"]
+pub struct AsyncBatch {
+    db: Db,
+    state: State,
+}
+
+enum State {
+    New(Batch),
+    Asked(Arc<Promise>),
+    Over,
+}
+
+impl Db {
+    /// [`Db::write`] as a future, which needs no particular executor: all of the batch or nothing, and it has reached
+    /// this handle's durability when it is ready.
+    ///
+    /// When it takes place, and what it means to drop it, is as in [`crate::Keyspace::put_async`]. The first poll does
+    /// short batches of up to 128 puts and deletes, where that waits for nobody; the others a thread of one of the
+    /// keyspaces does, and where several of its writes wait for the journal they share that. Merges of a batch are
+    /// asked there; if an operator panics, the poll does, and nothing was written.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use futures::executor::block_on;
+    /// use thermocline::{Batch, Db, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let accounts = db.keyspace("accounts", Default::default())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(&accounts, b"alice", b"90").put(&accounts, b"bob", b"110");
+    /// block_on(db.write_async(batch))?;
+    /// assert_eq!(accounts.get(b"bob")?.as_deref(), Some(&b"110"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::write`]; [`crate::Error::Closed`] as [`crate::Keyspace::put_async`].
+    pub fn write_async(&self, batch: Batch) -> AsyncBatch {
+        AsyncBatch { db: self.clone(), state: State::New(batch) }
+    }
+}
+
+impl AsyncBatch {
+    /// The first poll.
+    fn begin(&self, batch: Batch) -> Result<Begun> {
+        let Db { inner, durability } = &self.db;
+        let settles_at_once = *durability == Durability::Buffered || !batch.is_journaled();
+        if settles_at_once && let Some(seqno) = inner.write_batch_at_once(&batch)? {
+            return Ok(Begun::Done(Some(seqno)));
+        }
+        inner.check_steps(batch.steps())?;
+        let Some(slot) = desk_of(&batch) else { return Ok(Begun::Done(None)) };
+        slot.current()?;
+        let promise = Arc::new(Promise::default());
+        let waiting = Waiting::new(Arc::clone(&promise), *durability);
+        slot.writes.ask(&inner.0, &slot, Request { work: Work::Batch(batch), waiting })?;
+        Ok(Begun::Asked(promise))
+    }
+}
+
+/// Whose thread writes a batch; nobody's, if it is empty.
+fn desk_of(batch: &Batch) -> Option<Arc<Slot>> {
+    let mut slots = batch.steps().iter().map(|step| &step.keyspace.slot);
+    let first = slots.next()?;
+    let journaled = std::iter::once(first).chain(slots).find(|slot| slot.options.journaled);
+    Some(Arc::clone(journaled.unwrap_or(first)))
+}
+
+impl Future for AsyncBatch {
+    type Output = Result<SeqNo>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<SeqNo>> {
+        let begun = match mem::replace(&mut self.state, State::Over) {
+            State::New(batch) => self.begin(batch),
+            State::Asked(promise) => Ok(Begun::Asked(promise)),
+            State::Over => panic!("a future is polled after it was ready"),
+        };
+        let polled = match begun {
+            Ok(Begun::Done(seqno)) => Poll::Ready(Ok(seqno)),
+            Ok(Begun::Asked(promise)) => {
+                let polled = promise.poll(context);
+                if polled.is_pending() {
+                    self.state = State::Asked(promise);
+                }
+                polled
+            }
+            Err(error) => Poll::Ready(Err(error)),
+        };
+        // Without one there was nothing to write.
+        polled.map_ok(|seqno| seqno.unwrap_or_else(|| self.db.inner.sequence.visible()))
+    }
+}
+
+impl Drop for AsyncBatch {
+    fn drop(&mut self) {
+        if let State::Asked(promise) = &self.state {
+            promise.give_up();
+        }
+    }
+}
+
+impl fmt::Debug for AsyncBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_pending = matches!(self.state, State::Asked(_));
+        f.debug_struct("AsyncBatch").field("is_pending", &is_pending).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! A compare-and-swap as a future: an update whose operator leaves what it found instead of what was expected.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use parking_lot::Mutex;
+
+use super::{AsyncUpdate, Writing};
+use crate::compare_and_swap::{LaterSwap, Swap};
+use crate::error::Result;
+use crate::expiry::ChangeWithEnd;
+use crate::keyspace::Keyspace;
+
+/// A compare-and-swap under way: what it has come to. See [`Keyspace::compare_and_swap_async`].
+#[must_use = "a future does nothing unless it is polled"]
+pub struct AsyncSwap {
+    update: Writing,
+    /// What the operator has found that is not what was expected, when it was asked last.
+    other: Other,
+}
+
+/// See there: none if it was what was expected.
+pub(crate) type Other = Arc<Mutex<Option<Option<Vec<u8>>>>>;
+
+impl Keyspace {
+    /// [`Keyspace::compare_and_swap`] as a future. It costs, and takes place, as [`Keyspace::rmw_async`]; what it
+    /// means to drop it is as in [`Keyspace::put_async`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use futures::executor::block_on;
+    /// use thermocline::{Db, Options, Swap};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let leases = db.keyspace("leases", Default::default())?;
+    /// block_on(async {
+    ///     assert!(leases.compare_and_swap_async(b"leader", None, Some(b"ada")).await?.is_done());
+    ///     let refused = leases.compare_and_swap_async(b"leader", None, Some(b"bob")).await?;
+    ///     assert_eq!(refused, Swap::Refused { present: Some(b"ada".to_vec()) });
+    ///     Ok::<(), thermocline::Error>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_swap`]; [`crate::Error::Closed`] as [`Keyspace::put_async`].
+    pub fn compare_and_swap_async(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> AsyncSwap {
+        let other = Other::default();
+        let operator = LaterSwap::new(expected, new, &other);
+        let AsyncUpdate(update) = self.rmw_with_async(key, operator);
+        AsyncSwap { update, other }
+    }
+
+    /// [`Keyspace::compare_and_swap_until`] as a future, in the same way.
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_swap_until`]; [`crate::Error::Closed`] as [`Keyspace::put_async`].
+    pub fn compare_and_swap_until_async(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: &[u8],
+        end_ms: u64,
+    ) -> AsyncSwap {
+        let other = Other::default();
+        let (found, expected) = (Arc::clone(&other), expected.map(<[u8]>::to_vec));
+        let new = new.to_vec();
+        let AsyncUpdate(update) = self.rmw_with_end_async(key, move |old| {
+            let present = old.map(|old| old.value);
+            let is_other = present != expected.as_deref();
+            *found.lock() = is_other.then(|| present.map(<[u8]>::to_vec));
+            match is_other {
+                true => ChangeWithEnd::Keep,
+                false => ChangeWithEnd::Put { value: new.clone(), end_ms: Some(end_ms) },
+            }
+        });
+        AsyncSwap { update, other }
+    }
+}
+
+impl Future for AsyncSwap {
+    type Output = Result<Swap>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Swap>> {
+        let polled = self.update.poll(context);
+        polled.map_ok(|seqno| match self.other.lock().take() {
+            Some(present) => Swap::Refused { present },
+            None => Swap::Done { seqno },
+        })
+    }
+}
+
+impl fmt::Debug for AsyncSwap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.update.fmt("AsyncSwap", f)
+    }
+}
