@@ -71,7 +71,7 @@ macro_rules! small_parts_killed {
     };
 }
 
-const HARNESSES: [Harness; 14] = [
+const HARNESSES: [Harness; 15] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
@@ -83,6 +83,7 @@ const HARNESSES: [Harness; 14] = [
     simulated_disk!("memory"),
     simulated_disk!("f2"),
     simulated_disk!("f2-adaptive"),
+    simulated_disk!("f2-single-log"),
     simulated_disk!("lsm"),
     simulated_disk!("flexdb"),
     Harness {
