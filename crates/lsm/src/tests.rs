@@ -4,6 +4,8 @@
 #[cfg(not(shuttle))]
 mod acknowledged;
 #[cfg(not(shuttle))]
+mod back_pressure;
+#[cfg(not(shuttle))]
 mod closing;
 #[cfg(not(shuttle))]
 mod compression;

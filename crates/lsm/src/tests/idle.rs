@@ -132,6 +132,25 @@ fn a_store_that_is_opened_may_write_for_what_level_0_has() {
     assert!(written(&bench) <= 2 * (level0 + came(&bench)), "W1");
 }
 
+/// What Level 0 has then is allowed for, though nothing has come since.
+#[test]
+fn a_store_that_is_opened_is_compacted_though_nobody_writes() {
+    let bench = open(device::memory(), options());
+    for round in 0..3 {
+        put(&bench, 0..20, round);
+        bench.store.flush().expect("memory takes it");
+    }
+    bench.crank.run_all();
+    assert_eq!((bench.detail("level0_tables"), bench.detail("level1_tables")), (3, 0));
+    let (pairs, level0) = (bench.pairs(), bench.detail("level0_bytes"));
+    bench.store.close().expect("closes");
+    let bench = open(Arc::clone(&bench.device), options());
+    be_idle(&bench);
+    assert_eq!((bench.detail("level0_tables"), bench.detail("idle_compactions")), (0, 1));
+    assert!((1..=2 * level0).contains(&written(&bench)), "{} for {level0}", written(&bench));
+    assert_eq!(bench.pairs(), pairs);
+}
+
 /// Writes again and again, each time flushed and followed by seconds in which nobody writes.
 fn trickle(options: Options, keys: u64, puts: u64, rounds: u64) -> [u64; 3] {
     let bench = open(device::memory(), options);

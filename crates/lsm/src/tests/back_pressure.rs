@@ -1,0 +1,91 @@
+//! Writers where compactions are behind: slowed down in proportion to what they write and to how far Level 0 is above its
+//! mark, a moment each, and not at all where it is not. Only at twice the mark they wait for a compaction.
+
+use engine::{Engine, Op};
+
+use super::stores::{Bench, key, small};
+use crate::Options;
+
+/// Tables of Level 0 above which writers are slowed down. None of them is due below that.
+const MARK: usize = 4;
+const WRITES: u64 = 500;
+const VALUE: [u8; 1000] = [7; 1000];
+/// What each table above the mark adds to the time that a byte takes.
+const NANOS: u64 = 20;
+/// Time is owed until it is as long as this.
+const OWED: u64 = 1_000_000;
+
+fn bench() -> Bench {
+    Bench::of(Options { level0_tables: 100, level0_tables_slow: MARK, ..small() })
+}
+
+/// One table more that covers all keys. Nothing is compacted unless somebody waits for it.
+fn add_table(bench: &Bench) {
+    for number in 0..10 {
+        let ticket = bench.sequence.begin();
+        let op = Op::Put { key: &key(number), value: b"old" };
+        bench.store.apply(&[op], ticket.seqno()).expect("there is room");
+    }
+    bench.store.flush().expect("memory takes it");
+}
+
+fn slowed(bench: &Bench) -> u64 {
+    bench.detail("slowed_nanos")
+}
+
+/// Has writes admitted, and tells what time they took in all, and the longest of them.
+fn admit(bench: &Bench) -> [u64; 2] {
+    let (began, mut longest) = (slowed(bench), 0);
+    for _ in 0..WRITES {
+        let before = slowed(bench);
+        bench.store.admit(&[Op::Put { key: b"k", value: &VALUE }]).expect("there is room");
+        longest = longest.max(slowed(bench) - before);
+    }
+    [slowed(bench) - began, longest]
+}
+
+/// What writes of so many bytes owe beside so many tables above the mark.
+fn owed(bytes: u64, above: u64) -> u64 {
+    bytes * NANOS * above
+}
+
+const BYTES: u64 = WRITES * (1 + VALUE.len() as u64);
+
+#[test]
+fn writers_are_slowed_by_how_far_compactions_are_behind_and_no_more_than_a_moment_each() {
+    let bench = bench();
+    let mut tables = 0;
+    for above in 0..=MARK as u64 {
+        while tables < MARK as u64 + above {
+            add_table(&bench);
+            tables += 1;
+        }
+        let [all, longest] = admit(&bench);
+        let owed = owed(BYTES, above);
+        // Less than what is waited for at once is left over, here and from before.
+        assert!(all <= owed + OWED && owed <= all + OWED, "{all} ns {above} above, not {owed}");
+        assert!(longest <= OWED + owed / WRITES, "{longest} ns at once, {above} above");
+    }
+    assert_eq!((bench.detail("stalls"), bench.detail("compactions")), (0, 0));
+    // One more is twice the mark.
+    add_table(&bench);
+    bench.store.admit(&[Op::Put { key: b"k", value: &VALUE }]).expect("there is room");
+    assert!(bench.detail("stalls") == 1 && bench.detail("compactions") > 0);
+    bench.crank.run_all();
+    assert_eq!(admit(&bench), [0, 0], "there is nothing to wait for any more");
+    assert_eq!(bench.pairs().len(), 10);
+}
+
+/// Who must not wait leaves it to the next one who may.
+#[test]
+fn what_those_owe_who_must_not_wait_others_pay() {
+    let bench = bench();
+    (0..MARK + 2).for_each(|_| add_table(&bench));
+    for _ in 0..WRITES {
+        let op = Op::Put { key: b"k", value: &VALUE };
+        assert_eq!(bench.store.admit_at_once(&[op]), Ok(true));
+    }
+    assert_eq!(slowed(&bench), 0);
+    bench.store.admit(&[Op::Put { key: b"k", value: b"" }]).expect("there is room");
+    assert_eq!(slowed(&bench), owed(BYTES + 1, 2));
+}
