@@ -212,6 +212,9 @@ impl Shared {
         let levels = places.iter().map(|place| place.level);
         let added: Vec<_> = levels.zip(opened).collect();
         committing();
+        if is_planted(Planted::IngestedLate) {
+            self.commit(Change::default(), &[], seqno)?;
+        }
         let put_in =
             |added| self.commit_or_abandon(Change { removed: Vec::new(), added }, &[], seqno);
         let committed = match is_planted(Planted::IngestedByParts) {

@@ -36,6 +36,8 @@ pub(crate) use format::{Edit, Standing};
 use format::{FORMAT, SUPERBLOCK_KIND};
 pub use format::{decode_edits, decode_standing};
 
+use crate::planted::{Planted, is_planted};
+
 /// The manifest of an open store.
 #[derive(Debug)]
 pub(crate) struct Manifest {
@@ -167,6 +169,9 @@ impl Manifest {
                         Err(Error::Device(error)) if error.may_pass() => {}
                         written => {
                             let (file, standing) = written?;
+                            if is_planted(Planted::ManifestRemovedEarly) {
+                                self.remove_old(old.manifest);
+                            }
                             self.superblock.commit(&standing.encode())?;
                             (self.file, self.standing) = (file, standing);
                             self.remove_old(old.manifest);
@@ -176,7 +181,9 @@ impl Manifest {
                 }
             }
             self.file.write_at(old.bytes, &record)?;
-            self.file.sync(SyncKind::Data)?;
+            if !is_planted(Planted::EditUnsynced) {
+                self.file.sync(SyncKind::Data)?;
+            }
         } else if next == old {
             return Ok(());
         }
@@ -210,7 +217,11 @@ fn write_anew(
     let name = format::file_name(number);
     let file = device.open(&name, Mode::CreateNew)?;
     let written = file.write_at(0, &bytes).and_then(|()| file.sync(SyncKind::All));
-    if let Err(error) = written.and_then(|()| device.sync_dir("")) {
+    let named = written.and_then(|()| match is_planted(Planted::ManifestUnnamed) {
+        true => Ok(()),
+        false => device.sync_dir(""),
+    });
+    if let Err(error) = named {
         // Another attempt makes a file of that name.
         let _ = device.remove(&name);
         return Err(error.into());

@@ -96,6 +96,10 @@ impl Memtable {
     ) -> Result<Option<Arc<Self>>> {
         let Some(youngest) = inputs.iter().max_by_key(|input| input.id) else { return Ok(None) };
         let floor = inputs.iter().map(|input| input.floor()).min().unwrap_or(SeqNo::ZERO);
+        let floor = match is_planted(Planted::MergedFloorRaised) {
+            true => youngest.floor(),
+            false => floor,
+        };
         let place = youngest.place.clone();
         let mut merged = Self::of(youngest.id, place, floor, &youngest.family);
         merged.rests = true;

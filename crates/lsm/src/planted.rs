@@ -1,6 +1,9 @@
-//! Bugs that models plant to show that they would be found (`docs/reliability/planted-lsm.md`); nothing
+//! Bugs that models and tests plant to show that they would be found (`docs/reliability/planted-lsm.md`); nothing
 //! outside of them.
 
+#[cfg(all(test, not(shuttle)))]
+pub(crate) use in_tests::{is_planted, must_be_found};
+#[cfg(any(not(test), shuttle))]
 pub(crate) use sync::planted::is_planted;
 #[cfg(all(test, shuttle))]
 pub(crate) use sync::planted::with_planted;
@@ -38,4 +41,58 @@ pub(crate) enum Planted {
     OldestLeft,
     /// A flush or a compaction keeps of each key the newest version alone.
     SnapshotsForgotten,
+    /// A table is not synced before the manifest names it.
+    TableUnsynced,
+    /// The names of new tables are not made durable before the manifest has them.
+    NamesUnsynced,
+    /// An edit is not synced before the superblock says that it stands.
+    EditUnsynced,
+    /// The name of a manifest that is written anew is not made durable.
+    ManifestUnnamed,
+    /// The old manifest goes before the superblock names the new one.
+    ManifestRemovedEarly,
+    /// Tables go before an edit stands that does not name them.
+    TablesRemovedEarly,
+    /// What is persisted passes what other memtables still have.
+    PersistedEarly,
+    /// A merged memtable is as young as the youngest that it was merged from.
+    MergedFloorRaised,
+    /// What is persisted passes range deletes that the manifest does not have.
+    DeletesUnsettled,
+    /// How far writes are persisted is durable before what was ingested is.
+    IngestedLate,
+    /// A flush drops tombstones as if nothing were below.
+    TombstonesDropped,
+    /// Tables are named though the journal does not have what is in them.
+    JournalUnasked,
+}
+
+/// On the thread that plants it.
+#[cfg(all(test, not(shuttle)))]
+mod in_tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::Planted;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+    }
+
+    /// `test` fails with the bug planted, and says `how`.
+    pub(crate) fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
+        PLANTED.set(Some(bug));
+        let found = catch_unwind(AssertUnwindSafe(test));
+        PLANTED.set(None);
+        let Err(panic) = found else { panic!("{bug:?} was not found") };
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+        assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+        println!("{bug:?}: {said}");
+    }
+
+    /// Whether this bug is planted.
+    pub(crate) fn is_planted(bug: Planted) -> bool {
+        PLANTED.get() == Some(bug)
+    }
 }

@@ -35,6 +35,7 @@ use crate::entry::{Entry, EntryCursor, Target};
 use crate::manifest::Edit;
 use crate::memtable::Memtable;
 use crate::planted::{Planted, is_planted};
+use crate::range_deletes::RangeDelete;
 use crate::state::State;
 use crate::store::{Shared, stops_writes};
 use crate::table::{Summary, Table, TableBuilder, TableId, TableOptions, TableStore};
@@ -196,14 +197,23 @@ impl Shared {
         };
         let below = &state.version;
         let is_below = |key: &[u8]| {
-            below.level(0).iter().any(|table| table.covers(key)) || below.is_below(0, key)
+            let is_there =
+                below.level(0).iter().any(|table| table.covers(key)) || below.is_below(0, key);
+            is_there && !is_planted(Planted::TombstonesDropped)
         };
         let summaries = self.write_memtables(unit, SeqNo::MAX, &output, &is_below)?;
         let newest = unit.iter().map(|memtable| memtable.newest()).max().unwrap_or(SeqNo::ZERO);
-        let floor = state.floor_without(&ids);
+        let floor = match is_planted(Planted::PersistedEarly) {
+            true => newest,
+            false => state.floor_without(&ids),
+        };
         let numbers = summaries.iter().map(|summary| summary.id).collect::<Vec<_>>();
         let stored_bytes = summaries.iter().map(|summary| summary.stored_bytes).sum();
-        let ready = self.host.barrier.reach(newest.max(floor)).and_then(|reached| {
+        let reached = match is_planted(Planted::JournalUnasked) {
+            true => Ok(newest.max(floor)),
+            false => self.host.barrier.reach(newest.max(floor)),
+        };
+        let ready = reached.and_then(|reached| {
             let open = |summary| Ok((0, Table::open(summary, &self.tables, &self.cache)?));
             Ok((reached, summaries.into_iter().map(open).collect::<Result<Vec<_>>>()?))
         });
@@ -329,7 +339,9 @@ impl Shared {
         let old = Arc::clone(&state.version);
         let version = old.after(&change);
         let pending = state.deletes.pending.iter();
-        let settled: Vec<_> = pending.filter(|one| one.seqno <= deletes_upto).cloned().collect();
+        let are_settled = !is_planted(Planted::DeletesUnsettled);
+        let is_settled = |one: &&Arc<RangeDelete>| are_settled && one.seqno <= deletes_upto;
+        let settled: Vec<_> = pending.filter(is_settled).cloned().collect();
         let summarize = |(level, table): (usize, &Arc<Table>)| (level, table.summary().clone());
         let added = change.added.iter().map(|(level, table)| summarize((*level, table)));
         let edit = Edit {
@@ -337,6 +349,15 @@ impl Shared {
             added: added.collect(),
             range_deletes: settled.clone(),
         };
+        let is_gone = |(level, number): &(usize, u64)| {
+            // A table that only moves to another level stays.
+            !change.added.iter().any(|(_, table)| table.summary().id.number == *number)
+                && old.level(*level).iter().any(|table| table.summary().id.number == *number)
+        };
+        if is_planted(Planted::TablesRemovedEarly) {
+            let gone = change.removed.iter().filter(|removed| is_gone(removed));
+            gone.for_each(|(_, number)| abandon_number(&*self.tables, *number));
+        }
         let committed = manifest.commit(&edit, persisted, || Edit {
             removed: Vec::new(),
             added: version.tables().map(summarize).collect(),
@@ -371,11 +392,6 @@ impl Shared {
         drop(install);
         self.cache.fit_clocks();
         self.stands.leave_all_but(generation);
-        let is_gone = |(level, number): &(usize, u64)| {
-            // A table that only moves to another level stays.
-            !change.added.iter().any(|(_, table)| table.summary().id.number == *number)
-                && old.level(*level).iter().any(|table| table.summary().id.number == *number)
-        };
         for (level, number) in change.removed.iter().filter(|removed| is_gone(removed)) {
             let tables = old.level(*level).iter();
             tables

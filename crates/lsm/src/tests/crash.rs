@@ -106,7 +106,7 @@ const MET: [&str; 9] = [
     "manifests",
 ];
 
-type Met = [u64; MET.len()];
+pub(super) type Met = [u64; MET.len()];
 
 /// What was found, or what is wrong about it.
 type Judged<T = ()> = std::result::Result<T, String>;
@@ -362,7 +362,7 @@ fn numbers_of(bench: &Bench) -> Judged<BTreeMap<u64, u64>> {
 }
 
 /// Every operation of a run, and how many there were in whose middle each thing came.
-fn crashes_of_a_seed(seed: u64) -> (Met, u64) {
+pub(super) fn crashes_of_a_seed(seed: u64) -> (Met, u64) {
     let mut random = Seed::from(seed).stream("lsm crash");
     let disk = SimulatedDisk::new(seed, Faults::none());
     disk.keep_history();

@@ -287,7 +287,7 @@ fn a_sample_takes_as_much_as_a_job() {
 
 /// What is merged stays in memory, and the journal keeps it, whatever else is flushed.
 #[test]
-fn few_keys_are_merged_and_not_persisted() {
+pub(super) fn few_keys_are_merged_and_not_persisted() {
     let bench = bench(Options { routing: Routing::One, ..options() });
     bench.put(b"first", b"1");
     bench.store.flush().expect("memory takes it");
