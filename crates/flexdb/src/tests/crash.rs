@@ -1,5 +1,6 @@
-//! The power is cut while commits make room, are refused, split intervals, and while the collector empties
-//! segments: what the journal has, replayed onto what is found, gives every write that was made.
+//! The power is cut while commits make room, are refused, split intervals, while the collector empties segments, and
+//! while the tree of the space is stored: what the journal has, replayed onto what is found, gives every write that
+//! was made.
 //!
 //! 1. Writes go to a store whose file may hold little more than what lives, on a simulated disk that keeps its
 //!    history. After each write it is noted how far the disk was, and what the store has come by.
@@ -23,6 +24,8 @@ use crate::Options;
 
 /// Writes of a run.
 const WRITES: u64 = 9_000;
+/// Writes from one checkpoint to the next. A log as short as here would ask for none.
+const CHECKPOINT_EVERY: u64 = 600;
 /// Images of one run.
 const IMAGES: usize = 120;
 const MEMORY_BYTES: u64 = 256 << 10;
@@ -50,6 +53,8 @@ pub(super) struct Met {
     refused: u64,
     /// Intervals that came.
     split: u64,
+    /// Checkpoints of the space.
+    checkpoints: u64,
 }
 
 impl Met {
@@ -62,6 +67,7 @@ impl Met {
         self.collected += one.collected.min(1);
         self.refused += one.refused.min(1);
         self.split += one.split.min(1);
+        self.checkpoints += one.checkpoints.min(1);
     }
 }
 
@@ -95,7 +101,9 @@ fn write(bench: &Bench, step: &Step) -> u64 {
 /// What the store has come by so far.
 fn met(bench: &Bench, refused: u64) -> Met {
     let (room_made, collected) = (bench.detail("room_made"), bench.detail("collected_segments"));
-    Met { room_made, collected, refused, split: bench.intervals() as u64 }
+    let (split, checkpoints) =
+        (bench.intervals() as u64, bench.store.shared.space.stats().checkpoints);
+    Met { room_made, collected, refused, split, checkpoints }
 }
 
 /// First a load that nearly fills the file, then overwriting, for a while with a view that holds all room.
@@ -123,6 +131,9 @@ fn run(disk: &Arc<SimulatedDisk>, random: &mut Random) -> Vec<Step> {
         if number % 500 == 250 {
             bench.store.shared.collect(false).expect("an honest disk");
         }
+        if number % CHECKPOINT_EVERY == CHECKPOINT_EVERY / 2 {
+            bench.store.shared.space.checkpoint().expect("an honest disk");
+        }
         step.ended = disk.operations();
         if step.ended > begun {
             let now = met(&bench, refused);
@@ -131,6 +142,7 @@ fn run(disk: &Arc<SimulatedDisk>, random: &mut Random) -> Vec<Step> {
                 collected: now.collected - before.collected,
                 refused: now.refused - before.refused,
                 split: now.split.saturating_sub(before.split),
+                checkpoints: now.checkpoints - before.checkpoints,
             };
             before = now;
         }
@@ -194,8 +206,9 @@ pub(super) fn crashes_of_a_seed(seed: u64) -> (Met, usize) {
         wrote.partition(|step| step.met.room_made + step.met.collected + step.met.refused > 0)
     };
     let mut cuts: Vec<(u64, Met)> = Vec::new();
-    // Few writes are refused: each is cut in several places.
-    for step in steps.iter().filter(|step| step.met.refused > 0 && step.ended > step.begun) {
+    // Few writes are refused, or have a checkpoint: each is cut in several places.
+    let is_rare = |met: &Met| met.refused + met.checkpoints > 0;
+    for step in steps.iter().filter(|step| is_rare(&step.met) && step.ended > step.begun) {
         for _ in 0..4 {
             cuts.push((random.random_range(step.begun..=step.ended), step.met));
         }
@@ -206,7 +219,7 @@ pub(super) fn crashes_of_a_seed(seed: u64) -> (Met, usize) {
         cuts.push((random.random_range(step.begun..=step.ended), step.met));
     }
     cuts.sort_by_key(|(operation, _)| *operation);
-    let (mut replay, mut all) = (history.replay(), Met::default());
+    let (mut replay, mut all, count) = (history.replay(), Met::default(), cuts.len());
     for (operation, met) in cuts {
         replay.advance_to(operation);
         let image = random.random_range(0..u64::MAX);
@@ -218,7 +231,7 @@ pub(super) fn crashes_of_a_seed(seed: u64) -> (Met, usize) {
         }
         all.count(&met);
     }
-    (all, IMAGES)
+    (all, count)
 }
 
 #[test]
@@ -228,7 +241,7 @@ fn a_crash_while_room_is_made_or_refused_loses_nothing_that_the_journal_has() {
     for seed in first..first + setting("THERMOCLINE_CASES").unwrap_or(1) {
         let (met, count) = crashes_of_a_seed(seed);
         println!("seed {seed}: {count} crashes, in the middle of writes that came by {met:?}");
-        let all = [met.room_made, met.collected, met.refused, met.split];
+        let all = [met.room_made, met.collected, met.refused, met.split, met.checkpoints];
         assert!(all.iter().all(|count| *count > 0), "seed {seed}: not all was met: {met:?}");
         assert!(met.is_something());
     }

@@ -38,15 +38,24 @@ fn the_table_has_every_planted_bug() {
     assert_eq!(rows, bugs);
 }
 
-/// What the space under a store does wrong a store's crashes find, too: what commits and frames of the log need. Its
-/// other bugs are of checkpoints, of which these runs have none in their middle, of snapshots and collections beside
-/// writers, and of failures.
+/// What the space under a store does wrong a store's crashes find, too: what commits, frames of the log and checkpoints
+/// need. Its other bugs are of snapshots and collections beside writers, and of failures.
 #[test]
 fn crashes_of_a_store_find_what_the_space_under_it_does_wrong() {
     use flexspace::planted::{Planted, must_be_found};
-    for bug in [Planted::FreedEarly, Planted::FrameBeforeData, Planted::FrameUnsynced] {
+    for bug in [
+        Planted::FreedEarly,
+        Planted::FrameBeforeData,
+        Planted::FrameUnsynced,
+        Planted::LogUnnamed,
+        Planted::SlotsFreedEarly,
+        Planted::NodesUnsynced,
+    ] {
         let crashes = || (1..=5).for_each(|seed| _ = crashes_of_a_seed(seed));
         must_be_found(bug, "power cut after operation", crashes);
+    }
+    for bug in [Planted::LogUnnamed, Planted::SlotsFreedEarly, Planted::NodesUnsynced] {
+        must_be_found(bug, "power cut after operation", a_checkpoint);
     }
 }
 
