@@ -2,9 +2,11 @@
 //!
 //! - `settings.rs`: the one table that flags, variables, file keys and `--print-config` come from.
 //! - `values.rs`: texts to values, each with a message that says what is allowed.
+//! - `allowed_memory.rs`: what the machine or a control group lets the process use.
 //! - `layers.rs`: which layer a value came from; unknown keys are errors.
 //! - `flags.rs`: the table as command-line flags.
 
+mod allowed_memory;
 mod flags;
 mod layers;
 mod nearest;

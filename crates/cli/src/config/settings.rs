@@ -43,10 +43,11 @@ pub(crate) fn find(key: &str) -> Option<&'static Setting> {
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "memory",
-        default: "1gb",
+        default: "auto",
         placeholder: "SIZE",
         help: "Memory for data, indexes, caches and clients together, at least 8mb; data far above \
-               it are not opened",
+               it are not opened. A size, or a share, like 50%, of what the machine or a control group lets the \
+               process use; auto is 1gb, or half of that where it is less",
         scope: Scope::Store,
         check: |text| values::memory(text).map(drop),
     },

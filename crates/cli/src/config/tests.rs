@@ -22,7 +22,8 @@ fn every_default_is_allowed_by_its_own_check() {
     let effective = Effective::gather(None, variables(&[]), &vec![]).unwrap();
     let database = effective.database().unwrap();
     let expected = thermocline::Options::default();
-    assert_eq!(database.memory_bytes, expected.memory_bytes);
+    assert_eq!(database.memory_bytes, super::values::memory("auto").unwrap());
+    assert_eq!(super::values::memory_of("auto", None).unwrap(), expected.memory_bytes);
     assert_eq!(database.durability, expected.durability);
     assert_eq!(database.sync_interval, expected.sync_interval);
     assert_eq!(database.io, expected.io);
@@ -122,9 +123,25 @@ fn each_level_has_its_compression() {
 }
 
 #[test]
+fn memory_may_be_a_share_of_what_the_process_may_use() {
+    const MIB: u64 = 1 << 20;
+    let memory = |text: &str, allowed: u64| super::values::memory_of(text, Some(allowed));
+    assert_eq!(memory("auto", 64 << 30), Ok(1 << 30));
+    assert_eq!(memory("auto", 512 * MIB), Ok(256 * MIB), "of a small container half");
+    assert_eq!(memory("auto", 10 * MIB), Ok(8 * MIB), "less than that nothing can be opened with");
+    assert_eq!(memory("75%", 400 * MIB), Ok(300 * MIB));
+    assert_eq!(memory("512mb", 256 * MIB), Ok(512 * MIB), "who names a size gets it");
+    let error = memory("1%", 400 * MIB).unwrap_err();
+    assert_eq!(error, "\"1%\" is too little memory: at least 8mb");
+    let error = super::values::memory_of("50%", None).unwrap_err();
+    assert_eq!(error, "\"50%\": the system does not say of what");
+}
+
+#[test]
 fn refused_values() {
     let refused = [
         ("memory", &["", "0", "1", "7mb", "8388607", "1.5gb", "-1", "1xb", "20000000tb", "gb"][..]),
+        ("memory", &["%", "0%", "101%", "-5%", "1.5%", "half", "50 %"]),
         ("sync-interval", &["", "1", "0s", "1d", "soon", "99999999999999999h"]),
         ("durability", &["", "none", "Synced"]),
         ("engine", &["rocksdb", "hashkv", "nova"]),

@@ -7,6 +7,11 @@ use std::time::Duration;
 use thermocline::lsm::{self, Compression};
 use thermocline::{Durability, EngineKind, Io};
 
+use super::allowed_memory;
+
+/// What `auto` memory comes to where the process may use twice as much.
+const AUTO_MEMORY_BYTES: u64 = 1 << 30;
+
 /// A size in bytes: a number, and `kb`, `mb`, `gb` or `tb` in powers of 1024.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let refused = || {
@@ -28,15 +33,31 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(refused)
 }
 
-/// A size that a database can be opened with.
+/// A size that a database can be opened with: given as such, or as a share of what this process may use; or
+/// `auto`.
 pub(super) fn memory(text: &str) -> Result<u64, String> {
+    memory_of(text, allowed_memory::of_process())
+}
+
+/// The same, where the process may use so much.
+pub(super) fn memory_of(text: &str, allowed: Option<u64>) -> Result<u64, String> {
     let least = thermocline::Options::MEMORY_BYTES_MIN;
-    match bytes(text)? {
-        few if few < least => {
-            Err(format!("{text:?} is too little memory: at least {}mb", least >> 20))
-        }
-        enough => Ok(enough),
+    let bytes = match (text.strip_suffix('%'), allowed) {
+        (Some(percent), Some(allowed)) => allowed / 100 * self::percent(percent)?,
+        (Some(_), None) => return Err(format!("{text:?}: the system does not say of what")),
+        (None, Some(allowed)) if text == "auto" => (allowed / 2).min(AUTO_MEMORY_BYTES).max(least),
+        (None, None) if text == "auto" => AUTO_MEMORY_BYTES,
+        (None, _) => bytes(text).map_err(|why| why + ", a share like 50%, or auto")?,
+    };
+    if bytes < least {
+        return Err(format!("{text:?} is too little memory: at least {}mb", least >> 20));
     }
+    Ok(bytes)
+}
+
+fn percent(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|percent| (1..=100).contains(percent));
+    number.ok_or_else(|| format!("\"{text}%\" is no share: a whole number from 1 to 100, then %"))
 }
 
 /// A size, or `auto`.
