@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use sync::pieces::Meter;
+
 use crate::error::{Error, Result};
 
 /// One engine's share of the database's memory. The limit may move while the engine runs.
@@ -64,5 +66,16 @@ impl MemoryBudget {
     /// Gives `bytes` back.
     pub fn release(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// What is resident of a pool of pieces counts as used, whatever the limit.
+impl Meter for MemoryBudget {
+    fn add(&self, bytes: u64) {
+        self.charge_anyway(bytes);
+    }
+
+    fn subtract(&self, bytes: u64) {
+        self.release(bytes);
     }
 }

@@ -10,6 +10,8 @@
 //!   arena is dropped. So every word can be read and written at any time, whatever was given back.
 //! - A2. Nobody has anything but shared references to the words, and they are atomics: every word is
 //!   always a valid value, and what the system does to it is like a store of zero by another thread.
+//!   But for [`pieces`](crate::pieces): its arenas are used as bytes, each part by one owner alone, and no part
+//!   that has an owner is given back.
 #![cfg_attr(
     not(any(loom, shuttle)),
     expect(unsafe_code, reason = "the system is asked for memory and to take it back")

@@ -1,5 +1,5 @@
 //! Atomics and cells switchable between std, loom and shuttle, memory for atomics, a skip list in
-//! it, and the epoch framework.
+//! it, memory for the pieces of a cache, and the epoch framework.
 //!
 //! Latch-free code anywhere in Thermocline takes its atomics, cells and locks from here, so that
 //! the same source runs in production and under two checkers:
@@ -30,6 +30,7 @@ pub mod cell;
 pub mod epoch;
 mod heaps;
 mod mutex;
+pub mod pieces;
 #[doc(hidden)]
 pub mod planted;
 mod prefetch;

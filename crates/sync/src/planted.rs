@@ -1,7 +1,7 @@
 //! Bugs that models plant to show that they would be found, those of this crate and those of crates
 //! above; nothing outside the checkers.
 
-/// A way to break the epoch protocol, or the skip list.
+/// A way to break the epoch protocol, the skip list, or the pool of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     /// F1 is left out: a protector may miss both the drainer and what was unlinked.
@@ -34,6 +34,8 @@ pub enum Planted {
     LinkNotSetAgain,
     /// S4 without the second look.
     SameNotSeen,
+    /// P3 the other way round: a slot is handed out again while a piece is in it.
+    PieceLeftLate,
 }
 
 #[cfg(any(loom, shuttle))]

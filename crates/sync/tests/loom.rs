@@ -34,6 +34,8 @@ const FORGOTTEN: &str = "the action ran 0 times";
 const NOT_THERE: &str = "before the position was published";
 /// How models of the skip list say that an entry is not where it should be.
 const LOST: &str = "lost";
+/// What happens to whoever is handed a slot of the pool of pieces that another one has.
+const TWICE: &str = "handed out twice";
 
 /// The model fails in the expected way with the bug planted.
 fn must_be_found(bug: Planted, how: &str, interruptions: usize, model: fn()) {
@@ -174,4 +176,20 @@ fn with_a_link_that_is_not_set_again() {
 #[test]
 fn with_the_same_not_seen() {
     must_be_found(Planted::SameNotSeen, LOST, 2, models::skip_list::two_writers_of_the_same);
+}
+
+#[test]
+fn pieces_go_while_others_are_taken() {
+    check(2, models::pieces::pieces_go_while_others_are_taken);
+}
+
+#[test]
+fn pages_are_given_back_while_pieces_are_taken() {
+    check(3, models::pieces::pages_are_given_back_while_pieces_are_taken);
+}
+
+#[test]
+fn with_pieces_that_are_left_late() {
+    let model = models::pieces::pieces_go_while_others_are_taken;
+    must_be_found(Planted::PieceLeftLate, TWICE, 2, model);
 }

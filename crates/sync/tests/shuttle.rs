@@ -123,3 +123,20 @@ fn with_a_link_that_is_not_set_again() {
 fn with_the_same_not_seen() {
     must_be_found(Planted::SameNotSeen, models::skip_list::two_writers_of_the_same);
 }
+
+#[test]
+fn pieces_go_while_others_are_taken() {
+    let name = "pieces_go_while_others_are_taken";
+    check(name, models::pieces::pieces_go_while_others_are_taken);
+}
+
+#[test]
+fn pages_are_given_back_while_pieces_are_taken() {
+    let name = "pages_are_given_back_while_pieces_are_taken";
+    check(name, models::pieces::pages_are_given_back_while_pieces_are_taken);
+}
+
+#[test]
+fn with_pieces_that_are_left_late() {
+    must_be_found(Planted::PieceLeftLate, models::pieces::pieces_go_while_others_are_taken);
+}

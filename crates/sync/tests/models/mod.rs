@@ -1,10 +1,11 @@
-//! Models of the epoch protocol (those of the skip list in `skip_list`), each a few threads and a few steps, for both checkers.
+//! Models of the epoch protocol (those of the skip list in `skip_list`, of the pool in `pieces`), each a few threads and a few steps, for both checkers.
 //!
 //! In all of them a reader looks at a *page* while it can be reached, and a writer unlinks the page
 //! and has it taken away by an action. Taking away writes the page's cell, so that a reader that
 //! still looks is a data race, which loom reports; it also clears a value, so that shuttle sees it.
 #![expect(unsafe_code, reason = "the cells' accesses are what the models check")]
 
+pub mod pieces;
 pub mod skip_list;
 
 use std::sync::Arc;

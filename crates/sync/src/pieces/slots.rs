@@ -1,0 +1,179 @@
+//! The slots of a slab: which of them pieces have, and which pages of the system are in memory.
+//!
+//! A page counts as in memory from when a slot that lies on it is taken first until it is given back. It is
+//! *idle* if it is in memory and no slot on it is taken. A free slot is *warm* if all its pages are in memory,
+//! else *cold*: taking it takes memory from the system.
+
+use std::ops::{AddAssign, Range};
+
+use super::bits::Bits;
+
+/// A page of the system, or a multiple: what is given back at least. Models have few slots.
+pub(super) const PAGE_BYTES: usize = if cfg!(any(loom, shuttle)) { 128 } else { 4096 };
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slot_bytes: usize,
+    count: usize,
+    taken: Bits,
+    taken_count: usize,
+    pages: Bits,
+    page_count: usize,
+    idle_count: usize,
+    warm: Bits,
+    cold: Bits,
+}
+
+/// How many pages more are in memory, and idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) pages: isize,
+    pub(super) idle: isize,
+}
+
+impl AddAssign for Change {
+    fn add_assign(&mut self, other: Self) {
+        self.pages += other.pages;
+        self.idle += other.idle;
+    }
+}
+
+impl Slots {
+    /// So many of this length, all of them free and cold.
+    pub(super) fn new(slot_bytes: usize, count: usize) -> Self {
+        let mut cold = Bits::default();
+        (0..count).for_each(|slot| cold.set(slot, true));
+        let [taken, pages, warm] = Default::default();
+        Self {
+            slot_bytes,
+            count,
+            taken,
+            taken_count: 0,
+            pages,
+            page_count: 0,
+            idle_count: 0,
+            warm,
+            cold,
+        }
+    }
+
+    /// Whether no slot is taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.taken_count == 0
+    }
+
+    /// Free slots that are warm.
+    pub(super) fn warm_count(&self) -> usize {
+        self.warm.count()
+    }
+
+    /// Whether a free slot is warm, and whether one is cold.
+    pub(super) fn has_warm(&self) -> bool {
+        self.warm.first().is_some()
+    }
+
+    pub(super) fn has_cold(&self) -> bool {
+        self.cold.first().is_some()
+    }
+
+    /// Pages that are idle.
+    pub(super) fn idle_count(&self) -> usize {
+        self.idle_count
+    }
+
+    /// Takes the first slot that is warm.
+    pub(super) fn take_warm(&mut self) -> Option<(usize, Change)> {
+        let slot = self.warm.first()?;
+        Some((slot, self.take(slot)))
+    }
+
+    /// Takes the first slot that is cold.
+    pub(super) fn take_cold(&mut self) -> Option<(usize, Change)> {
+        let slot = self.cold.first()?;
+        Some((slot, self.take(slot)))
+    }
+
+    fn take(&mut self, slot: usize) -> Change {
+        let mut change = Change::default();
+        for page in self.pages_of(slot) {
+            if self.pages.insert(page) {
+                change.pages += 1;
+            } else if !self.taken.any_in(self.slots_on(page..page + 1)) {
+                change.idle -= 1;
+            }
+        }
+        self.taken.insert(slot);
+        self.taken_count += 1;
+        self.warm.remove(slot);
+        self.cold.remove(slot);
+        if change.pages > 0 {
+            self.look_again(self.pages_of(slot));
+        }
+        self.note(change)
+    }
+
+    /// A slot that was taken is free.
+    pub(super) fn release(&mut self, slot: usize) -> Change {
+        debug_assert!(self.taken.has(slot), "who releases a slot has it");
+        self.taken.remove(slot);
+        self.taken_count -= 1;
+        self.warm.insert(slot);
+        let is_idle = |page: &usize| !self.taken.any_in(self.slots_on(*page..*page + 1));
+        let idle = self.pages_of(slot).filter(is_idle).count() as isize;
+        self.note(Change { pages: 0, idle })
+    }
+
+    /// The first idle pages that lie one behind the other, but no more than `most`.
+    pub(super) fn idle_pages(&self, most: usize) -> Option<Range<usize>> {
+        let is_idle =
+            |page: usize| self.pages.has(page) && !self.taken.any_in(self.slots_on(page..page + 1));
+        let end = (self.count * self.slot_bytes).div_ceil(PAGE_BYTES);
+        let first = (0..end).find(|page| is_idle(*page))?;
+        let more = (first + 1..end).take(most.saturating_sub(1));
+        Some(first..first + 1 + more.take_while(|page| is_idle(*page)).count())
+    }
+
+    /// These pages, which are idle, are not in memory any more.
+    pub(super) fn give_back(&mut self, pages: Range<usize>) -> Change {
+        pages.clone().for_each(|page| self.pages.remove(page));
+        let count = -(pages.len() as isize);
+        self.look_again(pages);
+        self.note(Change { pages: count, idle: count })
+    }
+
+    /// None of its pages is in memory any more, as it is gone. No slot is taken.
+    pub(super) fn gone(&self) -> Change {
+        debug_assert!(self.is_empty() && self.idle_count == self.page_count, "nobody has any");
+        Change { pages: -(self.page_count as isize), idle: -(self.idle_count as isize) }
+    }
+
+    fn note(&mut self, change: Change) -> Change {
+        self.page_count = self.page_count.wrapping_add_signed(change.pages);
+        self.idle_count = self.idle_count.wrapping_add_signed(change.idle);
+        change
+    }
+
+    /// Free slots on these pages may be warm or cold by now.
+    fn look_again(&mut self, pages: Range<usize>) {
+        for slot in self.slots_on(pages) {
+            if !self.taken.has(slot) {
+                let is_warm = self.pages_of(slot).all(|page| self.pages.has(page));
+                self.warm.set(slot, is_warm);
+                self.cold.set(slot, !is_warm);
+            }
+        }
+    }
+
+    /// The pages that a slot lies on.
+    fn pages_of(&self, slot: usize) -> Range<usize> {
+        let begin = slot * self.slot_bytes;
+        begin / PAGE_BYTES..(begin + self.slot_bytes).div_ceil(PAGE_BYTES)
+    }
+
+    /// The slots that lie on any of these pages.
+    fn slots_on(&self, pages: Range<usize>) -> Range<usize> {
+        let end = (pages.end * PAGE_BYTES).div_ceil(self.slot_bytes);
+        pages.start * PAGE_BYTES / self.slot_bytes..end.min(self.count)
+    }
+}
