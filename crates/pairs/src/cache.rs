@@ -8,15 +8,20 @@ use std::sync::Arc;
 use engine::{Ghosts, MemoryBudget, MemoryGain};
 use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use sync::pieces::{self, Pool};
 use sync::planted::is_planted;
 
 use crate::planted::Planted;
-use crate::shard::{HEAD_BYTES, Pair, Shard, hash, pages_of};
+use crate::shard::{HEAD_BYTES, PAGE_BYTES, Pair, Shard, hash, pages_of};
 use crate::share::Share;
 
 /// Shards, at least and at most: one for each MiB of the budget.
 const SHARDS_MIN: u64 = 4;
 const SHARDS_MAX: u64 = 16;
+/// Parts of the budget of which a slab of pages may be one, and its bytes at least and at most.
+const SLAB_PARTS: u64 = 64;
+const SLAB_BYTES_MIN: u64 = 64 << 10;
+const SLAB_BYTES_MAX: u64 = 4 << 20;
 /// What is longer lies in few pairs of a block, or in one.
 const PAIR_BYTES_MAX: usize = 4 << 10;
 /// A get that finds no pair reads as much.
@@ -30,9 +35,12 @@ pub struct Pairs {
     pub(crate) shards: Box<[Mutex<Shard>]>,
     /// The number of the state of which pairs may be kept.
     number: AtomicU64,
+    /// Where the pages of all shards come from; what is resident of it.
+    pool: Pool,
     /// Bytes that it may take.
     capacity: AtomicU64,
-    bytes: AtomicU64,
+    /// Bytes that shards take beside pages.
+    beside: AtomicU64,
     /// What gets found below memtables, kept or not.
     offered: AtomicU64,
     hits: AtomicU64,
@@ -54,11 +62,15 @@ impl Pairs {
     /// [fit](Pairs::fit) in. Nothing may be kept before it is [open](Pairs::open).
     pub fn new(ghosts: Ghosts, budget: &Arc<MemoryBudget>, part_max: f64) -> Self {
         let shards = (budget.limit() >> 20).clamp(SHARDS_MIN, SHARDS_MAX);
+        let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
+        let meter = Arc::clone(budget) as Arc<dyn pieces::Meter>;
+        let pool = Pool::metered(slab_bytes as usize, meter);
         Self {
-            shards: (0..shards).map(|_| Mutex::new(Shard::new(budget))).collect(),
+            shards: (0..shards).map(|_| Mutex::new(Shard::new(budget, &pool))).collect(),
+            pool,
             number: AtomicU64::new(NONE),
             capacity: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            beside: AtomicU64::new(0),
             offered: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             share: Share::new(part_max),
@@ -75,7 +87,7 @@ impl Pairs {
     /// Since when the pair of `key` holds, if there is one and that is not behind `upto` (A4); its value is
     /// copied. Whoever asks has found nothing in the memtables of a state.
     pub fn get(&self, key: &[u8], upto: u64, into: &mut Vec<u8>) -> Option<u64> {
-        if self.bytes.load(Relaxed) == 0 {
+        if self.pool.used() == 0 {
             return None;
         }
         let hash = hash(key);
@@ -103,6 +115,17 @@ impl Pairs {
         shard.append(hash, &Pair { since, is_read: false, key, value });
         shard.shrink(capacity, &mut |hash, bytes| self.note_gone(hash, bytes));
         self.count(&mut shard);
+        drop(shard);
+        self.give_back(self.capacity.load(Relaxed));
+    }
+
+    /// Gives the memory of pages back that shards have left, but for one if it is within `capacity`.
+    fn give_back(&self, capacity: u64) {
+        let above = self.bytes().saturating_sub(capacity);
+        let idle = self.pool.idle().saturating_sub(PAGE_BYTES as u64);
+        if above > 0 || idle > 0 {
+            self.pool.give_back(above.max(idle));
+        }
     }
 
     /// A pair was given up.
@@ -148,12 +171,13 @@ impl Pairs {
                 shard.shrink(capacity, &mut |hash, bytes| self.note_gone(hash, bytes));
                 self.count(&mut shard);
             }
+            self.give_back(bytes);
         }
     }
 
     /// Bytes that it takes.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+        self.pool.resident() + self.beside.load(Relaxed)
     }
 
     /// From now on counts what `bytes` more would have saved.
@@ -179,8 +203,8 @@ impl Pairs {
     /// A3, after the shard has changed.
     fn count(&self, shard: &mut Shard) {
         let (now, before) = shard.count();
-        self.bytes.fetch_add(now, Relaxed);
-        self.bytes.fetch_sub(before, Relaxed);
+        self.beside.fetch_add(now, Relaxed);
+        self.beside.fetch_sub(before, Relaxed);
     }
 }
 
@@ -201,6 +225,7 @@ impl Changing<'_> {
             shard.forget_all();
             self.pairs.count(&mut shard);
         }
+        self.pairs.pool.give_back(u64::MAX);
     }
 
     /// The next state is there, of this number.

@@ -21,7 +21,8 @@
 //!   there: of that number alone.
 //! - A2. Whoever changes what lies below for a key makes it forgotten, before a state is there in which it is
 //!   looked for below.
-//! - A3. The budget counts the pages and the index.
+//! - A3. The budget counts the pages that are resident, and the index. Pages lie in memory of their own
+//!   ([`sync::pieces`]), and one that is free may be kept to be filled next.
 //! - A4. A pair says since when it holds, in what its engine counts by: `lsm` takes the number of its write,
 //!   `flexdb` that of the state it was found in. Who looks into an older state, or a snapshot, is given none
 //!   that holds since later. One that holds since then is what lies below there, too, by A1 and A2.

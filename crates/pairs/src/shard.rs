@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use engine::{Charge, MemoryBudget};
 use hashbrown::HashTable;
+use sync::pieces::{Piece, Pool};
 
 /// Bytes of a page: an offset in one has 16 bits.
 pub(crate) const PAGE_BYTES: usize = 16 << 10;
@@ -21,13 +22,16 @@ const IS_READ_AT: usize = HEAD_BYTES - 1;
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    /// The oldest first. None is empty.
-    pages: VecDeque<Vec<u8>>,
+    /// The oldest first, each as long as it is filled. None is empty.
+    pages: VecDeque<Piece>,
     /// The number of the oldest; they are counted round and round.
     first: u16,
     index: HashTable<Place>,
+    /// Where pages come from. It counts them.
+    pool: Pool,
+    /// What it takes beside them, which is counted here.
     charge: Charge,
-    bytes: u64,
+    beside: u64,
 }
 
 /// Where a pair lies.
@@ -58,13 +62,14 @@ pub(crate) fn pages_of(bytes: usize) -> usize {
 }
 
 impl Shard {
-    pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
+    pub(crate) fn new(budget: &Arc<MemoryBudget>, pool: &Pool) -> Self {
         Self {
             pages: VecDeque::new(),
             first: 0,
             index: HashTable::new(),
+            pool: pool.clone(),
             charge: Charge::new(budget),
-            bytes: 0,
+            beside: 0,
         }
     }
 
@@ -104,20 +109,22 @@ impl Shard {
 
     /// Adds a pair whose key the index does not have.
     pub(crate) fn append(&mut self, own_hash: u64, new: &Pair<'_>) {
-        let has_room = |page: &Vec<u8>| page.len() + new.bytes() <= PAGE_BYTES;
+        let has_room = |page: &Piece| page.len() + new.bytes() <= PAGE_BYTES;
         if !self.pages.back().is_some_and(has_room) {
-            self.pages.push_back(Vec::with_capacity(PAGE_BYTES));
+            let mut page = self.pool.take(PAGE_BYTES);
+            page.set_len(0);
+            self.pages.push_back(page);
         }
         let page = self.first.wrapping_add(self.pages.len() as u16).wrapping_sub(1);
         let Self { pages, first, index, .. } = self;
         let Some(last) = pages.back_mut() else { return };
         let place = Place { page, offset: last.len() as u16 };
-        last.extend_from_slice(&new.since.to_le_bytes());
-        last.extend_from_slice(&(new.key.len() as u16).to_le_bytes());
-        last.extend_from_slice(&(new.value.len() as u16).to_le_bytes());
-        last.push(u8::from(new.is_read));
-        last.extend_from_slice(new.key);
-        last.extend_from_slice(new.value);
+        extend(last, &new.since.to_le_bytes());
+        extend(last, &(new.key.len() as u16).to_le_bytes());
+        extend(last, &(new.value.len() as u16).to_le_bytes());
+        extend(last, &[u8::from(new.is_read)]);
+        extend(last, new.key);
+        extend(last, new.value);
         let of = |place: &Place| pair(pages, *first, *place).map_or(0, |pair| hash(pair.key));
         index.insert_unique(own_hash, place, of);
     }
@@ -164,18 +171,23 @@ impl Shard {
         }
     }
 
-    /// Has the budget count what it takes now; answers what that is, and what it was before.
+    /// Has the budget count what it takes now beside pages; answers what that is, and what it was before.
     pub(crate) fn count(&mut self) -> (u64, u64) {
-        let bytes = self.memory();
-        self.charge.set(bytes as usize);
-        (bytes, std::mem::replace(&mut self.bytes, bytes))
+        let beside = self.beside_pages();
+        self.charge.set(beside as usize);
+        (beside, std::mem::replace(&mut self.beside, beside))
     }
 
     /// Bytes of the pages and of the index.
     fn memory(&self) -> u64 {
+        (self.pages.len() * PAGE_BYTES) as u64 + self.beside_pages()
+    }
+
+    /// Bytes of the index, and of the list of pages.
+    fn beside_pages(&self) -> u64 {
         // An index is at most seven eighths full, and has a byte more for each place.
         let places = self.index.capacity() * 8 / 7;
-        let of_pages = self.pages.len() * (PAGE_BYTES + size_of::<Vec<u8>>());
+        let of_pages = self.pages.len() * size_of::<Piece>();
         (of_pages + places * (size_of::<Place>() + 1)) as u64
     }
 
@@ -195,7 +207,16 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
     codec::hash64(0x70, key)
 }
 
-fn pair(pages: &VecDeque<Vec<u8>>, first: u16, place: Place) -> Option<Pair<'_>> {
+/// Adds bytes to a page, which has room for them.
+fn extend(page: &mut Piece, bytes: &[u8]) {
+    let len = page.len();
+    page.set_len(len + bytes.len());
+    if let Some(behind) = page.get_mut(len..) {
+        behind.copy_from_slice(bytes);
+    }
+}
+
+fn pair(pages: &VecDeque<Piece>, first: u16, place: Place) -> Option<Pair<'_>> {
     let page = pages.get(usize::from(place.page.wrapping_sub(first)))?;
     pair_at(page, usize::from(place.offset))
 }

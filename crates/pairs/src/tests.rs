@@ -110,7 +110,8 @@ fn what_is_read_again_stays() {
     assert!(hot_there * 100 > hot * 95, "{hot_there} of {hot} are there");
     let all = (0..hot + 200_000).filter(is_there).count() as u64;
     let each = pairs.bytes() / all;
-    assert!(each < 140, "a pair of 108 bytes takes {each}");
+    // Of all pages one in a hundred is free, to be filled next.
+    assert!(each < 142, "a pair of 108 bytes takes {each}");
 }
 
 #[test]
