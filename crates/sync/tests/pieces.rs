@@ -85,7 +85,8 @@ fn figures_are_exact_and_pieces_apart_whatever_comes_and_goes() {
     let mut random = Random::new("figures_are_exact_and_pieces_apart_whatever_comes_and_goes");
     for _ in 0..20 {
         let told = Arc::new(Told::default());
-        let pool = Pool::metered(SLAB >> random.below(4), Arc::clone(&told) as _);
+        let slab_bytes = [32 << 10, 64 << 10, SLAB, 4 << 20][random.below(4)];
+        let pool = Pool::metered(slab_bytes, Arc::clone(&told) as _);
         let mut held: Vec<Held> = Vec::new();
         // Lengths lie together for a while, and then others do.
         let mut longest = 1;
