@@ -7,23 +7,28 @@
 //! largest metadata, or there are fewer: where only some would fit, clocks that have got more of them by
 //! chance would give them up to each other, at each look-up, while others have room.
 //!
+//! Blocks and metadata lie in memory of their own ([`sync::pieces`]), of which it is known what is resident. What of it
+//! is between pieces is the cache's, too: it holds fewer. Memory comes back from it where a whole page of the
+//! system is free, so whoever needs some has a few pieces more given up than it is long.
+//!
 //! What was given up not long ago is remembered as hashes (*ghosts*): whatever of it is read again tells
 //! what a larger cache would have saved.
 //!
 //! # Invariants
-//! - C1. What the budget counts is what the cache holds, and the ghosts' table.
-//! - C2. After an insertion the cache is not above its capacity, unless it is empty. The capacity
-//!   moves with the budget and with what memtables take, and is asked for each time.
+//! - C1. What the budget counts is what is resident of the pool, what pieces take beside it, and the ghosts' table.
+//!   So it counts a piece that was given up, too, as long as anybody reads in it.
+//! - C2. After an insertion the cache is not above its capacity, unless it is empty or others read in what it gave
+//!   up. The capacity moves with the budget and with what memtables take, and is asked for each time.
 //! - C3. After memory was set aside for a write, blocks and pairs take no more than what memtables leave.
 //!
 //! # Concurrency
 //! One lock a clock; no two are held at once. What comes while the number of clocks changes may end up in a
 //! clock where nobody looks for it: it is read again then, and given up in its turn.
 
+mod clock;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -31,19 +36,22 @@ use codec::SeqNo;
 use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
 use pairs::Pairs;
 use parking_lot::Mutex;
+use sync::pieces::{self, Pool};
 
 use crate::background::give_back::Freed;
 use crate::memory_split::MemorySplit;
 use crate::memtable::Family;
 use crate::options::Options;
-use crate::table::{Block, Metadata};
+use crate::table::{Block, Home, Metadata};
+use clock::Clock;
 
 /// Clocks, at most; a power of two, as their number always is.
 const CLOCKS_MAX: usize = 16;
 /// The largest metadata that a clock has room for: how many come to one of 16 clocks varies by chance.
 const METADATA_A_CLOCK: u64 = 16;
-/// What an entry takes beside what it holds: its slot, its place in the map, two counts.
-const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// What an entry takes beside what it holds: its slot, its place in a map that is two thirds full, two counts, and
+/// what the allocator has of it.
+const ENTRY_OVERHEAD_BYTES: u64 = 128;
 /// Of the budget that a store is opened with, what the ghosts of blocks take, and those of pairs; and the
 /// entries of each, at least and at most.
 const GHOSTS_SHARE: u64 = 4096;
@@ -55,6 +63,12 @@ const GHOST_PAGE_BYTES: u64 = 4096;
 const WAY_PARTS: u64 = 64;
 /// Pieces that come in between two looks at how much pairs should have.
 const INSERTIONS_A_ROUND: u64 = 256;
+/// Parts of the budget of which a slab of the pool may be one, and its bytes at least and at most.
+const SLAB_PARTS: u64 = 256;
+const SLAB_BYTES_MIN: u64 = 64 << 10;
+const SLAB_BYTES_MAX: u64 = 4 << 20;
+/// Pieces that are given up for a new one, at most, so that it finds a place that is free.
+const GIVEN_UP_MAX: usize = 4;
 /// Stands for the metadata where a fragment's number would be.
 const METADATA: u32 = u32::MAX;
 
@@ -72,6 +86,40 @@ impl Cached {
             Self::Metadata(metadata) => metadata.memory(),
         };
         bytes as u64 + ENTRY_OVERHEAD_BYTES
+    }
+
+    /// The same at another place of the pool.
+    fn copied(&self, home: Home<'_>) -> Self {
+        match self {
+            Self::Block(block) => Self::Block(Arc::new(block.copied(home))),
+            Self::Metadata(metadata) => Self::Metadata(Arc::new(metadata.copied(home))),
+        }
+    }
+
+    /// Has the pool know it by this.
+    fn mark(&self, mark: u64) {
+        match self {
+            Self::Block(block) => block.mark(mark),
+            Self::Metadata(metadata) => metadata.mark(mark),
+        }
+    }
+
+    /// Whether both are the same piece, at the same place.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Block(one), Self::Block(other)) => Arc::ptr_eq(one, other),
+            (Self::Metadata(one), Self::Metadata(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// Of these, what does not lie in the pool.
+    fn beside(&self) -> u64 {
+        let pooled = match self {
+            Self::Block(block) => block.pooled(),
+            Self::Metadata(metadata) => metadata.pooled(),
+        };
+        self.bytes() - pooled as u64
     }
 }
 
@@ -118,7 +166,10 @@ pub(crate) struct Cache {
     used: AtomicUsize,
     /// Whoever changes their number.
     fitting: Mutex<()>,
-    bytes: AtomicU64,
+    pool: Pool,
+    /// Bytes of all pieces in clocks, and of these what does not lie in the pool.
+    held: AtomicU64,
+    beside: AtomicU64,
     budget: Arc<MemoryBudget>,
     memtables: Arc<Family>,
     options: Options,
@@ -139,23 +190,6 @@ pub(crate) struct Cache {
     freed: Arc<Freed>,
 }
 
-#[derive(Debug, Default)]
-struct Clock {
-    places: HashMap<Key, usize>,
-    slots: Vec<Option<Slot>>,
-    /// Slots that were given up.
-    free: Vec<usize>,
-    hand: usize,
-    bytes: u64,
-}
-
-#[derive(Debug)]
-struct Slot {
-    key: Key,
-    cached: Cached,
-    has_second_chance: bool,
-}
-
 impl Cache {
     /// An empty cache within `budget`, beside these memtables.
     pub(crate) fn new(
@@ -168,12 +202,15 @@ impl Cache {
         let (ghosts, of_pairs) = (Ghosts::new(entries as usize), Ghosts::new(entries as usize));
         let mut of_ghosts = Charge::new(budget);
         of_ghosts.set(2 * ghosts.bytes() as usize);
+        let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
         let pairs_part_max = if options.pairs { pairs::PART_MAX } else { 0.0 };
         Self {
-            clocks: (0..CLOCKS_MAX).map(|_| Mutex::default()).collect(),
+            clocks: (0..CLOCKS_MAX).map(|index| Mutex::new(Clock::new(index))).collect(),
             used: AtomicUsize::new(CLOCKS_MAX),
             fitting: Mutex::default(),
-            bytes: AtomicU64::new(0),
+            pool: Pool::metered(slab_bytes as usize, Arc::clone(budget) as Arc<dyn pieces::Meter>),
+            held: AtomicU64::new(0),
+            beside: AtomicU64::new(0),
             budget: Arc::clone(budget),
             memtables: Arc::clone(memtables),
             options: options.clone(),
@@ -193,28 +230,42 @@ impl Cache {
 
     /// What is there of `key`.
     pub(crate) fn get(&self, key: &Key) -> Option<Cached> {
-        let mut clock = self.clock(key.clock(self.used()))?.lock();
-        let place = clock.places.get(key).copied();
-        let slot = place.and_then(|place| clock.slots.get_mut(place));
-        let Some(slot) = slot.and_then(Option::as_mut) else {
+        let found = self.clock(key.clock(self.used()))?.lock().look_up(key);
+        if found.is_some() {
+            self.hits.fetch_add(1, Relaxed);
+        } else {
             self.misses.fetch_add(1, Relaxed);
             self.metadata_misses.fetch_add(u64::from(key.fragment == METADATA), Relaxed);
-            return None;
-        };
-        slot.has_second_chance = true;
-        self.hits.fetch_add(1, Relaxed);
-        Some(slot.cached.clone())
+        }
+        found
     }
 
     /// Whether it has `key`. Counts as no look-up.
     pub(crate) fn has(&self, key: &Key) -> bool {
-        self.clock(key.clock(self.used()))
-            .is_some_and(|clock| clock.lock().places.contains_key(key))
+        self.clock(key.clock(self.used())).is_some_and(|clock| clock.lock().has(key))
+    }
+
+    /// Memory for a piece of `len` bytes that was read. Where there would be too much, that of others, which
+    /// are given up for it.
+    pub(crate) fn piece(&self, len: usize) -> pieces::Piece {
+        let capacity = self.capacity();
+        let mut grown = self.insertions.load(Relaxed) as usize;
+        for _ in 0..GIVEN_UP_MAX {
+            let bytes = self.bytes().saturating_sub(self.pool.idle()) + len as u64;
+            if bytes <= capacity || self.pool.has_room(len) {
+                break;
+            }
+            grown += 1;
+            if !self.give_up_one(grown) {
+                break;
+            }
+        }
+        self.pool.take(len)
     }
 
     /// Keeps `cached`, which was read, and gives up others for it.
     pub(crate) fn insert(&self, key: Key, cached: Cached) {
-        let bytes = cached.bytes();
+        let (bytes, beside) = (cached.bytes(), cached.beside());
         self.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
         if self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND) {
             self.fit_pairs();
@@ -224,13 +275,11 @@ impl Cache {
             return;
         }
         // Counted before it is there: whoever gives it up again takes it off.
-        self.budget.charge_anyway(bytes);
-        self.bytes.fetch_add(bytes, Relaxed);
+        self.count(bytes, beside);
         let index = key.clock(self.used());
         let is_new = self.clock(index).is_some_and(|clock| clock.lock().add(key, cached));
         if !is_new {
-            self.budget.release(bytes);
-            self.bytes.fetch_sub(bytes, Relaxed);
+            self.count_off(bytes, beside);
         }
         self.shrink_to(capacity, index);
         self.freed.give_back_soon();
@@ -245,7 +294,7 @@ impl Cache {
 
     /// Gives up what memtables have left and need now.
     pub(crate) fn give_way(&self, split: &MemorySplit) {
-        let holds = self.bytes.load(Relaxed) + self.pairs.bytes();
+        let holds = self.bytes() + self.pairs.bytes();
         let memtables = self.memtables.taken();
         // Most writes are told here that their memory was not lent.
         if holds <= split.cache_bytes || holds <= split.cache_beside(memtables) {
@@ -259,13 +308,13 @@ impl Cache {
 
     /// Whether it holds no more than it may.
     pub(crate) fn is_within_capacity(&self) -> bool {
-        self.bytes.load(Relaxed) <= self.capacity()
+        self.bytes() <= self.capacity()
     }
 
     /// What it may hold: its share, and no more than others leave of the budget.
     fn capacity(&self) -> u64 {
         let limit = self.budget.limit();
-        let others = self.budget.used().saturating_sub(self.bytes.load(Relaxed));
+        let others = self.budget.used().saturating_sub(self.bytes());
         self.share().saturating_sub(self.pairs.bytes()).min(limit.saturating_sub(others))
     }
 
@@ -326,10 +375,11 @@ impl Cache {
         for (index, clock) in self.clocks.iter().enumerate() {
             let elsewhere = clock.lock().take_others(|key| key.clock(clocks) == index);
             for slot in elsewhere {
-                let (bytes, to) = (slot.cached.bytes(), self.clock(slot.key.clock(clocks)));
-                if !to.is_some_and(|clock| clock.lock().put(slot)) {
-                    self.budget.release(bytes);
-                    self.bytes.fetch_sub(bytes, Relaxed);
+                let (bytes, beside) = (slot.cached.bytes(), slot.cached.beside());
+                let to = self.clock(slot.key.clock(clocks));
+                let left_over = to.map(|clock| clock.lock().put(slot));
+                if !matches!(left_over, Some(None)) {
+                    self.count_off(bytes, beside);
                 }
             }
         }
@@ -348,28 +398,89 @@ impl Cache {
         self.pairs.fit(share.saturating_sub(self.metadata_bytes.load(Relaxed)));
     }
 
-    /// Gives up what is above `capacity`, of the clocks that have more than their part: there is
-    /// one as long as the sum is above. Otherwise clocks would grow and wither by chance.
+    /// Gives up what is above `capacity`, and gives its memory back: of that no more than has to be, since what comes
+    /// next is filled into it. Whenever as much as a slab has become free between pieces they are drawn together.
     fn shrink_to(&self, capacity: u64, grown: usize) {
-        let used = self.used();
-        let (mut victim, mut idle) = (grown, 0);
-        while self.bytes.load(Relaxed) > capacity && idle < CLOCKS_MAX {
-            let index = victim % CLOCKS_MAX;
-            let part = if index < used { capacity / used as u64 } else { 0 };
-            let clock = self.clock(index).map(|clock| clock.lock());
-            let given_up =
-                clock.filter(|clock| clock.bytes > part).and_then(|mut clock| clock.evict());
-            let Some((key, bytes)) = given_up else {
-                (victim, idle) = (victim + 1, idle + 1);
-                continue;
-            };
-            idle = 0;
-            let before = self.given_up.fetch_add(bytes, Relaxed);
-            self.freed.note(bytes);
-            self.ghosts.note_evicted(key.hash(), before / GHOST_PAGE_BYTES);
-            self.budget.release(bytes);
-            self.bytes.fetch_sub(bytes, Relaxed);
+        let (mut victim, mut free_at_last) = (grown, 0);
+        while self.bytes().saturating_sub(self.pool.idle()) > capacity {
+            let free = self.free_between_pieces();
+            if free >= free_at_last + self.pool.slab_bytes() as u64 {
+                if self.draw_together() {
+                    continue;
+                }
+                free_at_last = free;
+            }
+            if !self.give_up_one(victim) {
+                break;
+            }
+            victim += 1;
         }
+        let above = self.bytes().saturating_sub(capacity);
+        if above > 0 {
+            self.pool.give_back(above);
+        }
+    }
+
+    /// Bytes of the pool on pages that pieces lie on.
+    fn free_between_pieces(&self) -> u64 {
+        self.pool.resident().saturating_sub(self.pool.idle() + self.pool.used())
+    }
+
+    /// Copies the pieces of a slab to where others have gone, so that it is idle. Answers whether less is in use then.
+    fn draw_together(&self) -> bool {
+        let in_use = || self.pool.resident().saturating_sub(self.pool.idle());
+        let (before, mut marks) = (in_use(), Vec::new());
+        self.pool.sparse(&mut marks);
+        // Metadata have two pieces.
+        marks.sort_unstable();
+        marks.dedup();
+        for mark in marks {
+            let clock = self.clocks.get(Clock::index_in(mark));
+            let Some(old) = clock.and_then(|clock| clock.lock().at(mark)) else { continue };
+            let new = old.copied(Home::Cache(self));
+            let (bytes, bytes_before) = (new.bytes(), old.bytes());
+            let left_over = clock.and_then(|clock| clock.lock().replace(mark, &old, new));
+            if left_over.is_some_and(|left_over| left_over.is(&old)) {
+                self.held.fetch_add(bytes, Relaxed);
+                self.held.fetch_sub(bytes_before, Relaxed);
+            }
+        }
+        in_use() < before
+    }
+
+    /// Gives up a piece of the first clock from the `grown`th on that has no less than its part: there is one as long as
+    /// there is any piece. Otherwise clocks would grow and wither by chance. Answers whether there was one.
+    fn give_up_one(&self, grown: usize) -> bool {
+        let used = self.used();
+        let part = self.held.load(Relaxed) / used as u64;
+        let given_up = (0..CLOCKS_MAX).find_map(|nth| {
+            let index = (grown + nth) % CLOCKS_MAX;
+            let part = if index < used { part } else { 0 };
+            let clock = self.clock(index).map(|clock| clock.lock());
+            // It goes behind the lock.
+            clock.filter(|clock| clock.bytes() >= part).and_then(|mut clock| clock.evict())
+        });
+        let Some(slot) = given_up else { return false };
+        let (bytes, beside) = (slot.cached.bytes(), slot.cached.beside());
+        let before = self.given_up.fetch_add(bytes, Relaxed);
+        self.ghosts.note_evicted(slot.key.hash(), before / GHOST_PAGE_BYTES);
+        drop(slot);
+        self.freed.note(beside);
+        self.count_off(bytes, beside);
+        true
+    }
+
+    /// Counts a piece in a clock: so many bytes, of which the pool has not counted these yet.
+    fn count(&self, bytes: u64, beside: u64) {
+        self.budget.charge_anyway(beside);
+        self.held.fetch_add(bytes, Relaxed);
+        self.beside.fetch_add(beside, Relaxed);
+    }
+
+    fn count_off(&self, bytes: u64, beside: u64) {
+        self.budget.release(beside);
+        self.held.fetch_sub(bytes, Relaxed);
+        self.beside.fetch_sub(beside, Relaxed);
     }
 
     /// What it is counted in.
@@ -382,9 +493,14 @@ impl Cache {
         &self.freed
     }
 
-    /// Bytes that it holds.
+    /// Bytes that it takes: the pool's that are resident, and what pieces take beside it.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+        self.pool.resident() + self.beside.load(Relaxed)
+    }
+
+    /// Of these, those that pieces have.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held.load(Relaxed)
     }
 
     /// From now on counts what `bytes` more would have saved.
@@ -421,70 +537,6 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.budget.release(self.bytes.load(Relaxed));
-    }
-}
-
-impl Clock {
-    /// Adds a slot, unless the key has one: where one was given up, so that the hand has just gone
-    /// by.
-    fn add(&mut self, key: Key, cached: Cached) -> bool {
-        self.put(Slot { key, cached, has_second_chance: false })
-    }
-
-    /// The same of a slot that comes from another clock.
-    fn put(&mut self, slot: Slot) -> bool {
-        let key = slot.key;
-        if self.places.contains_key(&key) {
-            return false;
-        }
-        self.bytes += slot.cached.bytes();
-        let slot = Some(slot);
-        let place = self.free.pop().unwrap_or(self.slots.len());
-        match self.slots.get_mut(place) {
-            Some(free) => *free = slot,
-            None => self.slots.push(slot),
-        }
-        self.places.insert(key, place);
-        true
-    }
-
-    /// Takes out whatever does not stay.
-    fn take_others(&mut self, stays: impl Fn(&Key) -> bool) -> Vec<Slot> {
-        let mut taken = Vec::new();
-        for (place, slot) in self.slots.iter_mut().enumerate() {
-            let Some(slot) = slot.take_if(|slot| !stays(&slot.key)) else { continue };
-            self.places.remove(&slot.key);
-            self.free.push(place);
-            self.bytes -= slot.cached.bytes();
-            taken.push(slot);
-        }
-        taken
-    }
-
-    /// Gives up the first slot from the hand on that has no second chance; answers its key and bytes.
-    fn evict(&mut self) -> Option<(Key, u64)> {
-        // After one round nobody has a second chance any more.
-        for _ in 0..2 * self.slots.len() {
-            if self.hand >= self.slots.len() {
-                self.hand = 0;
-            }
-            let place = self.hand;
-            self.hand += 1;
-            let Some(place_of) = self.slots.get_mut(place) else { continue };
-            match place_of {
-                Some(slot) if slot.has_second_chance => slot.has_second_chance = false,
-                Some(_) => {
-                    let given_up = place_of.take()?;
-                    self.places.remove(&given_up.key);
-                    self.free.push(place);
-                    let bytes = given_up.cached.bytes();
-                    self.bytes -= bytes;
-                    return Some((given_up.key, bytes));
-                }
-                None => {}
-            }
-        }
-        None
+        self.budget.release(self.beside.load(Relaxed));
     }
 }

@@ -4,8 +4,8 @@
 //! as many and one more that wait for their flush. There are as many slots as have large memtables.
 //! An eighth is for flushes and compactions, in equal parts for as many jobs as run at once. The
 //! rest is the cache's, which gives way where something else takes more. What memtables leave of
-//! their share is lent to it, but for a memtable and half of the rest: stores that are read and
-//! not written have nothing in memtables.
+//! their share is lent to it, but for one memtable: stores that are read and not written have nothing in
+//! memtables.
 //!
 //! A table's size goes with the budget too: its metadata have to fit the cache, and who builds it
 //! remembers eight bytes of each key.
@@ -16,8 +16,6 @@ use crate::options::{Options, Routing};
 const MEMTABLE_PARTS: u64 = 3;
 /// Level 0 counts bytes in parts of the memtables' share.
 const LEVEL0_UNITS: u64 = 3;
-/// Of what memtables leave, as a fraction, what is lent to the cache.
-const LENT: (u64, u64) = (1, 2);
 /// With more than one slot, no memtable is smaller than this: a table of it should be worth its
 /// syncs.
 const SLOT_BYTES_MIN: u64 = 2 << 20;
@@ -82,8 +80,7 @@ impl MemorySplit {
     /// What the cache may hold beside memtables of so many bytes.
     pub(crate) fn cache_beside(&self, memtables: u64) -> u64 {
         let left = self.memtables_bytes.saturating_sub(memtables);
-        let (numerator, denominator) = LENT;
-        self.cache_bytes + left.saturating_sub(self.memtable_bytes) / denominator * numerator
+        self.cache_bytes + left.saturating_sub(self.memtable_bytes)
     }
 
     /// What counts as one table of Level 0, where bytes are counted.

@@ -83,6 +83,7 @@ impl Shared {
             ("spare_bytes", self.family.spare_bytes()),
             ("memtable_entries", state.memtables().map(|memtable| memtable.len() as u64).sum()),
             ("cache_bytes", self.cache.bytes()),
+            ("cache_held_bytes", self.cache.held_bytes()),
             ("cache_hits", hits),
             ("cache_misses", misses),
             ("cache_metadata_misses", self.cache.metadata_misses()),

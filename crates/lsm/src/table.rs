@@ -24,6 +24,7 @@ mod builder;
 mod compression;
 mod cursor;
 mod filter;
+mod held;
 mod local;
 mod metadata;
 mod open_files;
@@ -50,6 +51,7 @@ pub use compression::{Compression, UnknownCompression};
 pub(crate) use cursor::{LevelCursor, Reading, TableCursor};
 pub use filter::FilterKind;
 pub(crate) use filter::hash;
+pub(crate) use held::Home;
 pub(crate) use local::summary_in_file;
 pub use local::{LocalTables, decode_footer};
 pub use metadata::decode_metadata;
@@ -205,12 +207,13 @@ impl Table {
 
     /// A piece that was read, verified; the cache has it from now on.
     pub(crate) fn keep(&self, piece: Piece, stored: &[u8]) -> Result<Cached> {
+        let home = Home::Cache(&self.cache);
         let cached = match piece {
             Piece::Metadata => {
-                let metadata = Metadata::decode(stored, self.summary.id);
+                let metadata = Metadata::decode(stored, self.summary.id, home);
                 Cached::Metadata(Arc::new(metadata.map_err(|damage| self.in_metadata(damage))?))
             }
-            Piece::Block(handle) => Cached::Block(self.unseal(stored, handle)?),
+            Piece::Block(handle) => Cached::Block(self.unseal(stored, handle, home)?),
         };
         self.cache.insert(self.cache_key(piece), cached.clone());
         Ok(cached)
@@ -256,8 +259,8 @@ impl Table {
         Ok(entry.map(|entry| Found::copy(&self.numbered(entry), into)))
     }
 
-    fn unseal(&self, stored: &[u8], handle: BlockHandle) -> Result<Arc<Block>> {
-        let block = Block::unseal(stored, self.place(handle));
+    fn unseal(&self, stored: &[u8], handle: BlockHandle, home: Home<'_>) -> Result<Arc<Block>> {
+        let block = Block::unseal(stored, self.place(handle), home);
         Ok(Arc::new(block.map_err(|damage| self.in_block(damage, handle))?))
     }
 

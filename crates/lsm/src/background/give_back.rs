@@ -1,8 +1,8 @@
-//! Has the allocator give back to the system what the cache has freed. (Memtables have memory of their own.)
+//! Has the allocator give back to the system what the cache has freed of it: what it knows of a piece. (Pieces, and
+//! memtables, have memory of their own.)
 //!
-//! It holds many pieces of all lengths, that go in another order than they came. So what is free
-//! lies between what stays, fits little of what is allocated next, and is resident all the same, uncounted.
-//! Whoever flushes or compacts gives it back when done; a task does where only reads come.
+//! That goes in another order than it came. So what is free lies between what stays, and is resident all the same,
+//! uncounted. Whoever flushes or compacts gives it back when done; a task does where only reads come.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};

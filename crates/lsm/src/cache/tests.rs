@@ -1,12 +1,20 @@
 //! The cache's size, and what it gives up.
 
 use super::*;
-use crate::table::Block;
+use crate::table::{Block, Home};
 
 fn block(bytes: usize) -> Cached {
     let mut content = vec![7; bytes];
     content.extend_from_slice(&0_u32.to_le_bytes());
     content.extend_from_slice(&1_u32.to_le_bytes());
+    Cached::Block(Arc::new(Block::decode(content).expect("it has one restart point")))
+}
+
+/// The same in the cache's own memory.
+fn pooled(cache: &Cache, bytes: usize) -> Cached {
+    let mut content = vec![7; bytes - 8];
+    content.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]);
+    let content = Home::Cache(cache).copy(&content);
     Cached::Block(Arc::new(Block::decode(content).expect("it has one restart point")))
 }
 
@@ -33,6 +41,77 @@ fn it_holds_what_fits_and_counts_it() {
     assert!((100..500).contains(&there), "{there} blocks of 2000 bytes in {capacity}");
     drop(cache);
     assert_eq!(budget.used(), 0);
+}
+
+/// Where other lengths come than were there, what is free is of no use to them before it is given back.
+#[test]
+fn what_lies_free_between_blocks_is_within_the_capacity() {
+    let (cache, budget) = cache(4 << 20);
+    let capacity = MemorySplit::of(4 << 20, &options()).cache_beside(0);
+    let lengths = [[4200, 4200], [9000, 9000], [300, 4200], [4200, 16_000], [5000, 6000]];
+    for (table, lengths) in (1..).zip(lengths) {
+        for (offset, len) in (0..4000).zip(lengths.into_iter().cycle()) {
+            cache.insert(Key::block(table, 0, offset), pooled(&cache, len));
+            assert!(cache.bytes() <= capacity, "C2: {} bytes of {capacity}", cache.bytes());
+            assert_eq!(cache.bytes() + cache.ghost_bytes(), budget.used(), "C1");
+        }
+        let held = cache.held_bytes();
+        println!("{held} bytes of {capacity} are held of blocks of {lengths:?} bytes");
+        assert!(held > capacity * 7 / 8, "{held} bytes of {capacity} are held, {lengths:?}");
+    }
+    drop(cache);
+    assert_eq!(budget.used(), 0);
+}
+
+/// Of a full cache a block makes room for one of its length, and no more go.
+#[test]
+fn as_many_blocks_go_as_come() {
+    let (cache, _budget) = cache(4 << 20);
+    let insert = |at| cache.insert(Key::block(1, 0, at), pooled(&cache, 4200));
+    (0..2000).for_each(insert);
+    let (before, count) = (cache.held_bytes(), pooled(&cache, 4200).bytes());
+    for at in 2000..6000 {
+        insert(at);
+        assert!(cache.held_bytes().abs_diff(before) <= 2 * count, "{} bytes", cache.held_bytes());
+    }
+}
+
+/// Blocks that go from between others leave few pages of the system idle, so the others are drawn together.
+#[test]
+fn as_much_memory_comes_back_as_blocks_were_given_up() {
+    let (cache, budget) = cache(16 << 20);
+    let key = |at| Key::block(1, 0, at);
+    (0..4000).for_each(|at| cache.insert(key(at), pooled(&cache, 4200)));
+    let before = cache.held_bytes();
+    let is_hot = |at: &u64| codec::hash64(8, &at.to_le_bytes()).is_multiple_of(2);
+    let hot: Vec<u64> =
+        (0..4000).filter(is_hot).filter(|at| cache.get(&key(*at)).is_some()).collect();
+    budget.set_limit(12 << 20);
+    cache.shrink();
+    let (held, bytes) = (cache.held_bytes(), cache.bytes());
+    assert!(bytes < before * 4 / 5, "{bytes} bytes of {before}");
+    assert!(held > bytes * 19 / 20, "pieces have {held} of {bytes} bytes");
+    let there = hot.iter().filter(|at| cache.get(&key(**at)).is_some()).count();
+    assert_eq!(there, hot.len(), "what was looked up stays");
+}
+
+#[test]
+fn what_somebody_reads_in_is_counted_after_it_was_given_up() {
+    let (cache, budget) = cache(4 << 20);
+    let read = |at| {
+        let block = pooled(&cache, 4200);
+        cache.insert(Key::block(1, 0, at), block.clone());
+        block
+    };
+    let blocks: Vec<_> = (0..200).map(read).collect();
+    budget.set_limit(0);
+    cache.shrink();
+    assert_eq!(cache.held_bytes(), 0);
+    assert!(cache.bytes() > 200 * 4200 && cache.bytes() < 220 * 4200, "{}", cache.bytes());
+    assert_eq!(cache.bytes() + cache.ghost_bytes(), budget.used(), "C1");
+    drop(blocks);
+    cache.shrink();
+    assert_eq!(cache.bytes(), 0);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use codec::{Corruption, Place, Reader, SeqNo, Writer};
 
 use super::compression::{Compression, Compressor, Tally};
+use super::held::{Held, Home};
 use crate::entry::{Entry, Target};
 
 /// Entries from one restart point to the next.
@@ -116,21 +117,21 @@ fn compress(block: &[u8], compressor: &mut Compressor) -> Vec<u8> {
 /// A block, verified and decompressed.
 #[derive(Debug)]
 pub(crate) struct Block {
-    bytes: Vec<u8>,
+    bytes: Held,
     /// Where the entries end and the restart points begin.
     entries_len: usize,
     restart_count: usize,
 }
 
 impl Block {
-    /// Verifies what is stored at `place`. Offsets of damage count from the block's beginning.
-    pub(crate) fn unseal(stored: &[u8], place: Place) -> Result<Self, Corruption> {
-        let bytes = unseal(stored, place)?;
-        Self::decode(bytes)
+    /// Verifies what is stored at `place`, for `home`. Offsets of damage count from the block's beginning.
+    pub(crate) fn unseal(stored: &[u8], place: Place, home: Home<'_>) -> Result<Self, Corruption> {
+        Self::decode(unseal(stored, place, home)?)
     }
 
     /// A block of these bytes, which a checksum vouches for or not.
-    pub(crate) fn decode(bytes: Vec<u8>) -> Result<Self, Corruption> {
+    pub(crate) fn decode(bytes: impl Into<Held>) -> Result<Self, Corruption> {
+        let bytes = bytes.into();
         let Some((rest, count)) = bytes.split_last_chunk::<WORD>() else {
             return Err(Corruption::new("a block is too short", 0));
         };
@@ -145,7 +146,22 @@ impl Block {
 
     /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
-        size_of::<Self>() + self.bytes.capacity()
+        size_of::<Self>() + self.bytes.memory()
+    }
+
+    /// The cache calls its bytes so.
+    pub(crate) fn mark(&self, mark: u64) {
+        self.bytes.mark(mark);
+    }
+
+    /// The same at another place.
+    pub(crate) fn copied(&self, home: Home<'_>) -> Self {
+        Self { bytes: home.copy(&self.bytes), ..*self }
+    }
+
+    /// Of these, what is of the cache.
+    pub(crate) fn pooled(&self) -> usize {
+        self.bytes.pooled()
     }
 
     fn restart(&self, index: usize) -> Result<usize, Corruption> {
@@ -159,22 +175,22 @@ impl Block {
 }
 
 /// The bytes of a block, its checksum verified.
-fn unseal(stored: &[u8], place: Place) -> Result<Vec<u8>, Corruption> {
+fn unseal(stored: &[u8], place: Place, home: Home<'_>) -> Result<Held, Corruption> {
     let Some((sealed, checksum)) = stored.split_last_chunk::<4>() else {
         return Err(Corruption::new("a block is cut short", 0));
     };
     if place.crc32c(sealed) != u32::from_le_bytes(*checksum) {
         return Err(Corruption::new("a block's checksum does not match", 0));
     }
-    decompress(sealed)
+    decompress(sealed, home)
 }
 
 /// The bytes of a block that may be compressed, as its last byte says.
-fn decompress(sealed: &[u8]) -> Result<Vec<u8>, Corruption> {
+fn decompress(sealed: &[u8], home: Home<'_>) -> Result<Held, Corruption> {
     let Some((compression, bytes)) = sealed.split_last() else {
         return Err(Corruption::new("a block is cut short", 0));
     };
-    Compression::of_byte(*compression)?.decompress(bytes)
+    Compression::of_byte(*compression)?.decompress_by(bytes, |len| home.take(len))
 }
 
 /// Decompresses and walks a block that no checksum vouches for, both ways: the entry for fuzzing.
@@ -183,7 +199,7 @@ fn decompress(sealed: &[u8]) -> Result<Vec<u8>, Corruption> {
 /// # Errors
 /// The damage.
 pub fn decode_block(sealed: &[u8]) -> Result<usize, Corruption> {
-    let mut cursor = BlockCursor::new(Arc::new(Block::decode(decompress(sealed)?)?));
+    let mut cursor = BlockCursor::new(Arc::new(Block::decode(decompress(sealed, Home::Own)?)?));
     let (mut forward, mut backward) = (0, 0);
     let mut is_there = cursor.seek(Target::START)?;
     while is_there {
@@ -206,7 +222,7 @@ pub fn decode_block(sealed: &[u8]) -> Result<usize, Corruption> {
 pub fn recode_block(block: &[u8], compression: Compression) -> Vec<u8> {
     let tally = Arc::new(Tally::default());
     let sealed = compress(block, &mut Compressor::new(compression, &tally));
-    assert_eq!(decompress(&sealed).as_deref(), Ok(block), "by {compression}");
+    assert_eq!(decompress(&sealed, Home::Own).as_deref(), Ok(block), "by {compression}");
     assert_eq!(tally.mistakes.load(Relaxed), 0, "by {compression}");
     sealed
 }

@@ -83,10 +83,14 @@ impl Compression {
         })
     }
 
-    /// What `stored` was before it was compressed.
-    pub(crate) fn decompress(self, stored: &[u8]) -> Result<Vec<u8>, Corruption> {
+    /// What `stored` was before it was compressed, in as many bytes as are asked for.
+    pub(crate) fn decompress_by<B: AsMut<[u8]>>(
+        self,
+        stored: &[u8],
+        take: impl FnOnce(usize) -> B,
+    ) -> Result<B, Corruption> {
         if self == Self::None {
-            return Ok(stored.to_vec());
+            return Ok(copied(stored, take));
         }
         let Some((len, compressed)) = stored.split_first_chunk::<LENGTH_BYTES>() else {
             return Err(Corruption::new("a compressed block is cut short", 0));
@@ -96,13 +100,15 @@ impl Compression {
             return Err(Corruption::new("a compressed block declares more than it can hold", 0));
         }
         let bytes = match self {
-            Self::Zstd => zstd::decode(compressed, len),
-            _ => lz4_decode(compressed, len),
+            Self::Zstd => {
+                zstd::decode(compressed, len).map(|bytes| (bytes.len(), copied(&bytes, take)))
+            }
+            _ => lz4_decode(compressed, take(len)),
         };
-        let bytes =
+        let (found, bytes) =
             bytes.map_err(|error| Corruption::new(format!("a compressed block: {error}"), 0))?;
-        if bytes.len() != len {
-            let what = format!("a compressed block has {} bytes, it declares {len}", bytes.len());
+        if found != len {
+            let what = format!("a compressed block has {found} bytes, it declares {len}");
             return Err(Corruption::new(what, 0));
         }
         Ok(bytes)
@@ -195,9 +201,14 @@ fn lz4(block: &[u8], len: u32) -> Option<(Vec<u8>, Compression)> {
     Some((bytes, Compression::Lz4))
 }
 
-fn lz4_decode(compressed: &[u8], len: usize) -> Result<Vec<u8>, String> {
-    let mut bytes = vec![0; len];
-    let found = lz4_flex::block::decompress_into(compressed, &mut bytes);
-    bytes.truncate(found.map_err(|error| error.to_string())?);
-    Ok(bytes)
+/// The bytes with what is in the block, and how many that is.
+fn lz4_decode<B: AsMut<[u8]>>(compressed: &[u8], mut bytes: B) -> Result<(usize, B), String> {
+    let found = lz4_flex::block::decompress_into(compressed, bytes.as_mut());
+    Ok((found.map_err(|error| error.to_string())?, bytes))
+}
+
+fn copied<B: AsMut<[u8]>>(bytes: &[u8], take: impl FnOnce(usize) -> B) -> B {
+    let mut copy = take(bytes.len());
+    copy.as_mut().copy_from_slice(bytes);
+    copy
 }

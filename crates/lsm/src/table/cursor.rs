@@ -10,6 +10,7 @@ use engine::Result;
 
 use super::ahead::Ahead;
 use super::block::{Block, BlockCursor};
+use super::held::Home;
 use super::metadata::BlockHandle;
 use super::{Missing, Piece, Table};
 use crate::cache::Cached;
@@ -101,7 +102,7 @@ impl TableCursor {
             Reading::Cached => self.block_from(handle, from)?,
             Reading::Ahead(bytes) => {
                 self.ahead.behind(&self.table, handle, bytes)?;
-                self.table.unseal(self.ahead.stored(handle), handle)?
+                self.table.unseal(self.ahead.stored(handle), handle, Home::Own)?
             }
         };
         self.block = Some(BlockCursor::new(block));

@@ -8,6 +8,7 @@
 
 use codec::{Corruption, hash64};
 
+use super::held::{Held, Home};
 use super::ribbon::{self, Ribbon};
 
 /// Seeds the hash; part of the format.
@@ -69,19 +70,19 @@ fn build_bloom(hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
 /// A filter as it is read.
 #[derive(Debug)]
 pub(crate) enum Filter {
-    Bloom { probes: u8, field: Vec<u8> },
+    Bloom { probes: u8, field: Held },
     Ribbon(Ribbon),
 }
 
 impl Filter {
-    /// Reads what [`build`] made.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
+    /// Reads what [`build`] made, for `home`.
+    pub(crate) fn decode(bytes: &[u8], home: Home<'_>) -> Result<Self, Corruption> {
         match bytes.split_first() {
             Some((first, field)) if first & ribbon::MARK != 0 => {
-                Ribbon::decode(*first, field).map(Self::Ribbon)
+                Ribbon::decode(*first, field, home).map(Self::Ribbon)
             }
             Some((probes, field)) if (1..=PROBES_MAX).contains(probes) && !field.is_empty() => {
-                Ok(Self::Bloom { probes: *probes, field: field.to_vec() })
+                Ok(Self::Bloom { probes: *probes, field: home.copy(field) })
             }
             _ => Err(Corruption::new(
                 "a filter is cut short, or has an impossible count of probes",
@@ -93,19 +94,45 @@ impl Filter {
     /// Whether the key with this hash may be there.
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         match self {
-            Self::Bloom { probes, field } => probed(hash, *probes, field.len())
-                .all(|(byte, mask)| field.get(byte).is_some_and(|found| found & mask != 0)),
+            Self::Bloom { probes, field } => {
+                let field: &[u8] = field;
+                probed(hash, *probes, field.len())
+                    .all(|(byte, mask)| field.get(byte).is_some_and(|found| found & mask != 0))
+            }
             Self::Ribbon(ribbon) => ribbon.may_contain(hash),
         }
     }
 
     /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
-        let field = match self {
-            Self::Bloom { field, .. } => field.capacity(),
-            Self::Ribbon(ribbon) => ribbon.memory(),
-        };
-        size_of::<Self>() + field
+        size_of::<Self>() + self.field().memory()
+    }
+
+    /// The cache calls its bytes so.
+    pub(crate) fn mark(&self, mark: u64) {
+        self.field().mark(mark);
+    }
+
+    /// The same at another place.
+    pub(crate) fn copied(&self, home: Home<'_>) -> Self {
+        let field = home.copy(self.field());
+        match self {
+            Self::Bloom { probes, .. } => Self::Bloom { probes: *probes, field },
+            Self::Ribbon(Ribbon { columns, .. }) => {
+                Self::Ribbon(Ribbon { columns: *columns, field })
+            }
+        }
+    }
+
+    fn field(&self) -> &Held {
+        match self {
+            Self::Bloom { field, .. } | Self::Ribbon(Ribbon { field, .. }) => field,
+        }
+    }
+
+    /// Of these, what is of the cache.
+    pub(crate) fn pooled(&self) -> usize {
+        self.field().pooled()
     }
 }
 

@@ -13,6 +13,7 @@ use device::{Buffer, Device, File, Mode, SyncKind};
 use engine::{Error, Result};
 use parking_lot::Mutex;
 
+use super::held::Home;
 use super::metadata::Metadata;
 use super::open_files::{OpenFiles, PROCESS};
 use super::source::{Span, TableSink, TableSource, TableStore};
@@ -141,7 +142,8 @@ pub(crate) fn summary_in_file(device: &dyn Device, number: u64) -> Result<Summar
     let mut metadata = vec![0; footer.metadata as usize];
     let begin = FileHeader::LEN as u64 + footer.data;
     file.read_at(begin, &mut metadata)?;
-    let metadata = Metadata::decode(&metadata, id).map_err(|damage| damage.at(&name, begin))?;
+    let metadata = Metadata::decode(&metadata, id, Home::Own);
+    let metadata = metadata.map_err(|damage| damage.at(&name, begin))?;
     Ok(Summary { id, stored_bytes, ingested: None, properties: metadata.properties })
 }
 

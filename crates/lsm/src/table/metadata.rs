@@ -12,6 +12,7 @@ use codec::{Corruption, Reader, Writer};
 
 use super::block::{Block, BlockCursor};
 use super::filter::Filter;
+use super::held::Home;
 use super::summary::{Properties, TableId};
 
 /// Where a data block is.
@@ -71,21 +72,21 @@ pub(crate) fn encode(index: &[u8], filter: &[u8], properties: &Properties, id: T
 }
 
 impl Metadata {
-    /// Reads what [`encode`] made.
-    pub(crate) fn decode(bytes: &[u8], id: TableId) -> Result<Self, Corruption> {
+    /// Reads what [`encode`] made, for `home`.
+    pub(crate) fn decode(bytes: &[u8], id: TableId, home: Home<'_>) -> Result<Self, Corruption> {
         let Some((content, checksum)) = bytes.split_last_chunk::<4>() else {
             return Err(Corruption::new("a table's metadata are cut short", 0));
         };
         if id.place_of_metadata().crc32c(content) != u32::from_le_bytes(*checksum) {
             return Err(Corruption::new("the checksum of a table's metadata does not match", 0));
         }
-        Self::decode_content(content)
+        Self::decode_content(content, home)
     }
 
-    fn decode_content(content: &[u8]) -> Result<Self, Corruption> {
+    fn decode_content(content: &[u8], home: Home<'_>) -> Result<Self, Corruption> {
         let mut reader = Reader::new(content);
-        let index = Arc::new(Block::decode(reader.take_prefixed()?.to_vec())?);
-        let filter = Filter::decode(reader.take_prefixed()?)?;
+        let index = Arc::new(Block::decode(home.copy(reader.take_prefixed()?))?);
+        let filter = Filter::decode(reader.take_prefixed()?, home)?;
         let mut encoded = Reader::new(reader.take_prefixed()?);
         let properties = Properties::decode(&mut encoded)?;
         encoded.finish()?;
@@ -97,6 +98,26 @@ impl Metadata {
     pub(crate) fn memory(&self) -> usize {
         size_of::<Self>() + self.index.memory() + self.filter.memory()
     }
+
+    /// The cache calls its bytes so.
+    pub(crate) fn mark(&self, mark: u64) {
+        self.index.mark(mark);
+        self.filter.mark(mark);
+    }
+
+    /// The same at another place.
+    pub(crate) fn copied(&self, home: Home<'_>) -> Self {
+        Self {
+            index: Arc::new(self.index.copied(home)),
+            filter: self.filter.copied(home),
+            properties: self.properties.clone(),
+        }
+    }
+
+    /// Of these, what is of the cache.
+    pub(crate) fn pooled(&self) -> usize {
+        self.index.pooled() + self.filter.pooled()
+    }
 }
 
 /// Decodes a table's metadata that no checksum vouches for, and walks over the index: the entry for
@@ -105,7 +126,7 @@ impl Metadata {
 /// # Errors
 /// The damage.
 pub fn decode_metadata(content: &[u8]) -> Result<u64, Corruption> {
-    let metadata = Metadata::decode_content(content)?;
+    let metadata = Metadata::decode_content(content, Home::Own)?;
     let mut index = BlockCursor::new(metadata.index);
     let mut blocks = 0;
     let mut is_there = index.seek(crate::entry::Target::START)?;

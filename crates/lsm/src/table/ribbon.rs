@@ -23,6 +23,8 @@ mod tests;
 
 use codec::{Corruption, hash64};
 
+use super::held::{Held, Home};
+
 /// Set in the first byte, beside the number of columns.
 pub(super) const MARK: u8 = 0x80;
 /// More columns than this gain nothing.
@@ -115,13 +117,14 @@ fn band(hashes: &[u64], rows: usize) -> Vec<u128> {
 /// A filter as it is read.
 #[derive(Debug)]
 pub(crate) struct Ribbon {
-    columns: usize,
-    words: Box<[u128]>,
+    pub(super) columns: usize,
+    /// Its words, as they are stored.
+    pub(super) field: Held,
 }
 
 impl Ribbon {
     /// Reads what [`build`] made, behind its first byte.
-    pub(super) fn decode(first: u8, field: &[u8]) -> Result<Self, Corruption> {
+    pub(super) fn decode(first: u8, field: &[u8], home: Home<'_>) -> Result<Self, Corruption> {
         let columns = first & !MARK;
         let block = usize::from(columns) * WORD;
         let is_whole = (1..=COLUMNS_MAX).contains(&columns)
@@ -130,16 +133,15 @@ impl Ribbon {
         if !is_whole {
             return Err(Corruption::new("a ribbon filter is no whole number of blocks", 0));
         }
-        let (words, _) = field.as_chunks::<WORD>();
-        let words = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
-        Ok(Self { columns: usize::from(columns), words })
+        Ok(Self { columns: usize::from(columns), field: home.copy(field) })
     }
 
     /// Whether the key with this hash may be there.
     pub(super) fn may_contain(&self, hash: u64) -> bool {
-        let (first, coefficients) = equation(hash, self.words.len() / self.columns * WIDTH);
+        let (words, _) = self.field.as_chunks::<WORD>();
+        let (first, coefficients) = equation(hash, words.len() / self.columns * WIDTH);
         let (block, skipped) = (first / WIDTH, first % WIDTH);
-        let Some((_, words)) = self.words.split_at_checked(block * self.columns) else {
+        let Some((_, words)) = words.split_at_checked(block * self.columns) else {
             return true;
         };
         let (here, next) = words.split_at_checked(self.columns).unwrap_or((words, &[]));
@@ -147,14 +149,13 @@ impl Ribbon {
             // A block has no rows behind its last one; the next block has.
             let rest = match skipped {
                 0 => 0,
-                skipped => next.get(column).map_or(0, |next| next << (WIDTH - skipped)),
+                skipped => next.get(column).map_or(0, |next| read(next) << (WIDTH - skipped)),
             };
-            ((word >> skipped | rest) & coefficients).count_ones().is_multiple_of(2)
+            ((read(word) >> skipped | rest) & coefficients).count_ones().is_multiple_of(2)
         })
     }
+}
 
-    /// Bytes of memory.
-    pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.words)
-    }
+fn read(word: &[u8; WORD]) -> u128 {
+    u128::from_le_bytes(*word)
 }

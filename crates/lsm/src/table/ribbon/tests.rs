@@ -16,7 +16,7 @@ fn no_key_is_denied() {
         for keys in [1, 2, 63, 64, 127, 128, 129, 1000, 20_000] {
             let hashes = hashes(0..keys);
             let bytes = build(&hashes, columns);
-            let ribbon = Filter::decode(&bytes).expect("it was just written");
+            let ribbon = Filter::decode(&bytes, Home::Own).expect("it was just written");
             let denied = hashes.iter().filter(|hash| !ribbon.may_contain(**hash)).count();
             assert_eq!(denied, 0, "of {keys} keys in {columns} columns");
         }
@@ -32,7 +32,7 @@ fn a_ribbon_takes_less_than_a_bloom_filter_and_lets_no_more_through() {
     for bits in [5, 10, 15, 20] {
         let [bloom, ribbon] = [FilterKind::Bloom, FilterKind::Ribbon].map(|kind| {
             let bytes = filter::build(kind, &there, bits);
-            let filter = Filter::decode(&bytes).expect("it was just written");
+            let filter = Filter::decode(&bytes, Home::Own).expect("it was just written");
             let passed = absent.iter().filter(|hash| filter.may_contain(**hash)).count();
             let per_key = 8.0 * bytes.len() as f64 / KEYS as f64;
             println!("{kind:?} {bits}: {per_key:.2} bits a key, {passed} of a million pass");
@@ -58,7 +58,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..600), hash in any::<u64>()) {
         let bytes = [&[MARK | (bytes.len() as u8 % 4)], bytes.as_slice()].concat();
-        if let Ok(filter) = Filter::decode(&bytes) {
+        if let Ok(filter) = Filter::decode(&bytes, Home::Own) {
             let _ = filter.may_contain(hash);
         }
     }
