@@ -36,6 +36,14 @@ pub enum Planted {
     SameNotSeen,
     /// P3 the other way round: a slot is handed out again while a piece is in it.
     PieceLeftLate,
+    /// The first fence of R2 is left out: a reader may meet a part of what replaces an entry, and not know.
+    NoFenceInReplace,
+    /// The second one is left out: the same.
+    NoFenceInRead,
+    /// R2 without the second look at the state.
+    NotLookedAgain,
+    /// R2 is relaxed: a reader may find the state of what has replaced an entry, and not all of it.
+    RelaxedReplace,
 }
 
 #[cfg(any(loom, shuttle))]

@@ -1,7 +1,8 @@
 //! Entries in order, in memory of their own: a skip list that threads add to and read at once, without a
 //! lock, and that nothing is removed from before it goes as a whole.
 //!
-//! Entries lie by key, those of one key by number, the largest first. Each has a value or none.
+//! Entries lie by key, those of one key by number, the largest first. Each has a value or none. One that was
+//! [put](SkipList::put), rather than inserted, may be replaced by a newer one of its key (`replacing`).
 //!
 //! 1. Who inserts looks, on each level, for the last node before the place and the first behind it. If that one
 //!    is of this key and number, nothing is done.
@@ -12,8 +13,8 @@
 //! 4. A search goes from the top to the right as long as nodes lie before the place, and then one level down.
 //!
 //! # Invariants
-//! - S1. But for its links a node is written before it is linked, and never after that. The exchange that links
-//!   it releases, and who follows a link acquires: it finds all of the node, and its chunk.
+//! - S1. But for its links, and what `replacing` says, a node is written before it is linked, and never after that.
+//!   The exchange that links it releases, and who follows a link acquires: it finds all of the node, and its chunk.
 //! - S2. A node is linked on a level after it was on all below it: who has come to it on one finds its links
 //!   on those below set.
 //! - S3. On each level nodes are in order. A node is put between two of which the first one lies before it
@@ -27,6 +28,7 @@
 
 mod chunks;
 mod node;
+mod replacing;
 
 use std::cmp::Ordering as Order;
 use std::fmt;
@@ -116,15 +118,28 @@ impl SkipList {
     /// # Panics
     /// If the key is longer than 65,535 bytes, or the value than a terabyte.
     pub fn insert(&self, key: &[u8], number: u64, value: Option<&[u8]>) -> bool {
-        assert!(key.len() <= usize::from(u16::MAX), "a key of {} bytes", key.len());
         assert!(value.is_none_or(|value| value.len() < (1 << 40) - 1), "a value of a terabyte");
+        let mut place = self.place_of(key, number);
+        self.add(&mut place, &Content { key, number, value, kept_words: None })
+    }
+
+    /// Step 1.
+    fn place_of(&self, key: &[u8], number: u64) -> Place {
+        assert!(key.len() <= usize::from(u16::MAX), "a key of {} bytes", key.len());
         let mut place = Place { before: [NONE; HEIGHT_MAX], behind: [NONE; HEIGHT_MAX] };
         let is_before = |entry: Entry<'_>| entry.compare(key, number) == Order::Less;
-        let is_it = |at: u64| at != NONE && self.entry(at).compare(key, number) == Order::Equal;
         self.search(&is_before, &mut |level, before, behind| {
             place.before[level] = before;
             place.behind[level] = behind;
         });
+        place
+    }
+
+    /// Steps 2 and 3, unless there is one of this key and number: `false`.
+    fn add(&self, place: &mut Place, content: &Content<'_>) -> bool {
+        let Content { key, number, .. } = *content;
+        let is_before = |entry: Entry<'_>| entry.compare(key, number) == Order::Less;
+        let is_it = |at: u64| at != NONE && self.entry(at).compare(key, number) == Order::Equal;
         if is_it(place.behind[0]) {
             return false;
         }
@@ -132,14 +147,13 @@ impl SkipList {
         if height > self.height.load(Relaxed) {
             self.height.fetch_max(height, Relaxed);
         }
-        let content = Content { key, number, value };
         let (at, words) = self.chunks.allocate(content.words(height));
         content.write(height, words);
         let links = Entry::at(words).links();
         for level in levels(height) {
             links[level].store(place.behind[level], Relaxed);
-            while !self.link(&place, level, at) {
-                self.find_again(&mut place, level, &is_before);
+            while !self.link(place, level, at) {
+                self.find_again(place, level, &is_before);
                 if level == 0 && is_it(place.behind[0]) && !is_planted(Planted::SameNotSeen) {
                     self.len.fetch_sub(1, Relaxed);
                     return false;

@@ -36,6 +36,8 @@ const NOT_THERE: &str = "before the position was published";
 const LOST: &str = "lost";
 /// What happens to whoever is handed a slot of the pool of pieces that another one has.
 const TWICE: &str = "handed out twice";
+/// And that what was read of one is of two versions.
+const HALF: &str = "half an entry";
 
 /// The model fails in the expected way with the bug planted.
 fn must_be_found(bug: Planted, how: &str, interruptions: usize, model: fn()) {
@@ -192,4 +194,38 @@ fn pages_are_given_back_while_pieces_are_taken() {
 fn with_pieces_that_are_left_late() {
     let model = models::pieces::pieces_go_while_others_are_taken;
     must_be_found(Planted::PieceLeftLate, TWICE, 2, model);
+}
+
+#[test]
+fn a_reader_beside_one_who_replaces() {
+    check(3, models::skip_list::a_reader_beside_one_who_replaces);
+}
+
+#[test]
+fn a_reader_beside_one_who_puts_longer() {
+    check(3, models::skip_list::a_reader_beside_one_who_puts_longer);
+}
+
+#[test]
+fn without_the_fence_of_who_replaces() {
+    let bug = Planted::NoFenceInReplace;
+    must_be_found(bug, HALF, 2, models::skip_list::a_reader_beside_one_who_replaces);
+}
+
+#[test]
+fn without_the_fence_of_who_reads() {
+    let bug = Planted::NoFenceInRead;
+    must_be_found(bug, HALF, 2, models::skip_list::a_reader_beside_one_who_replaces);
+}
+
+#[test]
+fn without_a_second_look() {
+    let bug = Planted::NotLookedAgain;
+    must_be_found(bug, HALF, 2, models::skip_list::a_reader_beside_one_who_replaces);
+}
+
+#[test]
+fn with_a_relaxed_end_of_replacing() {
+    let bug = Planted::RelaxedReplace;
+    must_be_found(bug, HALF, 2, models::skip_list::a_reader_beside_one_who_replaces);
 }

@@ -140,3 +140,19 @@ fn pages_are_given_back_while_pieces_are_taken() {
 fn with_pieces_that_are_left_late() {
     must_be_found(Planted::PieceLeftLate, models::pieces::pieces_go_while_others_are_taken);
 }
+
+#[test]
+fn a_reader_beside_one_who_puts_longer() {
+    let name = "a_reader_beside_one_who_puts_longer";
+    check(name, models::skip_list::a_reader_beside_one_who_puts_longer);
+}
+
+#[test]
+fn a_reader_beside_two_who_put() {
+    check("a_reader_beside_two_who_put", models::skip_list::a_reader_beside_two_who_put);
+}
+
+#[test]
+fn without_a_second_look() {
+    must_be_found(Planted::NotLookedAgain, models::skip_list::a_reader_beside_two_who_put);
+}

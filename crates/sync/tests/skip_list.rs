@@ -107,6 +107,103 @@ fn it_is_as_a_map() {
     assert_eq!(kept.found.load(SeqCst), kept.filled.load(SeqCst));
 }
 
+/// What is put replaces what nobody sees, and nothing else: whoever holds a number finds what was there then.
+#[test]
+fn what_is_put_is_as_a_map_of_all_versions() {
+    let mut random = Random::new("what_is_put_is_as_a_map_of_all_versions");
+    let (mut versions, mut entries) = (0, 0);
+    for _ in 0..60 {
+        let (list, mut map, mut held) = (SkipList::new(), BTreeMap::new(), Vec::new());
+        for number in 1..random.below(300) + 2 {
+            let key = [random.below(12) as u8];
+            let value = random.value();
+            let is_unseen = |older| !held.iter().any(|held| (older..number).contains(held));
+            list.put(&key, number, value.as_deref(), is_unseen);
+            assert_eq!(list.put(&key, number, None, is_unseen), 0, "it is there");
+            map.insert((key.to_vec(), Reverse(number)), value);
+            if random.below(40) == 0 {
+                held.push(number);
+            }
+            let key = [random.below(12) as u8];
+            for moment in held.iter().copied().chain([u64::MAX - 1]) {
+                let at = (key.to_vec(), Reverse(moment));
+                let of_map = map.range(at..).next().filter(|(place, _)| place.0 == key);
+                let found = list.seek(&key, moment).filter(|found| found.has_key(&key));
+                let of_map = of_map.map(|(place, value)| (place.clone(), value.clone()));
+                assert_eq!(found.map(copied), of_map);
+            }
+        }
+        let places: Vec<Place> = list.iter().map(|entry| copied(entry).0).collect();
+        assert!(places.is_sorted_by(|left, right| left < right), "in order, none twice");
+        versions += map.len();
+        entries += list.len();
+    }
+    assert!(entries < versions / 2, "{entries} of {versions} are left");
+}
+
+/// Values of all lengths that come in no order: some are added for want of room, ever fewer.
+#[test]
+fn what_is_put_over_and_over_takes_a_few_times_its_longest_value() {
+    let mut random = Random::new("what_is_put_over_and_over_takes_a_few_times_its_longest_value");
+    let list = SkipList::new();
+    let put = |number: u64, bytes: usize| {
+        let value = vec![number as u8; bytes];
+        let taken = list.put(b"key", number, Some(&value), |_| true);
+        let mut into = Vec::new();
+        let newest = list.first().expect("it is there");
+        assert_eq!((newest.append_version(&mut into), into), ((number, true), value));
+        taken
+    };
+    let growing: u64 = (1..1000).map(|number| put(number, number as usize)).sum();
+    let most = SkipList::put_bytes(3, 1000);
+    assert!(growing < 5 * most + 20 * SkipList::put_bytes(3, 0), "{growing} bytes");
+    let later: u64 = (1000..20_000).map(|it| put(it, random.below(1000) as usize)).sum();
+    assert_eq!(later, 0, "there is room for all of them");
+    assert!(list.len() < 20, "{} entries", list.len());
+    let deleted = list.put(b"key", 20_000, None, |_| true);
+    let newest = list.first().expect("it is there");
+    assert_eq!((deleted, newest.value_len(), newest.number()), (0, None, 20_000));
+    assert!(newest.mark() && !newest.mark() && newest.is_marked());
+}
+
+/// Whoever reads an entry that is replaced again and again finds one of those that were put, whole, and none that is
+/// older than one found before.
+#[test]
+fn readers_find_whole_entries_while_these_are_replaced() {
+    const KEYS: u64 = 4;
+    const PUTS: u64 = 300_000;
+    // So long that many are met while they are replaced.
+    let value = |number: u64| vec![number as u8; (number * 97 % 3000) as usize];
+    let (list, done) = (SkipList::new(), AtomicU64::new(0));
+    scope(|scope| {
+        for writer in 0..2 {
+            let (list, done) = (&list, &done);
+            scope.spawn(move || {
+                for number in 1..=PUTS {
+                    let key = [(number % (KEYS / 2) * 2 + writer) as u8];
+                    list.put(&key, number, Some(&value(number)), |_| true);
+                }
+                done.fetch_add(1, SeqCst);
+            });
+        }
+        let (mut last, mut into) = ([0; KEYS as usize], Vec::new());
+        while done.load(SeqCst) < 2 {
+            for (key, last) in last.iter_mut().enumerate() {
+                let Some(newest) = list.seek(&[key as u8], u64::MAX) else { continue };
+                if !newest.has_key(&[key as u8]) {
+                    continue;
+                }
+                into.clear();
+                let (number, has_value) = newest.append_version(&mut into);
+                assert!(has_value && into == value(number), "{number}: {into:?}");
+                assert!(*last <= number, "{number} after {last}");
+                *last = number;
+            }
+        }
+    });
+    assert!(list.len() < 60, "{} entries", list.len());
+}
+
 #[test]
 fn the_longest_keys_are_taken() {
     let list = SkipList::new();

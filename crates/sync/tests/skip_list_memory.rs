@@ -7,17 +7,32 @@ mod system;
 use system::resident_bytes;
 use thermocline_sync::skip_list::SkipList;
 
+const ENTRIES: u64 = 400_000;
+const PUT: u64 = 100_000;
+const VALUE: [u8; 100] = [1; 100];
+
+fn key(nth: u64) -> [u8; 8] {
+    nth.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
 #[test]
 fn entries_take_what_is_said_and_no_allocation() {
-    const ENTRIES: u64 = 400_000;
-    let value = [1; 100];
-    let said = ENTRIES * SkipList::entry_bytes(8, value.len());
-    let (before, list) = (resident_bytes(), SkipList::new());
-    let allocated = allocation_counter::measure(|| {
+    takes(ENTRIES * SkipList::entry_bytes(8, VALUE.len()), |list| {
         for nth in 0..ENTRIES {
-            list.insert(&nth.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), nth, Some(&value));
+            list.insert(&key(nth), nth, Some(&VALUE));
         }
     });
+    // Those that are put, and replaced.
+    takes(PUT * SkipList::put_bytes(8, VALUE.len()), |list| {
+        for nth in 0..2 * PUT {
+            list.put(&key(nth % PUT), nth + 1, Some(&VALUE), |_| true);
+        }
+    });
+}
+
+fn takes(said: u64, fill: impl FnOnce(&SkipList)) {
+    let (before, list) = (resident_bytes(), SkipList::new());
+    let allocated = allocation_counter::measure(|| fill(&list));
     let allocated = allocated.count_total;
     assert!(allocated < 64, "{allocated} allocations, one a chunk");
     let taken = resident_bytes() - before;

@@ -2,11 +2,12 @@
 //!
 //! | words | what |
 //! |---|---|
-//! | 1 | bytes of the key (16 bits), links (8 bits), bytes of the value and one more, or zero if there is none (40 bits) |
+//! | 1 | bytes of the key (16 bits), links (7 bits), whether it has a state (1 bit), bytes of the value and one more, or zero if there is none (40 bits) |
 //! | 1 | the number |
+//! | 0 or 1 | of an entry that may be replaced, its state (`replacing`) |
 //! | as many as links | the position of the next node on each level, from the bottom; zero at the end |
 //! | bytes / 8 | the key, its first byte the highest of a word, zeros behind it |
-//! | bytes / 8 | the value, the same way |
+//! | bytes / 8, or what its state says | the value, the same way |
 //!
 //! So keys compare as their words do: where all words that both have are the same, the shorter key is a
 //! beginning of the longer one.
@@ -15,10 +16,18 @@ use std::cmp::Ordering;
 
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Words before the links.
+/// Words before the links, and the state that some entries have between them.
 const HEAD_WORDS: usize = 2;
+/// Where a state is.
+const STATE_AT: usize = HEAD_WORDS;
 /// Bytes of a word.
-const WORD: usize = size_of::<u64>();
+pub(super) const WORD: usize = size_of::<u64>();
+/// Of the first word: bits before the number of links and how many these are, whether there is a state, and bits
+/// before the bytes of the value.
+const HEIGHT_AT: u32 = 16;
+const HEIGHT_MASK: u64 = 0x7f;
+const HAS_STATE_AT: u32 = 23;
+const VALUE_AT: u32 = 24;
 
 /// What a node is made of.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +35,8 @@ pub(super) struct Content<'a> {
     pub(super) key: &'a [u8],
     pub(super) number: u64,
     pub(super) value: Option<&'a [u8]>,
+    /// Of an entry that may be replaced: the words that are kept for its value, as many as it takes or more.
+    pub(super) kept_words: Option<u32>,
 }
 
 /// An entry of a skip list.
@@ -44,19 +55,35 @@ pub(super) fn words_without_links(key_bytes: usize, value_bytes: usize) -> usize
 impl Content<'_> {
     /// Words of a node of this height.
     pub(super) fn words(&self, height: usize) -> usize {
-        height + words_without_links(self.key.len(), self.value.map_or(0, <[u8]>::len))
+        let value_bytes = self.value.map_or(0, <[u8]>::len);
+        let value_bytes = match self.kept_words {
+            Some(kept) => value_bytes.max(kept as usize * WORD),
+            None => value_bytes,
+        };
+        let state = usize::from(self.kept_words.is_some());
+        height + state + words_without_links(self.key.len(), value_bytes)
     }
 
     /// Writes all but the links, whatever was in these words. Nobody else knows of them.
     pub(super) fn write(&self, height: usize, words: &[AtomicU64]) {
-        let value_bits = self.value.map_or(0, |value| value.len() as u64 + 1);
-        let head = self.key.len() as u64 | (height as u64) << 16 | value_bits << 24;
-        words[0].store(head, Relaxed);
+        let state = usize::from(self.kept_words.is_some());
+        let fixed =
+            self.key.len() as u64 | (height as u64) << HEIGHT_AT | (state as u64) << HAS_STATE_AT;
+        words[0].store(fixed | value_bits(self.value), Relaxed);
         words[1].store(self.number, Relaxed);
-        let (key, value) = words[HEAD_WORDS + height..].split_at(self.key.len().div_ceil(WORD));
+        if let Some(kept) = self.kept_words {
+            words[STATE_AT].store(u64::from(kept), Relaxed);
+        }
+        let content = &words[HEAD_WORDS + state + height..];
+        let (key, value) = content.split_at(self.key.len().div_ceil(WORD));
         write(key, self.key);
         write(value, self.value.unwrap_or(&[]));
     }
+}
+
+/// What the first word says of a value.
+fn value_bits(value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |value| (value.len() as u64 + 1) << VALUE_AT)
 }
 
 impl<'a> Entry<'a> {
@@ -67,15 +94,32 @@ impl<'a> Entry<'a> {
     }
 
     fn height(&self) -> usize {
-        (self.head >> 16 & 0xff) as usize
+        (self.head >> HEIGHT_AT & HEIGHT_MASK) as usize
+    }
+
+    fn state_words(&self) -> usize {
+        (self.head >> HAS_STATE_AT & 1) as usize
+    }
+
+    /// Its state, if it may be replaced.
+    #[inline]
+    pub(super) fn state(&self) -> Option<&'a AtomicU64> {
+        (self.state_words() == 1).then(|| &self.words[STATE_AT])
     }
 
     #[inline]
     pub(super) fn links(&self) -> &'a [AtomicU64] {
-        &self.words[HEAD_WORDS..HEAD_WORDS + self.height()]
+        let begin = HEAD_WORDS + self.state_words();
+        &self.words[begin..begin + self.height()]
     }
 
-    /// Its number.
+    /// Where its key begins.
+    #[inline]
+    fn content(&self) -> &'a [AtomicU64] {
+        &self.words[HEAD_WORDS + self.state_words() + self.height()..]
+    }
+
+    /// Its number. Of one that is being replaced it may be the new one before its value is.
     pub fn number(&self) -> u64 {
         self.words[1].load(Relaxed)
     }
@@ -87,20 +131,44 @@ impl<'a> Entry<'a> {
 
     /// Bytes of its value, if it has one.
     pub fn value_len(&self) -> Option<usize> {
-        (self.head >> 24).checked_sub(1).map(|bytes| bytes as usize)
+        // Of one that may be replaced the first word may have changed.
+        let head = if self.state_words() == 1 { self.words[0].load(Relaxed) } else { self.head };
+        (head >> VALUE_AT).checked_sub(1).map(|bytes| bytes as usize)
     }
 
     /// The key, in the place of what is in `into`.
     pub fn read_key(&self, into: &mut Vec<u8>) {
-        read(self.key_words(), self.key_len(), into);
+        into.clear();
+        self.append_key(into);
+    }
+
+    /// The key, behind what is in `into`.
+    pub fn append_key(&self, into: &mut Vec<u8>) {
+        append(self.key_words(), self.key_len(), into);
     }
 
     /// The value, if it has one, in the place of what is in `into`; answers whether it has.
     pub fn read_value(&self, into: &mut Vec<u8>) -> bool {
+        if self.state_words() == 0 && self.value_len().is_none() {
+            return false;
+        }
+        into.clear();
+        self.append_version(into).1
+    }
+
+    /// The value as it is, if there is one, behind what is in `into`; answers whether there is.
+    pub(super) fn append_value(&self, into: &mut Vec<u8>) -> bool {
         let Some(bytes) = self.value_len() else { return false };
-        let begin = HEAD_WORDS + self.height() + self.key_len().div_ceil(WORD);
-        read(&self.words[begin..begin + bytes.div_ceil(WORD)], bytes, into);
+        append(&self.value_words()[..bytes.div_ceil(WORD)], bytes, into);
         true
+    }
+
+    /// Changes the value and the number, for which its words have room.
+    pub(super) fn write_version(&self, number: u64, value: Option<&[u8]>) {
+        let fixed = self.head & ((1 << VALUE_AT) - 1);
+        self.words[0].store(fixed | value_bits(value), Relaxed);
+        self.words[1].store(number, Relaxed);
+        write(self.value_words(), value.unwrap_or(&[]));
     }
 
     /// Whether this is its key.
@@ -108,9 +176,21 @@ impl<'a> Entry<'a> {
         self.compare_key(key) == Ordering::Equal
     }
 
+    /// How its key lies to the key of another one.
+    pub fn compare_keys(&self, other: &Entry<'_>) -> Ordering {
+        let words = self.key_words().iter().zip(other.key_words());
+        let mut orders = words.map(|(ours, theirs)| ours.load(Relaxed).cmp(&theirs.load(Relaxed)));
+        let order = orders.find(|order| *order != Ordering::Equal).unwrap_or(Ordering::Equal);
+        order.then_with(|| self.key_len().cmp(&other.key_len()))
+    }
+
     fn key_words(&self) -> &'a [AtomicU64] {
-        let begin = HEAD_WORDS + self.height();
-        &self.words[begin..begin + self.key_len().div_ceil(WORD)]
+        &self.content()[..self.key_len().div_ceil(WORD)]
+    }
+
+    /// From where the value begins.
+    fn value_words(&self) -> &'a [AtomicU64] {
+        &self.content()[self.key_len().div_ceil(WORD)..]
     }
 
     #[inline]
@@ -151,11 +231,11 @@ fn write(words: &[AtomicU64], bytes: &[u8]) {
     }
 }
 
-fn read(words: &[AtomicU64], bytes: usize, into: &mut Vec<u8>) {
-    into.clear();
-    into.resize(words.len() * WORD, 0);
-    for (part, word) in into.as_chunks_mut().0.iter_mut().zip(words) {
+fn append(words: &[AtomicU64], bytes: usize, into: &mut Vec<u8>) {
+    let begin = into.len();
+    into.resize(begin + words.len() * WORD, 0);
+    for (part, word) in into[begin..].as_chunks_mut().0.iter_mut().zip(words) {
         *part = word.load(Relaxed).to_be_bytes();
     }
-    into.truncate(bytes);
+    into.truncate(begin + bytes);
 }

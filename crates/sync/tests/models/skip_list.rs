@@ -120,3 +120,76 @@ pub fn two_writers_in_memory_that_was_left() {
     let (found, filled) = (&kept.found, &kept.filled);
     assert_eq!(found.load(Relaxed), filled.load(Relaxed), "what was taken is told of, once");
 }
+
+/// Puts an entry of the one key whose bytes say of which number it is, and that is of another length than the others.
+fn put(list: &SkipList, number: u8) {
+    list.put(&[5], u64::from(number), Some(&bytes_of(number)), |_| true);
+}
+
+fn bytes_of(number: u8) -> Vec<u8> {
+    // Two words, two, and three.
+    vec![number; [0, 10, 16, 20][usize::from(number)]]
+}
+
+/// The number of the one key's newest entry, which is whole.
+fn newest_of(list: &SkipList) -> u64 {
+    let newest = list.seek(&[5], u64::MAX).expect("an entry lost to searches");
+    let mut value = Vec::new();
+    let (number, has_value) = newest.append_version(&mut value);
+    assert!(has_value && value == bytes_of(number as u8), "half an entry: {number} {value:?}");
+    number
+}
+
+/// One replaces an entry where it lies, and one reads it.
+pub fn a_reader_beside_one_who_replaces() {
+    let list = Arc::new(SkipList::new());
+    put(&list, 1);
+    let theirs = Arc::clone(&list);
+    let reader = spawn(move || {
+        let first = newest_of(&theirs);
+        assert!(first <= newest_of(&theirs), "an older one than before");
+    });
+    put(&list, 2);
+    assert_eq!((newest_of(&list), list.len()), (2, 1));
+    reader.join().expect("it does not panic");
+}
+
+/// The same, and replaces it by one that it has no room for, and that one in its turn; there are others.
+pub fn a_reader_beside_one_who_puts_longer() {
+    let list = Arc::new(SkipList::new());
+    put(&list, 1);
+    assert!(insert(&list, 6));
+    let theirs = Arc::clone(&list);
+    let reader = spawn(move || {
+        let first = newest_of(&theirs);
+        assert!(first <= newest_of(&theirs), "an older one than before");
+    });
+    put(&list, 3);
+    reader.join().expect("it does not panic");
+    assert_eq!((newest_of(&list), list.len()), (3, 3));
+    let key = list.seek_after(&[5], 1).map(|entry| copied(entry).0);
+    assert_eq!(key, Some(vec![6]), "entries lost, out of order or twice");
+}
+
+/// Two put, each a key of their own; one reads.
+pub fn a_reader_beside_two_who_put() {
+    let list = Arc::new(SkipList::new());
+    let theirs = Arc::clone(&list);
+    let other = spawn(move || {
+        for number in 1..4 {
+            theirs.put(&[4], number, Some(&[4; 9]), |_| true);
+        }
+    });
+    let theirs = Arc::clone(&list);
+    put(&list, 1);
+    let reader = spawn(move || {
+        let numbers = [(); 3].map(|()| newest_of(&theirs));
+        assert!(numbers.is_sorted(), "an older one than before");
+    });
+    (2..4).for_each(|number| put(&list, number));
+    other.join().expect("it does not panic");
+    reader.join().expect("it does not panic");
+    assert_eq!((newest_of(&list), list.len()), (3, 3));
+    let first = list.first().map(|entry| copied(entry).1);
+    assert_eq!(first, Some(3), "entries lost, out of order or twice");
+}
