@@ -70,7 +70,7 @@ pub(crate) use thinning::Thinning;
 #[cfg(test)]
 pub(crate) use tidying::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 
-/// Bytes of memtables with which the allocator is worth being asked to give back what was freed.
+/// Bytes of memtables after whose commit the allocator is worth being asked to give back what was freed.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
 /// Memtables that wait for one more although they might be committed, beside the one that is written to: what is
 /// committed as one has the more updates of an interval, and of a key that is written to again the newest alone.
@@ -274,9 +274,10 @@ impl Shared {
         self.counts.committed_bytes.fetch_add(bytes, Relaxed);
         drop(committer);
         self.schedule_rewriting();
+        // The memtables' memory is the system's again.
+        drop(batch);
         if bytes >= GIVEN_BACK_BYTES_MIN {
-            // Its pieces lie between others that stay, and no other use fits them as well.
-            drop(batch);
+            // What was read and planned for them lay between other pieces, which stay.
             sync::give_back_heaps();
         }
         Ok(true)
@@ -483,11 +484,11 @@ fn is_refused(error: &space::Error) -> bool {
 
 /// The next updates, before `bound`; and whether these are all of them, or only as many as are planned
 /// at once.
-fn take_updates<'a>(
-    walker: &mut BatchWalker<'a>,
+fn take_updates(
+    walker: &mut BatchWalker<'_>,
     bound: Option<&[u8]>,
     options: &Options,
-) -> (Vec<Update<'a>>, bool) {
+) -> (Vec<Update>, bool) {
     let (updates_max, bytes_max) = (options.round_updates_max, options.round_bytes_max);
     let mut updates = Vec::new();
     let mut bytes = 0;

@@ -5,6 +5,9 @@
 //! 2. [`Memtable::seal`] waits for those who have entered. From then on nothing changes, and it may
 //!    be committed.
 //!
+//! Versions lie in a skip list that has memory of its own ([`sync::skip_list`]), which goes back to the system as a whole once
+//! nobody reads the memtable any more: no allocation is made for a write, and none of its memory lies between others.
+//!
 //! # Invariants
 //! - M1. Every write that it holds, or ever will, has a number above [`Memtable::floor`], or is
 //!   persisted. The floor is not above the last number up to which all writes were finished when
@@ -18,9 +21,11 @@
 //!   asked for in between does not pass it.
 //! - M4. All steps of a write are in one memtable, so a commit has all of them or none, but for what later
 //!   writes have replaced (M5, M6).
-//! - M5. A version goes once a newer one of its key is in the same memtable, if no snapshot, present or future,
-//!   sees it: whoever looks for the newest finds that one. So a key that is written over and over takes as
-//!   much memory as one that is written once.
+//! - M5. A version is replaced by a newer one of its key in the same memtable, in its place, if no snapshot, present or
+//!   future, sees it: whoever looks for the newest finds that one. So a key that is written over and over takes as
+//!   much memory as one that is written once. Where the newer one has no room there, it lies before the old one, which is left
+//!   until the memtable goes, and is no more to anybody: the newer one takes half as much again, so that it does not
+//!   happen often.
 //! - M6. A version that is marked as replaced has a newer one in a younger memtable, and no snapshot,
 //!   present or future, sees it. A commit leaves it out: whoever looks for it finds the newer one first, and
 //!   after a crash the journal has that one, once it has reached [`Memtable::replaced_by`]. It stays in
@@ -35,23 +40,18 @@ mod replaced;
 mod tests;
 mod walk;
 
-use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::SeqNo;
-use crossbeam_skiplist::SkipMap;
-use crossbeam_skiplist::map;
-use engine::{AsTarget, EntryKey, Op, Target};
+use engine::Op;
+use sync::skip_list::SkipList;
 use sync::{RwLock, RwLockReadGuard};
 
-use crate::tally::{Tally, allocated_bytes};
+use crate::tally::Tally;
 pub(crate) use batch::{Batch, BatchWalker};
 use filter::Filter;
 pub(crate) use walk::{Update, Walker};
-
-/// What the node of the skip list takes, of two levels as the average one.
-const NODE_BYTES: usize = size_of::<EntryKey>() + size_of::<Version>() + 3 * 8;
 
 /// Whether a snapshot, present or future, may see a version of a number that a newer one replaces.
 pub(crate) type IsSeen<'a> = &'a dyn Fn(SeqNo, SeqNo) -> bool;
@@ -104,23 +104,11 @@ impl Family {
     }
 }
 
-/// What a write has made of a key.
-#[derive(Debug)]
-struct Version {
-    /// None for a tombstone.
-    value: Option<Box<[u8]>>,
-    /// M6.
-    is_replaced: AtomicBool,
-}
-
-type Entries = SkipMap<EntryKey, Version>;
-type MapEntry<'a> = map::Entry<'a, EntryKey, Version>;
-
 /// A memtable; see the file's head.
 #[derive(Debug)]
 pub(crate) struct Memtable {
     id: u64,
-    entries: Entries,
+    entries: SkipList,
     filter: Filter,
     floor: AtomicU64,
     oldest: AtomicU64,
@@ -144,7 +132,7 @@ impl Memtable {
     pub(crate) fn new(floor: SeqNo, family: &Arc<Family>) -> Arc<Self> {
         Arc::new(Self {
             id: family.next_id.fetch_add(1, Relaxed),
-            entries: SkipMap::new(),
+            entries: SkipList::new(),
             filter: Filter::new(family.tally.budget_bytes(), &family.tally),
             floor: AtomicU64::new(floor.get()),
             oldest: AtomicU64::new(u64::MAX),
@@ -187,7 +175,7 @@ impl Memtable {
         self.bytes.load(Relaxed)
     }
 
-    /// Versions in it.
+    /// Versions in it, and those that had no room for the ones that replaced them.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -216,7 +204,11 @@ impl Memtable {
 
     /// Tells of each key, once or for each of its versions.
     pub(crate) fn each_key(&self, tell: &mut dyn FnMut(&[u8])) {
-        self.entries.iter().for_each(|entry| tell(entry.key().target().key));
+        let mut key = Vec::new();
+        self.entries.iter().for_each(|entry| {
+            entry.read_key(&mut key);
+            tell(&key);
+        });
     }
 
     /// The newest version of `key` at or below `seqno`, its value copied.
@@ -224,18 +216,10 @@ impl Memtable {
         if !self.filter.may_have(key) {
             return None;
         }
-        let to = Target { key, seqno };
-        let found = self.entries.lower_bound(Bound::Included(&to as &dyn AsTarget))?;
-        let target = found.key().target();
-        if target.key != key {
-            return None;
-        }
-        let value = found.value().value.as_deref();
-        if let Some(value) = value {
-            into.clear();
-            into.extend_from_slice(value);
-        }
-        Some(Found { seqno: target.seqno, is_value: value.is_some() })
+        let found = self.entries.seek(key, seqno.get()).filter(|found| found.has_key(key))?;
+        into.clear();
+        let (number, is_value) = found.append_version(into);
+        Some(Found { seqno: SeqNo::new(number), is_value })
     }
 }
 
@@ -245,12 +229,6 @@ impl Drop for Memtable {
     }
 }
 
-/// What a version takes, as the budget counts it.
-pub(crate) fn version_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
-    let value_bytes = allocated_bytes(value.map_or(0, <[u8]>::len));
-    allocated_bytes(NODE_BYTES) + allocated_bytes(key.len()) + value_bytes
-}
-
 impl Entered<'_> {
     /// Adds the version that `op` makes. A version that is there already stays (replay).
     #[cfg(test)]
@@ -258,25 +236,18 @@ impl Entered<'_> {
         self.put(op, seqno, &|_, _| true);
     }
 
-    /// The same, and takes the one before it out, unless a snapshot, present or future, `is_seen` to stand
-    /// between their numbers (M5). The caller holds the ticket of `seqno`.
+    /// The same, in the place of the one before it, unless a snapshot, present or future, `is_seen` to stand
+    /// between their numbers (M5). The caller holds the ticket of `seqno`, and no other of the same key is held (law L6).
     pub(crate) fn put(&self, op: &Op<'_>, seqno: SeqNo, is_seen: IsSeen<'_>) {
         let memtable = self.memtable;
-        let value: Option<Box<[u8]>> = op.value().map(Into::into);
-        let bytes = version_bytes(op.key(), op.value());
-        memtable.family.tally.add(bytes);
-        memtable.bytes.fetch_add(bytes, Relaxed);
         memtable.oldest.fetch_min(seqno.get(), Relaxed);
         memtable.newest.fetch_max(seqno.get(), Relaxed);
-        let version = Version { value, is_replaced: AtomicBool::new(false) };
         memtable.filter.add(op.key());
-        let put = memtable.entries.get_or_insert(EntryKey::new(op.key(), seqno), version);
-        let Some(older) = put.next() else { return };
-        let Target { key, seqno: number } = older.key().target();
-        if key == op.key() && !is_seen(number, seqno) && older.remove() {
-            let bytes = version_bytes(key, older.value().value.as_deref());
-            memtable.family.tally.release(bytes);
-            memtable.bytes.fetch_sub(bytes, Relaxed);
+        let is_unseen = |older| !is_seen(SeqNo::new(older), seqno);
+        let bytes = memtable.entries.put(op.key(), seqno.get(), op.value(), is_unseen);
+        if bytes > 0 {
+            memtable.family.tally.add(bytes);
+            memtable.bytes.fetch_add(bytes, Relaxed);
         }
     }
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::{Error, Result};
 use parking_lot::Mutex;
+use sync::skip_list::SkipList;
 use workers::WaitError;
 
-use crate::memtable::version_bytes;
 use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
@@ -103,7 +103,7 @@ impl Shared {
     /// those who write at the same time.
     pub(crate) fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
         let share = self.memory_split().memtables_bytes;
-        let bytes = bytes + steps as u64 * version_bytes(&[], None);
+        let bytes = bytes + steps as u64 * SkipList::put_bytes(0, 0);
         self.health.check_writable().is_ok()
             && self.family.tally.bytes().saturating_add(bytes) <= share - share / LEFT_TO_OTHERS
     }

@@ -22,14 +22,14 @@ pub(super) enum Fate {
 }
 
 /// The interval that is planned for, with its pairs.
-pub(super) struct Merging<'a, 'b> {
+pub(super) struct Merging<'a> {
     pub(super) place: Option<(&'a Found<'a, Interval>, &'a Arc<Head>)>,
     pub(super) block: Option<&'a Block>,
-    pub(super) updates: &'a [Update<'b>],
+    pub(super) updates: &'a [Update],
     pub(super) fates: Vec<Fate>,
 }
 
-impl Merging<'_, '_> {
+impl Merging<'_> {
     /// All pairs as they are afterwards, and where each ends.
     pub(super) fn image(&self) -> (Vec<u8>, Vec<usize>) {
         let bytes_max = self.block.map_or(0, Block::pair_bytes) as u64 + bytes_of(self.updates);
@@ -99,17 +99,17 @@ impl Merging<'_, '_> {
 }
 
 /// An update as a pair.
-pub(super) fn pair<'a>(update: &'a Update<'_>) -> Pair<'a> {
+pub(super) fn pair(update: &Update) -> Pair<'_> {
     Pair { key: update.key(), value: update.value() }
 }
 
 /// Bytes that updates take as pairs.
-pub(super) fn bytes_of(updates: &[Update<'_>]) -> u64 {
+pub(super) fn bytes_of(updates: &[Update]) -> u64 {
     updates.iter().map(|update| pair(update).encoded_len() as u64).sum()
 }
 
 /// What becomes of pairs and updates, both by ascending key.
-pub(super) fn fates(block: Option<&Block>, updates: &[Update<'_>]) -> Vec<Fate> {
+pub(super) fn fates(block: Option<&Block>, updates: &[Update]) -> Vec<Fate> {
     let pairs = block.map_or(0, Block::len);
     let mut fates = Vec::with_capacity(pairs + updates.len());
     let mut old = 0;

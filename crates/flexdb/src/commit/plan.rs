@@ -92,7 +92,7 @@ impl Known {
 
 impl Planner<'_> {
     /// What is known of an interval, whose updates these are.
-    pub(crate) fn look(&self, found: &Found<'_, Interval>, updates: &[Update<'_>]) -> Known {
+    pub(crate) fn look(&self, found: &Found<'_, Interval>, updates: &[Update]) -> Known {
         let Some(head) = found.entry.head() else { return Known::Nothing };
         if let Some(block) = head.whole() {
             return Known::Pairs(block);
@@ -108,7 +108,7 @@ impl Planner<'_> {
     pub(crate) fn plan(
         &self,
         found: Option<&Found<'_, Interval>>,
-        updates: &[Update<'_>],
+        updates: &[Update],
         known: Known,
     ) -> Result<Option<Edit>> {
         let Some((found, head)) = found.and_then(|found| Some((found, found.entry.head()?))) else {
@@ -142,7 +142,7 @@ impl Planner<'_> {
     pub(crate) fn plan_anew(
         &self,
         found: Option<&Found<'_, Interval>>,
-        updates: &[Update<'_>],
+        updates: &[Update],
         known: Known,
     ) -> Result<Option<Edit>> {
         let place = found.and_then(|found| Some((found, found.entry.head()?)));
@@ -162,7 +162,7 @@ impl Planner<'_> {
         found: &Found<'_, Interval>,
         head: &Arc<Head>,
         block: &Block,
-        updates: &[Update<'_>],
+        updates: &[Update],
     ) -> Option<Edit> {
         let merged = if is_planted(Planted::BlockLeft) { &[][..] } else { updates };
         let fates = fates(Some(block), merged);
@@ -189,7 +189,7 @@ impl Planner<'_> {
         counter.fetch_add(1, Relaxed);
     }
 
-    fn may_append(&self, length: u32, head: &Head, updates: &[Update<'_>]) -> bool {
+    fn may_append(&self, length: u32, head: &Head, updates: &[Update]) -> bool {
         let options = &self.shared.options;
         let pairs = usize::from(head.lie.tail) + updates.len();
         let bytes = u64::from(length) + bytes_of(updates);
@@ -204,15 +204,15 @@ impl Planner<'_> {
     }
 
     /// The first way; `live` pairs are there then, if they are known.
-    fn append<'a, 'b: 'a>(
+    fn append<'a>(
         &self,
         found: &Found<'_, Interval>,
         head: &Arc<Head>,
-        updates: impl Iterator<Item = &'a Update<'b>>,
+        updates: impl Iterator<Item = &'a Update>,
         live: Option<usize>,
     ) -> Option<Edit> {
         let mut data = Vec::new();
-        let updates: Vec<&Update<'_>> = updates.collect();
+        let updates: Vec<&Update> = updates.collect();
         let front = match is_planted(Planted::FrontBehind) {
             true => 0,
             false => updates.partition_point(|update| update.key() < head.first_key()),
@@ -289,7 +289,7 @@ impl Planner<'_> {
         &self,
         place: Option<(&'a Found<'a, Interval>, &'a Arc<Head>)>,
         block: Option<&'a Block>,
-        updates: &'a [Update<'_>],
+        updates: &'a [Update],
         is_anew: bool,
     ) -> Option<Edit> {
         let fates = fates(block, updates);
@@ -400,7 +400,7 @@ impl Planner<'_> {
     /// The steps that replace single pairs, what they write, and how the interval lies then; none if it is better written anew.
     fn in_place(
         &self,
-        merging: &Merging<'_, '_>,
+        merging: &Merging<'_>,
         cuts: &[Range<usize>],
         image_len: usize,
     ) -> Option<(Vec<u8>, Vec<Step>, Lie)> {

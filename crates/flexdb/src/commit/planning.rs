@@ -294,7 +294,7 @@ pub(crate) fn bound_behind<'a>(base: &'a Base, found: &Found<'_, Interval>) -> O
 /// An interval of a chunk before it is planned.
 pub(super) struct Pending<'a> {
     pub(super) found: Option<Found<'a, Interval>>,
-    pub(super) updates: Vec<Update<'a>>,
+    pub(super) updates: Vec<Update>,
     pub(super) known: Known,
     /// Whether it is written anew, with its neighbours.
     pub(super) is_anew: bool,
@@ -304,7 +304,7 @@ fn plan_chunk(shared: &Shared, claim: &Claim) -> Result<Chunk> {
     let Inputs { base, limits, .. } = &*claim.inputs;
     let planner = Planner { shared, base, limits: *limits };
     let mut walker = claim.inputs.walker(Bound::Included(&claim.from));
-    let is_in_chunk = |it: &&Update<'_>| claim.end.as_ref().is_none_or(|end| it.key() < &**end);
+    let is_in_chunk = |it: &&Update| claim.end.as_ref().is_none_or(|end| it.key() < &**end);
     let (mut intervals, mut rest) = (Vec::new(), None);
     while let Some(first) = walker.here().filter(is_in_chunk) {
         let found = base.interval_of(first.key());

@@ -222,7 +222,7 @@ fn many_threads_plan_what_one_does() {
         barrier: Arc::new(engine::NoJournal),
         memory: Arc::new(engine::MemoryBudget::new(1 << 20)),
     };
-    let options = Options { memtable_bytes_max: 80 << 10, ..small() };
+    let options = Options { memtable_bytes_max: 48 << 10, ..small() };
     let store = crate::Store::open(host, options).expect("opens");
     let mut model = BTreeMap::new();
     for step in 0..20_000_u64 {

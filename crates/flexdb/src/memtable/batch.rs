@@ -69,14 +69,14 @@ pub(crate) struct BatchWalker<'a> {
     at: Option<usize>,
 }
 
-impl<'a> BatchWalker<'a> {
+impl BatchWalker<'_> {
     /// Where it stands.
-    pub(crate) fn here(&self) -> Option<&Update<'a>> {
+    pub(crate) fn here(&self) -> Option<&Update> {
         self.walkers.get(self.at?)?.here()
     }
 
     /// Where it stands, and goes on to the next key.
-    pub(crate) fn take(&mut self) -> Option<Update<'a>> {
+    pub(crate) fn take(&mut self) -> Option<Update> {
         let at = self.at?;
         let update = self.walkers.get_mut(at)?.take()?;
         // Those before it stand at larger keys.

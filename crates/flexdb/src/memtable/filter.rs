@@ -17,7 +17,7 @@ use crate::tally::{Charge, Tally, allocated_bytes};
 
 /// Of a budget of so many bytes the filter has one: a word for some five to eight pairs of a usual memtable, which is
 /// a sixteenth of the budget.
-const BUDGET_PARTS: u64 = 4096;
+const BUDGET_PARTS: u64 = 2048;
 const WORDS_MIN: u64 = 8;
 const WORDS_MAX: u64 = 1 << 15;
 /// Bits that a key sets, and those of its hash by which each is chosen.

@@ -6,28 +6,29 @@ use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
-use engine::AsTarget;
 
 use super::{IsSeen, Memtable};
 
 impl Memtable {
-    /// Marks what `younger` replaces, and answers how many versions that were not marked before. The
+    /// Marks what `younger` replaces, and answers how many versions that were not marked before. This one is sealed; the
     /// younger one may be written to meanwhile.
     pub(crate) fn mark_replaced(&self, younger: &Self, is_seen: IsSeen<'_>) -> u64 {
-        let (mut ours, mut theirs) = (self.entries.front(), younger.entries.front());
+        let (mut ours, mut theirs) = (self.entries.first(), younger.entries.first());
         let mut count = 0;
-        while let (Some(old), Some(new)) = (&ours, &theirs) {
-            let (older, newer) = (old.key().target(), new.key().target());
-            match older.key.cmp(newer.key) {
-                Less => ours = old.next(),
-                Greater => theirs = new.next(),
-                Equal => {
-                    if older.seqno < newer.seqno && !is_seen(older.seqno, newer.seqno) {
-                        self.replaced_by.fetch_max(newer.seqno.get(), Relaxed);
-                        count += u64::from(!old.value().is_replaced.swap(true, Relaxed));
-                    }
-                    (ours, theirs) = (old.next(), new.next());
+        while let (Some(old), Some(new)) = (ours, theirs) {
+            let order = old.compare_keys(&new);
+            if order == Equal {
+                let (older, newer) = (SeqNo::new(old.number()), SeqNo::new(new.number()));
+                if older < newer && !is_seen(older, newer) {
+                    self.replaced_by.fetch_max(newer.get(), Relaxed);
+                    count += u64::from(old.mark());
                 }
+            }
+            if matches!(order, Less | Equal) {
+                ours = self.entries.next(old);
+            }
+            if matches!(order, Greater | Equal) {
+                theirs = younger.entries.next(new);
             }
         }
         count

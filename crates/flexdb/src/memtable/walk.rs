@@ -1,51 +1,58 @@
 //! Walks over a memtable: of each key the newest version that a reader may see, or that a commit
 //! takes.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
-use std::sync::atomic::Ordering::Relaxed;
 
 use codec::SeqNo;
-use engine::{AsTarget, Target};
+use sync::skip_list::Entry;
 
-use super::{MapEntry, Memtable};
+use super::Memtable;
 
-/// A version of a key, where it lies in the memtable.
-pub(crate) struct Update<'a>(MapEntry<'a>);
+/// What a key has in a memtable, copied.
+#[derive(Debug)]
+pub(crate) struct Update {
+    /// The key, and the value.
+    bytes: Vec<u8>,
+    key_bytes: usize,
+    /// Whether it is a value, rather than a tombstone.
+    has_value: bool,
+}
 
-impl Update<'_> {
+impl Update {
     pub(crate) fn key(&self) -> &[u8] {
-        self.0.key().target().key
+        &self.bytes[..self.key_bytes]
     }
 
     /// Its value; none for a tombstone.
     pub(crate) fn value(&self) -> Option<&[u8]> {
-        self.0.value().value.as_deref()
-    }
-
-    fn is_replaced(&self) -> bool {
-        self.0.value().is_replaced.load(Relaxed)
-    }
-
-    fn seqno(&self) -> SeqNo {
-        self.0.key().target().seqno
+        self.has_value.then(|| &self.bytes[self.key_bytes..])
     }
 }
 
 /// A walk over the keys of a memtable, either way: of each the newest version above `above` and at or
 /// below `upto`.
+///
+/// Whoever walks over what is written to meanwhile holds a pin at `upto`, or takes whatever is the newest: so the version
+/// that is copied is the one that was found (memtable, M5).
 pub(crate) struct Walker<'a> {
     memtable: &'a Memtable,
     above: SeqNo,
     upto: SeqNo,
     /// Whether what is replaced counts (memtable, M6).
     has_replaced: bool,
-    here: Option<Update<'a>>,
+    /// Where it stands, and a copy of that.
+    entry: Option<Entry<'a>>,
+    here: Option<Update>,
+    /// Memory for the next copy.
+    spare: Vec<u8>,
 }
 
 impl<'a> Walker<'a> {
     /// A walk that stands nowhere.
     pub(crate) fn new(memtable: &'a Memtable, above: SeqNo, upto: SeqNo) -> Self {
-        Self { memtable, above, upto, has_replaced: true, here: None }
+        let (entry, here, spare) = (None, None, Vec::new());
+        Self { memtable, above, upto, has_replaced: true, entry, here, spare }
     }
 
     /// The same for a commit, over what is not marked as replaced; it walks forward alone.
@@ -54,83 +61,96 @@ impl<'a> Walker<'a> {
     }
 
     /// Where it stands.
-    pub(crate) fn here(&self) -> Option<&Update<'a>> {
+    pub(crate) fn here(&self) -> Option<&Update> {
         self.here.as_ref()
     }
 
     /// Where it stands, and goes on to the next key.
-    pub(crate) fn take(&mut self) -> Option<Update<'a>> {
+    pub(crate) fn take(&mut self) -> Option<Update> {
         let update = self.here.take()?;
-        let next = update.0.next();
-        self.settle(next, Some(update.key()));
+        self.settle_behind();
         Some(update)
     }
 
     /// Goes on to the next key.
     pub(crate) fn take_one(&mut self) {
-        self.take();
+        if let Some(update) = self.here.take() {
+            self.spare = update.bytes;
+            self.settle_behind();
+        }
     }
 
     /// Goes to the first key at or behind `key`, or behind it.
     pub(crate) fn seek(&mut self, key: Bound<&[u8]>) {
-        let target = match key {
-            Bound::Included(key) => Target::first_of(key),
-            Bound::Excluded(key) => Target::behind(key),
-            Bound::Unbounded => Target::first_of(&[]),
+        let entries = &self.memtable.entries;
+        let first = match key {
+            Bound::Included(key) => entries.seek(key, SeqNo::MAX.get()),
+            Bound::Excluded(key) => entries.seek(key, SeqNo::ZERO.get()),
+            Bound::Unbounded => entries.first(),
         };
-        let first = self.memtable.entries.lower_bound(Bound::Included(&target as &dyn AsTarget));
         self.settle(first, None);
     }
 
-    /// The first version from `entry` on that counts, of another key than `done`.
-    fn settle(&mut self, mut entry: Option<MapEntry<'a>>, done: Option<&[u8]>) {
+    fn settle_behind(&mut self) {
+        let next = self.entry.and_then(|entry| self.memtable.entries.next(entry));
+        self.settle(next, self.entry);
+    }
+
+    /// The first version from `entry` on that counts, of another key than the one that was `passed`.
+    fn settle(&mut self, mut entry: Option<Entry<'a>>, mut passed: Option<Entry<'a>>) {
         self.here = None;
-        let mut passed: Option<Update<'a>> = None;
         while let Some(found) = entry {
-            let found = Update(found);
-            let key = found.key();
-            let is_done =
-                done == Some(key) || passed.as_ref().is_some_and(|passed| passed.key() == key);
-            if !is_done && found.seqno() <= self.upto {
-                if found.seqno() > self.above && (self.has_replaced || !found.is_replaced()) {
-                    self.here = Some(found);
+            let is_passed = passed.is_some_and(|it| it.compare_keys(&found) == Ordering::Equal);
+            if !is_passed && found.number() <= self.upto.get() {
+                if self.counts(&found) && (self.has_replaced || !found.is_marked()) {
+                    self.stand_at(found);
                     return;
                 }
                 // What is older of this key counts as little.
-                entry = found.0.next();
                 passed = Some(found);
-                continue;
             }
-            entry = found.0.next();
+            entry = self.memtable.entries.next(found);
         }
+    }
+
+    fn counts(&self, entry: &Entry<'_>) -> bool {
+        entry.number() > self.above.get()
+    }
+
+    fn stand_at(&mut self, entry: Entry<'a>) {
+        let mut bytes = std::mem::take(&mut self.spare);
+        bytes.clear();
+        // A whole word more is written than is kept, at most.
+        let value_bytes = entry.value_len().unwrap_or(0);
+        bytes.reserve_exact(entry.key_len() + value_bytes + size_of::<u64>());
+        entry.append_key(&mut bytes);
+        let (_, has_value) = entry.append_version(&mut bytes);
+        let key_bytes = entry.key_len();
+        self.entry = Some(entry);
+        self.here = Some(Update { bytes, key_bytes, has_value });
     }
 
     /// Goes to the last key before `key`, or at it.
     pub(crate) fn seek_back(&mut self, key: Bound<&[u8]>) {
         let entries = &self.memtable.entries;
-        let target = match key {
-            Bound::Included(key) => Some(Target::behind(key)),
-            Bound::Excluded(key) => Some(Target::first_of(key)),
-            Bound::Unbounded => None,
-        };
-        let mut bound = match &target {
-            Some(target) => entries.upper_bound(Bound::Excluded(target as &dyn AsTarget)),
-            None => entries.back(),
+        let mut last = match key {
+            Bound::Included(key) => entries.seek_before(key, SeqNo::ZERO.get()),
+            Bound::Excluded(key) => entries.seek_before(key, SeqNo::MAX.get()),
+            Bound::Unbounded => entries.last(),
         };
         self.here = None;
-        while let Some(last) = bound {
-            // The oldest version of a key; the newest that counts is somewhere before it.
-            let key = last.key().target().key;
-            let wanted = Target { key, seqno: self.upto };
-            let found = entries.lower_bound(Bound::Included(&wanted as &dyn AsTarget)).map(Update);
-            if let Some(found) = found.filter(|found| found.key() == key)
-                && found.seqno() > self.above
-            {
-                self.here = Some(found);
+        let mut key = std::mem::take(&mut self.spare);
+        while let Some(oldest) = last {
+            // The newest of this key that counts is somewhere before it.
+            oldest.read_key(&mut key);
+            let found = entries.seek(&key, self.upto.get());
+            let of_key = found.filter(|it| it.compare_keys(&oldest) == Ordering::Equal);
+            if let Some(found) = of_key.filter(|found| self.counts(found)) {
+                self.spare = key;
+                self.stand_at(found);
                 return;
             }
-            let before = Target::first_of(key);
-            bound = entries.upper_bound(Bound::Excluded(&before as &dyn AsTarget));
+            last = entries.seek_before(&key, SeqNo::MAX.get());
         }
     }
 
@@ -138,6 +158,7 @@ impl<'a> Walker<'a> {
     pub(crate) fn step_back(&mut self) {
         if let Some(here) = self.here.take() {
             self.seek_back(Bound::Excluded(here.key()));
+            self.spare = here.bytes;
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn a_store_is_a_map_however_its_intervals_change() {
         }
         let sought = key(random.random_range(0..1300));
         assert_eq!(bench.get(&sought), model.get(&sought).cloned(), "step {step}");
-        if random.random_range(0..60) == 0 {
+        if random.random_range(0..150) == 0 {
             bench.flush();
             // The scan hands over what it finds in pieces.
             bench.store.shared.cache.shrink(0);
@@ -437,7 +437,7 @@ fn what_does_not_fit_is_refused_and_nothing_else_happens() {
 pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
     let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
     let bench = Bench::of(256 << 10, options);
-    let keys = 1500;
+    let keys = 1800;
     assert_eq!(fill(&bench, (0..keys).map(|number| (number, 1))), None);
     bench.flush();
     let view = bench.view();

@@ -222,7 +222,7 @@ fn intervals_in_pieces_that_are_written_as_one() {
 fn another_budget() {
     let step = |run: &mut Run| {
         coming_by(run, &["commits"], |run| {
-            (0..400).for_each(|number| run.put(key(10_000 + number), vec![2; 100]));
+            (0..550).for_each(|number| run.put(key(10_000 + number), vec![2; 100]));
             let store = &run.bench.store;
             let limit = store.resize_memory(MEMORY_BYTES).expect("it is open");
             assert_eq!(limit, MEMORY_BYTES, "as little as was asked for");
