@@ -3,18 +3,21 @@
 //! In the space there are sorted pairs, behind which there may be updates that were appended without
 //! looking (a *tail*). Of several pairs of one key the last one counts, and a tombstone hides those
 //! before it. So whoever loads an interval needs to know nothing of how it came about. Here only the
-//! pairs that live are kept, in order, in one piece of memory:
+//! pairs that live are kept, in order, in one piece of memory (`block/memory.rs`):
 //!
 //! ```text
 //!  pair | pair | ... | pair | where each begins, 4 bytes | fingerprint of each key, 2 bytes
 //! ```
 
+mod memory;
+
 use codec::{Corruption, Reader, hash64};
+use sync::pieces::Piece;
 
 use crate::index::{Part, Parts};
 use crate::pair::Pair;
-use crate::tally::{Charge, Tally, allocated_bytes};
-use std::sync::Arc;
+use crate::tally::Charge;
+pub(crate) use memory::BlockMemory;
 
 /// Pairs up to which a key is looked for by its fingerprint.
 const FEW_PAIRS: usize = 64;
@@ -29,7 +32,7 @@ const OVERHEAD_BYTES: u64 = 96;
 /// The pairs of an interval that live, by key.
 #[derive(Debug)]
 pub(crate) struct Block {
-    bytes: Box<[u8]>,
+    bytes: Piece,
     /// Where the places of the pairs begin.
     pairs_end: u32,
     count: u32,
@@ -46,9 +49,9 @@ fn fingerprint(key: &[u8]) -> u16 {
 
 impl Block {
     /// The pairs in an interval's bytes.
-    pub(crate) fn decode(bytes: Vec<u8>, tally: &Arc<Tally>) -> Result<Self, Corruption> {
+    pub(crate) fn decode(bytes: &[u8], memory: &BlockMemory) -> Result<Self, Corruption> {
         let mut places = Vec::new();
-        let mut fields = Reader::new(&bytes);
+        let mut fields = Reader::new(bytes);
         let mut is_plain = true;
         let mut last: Option<&[u8]> = None;
         while !fields.is_empty() {
@@ -59,49 +62,51 @@ impl Block {
             places.push(at);
         }
         if is_plain {
-            return Ok(Self::new(bytes, &places, true, tally));
+            return Ok(Self::new(bytes, &places, true, memory));
         }
-        let (bytes, places) = newest_of_each(&bytes, places);
-        Ok(Self::new(bytes, &places, false, tally))
+        let (bytes, places) = newest_of_each(bytes, places);
+        Ok(Self::new(&bytes, &places, false, memory))
     }
 
     /// Pairs that were put together just now, in their order. Whether they lie in the space like that
     /// is for the caller to say.
     pub(crate) fn of_image(
-        image: Vec<u8>,
+        image: &[u8],
         ends: &[usize],
         is_plain: bool,
-        tally: &Arc<Tally>,
+        memory: &BlockMemory,
     ) -> Self {
         let begins = std::iter::once(0).chain(ends.iter().map(|end| *end as u32));
         let places: Vec<u32> = begins.take(ends.len()).collect();
-        Self::new(image, &places, is_plain, tally)
+        Self::new(image, &places, is_plain, memory)
     }
 
     /// The pairs of two neighbours.
-    pub(crate) fn joined(left: &Self, right: &Self, tally: &Arc<Tally>) -> Self {
-        let more = Self::more_bytes(left.len() + right.len());
-        let mut image = Vec::with_capacity(left.pair_bytes() + right.pair_bytes() + more);
-        [left, right].iter().for_each(|block| image.extend_from_slice(block.pairs()));
+    pub(crate) fn joined(left: &Self, right: &Self, memory: &BlockMemory) -> Self {
+        let image = [left.pairs(), right.pairs()].concat();
         let places = |block: &Self, by: usize| {
             let places = (0..block.len()).filter_map(|index| block.place(index));
             places.map(|place| (place + by) as u32).collect::<Vec<_>>()
         };
         let places = [places(left, 0), places(right, left.pair_bytes())].concat();
-        Self::new(image, &places, left.is_plain && right.is_plain, tally)
+        Self::new(&image, &places, left.is_plain && right.is_plain, memory)
     }
 
-    fn new(mut bytes: Vec<u8>, places: &[u32], is_plain: bool, tally: &Arc<Tally>) -> Self {
-        let (pairs_end, count) = (bytes.len() as u32, places.len() as u32);
-        bytes.reserve_exact(Self::more_bytes(places.len()));
-        places.iter().for_each(|place| bytes.extend_from_slice(&place.to_le_bytes()));
-        for place in places {
-            let fingerprint = key_at(&bytes, *place as usize).map_or(0, fingerprint);
-            bytes.extend_from_slice(&fingerprint.to_le_bytes());
+    fn new(pairs: &[u8], places: &[u32], is_plain: bool, memory: &BlockMemory) -> Self {
+        let (pairs_end, count) = (pairs.len() as u32, places.len() as u32);
+        let len = pairs.len() + places.len() * (PLACE_BYTES + FINGERPRINT_BYTES);
+        let (mut bytes, charge) = memory.take(len, OVERHEAD_BYTES);
+        let (copied, more) = bytes.split_at_mut(pairs.len());
+        copied.copy_from_slice(pairs);
+        let (begins, fingerprints) = more.split_at_mut(places.len() * PLACE_BYTES);
+        for (into, place) in begins.chunks_exact_mut(PLACE_BYTES).zip(places) {
+            into.copy_from_slice(&place.to_le_bytes());
         }
-        let charge = tally.charge(allocated_bytes(bytes.len()) + OVERHEAD_BYTES);
-        let parts = Parts::WHOLE;
-        Self { bytes: bytes.into_boxed_slice(), pairs_end, count, is_plain, parts, charge }
+        for (into, place) in fingerprints.chunks_exact_mut(FINGERPRINT_BYTES).zip(places) {
+            let fingerprint = key_at(pairs, *place as usize).map_or(0, fingerprint);
+            into.copy_from_slice(&fingerprint.to_le_bytes());
+        }
+        Self { bytes, pairs_end, count, is_plain, parts: Parts::WHOLE, charge }
     }
 
     /// The same, of which it is said that it has only these parts.
@@ -132,11 +137,6 @@ impl Block {
         let found = self.find(key);
         // An update may only be like the one that is looked for; this is in the main part then.
         (found.is_some() || self.parts.has(Part::Main)).then_some(found)
-    }
-
-    /// What a block of so many pairs has behind their bytes.
-    pub(crate) fn more_bytes(pairs: usize) -> usize {
-        pairs * (PLACE_BYTES + FINGERPRINT_BYTES)
     }
 
     /// Bytes of memory.

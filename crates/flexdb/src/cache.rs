@@ -14,6 +14,11 @@
 //! # Invariants
 //! - B1. After each call that adds something blocks and pairs together take no more than the share that it was
 //!   given, as far as blocks can go: nobody holds them, and they were not used meanwhile.
+//! - B2. Nor is more than [`BlockMemory::loss_max`] resident of blocks beside what they may take: first what no block lies
+//!   on goes back to the system, then more blocks go.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -23,7 +28,7 @@ use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
 use pairs::Pairs;
 use parking_lot::Mutex;
 
-use crate::block::Block;
+use crate::block::{Block, BlockMemory};
 use crate::index::Head;
 use crate::tally::Tally;
 
@@ -46,8 +51,8 @@ const GHOSTS_MAX: u64 = 1 << 16;
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Bytes of all blocks that anybody holds.
-    pub(crate) tally: Arc<Tally>,
+    /// Where blocks lie.
+    pub(crate) memory: BlockMemory,
     rings: [Mutex<VecDeque<Weak<Head>>>; RINGS],
     next: AtomicUsize,
     pub(crate) hits: AtomicU64,
@@ -78,7 +83,7 @@ impl Cache {
         of_ghosts.set(ghost_bytes as usize);
         let part_max = if keeps_pairs { pairs::PART_MAX } else { 0.0 };
         Self {
-            tally: Tally::new(budget),
+            memory: BlockMemory::new(Tally::new(budget)),
             rings,
             next,
             hits,
@@ -100,7 +105,7 @@ impl Cache {
 
     /// Bytes of blocks that anybody holds, and of pairs.
     pub(crate) fn bytes(&self) -> u64 {
-        self.tally.bytes() + self.pairs.bytes()
+        self.memory.bytes() + self.pairs.bytes()
     }
 
     /// Bytes of what is remembered of pairs that went.
@@ -195,26 +200,45 @@ impl Cache {
     fn shrink_blocks(&self, share: u64) {
         let share = share.saturating_sub(self.pairs.bytes());
         for _ in 0..2 * RINGS {
-            if self.tally.bytes() <= share {
+            let excess = self.memory.bytes().saturating_sub(share);
+            if excess == 0 {
+                break;
+            }
+            self.give_up(excess);
+        }
+        let most = share + self.memory.loss_max();
+        for _ in 0..2 * RINGS {
+            let excess = self.memory.resident().saturating_sub(most);
+            if excess == 0 {
                 return;
             }
-            let (mut gone, mut gone_bytes) = (Vec::new(), 0);
-            let mut ring = self.next_ring().lock();
-            for _ in 0..ring.len() {
-                if self.tally.bytes().saturating_sub(gone_bytes) <= share {
-                    break;
-                }
-                let Some(weak) = ring.pop_front() else { break };
-                let Some(head) = weak.upgrade() else { continue };
-                if head.was_used() {
-                    ring.push_back(weak);
-                } else if let Some(block) = head.evict(self.moment()) {
-                    self.given_up.fetch_add(block.memory_bytes(), Relaxed);
-                    gone_bytes += block.memory_bytes();
-                    gone.push(block);
-                }
+            if self.memory.give_back(excess) < excess {
+                self.give_up(excess);
             }
         }
+    }
+
+    /// The hand goes on in one ring until it has come by blocks of so many bytes, or once round.
+    fn give_up(&self, bytes: u64) {
+        let (mut gone, mut gone_bytes) = (Vec::new(), 0);
+        let mut ring = self.next_ring().lock();
+        for _ in 0..ring.len() {
+            if gone_bytes >= bytes {
+                break;
+            }
+            let Some(weak) = ring.pop_front() else { break };
+            let Some(head) = weak.upgrade() else { continue };
+            if head.was_used() {
+                ring.push_back(weak);
+            } else if let Some(block) = head.evict(self.moment()) {
+                self.given_up.fetch_add(block.memory_bytes(), Relaxed);
+                gone_bytes += block.memory_bytes();
+                gone.push(block);
+            }
+        }
+        // Their slots are free from now on.
+        drop(ring);
+        drop(gone);
     }
 
     /// Whether a block may be added without another one's going.

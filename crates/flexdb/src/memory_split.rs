@@ -1,9 +1,9 @@
 //! How the budget is shared out: memtables, the sparse index, and the interval cache.
 //!
-//! Memtables may take a quarter: one that is written to, one that is committed, and two that wait. Thirteen
+//! Memtables may take a quarter: one that is written to, one that is committed, and two that wait. Ten
 //! parts of 32, and a little that goes with no budget, are for what nobody counts: segments that are filled,
-//! records of the log, and above all what the allocator loses, as a commit takes and frees many pieces of
-//! many sizes (`tests/memory.rs` says how much that is). While a store has committed little since it was
+//! records of the log, what lies between blocks (`block/memory.rs`), and what the allocator loses, as a commit takes and
+//! frees many pieces of many sizes (`tests/memory.rs` says how much that is). Memtables and blocks have memory of their own. While a store has committed little since it was
 //! opened, that loss is small, and what memtables do not use is lent to the cache. The index takes what it needs, with the nodes of
 //! its tree and of the space's; where intervals take more than an eighth, they are made larger, so that there
 //! are fewer (`commit/thinning.rs`), as long as they may be larger. The rest is the cache's, which gives way
@@ -16,7 +16,7 @@ const MEMTABLE_PARTS: u64 = 16;
 /// Memtables that may be there at once.
 pub(crate) const MEMTABLES: u64 = 4;
 /// Parts of 32 of the budget that are for what is not counted, and the most that is so beside them.
-const UNCOUNTED_PARTS: u64 = 13;
+const UNCOUNTED_PARTS: u64 = 10;
 const UNCOUNTED_BYTES: u64 = 4 << 20;
 /// Parts of the budget of which the index may be one before intervals grow.
 const INDEX_PARTS: u64 = 8;

@@ -352,14 +352,14 @@ impl Shared {
                 if pair.key != key {
                     return Ok(None);
                 }
-                let block = Block::decode(bytes, &self.cache.tally);
+                let block = Block::decode(&bytes, &self.cache.memory);
                 let block = block.map_err(|damage| damage.at(DATA, cold.begin()))?;
                 // Of other keys that are like it nothing is said.
                 return Ok(Some(Arc::new(block.of_parts(Parts::of(Part::Update(index))))));
             }
         };
         let own = Parts::of(cold.part);
-        let block = Block::decode(bytes, &self.cache.tally);
+        let block = Block::decode(&bytes, &self.cache.memory);
         let block = block.map_err(|damage| damage.at(DATA, cold.begin()))?;
         let block = Arc::new(block.of_parts(parts.map_or(own, |others| own.with(others))));
         if is_kept {
@@ -371,7 +371,7 @@ impl Shared {
     /// The pairs of an interval that was read.
     pub(crate) fn decode(&self, cold: &Cold, bytes: Vec<u8>) -> Result<Arc<Block>> {
         cold.learn(&bytes);
-        let block = Block::decode(bytes, &self.cache.tally);
+        let block = Block::decode(&bytes, &self.cache.memory);
         Ok(Arc::new(block.map_err(|damage| damage.at(DATA, cold.begin()))?))
     }
 

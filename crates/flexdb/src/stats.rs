@@ -58,7 +58,7 @@ impl Shared {
         let state = self.state.load_full();
         let state = state.as_ref();
         let memtables = || state.into_iter().flat_map(|state| state.memtables());
-        let (index, blocks) = (self.index_bytes(), self.cache.tally.bytes());
+        let (index, blocks) = (self.index_bytes(), self.cache.memory.bytes());
         let (pairs, ghosts) = (self.cache.pairs().bytes(), self.cache.ghost_bytes());
         let memtable_bytes = self.family.tally.bytes();
         let space = self.space_stats();

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use engine::MemoryBudget;
 use proptest::prelude::*;
 
-use super::*;
+use std::sync::Arc;
 
-fn tally() -> Arc<Tally> {
-    Tally::new(&Arc::new(MemoryBudget::new(1 << 20)))
+use super::*;
+use crate::tally::Tally;
+
+fn memory() -> BlockMemory {
+    BlockMemory::new(Tally::new(&Arc::new(MemoryBudget::new(1 << 20))))
 }
 
 fn encode(pairs: &[(Vec<u8>, Option<Vec<u8>>)]) -> Vec<u8> {
@@ -36,7 +39,7 @@ proptest! {
                 None => drop(model.remove(key)),
             }
         }
-        let block = Block::decode(encode(&pairs), &tally()).expect("it was encoded just now");
+        let block = Block::decode(&encode(&pairs), &memory()).expect("it was encoded just now");
         prop_assert_eq!(block.len(), model.len());
         for (index, (key, value)) in model.iter().enumerate() {
             prop_assert_eq!(block.key(index), Some(&key[..]));
@@ -60,7 +63,7 @@ proptest! {
 #[test]
 fn long_blocks_are_searched_by_halves() {
     let pairs: Vec<_> = (0..200_u8).map(|n| (vec![n], Some(vec![n, n]))).collect();
-    let block = Block::decode(encode(&pairs), &tally()).expect("it was encoded just now");
+    let block = Block::decode(&encode(&pairs), &memory()).expect("it was encoded just now");
     assert!(block.len() > FEW_PAIRS && block.is_plain());
     assert_eq!(block.find(&[7]), Some(&[7, 7][..]));
     assert_eq!(block.find(&[7, 0]), None);
@@ -70,12 +73,14 @@ fn long_blocks_are_searched_by_halves() {
 #[test]
 fn the_tally_counts_a_block_until_it_is_gone() {
     let budget = Arc::new(MemoryBudget::new(1 << 20));
-    let tally = Tally::new(&budget);
-    let block = Block::decode(encode(&[(vec![1; 100], Some(vec![2; 1000]))]), &tally);
+    let memory = BlockMemory::new(Tally::new(&budget));
+    let block = Block::decode(&encode(&[(vec![1; 100], Some(vec![2; 1000]))]), &memory);
     let block = block.expect("it was encoded just now");
     assert_eq!(budget.used(), block.memory_bytes());
-    assert_eq!(tally.bytes(), block.memory_bytes());
+    assert_eq!(memory.bytes(), block.memory_bytes());
     assert!(block.memory_bytes() > 1100);
     drop(block);
-    assert_eq!((budget.used(), tally.bytes()), (0, 0));
+    assert_eq!((budget.used(), memory.bytes()), (0, 0));
+    assert_eq!((memory.resident(), memory.give_back(0)), (4096, 4096));
+    assert_eq!(memory.resident(), 0);
 }

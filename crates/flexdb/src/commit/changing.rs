@@ -312,7 +312,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         let joined = Head::new(left.bound(), left.first_key(), lie, &self.shared.heads);
         if let (Some(left), Some(right)) = (left.whole(), right.whole()) {
             let cache = &self.shared.cache;
-            let block = Block::joined(&left, &right, &cache.tally);
+            let block = Block::joined(&left, &right, &cache.memory);
             cache.insert(&joined, &Arc::new(block), self.shared.cache_share());
         }
         self.shared.counts.joined.fetch_add(1, Relaxed);

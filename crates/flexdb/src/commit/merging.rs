@@ -33,8 +33,7 @@ impl Merging<'_> {
     /// All pairs as they are afterwards, and where each ends.
     pub(super) fn image(&self) -> (Vec<u8>, Vec<usize>) {
         let bytes_max = self.block.map_or(0, Block::pair_bytes) as u64 + bytes_of(self.updates);
-        let more = Block::more_bytes(self.fates.len());
-        let mut image = Vec::with_capacity(bytes_max as usize + more);
+        let mut image = Vec::with_capacity(bytes_max as usize);
         let mut ends = Vec::with_capacity(self.fates.len());
         for fate in &self.fates {
             match fate {

@@ -179,7 +179,7 @@ impl Planner<'_> {
         let edit = self.append(found, head, changes, Some(ends.len()))?;
         if let Some(next) = edit.pieces.first().and_then(|(_, interval)| interval.head()) {
             let (cache, share) = (&self.shared.cache, self.shared.cache_share());
-            let block = Block::of_image(image, &ends, false, &cache.tally);
+            let block = Block::of_image(&image, &ends, false, &cache.memory);
             cache.insert(next, &Arc::new(block), share);
         }
         Some(edit)
@@ -389,7 +389,7 @@ impl Planner<'_> {
             let pairs = (before(cut.end) - before(cut.start)).min(usize::from(Lie::UNKNOWN));
             let lie = Lie { pairs: pairs as u16, ..lie };
             let head = Head::new(bound, first, lie, &self.shared.heads);
-            if is_wanted && let Ok(block) = Block::decode(bytes.to_vec(), &cache.tally) {
+            if is_wanted && let Ok(block) = Block::decode(bytes, &cache.memory) {
                 cache.insert(&head, &Arc::new(block), share);
             }
             pieces.push((cut.len() as u32, Interval::new(head)));

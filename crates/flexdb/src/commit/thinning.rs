@@ -142,7 +142,7 @@ impl Shared {
         let (cache, mut blocks) = (&self.cache, heads.iter().map(|head| head.whole()));
         if let Some(Some(block)) = blocks.next() {
             let all = blocks.try_fold(block, |left, right| {
-                Some(Arc::new(Block::joined(&left, &*right?, &cache.tally)))
+                Some(Arc::new(Block::joined(&left, &*right?, &cache.memory)))
             });
             if let Some(block) = all {
                 cache.insert(&joined, &block, self.cache_share());
