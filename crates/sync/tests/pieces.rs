@@ -3,12 +3,14 @@
 //! A random test prints its seed; with `SEED=<seed>` and the test's name it is replayed.
 #![cfg(not(any(loom, shuttle)))]
 
+mod random;
+
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::scope;
 
+use random::Random;
 use thermocline_sync::pieces::{Meter, Piece, Pool};
 
 /// A page of the system.
@@ -31,23 +33,6 @@ impl Meter for Told {
     fn subtract(&self, bytes: u64) {
         let before = self.bytes.fetch_sub(bytes, Relaxed);
         assert!(before >= bytes, "{bytes} bytes less of {before}");
-    }
-}
-
-/// Numbers of a seed.
-struct Random(u64);
-
-impl Random {
-    fn new(test: &str) -> Self {
-        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(test));
-        println!("{test}: to replay, SEED={seed} and this test's name");
-        Self(seed)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) as usize % bound
     }
 }
 

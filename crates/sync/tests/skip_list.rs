@@ -4,16 +4,17 @@
 #![cfg(not(any(loom, shuttle)))]
 
 mod kept;
+mod random;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread::scope;
 
 use kept::Kept;
+use random::Random;
 use thermocline_sync::skip_list::{Entry, SkipList};
 
 /// Key, number.
@@ -21,37 +22,20 @@ type Place = (Vec<u8>, Reverse<u64>);
 /// As it lies in a map, and perhaps a value.
 type Copied = (Place, Option<Vec<u8>>);
 
-/// Numbers of a seed.
-struct Random(u64);
+/// Bytes of which many are alike, and end in zeros: where a key is the beginning of others.
+fn random_key(random: &mut Random) -> Vec<u8> {
+    let len = random.below(20);
+    (0..len).map(|_| [0, 0, 1, 255][random.below(4)]).collect()
+}
 
-impl Random {
-    fn new(test: &str) -> Self {
-        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(test));
-        println!("{test}: to replay, SEED={seed} and this test's name");
-        Self(seed)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-
-    /// Bytes of which many are alike, and end in zeros: where a key is the beginning of others.
-    fn key(&mut self) -> Vec<u8> {
-        let len = self.below(20);
-        (0..len).map(|_| [0, 0, 1, 255][self.below(4) as usize]).collect()
-    }
-
-    fn value(&mut self) -> Option<Vec<u8>> {
-        let len = match self.below(20) {
-            0..3 => return None,
-            3 => 100_000,
-            _ => 40,
-        };
-        let (len, byte) = (self.below(len), self.below(256) as u8);
-        Some((0..len).map(|at| byte.wrapping_add(at as u8)).collect())
-    }
+fn random_value(random: &mut Random) -> Option<Vec<u8>> {
+    let len = match random.below(20) {
+        0..3 => return None,
+        3 => 100_000,
+        _ => 40,
+    };
+    let (len, byte) = (random.below(len), random.below(256) as u8);
+    Some((0..len).map(|at| byte.wrapping_add(at as u8)).collect())
 }
 
 fn copied(entry: Entry<'_>) -> Copied {
@@ -90,11 +74,14 @@ fn it_is_as_a_map() {
         let mut map = BTreeMap::new();
         assert!(list.is_empty() && list.first().is_none() && list.last().is_none());
         for _ in 0..random.below(1 << (round / 2 % 11)) {
-            let (place, value) = ((random.key(), Reverse(random.below(4))), random.value());
+            let (place, value) = (
+                (random_key(&mut random), Reverse(random.below(4) as u64)),
+                random_value(&mut random),
+            );
             let is_new = !map.contains_key(&place);
             assert_eq!(list.insert(&place.0, place.1.0, value.as_deref()), is_new);
             map.entry(place).or_insert(value);
-            compare(&list, &map, &(random.key(), Reverse(random.below(5))));
+            compare(&list, &map, &(random_key(&mut random), Reverse(random.below(5) as u64)));
         }
         assert_eq!(list.len(), map.len());
         let all: Vec<Copied> =
@@ -114,9 +101,9 @@ fn what_is_put_is_as_a_map_of_all_versions() {
     let (mut versions, mut entries) = (0, 0);
     for _ in 0..60 {
         let (list, mut map, mut held) = (SkipList::new(), BTreeMap::new(), Vec::new());
-        for number in 1..random.below(300) + 2 {
+        for number in 1..random.below(300) as u64 + 2 {
             let key = [random.below(12) as u8];
-            let value = random.value();
+            let value = random_value(&mut random);
             let is_unseen = |older| !held.iter().any(|held| (older..number).contains(held));
             list.put(&key, number, value.as_deref(), is_unseen);
             assert_eq!(list.put(&key, number, None, is_unseen), 0, "it is there");
@@ -157,7 +144,7 @@ fn what_is_put_over_and_over_takes_a_few_times_its_longest_value() {
     let growing: u64 = (1..1000).map(|number| put(number, number as usize)).sum();
     let most = SkipList::put_bytes(3, 1000);
     assert!(growing < 5 * most + 20 * SkipList::put_bytes(3, 0), "{growing} bytes");
-    let later: u64 = (1000..20_000).map(|it| put(it, random.below(1000) as usize)).sum();
+    let later: u64 = (1000..20_000).map(|it| put(it, random.below(1000))).sum();
     assert_eq!(later, 0, "there is room for all of them");
     assert!(list.len() < 20, "{} entries", list.len());
     let deleted = list.put(b"key", 20_000, None, |_| true);
@@ -227,7 +214,7 @@ fn longer_ones_are_not() {
 fn readers_find_what_was_inserted() {
     const THREADS: u64 = 3;
     const KEYS: u64 = 20_000;
-    let random = Random::new("readers_find_what_was_inserted").below(1 << 30);
+    let random = Random::new("readers_find_what_was_inserted").below(1 << 30) as u64;
     // Many writers have the same key in hand.
     let key = |nth: u64| (nth ^ random).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     let (list, done) = (SkipList::new(), [const { AtomicU64::new(0) }; THREADS as usize]);
