@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod numbered;
+
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -10,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
+use numbered::{add_one, key, number, value};
 use rand::RngExt;
 use thermocline::{
     Batch, Begun, BegunOld, BegunRmw, Change, Completed, Db, Durability, EngineKind, Environment,
@@ -18,23 +21,6 @@ use thermocline::{
 
 /// Keys that do not fit into the memory of the keyspace.
 const KEYS: u64 = 3_000;
-
-fn key(number: u64) -> Vec<u8> {
-    format!("key-{number:05}").into_bytes()
-}
-
-fn number(value: Option<&[u8]>) -> u64 {
-    value.map_or(0, |bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap()))
-}
-
-/// A value that begins with a number.
-fn value(number: u64) -> Vec<u8> {
-    number.to_le_bytes().repeat(8)
-}
-
-fn add_one(old: Option<&[u8]>) -> Change {
-    Change::Put(value(number(old) + 1))
-}
 
 /// A few pages of memory, and so little disk that compactions go on all the while.
 fn options() -> Options {

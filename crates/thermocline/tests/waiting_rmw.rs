@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod numbered;
 mod with_queues;
 
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
+use numbered::{add_one, key, number, value};
 use thermocline::{
-    Batch, Change, Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions,
-    Options, f2,
+    Batch, Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options, f2,
 };
 use with_queues::WithQueues;
 
@@ -21,22 +22,6 @@ const KEYS: u64 = 3_000;
 const OTHERS: u64 = 5_000;
 /// Only how long a test that fails takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn key(number: u64) -> Vec<u8> {
-    format!("key-{number:05}").into_bytes()
-}
-
-fn number(value: Option<&[u8]>) -> u64 {
-    value.map_or(0, |bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap()))
-}
-
-fn value(number: u64) -> Vec<u8> {
-    number.to_le_bytes().repeat(8)
-}
-
-fn add_one(old: Option<&[u8]>) -> Change {
-    Change::Put(value(number(old) + 1))
-}
 
 /// A keyspace most of whose keys are on disk alone, which nothing reads but those who ask.
 fn filled(device: &Arc<FaultDevice>, journaled: bool) -> (Db, Keyspace) {

@@ -10,6 +10,8 @@ mod depth;
 mod ends;
 mod failures;
 mod model;
+#[path = "../numbered/mod.rs"]
+mod numbered;
 mod waits;
 mod wakers;
 #[path = "../with_queues/mod.rs"]
@@ -25,9 +27,9 @@ use std::thread;
 use std::time::Duration;
 
 use device::{Device, FaultDevice, OperationKind};
+use numbered::{add_one, key, number, value};
 use thermocline::{
-    AsyncUpdate, Change, Db, Durability, EngineKind, Environment, Keyspace, KeyspaceOptions,
-    Options, f2,
+    AsyncUpdate, Db, Durability, EngineKind, Environment, Keyspace, KeyspaceOptions, Options, f2,
 };
 
 const ENGINES: [EngineKind; 4] =
@@ -38,23 +40,6 @@ const KEYS: u64 = 3_000;
 
 /// Only how long a test that fails takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn key(number: u64) -> Vec<u8> {
-    format!("key-{number:05}").into_bytes()
-}
-
-fn number(value: Option<&[u8]>) -> u64 {
-    value.map_or(0, |bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap()))
-}
-
-/// A value that begins with a number.
-fn value(number: u64) -> Vec<u8> {
-    number.to_le_bytes().repeat(8)
-}
-
-fn add_one(old: Option<&[u8]>) -> Change {
-    Change::Put(value(number(old) + 1))
-}
 
 /// A few pages of memory for `f2`, which compacts nothing.
 fn options() -> Options {
