@@ -1,5 +1,6 @@
 //! Counters that many futures and blocking calls add to beside each other.
 
+use std::sync::Barrier;
 use std::task::Poll;
 use std::thread;
 
@@ -15,12 +16,17 @@ const COUNTERS: u64 = 12;
 const UPDATES: u64 = 600;
 const UNDER_WAY: usize = 64;
 
-/// Adds one to the counters by turns, with many futures at work. Answers how many were pending.
-fn count_by_futures(space: &Keyspace, from: u64) -> usize {
+/// Adds one to the counters by turns, with many futures at work, and comes to `begun` with the
+/// first. Answers how many were pending.
+fn count_by_futures(space: &Keyspace, from: u64, begun: &Barrier) -> usize {
     let (mut under_way, mut pended) = (FuturesUnordered::new(), 0);
     for at in from..from + UPDATES {
         let mut future = space.rmw_async(&key(at % COUNTERS), add_one);
-        match poll(&mut future) {
+        let polled = poll(&mut future);
+        if at == from {
+            begun.wait();
+        }
+        match polled {
             Poll::Ready(done) => assert!(done.unwrap().is_some()),
             Poll::Pending => {
                 pended += 1;
@@ -51,19 +57,23 @@ fn no_update_is_lost_beside_others_and_blocking_ones() {
             drop((db, space));
             let (_db, space) = open_on(&device, options(), engine, journaled);
             let mut pended = 0;
+            // Nothing is in memory yet: blocking calls, which would fetch what the futures are
+            // to wait for, begin behind the first of these.
+            let begun = Barrier::new(4);
             thread::scope(|scope| {
                 let futures: Vec<_> = (0..2)
                     .map(|from| {
                         scope.spawn({
-                            let space = &space;
-                            move || count_by_futures(space, from)
+                            let (space, begun) = (&space, &begun);
+                            move || count_by_futures(space, from, begun)
                         })
                     })
                     .collect();
                 let blocking: Vec<_> = (0..2)
                     .map(|from| {
-                        let space = &space;
+                        let (space, begun) = (&space, &begun);
                         scope.spawn(move || {
+                            begun.wait();
                             for at in from..from + UPDATES {
                                 space.rmw(&key(at % COUNTERS), add_one).unwrap();
                                 space
