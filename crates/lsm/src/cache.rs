@@ -1,6 +1,6 @@
 //! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]),
-//! within the memory that is left for it: more of it where memtables leave some of theirs. Who writes has it
-//! give way ([`Cache::give_way`]).
+//! within the memory that is left for it: more of it where memtables leave some of theirs for a while ([`claim`]). Who
+//! writes has it give way ([`Cache::give_way`]).
 //!
 //! Many clocks: what is looked up gets a second chance when the hand comes by. A new block has
 //! none, so a long scan pushes out what it has read itself, and little else. Each has room for many of the
@@ -25,6 +25,7 @@
 //! One lock a clock; no two are held at once. What comes while the number of clocks changes may end up in a
 //! clock where nobody looks for it: it is read again then, and given up in its turn.
 
+mod claim;
 mod clock;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -43,6 +44,7 @@ use crate::memory_split::MemorySplit;
 use crate::memtable::Family;
 use crate::options::Options;
 use crate::table::{Block, Home, Metadata};
+use claim::Claim;
 use clock::Clock;
 
 /// Clocks, at most; a power of two, as their number always is.
@@ -59,8 +61,10 @@ const GHOSTS_MIN: u64 = 64;
 const GHOSTS_MAX: u64 = 1 << 16;
 /// Bytes given up that are one page to the ghosts.
 const GHOST_PAGE_BYTES: u64 = 4096;
-/// A part of the budget by which the cache gives more way than it has to, so that not every write has it give way.
-const WAY_PARTS: u64 = 64;
+/// A part of the budget that the cache gives up at once, so that not every write has it give way.
+const WAY_PARTS: u64 = 256;
+/// Part of the budget that is read in between two looks at what memtables need no more.
+const TURN_PARTS: u64 = 2;
 /// Pieces that come in between two looks at how much pairs should have.
 const INSERTIONS_A_ROUND: u64 = 256;
 /// Parts of the budget of which a slab of the pool may be one, and its bytes at least and at most.
@@ -172,6 +176,7 @@ pub(crate) struct Cache {
     beside: AtomicU64,
     budget: Arc<MemoryBudget>,
     memtables: Arc<Family>,
+    claim: Claim,
     options: Options,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -213,6 +218,7 @@ impl Cache {
             beside: AtomicU64::new(0),
             budget: Arc::clone(budget),
             memtables: Arc::clone(memtables),
+            claim: Claim::default(),
             options: options.clone(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -267,6 +273,8 @@ impl Cache {
     pub(crate) fn insert(&self, key: Key, cached: Cached) {
         let (bytes, beside) = (cached.bytes(), cached.beside());
         self.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
+        let turn = self.budget.limit() / TURN_PARTS;
+        self.claim.note_read(bytes, self.memtables.taken(), turn);
         if self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND) {
             self.fit_pairs();
         }
@@ -294,13 +302,12 @@ impl Cache {
 
     /// Gives up what memtables have left and need now.
     pub(crate) fn give_way(&self, split: &MemorySplit) {
-        let holds = self.bytes() + self.pairs.bytes();
-        let memtables = self.memtables.taken();
-        // Most writes are told here that their memory was not lent.
-        if holds <= split.cache_bytes || holds <= split.cache_beside(memtables) {
+        let step = self.budget.limit() / WAY_PARTS;
+        let claimed = self.claim.note_taken(self.memtables.taken(), step);
+        let (share, holds) = (split.cache_beside(claimed), self.bytes() + self.pairs.bytes());
+        if holds <= share {
             return;
         }
-        let share = split.cache_beside(memtables + self.budget.limit() / WAY_PARTS);
         self.fit_pairs_in(share);
         self.shrink_to(share.saturating_sub(self.pairs.bytes()), 0);
         self.freed.give_back_soon();
@@ -320,7 +327,8 @@ impl Cache {
 
     /// What blocks and pairs may take.
     fn share(&self) -> u64 {
-        MemorySplit::of(self.budget.limit(), &self.options).cache_beside(self.memtables.taken())
+        let claimed = self.claim.beside(self.memtables.taken());
+        MemorySplit::of(self.budget.limit(), &self.options).cache_beside(claimed)
     }
 
     /// The pairs that are kept beside blocks.

@@ -167,7 +167,7 @@ fn what_memtables_leave_is_lent_and_comes_back_when_they_grow() {
         assert!(budget.used() <= limit);
         shrunk += u64::from(cache.bytes() < held);
     }
-    // By steps of a part of the budget each, and no further than its own share.
+    // By steps of a part of the budget each, and little further than its own share.
     assert!(cache.bytes() > split.cache_bytes * 9 / 10, "{} are left", cache.bytes());
     assert!((2..WAY_PARTS).contains(&shrunk), "{shrunk} writes had to wait for it");
     fill();
@@ -175,6 +175,33 @@ fn what_memtables_leave_is_lent_and_comes_back_when_they_grow() {
     drop(aside);
     fill();
     assert!(cache.bytes() > split.cache_bytes, "lent again");
+}
+
+/// Beside reads: what memtables are going to need again is not lent in between.
+#[test]
+fn memtables_that_fill_again_and_again_take_nothing_back() {
+    let limit = 8 << 20;
+    let budget = Arc::new(MemoryBudget::new(limit));
+    let family = Family::new(&budget);
+    let cache = Cache::new(&budget, &options(), &family);
+    let split = MemorySplit::of(limit, &options());
+    let insert = |at| cache.insert(Key::block(1, 0, at), block(2000));
+    (0..10_000).for_each(insert);
+    let (bytes, mut read, mut shrunk) = (10_000, 10_000, [0; 10]);
+    for count in &mut shrunk {
+        let mut aside = Vec::new();
+        for _ in 0..split.memtables_bytes / bytes {
+            (read..read + 5).for_each(insert);
+            read += 5;
+            let held = cache.bytes();
+            aside.push(family.try_set_aside(bytes, split.memtables_bytes).expect("of the share"));
+            cache.give_way(&split);
+            *count += u64::from(cache.bytes() < held);
+        }
+    }
+    assert!(shrunk[0] > 10, "the first time it gives way: {shrunk:?}");
+    assert_eq!(shrunk[1..].iter().sum::<u64>(), 0, "{shrunk:?}");
+    assert!(cache.bytes() > split.cache_bytes * 9 / 10, "and has its own share");
 }
 
 #[test]
