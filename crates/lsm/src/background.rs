@@ -20,8 +20,10 @@ mod plan_idle;
 mod plan_ingest;
 mod plan_sweep;
 mod plan_tombstones;
+pub(crate) mod remove;
 pub(crate) mod reorganise;
 pub(crate) mod retention;
+pub(crate) mod soon;
 pub(crate) mod sweep;
 
 use std::sync::Arc;
@@ -205,6 +207,7 @@ impl Shared {
         let claim = job.claim();
         let done = self.health.check_writable().and_then(|()| self.compact(job, stop));
         self.cache.freed().give_back();
+        self.removals.run();
         let mut claims = self.background.claims.lock();
         claims.under_way.retain(|other| *other != claim);
         // What may pass is tried again with the next plan, which somebody else makes.

@@ -17,6 +17,7 @@ use engine::{Health, Host, Result};
 use sync::Mutex;
 
 use crate::background::Background;
+use crate::background::remove::Removals;
 use crate::cache::Cache;
 use crate::dranges::Dranges;
 use crate::lookup_index::LookupIndex;
@@ -101,6 +102,7 @@ impl Store {
             install: Mutex::default(),
             flusher: Mutex::default(),
             manifest: Mutex::new(Some(manifest)),
+            removals: Removals::of(&tables),
             tables,
             cache,
             split: ArcSwap::from_pointee((limit, MemorySplit::of(limit, &options))),
@@ -118,7 +120,8 @@ impl Store {
             health,
             host,
         });
-        shared.give_back_on_tasks();
+        shared.cache.freed().begin(&shared);
+        shared.removals.begin(&shared);
         shared.fit_lookup_index();
         shared.cache.pairs().open(shared.state.load().version.number());
         let (metadata_bytes, metadata_bytes_max) = shared.state.load().version.metadata_bytes();

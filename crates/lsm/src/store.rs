@@ -15,6 +15,7 @@ use sync::Mutex;
 use workers::Group;
 
 use crate::background::Background;
+use crate::background::remove::Removals;
 use crate::background::reorganise::Reorganiser;
 use crate::cache::Cache;
 use crate::fetch::Queues;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     /// Whoever changes the version. `None` once the store is closed.
     pub(crate) manifest: Mutex<Option<Manifest>>,
     pub(crate) tables: Arc<dyn TableStore>,
+    pub(crate) removals: Arc<Removals>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) options: Options,
     /// A budget, and how it is shared out.
@@ -248,6 +250,7 @@ impl Engine for Store {
         shared.family.keep_spare(0, 0);
         let closed = shared.state.load().closed();
         shared.state.store(Arc::new(closed));
+        shared.removals.run();
         // Nor may cursors that are still there.
         shared.tables.close();
         shared.lookup_index.store(Arc::new(LookupIndex::none(&shared.host.memory)));

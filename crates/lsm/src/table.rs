@@ -34,12 +34,13 @@ mod summary;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use codec::Place;
 use engine::Result;
 
+use crate::background::remove::Removals;
 use crate::cache::{Cache, Cached};
 use crate::entry::{Entry, Found, Target};
 pub(crate) use block::Block;
@@ -68,9 +69,9 @@ const VISITS_TO_PLAN: u64 = 256;
 pub(crate) struct Table {
     summary: Summary,
     source: Arc<dyn TableSource>,
-    store: Arc<dyn TableStore>,
     cache: Arc<Cache>,
-    is_doomed: AtomicBool,
+    /// Set once the manifest does not name it any more, durably.
+    doomed: OnceLock<Arc<Removals>>,
     visits: AtomicU64,
 }
 
@@ -85,9 +86,8 @@ impl Table {
         Ok(Arc::new(Self {
             summary,
             source,
-            store: Arc::clone(store),
             cache: Arc::clone(cache),
-            is_doomed: AtomicBool::new(false),
+            doomed: OnceLock::new(),
             visits: AtomicU64::new(0),
         }))
     }
@@ -108,9 +108,9 @@ impl Table {
         &self.cache
     }
 
-    /// It is removed with the last reference: the manifest does not name it any more, durably.
-    pub(crate) fn doom(&self) {
-        self.is_doomed.store(true, Relaxed);
+    /// It is removed once the last reference is gone: the manifest does not name it any more, durably.
+    pub(crate) fn doom(&self, removals: &Arc<Removals>) {
+        let _ = self.doomed.set(Arc::clone(removals));
     }
 
     /// Counts a read that looks into it only because it lies beside others: a walk that stands on it,
@@ -298,9 +298,8 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        if self.is_doomed.load(Relaxed) {
-            // What cannot be removed now is an orphan, and goes when the store is opened.
-            let _ = self.store.remove(self.summary.id.number);
+        if let Some(removals) = self.doomed.get() {
+            removals.note_left(self.summary.id.number);
         }
     }
 }

@@ -396,7 +396,7 @@ impl Shared {
             let tables = old.level(*level).iter();
             tables
                 .filter(|table| table.summary().id.number == *number)
-                .for_each(|table| table.doom());
+                .for_each(|table| table.doom(&self.removals));
         }
         Ok(())
     }

@@ -4,38 +4,39 @@
 //! That goes in another order than it came. So what is free lies between what stays, and is resident all the same,
 //! uncounted. Whoever flushes or compacts gives it back when done; a task does where only reads come.
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
-use workers::Class;
 
+use super::soon::Soon;
 use crate::store::Shared;
 
 /// It is done once so much of the budget was freed: as much may be resident that is not counted.
 const PARTS: u64 = 16;
 
-/// Has a task do it.
-type Schedule = Box<dyn Fn() + Send + Sync>;
-
 /// What was freed since it was given back.
+#[derive(Debug)]
 pub(crate) struct Freed {
     bytes: AtomicU64,
-    is_task_queued: AtomicBool,
-    schedule: OnceLock<Schedule>,
+    soon: Arc<Soon>,
     budget: Arc<MemoryBudget>,
 }
 
 impl Freed {
     /// Nothing was freed.
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
+        let soon = Soon::new("lsm give back", |store: &Shared| store.cache.freed().give_back());
         Arc::new(Self {
             bytes: AtomicU64::new(0),
-            is_task_queued: AtomicBool::new(false),
-            schedule: OnceLock::new(),
+            soon: Arc::new(soon),
             budget: Arc::clone(budget),
         })
+    }
+
+    /// Tasks of this store do it from now on.
+    pub(crate) fn begin(&self, store: &Arc<Shared>) {
+        self.soon.begin(store);
     }
 
     /// So many bytes were freed, in small pieces.
@@ -45,8 +46,8 @@ impl Freed {
 
     /// Has it given back, soon, if it is much: for whoever has others wait.
     pub(crate) fn give_back_soon(&self) {
-        if let Some(schedule) = self.schedule.get().filter(|_| self.is_much()) {
-            schedule();
+        if self.is_much() {
+            self.soon.ask();
         }
     }
 
@@ -60,37 +61,5 @@ impl Freed {
             self.bytes.store(0, Relaxed);
             sync::give_back_heaps();
         }
-    }
-}
-
-impl fmt::Debug for Freed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Freed").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    /// Has tasks of this store give back what readers have freed.
-    pub(crate) fn give_back_on_tasks(self: &Arc<Self>) {
-        let shared = Arc::downgrade(self);
-        let schedule = move || {
-            if let Some(shared) = shared.upgrade() {
-                shared.schedule_giving_back();
-            }
-        };
-        let _ = self.cache.freed().schedule.set(Box::new(schedule));
-    }
-
-    fn schedule_giving_back(&self) {
-        let freed = Arc::clone(self.cache.freed());
-        if freed.is_task_queued.swap(true, SeqCst) {
-            return;
-        }
-        let task = move |_: &workers::StopToken| {
-            freed.is_task_queued.store(false, SeqCst);
-            freed.give_back();
-        };
-        // A pool that is stopping has other worries.
-        let _ = self.group.submit(Class::Collect, "lsm give back", task);
     }
 }

@@ -157,7 +157,7 @@ fn a_doomed_table_is_removed_when_nobody_reads_it() {
     let yard = Yard::new();
     let table = yard.of_keys(3, &["a", "b"]);
     let mut cursor = TableCursor::new(Arc::clone(&table), Reading::Cached);
-    table.doom();
+    table.doom(&Removals::of(&yard.store));
     drop(table);
     assert_eq!(yard.store.list().expect("memory lists"), [3], "somebody reads it");
     cursor.seek(Target::START).expect("it is there");

@@ -68,6 +68,34 @@ fn overwritten_and_deleted_keys_leave_nothing() {
     }
 }
 
+/// Nor does whoever leaves them last wait for the file system.
+#[test]
+fn tables_that_a_reader_leaves_are_removed_by_a_task_or_at_the_close() {
+    for is_closed in [false, true] {
+        let bench = Bench::of(small());
+        let files = || bench.device.list("").expect("memory lists").len();
+        let write = |value| {
+            for number in 0..300 {
+                bench.put(&key(number), &[value; 40]);
+            }
+        };
+        write(1);
+        bench.settle();
+        let reader = bench.store.shared.state.load_full();
+        write(2);
+        bench.settle();
+        let with_reader = files();
+        drop(reader);
+        assert_eq!(files(), with_reader, "it removed nothing itself");
+        if is_closed {
+            bench.store.close().expect("closes");
+        } else {
+            bench.crank.run_all();
+        }
+        assert!(files() < with_reader, "{} of {with_reader} files", files());
+    }
+}
+
 /// A queue: whoever reads its first pair does not walk over all that were taken out before.
 #[test]
 fn tombstones_of_a_queue_go_though_no_level_is_full() {

@@ -1,0 +1,56 @@
+//! What a task of the store does for whoever has others wait, once however often it is asked for meanwhile.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock, Weak};
+
+use workers::Class;
+
+use crate::store::Shared;
+
+/// See the file's head.
+pub(crate) struct Soon {
+    name: &'static str,
+    work: fn(&Shared),
+    store: OnceLock<Weak<Shared>>,
+    is_queued: AtomicBool,
+}
+
+impl Soon {
+    /// Nobody does it yet.
+    pub(crate) const fn new(name: &'static str, work: fn(&Shared)) -> Self {
+        Self { name, work, store: OnceLock::new(), is_queued: AtomicBool::new(false) }
+    }
+
+    /// Tasks of this store do it from now on.
+    pub(crate) fn begin(&self, store: &Arc<Shared>) {
+        let _ = self.store.set(Arc::downgrade(store));
+    }
+
+    /// Has it done. Answers whether somebody will: a store that is not open yet, or is closed, has no tasks.
+    pub(crate) fn ask(self: &Arc<Self>) -> bool {
+        let Some(store) = self.store.get().and_then(Weak::upgrade) else { return false };
+        if self.is_queued.swap(true, SeqCst) {
+            return true;
+        }
+        let soon = Arc::clone(self);
+        let task = move |_: &workers::StopToken| {
+            // Whoever asks from here on has it done again.
+            soon.is_queued.store(false, SeqCst);
+            if let Some(store) = soon.store.get().and_then(Weak::upgrade) {
+                (soon.work)(&store);
+            }
+        };
+        let is_accepted = store.group.submit(Class::Collect, self.name, task).is_ok();
+        if !is_accepted {
+            self.is_queued.store(false, SeqCst);
+        }
+        is_accepted
+    }
+}
+
+impl fmt::Debug for Soon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Soon").field("name", &self.name).finish_non_exhaustive()
+    }
+}
