@@ -6,6 +6,10 @@ use std::time::Duration;
 use crate::runner::Runner;
 use crate::task::{Class, GroupId, Job, OnPanic, Periodic, StopToken, Stopped, TaskPanic, Work};
 
+/// How long another thread has that is about to queue a task in a hand-cranked pool, and how often that.
+const IDLE_LOOK: Duration = Duration::from_millis(10);
+const IDLE_LOOKS_MAX: u32 = 200;
+
 /// The tasks of one owner, say a keyspace. The owner calls [`Group::stop`] when it closes.
 ///
 /// Dropping a group stops it too but waits for nothing, because the last owner may be dropped by
@@ -100,9 +104,10 @@ impl Group {
     /// has no task left.
     ///
     /// # Panics
-    /// In a hand-cranked pool, if nothing is queued, due or running on another thread: the wait
-    /// would never end.
+    /// In a hand-cranked pool, if nothing is queued, due or running on another thread, and for two seconds
+    /// no other thread queues anything: the wait would never end.
     pub fn wait_until(&self, mut met: impl FnMut() -> bool) -> Result<(), WaitError> {
+        let mut idle_looks = 0;
         loop {
             let seen = self.runner.state.lock().ended();
             // Without the lock: `met` may take locks under which others submit.
@@ -130,7 +135,12 @@ impl Group {
                     continue;
                 }
                 let elsewhere = state.running() > self.runner.depth();
-                assert!(elsewhere, "a wait for which no task is left to run");
+                if !elsewhere {
+                    assert!(idle_looks < IDLE_LOOKS_MAX, "a wait for which no task is left to run");
+                    idle_looks += 1;
+                    self.runner.ended.wait_for(&mut state, IDLE_LOOK);
+                    continue;
+                }
             }
             self.runner.ended.wait(&mut state);
         }

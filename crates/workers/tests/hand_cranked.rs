@@ -140,6 +140,30 @@ fn a_wait_that_would_never_end_is_told() {
 }
 
 #[test]
+fn a_wait_for_what_another_thread_is_about_to_queue_is_no_deadlock() {
+    let (env, _clock) = Environment::simulated(1);
+    let (pool, _crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let group = pool.group("keyspace");
+    let done = Arc::new(AtomicUsize::new(0));
+    let (looked, looks) = mpsc::channel();
+    thread::scope(|scope| {
+        let (group, done) = (&group, &done);
+        scope.spawn(move || {
+            // The wait has found nothing to run, three times.
+            (0..3).for_each(|_| looks.recv().unwrap());
+            let sets = done.clone();
+            let work = move |_: &_| sets.store(1, Ordering::SeqCst);
+            group.submit(Class::Flush, "late", work).unwrap();
+        });
+        let met = move || {
+            let _ = looked.send(());
+            done.load(Ordering::SeqCst) == 1
+        };
+        group.wait_until(met).unwrap();
+    });
+}
+
+#[test]
 fn a_wait_for_what_another_thread_cranks_is_no_deadlock() {
     let (env, _clock) = Environment::simulated(1);
     let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
