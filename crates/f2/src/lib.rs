@@ -31,7 +31,12 @@
 //! - an operation that is pending: `session.rs`;
 //! - a page on its way to disk: `hybrid_log/advance.rs`, then `hybrid_log/flush.rs`;
 //! - a record on its way to the cold log: `compaction/hot_cold.rs`, then `cold_index/apply.rs`;
-//! - recovery: `open.rs`, then `checkpoint/recover.rs` and `cold_index/rebuild.rs`.
+//! - a copy of what was read from disk: `read_cache.rs`;
+//! - a checkpoint: `checkpoint.rs`;
+//! - recovery: `open.rs`, then `checkpoint/recover.rs` and `cold_index/rebuild.rs`;
+//! - what runs in the background: `upkeep.rs`, then `compaction.rs`, or `memory_split.rs` for who has how much
+//!   memory; what of it is counted: `memory_use.rs`;
+//! - what a store tells of itself: `stats.rs`, and of its files: `check.rs`.
 
 mod address;
 mod check;

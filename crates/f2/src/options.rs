@@ -54,8 +54,8 @@ pub struct Options {
     /// dead. Default: none; it is compacted as it grows, so that about two fifths of its oldest part
     /// are dead.
     pub cold_disk_bytes_max: Option<u64>,
-    /// Threads of the host's pool that a compaction to the cold log, and opening, use at most, as they are
-    /// free; 1 to 64. Default: 2.
+    /// Threads of the host's pool that a compaction of the hot log or of the cold one, and opening, use at most, as
+    /// they are free, each with a page of its own; 1 to 64. With a single log only opening does. Default: 2.
     pub compaction_threads: usize,
     /// Bytes of a chunk of the cold index, 64 to 4096: smaller ones cost less to change, and more
     /// memory, 8 bytes each. Default: 256, half a byte of memory a key at most.

@@ -16,7 +16,8 @@
 //! more words, chunks get longer, up to 4 KiB. What a look-up wants of a chunk is kept in memory as well, as
 //! far as that saves more than other uses of the memory (`digests`, `fill`). Users' operations only read;
 //! compactions change the index, many entries at once. To follow a look-up, start at
-//! [`ColdIndex::find`]; a change, at `apply.rs`; the directory's growth, at `directory.rs`.
+//! [`ColdIndex::look`]; a change, at `apply.rs`; the directory's growth, at `directory.rs`; what opening
+//! reads, at `rebuild.rs`.
 //!
 //! # Invariants
 //! - N1. What a chunk says that the directory named at some moment is the truth of that moment, about

@@ -141,18 +141,10 @@ impl HashIndex {
     /// # Panics
     /// If `base_bits` is above [`BASE_BITS_MAX`].
     pub(crate) fn new(base_bits: u32) -> Self {
-        Self::with_level(base_bits, 0)
-    }
-
-    /// The same, doubled `level` times at once: for an index that is restored.
-    pub(crate) fn with_level(base_bits: u32, level: u32) -> Self {
-        assert!(
-            base_bits <= BASE_BITS_MAX && level <= LEVEL_MAX,
-            "{base_bits} bits, level {level}"
-        );
+        assert!(base_bits <= BASE_BITS_MAX, "{base_bits} bits");
         Self {
-            level: AtomicU32::new(level),
-            table: Table::new(base_bits, level),
+            level: AtomicU32::new(0),
+            table: Table::new(base_bits),
             overflow: OverflowPool::new(),
             entries: EntryCount::new(),
             unsplit: CachePadded::new(AtomicUsize::new(0)),
@@ -214,12 +206,6 @@ impl HashIndex {
     pub(crate) fn level(&self) -> u32 {
         // [P4]
         self.level.load(Ordering::Acquire)
-    }
-
-    /// The base bits the index was made with.
-    #[cfg(test)]
-    pub(crate) fn base_bits(&self) -> u32 {
-        self.table.base_bits()
     }
 
     /// Buckets of the table, those of a doubling under way included.

@@ -14,13 +14,11 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table of `1 << base_bits` buckets, doubled `level` times.
-    pub(super) fn new(base_bits: u32, level: u32) -> Self {
+    /// A table of `1 << base_bits` buckets.
+    pub(super) fn new(base_bits: u32) -> Self {
         let table =
             Self { base_bits, segments: [const { OnceLock::new() }; LEVEL_MAX as usize + 1] };
-        for segment in 0..=level {
-            table.add_segment(segment, Control::new(level, 0));
-        }
+        table.add_segment(0, Control::new(0, 0));
         table
     }
 

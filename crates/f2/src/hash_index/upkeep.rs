@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::bucket::Bucket;
-use super::chain::ChainId;
 use super::entry::Entry;
 use super::slot::{Changed, Slot};
 use super::{HashIndex, KeyHash, LogAddress};
@@ -25,8 +24,8 @@ impl HashIndex {
         Ok(())
     }
 
-    /// Retires all entries of `count` buckets from `from` on, as [`Self::retire`] does. Returns
-    /// where to go on, or nothing after the last bucket.
+    /// Frees, in `count` buckets from `from` on, the entries of chains whose newest record lies below
+    /// `begin`, or that have none. Returns where to go on, or nothing after the last bucket.
     ///
     /// Every entry that is below `begin` when the first slice begins is gone after the last one, if
     /// no such address is linked meanwhile; also if the table doubles, because entries only move
@@ -61,14 +60,8 @@ impl HashIndex {
     /// Links `address` unless the chain has a newer record: for recovery, which meets records in
     /// any order.
     pub(crate) fn restore(&self, hash: KeyHash, address: LogAddress) {
-        self.restore_chain(self.chain(hash).id(), address);
-    }
-
-    /// The same by the chain's name, for a snapshot of the index. It must have had as many base
-    /// buckets as this index.
-    pub(crate) fn restore_chain(&self, id: ChainId, address: LogAddress) {
         loop {
-            let slot = self.find_or_create_chain(id.chain());
+            let slot = self.find_or_create(hash);
             if slot.address() >= address || slot.compare_exchange(address).is_ok() {
                 return;
             }
