@@ -25,7 +25,8 @@ use workers::{Group, Stopped};
 use crate::address::LogAddress;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpointer, Frontier, Identity, LogUnits, OfEach, SUPERBLOCK, SUPERBLOCK_KIND, Span, Standing,
+    Checkpoint, Checkpointer, Frontier, Identity, LogUnits, OfEach, SUPERBLOCK, SUPERBLOCK_KIND,
+    Span, Standing,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
@@ -36,6 +37,7 @@ use crate::memory_split::MemorySplit;
 use crate::memory_use::{Charge, UserBytes};
 use crate::ops::look_up::reads::LookUpReads;
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
+use crate::planted::{Planted, is_planted};
 use crate::pressure::Pressure;
 use crate::store::{Recovery, Shared, Store};
 
@@ -250,7 +252,7 @@ impl Store {
             split: MemorySplit::new(plan),
             persisted: AtomicU64::new(standing.persisted.get()),
             frontier: Frontier::default(),
-            recovered: standing.checkpoint(),
+            recovered: told(&standing),
             recovery: Recovery {
                 time: host.environment.now() - begun,
                 hot_log_time,
@@ -265,6 +267,14 @@ impl Store {
         // A pool that is stopping does no upkeep; nothing depends on it but time and space.
         let _: std::result::Result<(), Stopped> = store.start_upkeep();
         Ok(store)
+    }
+}
+
+/// What is told of what the store was opened from.
+fn told(standing: &Standing) -> Checkpoint {
+    match is_planted(Planted::RecoveredUntold) {
+        true => Checkpoint::default(),
+        false => standing.checkpoint(),
     }
 }
 

@@ -130,6 +130,12 @@ pub(crate) enum Planted {
     TombstonePassed,
     /// Who writes works off a compaction that is due.
     CompactedByWriter,
+    /// A compaction cannot go on where it meets a record whose chain has no entry in the hot index.
+    EntryWanted,
+    /// A session begins only while no checkpoint is made and nothing is compacted.
+    SessionsAtRest,
+    /// A store that was opened says nothing of the checkpoint that it was opened from.
+    RecoveredUntold,
 }
 
 /// Where the chunk log is cut and the cold log is not, or the other way round: only tests do anything

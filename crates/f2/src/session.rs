@@ -184,6 +184,9 @@ impl Session {
 
     fn new(shared: &Arc<Shared>, depth: usize) -> Result<Self> {
         shared.health.check_open()?;
+        if is_planted(Planted::SessionsAtRest) && !shared.is_at_rest() {
+            return Err(engine::Error::Closed);
+        }
         let fetcher = shared.new_fetcher(depth.max(1))?;
         let seat = shared.epochs.join();
         if is_planted(Planted::SessionsAwaited) {
@@ -320,6 +323,12 @@ impl Session {
 }
 
 impl Shared {
+    /// Whether no checkpoint is made and nothing is compacted.
+    fn is_at_rest(&self) -> bool {
+        let compacting = [&self.compacting, &self.compacting_cold, &self.compacting_chunks];
+        !self.checkpointer.is_locked() && !compacting.iter().any(|held| held.is_locked())
+    }
+
     /// A read-modify-write up to its end, or to the look-up of the old value that wants a read.
     fn advance_rmw(
         &self,

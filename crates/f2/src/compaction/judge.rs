@@ -11,6 +11,7 @@ use workers::StopToken;
 use super::copy::lost_above;
 use crate::address::LogAddress;
 use crate::hybrid_log::{Place, Stretch, Wanted};
+use crate::planted::{Planted, is_planted};
 use crate::record::Stored;
 use crate::store::Shared;
 
@@ -91,7 +92,10 @@ impl Shared {
     /// Follows the chain of a record's key through memory. The caller is protected.
     fn standing_of(&self, judged: &mut Judged<'_>) -> Standing {
         let Judged { at, stored, searched, .. } = judged;
-        let Some(slot) = self.index.find(self.hash(stored.key)) else { return Standing::Dead };
+        let Some(slot) = self.index.find(self.hash(stored.key)) else {
+            assert!(!is_planted(Planted::EntryWanted), "a chain has no entry");
+            return Standing::Dead;
+        };
         *searched = self.cache.log_head(slot.address());
         let mut next = *searched;
         while next > *at {

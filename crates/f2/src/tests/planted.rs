@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
 use engine::{Engine, Op};
+use parking_lot::Mutex;
 use workers::StopToken;
 
 use super::defects::{
@@ -15,18 +16,19 @@ use super::defects::{
     nothing_is_lost_behind_what_is_given_up,
 };
 use super::prefix::{
-    never_resurrects, single_log,
+    d10_recovery_reports_the_checkpoint, never_resurrects, single_log,
     what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut,
 };
-use super::stores::{Bench, key, value};
+use super::stores::{Add, Bench, count, key, value};
 use super::two_logs::{
     d1_a_delete_does_not_uncover_the_cold_version,
-    d2_a_tombstone_is_found_and_absent_for_a_read_modify_write, small_cold,
+    d2_a_tombstone_is_found_and_absent_for_a_read_modify_write,
+    d3_compaction_meets_keys_whose_entries_are_gone, small_cold,
 };
 use crate::address::LogAddress;
 use crate::checkpoint::SUPERBLOCK;
 use crate::planted::{Planted, meanwhile_between_cuts, with_planted};
-use crate::{Options, check};
+use crate::{Options, Session, Wait, check};
 
 /// So many take more than the hot log's disk space, and what moves of them at once several times the
 /// cold log's memory.
@@ -66,7 +68,7 @@ fn must_have(bench: &Bench, step: usize, when: &str) {
 }
 
 /// From now on `action` is done before each operation of these kinds that this thread does.
-fn at_each(
+pub(super) fn at_each(
     device: &Arc<FaultDevice>,
     kinds: &'static [OperationKind],
     action: &Arc<dyn Fn() + Send + Sync>,
@@ -160,6 +162,81 @@ fn every_record_that_a_chunk_names_is_in_the_checkpoint() {
         assert_eq!(check(&image).expect("is checked").damage, [], "damage");
         must_have_all(&Bench::open_by_hand(image, options(), seed), "after a crash");
     }
+}
+
+fn complete(session: &mut Session) {
+    let completed = session.complete_pending(Wait::ForAll, &mut |_, told| {
+        assert!(told.is_ok(), "{told:?}");
+    });
+    completed.expect("the queue works");
+}
+
+/// A session that begins, reads what is in memory and what is not, and ends with something pending.
+fn read_in_a_session(bench: &Bench) -> Session {
+    let mut session = bench.store.session_of_depth(8).expect("a session begins");
+    let mut into = Vec::new();
+    for number in (0..KEYS).step_by(500) {
+        session.get(&key(number), &mut into).expect("the get begins");
+    }
+    complete(&mut session);
+    session.get(&key(1), &mut into).expect("the get begins");
+    session
+}
+
+/// The same with writes, which may have to wait for a page to be flushed.
+fn write_in_a_session(bench: &Bench, times: &AtomicU64) {
+    let mut session = read_in_a_session(bench);
+    session.put(b"of sessions", &value(0, times.load(SeqCst), 8)).expect("is put");
+    session.rmw(b"count", Box::new(Add)).expect("it begins");
+    complete(&mut session);
+    times.fetch_add(1, SeqCst);
+}
+
+fn must_have_counted(bench: &Bench, times: &AtomicU64) {
+    assert_eq!(count(bench.get(b"count")), times.load(SeqCst));
+}
+
+/// D8: in the reference a session begins only where nothing is under way. Here they begin, and end, before
+/// each operation of the device that a compaction does.
+fn d8_sessions_begin_and_end_at_each_operation_of_a_compaction() {
+    let idle: Arc<Mutex<Vec<Session>>> = Arc::default();
+    let kept = Arc::clone(&idle);
+    let begun = compact_with(&[OperationKind::Write], move |bench| {
+        // Some stay, and do nothing.
+        let mut kept = kept.lock();
+        kept.push(read_in_a_session(bench));
+        kept.truncate(3);
+    });
+    assert!(begun > 5 && !idle.lock().is_empty(), "{begun} sessions");
+    idle.lock().clear();
+    let times: Arc<AtomicU64> = Arc::default();
+    let counted = Arc::clone(&times);
+    let begun = compact_with(&[OperationKind::Read], move |bench| {
+        write_in_a_session(bench, &counted);
+        must_have_counted(bench, &counted);
+    });
+    assert!(begun > 5 && times.load(SeqCst) == begun, "{begun} sessions");
+}
+
+/// The same in the middle of a checkpoint.
+fn d8_a_session_begins_and_ends_in_the_middle_of_a_checkpoint() {
+    let bench = Arc::new(Bench::open_by_hand(device::memory(), options(), 1));
+    put_all(&bench);
+    let idle = read_in_a_session(&bench);
+    let times: Arc<AtomicU64> = Arc::default();
+    let (beside, counted) = (Arc::clone(&bench), Arc::clone(&times));
+    meanwhile_between_cuts(move || write_in_a_session(&beside, &counted));
+    bench.store.flush().expect("flushes");
+    assert_eq!(times.load(SeqCst), 1, "a session was there meanwhile");
+    must_have_counted(&bench, &times);
+    drop(idle);
+    must_have_all(&bench, "after the checkpoint");
+}
+
+#[test]
+fn d8_sessions_begin_and_end_in_the_middle_of_everything() {
+    d8_sessions_begin_and_end_at_each_operation_of_a_compaction();
+    d8_a_session_begins_and_ends_in_the_middle_of_a_checkpoint();
 }
 
 #[test]
@@ -270,6 +347,32 @@ fn an_update_that_passes_a_tombstone_is_found() {
     must_be_found("left: 3", || {
         let test = d2_a_tombstone_is_found_and_absent_for_a_read_modify_write;
         with_planted(Planted::TombstonePassed, test);
+    });
+}
+
+#[test]
+fn a_compaction_that_wants_an_entry_is_found() {
+    must_be_found("a chain has no entry", || {
+        let test = d3_compaction_meets_keys_whose_entries_are_gone;
+        with_planted(Planted::EntryWanted, test);
+    });
+}
+
+#[test]
+fn sessions_that_begin_only_at_rest_are_found() {
+    let tests = [
+        d8_sessions_begin_and_end_at_each_operation_of_a_compaction,
+        d8_a_session_begins_and_ends_in_the_middle_of_a_checkpoint,
+    ];
+    for test in tests {
+        must_be_found("a session begins", || with_planted(Planted::SessionsAtRest, test));
+    }
+}
+
+#[test]
+fn a_recovery_that_says_nothing_is_found() {
+    must_be_found("left: Checkpoint { number: 0", || {
+        with_planted(Planted::RecoveredUntold, d10_recovery_reports_the_checkpoint);
     });
 }
 

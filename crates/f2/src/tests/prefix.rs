@@ -443,7 +443,7 @@ pub(super) fn what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cu
 
 /// D10: the reference recovers and says version 0.
 #[test]
-fn d10_recovery_reports_the_checkpoint() {
+pub(super) fn d10_recovery_reports_the_checkpoint() {
     let bench = Bench::open(tiny());
     assert_eq!(bench.store.recovered(), Checkpoint::default());
     for number in 1..=3 {

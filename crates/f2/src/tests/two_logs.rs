@@ -138,6 +138,42 @@ fn d3_compaction_meets_keys_that_were_put_and_deleted_at_once() {
     }
 }
 
+/// The same where entries are gone: the reference takes them out when it deletes, here the test does.
+#[test]
+pub(super) fn d3_compaction_meets_keys_whose_entries_are_gone() {
+    // Half of what the hot log should keep within, so that nothing is due meanwhile.
+    const DELETED: u64 = 250;
+    let bench = Bench::open_by_hand(device::memory(), small_hot(), 3);
+    let shared = &bench.store.shared;
+    for number in 0..DELETED {
+        bench.put(&key(number), &value(number, 0, 8));
+        bench.delete(&key(number));
+    }
+    let tail = shared.log.tail();
+    let guard = shared.epochs.protect();
+    assert_eq!(shared.index.scrub(tail, 0, usize::MAX), None);
+    drop(guard);
+    assert_eq!(bench.figure("index_chains"), 0);
+    let mut fillers = 0;
+    while shared.log.begin() < tail {
+        bench.put(format!("filler-{fillers}").as_bytes(), &value(fillers, 0, 8));
+        fillers += 1;
+        if fillers % 20 == 0 {
+            bench.store.flush().expect("flushes");
+            shared.compact_if_due(&StopToken::default()).expect("it is compacted");
+        }
+    }
+    assert_eq!(bench.figure("compaction_failures"), 0);
+    assert!(bench.figure("compacted_records") >= DELETED);
+    for number in 0..DELETED {
+        assert_eq!(bench.get(&key(number)), None, "{number}");
+    }
+    for number in 0..fillers {
+        let filler = bench.get(format!("filler-{number}").as_bytes());
+        assert_eq!(filler, Some(value(number, 0, 8)), "{number}");
+    }
+}
+
 #[test]
 fn a_read_modify_write_of_a_cold_key_begins_with_its_cold_value() {
     let bench = Bench::open(small_hot());
