@@ -203,6 +203,50 @@ fn every_kind_of_damage_is_reported_at_once_with_its_place() {
 }
 
 #[test]
+fn a_damaged_chunk_is_reported_with_its_place() {
+    let device = chained();
+    let (log, records) = records_of(&device, CHUNKS);
+    for (at, bytes, _) in [records[0], records[records.len() / 2], records[records.len() - 1]] {
+        let (file, offset) = change_record(&device, &log, (at, bytes), rot);
+        let damage = check(&device).expect("is checked").damage;
+        let [damage] = &damage[..] else { panic!("{damage:?}") };
+        assert_eq!((&damage.file, damage.offset), (&file, offset), "{damage}");
+        assert!(damage.what.contains("checksum does not match"), "{damage}");
+        // It is right again.
+        change_record(&device, &log, (at, bytes), rot);
+        assert_eq!(check(&device).expect("is checked").damage, []);
+    }
+}
+
+#[test]
+fn a_damaged_head_and_a_damaged_superblock_are_reported_with_their_places() {
+    let device = chained();
+    let turn = |name: &str, offset: u64| {
+        let file = device.open(name, Mode::Write).expect("opens");
+        let mut byte = [0];
+        file.read_at(offset, &mut byte).expect("reads");
+        file.write_at(offset, &[!byte[0]]).expect("writes");
+    };
+    let whole = check(&device).expect("is checked");
+    for name in [HOT_LOG, COLD_LOG, CHUNKS] {
+        let (log, _) = records_of(&device, name);
+        let file = log.segments.file_name(log.geometry.segment(log.span.begin));
+        turn(&file, 20);
+        let report = check(&device).expect("is checked");
+        let [damage] = &report.damage[..] else { panic!("{:?}", report.damage) };
+        assert_eq!((&damage.file, damage.offset), (&file, 0), "{damage}");
+        assert!(name == CHUNKS || report.records < whole.records, "its records are lost");
+        turn(&file, 20);
+    }
+    assert_eq!(check(&device).expect("is checked"), whole);
+    turn(SUPERBLOCK, 4096 + 100);
+    let report = check(&device).expect("is checked");
+    let [damage] = &report.damage[..] else { panic!("{:?}", report.damage) };
+    assert_eq!((&damage.file[..], report.records), (SUPERBLOCK, 0));
+    assert!((4096..8192).contains(&damage.offset), "{damage}");
+}
+
+#[test]
 fn a_segment_that_is_missing_or_cut_short_does_not_end_the_check() {
     let device = chained();
     let whole = check(&device).expect("is checked");
