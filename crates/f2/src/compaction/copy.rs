@@ -8,7 +8,7 @@ use workers::StopToken;
 use super::doubts::Doubts;
 use super::judge::{Judged, in_groups};
 use crate::address::LogAddress;
-use crate::hybrid_log::{PageFull, Place, stretches};
+use crate::hybrid_log::{PageFull, Place, Scan};
 use crate::key_hash::KeyHash;
 use crate::record::Shape;
 use crate::store::Shared;
@@ -62,12 +62,12 @@ impl Shared {
     ) -> Result<Option<Copied>> {
         let mut copied = Copied::default();
         let mut doubts = Doubts::within(self.work.notes);
-        stretches(&self.log.segments, &self.log.geometry, from, until, &mut |stretch| {
-            if stop.is_stopping() {
-                return Ok(());
-            }
+        let mut scan = Scan::new(&self.log.geometry, from, until);
+        while !stop.is_stopping()
+            && let Some(stretch) = scan.next(&self.log.segments)?
+        {
             copied.bytes += stretch.len() as u64;
-            in_groups(stretch, &mut |records| {
+            in_groups(&stretch, &mut |records| {
                 copied.records += records.len() as u64;
                 // A tombstone is not copied in any case [C2].
                 self.judge_in_memory(records, &mut |_, record, next| {
@@ -85,8 +85,8 @@ impl Shared {
                     true => self.copy_undoubted(&mut doubts, stop, &mut copied),
                     false => Ok(()),
                 }
-            })
-        })?;
+            })?;
+        }
         self.copy_undoubted(&mut doubts, stop, &mut copied)?;
         Ok((!stop.is_stopping()).then_some(copied))
     }

@@ -32,7 +32,7 @@ use crate::address::LogAddress;
 use crate::cold::Cold;
 use crate::cold_index::{Change, Puts, SortedPuts};
 use crate::compaction::Copied;
-use crate::hybrid_log::{Scan, Stretch, stretches};
+use crate::hybrid_log::{Scan, Stretch};
 use crate::planted::{Planted, is_planted};
 use crate::position::Position;
 use crate::store::Shared;
@@ -179,9 +179,11 @@ impl Shared {
         let look_up = |positions: &mut Vec<Position>| {
             cold.look_up(positions.drain(..), stop, &mut |_, _| Ok(()))
         };
-        let (segments, geometry) = (&self.log.segments, &self.log.geometry);
-        stretches(segments, geometry, from, until, &mut |stretch| {
-            in_groups(stretch, &mut |records| {
+        let mut scan = Scan::new(&self.log.geometry, from, until);
+        while !stop.is_stopping()
+            && let Some(stretch) = scan.next(&self.log.segments)?
+        {
+            in_groups(&stretch, &mut |records| {
                 self.judge(records, stop)?;
                 let live = records.iter().filter(|record| record.lives);
                 positions.extend(live.map(|it| self.index.position(self.hash(it.stored.key))));
@@ -189,9 +191,9 @@ impl Shared {
                     look_up(&mut positions)?;
                 }
                 Ok(())
-            })
-        })?;
-        look_up(&mut positions)
+            })?;
+        }
+        Ok(look_up(&mut positions)? && !stop.is_stopping())
     }
 
     /// Step 2. What another compaction changes meanwhile is looked up again.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use engine::{Engine, Error, Op};
 
 use super::stores::{Bench, fill, key, read_beside_writes, some_of_a_chain, tiny, value};
+use super::two_logs::small_cold;
 use crate::Options;
 use crate::pressure::Level;
 
@@ -222,4 +223,36 @@ fn a_log_without_a_page_has_no_room_at_once_and_some_once_others_have_waited() {
     assert_eq!(bench.store.shared.log.tail(), tail);
     bench.store.admit(&[Op::Put { key: b"k", value: &long }]).expect("pages can be flushed");
     assert!(put(&long));
+}
+
+/// A round takes up to 256 MiB: whoever closes the store does not wait until all of it is read.
+#[test]
+fn a_round_that_is_stopped_reads_no_further() {
+    let [single, _] = both();
+    for options in [single, small_cold()] {
+        let bench = Bench::open_by_hand(device::memory(), options, 1);
+        for number in 0..2 * KEYS {
+            bench.put(&key(number), &value(number, 0, 8));
+        }
+        bench.store.flush().expect("flushes");
+        let stop = bench.stop();
+        let shared = &bench.store.shared;
+        let (log, reads) = (&shared.log, || bench.device.accounting().counts().read_ops);
+        let until = log.geometry.page_begin(log.geometry.page(log.flushed()));
+        let (from, before) = (log.begin(), reads());
+        assert!(until > from.plus(3 * log.geometry.page_bytes()), "there is something to read");
+        match &shared.cold {
+            None => {
+                let copied = shared.copy_live(from, until, &stop);
+                assert!(copied.expect("it stops").is_none());
+            }
+            Some(cold) => {
+                let read = shared.try_reading(cold, from, until, &stop);
+                assert_eq!(read, Ok(false));
+                let moved = shared.move_to_cold(cold, from, until, &stop);
+                assert!(moved.expect("it stops").is_none());
+            }
+        }
+        assert_eq!((reads(), log.begin()), (before, from));
+    }
 }

@@ -9,7 +9,7 @@ use device::Device;
 use engine::{Barrier, Change, Engine, Host, MemoryBudget, NoJournal, Op, Operator, Sequence};
 use environment::{Environment, ManualClock};
 use telemetry::Registry;
-use workers::{HandCranked, Order, Pool};
+use workers::{Class, HandCranked, Order, Pool, StopToken};
 
 use crate::{Options, Store};
 
@@ -135,6 +135,21 @@ impl Bench {
         let (crank, clock) = self.hand.as_ref().expect("opened by hand");
         clock.advance(Duration::from_millis(20));
         crank.run_all();
+    }
+
+    /// Ends all background work, and answers what tells its tasks so.
+    pub(super) fn stop(&self) -> StopToken {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let workers = &self.store.shared.workers;
+        let submitted = workers.submit(Class::Compact, "token", move |stop| {
+            sender.send(stop.clone()).expect("somebody waits");
+        });
+        submitted.expect("it is taken");
+        self.advance();
+        let stop = receiver.recv().expect("it has run");
+        let panics = workers.stop();
+        assert!(panics.is_empty() && stop.is_stopping(), "{panics:?}");
+        stop
     }
 
     /// Flushes, closes and opens again.
