@@ -97,12 +97,20 @@ impl<K: Fixed, V: Fixed> Typed<K, V> {
     ///
     /// # Errors
     /// As [`Store::open`].
+    ///
+    /// # Panics
+    /// If the host keeps a journal, which its writes would pass by.
     pub fn open(host: Host, options: Options) -> Result<Self> {
         Store::open(host, options).map(Self::over)
     }
 
     /// The same over a store that is open already.
+    ///
+    /// # Panics
+    /// The same.
     pub fn over(store: Store) -> Self {
+        let journaled = store.shared.host.barrier.is_journaled();
+        assert!(!journaled, "the writes of a typed store would pass the journal by");
         Self { store, of: PhantomData }
     }
 
