@@ -152,7 +152,8 @@ impl Shared {
             return Ok(false);
         }
         self.chunk_figures.begin_round(figures.begin, until);
-        let compacted = cold.index.compact(until, stop);
+        let note_progress = |at| self.chunk_figures.note_progress(at);
+        let compacted = cold.index.compact(until, stop, &note_progress);
         let copied = compacted.map(|is_whole| is_whole.then(Copied::default));
         if !self.note(&self.chunk_figures, &cold.chunk_log, copied)? {
             return Ok(false);

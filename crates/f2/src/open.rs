@@ -168,6 +168,7 @@ impl Recovered {
 /// The cold half goes on where it ended.
 fn go_on_cold(
     (cold, chunks, directory): StoredCold,
+    device: &dyn Device,
     standing: &Standing,
     plan: &MemoryPlan,
     parts: &StoreParts,
@@ -177,6 +178,7 @@ fn go_on_cold(
     let (chunks, memory) = (Arc::clone(&chunk_log), Arc::clone(&parts.memory));
     let digests = plan.digest_bytes_max();
     let index = ColdIndex::restored(chunks, memory, chunk_bytes, directory, counts, digests);
+    index.note_snapshot(standing.directory, device);
     let live =
         LiveBytes::restored(log.geometry, &log.gaps, standing.cold, standing.cold_live_bytes);
     Cold { log, index, chunk_log, unnamed_from: Unnamed::default(), live }
@@ -219,7 +221,7 @@ impl Store {
             // Nobody replays anything, so what is written from now on is newer than what is here.
             host.sequence.recover_to(standing.persisted);
         }
-        let cold = cold.map(|cold| go_on_cold(cold, &standing, &plan, &parts));
+        let cold = cold.map(|cold| go_on_cold(cold, &*host.device, &standing, &plan, &parts));
         let shared = Arc::new(Shared {
             health: Arc::clone(&parts.health),
             workers: Arc::clone(&parts.workers),

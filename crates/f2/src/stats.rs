@@ -48,9 +48,8 @@ impl Shared {
             ("log_bytes", log.bytes()),
             ("log_disk_bytes", log.segments.disk_bytes()),
         ];
-        let troubles = self.troubles();
-        let refuses = troubles.iter().any(|trouble| trouble.refuses_writes);
-        detail.push(("compactions_failing", troubles.len() as u64));
+        let refuses = self.troubles().iter().any(|trouble| trouble.refuses_writes);
+        detail.push(("compactions_failing", self.compactions_failing()));
         detail.push(("writes_refused", u64::from(refuses)));
         self.hot_figures.tell(&HOT_NAMES, &mut detail);
         let mut memory_bytes = index.bytes + log.memory_bytes() + cache.bytes;
@@ -59,14 +58,16 @@ impl Shared {
             self.cold_figures.tell(&COLD_NAMES, &mut detail);
         }
         let logs = self.logs().into_iter().flatten();
-        let log_disk_bytes: u64 = logs.map(|log| log.segments.disk_bytes()).sum();
-        self.tell_ratios(memory_bytes, log_disk_bytes, &mut detail);
+        let logs_disk_bytes: u64 = logs.map(|log| log.segments.disk_bytes()).sum();
+        let snapshot = self.cold.as_ref().map_or(0, |cold| cold.index.figures().snapshot_bytes);
+        let disk_bytes = logs_disk_bytes + snapshot;
+        self.tell_ratios(memory_bytes, disk_bytes, &mut detail);
         self.tell_progress(&mut detail);
         Stats {
             live_keys: None,
             live_bytes: None,
             memory_bytes,
-            disk_bytes: log_disk_bytes + engine::Superblock::FILE_BYTES,
+            disk_bytes: disk_bytes + engine::Superblock::FILE_BYTES,
             detail,
             running: &RUNNING,
         }
@@ -78,7 +79,7 @@ impl Shared {
         let cold_keys = chunks.entries.saturating_sub(chunks.covered);
         // Nearly: chains of several keys count once, keys in both halves twice.
         let keys = cold_keys + self.index.figures().entries;
-        let cache = self.cache.figures();
+        let (cache, digests) = (self.cache.figures(), self.digest_figures());
         let [look_ups, reads, read_bytes] = self.look_up_reads.get();
         detail.extend([
             ("memory_per_key_millibytes", per_thousand(memory_bytes, keys)),
@@ -87,6 +88,10 @@ impl Shared {
                 per_thousand(chunks.directory_bytes, chunks.entries),
             ),
             ("read_cache_hits_permille", per_thousand(cache.hits, cache.hits + cache.misses)),
+            (
+                "chunk_digest_hits_permille",
+                per_thousand(digests.found, digests.found + digests.read),
+            ),
             ("look_ups", look_ups),
             ("look_up_reads", reads),
             ("look_up_read_bytes", read_bytes),
@@ -125,10 +130,12 @@ impl Shared {
         ]);
         if self.cold.is_some() {
             let (bytes, done) = self.cold_figures.progress();
+            let (chunk_bytes, chunk_done) = self.chunk_figures.progress();
             detail.extend([
                 ("cold_compaction_round_bytes", bytes),
                 ("cold_compaction_round_done_permille", per_thousand(done, bytes)),
-                ("chunk_compaction_round_bytes", self.chunk_figures.progress().0),
+                ("chunk_compaction_round_bytes", chunk_bytes),
+                ("chunk_compaction_round_done_permille", per_thousand(chunk_done, chunk_bytes)),
                 ("chunk_compactions", self.chunk_figures.rounds.load(Relaxed)),
                 ("chunk_compaction_failures", self.chunk_figures.failures.load(Relaxed)),
             ]);
@@ -151,6 +158,7 @@ fn tell_cold(cold: &Cold, detail: &mut Detail) -> u64 {
         ("cold_index_entries", chunks.entries),
         ("cold_index_covered_entries", chunks.covered),
         ("cold_index_directory_bytes", chunks.directory_bytes),
+        ("cold_index_directory_disk_bytes", chunks.snapshot_bytes),
         ("chunk_digest_bytes", digests.page_bytes + digests.slot_bytes),
         ("chunk_digest_bytes_allowed", digests.allowed),
         ("chunk_digest_hits", digests.found),
@@ -169,7 +177,7 @@ fn tell_cold(cold: &Cold, detail: &mut Detail) -> u64 {
 type Detail = Vec<(&'static str, u64)>;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 50] = [
+const RUNNING: [&str; 52] = [
     "compactions_failing",
     "writes_refused",
     "log_ghost_reads",
@@ -190,6 +198,7 @@ const RUNNING: [&str; 50] = [
     "read_cache_second_chances",
     "read_cache_evicted",
     "read_cache_hits_permille",
+    "chunk_digest_hits_permille",
     "look_ups",
     "look_up_reads",
     "look_up_read_bytes",
@@ -206,6 +215,7 @@ const RUNNING: [&str; 50] = [
     "cold_compaction_round_bytes",
     "cold_compaction_round_done_permille",
     "chunk_compaction_round_bytes",
+    "chunk_compaction_round_done_permille",
     "chunk_compactions",
     "chunk_compaction_failures",
     "compactions",

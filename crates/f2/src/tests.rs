@@ -18,6 +18,7 @@ mod memory_resize;
 mod memory_split;
 mod mixed_lengths;
 mod opening;
+mod page;
 mod planted;
 mod prefix;
 mod read_cache;

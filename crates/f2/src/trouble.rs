@@ -116,6 +116,11 @@ impl Shared {
         [Some(hot), cold, chunks].into_iter().flatten()
     }
 
+    /// How many logs' last round of compaction has failed.
+    pub(crate) fn compactions_failing(&self) -> u64 {
+        self.parts().filter(|part| part.figures.failing().is_some()).count() as u64
+    }
+
     /// What fails just now.
     pub(crate) fn troubles(&self) -> Vec<Trouble> {
         let refuses_all = self.pressure.refusal();
@@ -128,7 +133,9 @@ impl Shared {
                 trouble.refuses_writes || refuses_all.as_ref().is_some_and(is_cause);
             Trouble { refuses_writes, ..trouble }
         };
-        let flushes = self.flushes.trouble("the flush of the logs", true);
+        // As long as memory has room for a record nobody has to wait for a flush.
+        let refuses_writes = !self.log.has_room_for(self.log.record_bytes());
+        let flushes = self.flushes.trouble("the flush of the logs", refuses_writes);
         self.parts().filter_map(|part| part.trouble()).map(told).chain(flushes).collect()
     }
 

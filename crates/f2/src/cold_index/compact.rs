@@ -39,26 +39,38 @@ impl ColdIndex {
 
     /// Copies what the directory names below `until`, which is on disk, to the tail of the chunk log,
     /// which begins at `until` then. `false`: it was stopped, and the beginning is where it was. One
-    /// compaction at a time; blocks, so the caller is not protected.
+    /// compaction at a time; blocks, so the caller is not protected. `note_progress` is told now and then
+    /// about how far it came.
     ///
     /// # Errors
     /// Damage with its place; the storage's.
-    pub(crate) fn compact(&self, until: LogAddress, stop: &StopToken) -> Result<bool> {
+    pub(crate) fn compact(
+        &self,
+        until: LogAddress,
+        stop: &StopToken,
+        note_progress: &dyn Fn(LogAddress),
+    ) -> Result<bool> {
         // Whatever may still be installed lies above what is safely read-only.
         debug_assert!(until <= self.log.flushed(), "N3");
         let mut value = Vec::new();
-        let mut slice_end = self.log.begin();
-        while slice_end < until {
-            slice_end = slice_end.plus(SLICE_BYTES).min(until);
+        let mut slice_begin = self.log.begin();
+        while slice_begin < until {
+            let slice_end = slice_begin.plus(SLICE_BYTES).min(until);
             loop {
                 let named = self.named_below(slice_end);
                 if named.is_empty() {
                     break;
                 }
-                if !self.renew(&named, slice_end, stop, &mut value)? {
+                // In the order of positions, so that what is done lies anywhere in the slice.
+                let slice_bytes = slice_end.get() - slice_begin.get();
+                let done = |chunks: u64| slice_bytes * chunks / named.len() as u64;
+                let note = &|chunks| note_progress(slice_begin.plus(done(chunks)));
+                if !self.renew(&named, slice_end, stop, &mut value, note)? {
                     return Ok(false);
                 }
             }
+            note_progress(slice_end);
+            slice_begin = slice_end;
         }
         // Readers that know of an older word look at the directory again [N3]. Those that read
         // beside this hold on to the file.
@@ -87,9 +99,14 @@ impl ColdIndex {
         until: LogAddress,
         stop: &StopToken,
         value: &mut Vec<u8>,
+        note: &dyn Fn(u64),
     ) -> Result<bool> {
         let prefix_of = |index: usize| named.get(index).copied();
+        let mut met = 0;
         self.with_chunks(0..named.len(), &prefix_of, stop, &mut |group, chunk| {
+            // One that has to be asked for again is met again.
+            met = (met + (group.end - group.first) as u64).min(named.len() as u64);
+            note(met);
             let Some(chunk) = chunk.filter(|_| leads_below(group.word, until)) else {
                 return Ok(Outcome::Done);
             };

@@ -110,6 +110,8 @@ pub(crate) struct ColdIndex {
     covered: AtomicI64,
     /// When a snapshot of the directory is due: see `snapshot`.
     snapshot_share: AtomicU64,
+    /// What the newest one takes on disk.
+    snapshot_bytes: AtomicU64,
 }
 
 /// How many entries there are, and how many of them stand behind others of their tag. A checkpoint keeps
@@ -141,6 +143,8 @@ pub(crate) struct Figures {
     pub(crate) covered: u64,
     /// Memory of the directory.
     pub(crate) directory_bytes: u64,
+    /// What its snapshot takes on disk.
+    pub(crate) snapshot_bytes: u64,
     /// Memory of the chunk log.
     pub(crate) log_memory_bytes: u64,
     /// Addresses that the chunk log takes: what it has on disk and will have.
@@ -178,6 +182,7 @@ impl ColdIndex {
             entries: AtomicI64::new(counts.entries as i64),
             covered: AtomicI64::new(counts.covered as i64),
             snapshot_share: AtomicU64::new(snapshot::SHARE),
+            snapshot_bytes: AtomicU64::new(0),
             directory,
         }
     }
@@ -229,6 +234,7 @@ impl ColdIndex {
             entries,
             covered: self.covered.load(Relaxed).max(0) as u64,
             directory_bytes: self.directory.bytes(),
+            snapshot_bytes: self.snapshot_bytes.load(Relaxed),
             log_memory_bytes: self.log.memory_bytes(),
             log_bytes: self.log.bytes(),
             live_bytes: entries * ENTRY_BYTES + names,

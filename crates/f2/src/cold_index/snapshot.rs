@@ -119,6 +119,12 @@ impl NamedSnapshot {
         Ok(Some(device.open(&name, Mode::Read)?))
     }
 
+    /// What its file takes; nothing where there is none, or it cannot be looked at.
+    fn file_bytes(self, device: &dyn Device) -> u64 {
+        let file = self.open(device).ok().flatten();
+        file.and_then(|file| file.len().ok()).unwrap_or_default()
+    }
+
     /// Writes a copy of its file to `into`, durable but for its name.
     ///
     /// # Errors
@@ -177,6 +183,12 @@ impl Head {
         1 << (BASE_BITS + self.level)
     }
 
+    /// What the file takes.
+    fn file_bytes(&self) -> u64 {
+        let checksums = self.chunks().div_ceil(PIECE_WORDS) * CHECKSUM_BYTES;
+        (HEAD_BYTES + self.chunks() * WORD_BYTES + checksums) as u64
+    }
+
     /// Where each piece begins in the file, and its first and last word.
     fn pieces(&self) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
         let chunks = self.chunks();
@@ -213,6 +225,11 @@ impl ColdIndex {
         self.snapshot_share.store(0, Relaxed);
     }
 
+    /// Opening: looks what the file takes that the checkpoint names.
+    pub(crate) fn note_snapshot(&self, named: NamedSnapshot, device: &dyn Device) {
+        self.snapshot_bytes.store(named.file_bytes(device), Relaxed);
+    }
+
     /// Writes a snapshot numbered `number`, if enough was appended to the chunk log since `last`. It is
     /// durable then, and is to be named. Blocks; the caller is not protected, and has the chunk log cut
     /// afterwards [S1]. `None` also if it cannot be written, for want of space or another reason.
@@ -244,12 +261,15 @@ impl ColdIndex {
     ) -> Result<Option<NamedSnapshot>> {
         let (level, from) = self.directory.while_unchanged(|level| (level, self.log.tail()));
         let named = NamedSnapshot { number, from };
-        if !self.write_file(device, &Head { named, level }).unwrap_or(false) {
+        let head = Head { named, level };
+        if !self.write_file(device, &head).unwrap_or(false) {
             // What stays of it is named by nobody; the next one of this number takes it away.
             let _left: Result<()> = named.remove(device);
             return Ok(None);
         }
         device.sync_dir("")?;
+        // The one before goes once this one is named.
+        self.snapshot_bytes.store(head.file_bytes(), Relaxed);
         Ok(Some(named))
     }
 

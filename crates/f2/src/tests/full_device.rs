@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use device::{Device, RoomDevice};
-use engine::{Change, Engine, Error, Operator};
+use engine::{Change, Engine, Error, Op, Operator};
 
 use super::stores::{Bench, key, value};
 use crate::Options;
@@ -81,4 +81,36 @@ fn pages_are_flushed_once_there_is_room_without_a_writer() {
     for number in 0..keys {
         assert_eq!(bench.get(&key(number)), Some(value(number, 0, 8)));
     }
+}
+
+/// It is told as what it is, and not as a compaction; writes are told refused once they are.
+#[test]
+fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
+    let (bench, device) = store();
+    bench.put(&key(0), &value(0, 0, 8));
+    device.fill();
+    let flushed = bench.store.flush();
+    assert!(flushed.as_ref().is_err_and(Error::may_pass), "{flushed:?}");
+    let told = || {
+        let troubles = bench.store.troubles();
+        let [trouble] = &troubles[..] else { panic!("{troubles:?}") };
+        assert_eq!(trouble.work, "the flush of the logs");
+        let figures = ["compactions_failing", "writes_refused"].map(|name| bench.figure(name));
+        (trouble.refuses_writes, figures)
+    };
+    assert_eq!(told(), (false, [0, 0]));
+    let refused = (1..10_000).find(|number| {
+        let put = Op::Put { key: &key(*number), value: &value(*number, 0, 8) };
+        match bench.store.admit(&[put]) {
+            Ok(()) => bench.put(&key(*number), &value(*number, 0, 8)),
+            Err(Error::SpaceUsedUp { .. }) => return true,
+            Err(other) => panic!("{other}"),
+        }
+        false
+    });
+    assert!(refused.is_some_and(|number| number > PAGES), "{refused:?}");
+    assert_eq!(told(), (true, [0, 1]));
+    device.grow(1 << 20);
+    bench.store.flush().expect("there is room");
+    assert_eq!((bench.store.troubles(), bench.figure("writes_refused")), (Vec::new(), 0));
 }

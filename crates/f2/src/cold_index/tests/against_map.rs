@@ -128,7 +128,7 @@ fn the_index_is_a_map_of_lists() {
                 1 => drop(bench.flush()),
                 2 => {
                     let until = bench.log.flushed();
-                    assert!(bench.index.compact(until, &go_on()).expect("compacts"));
+                    assert!(bench.index.compact(until, &go_on(), &|_| ()).expect("compacts"));
                     assert_eq!(bench.log.begin(), until);
                     bench.flush();
                 }
@@ -158,7 +158,7 @@ fn a_compacted_log_holds_what_is_named_and_little_else() {
         let applied = bench.apply(changes.collect());
         assert_eq!(applied.missed, []);
         while let Some(until) = bench.index.compaction_due() {
-            assert!(bench.index.compact(until, &go_on()).expect("compacts"));
+            assert!(bench.index.compact(until, &go_on(), &|_| ()).expect("compacts"));
         }
         bench.flush();
     }
@@ -180,7 +180,7 @@ fn chunks_that_have_become_empty_are_forgotten() {
     let applied = bench.apply((0..KEYS).map(|key| super::take(key, at(key + 1))).collect());
     assert_eq!((applied.taken, bench.index.figures().entries), (KEYS, 0));
     let end = bench.flush();
-    assert!(bench.index.compact(end, &go_on()).expect("compacts"));
+    assert!(bench.index.compact(end, &go_on(), &|_| ()).expect("compacts"));
     assert!(bench.log.is_at(end), "nothing is left to copy");
     let bench = bench.reopen();
     assert_eq!(walk(&bench, 64), Model::new());

@@ -143,7 +143,7 @@ fn what_is_stopped_tells_so_and_can_be_done_again() {
     assert!(panics.is_empty(), "{panics:?}");
     let mut changes: Vec<_> = (0..KEYS).map(|key| put(key, at(KEYS + key + 1))).collect();
     assert!(bench.index.apply(&mut changes, &stop).expect("it stops").stopped);
-    assert!(!bench.index.compact(bench.log.flushed(), &stop).expect("it stops"));
+    assert!(!bench.index.compact(bench.log.flushed(), &stop, &|_| ()).expect("it stops"));
     assert!(
         !bench.index.visit(&mut [(position(1), ())], &stop, &mut |(), _| Ok(())).expect("ends")
     );

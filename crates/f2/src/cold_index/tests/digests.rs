@@ -166,7 +166,7 @@ fn digests_say_what_chunks_do() {
                 1 => {
                     bench.flush();
                     let until = bench.log.flushed();
-                    assert!(bench.index.compact(until, &go_on()).expect("compacts"));
+                    assert!(bench.index.compact(until, &go_on(), &|_| ()).expect("compacts"));
                 }
                 2 => (0..4).for_each(|_| bench.index.fill_digests(TINY.page_bytes, &go_on())),
                 4 => bench.index.digests.resize(random.random_range(0..=digest_bytes)),

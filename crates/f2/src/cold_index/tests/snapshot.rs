@@ -142,7 +142,7 @@ fn what_compaction_has_forgotten_since_has_no_entries() {
     bench.snapshot();
     bench.apply((0..3_000).map(|key| take(key, at(key + 1))).collect());
     let end = bench.flush();
-    assert!(bench.index.compact(end, &go_on()).expect("compacts"));
+    assert!(bench.index.compact(end, &go_on(), &|_| ()).expect("compacts"));
     bench.apply(vec![put(1, at(7))]);
     let bench = bench.reopen();
     assert_eq!(bench.find(position(1)), [at(7)]);

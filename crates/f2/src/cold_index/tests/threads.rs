@@ -42,7 +42,7 @@ fn no_change_is_lost_and_nothing_is_missed() {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let until = bench.log.flushed();
-                assert!(bench.index.compact(until, &go_on()).expect("compacts"));
+                assert!(bench.index.compact(until, &go_on(), &|_| ()).expect("compacts"));
                 bench.log.segments.remove_below(until).expect("removes");
                 thread::yield_now();
             }
