@@ -50,7 +50,8 @@ pub enum Checked {
         name: String,
         /// What stores it.
         engine: EngineKind,
-        /// Pairs; of `f2`, records of its logs, old versions and tombstones included.
+        /// Pairs; of `f2`, records of its logs, and of `lsm`, entries of its tables: old versions and tombstones
+        /// included.
         pairs: u64,
         /// Bytes of their keys and values; of `f2`, of its logs of records.
         pair_bytes: u64,
@@ -66,11 +67,19 @@ impl fmt::Display for Checked {
             Self::Journal { records, bytes, segments } => {
                 write!(f, "journal: {records} records, {bytes} bytes, {segments} segments")
             }
-            Self::Keyspace { name, pairs, pair_bytes, persisted, .. } => write!(
-                f,
-                "keyspace {name}: {pairs} pairs in its own files, {pair_bytes} bytes, every \
-                 write up to {persisted}"
-            ),
+            Self::Keyspace { name, engine, pairs, pair_bytes, persisted } => {
+                let pairs = match engine {
+                    EngineKind::F2 | EngineKind::Lsm => {
+                        format!("{pairs} records, old versions and tombstones too")
+                    }
+                    _ => format!("{pairs} pairs"),
+                };
+                write!(
+                    f,
+                    "keyspace {name}: {pairs}; {pair_bytes} bytes in its own files, every write \
+                     up to {persisted}"
+                )
+            }
         }
     }
 }
