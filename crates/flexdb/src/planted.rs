@@ -4,7 +4,7 @@
 #[cfg(test)]
 pub(crate) use in_tests::{is_planted, must_be_found};
 #[cfg(not(test))]
-pub(crate) use outside::is_planted;
+pub(crate) use sync::planted::is_planted;
 
 /// A way to break a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,6 @@ pub(crate) enum Planted {
 #[cfg(test)]
 mod in_tests {
     use std::cell::Cell;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::Planted;
 
@@ -61,28 +60,11 @@ mod in_tests {
 
     /// `test` fails with the bug planted, and says `how`.
     pub(crate) fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
-        PLANTED.set(Some(bug));
-        let found = catch_unwind(AssertUnwindSafe(test));
-        PLANTED.set(None);
-        let Err(panic) = found else { panic!("{bug:?} was not found") };
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-        assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+        sync::planted::must_be_found(&PLANTED, bug, how, test);
     }
 
     /// Whether this bug is planted.
     pub(crate) fn is_planted(bug: Planted) -> bool {
         PLANTED.get() == Some(bug)
-    }
-}
-
-#[cfg(not(test))]
-mod outside {
-    use super::Planted;
-
-    /// Whether this bug is planted: only tests plant any.
-    #[inline]
-    pub(crate) const fn is_planted(_bug: Planted) -> bool {
-        false
     }
 }

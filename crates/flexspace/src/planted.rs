@@ -6,7 +6,7 @@ pub(crate) use in_tests::is_planted;
 #[cfg(any(test, feature = "planted"))]
 pub use in_tests::must_be_found;
 #[cfg(not(any(test, feature = "planted")))]
-pub(crate) use outside::is_planted;
+pub(crate) use sync::planted::is_planted;
 
 /// A way to break a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,6 @@ pub enum Planted {
 #[cfg(any(test, feature = "planted"))]
 mod in_tests {
     use std::cell::Cell;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::Planted;
 
@@ -51,28 +50,11 @@ mod in_tests {
 
     /// `test` fails with the bug planted, and says `how`.
     pub fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
-        PLANTED.set(Some(bug));
-        let found = catch_unwind(AssertUnwindSafe(test));
-        PLANTED.set(None);
-        let Err(panic) = found else { panic!("{bug:?} was not found") };
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-        assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+        sync::planted::must_be_found(&PLANTED, bug, how, test);
     }
 
     /// Whether this bug is planted.
     pub(crate) fn is_planted(bug: Planted) -> bool {
         PLANTED.get() == Some(bug)
-    }
-}
-
-#[cfg(not(any(test, feature = "planted")))]
-mod outside {
-    use super::Planted;
-
-    /// Whether this bug is planted: only tests plant any.
-    #[inline]
-    pub(crate) const fn is_planted(_bug: Planted) -> bool {
-        false
     }
 }

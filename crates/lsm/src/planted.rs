@@ -71,7 +71,6 @@ pub(crate) enum Planted {
 #[cfg(all(test, not(shuttle)))]
 mod in_tests {
     use std::cell::Cell;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::Planted;
 
@@ -81,14 +80,7 @@ mod in_tests {
 
     /// `test` fails with the bug planted, and says `how`.
     pub(crate) fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
-        PLANTED.set(Some(bug));
-        let found = catch_unwind(AssertUnwindSafe(test));
-        PLANTED.set(None);
-        let Err(panic) = found else { panic!("{bug:?} was not found") };
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-        assert!(said.contains(how), "{bug:?} failed in another way: {said}");
-        println!("{bug:?}: {said}");
+        sync::planted::must_be_found(&PLANTED, bug, how, test);
     }
 
     /// Whether this bug is planted.

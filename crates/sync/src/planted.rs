@@ -1,5 +1,15 @@
-//! Bugs that models plant to show that they would be found, those of this crate and those of crates
-//! above; nothing outside the checkers.
+//! Bugs that tests plant to show that they would be found: those of this crate, and how crates above plant theirs.
+//!
+//! Models plant one for all threads of a model (`with_planted`, under loom and shuttle), ordinary tests on their own
+//! thread ([`must_be_found`]). Outside of tests nothing is planted.
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+
+use std::cell::Cell;
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::LocalKey;
 
 /// A way to break the epoch protocol, the skip list, or the pool of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +54,45 @@ pub enum Planted {
     NotLookedAgain,
     /// R2 is relaxed: a reader may find the state of what has replaced an entry, and not all of it.
     RelaxedReplace,
+}
+
+/// Where the ordinary tests of a crate plant its bugs: the thread on which one runs has the bug, and no other.
+pub type Ground<B> = LocalKey<Cell<Option<B>>>;
+
+/// `test` fails with the bug planted on this thread, and says `how`.
+///
+/// # Panics
+/// It does not fail, or says something else.
+pub fn must_be_found<B: Copy + Debug + 'static>(
+    ground: &'static Ground<B>,
+    bug: B,
+    how: &str,
+    test: impl FnOnce(),
+) {
+    must_fail(&format!("{bug:?}"), how, || {
+        // Also where the test panics.
+        struct Uproot<B: 'static>(&'static Ground<B>);
+        impl<B: 'static> Drop for Uproot<B> {
+            fn drop(&mut self) {
+                self.0.take();
+            }
+        }
+        ground.set(Some(bug));
+        let _uproot = Uproot(ground);
+        test();
+    });
+}
+
+/// `test` fails for the sake of `what`, and says `how`.
+///
+/// # Panics
+/// It does not fail, or says something else.
+pub fn must_fail(what: &str, how: &str, test: impl FnOnce()) {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(test)) else { panic!("{what} was not found") };
+    let said = panic.downcast_ref::<String>().map(String::as_str);
+    let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+    assert!(said.contains(how), "{what} failed in another way: {said}");
+    println!("{what}: {said}");
 }
 
 #[cfg(any(loom, shuttle))]

@@ -1,7 +1,6 @@
 //! Bugs planted in the store, each with the test that finds it (`docs/reliability/planted-f2.md`); and
 //! the tests that put one step of a compaction or a checkpoint into the middle of another.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -262,13 +261,7 @@ fn the_table_has_every_planted_bug() {
 
 /// `test` fails, and says `how`.
 fn must_be_found(how: &str, test: impl FnOnce()) {
-    let Err(panic) = catch_unwind(AssertUnwindSafe(test)) else { panic!("it was not found") };
-    let said = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or_default();
-    assert!(said.contains(how), "it failed in another way: {said}");
+    sync::planted::must_fail("the bug", how, test);
 }
 
 #[test]
