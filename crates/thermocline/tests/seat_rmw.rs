@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod few_pages;
 mod numbered;
 
 use std::collections::BTreeSet;
@@ -24,17 +25,10 @@ const KEYS: u64 = 3_000;
 
 /// A few pages of memory, and so little disk that compactions go on all the while.
 fn options() -> Options {
-    let page_bytes = 16_384;
     let f2 = f2::Options {
-        log_memory_bytes: Some(5 * page_bytes),
-        read_cache_bytes: Some(0),
-        page_bytes: Some(page_bytes),
-        segment_bytes: 2 * page_bytes,
-        disk_bytes_max: Some(8 * page_bytes),
-        cold_disk_bytes_max: Some(32 * page_bytes),
-        chunk_bytes: 64,
-        index_bits: Some(1),
-        ..f2::Options::default()
+        disk_bytes_max: Some(8 * few_pages::PAGE_BYTES),
+        cold_disk_bytes_max: Some(32 * few_pages::PAGE_BYTES),
+        ..few_pages::f2()
     };
     Options {
         memory_bytes: 64 << 20,
@@ -322,7 +316,7 @@ fn whoever_is_pending_when_the_database_closes_is_told_so() {
 fn a_read_that_fails_is_told_of_its_update_alone() {
     for journaled in [false, true] {
         // Nothing else reads.
-        let f2 = f2::Options { disk_bytes_max: Some(1 << 30), ..options().f2 };
+        let f2 = few_pages::f2();
         let device = FaultDevice::new(device::memory());
         let opened =
             open_on(&(device.clone() as Arc<dyn Device>), Options { f2, ..options() }, journaled);
@@ -407,7 +401,7 @@ fn a_keyspace_that_is_cleared_or_dropped_meanwhile_is_another() {
 #[test]
 fn one_sync_is_for_all_that_are_over() {
     // Nothing in the background syncs the journal.
-    let f2 = f2::Options { disk_bytes_max: Some(1 << 30), ..options().f2 };
+    let f2 = few_pages::f2();
     let (db, space) = open_on(&device::memory(), Options { f2, ..options() }, true);
     for at in 0..KEYS {
         space.put(&key(at), &value(at)).unwrap();

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod few_pages;
 mod numbered;
 mod with_queues;
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
 use numbered::{add_one, key, number, value};
 use thermocline::{
-    Batch, Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options, f2,
+    Batch, Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options,
 };
 use with_queues::WithQueues;
 
@@ -25,22 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A keyspace most of whose keys are on disk alone, which nothing reads but those who ask.
 fn filled(device: &Arc<FaultDevice>, journaled: bool) -> (Db, Keyspace) {
-    let page_bytes = 16_384;
-    let f2 = f2::Options {
-        log_memory_bytes: Some(5 * page_bytes),
-        read_cache_bytes: Some(0),
-        page_bytes: Some(page_bytes),
-        segment_bytes: 2 * page_bytes,
-        disk_bytes_max: Some(1 << 30),
-        chunk_bytes: 64,
-        index_bits: Some(1),
-        ..f2::Options::default()
-    };
     let options = Options {
         memory_bytes: 64 << 20,
         sync_interval: None,
         durability: Durability::Buffered,
-        f2,
+        f2: few_pages::f2(),
         ..Options::default()
     };
     let db = Db::open_on(Arc::clone(device) as Arc<dyn Device>, "memory", options).unwrap();

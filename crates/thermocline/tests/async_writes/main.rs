@@ -9,6 +9,8 @@ mod crashes;
 mod depth;
 mod ends;
 mod failures;
+#[path = "../few_pages/mod.rs"]
+mod few_pages;
 mod model;
 #[path = "../numbered/mod.rs"]
 mod numbered;
@@ -29,7 +31,7 @@ use std::time::Duration;
 use device::{Device, FaultDevice, OperationKind};
 use numbered::{add_one, key, number, value};
 use thermocline::{
-    AsyncUpdate, Db, Durability, EngineKind, Environment, Keyspace, KeyspaceOptions, Options, f2,
+    AsyncUpdate, Db, Durability, EngineKind, Environment, Keyspace, KeyspaceOptions, Options,
 };
 
 const ENGINES: [EngineKind; 4] =
@@ -43,21 +45,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A few pages of memory for `f2`, which compacts nothing.
 fn options() -> Options {
-    let page_bytes = 16_384;
-    let f2 = f2::Options {
-        log_memory_bytes: Some(5 * page_bytes),
-        read_cache_bytes: Some(0),
-        page_bytes: Some(page_bytes),
-        segment_bytes: 2 * page_bytes,
-        disk_bytes_max: Some(1 << 30),
-        ..f2::Options::default()
-    };
     Options {
         memory_bytes: 96 << 20,
         sync_interval: None,
         balance_memory: false,
         durability: Durability::Buffered,
-        f2,
+        f2: few_pages::f2(),
         ..Options::default()
     }
 }
