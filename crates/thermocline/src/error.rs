@@ -32,8 +32,11 @@ pub enum Error {
         /// What stands there.
         path: String,
     },
-    /// Another process, or another handle in this one, has the database open.
-    #[error("{path} is open in another process; a database has one opener at a time")]
+    /// Another process, or another handle in this one, has the database open: to write, or to read while this one is
+    /// to write.
+    #[error(
+        "{path} is open elsewhere, and at a time one may have it open to write, or any number to read"
+    )]
     InUse {
         /// The directory.
         path: String,
