@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::merge::MergeName;
 use crate::open::KEYSPACES_DIR;
 use crate::options::{EngineKind, KeyspaceOptions};
+use crate::planted::{Planted, is_planted};
 use crate::tuning::Tuning;
 
 /// The file's name.
@@ -195,9 +196,13 @@ impl Catalog {
         }
         let file = device.open(FILE_NEXT, Mode::CreateNew)?;
         file.write_at(0, &self.encode())?;
-        file.sync(SyncKind::All)?;
+        if !is_planted(Planted::CatalogUnsynced) {
+            file.sync(SyncKind::All)?;
+        }
         device.rename(FILE_NEXT, FILE)?;
-        device.sync_dir("")?;
+        if !is_planted(Planted::CatalogUnnamed) {
+            device.sync_dir("")?;
+        }
         Ok(())
     }
 }

@@ -25,6 +25,7 @@ use crate::catalog::Catalog;
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, journal_options};
+use crate::planted::{Planted, is_planted};
 use crate::slot::Generation;
 
 impl Db {
@@ -72,14 +73,20 @@ impl Inner {
             let persisted = generation.engine.persisted();
             self.copy_engine(&generation, target, &slot.name)?;
             if generation.journaled {
-                oldest = Some(oldest.map_or(persisted, |known| known.min(persisted)));
+                let older = match is_planted(Planted::CopiedFromNewest) {
+                    true => SeqNo::max,
+                    false => SeqNo::min,
+                };
+                oldest = Some(oldest.map_or(persisted, |known| older(known, persisted)));
             }
         }
         if let Some(after) = oldest {
             self.copy_journal(after, target)?;
         }
-        target.sync_dir(KEYSPACES_DIR)?;
-        target.sync_dir("")?;
+        if !is_planted(Planted::CheckpointUnnamed) {
+            target.sync_dir(KEYSPACES_DIR)?;
+            target.sync_dir("")?;
+        }
         Ok(catalog.clone())
     }
 

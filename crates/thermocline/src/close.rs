@@ -18,6 +18,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
+use crate::planted::Planted;
 use crate::read_only::Access;
 
 thread_local! {
@@ -113,7 +114,8 @@ impl Inner {
         for slot in slots.values() {
             let generation = slot.last_generation();
             // What no journal holds is lost unless the engine's own files have it.
-            if !generation.journaled && self.access == Access::Write {
+            let is_flushed = !generation.journaled && self.access == Access::Write;
+            if is_flushed && !self.planted.has(Planted::ClosedUnflushed) {
                 let flushed = match self.failure.get() {
                     Some(failure) => Err(failure.clone()),
                     None => generation.engine.flush().map_err(Error::from),

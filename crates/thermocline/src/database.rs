@@ -24,6 +24,7 @@ use crate::keyspace::Keyspace;
 use crate::memory_balance::MemoryBalance;
 use crate::open::Nursery;
 use crate::options::Options;
+use crate::planted::InDatabase;
 use crate::read_only::Access;
 use crate::slot::Slot;
 use crate::snapshot_ages::SnapshotAges;
@@ -105,6 +106,8 @@ pub(crate) struct Inner {
     pub(crate) closing: Closing,
     /// The lock on the directory, until it is closed.
     pub(crate) directory_lock: Mutex<Option<Arc<dyn File>>>,
+    /// The bug that a test has planted.
+    pub(crate) planted: InDatabase,
 }
 
 impl Db {

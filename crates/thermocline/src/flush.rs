@@ -12,6 +12,7 @@ use codec::SeqNo;
 
 use crate::database::Inner;
 use crate::error::Result;
+use crate::planted::Planted;
 use crate::slot::Generation;
 
 /// What a close leaves to be replayed, at most, if it can: reading and applying this much takes some tens
@@ -109,12 +110,19 @@ impl Inner {
         // Read before the keyspaces are asked: what is written meanwhile stays.
         let visible = self.sequence.visible();
         let persisted = self.journaled_generations().into_iter().map(|one| one.engine.persisted());
-        persisted.min().map_or(visible, |oldest| oldest.min(visible))
+        let upto = match self.planted.has(Planted::TrimmedToNewest) {
+            true => persisted.max(),
+            false => persisted.min(),
+        };
+        upto.map_or(visible, |upto| upto.min(visible))
     }
 
     /// Forgets the part of the journal that every keyspace has in its own files, unless somebody needs it.
     pub(crate) fn trim_journal(&self) -> Result<()> {
-        let Some(_trimming) = self.trim_holds.keep_out() else { return Ok(()) };
+        let trimming = self.trim_holds.keep_out();
+        if trimming.is_none() && !self.planted.has(Planted::TrimmedMeanwhile) {
+            return Ok(());
+        }
         Ok(self.journal.trim(self.journal_floor())?)
     }
 }

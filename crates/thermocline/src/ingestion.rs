@@ -20,6 +20,7 @@ use codec::SeqNo;
 
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
+use crate::planted::{Planted, is_planted};
 use crate::slot::Generation;
 
 /// Pairs that are being ingested into a keyspace. Dropped before [`Ingestion::commit`], they leave
@@ -139,7 +140,7 @@ impl Ingestion {
         pairs.prepare().map_err(|error| inner.fail(error.into()))?;
         let ticket = inner.number(generation.journaled, |_| ())?;
         let seqno = ticket.seqno();
-        if inner.recent.is_watched() {
+        if inner.recent.is_watched() && !is_planted(Planted::IngestedUnnoted) {
             inner.recent.note_range(generation.id, &first, Some(&end), seqno);
         }
         pairs.commit(seqno).map_err(|error| inner.fail(error.into()))?;

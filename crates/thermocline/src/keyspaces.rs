@@ -19,6 +19,7 @@ use crate::keyspace::Keyspace;
 use crate::merge::MergeName;
 use crate::open::KEYSPACES_DIR;
 use crate::options::KeyspaceOptions;
+use crate::planted::{Planted, is_planted};
 use crate::slot::{Generation, Slot};
 use crate::tuning::Tuning;
 
@@ -177,8 +178,10 @@ impl Inner {
         // A crash before the catalog was stored may have left files under this id.
         self.device.remove_dir(&entry.dir())?;
         self.device.create_dir(&entry.dir())?;
-        self.device.sync_dir(&catalog::keyspace_dir(name))?;
-        self.device.sync_dir(KEYSPACES_DIR)?;
+        if !is_planted(Planted::KeyspaceUnnamed) {
+            self.device.sync_dir(&catalog::keyspace_dir(name))?;
+            self.device.sync_dir(KEYSPACES_DIR)?;
+        }
         Ok(entry)
     }
 
@@ -186,6 +189,9 @@ impl Inner {
     /// journal that was trimmed before the engine was made. Until the catalog names the engine,
     /// nothing may be trimmed.
     fn begin_persisted(&self, generation: &Generation) -> Result<()> {
+        if is_planted(Planted::BegunAtNothing) {
+            return Ok(());
+        }
         generation.engine.flush().map_err(|error| self.fail(error.into()))
     }
 
@@ -215,6 +221,9 @@ impl Inner {
         self.settle_everything()?;
         let mut next = catalog.clone();
         next.keyspaces.retain(|entry| entry.name != name);
+        if is_planted(Planted::FilesRemovedEarly) {
+            self.device.remove_dir(&slot.last_generation().dir)?;
+        }
         self.store(&mut catalog, next)?;
         let mut slots = self.slots.write();
         slot.end();
@@ -254,6 +263,9 @@ impl Inner {
     /// A change of the catalog is durable at once, so everything written before it must be too:
     /// else a power cut could keep the change and lose an older write.
     fn settle_everything(&self) -> Result<()> {
+        if is_planted(Planted::OlderUnsettled) {
+            return Ok(());
+        }
         self.settle(self.sequence.last(), true, Durability::Synced).map(drop)
     }
 

@@ -122,6 +122,8 @@ mod merge;
 mod open;
 mod options;
 mod plan_move;
+#[doc(hidden)]
+pub mod planted;
 mod read_only;
 mod record;
 mod rmw;

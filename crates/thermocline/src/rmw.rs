@@ -42,6 +42,7 @@ use crate::database::Inner;
 use crate::error::Result;
 use crate::expiry::{Form, OnStored, end_of};
 use crate::key_locks::Held;
+use crate::planted::Planted;
 use crate::slot::{Generation, Slot};
 use crate::write::{Part, Waited, check_op};
 
@@ -204,7 +205,8 @@ impl Inner {
         if slot.orders_writes {
             return self.rmw_in_engine(slot, key, operator, device, waited);
         }
-        let _held = self.locks.one(slot.lock_id, key);
+        let is_locked = !self.planted.has(Planted::UpdatedUnlocked);
+        let _held = is_locked.then(|| self.locks.one(slot.lock_id, key));
         let generation = slot.current()?;
         let mut value = Vec::new();
         let looked = match device {

@@ -1,5 +1,7 @@
 //! The catalog's and the write record's bytes.
 
+mod planted_page;
+
 use engine::Op;
 use proptest::prelude::*;
 

@@ -47,6 +47,7 @@ use crate::database::{Db, Opened};
 use crate::error::{Error, Result};
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
+use crate::planted::{Planted, is_planted};
 use crate::slot::Generation;
 use crate::snapshot::PinnedEngines;
 use crate::write::{Waited, check_op, has_room, in_parts};
@@ -191,7 +192,9 @@ impl Transaction {
                 None => {}
             }
             state.hold(key.len())?;
-            state.reads.add_key(keyspace, &generation, key);
+            if !is_planted(Planted::AbsentUnread) {
+                state.reads.add_key(keyspace, &generation, key);
+            }
             wanted.push(*key);
             places.push(place);
         }
@@ -201,6 +204,9 @@ impl Transaction {
         }
         let mut found = |index: usize, value: Option<&[u8]>| {
             values[places[index]] = value.map(<[u8]>::to_vec);
+            if value.is_some() && is_planted(Planted::AbsentUnread) {
+                self.state.lock().reads.add_key(keyspace, &generation, keys[places[index]]);
+            }
         };
         self.read_others(keyspace, &generation, &wanted, &mut found)?;
         for (place, own) in merges {
@@ -398,7 +404,12 @@ impl Transaction {
         writes.admit()?;
         let has_merges = writes.has_merges();
         let mut waited = Waited::default();
+        let checked_unlocked = inner.planted.has(Planted::CheckedUnlocked);
         let (seqno, generations) = loop {
+            if checked_unlocked {
+                reads.check(&inner.recent, moment)?;
+                std::thread::yield_now();
+            }
             let held = match reads.has_ranges() || writes.has_ranges() {
                 true => inner.locks.all(),
                 false => inner.locks.these(writes.keys().chain(reads.keys())),
@@ -406,7 +417,9 @@ impl Transaction {
             // Again, since whoever closes the database does so with everything locked.
             inner.check_writable()?;
             let generations = writes.generations()?;
-            reads.check(&inner.recent, moment)?;
+            if !checked_unlocked {
+                reads.check(&inner.recent, moment)?;
+            }
             let made = writes.resolve(&generations, clock)?;
             let steps = || writes.steps(&generations, &made);
             if steps().is_empty() {

@@ -45,6 +45,7 @@ use crate::error::{Error, Result};
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::merge;
+use crate::planted::{Planted, is_planted};
 use crate::record;
 use crate::slot::{Generation, Slot};
 
@@ -188,6 +189,10 @@ impl Inner {
 
     /// Steps 3 and 4, of what was admitted, if the database is writable with the keys locked.
     pub(crate) fn commit_admitted(&self, parts: &[Part<'_>]) -> Result<SeqNo> {
+        if parts.len() > 1 && is_planted(Planted::RecordOfEachPart) {
+            let mut each = parts.chunks(1).map(|part| self.commit_admitted(part));
+            return each.try_fold(SeqNo::ZERO, |_, written| written);
+        }
         let journaled = parts.iter().any(|part| part.generation.journaled);
         if journaled {
             check_size(parts)?;
@@ -207,12 +212,23 @@ impl Inner {
     /// Step 4.
     fn apply_numbered(&self, parts: &[Part<'_>], ticket: Ticket<'_>) -> Result<SeqNo> {
         let seqno = ticket.seqno();
-        self.note(parts, seqno);
+        let noted_late = self.planted.has(Planted::NotedLate);
+        if !noted_late {
+            self.note(parts, seqno);
+        }
+        let ticket = (!self.planted.has(Planted::VisibleEarly)).then_some(ticket);
         for part in parts {
             let applied = part.generation.engine.apply(part.ops, seqno);
             applied.map_err(|error| self.fail_for_good(error.into()))?;
             part.generation.note_applied(seqno);
             part.note_ends();
+            if ticket.is_none() {
+                std::thread::yield_now();
+            }
+        }
+        if noted_late {
+            std::thread::yield_now();
+            self.note(parts, seqno);
         }
         drop(ticket);
         Ok(seqno)
@@ -270,6 +286,7 @@ impl Inner {
         for Part { generation, ops } in parts {
             for op in *ops {
                 match op {
+                    Op::DeleteRange { .. } if is_planted(Planted::RangesUnnoted) => {}
                     Op::DeleteRange { start, end } => {
                         recent.note_range(generation.id, start, *end, seqno);
                     }
@@ -286,7 +303,8 @@ impl Inner {
         journaled: bool,
         durability: Durability,
     ) -> Result<SeqNo> {
-        if journaled && durability != Durability::Buffered {
+        let is_waited_for = journaled && !is_planted(Planted::SettledEarly);
+        if is_waited_for && durability != Durability::Buffered {
             self.journal.wait(seqno, durability).map_err(|error| self.fail(error.into()))?;
         }
         Ok(seqno)
@@ -353,6 +371,7 @@ impl Inner {
                 let parts = pairs(&generations, steps, moment);
                 return in_parts(parts, |parts| self.commit_admitted(parts)).map(Some);
             }
+            let held = (!self.planted.has(Planted::MergedUnlocked)).then_some(held);
             match self.commit_merges(steps, &generations, &waited)? {
                 Merged::Done(written) => return Ok(written),
                 Merged::NeedsRoom(made, moment) => {
@@ -405,6 +424,9 @@ impl Inner {
         // Read with the keys locked [E1 of `expiry`].
         let moment = Moment::now(&self.options.environment);
         let made = merge::batch::resolve(steps, generations, moment)?;
+        if self.planted.has(Planted::MergedUnlocked) {
+            std::thread::yield_now();
+        }
         let written = merge::batch::made_steps(steps, generations, &made, moment);
         if written.is_empty() {
             return Ok(Merged::Done(None));
@@ -461,6 +483,9 @@ fn encode(parts: &[Part<'_>], record: &mut Vec<u8>) {
     for part in parts.iter().filter(|part| part.generation.journaled) {
         for op in part.ops {
             record::encode(part.generation.id, op, record);
+        }
+        if is_planted(Planted::PartsUnrecorded) {
+            break;
         }
     }
 }

@@ -15,6 +15,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "planted/crash.rs"]
+mod planted;
 mod small_parts;
 mod tunings;
 

@@ -3,10 +3,14 @@
 #![expect(clippy::disallowed_methods, reason = "the test plays with the database's files")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "planted/database.rs"]
+mod planted;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
+use device::{Faults, SimulatedDisk};
 use tempfile::TempDir;
 use thermocline::{
     Batch, Change, Db, Durability, EngineKind, Error, KeyRange, KeyspaceOptions, Options,
@@ -672,6 +676,38 @@ fn clearing_and_dropping_give_the_journal_back_at_once() {
         assert!(db.stats().disk_bytes() < 1 << 20, "{:?}", db.stats());
     }
     assert!(made("idle").get(b"k").unwrap().is_some());
+}
+
+#[test]
+fn what_is_not_flushed_stays_in_the_journal_whatever_others_flush() {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let options = || Options { durability: Durability::Synced, ..Options::default() };
+    let db = Db::open_on(disk.clone(), "disk", options()).unwrap();
+    let made = |name: &str| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+    let (little, much) = (made("little"), made("much"));
+    little.put(b"k", b"v").unwrap();
+    // Enough that a segment of the journal is worth ending.
+    for _ in 0..20 {
+        much.put(b"k", &[7; 1 << 20]).unwrap();
+    }
+    much.flush().unwrap();
+    made("none");
+    // The journal's part of it is given back at once.
+    db.drop_keyspace("none").unwrap();
+    let left = Db::open_on(disk.crash(1), "image", options()).unwrap();
+    let found = left.existing_keyspace("little").unwrap().get(b"k").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"v"[..]));
+    // And it is given back, if nobody needs it.
+    let before = db.stats().journal.bytes;
+    little.flush().unwrap();
+    made("none");
+    db.drop_keyspace("none").unwrap();
+    assert!(db.stats().journal.bytes < before, "{:?}", db.stats());
+    // Whoever comes now asks for none of it.
+    made("late").put(b"k", b"v").unwrap();
+    let left = Db::open_on(disk.crash(2), "image", options()).unwrap();
+    let found = left.existing_keyspace("late").unwrap().get(b"k").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"v"[..]));
 }
 
 #[test]

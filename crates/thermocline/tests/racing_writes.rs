@@ -7,6 +7,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "planted/racing_writes.rs"]
+mod planted;
 mod small_parts;
 
 use std::collections::BTreeMap;

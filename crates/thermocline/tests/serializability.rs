@@ -11,6 +11,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "planted/serializability.rs"]
+mod planted;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -217,7 +220,7 @@ impl Player<'_> {
                 event.writes.push((space, key, Some(value)));
                 self.end(event);
             }
-            4 if keyspace.is_ordered() => {
+            4 if matches!(keyspace.options().engine, EngineKind::Memory | EngineKind::Lsm) => {
                 let mut event = self.begin("range delete");
                 let end = self.random.random_range(key + 1..=KEYS);
                 let range = KeyRange::of(vec![key]..vec![end]);
@@ -342,7 +345,8 @@ fn histories_are_serializable(test: &str, cast: &Cast<'_>) {
     assert!(all_conflicts > 0, "nobody was in anybody's way");
 }
 
-const ALL: [EngineKind; 3] = [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2];
+const ALL: [EngineKind; 4] =
+    [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2, EngineKind::FlexDb];
 
 #[test]
 fn transactions_beside_each_other() {
@@ -410,7 +414,7 @@ fn unjournaled_counters_lose_nothing_beside_transactions() {
     let count = |value: &Value| {
         value.as_deref().map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()))
     };
-    for engine in [EngineKind::F2, EngineKind::Memory, EngineKind::Lsm] {
+    for engine in ALL {
         let dir = TempDir::new().unwrap();
         let options = Options { memory_bytes: 64 * MIB, ..Options::default() };
         let db = Db::open(dir.path(), options).unwrap();

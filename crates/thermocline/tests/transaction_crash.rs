@@ -1,4 +1,4 @@
-//! Power cuts at every operation of transactions over keyspaces of three engines, on the simulated
+//! Power cuts at every operation of transactions over keyspaces of all engines, on the simulated
 //! disk.
 //!
 //! Each transaction reads the step and the balances in all keyspaces, moves something from one to
@@ -19,7 +19,8 @@ use thermocline::{
     Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options, Transaction,
 };
 
-const ENGINES: [EngineKind; 3] = [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2];
+const ENGINES: [EngineKind; 4] =
+    [EngineKind::Memory, EngineKind::Lsm, EngineKind::F2, EngineKind::FlexDb];
 /// Transactions of one run.
 const STEPS: u64 = 60;
 /// Runs unless `THERMOCLINE_CASES` says otherwise.

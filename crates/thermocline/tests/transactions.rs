@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "planted/transactions.rs"]
+mod planted;
+
 use std::collections::BTreeMap;
 
 use rand::RngExt;

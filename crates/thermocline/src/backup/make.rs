@@ -7,12 +7,16 @@
 //!    made.
 //! 4. The manifest is written, all of it made durable, and the directory renamed.
 
+#[cfg(test)]
+mod tests;
+
 use device::{Mode, SyncKind};
 
 use super::manifest::{FileSum, Manifest};
 use super::{Backup, Backups, Progress, Stage, Whole, dir_name, files, unfinished_name};
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
+use crate::planted::{Planted, is_planted};
 
 /// What the name of a link ends with until it takes the place of the file that it is instead of.
 const LINK: &str = ".link";
@@ -111,7 +115,7 @@ impl Backups {
                 && self.share(before, &whole.dir, &sum)?
             {
                 whole.manifest.shared_bytes += sum.bytes;
-            } else {
+            } else if !is_planted(Planted::BackupUnsynced) {
                 // Engines need not have synced what they can do without.
                 self.device
                     .open(&files::under(&whole.dir, name), Mode::Read)?
@@ -123,7 +127,9 @@ impl Backups {
             self.device.sync_dir(&device::join(&whole.dir, dir))?;
         }
         whole.manifest.store(&*self.device, &whole.dir)?;
-        self.device.sync_dir(&whole.dir)?;
+        if !is_planted(Planted::ManifestUnnamed) {
+            self.device.sync_dir(&whole.dir)?;
+        }
         let told = whole.tell()?;
         self.device.rename(&whole.dir, &dir_name(whole.number))?;
         self.device.sync_dir("")?;
@@ -134,7 +140,8 @@ impl Backups {
     fn share(&self, before: &Whole, dir: &str, sum: &FileSum) -> Result<bool> {
         let (old, new) = (files::under(&before.dir, &sum.name), files::under(dir, &sum.name));
         // A checksum of four bytes does not make two files one.
-        if !files::same(&*self.device, &old, &new)? {
+        let is_believed = is_planted(Planted::SharedBySum) || is_planted(Planted::SharedByName);
+        if !is_believed && !files::same(&*self.device, &old, &new)? {
             return Ok(false);
         }
         let link = format!("{new}{LINK}");

@@ -16,6 +16,7 @@ use super::{Backup, Backups, Progress, Stage, Whole, files};
 use crate::check::{Report, check_content};
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, check_place};
+use crate::planted::{Planted, is_planted};
 
 impl Backups {
     /// Makes a database in `path`, a new or empty directory, from the backup `number`, or from the
@@ -81,8 +82,12 @@ impl Backups {
             let copied = files::copy(&*self.device, &whole.dir, &file.name, &**target, progress);
             files::compare(copied, file, &whole.dir)?;
         }
-        for dir in dirs.into_iter().chain([""]) {
+        let dirs = dirs.into_iter().chain([""]);
+        for dir in dirs.filter(|_| !is_planted(Planted::RestoredUnnamed)) {
             target.sync_dir(dir)?;
+        }
+        if is_planted(Planted::RestoredUnverified) {
+            catalog.store(&**target)?;
         }
         let read = |counts: device::IoCounts| counts.read_bytes;
         progress.watch(Stage::Verifying, whole.manifest.bytes(), target, read);

@@ -19,7 +19,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use engine::Op;
 use environment::{Environment, JoinHandle, Monotonic};
+use journal::Durability;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use telemetry::{Counter, Registry};
 
@@ -29,6 +31,7 @@ use super::stats::Expiry;
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
+use crate::planted::Planted;
 use crate::slot::{Generation, Slot};
 
 /// Pairs that are looked at in one slice, and bytes of values and keys to remove after which it ends.
@@ -303,6 +306,9 @@ impl Inner {
             let Some(_held) = self.removal.hold.hold_unless(|| *shared.is_stopped.lock()) else {
                 return Ok(count);
             };
+            if self.planted.has(Planted::RemovedUnseen) {
+                self.write_one(slot, Op::Delete { key }, Durability::Buffered)?;
+            }
             if self.rmw_unsettled(slot, key, &mut operator)?.is_some() {
                 count += 1;
                 expiry.removed.fetch_add(1, Relaxed);

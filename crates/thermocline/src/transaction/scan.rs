@@ -13,6 +13,7 @@ use super::writes::{DeletedRanges, OwnWrite};
 use crate::error::Result;
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
+use crate::planted::{Planted, is_planted};
 
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
@@ -100,7 +101,7 @@ impl Iterator for TransactionScan<'_> {
         let next = self.advance().transpose();
         match &next {
             Some(Ok((key, _))) => self.last = Some(key.clone()),
-            Some(Err(_)) | None => self.ended = true,
+            Some(Err(_)) | None => self.ended = !is_planted(Planted::EndUnread),
         }
         next
     }

@@ -2,7 +2,8 @@
 //!
 //! - Of the directory of backups every image holds each backup that had been made by then, whole; the one
 //!   that was being made is there whole or not at all; and another one can be made.
-//! - Of the directory that is restored to every image is either the whole database or none.
+//! - Of the directory that is restored to, or that a checkpoint is made in, every image is either the whole database
+//!   or none.
 //! - Of the database every image holds what had been written.
 //!
 //! `THERMOCLINE_SEED` chooses the images.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use device::{Device, Faults, SimulatedDisk};
 use thermocline::{Backups, Db, Error, Options, Progress};
 
-use crate::database::{content, open, options, restored, write};
+use crate::database::{Content, content, open, options, restored, write};
 
 /// Images taken at each operation.
 const IMAGES: u64 = 2;
@@ -49,7 +50,7 @@ fn on(disk: &Arc<SimulatedDisk>) -> Backups {
 }
 
 #[test]
-fn a_power_cut_leaves_each_backup_whole_or_refused() {
+pub(crate) fn a_power_cut_leaves_each_backup_whole_or_refused() {
     let db = open(device::memory());
     let disk = SimulatedDisk::new(seed(), Faults::none());
     disk.keep_history();
@@ -104,7 +105,7 @@ fn a_power_cut_leaves_each_backup_whole_or_refused() {
 }
 
 #[test]
-fn a_power_cut_leaves_a_whole_restored_database_or_none() {
+pub(crate) fn a_power_cut_leaves_a_whole_restored_database_or_none() {
     let (db, backups) =
         (open(device::memory()), Backups::open_on(device::memory(), "backups").unwrap());
     write(&db, 0..40, &[1; 3000]);
@@ -116,13 +117,30 @@ fn a_power_cut_leaves_a_whole_restored_database_or_none() {
     disk.keep_history();
     let target: Arc<dyn Device> = Arc::<SimulatedDisk>::clone(&disk);
     backups.restore_on(None, &target, "target", &Progress::default()).unwrap();
+    are_whole_or_none(&disk, &expected);
+}
+
+#[test]
+pub(crate) fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
+    let db = open(device::memory());
+    write(&db, 0..40, &[1; 3000]);
+    db.flush().unwrap();
+    write(&db, 20..60, &[2; 300]);
+    let disk = SimulatedDisk::new(seed(), Faults::none());
+    disk.keep_history();
+    db.checkpoint_on(Arc::<SimulatedDisk>::clone(&disk), "target").unwrap();
+    are_whole_or_none(&disk, &content(&db));
+}
+
+/// Holds what a power cut leaves of a new database to what is in that.
+fn are_whole_or_none(disk: &SimulatedDisk, expected: &Content) {
     let last = disk.history().last_operation();
     let (mut whole, mut none) = (0, 0);
-    let images = each_image(&disk, 0, |image, operation, _| {
+    let images = each_image(disk, 0, |image, operation, _| {
         let existing = Options { create_if_missing: false, ..options() };
         match Db::open_on(Arc::<SimulatedDisk>::clone(&image), "image", existing) {
             Ok(db) => {
-                assert!(content(&db) == expected, "at {operation}");
+                assert!(content(&db) == *expected, "at {operation}");
                 whole += 1;
             }
             Err(Error::NotADatabase { .. }) => {

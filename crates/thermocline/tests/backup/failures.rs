@@ -138,6 +138,31 @@ fn change(device: &dyn Device, name: &str) {
     file.write_at(at, &[byte[0] ^ 1]).unwrap();
 }
 
+/// What is read there is not what was written, and was compared on its way.
+#[test]
+pub(crate) fn what_is_damaged_where_it_was_restored_to_is_no_database() {
+    let (_, device) = made();
+    let backups = Backups::open_on(device, "backups").unwrap();
+    let beneath = device::memory();
+    let faulty = FaultDevice::new(Arc::clone(&beneath));
+    let below = Arc::clone(&beneath);
+    // Nothing is read there until it is verified.
+    faulty.interpose(OperationKind::Read, move || {
+        assert!(!below.exists("THERMOCLINE").unwrap(), "it is a database already");
+        let names = files_below(&*below, "");
+        let snapshot =
+            names.iter().find(|name| name.contains("/memory/") && name.contains("snapshot"));
+        change(&*below, snapshot.unwrap());
+    });
+    let target: Arc<dyn Device> = faulty;
+    let refused = backups.restore_on(None, &target, "target", &Progress::default()).unwrap_err();
+    assert!(
+        refused.corruption().is_some_and(|damage| damage.file.contains("snapshot")),
+        "{refused}"
+    );
+    assert!(beneath.list("").unwrap().is_empty());
+}
+
 #[test]
 fn a_damaged_manifest_costs_its_own_backup_alone() {
     let (db, device) = made();

@@ -7,3 +7,5 @@ mod crashes;
 mod database;
 mod failures;
 mod making;
+#[path = "../planted/backup.rs"]
+mod planted;

@@ -8,8 +8,8 @@ use device::{FaultDevice, OperationKind};
 use rand::Rng;
 use tempfile::TempDir;
 use thermocline::{
-    Backups, Batch, Db, Durability, EngineKind, Environment, Error, KeyspaceOptions, Options,
-    Progress, Stage,
+    Backups, Batch, Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions,
+    Options, Progress, Stage,
 };
 
 use crate::database::{SPACES, content, open, options, restored, write};
@@ -19,7 +19,7 @@ fn backups() -> Backups {
 }
 
 #[test]
-fn every_engine_comes_back_as_it_was_when_each_backup_was_made() {
+pub(crate) fn every_engine_comes_back_as_it_was_when_each_backup_was_made() {
     let (db, backups) = (open(device::memory()), backups());
     let mut expected = Vec::new();
     for round in 0..4 {
@@ -98,6 +98,20 @@ fn a_backup_beside_writes_holds_whole_batches_of_one_moment() {
 /// Only how long a test that fails takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Has `work` done by another thread at the first write of a copy, which waits for it.
+fn meanwhile(target: &FaultDevice, work: impl FnOnce() + Send + 'static) {
+    target.interpose(OperationKind::Write, move || {
+        let (is_done, done) = mpsc::channel();
+        let working = Environment::real().spawn("beside", move || {
+            work();
+            let _ = is_done.send(());
+        });
+        // Not joined, since it may wait for who waits here.
+        drop(working.unwrap());
+        assert_eq!(done.recv_timeout(PATIENCE), Ok(()), "somebody waits for the backup");
+    });
+}
+
 /// In the middle of the copy, with one thread for all work in the background.
 #[test]
 fn work_in_the_background_goes_on_beside_a_backup() {
@@ -109,26 +123,71 @@ fn work_in_the_background_goes_on_beside_a_backup() {
     lsm.put(b"before", b"v").unwrap();
     let target = FaultDevice::new(device::memory());
     let beside = db.clone();
-    target.interpose(OperationKind::Write, move || {
+    meanwhile(&target, move || {
         // The journal is to be trimmed.
         clock.advance(Duration::from_secs(2));
-        let (is_done, done) = mpsc::channel();
-        let flushing = Environment::real().spawn("beside", move || {
-            let lsm = beside.existing_keyspace("lsm").unwrap();
-            for number in 0..20_u32 {
-                lsm.put(&number.to_be_bytes(), b"v").unwrap();
-                beside.flush().unwrap();
-            }
-            let _ = is_done.send(());
-        });
-        // Not joined, since it may wait for who waits here.
-        drop(flushing.unwrap());
-        assert_eq!(done.recv_timeout(PATIENCE), Ok(()), "somebody waits for the backup");
+        let lsm = beside.existing_keyspace("lsm").unwrap();
+        for number in 0..20_u32 {
+            lsm.put(&number.to_be_bytes(), b"v").unwrap();
+            beside.flush().unwrap();
+        }
     });
     let copies = Backups::open_on(target, "backups").unwrap();
     db.backup(&copies, &Progress::default()).unwrap();
     let found = restored(&copies, 1);
     assert_eq!(found["lsm"].len(), 21);
+}
+
+/// Two keyspaces, which are copied one after the other.
+fn two_in_memory() -> (Db, [Keyspace; 2]) {
+    let db = Db::open_on(device::memory(), "db", options()).unwrap();
+    let spaces = ["first", "second"].map(|name| db.keyspace(name, Default::default()).unwrap());
+    (db, spaces)
+}
+
+/// Of a batch that comes while the first one is copied the second one has its part in its files by then.
+#[test]
+pub(crate) fn a_batch_between_two_copies_is_whole() {
+    let (db, spaces) = two_in_memory();
+    let write = move |db: &Db, spaces: &[Keyspace; 2], value: &[u8]| {
+        let mut batch = Batch::new();
+        spaces.iter().for_each(|space| _ = batch.put(space, b"k", value));
+        db.write(&batch).unwrap();
+    };
+    write(&db, &spaces, b"old");
+    let target = FaultDevice::new(device::memory());
+    let beside = db.clone();
+    meanwhile(&target, move || {
+        write(&beside, &spaces, b"new");
+        spaces[1].flush().unwrap();
+    });
+    let copies = Backups::open_on(target, "backups").unwrap();
+    db.backup(&copies, &Progress::default()).unwrap();
+    let found = restored(&copies, 1);
+    assert_eq!(found["first"], found["second"]);
+    assert_eq!(found["second"][&b"k"[..]], b"new");
+}
+
+/// While the first one is copied all is flushed, so that nobody but the copy needs the journal.
+#[test]
+pub(crate) fn the_journal_of_a_backup_is_not_trimmed_meanwhile() {
+    let (db, [first, second]) = two_in_memory();
+    first.put(b"k", b"v").unwrap();
+    // So much that a segment of the journal is worth ending.
+    for _ in 0..20 {
+        second.put(b"k", &[7; 1 << 20]).unwrap();
+    }
+    let journal_bytes = || db.stats().journal.bytes;
+    let before = journal_bytes();
+    let target = FaultDevice::new(device::memory());
+    let beside = db.clone();
+    meanwhile(&target, move || beside.flush().unwrap());
+    let copies = Backups::open_on(target, "backups").unwrap();
+    db.backup(&copies, &Progress::default()).unwrap();
+    assert!(journal_bytes() >= before, "it was trimmed");
+    assert!(restored(&copies, 1) == content(&db));
+    db.flush().unwrap();
+    assert!(journal_bytes() < before, "nobody needs it any more");
 }
 
 #[test]

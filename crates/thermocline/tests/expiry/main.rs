@@ -6,6 +6,8 @@ mod crash;
 mod database;
 mod edges;
 mod model;
+#[path = "../planted/expiry.rs"]
+mod planted;
 mod removal;
 mod shown;
 #[path = "../tunings/mod.rs"]

@@ -5,6 +5,8 @@
 mod crashes;
 mod model;
 mod names;
+#[path = "../planted/merge.rs"]
+mod planted;
 mod refusals;
 mod threads;
 #[path = "../tunings/mod.rs"]

@@ -11,7 +11,7 @@ const ROUNDS: u64 = 60;
 const COUNTERS: u64 = 3;
 
 #[test]
-fn counters_of_many_threads_are_exact() {
+pub(crate) fn counters_of_many_threads_are_exact() {
     for (engine, journaled) in kinds() {
         let device = device::memory();
         let db = open(&device, operators());

@@ -1,0 +1,145 @@
+//! Bugs that tests plant to show that they would be found (`docs/reliability/planted-db.md`); nothing outside of them.
+//!
+//! One is planted on a thread. A database that the thread opens meanwhile has it too, whoever uses that.
+
+#[cfg(feature = "planted")]
+pub use in_tests::must_be_found;
+#[cfg(feature = "planted")]
+pub(crate) use in_tests::{InDatabase, is_planted};
+#[cfg(not(feature = "planted"))]
+pub(crate) use outside::InDatabase;
+#[cfg(not(feature = "planted"))]
+pub(crate) use sync::planted::is_planted;
+
+/// A way to break a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// The record of a batch has the steps in its first keyspace alone.
+    PartsUnrecorded,
+    /// Each keyspace's part of a batch is a record of its own.
+    RecordOfEachPart,
+    /// Of a record the steps in its first keyspace alone are applied again.
+    ReplayedInPart,
+    /// A write is acknowledged before the journal has it as it was asked for.
+    SettledEarly,
+    /// Engines' files go ahead of the journal.
+    BarrierUnasked,
+    /// The journal is trimmed to what one keyspace has in its files, whatever the others have.
+    TrimmedToNewest,
+    /// A number is visible before all of its steps are.
+    VisibleEarly,
+    /// A read-modify-write does not lock its key.
+    UpdatedUnlocked,
+    /// A batch does not lock the keys that it merges into.
+    MergedUnlocked,
+    /// The catalog is renamed before it is synced.
+    CatalogUnsynced,
+    /// The name of a new catalog is not made durable.
+    CatalogUnnamed,
+    /// The catalog names a keyspace whose directory is not durable.
+    KeyspaceUnnamed,
+    /// The files of a keyspace that is dropped go before the catalog says so.
+    FilesRemovedEarly,
+    /// A keyspace is dropped or cleared for good before older writes are durable.
+    OlderUnsettled,
+    /// A new engine asks for the journal of the time before it.
+    BegunAtNothing,
+    /// What no journal holds is not flushed by a close.
+    ClosedUnflushed,
+    /// A copy has the journal from the newest moment of its engines on, not from the oldest.
+    CopiedFromNewest,
+    /// The journal is trimmed while it is copied.
+    TrimmedMeanwhile,
+    /// The directories of a checkpoint are not made durable.
+    CheckpointUnnamed,
+    /// The files of a backup are not synced.
+    BackupUnsynced,
+    /// The manifest of a backup is not synced.
+    ManifestUnsynced,
+    /// The name of the manifest is not made durable before the backup has its own.
+    ManifestUnnamed,
+    /// A file is taken from the backup before for its name and its length.
+    SharedByName,
+    /// A file is taken from the backup before for its checksum.
+    SharedBySum,
+    /// The files of what is restored are not synced.
+    RestoredUnsynced,
+    /// The directories of what is restored are not made durable.
+    RestoredUnnamed,
+    /// What is restored is a database before it is verified.
+    RestoredUnverified,
+    /// A transaction looks whether it still stands before it has its locks.
+    CheckedUnlocked,
+    /// Keys that a transaction has found absent do not count as read.
+    AbsentUnread,
+    /// Ranges that a transaction has scanned do not count as read.
+    RangesUnread,
+    /// What lies behind the last pair of a range does not count as read.
+    EndUnread,
+    /// Transactions are not told of ranges that are deleted.
+    RangesUnnoted,
+    /// Transactions are told of a write after it shows.
+    NotedLate,
+    /// A transaction does not see that what it has read was cleared.
+    ClearedUnseen,
+    /// Transactions are not told of what is ingested.
+    IngestedUnnoted,
+    /// What has ended is removed whatever was put in its place since.
+    RemovedUnseen,
+}
+
+/// On the thread that plants it, and in what it opens.
+#[cfg(feature = "planted")]
+mod in_tests {
+    use std::cell::Cell;
+
+    use super::Planted;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+    }
+
+    /// `test` fails with the bug planted, and says `how`.
+    pub fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
+        sync::planted::must_be_found(&PLANTED, bug, how, test);
+    }
+
+    /// Whether this bug is planted.
+    pub(crate) fn is_planted(bug: Planted) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+
+    /// What was planted on the thread that opened a database.
+    pub(crate) struct InDatabase(Option<Planted>);
+
+    impl InDatabase {
+        pub(crate) fn here() -> Self {
+            Self(PLANTED.get())
+        }
+
+        /// Whether it is this bug.
+        pub(crate) fn has(&self, bug: Planted) -> bool {
+            self.0 == Some(bug)
+        }
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+mod outside {
+    use super::Planted;
+
+    /// Nothing: only tests plant any.
+    pub(crate) struct InDatabase;
+
+    impl InDatabase {
+        pub(crate) const fn here() -> Self {
+            Self
+        }
+
+        /// Whether it is this bug.
+        #[inline]
+        pub(crate) const fn has(&self, _bug: Planted) -> bool {
+            false
+        }
+    }
+}

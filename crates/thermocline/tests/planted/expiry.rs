@@ -1,0 +1,10 @@
+//! A bug of the removal of what has ended.
+
+use thermocline::planted::{Planted, must_be_found};
+
+use crate::removal::what_is_renewed_meanwhile_stays;
+
+#[test]
+fn a_removal_of_what_was_renewed_is_found() {
+    must_be_found(Planted::RemovedUnseen, "", what_is_renewed_meanwhile_stays);
+}

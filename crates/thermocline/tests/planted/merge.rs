@@ -1,0 +1,10 @@
+//! A bug of merges for which threads have to meet.
+
+use thermocline::planted::{Planted, must_be_found};
+
+use crate::threads::counters_of_many_threads_are_exact;
+
+#[test]
+fn merges_without_a_lock_are_found() {
+    must_be_found(Planted::MergedUnlocked, "journaled", counters_of_many_threads_are_exact);
+}
