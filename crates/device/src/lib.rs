@@ -62,7 +62,7 @@ pub use queue::{Completion, Queue, Request, Work};
 pub use recorder::{Recorded, Recorder, Recording};
 pub use room::RoomDevice;
 pub use simulated::{Faults, History, Replay, SimulatedDisk, SyncFailure};
-pub use system::{Io, Options, open};
+pub use system::{Io, Options, open, sync_name};
 
 use std::fmt::Debug;
 use std::sync::Arc;

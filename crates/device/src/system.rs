@@ -6,6 +6,7 @@
 mod direct;
 mod errors;
 mod file;
+mod named;
 mod names;
 mod root;
 #[cfg(test)]
@@ -64,7 +65,7 @@ impl Default for Options {
     }
 }
 
-/// Opens the directory at `path` (made, with those above it, if missing) as a device.
+/// Opens the directory at `path` (made, with those above it and with durable names, if missing) as a device.
 ///
 /// # Errors
 /// [`Error::Io`] if it is no directory or must not be opened.
@@ -89,6 +90,19 @@ pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Device>>
     let uring = options.uring && uring::is_available();
     let io = options.io;
     Ok(Arc::new(SystemDevice { root, alignment, io, uring, accounting: Arc::default() }))
+}
+
+/// Makes the name of the directory at `path` durable, which it need not be if somebody else has made it, or a process that
+/// was killed; [`open`] does so with those that it makes. Costs a sync of the directory above it.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::NotFound`].
+pub fn sync_name(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    named::sync_name(path).map_err(|error| {
+        let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
+        explain(Operation::Sync, &path.display().to_string(), errno)
+    })
 }
 
 fn lock_file(mut file: SystemFile, name: &str, how: FlockOperation) -> Result<Arc<dyn File>> {

@@ -157,7 +157,7 @@ impl Backups {
             device::open(path, device::Options::default())?,
             &path.display().to_string(),
         )?;
-        files::sync_parent(path)?;
+        device::sync_name(path)?;
         Ok(backups)
     }
 

@@ -41,7 +41,8 @@ impl Db {
             path,
             device::Options { io: self.inner.options.io, ..device::Options::default() },
         )?;
-        self.checkpoint_on(device, &path.display().to_string())
+        self.checkpoint_on(device, &path.display().to_string())?;
+        Ok(device::sync_name(path)?)
     }
 
     /// The same, to any device; `place` is what messages call it.

@@ -71,7 +71,13 @@ impl Db {
         check_place(path, options.create_if_missing)?;
         let device =
             device::open(path, device::Options { io: options.io, ..device::Options::default() })?;
-        Self::open_on(device, &path.display().to_string(), options)
+        let is_new = Catalog::load(&*device)?.is_none();
+        let db = Self::open_on(device, &path.display().to_string(), options)?;
+        if is_new {
+            // Whoever has made the directory need not have.
+            device::sync_name(path)?;
+        }
+        Ok(db)
     }
 
     /// Opens the database on any device; `place` is what messages call it.

@@ -111,7 +111,10 @@ pub fn salvage(
     // So that nothing is made where there is nothing to salvage.
     load(&*old, &from.display().to_string())?;
     let new = device(into)?;
-    salvage_on((old, &from.display().to_string()), (new, &into.display().to_string()), options)
+    let names = [from, into].map(|path| path.display().to_string());
+    let salvaged = salvage_on((old, &names[0]), (new, &names[1]), options)?;
+    device::sync_name(into)?;
+    Ok(salvaged)
 }
 
 /// The same on any devices, each with what messages call it.

@@ -21,6 +21,7 @@ use crate::limit::sparing;
 use crate::name::split;
 
 use super::errors::explain;
+use super::named;
 
 /// Files are readable by their owner's group; only the owner writes.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
@@ -53,10 +54,10 @@ impl AsFd for Directory<'_> {
 }
 
 impl Root {
-    /// Opens the directory at `path`, which is made if missing.
+    /// Opens the directory at `path`, which is made if missing, with a durable name.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        std::fs::create_dir_all(path).map_err(|error| {
+        named::make(path, &mut named::sync_name).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
             explain(Operation::Open, &name, errno)
         })?;

@@ -1,5 +1,6 @@
 //! The operating system's devices against the shared suite, and their guard of the root.
 
+mod named;
 mod refused;
 
 use std::sync::Arc;

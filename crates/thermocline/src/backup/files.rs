@@ -3,8 +3,6 @@
 //! A file's sum is made of its pieces of [`PIECE_BYTES`], in order: [`codec::chain`] of the sum so far, 0 at
 //! first, and the piece.
 
-use std::path::Path;
-
 use codec::Corruption;
 use device::{Device, File, Mode, SyncKind};
 
@@ -132,13 +130,4 @@ pub(super) fn same(device: &dyn Device, one: &str, other: &str) -> Result<bool> 
         Ok(())
     })?;
     Ok(same)
-}
-
-/// Makes the name of the directory `path` durable.
-pub(super) fn sync_parent(path: &Path) -> Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    Ok(device::open(parent, device::Options::default())?.sync_dir("")?)
 }

@@ -40,7 +40,7 @@ impl Backups {
         self.pick(number)?;
         let target = device::open(path, device::Options::default())?;
         let restored = self.restore_on(number, &target, &path.display().to_string(), progress)?;
-        files::sync_parent(path)?;
+        device::sync_name(path)?;
         Ok(restored)
     }
 
