@@ -57,6 +57,16 @@ pub fn chain(previous: u32, bytes: &[u8]) -> u32 {
     ::crc32c::crc32c_append(::crc32c::crc32c(&previous.to_le_bytes()), bytes)
 }
 
+/// [`chain`] of bytes that lie in two parts.
+///
+/// ```
+/// use thermocline_codec::{chain, chain_parts};
+/// assert_eq!(chain_parts(7, b"wa", b"rm"), chain(7, b"warm"));
+/// ```
+pub fn chain_parts(previous: u32, first: &[u8], second: &[u8]) -> u32 {
+    ::crc32c::crc32c_append(chain(previous, first), second)
+}
+
 /// The xxh3 hash of `bytes` under `seed`; stable for ever, so formats may store it.
 ///
 /// Tables that outsiders choose the keys of take a secret, random seed.

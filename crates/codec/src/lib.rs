@@ -44,7 +44,7 @@ mod seqno;
 mod varint;
 mod writer;
 
-pub use checksum::{Place, chain, crc32c, hash64};
+pub use checksum::{Place, chain, chain_parts, crc32c, hash64};
 pub use corruption::Corruption;
 pub use header::{FileHeader, Format, HeaderError};
 pub use reader::Reader;

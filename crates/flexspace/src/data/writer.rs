@@ -12,7 +12,7 @@ use super::format::{self, BLOCK_BYTES, BLOCK_PAYLOAD_BYTES};
 use super::{DataFile, SegmentBuffer};
 
 /// What is written at once at most.
-const WRITE_BYTES_MAX: usize = 1 << 20;
+const WRITE_BYTES_MAX: usize = 256 << 10;
 
 /// A segment between its first byte and its last.
 #[derive(Debug)]

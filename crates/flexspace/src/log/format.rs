@@ -1,7 +1,7 @@
 //! The log's bytes: its head, its frames, and their records; see `docs/formats/flexspace.md`.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use codec::{Corruption, FileHeader, Format, Reader, Writer, chain};
+use codec::{Corruption, FileHeader, Format, Reader, Writer, chain, chain_parts};
 
 use crate::data::Geometry;
 
@@ -65,24 +65,23 @@ impl LogHead {
     }
 }
 
-/// A frame of `records`, behind one with the checksum `previous`; with its own checksum.
-pub(crate) fn encode_frame(
+/// What comes before the `records` of a frame, behind one with the checksum `previous`; and the frame's own checksum.
+pub(crate) fn encode_frame_head(
     salt: u64,
     sequence: u64,
     previous: u32,
     records: &[u8],
 ) -> (Vec<u8>, u32) {
-    let mut rest = Vec::with_capacity(FRAME_HEAD_BYTES + records.len());
+    let mut rest = Vec::with_capacity(FRAME_HEAD_BYTES);
     let mut out = Writer::new(&mut rest);
     out.put_u32(previous);
     out.put_u64(salt);
     out.put_u64(sequence);
     out.put_u64(records.len() as u64);
-    out.put_bytes(records);
-    let checksum = chain(previous, &rest);
-    let mut frame = checksum.to_le_bytes().to_vec();
-    frame.append(&mut rest);
-    (frame, checksum)
+    let checksum = chain_parts(previous, &rest, records);
+    let mut head = checksum.to_le_bytes().to_vec();
+    head.append(&mut rest);
+    (head, checksum)
 }
 
 /// What a frame says of itself before its records are read.

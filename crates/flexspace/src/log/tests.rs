@@ -3,7 +3,7 @@
 use codec::{Corruption, Reader};
 use device::{Device, Mode};
 
-use super::format::{Change, LogHead, Piece, Record, encode_frame};
+use super::format::{Change, LogHead, Piece, Record, encode_frame_head};
 use super::{LogEnd, LogWriter, file_name, numbers, replay};
 use crate::data::Geometry;
 use crate::space::Error;
@@ -85,7 +85,8 @@ fn the_page_s_example_is_what_is_written() {
     let splice = Change::Splice { offset: 13, removed: 5, tag: 0, pieces };
     let records =
         encode(&[Record::Segment { segment: 2, generation: 1 << 32 | 5 }, Record::Change(splice)]);
-    let (frame, _) = encode_frame(head.salt(), 0, checksum, &records);
+    let (mut frame, _) = encode_frame_head(head.salt(), 0, checksum, &records);
+    frame.extend(records);
     let expected = hex(&[
         "54 43 46 4c 58 4c 4f 47 01 00 00 00 0d 70 bb 81",
         "03 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00",
@@ -143,6 +144,23 @@ fn a_torn_end_is_an_end_and_anything_before_it_is_damage() {
     }
     file.write_at(6 * 512, &[0x5a; 700]).expect("a device");
     assert_eq!(read(&*device).as_ref(), Ok(&records()), "what is behind the end is nothing");
+}
+
+/// A frame is written in pieces, and none of its records is lost where one ends.
+#[test]
+fn a_long_frame_is_written_in_pieces() {
+    let device = device::memory();
+    let mut log = write(&*device);
+    let (bytes, writes) = (log.bytes(), device.accounting().counts().write_ops);
+    let many: Vec<Record> = records()[1..].iter().cycle().take(60_000).cloned().collect();
+    let frame = encode(&many);
+    log.append(&frame).expect("a device");
+    log.append(&encode(&records()[..1])).expect("a device");
+    let pieces = device.accounting().counts().write_ops - writes - 1;
+    assert_eq!(pieces, (frame.len() as u64).div_ceil(256 << 10), "of {} bytes", frame.len());
+    assert_eq!(log.bytes() - bytes, (frame.len() + 32).next_multiple_of(512) as u64 + 512);
+    let all = [&records()[..], &many[..], &records()[..1]].concat();
+    assert!(read(&*device) == Ok(all), "as they were written");
 }
 
 #[test]

@@ -8,6 +8,10 @@ use super::file_name;
 use super::format::{self, LogHead, UNIT_BYTES_MIN};
 use crate::planted::{Planted, is_planted};
 
+/// What is written at once at most, a multiple of every unit: records may be much of the memory, and are not copied as
+/// a whole.
+const WRITE_BYTES_MAX: usize = 256 << 10;
+
 /// Where a log ends: what the one that follows it says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogEnd {
@@ -105,7 +109,7 @@ impl LogWriter {
         let growth_bytes = growth_bytes.next_multiple_of(u64::from(unit_bytes));
         let (position, begun) = (0, 0);
         let mut log = Self { file, head, end, position, begun, allocated, growth_bytes };
-        log.write(&bytes)?;
+        log.write(&bytes, &[])?;
         log.append(records)?;
         log.begun = log.position;
         Ok(log)
@@ -147,8 +151,9 @@ impl LogWriter {
     /// Adds a frame; durable on return. What its records refer to is durable before the call.
     pub(crate) fn append(&mut self, records: &[u8]) -> Result<(), device::Error> {
         let LogEnd { frames, checksum } = self.end;
-        let (frame, checksum) = format::encode_frame(self.head.salt(), frames, checksum, records);
-        self.write(&frame)?;
+        let salt = self.head.salt();
+        let (head, checksum) = format::encode_frame_head(salt, frames, checksum, records);
+        self.write(&head, records)?;
         if !is_planted(Planted::FrameUnsynced) {
             self.file.sync(SyncKind::Data)?;
         }
@@ -156,13 +161,23 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes a piece, with zeros to the end of its unit.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), device::Error> {
+    /// Writes a head of less than a unit and what follows it, with zeros to the end of the last unit.
+    fn write(&mut self, head: &[u8], rest: &[u8]) -> Result<(), device::Error> {
         let unit = self.head.unit_bytes as usize;
-        let mut buffer = Buffer::zeroed(bytes.len().next_multiple_of(unit));
-        buffer[..bytes.len()].copy_from_slice(bytes);
-        self.file.write_at(self.position, &buffer)?;
-        self.position += buffer.len() as u64;
+        let all = (head.len() + rest.len()).next_multiple_of(unit);
+        let mut buffer = Buffer::zeroed(all.min(WRITE_BYTES_MAX));
+        let (mut head, mut rest) = (head, rest);
+        while !(head.is_empty() && rest.is_empty()) {
+            let len = (head.len() + rest.len()).min(buffer.len());
+            let (now, later) = rest.split_at(len - head.len());
+            let end = len.next_multiple_of(unit);
+            buffer[..head.len()].copy_from_slice(head);
+            buffer[head.len()..len].copy_from_slice(now);
+            buffer[len..end].fill(0);
+            self.file.write_at(self.position, &buffer[..end])?;
+            self.position += end as u64;
+            (head, rest) = (&[], later);
+        }
         Ok(())
     }
 }
