@@ -58,6 +58,7 @@ use crate::index;
 use crate::index::{Index, Key};
 use crate::memtable::{Batch, BatchWalker, Memtable, Update};
 use crate::options::Options;
+use crate::pace::Pacing;
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
 use crate::state::{Base, Pinned, State};
@@ -226,6 +227,8 @@ impl Shared {
         self.health.check_writable()?;
         let state = self.open_state()?;
         let Some(batch) = self.next_batch(&mut committer, &state, upto) else { return Ok(false) };
+        // From before the device is waited for on: what is filled by then is no room any more.
+        let pacing = self.begin_pace(&batch);
         // What was lent to it while there were fewer writes.
         self.cache.shrink(self.cache_share());
         let newest = batch.newest();
@@ -262,25 +265,34 @@ impl Shared {
             }
             done => done?,
         }
+        self.pace.note_all_put();
         committer.is_short_of_room = false;
         (committer.youngest, committer.stopped) = (None, None);
         self.make_durable(persisted)?;
         self.publish(&mut committer, &batch)?;
         self.commits_failing.succeed();
-        self.hold_index(&mut committer)?;
         let bytes = batch.bytes();
         self.counts.commits.fetch_add(1, Relaxed);
         self.counts.committed_memtables.fetch_add(batch.memtables().len() as u64, Relaxed);
         self.counts.committed_bytes.fetch_add(bytes, Relaxed);
+        // The memtables' memory is the system's again, and whoever waits goes on.
+        drop(batch);
+        drop(pacing);
+        self.hold_index(&mut committer)?;
         drop(committer);
         self.schedule_rewriting();
-        // The memtables' memory is the system's again.
-        drop(batch);
         if bytes >= GIVEN_BACK_BYTES_MIN {
             // What was read and planned for them lay between other pieces, which stay.
             sync::give_back_heaps();
         }
         Ok(true)
+    }
+
+    /// Has writers keep pace with a commit, as far as it comes along.
+    fn begin_pace(&self, batch: &Batch) -> Pacing<'_> {
+        let versions = batch.memtables().iter().map(|memtable| memtable.len() as u64).sum();
+        let share = self.memory_split().memtables_bytes;
+        self.pace.begin(versions, self.family.tally.bytes(), share)
     }
 
     /// The memtables that are committed next (C6), sealed, and marked what younger ones replace of them.

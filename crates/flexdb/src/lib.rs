@@ -83,6 +83,7 @@ mod memtable;
 mod multi_get;
 mod open;
 mod options;
+mod pace;
 mod pair;
 mod planted;
 mod pressure;

@@ -112,6 +112,7 @@ impl Store {
             health,
             persisted: AtomicU64::new(persisted.get()),
             pressure: Default::default(),
+            pace: Default::default(),
             thinning,
             commits_failing: Default::default(),
             collector_failing: Default::default(),

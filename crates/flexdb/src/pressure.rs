@@ -1,4 +1,5 @@
-//! What writers wait for: memtables that are committed, where they would take more than their share.
+//! What writers wait for: memtables that are committed, where they would take more than their share; and while they are, a
+//! step of that, where they would fill what is left of it too soon (`pace.rs`).
 //!
 //! A write of any size goes in once nothing waits for its commit: then nothing else can be done for
 //! it.
@@ -13,6 +14,13 @@ use workers::WaitError;
 
 use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
+
+/// What is to be written, and what memtables may take beside their share for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    pub(crate) bytes: u64,
+    pub(crate) more: u64,
+}
 
 /// Who must not wait leaves this part of the memtables' share to others.
 const LEFT_TO_OTHERS: u64 = 8;
@@ -54,6 +62,18 @@ impl Pressure {
 }
 
 impl Shared {
+    /// Waits while memtables take more than they may by now, less what is to come: until the commit that is under way has come
+    /// far enough, or ended.
+    pub(crate) fn keep_pace(&self, before: Before) {
+        self.pace.wait(|| self.is_in_pace(before) || self.health.check_writable().is_err());
+    }
+
+    /// Whether memtables take no more than they may by now.
+    pub(crate) fn is_in_pace(&self, Before { bytes, more }: Before) -> bool {
+        let allowed = self.pace.allowed().saturating_add(more).saturating_sub(bytes);
+        self.family.tally.bytes() <= allowed
+    }
+
     /// Waits until memtables take at most `bytes_max`, or none of them waits. Where a commit that began
     /// meanwhile has failed, its reason is the error: what has failed before may have room by now. Whoever
     /// holds a write's number gives way to a snapshot that is being taken, which may wait for that very write.
@@ -105,6 +125,7 @@ impl Shared {
         let share = self.memory_split().memtables_bytes;
         let bytes = bytes + steps as u64 * SkipList::put_bytes(0, 0);
         self.health.check_writable().is_ok()
+            && self.is_in_pace(Before { bytes, more: 0 })
             && self.family.tally.bytes().saturating_add(bytes) <= share - share / LEFT_TO_OTHERS
     }
 

@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 27] = [
+const RUNNING: [&str; 28] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
@@ -36,6 +36,7 @@ const RUNNING: [&str; 27] = [
     "relieved_pairs",
     "opening_keys",
     "stalls",
+    "paced_waits",
 ];
 
 impl Shared {
@@ -99,6 +100,7 @@ impl Shared {
             ("collected_bytes", counts.collected_bytes.load(Relaxed)),
             ("opening_keys", counts.opening_keys),
             ("stalls", self.pressure.stalls.load(Relaxed)),
+            ("paced_waits", self.pace.waits.load(Relaxed)),
             ("space_bytes", space.len),
             ("used_segments", space.used_segments),
             ("free_segments", space.free_segments),

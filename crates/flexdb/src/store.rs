@@ -22,6 +22,7 @@ use crate::index::{Index, IndexSnapshot};
 use crate::memory_split::{IntervalLimits, MemorySplit};
 use crate::memtable::Family;
 use crate::options::Options;
+use crate::pace::Pace;
 use crate::pair::StoreHeader;
 use crate::pressure::Pressure;
 use crate::reads::Reads;
@@ -78,6 +79,7 @@ pub(crate) struct Shared {
     /// Everything up to this is in the space, durably.
     pub(crate) persisted: AtomicU64,
     pub(crate) pressure: Pressure,
+    pub(crate) pace: Pace,
     pub(crate) thinning: Thinning,
     pub(crate) commits_failing: Work,
     pub(crate) collector_failing: Work,

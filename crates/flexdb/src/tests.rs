@@ -8,6 +8,7 @@ mod every_io;
 pub(crate) mod fragmented;
 mod memory_resize;
 mod opening;
+pub(crate) mod pace;
 mod pair_reads;
 pub(crate) mod pairs;
 mod parts;

@@ -13,24 +13,26 @@ use codec::SeqNo;
 use engine::{Change, Error, Op, Operator, Result, check_key, check_value, last_of_each_key};
 
 use crate::memtable::{Found, Memtable};
+use crate::pressure::Before;
 use crate::store::Shared;
 
 impl Shared {
     /// Whether `ops` may be written. Waits for commits while memtables would take more than their
     /// share with them.
     pub(crate) fn admit(self: &Arc<Self>, ops: &[Op<'_>]) -> Result<()> {
-        let bytes_max = self.memtables_max_before(ops)?;
-        self.wait_for_room(bytes_max, false)
+        let before = self.check_admission(ops)?;
+        self.keep_pace(before);
+        self.wait_for_room(self.memtables_max(before), false)
     }
 
     /// The same without waiting: `false` where it would wait.
     pub(crate) fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
-        let bytes_max = self.memtables_max_before(ops)?;
-        Ok(self.has_room(bytes_max))
+        let before = self.check_admission(ops)?;
+        Ok(self.is_in_pace(before) && self.has_room(self.memtables_max(before)))
     }
 
-    /// What memtables may take before `ops` are written; refuses what is never taken.
-    fn memtables_max_before(&self, ops: &[Op<'_>]) -> Result<u64> {
+    /// What is written, and what it may take more than others; refuses what is never taken.
+    fn check_admission(&self, ops: &[Op<'_>]) -> Result<Before> {
         self.health.check_writable()?;
         check_ranges(ops)?;
         let limit = self.host.memory.limit();
@@ -38,11 +40,15 @@ impl Shared {
         if bytes > limit {
             return Err(Error::OutOfMemory { limit });
         }
-        let split = self.memory_split();
         // Where a commit was refused for want of room deletes may give it some.
         let is_delete = ops.iter().all(|op| op.value().is_none());
-        let more = if is_delete { split.memtable_bytes } else { 0 };
-        Ok((split.memtables_bytes + more).saturating_sub(bytes))
+        let more = if is_delete { self.memory_split().memtable_bytes } else { 0 };
+        Ok(Before { bytes, more })
+    }
+
+    /// What memtables may take before that is written.
+    fn memtables_max(&self, Before { bytes, more }: Before) -> u64 {
+        (self.memory_split().memtables_bytes + more).saturating_sub(bytes)
     }
 
     /// Applies the steps of one write.

@@ -124,6 +124,7 @@ impl<'a, 'b> Changing<'a, 'b> {
             // Each change copies what the base holds, and the cache gives way.
             self.shared.count_nodes(&self.committer.index);
             let chunk = chunk?;
+            let before = updates;
             for planned in chunk.planned {
                 if let Some(edit) = planned.edit
                     && !self.change_planned(&edit)?
@@ -133,6 +134,7 @@ impl<'a, 'b> Changing<'a, 'b> {
                 updates += planned.updates;
                 self.put += planned.bytes;
             }
+            self.shared.pace.advance((updates - before) as u64);
             let Some(rest) = chunk.rest else { continue };
             let mut walker = batch.walker(range.0, range.1);
             let (count, is_whole) = self.put_rest(&mut walker, &rest)?;
@@ -194,6 +196,7 @@ impl<'a, 'b> Changing<'a, 'b> {
             }
             count += updates.len();
             self.put += bytes_of(&updates);
+            self.shared.pace.advance(updates.len() as u64);
         }
     }
 

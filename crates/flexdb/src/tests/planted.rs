@@ -13,6 +13,7 @@ use super::every_io::scenarios::{
     a_checkpoint, a_close_that_stores_the_index, a_commit_in_place, a_join,
 };
 use super::fragmented::an_interval_that_was_changed_since_it_was_read_keeps_its_changes;
+use super::pace::writers_get_in_with_each_step_of_a_commit;
 use super::pairs::a_commit_forgets_what_it_changes;
 use super::parts::{
     a_tombstone_hides_the_pair_whatever_is_read_first,
@@ -115,6 +116,12 @@ fn keys_that_are_taken_for_one_another_are_found() {
 #[test]
 fn an_old_failure_that_refuses_a_write_is_found() {
     must_be_found(Planted::OldFailureTold, "", a_failure_of_before_refuses_no_write);
+}
+
+#[test]
+fn writers_that_keep_no_pace_are_found() {
+    let test = writers_get_in_with_each_step_of_a_commit;
+    must_be_found(Planted::Unpaced, "nobody got in at a step", test);
 }
 
 #[test]
