@@ -1,5 +1,8 @@
 //! What a store really takes of memory ([`resident`]). Several times its budget goes through it, by
-//! several threads, with an old snapshot held, and by gets and scans.
+//! several threads, with an old snapshot held, and by gets and scans; and with a journal, by which several memtables are
+//! committed as one, keys are written over as fast as it can be, some far more often than others.
+
+use std::path::Path;
 
 use conformance::resident::{self, Case, Pairs, Watched};
 use engine::Engine;
@@ -12,10 +15,14 @@ const THREADS: u64 = 2;
 /// Beside the budget: stacks of threads, what the system keeps of the program itself, and what the allocator
 /// has not given back yet. It is asked for that in the background, once a sixteenth of the budget was cached; how
 /// much more comes until it does so depends on what else the machine does.
-const CASES: [Case; 2] = [
+const CASES: [Case; 3] = [
     Case { name: "small", budget: 16 * MIB, times: 4, slack: 6 * MIB },
     Case { name: "large", budget: 64 * MIB, times: 2, slack: 6 * MIB },
+    Case { name: "written", budget: 32 * MIB, times: 3, slack: 6 * MIB },
 ];
+/// Puts of each thread in the case that is written over, and Zipf's exponent.
+const PUTS: u64 = 400_000;
+const THETA: f64 = 0.99;
 
 fn key(number: u64) -> Vec<u8> {
     format!("user{:023}", codec::hash64(7, &number.to_le_bytes())).into_bytes()
@@ -31,6 +38,9 @@ fn child() {
     let directory = tempfile::tempdir().expect("a directory");
     let count = case.times * case.budget / (27 + VALUE_BYTES as u64);
     let pairs = Pairs { count, threads: THREADS, key, value_bytes: VALUE_BYTES };
+    if case.name == "written" {
+        return write_over(case, directory.path(), pairs);
+    }
     let open = |host| Store::open(host, Options::default());
     let mut watched = Watched::new(case, directory.path(), 2, open);
     pairs.write(&watched, 1, 1);
@@ -54,9 +64,48 @@ fn child() {
     watched.end();
 }
 
+/// Commits follow each other without a pause, and writers wait for them.
+fn write_over(case: Case, directory: &Path, pairs: Pairs) {
+    // What the test takes itself is there before anything is watched.
+    let weights = (1..=pairs.count).map(|rank| (rank as f64).powf(-THETA));
+    let shares: Vec<f64> = weights
+        .scan(0.0, |sum, weight| {
+            *sum += weight;
+            Some(*sum)
+        })
+        .collect();
+    let all = shares.last().copied().unwrap_or_default();
+    let open = |host| Store::open(host, Options::default());
+    let mut watched = Watched::journaled(case, directory, 2, open);
+    pairs.write(&watched, 1, 1);
+    watched.resident.end_phase("loaded");
+    std::thread::scope(|scope| {
+        for thread in 0..pairs.threads {
+            let (watched, shares) = (&watched, &shares);
+            scope.spawn(move || {
+                for number in 0..PUTS {
+                    let draw = codec::hash64(thread, &number.to_le_bytes()) as f64;
+                    let wanted = draw / u64::MAX as f64 * all;
+                    let drawn = shares.partition_point(|share| *share < wanted) as u64;
+                    // A key of this thread's own: nobody else writes it meanwhile.
+                    let drawn = drawn / pairs.threads * pairs.threads + thread;
+                    watched.put(&(pairs.key)(drawn), &[number as u8; VALUE_BYTES]);
+                }
+            });
+        }
+    });
+    watched.resident.end_phase("written over");
+    watched.end();
+}
+
 #[test]
 fn a_store_keeps_within_its_budget() {
     resident::run_alone("small");
+}
+
+#[test]
+fn a_store_that_is_written_over_keeps_within_its_budget() {
+    resident::run_alone("written");
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use codec::SeqNo;
 use device::Device;
-use engine::{Engine, Host, MemoryBudget, NoJournal, Op, Result, Sequence};
+use engine::{Barrier, Engine, Host, MemoryBudget, NoJournal, Op, Result, Sequence};
 use environment::Environment;
 use telemetry::Registry;
 use workers::Pool;
@@ -25,10 +26,24 @@ pub struct Case {
     pub slack: u64,
 }
 
+/// A journal that has everything, and takes no memory.
+struct Journaled;
+
+impl Barrier for Journaled {
+    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
+        Ok(seqno)
+    }
+
+    fn is_journaled(&self) -> bool {
+        true
+    }
+}
+
 /// A store with a device, a pool and a budget of its own.
 #[derive(Debug)]
 pub struct Watched<S> {
     open: fn(Host) -> Result<S>,
+    is_journaled: bool,
     store: Option<S>,
     device: Arc<dyn Device>,
     budget: Arc<MemoryBudget>,
@@ -45,25 +60,52 @@ impl<S: Engine> Watched<S> {
     /// # Panics
     /// If anything of it fails, here and below.
     pub fn new(case: Case, directory: &Path, threads: usize, open: fn(Host) -> Result<S>) -> Self {
+        Self::of(case, directory, threads, false, open)
+    }
+
+    /// The same of a store over which there is a journal.
+    ///
+    /// # Panics
+    /// If anything of it fails.
+    pub fn journaled(
+        case: Case,
+        directory: &Path,
+        threads: usize,
+        open: fn(Host) -> Result<S>,
+    ) -> Self {
+        Self::of(case, directory, threads, true, open)
+    }
+
+    fn of(
+        case: Case,
+        directory: &Path,
+        threads: usize,
+        is_journaled: bool,
+        open: fn(Host) -> Result<S>,
+    ) -> Self {
         let workers = Pool::start(&Environment::real(), threads, &Registry::default());
         let workers = workers.expect("threads start");
         let device = device::open(directory, device::Options::default()).expect("it opens");
         let budget = Arc::new(MemoryBudget::new(case.budget));
         let resident = Resident::watch(&budget, case.slack);
         let sequence = Arc::new(Sequence::new());
-        let mut watched = Self { open, store: None, device, budget, workers, sequence, resident };
+        let store = None;
+        let mut watched =
+            Self { open, is_journaled, store, device, budget, workers, sequence, resident };
         watched.open();
         watched
     }
 
     fn open(&mut self) {
+        let barrier: Arc<dyn Barrier> =
+            if self.is_journaled { Arc::new(Journaled) } else { Arc::new(NoJournal) };
         let host = Host {
             device: Arc::clone(&self.device),
             workers: self.workers.clone(),
             environment: Environment::real(),
             telemetry: Registry::default(),
             sequence: Arc::clone(&self.sequence),
-            barrier: Arc::new(NoJournal),
+            barrier,
             memory: Arc::clone(&self.budget),
         };
         self.store = Some((self.open)(host).expect("the store opens"));

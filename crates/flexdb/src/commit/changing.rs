@@ -24,6 +24,8 @@ use crate::store::Shared;
 
 /// Chunks that are planned by one base, which then gives way to the next.
 const SECTION_CHUNKS: usize = if cfg!(test) { 3 } else { 64 };
+/// Parts of the budget of which one may be copies of nodes before the base gives way.
+const COPIED_PARTS: u64 = 256;
 /// Parts of the pairs of a full interval up to which one is joined with another; where they are not counted, parts
 /// of its bytes up to which the two are, as at an opening.
 const SMALL_PARTS: usize = 4;
@@ -58,7 +60,7 @@ fn key_behind(
 ) -> Option<Key> {
     let mut walker = batch.walker(above, upto);
     walker.seek(Bound::Included(&**from));
-    (0..updates).for_each(|_| _ = walker.take());
+    (0..updates).for_each(|_| _ = walker.pass());
     walker.here().map(|next| Key::from(next.key()))
 }
 
@@ -119,10 +121,16 @@ impl<'a, 'b> Changing<'a, 'b> {
     ) -> Result<Section> {
         self.delta = 0;
         let mut updates = 0;
+        self.shared.count_nodes(&self.committer.index);
+        let nodes_max = self.shared.nodes.bytes() + self.shared.host.memory.limit() / COPIED_PARTS;
         let mut planning = self.plan(batch, range, begin.clone())?;
         while let Some(chunk) = planning.next() {
             // Each change copies what the base holds, and the cache gives way.
             self.shared.count_nodes(&self.committer.index);
+            self.shared.cache.give_way(self.shared.cache_share());
+            if self.shared.nodes.bytes() > nodes_max {
+                planning.end_section();
+            }
             let chunk = chunk?;
             let before = updates;
             for planned in chunk.planned {

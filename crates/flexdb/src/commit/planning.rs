@@ -10,8 +10,8 @@
 //! - P1. All plans are by one base, of the moment when planning began; each looks at its intervals alone.
 //!   So it is right whatever is done to those before, which only move it. The rest of an interval's updates
 //!   may change the one behind it, so a chunk ends with a rest, and planning begins anew behind that.
-//! - P2. One base is planned by for a section of so many chunks: a base has all nodes copied that are changed
-//!   while it is held.
+//! - P2. One base is planned by for a section of so many chunks, or fewer where that is ended: a base has all nodes copied
+//!   that are changed while it is held.
 //! - P3. No more than [`AHEAD`] chunks are planned, or being planned, and not done.
 //! - P4. Once it is dropped nobody plans for it or holds its base.
 
@@ -100,6 +100,8 @@ struct Progress {
     inputs: Option<Arc<Inputs>>,
     /// Where the next chunk begins; none behind the last.
     next_key: Option<Vec<u8>>,
+    /// How many there are in this section at most (P2).
+    chunks_max: usize,
     /// Chunks that somebody has taken to be planned, and those that were handed out.
     claimed: usize,
     handed: usize,
@@ -123,6 +125,7 @@ impl<'a> Planning<'a> {
         let next_key = walker.take().map(|first| first.key().to_vec());
         drop(walker);
         let progress = Progress {
+            chunks_max: inputs.chunks_max,
             inputs: Some(Arc::new(inputs)),
             next_key,
             claimed: 0,
@@ -157,6 +160,12 @@ impl<'a> Planning<'a> {
         }
     }
 
+    /// Has the section end behind the chunks that somebody has taken by now.
+    pub(crate) fn end_section(&self) {
+        let mut progress = self.job.progress.lock();
+        progress.chunks_max = progress.claimed;
+    }
+
     /// Where the next section begins, once all chunks of this one were handed out; none behind the last.
     pub(crate) fn rest(self) -> Option<Key> {
         let progress = self.job.progress.lock();
@@ -166,7 +175,7 @@ impl<'a> Planning<'a> {
     /// Asks workers to plan, as long as there is something to be planned.
     pub(super) fn have_helped(&self) {
         let mut progress = self.job.progress.lock();
-        while progress.next_key.is_some() && progress.helpers < HELPERS {
+        while progress.is_planned_on() && progress.helpers < HELPERS {
             let (job, shared) = (Arc::downgrade(&self.job), Arc::downgrade(self.shared));
             let task = move |_stop: &workers::StopToken| help(&job, &shared);
             if self.shared.group.submit(Class::Flush, "flexdb plan", task).is_err() {
@@ -212,13 +221,18 @@ fn help(job: &Weak<Job>, shared: &Weak<Shared>) {
 }
 
 impl Progress {
+    /// Whether there is more to be planned in this section.
+    fn is_planned_on(&self) -> bool {
+        self.next_key.is_some() && self.claimed < self.chunks_max
+    }
+
     /// The next chunk, if it may be planned by now (P2, P3).
     fn claim(&mut self) -> Option<Claim> {
         if self.claimed - self.handed >= AHEAD {
             return None;
         }
         let inputs = Arc::clone(self.inputs.as_ref()?);
-        if self.claimed >= inputs.chunks_max {
+        if self.claimed >= self.chunks_max {
             return None;
         }
         let from = self.next_key.take()?;
@@ -273,7 +287,7 @@ impl Inputs {
         let (mut updates, mut bytes) = (0, 0);
         let mut end = None;
         while updates < self.chunk.updates && bytes < self.chunk.bytes {
-            let Some(update) = walker.take() else { break };
+            let Some(update) = walker.here() else { break };
             if end.is_none_or(|end: &Key| update.key() >= &**end) {
                 let found = self.base.interval_of(update.key())?;
                 bytes += u64::from(found.length);
@@ -281,6 +295,7 @@ impl Inputs {
             }
             updates += 1;
             bytes += (update.key().len() + update.value().map_or(0, <[u8]>::len)) as u64;
+            walker.pass();
         }
         end.cloned()
     }

@@ -89,6 +89,21 @@ impl BatchWalker<'_> {
         Some(update)
     }
 
+    /// Goes on to the next key, and copies nothing for the caller; `false` if it stands nowhere.
+    pub(crate) fn pass(&mut self) -> bool {
+        let Some(at) = self.at else { return false };
+        let (before, behind) = self.walkers.split_at_mut(at + 1);
+        let Some(youngest) = before.last_mut() else { return false };
+        for older in behind {
+            if older.here().map(Update::key) == youngest.here().map(Update::key) {
+                older.take_one();
+            }
+        }
+        youngest.take_one();
+        self.settle();
+        true
+    }
+
     /// Goes to the first key at or behind `key`, or behind it.
     pub(crate) fn seek(&mut self, key: Bound<&[u8]>) {
         self.walkers.iter_mut().for_each(|walker| walker.seek(key));

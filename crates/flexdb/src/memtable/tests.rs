@@ -271,6 +271,18 @@ fn batch_of(versions: &[(u8, u64, Option<u8>)], cuts: [u64; 2]) -> (Batch, Arc<M
     (Batch::of(vec![youngest, middle, oldest]), budget)
 }
 
+/// The same for whoever passes by.
+fn passed(mut walker: BatchWalker<'_>, from: Bound<&[u8]>) -> Pairs {
+    walker.seek(from);
+    let mut pairs = Vec::new();
+    while let Some(here) = walker.here() {
+        pairs.push((here.key().to_vec(), here.value().map(<[u8]>::to_vec)));
+        assert!(walker.pass());
+    }
+    assert!(!walker.pass());
+    pairs
+}
+
 fn taken(mut walker: BatchWalker<'_>, from: Bound<&[u8]>) -> Pairs {
     walker.seek(from);
     let mut pairs = Vec::new();
@@ -306,6 +318,7 @@ proptest! {
         let place = [place];
         for from in [Bound::Unbounded, Bound::Included(&place[..]), Bound::Excluded(&place[..])] {
             prop_assert_eq!(taken(walker(), from), forward(&single, (above, upto), from));
+            prop_assert_eq!(passed(walker(), from), taken(walker(), from));
         }
     }
 }
