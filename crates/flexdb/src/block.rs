@@ -269,5 +269,5 @@ fn newest_of_each(bytes: &[u8], mut places: Vec<u32>) -> (Vec<u8>, Vec<u32>) {
     (kept, kept_places)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

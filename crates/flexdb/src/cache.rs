@@ -17,7 +17,7 @@
 //! - B2. Nor is more than [`BlockMemory::loss_max`] resident of blocks beside what they may take: first what no block lies
 //!   on goes back to the system, then more blocks go.
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak};
 
 use engine::{Charge, Ghosts, MemoryBudget, MemoryGain};
 use pairs::Pairs;
-use parking_lot::Mutex;
+use sync::Mutex;
 
 use crate::block::{Block, BlockMemory};
 use crate::index::Head;

@@ -64,11 +64,11 @@ use crate::planted::{Planted, is_planted};
 use crate::state::{Base, Pinned, State};
 use crate::store::Shared;
 use changing::Changing;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 pub(crate) use plan::TAIL_MAX;
 use relief::is_for_want_of_room;
 pub(crate) use thinning::Thinning;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 pub(crate) use tidying::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 
 /// Bytes of memtables after whose commit the allocator is worth being asked to give back what was freed.
@@ -150,7 +150,7 @@ impl Committer {
     }
 
     /// The same, to be broken by tests.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(crate) fn index_mut(&mut self) -> &mut Index {
         &mut self.index
     }
@@ -184,7 +184,9 @@ impl Shared {
             let committed = shared.commit_oldest(u64::MAX);
             // Until here whoever sealed something found this task, and queued none: it would wait for this one,
             // on a thread of the pool on which others plan.
-            shared.counts.is_commit_queued.store(false, SeqCst);
+            if !is_planted(Planted::QueuedTillLate) {
+                shared.counts.is_commit_queued.store(false, SeqCst);
+            }
             match committed {
                 Ok(_) => shared.schedule_commit(u64::MAX),
                 Err(failure) => {
@@ -192,6 +194,9 @@ impl Shared {
                     shared.commits_failing.fail(failure.clone(), now_ms);
                     shared.pressure.fail_commit(number, failure);
                 }
+            }
+            if is_planted(Planted::QueuedTillLate) {
+                shared.counts.is_commit_queued.store(false, SeqCst);
             }
         };
         // A pool that is stopping runs nothing more, and nobody waits for it.
@@ -304,7 +309,9 @@ impl Shared {
         let batch: Vec<Arc<Memtable>> = waits.cloned().collect();
         let youngest = batch.first()?.id();
         // Whoever put another one in its place may not have sealed it yet, and somebody be writing.
-        batch.iter().for_each(|memtable| memtable.seal());
+        if !is_planted(Planted::CommittedUnsealed) {
+            batch.iter().for_each(|memtable| memtable.seal());
+        }
         if self.host.barrier.is_journaled() {
             batch.iter().for_each(|memtable| self.mark_replaced(state, memtable, youngest));
         }
@@ -443,6 +450,12 @@ impl Shared {
         let install = self.install.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
         let pinned = self.pinned_after(&state, kept, Some(committed));
+        if is_planted(Planted::TakenOutFirst) {
+            let before = Arc::clone(&state.base);
+            let without = state.with_base(before, Some(committed), pinned.clone());
+            self.state.store(Some(Arc::new(without)));
+            sync::thread::yield_now();
+        }
         let next = state.with_base(base, Some(committed), pinned);
         let commits = next.commits;
         self.state.store(Some(Arc::new(next)));
@@ -462,7 +475,8 @@ impl Shared {
     ) -> BTreeMap<SeqNo, Pinned> {
         let held = self.host.sequence.pins();
         let mut pinned = state.pinned.clone();
-        pinned.retain(|seqno, _| held.contains(seqno));
+        let is_kept = |seqno: &SeqNo| held.contains(seqno) && !is_planted(Planted::PinsForgotten);
+        pinned.retain(|seqno, _| is_kept(seqno));
         for (seqno, left) in &mut pinned {
             // A writer that was slow has put a write to a younger memtable than later ones.
             let committed = committed.map_or(&[][..], Batch::memtables).iter();
@@ -514,7 +528,7 @@ fn take_updates(
     (updates, true)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 pub(crate) use tests::change_to_nothing_sound;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use parking_lot::Mutex;
+use sync::Mutex;
 use workers::Class;
 
 use crate::block::Block;

@@ -148,7 +148,7 @@ impl MemorySplit {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

@@ -14,7 +14,7 @@ use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use engine::{Error, Health, Host, Result, as_damage};
 use flexspace::space::{FlexSpace, Snapshot};
-use parking_lot::Mutex;
+use sync::Mutex;
 
 use crate::cache::Cache;
 use crate::check;
@@ -110,7 +110,7 @@ impl Store {
             cached_bytes: AtomicU64::new(0),
             options,
             health,
-            persisted: AtomicU64::new(persisted.get()),
+            persisted: sync::atomic::AtomicU64::new(persisted.get()),
             pressure: Default::default(),
             pace: Default::default(),
             thinning,

@@ -47,6 +47,22 @@ pub(crate) enum Planted {
     TwoMoments,
     /// What was read of an interval is written as one though it was changed since.
     StaleWritten,
+    /// A writer writes to a memtable that was sealed meanwhile.
+    SealedEntered,
+    /// A commit takes a memtable to which somebody may still be writing.
+    CommittedUnsealed,
+    /// Memtables that were committed leave the state before the base comes that has them.
+    TakenOutFirst,
+    /// A commit, or whoever has readers look into what is there by now, forgets the bases of pins.
+    PinsForgotten,
+    /// A new memtable's floor passes writes that have begun and are in no memtable yet.
+    FloorPassesOpen,
+    /// A commit in the background is taken to be queued until it has looked whether there is another one to do.
+    QueuedTillLate,
+    /// Whoever closes a store takes the state away though somebody is making the next one.
+    ClosedUninstalled,
+    /// What was planned first is done first.
+    OutOfTurn,
 }
 
 /// On the thread that plants it.

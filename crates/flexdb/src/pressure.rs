@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::{Error, Result};
-use parking_lot::Mutex;
+use sync::Mutex;
 use sync::skip_list::SkipList;
 use workers::WaitError;
 

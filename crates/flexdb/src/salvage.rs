@@ -138,5 +138,5 @@ fn read(space: &Offline, begin: u64, end: u64) -> Result<std::result::Result<Vec
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

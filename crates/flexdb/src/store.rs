@@ -11,7 +11,7 @@ use engine::{
     Trouble, View, Visit, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
-use parking_lot::Mutex;
+use sync::Mutex;
 use workers::Group;
 
 use crate::cache::Cache;
@@ -24,6 +24,7 @@ use crate::memtable::Family;
 use crate::options::Options;
 use crate::pace::Pace;
 use crate::pair::StoreHeader;
+use crate::planted::{Planted, is_planted};
 use crate::pressure::Pressure;
 use crate::reads::Reads;
 use crate::scan::Snapshot;
@@ -77,7 +78,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) health: Arc<Health>,
     /// Everything up to this is in the space, durably.
-    pub(crate) persisted: AtomicU64,
+    pub(crate) persisted: sync::atomic::AtomicU64,
     pub(crate) pressure: Pressure,
     pub(crate) pace: Pace,
     pub(crate) thinning: Thinning,
@@ -136,7 +137,7 @@ pub(crate) struct Counts {
     pub(crate) relieved_pairs: AtomicU64,
     /// Keys that were read for the index when the store was opened.
     pub(crate) opening_keys: u64,
-    pub(crate) is_commit_queued: std::sync::atomic::AtomicBool,
+    pub(crate) is_commit_queued: sync::atomic::AtomicBool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -324,7 +325,7 @@ impl Engine for Store {
         let panics = shared.group.stop();
         // A commit on a caller's thread comes to its end: a part of it would be made durable below.
         let mut committer = shared.committer.lock();
-        let install = shared.install.lock();
+        let install = (!is_planted(Planted::ClosedUninstalled)).then(|| shared.install.lock());
         shared.state.store(None);
         drop(install);
         // Not one that a commit may have left in the middle, nor of a store that has failed.

@@ -15,7 +15,7 @@
 //!   told, and not what a crash has left.
 
 mod format;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 pub(crate) mod tests;
 
 use std::sync::Arc;

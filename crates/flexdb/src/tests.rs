@@ -1,21 +1,43 @@
-//! The store as a whole: what it answers, what its commits do, and what it finds when it is opened.
+//! The store as a whole: what it answers, what its commits do, and what it finds when it is opened. With the models
+//! goes what they use, and nothing else: they are built with all optimisations.
 
+#[cfg(not(shuttle))]
 pub(crate) mod commits;
+#[cfg(not(shuttle))]
 mod contract;
+#[cfg(not(shuttle))]
 mod crash;
+#[cfg(not(shuttle))]
 mod defects;
+#[cfg(not(shuttle))]
 mod every_io;
+#[cfg(not(shuttle))]
 pub(crate) mod fragmented;
+#[cfg(not(shuttle))]
 mod memory_resize;
+#[cfg(shuttle)]
+mod models;
+#[cfg(not(shuttle))]
 mod opening;
+#[cfg(not(shuttle))]
 pub(crate) mod pace;
+#[cfg(not(shuttle))]
 mod pair_reads;
+#[cfg(not(shuttle))]
 pub(crate) mod pairs;
+#[cfg(not(shuttle))]
 mod parts;
+#[cfg(not(shuttle))]
 mod planted;
+#[cfg(not(shuttle))]
 mod recovery;
+#[cfg(not(shuttle))]
 mod rounds;
+#[cfg(not(shuttle))]
 mod seats;
+#[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 pub(crate) mod stores;
+#[cfg(not(shuttle))]
 mod thinning;
+#[cfg(not(shuttle))]
 mod tidying;

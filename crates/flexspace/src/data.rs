@@ -7,7 +7,7 @@ mod buffer;
 pub(crate) mod format;
 mod geometry;
 mod segments;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod writer;
 

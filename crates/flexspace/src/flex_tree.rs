@@ -2,7 +2,7 @@
 //! middle.
 
 mod change;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 use std::ops::Range;

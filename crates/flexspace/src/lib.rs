@@ -67,7 +67,7 @@ mod log;
 mod nodes;
 #[doc(hidden)]
 pub mod planted;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod seed;
 mod shift_tree;
 pub mod space;

@@ -8,7 +8,7 @@
 
 pub(crate) mod format;
 mod reader;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod writer;
 

@@ -7,7 +7,7 @@
 //!   that is older or newer than what leads to it is not believed.
 
 mod format;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};

@@ -35,6 +35,16 @@ pub enum Planted {
     NodesUnsynced,
     /// The data are not synced before a life begins, so that what an earlier one has failed to sync is believed.
     FoundUnsynced,
+    /// A snapshot is counted once the state may have changed that it is of.
+    PinnedLate,
+    /// A sync whose changes another one has taken returns before that has made them durable.
+    SyncUnwaited,
+    /// A checkpoint cuts the tree once others may have changed it whose records the next log has, too.
+    CutLate,
+    /// Whoever closes a space has changes taken until it is closed.
+    ClosingUnsaid,
+    /// A word of a segment's buffer is without what it has while more is put into it.
+    WordInSteps,
 }
 
 /// On the thread that plants it.

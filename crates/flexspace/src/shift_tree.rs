@@ -37,7 +37,7 @@ mod remove;
 mod restore;
 mod search;
 mod snapshot;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 use std::sync::Arc;

@@ -31,6 +31,8 @@ mod commit;
 mod defrag;
 mod error;
 mod health;
+#[cfg(all(test, shuttle))]
+mod models;
 mod offline;
 mod open;
 mod options;
@@ -41,15 +43,16 @@ mod recover;
 mod room;
 mod stats;
 mod stream;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod together;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 use device::{Buffer, Device, File};
+use sync::atomic::AtomicBool;
 use sync::{Mutex, RwLock};
 
 use crate::FlexTree;

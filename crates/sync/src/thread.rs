@@ -5,6 +5,13 @@
 #[cfg(not(any(loom, shuttle)))]
 pub use std::thread::yield_now;
 
+/// Declares values that each thread has of its own; under shuttle, each thread of the model.
+#[cfg(any(loom, not(shuttle)))]
+pub use std::thread_local;
+
+#[cfg(all(shuttle, not(loom)))]
+pub use shuttle::thread_local;
+
 #[cfg(loom)]
 pub use loom::thread::{JoinHandle, yield_now};
 
@@ -22,6 +29,14 @@ const STACK_WORDS: usize = 64 << 10;
 
 #[cfg(all(shuttle, not(loom)))]
 pub use shuttle::thread::{JoinHandle, spawn, yield_now};
+
+/// Says that a device is at work, which takes its time: under shuttle others may run meanwhile, of which it would not
+/// think by itself. Unlike [`yield_now`] it does not put the caller behind all others.
+#[inline]
+pub fn at_device() {
+    #[cfg(all(shuttle, not(loom)))]
+    crate::atomic::AtomicBool::new(false).load(crate::atomic::Ordering::SeqCst);
+}
 
 /// Tells the processor that the caller spins; under a checker, lets another thread run, because a
 /// checker explores no schedule in which a spinning thread waits for luck.

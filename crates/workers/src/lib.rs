@@ -53,6 +53,9 @@
 
 mod crank;
 mod group;
+mod locks;
+#[doc(hidden)]
+pub mod planted;
 mod pool;
 mod runner;
 mod schedule;

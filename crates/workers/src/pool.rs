@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 
 use environment::{Environment, JoinHandle};
-use parking_lot::Mutex;
 use telemetry::Registry;
 
 use crate::crank::{HandCranked, Order, Picker};
 use crate::group::Group;
+use crate::locks::Mutex;
 use crate::runner::Runner;
 use crate::task::TaskPanic;
 

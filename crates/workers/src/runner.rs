@@ -8,10 +8,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use environment::{Environment, Wake};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use telemetry::{Counter, Gauge, Histogram, Registry, Unit};
 
 use crate::crank::Picker;
+use crate::locks::{Condvar, Mutex, MutexGuard, thread_local};
 use crate::schedule::Schedule;
 use crate::task::{Class, GroupId, Job, OnPanic, Stopped, Work, contain};
 
@@ -78,6 +78,10 @@ impl Runner {
         queued.map_err(|(stopped, _job)| stopped)?;
         self.metrics.queued.add(1);
         self.work.notify_one();
+        if self.picker.is_some() {
+            // Whoever waits there may be the one that runs it.
+            self.ended.notify_all();
+        }
         Ok(())
     }
 
@@ -100,9 +104,9 @@ impl Runner {
         }
         let token = self.state.lock().group(group).token.clone();
         let started = self.env.now();
-        RUNNING.with_borrow_mut(|running| running.push((self.address(), group)));
+        RUNNING.with(|running| running.borrow_mut().push((self.address(), group)));
         let outcome = work.run(&token);
-        RUNNING.with_borrow_mut(Vec::pop);
+        RUNNING.with(|running| running.borrow_mut().pop());
         self.metrics.tasks[class as usize].increment();
         self.metrics.seconds[class as usize].record_duration(self.env.now() - started);
 
@@ -199,13 +203,13 @@ impl Runner {
 
     /// Whether the calling thread runs a task of this group.
     pub(crate) fn is_within(&self, group: GroupId) -> bool {
-        RUNNING.with_borrow(|running| running.contains(&(self.address(), group)))
+        RUNNING.with(|running| running.borrow().contains(&(self.address(), group)))
     }
 
     /// How many tasks of this pool the calling thread is in the middle of.
     pub(crate) fn depth(&self) -> usize {
         let pool = self.address();
-        RUNNING.with_borrow(|running| running.iter().filter(|(of, _)| *of == pool).count())
+        RUNNING.with(|running| running.borrow().iter().filter(|(of, _)| *of == pool).count())
     }
 
     fn address(&self) -> usize {

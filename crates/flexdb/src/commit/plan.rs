@@ -475,5 +475,5 @@ fn rewrite(length: u32, cuts: &[Range<usize>]) -> Vec<Step> {
     std::iter::once(written).chain(cuts.iter().skip(1).map(tag)).collect()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

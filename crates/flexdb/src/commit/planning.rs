@@ -22,7 +22,7 @@ use std::sync::{Arc, Weak};
 use codec::SeqNo;
 use engine::{Charge, Error, Result};
 use flexspace::Found;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use sync::{Condvar, Mutex, MutexGuard};
 use workers::Class;
 
 use super::merging::bytes_of;
@@ -31,6 +31,7 @@ use super::take_updates;
 use crate::index::{self, Interval, Key};
 use crate::memory_split::{ChunkLimits, IntervalLimits};
 use crate::memtable::{Batch, BatchWalker, Update};
+use crate::planted::{Planted, is_planted};
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -143,7 +144,10 @@ impl<'a> Planning<'a> {
         loop {
             self.have_helped();
             let mut progress = self.job.progress.lock();
-            let handed = progress.handed;
+            let handed = match progress.done.keys().next() {
+                Some(&first) if is_planted(Planted::OutOfTurn) => first,
+                _ => progress.handed,
+            };
             if let Some(chunk) = progress.done.remove(&handed) {
                 progress.handed += 1;
                 return Some(chunk);
@@ -186,7 +190,7 @@ impl<'a> Planning<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 impl Planning<'_> {
     /// Chunks that are planned and not handed out.
     pub(super) fn planned(&self) -> usize {

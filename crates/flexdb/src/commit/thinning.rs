@@ -200,5 +200,5 @@ fn join_lies(left: Lie, right: Lie) -> Lie {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

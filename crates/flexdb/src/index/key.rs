@@ -90,7 +90,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

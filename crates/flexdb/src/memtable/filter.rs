@@ -9,9 +9,9 @@
 //! being told after the write has returned, sees the bits as well; nobody else has to.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::hash64;
+use sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::tally::{Charge, Tally, allocated_bytes};
 

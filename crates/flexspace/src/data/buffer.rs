@@ -8,7 +8,17 @@
 //! One writer, any number of readers, no lock: the bytes lie in atomic words. A word on the border
 //! between what is written and what is not holds the same written bytes before and after.
 
+#[cfg(all(test, loom))]
+mod models;
+
+// Under shuttle, which schedules whole operations of a space, a word is no step of its own.
+#[cfg(shuttle)]
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+#[cfg(not(shuttle))]
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::planted::{Planted, is_planted};
 
 const WORD: usize = size_of::<u64>();
 
@@ -48,6 +58,9 @@ impl SegmentBuffer {
     fn write_within(&self, index: usize, inside: usize, bytes: &[u8]) {
         let word = &self.words[index];
         let mut whole = word.load(Relaxed).to_le_bytes();
+        if is_planted(Planted::WordInSteps) {
+            word.store(0, Relaxed);
+        }
         whole[inside..inside + bytes.len()].copy_from_slice(bytes);
         word.store(u64::from_le_bytes(whole), Relaxed);
     }

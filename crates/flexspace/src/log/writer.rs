@@ -71,7 +71,7 @@ impl EmptyLog {
 
 impl LogWriter {
     /// Makes the log `number`, with its first frame. Durable on return, but for its name.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn create(
         device: &dyn Device,
         (life, number): (u64, u64),

@@ -153,9 +153,11 @@ impl Shared {
         let mut writer = self.writer.lock();
         self.health.check_writable()?;
         let batch = self.take_batch(log, &mut writer)?;
-        let records = segment_records(&writer.segments, &self.data);
+        let (records, life) = (segment_records(&writer.segments, &self.data), writer.life);
+        let held = (!is_planted(Planted::CutLate)).then_some(writer);
         let cut = self.state.write().tree.cut();
-        Ok(Moment { batch, cut, records, life: writer.life })
+        drop(held);
+        Ok(Moment { batch, cut, records, life })
     }
 
     /// Room for nodes, and the file of the next log.

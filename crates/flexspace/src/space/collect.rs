@@ -11,7 +11,7 @@
 //! 5. Commit: the victims are free, once no snapshot reaches them.
 
 mod plan;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod trail;
 mod windows;
@@ -33,11 +33,11 @@ use trail::Trail;
 use windows::Windows;
 
 /// How many extents are remapped before writers may go on.
-const REMAPS_AT_ONCE: usize = 256;
+const REMAPS_AT_ONCE: usize = if cfg!(shuttle) { 2 } else { 256 };
 
 /// Changes that are noted while the trail is made, below which it is brought to the present under
 /// the writers' lock.
-const NOTED_FEW: usize = 256;
+const NOTED_FEW: usize = if cfg!(shuttle) { 2 } else { 256 };
 
 /// How soon what is dead is worth a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use device::SyncKind;
+use sync::thread::at_device;
 
 use super::open::log_growth_bytes;
 use super::room::full_device;
@@ -45,6 +46,9 @@ impl FlexSpace {
 impl Shared {
     /// Commits all changes so far (F1), and says whether the log is so long that a checkpoint is due.
     pub(super) fn commit(&self) -> Result<bool, Error> {
+        if is_planted(Planted::SyncUnwaited) && self.writer.lock().pending.is_empty() {
+            return Ok(false);
+        }
         let committed = {
             // Whoever waited here finds its records durable, or still to be taken.
             let mut log = self.log.lock();
@@ -115,9 +119,11 @@ impl Shared {
         if batch.records.is_empty() {
             return Ok(());
         }
+        at_device();
         if !is_planted(Planted::FrameBeforeData) {
             self.health.stop_on(self.data.file.sync(SyncKind::Data))?;
         }
+        at_device();
         self.health.stop_on(log.append(&batch.records))
     }
 
@@ -132,7 +138,7 @@ impl Shared {
     /// first.
     pub(super) fn give_back(&self) -> Result<(), Error> {
         if self.is_punching.swap(true, Relaxed) {
-            // Whoever does it already does it for all.
+            // Whoever does it already does it for all; what comes as that ends waits for the next commit.
             return Ok(());
         }
         let given = self.punch_waiting();

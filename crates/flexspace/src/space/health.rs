@@ -1,7 +1,8 @@
 //! Open, closing, read-only since a write failed, or closed.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+
+use sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Error;
 use crate::planted::{Planted, is_planted};

@@ -10,10 +10,10 @@
 //! ballast; an opening without room leaves nothing behind.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use device::{Device, File, Mode, SyncKind};
 use engine::Superblock;
+use sync::atomic::AtomicBool;
 use sync::{Mutex, RwLock};
 
 use super::ballast::{Ballast, Measures};
@@ -113,7 +113,11 @@ impl FlexSpace {
         {
             // Whoever changes something holds it to the end.
             let _change = shared.writer.lock();
-            shared.health.begin_close()?;
+            if is_planted(Planted::ClosingUnsaid) {
+                shared.health.check_open()?;
+            } else {
+                shared.health.begin_close()?;
+            }
         }
         Ok(match self.checkpoint() {
             // The log, which is as good, may have room.

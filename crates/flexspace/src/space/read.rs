@@ -4,9 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use device::Buffer;
+use sync::thread::at_device;
 
 use super::{Error, FlexSpace, OpenBuffer, Shared};
 use crate::data::SegmentBuffer;
+use crate::planted::{Planted, is_planted};
 use crate::{FlexSnapshot, Mapping};
 
 /// A state of a space that never changes. For any thread, for as long as it wants: it holds nobody
@@ -53,9 +55,12 @@ impl Clone for Snapshot {
 impl Shared {
     pub(super) fn snapshot(self: &Arc<Self>) -> Snapshot {
         let state = self.state.read();
-        self.pins.pin(state.number);
+        let number = state.number;
         let (tree, open) = (state.tree.snapshot(), state.open.clone());
-        Snapshot { tree, open, number: state.number, shared: self.clone() }
+        let held = (!is_planted(Planted::PinnedLate)).then_some(state);
+        self.pins.pin(number);
+        drop(held);
+        Snapshot { tree, open, number, shared: self.clone() }
     }
 }
 
@@ -201,10 +206,13 @@ impl Snapshot {
         let (segment, inside) = self.shared.data.geometry.place(address);
         match self.open_buffer(segment) {
             Some(open) => open.read(inside as usize, into),
-            None => self.shared.data.read(address, into, scratch).map_err(|error| {
-                // The next opening's life may fill segments that only this snapshot knew.
-                self.shared.health.check_open().err().unwrap_or(error)
-            })?,
+            None => {
+                at_device();
+                self.shared.data.read(address, into, scratch).map_err(|error| {
+                    // The next opening's life may fill segments that only this snapshot knew.
+                    self.shared.health.check_open().err().unwrap_or(error)
+                })?;
+            }
         }
         Ok(())
     }

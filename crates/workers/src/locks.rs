@@ -1,0 +1,11 @@
+//! The locks of a pool, which shuttle schedules as it does those of what its tasks are of.
+//!
+//! Not so loom: its models are of a few steps of a store, and each lock of the pool on the way would multiply their
+//! executions.
+
+#[cfg(loom)]
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(crate) use sync::{Condvar, Mutex, MutexGuard};
+
+pub(crate) use sync::thread::thread_local;
