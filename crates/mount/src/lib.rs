@@ -19,6 +19,7 @@
 //!   what was done before a clean end, too.
 //! - M3. A name is that of a space as a whole, or of none, also after a crash: a space is made under a name
 //!   that nobody sees, and one that is removed has such a name first.
+//! - M4. What belongs to a database, a backup or a store is not mounted ([`owner_of`]).
 //!
 //! # To follow
 //! - a write: `requests.rs`: `write`, then `file.rs`: `write`;
@@ -32,6 +33,7 @@ mod file;
 mod mounted;
 mod names;
 mod node;
+mod owner;
 mod refusal;
 mod requests;
 mod shift;
@@ -41,3 +43,4 @@ mod tests;
 
 pub use asked::{INSERT_BYTES_MAX, collapse, insert, sync};
 pub use mounted::{Error, Mounted, Options, Report, Stopper, mount};
+pub use owner::{Owner, is_store, owner_of, store};

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::names::Names;
+use crate::owner::{self, Owner};
 use crate::requests::Requests;
 use crate::source::Source;
 
@@ -68,6 +69,14 @@ pub enum Error {
     Busy {
         /// What.
         path: PathBuf,
+    },
+    /// It belongs to a database, to a backup, or to a store, which alone know what its bytes mean.
+    #[error("{} belongs to {owner}, which alone may open it", path.display())]
+    Owned {
+        /// What.
+        path: PathBuf,
+        /// Whose it is.
+        owner: Owner,
     },
     /// The mountpoint is no directory, or one that must not be hidden.
     #[error("{}: {why}", at.display())]
@@ -155,6 +164,9 @@ pub fn mount(
     environment: &Environment,
     options: Options,
 ) -> Result<Mounted, Error> {
+    if let Some(owner) = owner::owner_of(source).or_else(|| owner::store_in(source)) {
+        return Err(Error::Owned { path: source.to_owned(), owner });
+    }
     if !Path::new(DEVICE).exists() {
         return Err(Error::NoDevice);
     }

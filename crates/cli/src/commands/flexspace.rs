@@ -2,7 +2,8 @@
 //! written again.
 //!
 //! A command opens the space, works and closes it, so it changes the space's files even if it only reads;
-//! `check` alone does not. What is mounted it opens when it is used. What a command puts in or takes out is durable when it ends with success. One
+//! `check` alone does not. So all others refuse what belongs to a database, to a backup or to a store. What is
+//! mounted is opened when it is used. What a command puts in or takes out is durable when it ends with success. One
 //! that fails takes back what it put in; one that is killed has done nothing, or the beginning.
 
 pub(crate) mod arguments;
@@ -56,18 +57,41 @@ fn device_of(file: &Path) -> Result<Arc<dyn Device>, Failure> {
     device::open(file, device::Options::default()).map_err(|error| failed(file, error.into()))
 }
 
+/// Refuses what is another one's: whoever opens it would find it changed.
+fn refuse_owned(file: &Path, owner: Option<::mount::Owner>) -> Outcome {
+    let Some(owner) = owner else { return Ok(()) };
+    let file = file.display();
+    Err(Failure::usage(format_args!(
+        "{file} belongs to {owner}, which alone may open it; flexspace check verifies it"
+    )))
+}
+
 /// Opens the space, has `work` done to it, and closes it; the first failure counts.
 fn with_space<T>(
     file: &Path,
     work: impl FnOnce(&FlexSpace) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    refuse_owned(file, ::mount::owner_of(file))?;
     let space = FlexSpace::open(device_of(file)?, Options::default());
     let space = space.map_err(|error| failed(file, error))?;
-    let answer = work(&space);
+    let answer = refuse_store(file, &space).and_then(|()| work(&space));
     let closed = space.close().map_err(|error| failed(file, error));
     let answer = answer?;
     closed?;
     Ok(answer)
+}
+
+/// Refuses a store that lies in no database: one that is used by itself, or was copied.
+fn refuse_store(file: &Path, space: &FlexSpace) -> Outcome {
+    let mut begin = [0; 8];
+    if space.len() < begin.len() as u64 {
+        return Ok(());
+    }
+    match space.pread(0, &mut begin) {
+        Ok(()) if ::mount::is_store(&begin) => refuse_owned(file, Some(::mount::store(file))),
+        // Damage is told to whoever reads it.
+        _ => Ok(()),
+    }
 }
 
 /// Makes a change, and runs the collector as long as that is all it lacks.

@@ -1,7 +1,8 @@
 //! flexspace: what its commands do to a space on disk, and what they exit with.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::program::{Said, command, finish, run};
 
@@ -111,6 +112,76 @@ fn what_is_wrong_is_told_with_its_exit_code_and_nothing_is_made() {
     assert_eq!(error["exit_code"], 2);
     assert_eq!(on("insert", &file, &["0", dir.path().to_str().unwrap()]).code, 1, "a directory");
     assert_eq!(on("cat", &file, &[]).out, "0123");
+}
+
+/// The only directory in another one.
+fn only_dir_in(dir: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let dirs: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+    assert_eq!(dirs.len(), 1, "{dirs:?}");
+    dirs.into_iter().next().unwrap()
+}
+
+/// All files of a space, with their bytes.
+#[expect(clippy::disallowed_methods, reason = "looks at what the test is about")]
+fn files_of(space: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let paths = std::fs::read_dir(space).unwrap().map(|entry| entry.unwrap().path());
+    paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn what_belongs_to_a_database_a_backup_or_a_store_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let [db, copies, mnt, copy] = ["db", "copies", "mnt", "copy"].map(|name| dir.path().join(name));
+    std::fs::create_dir(&mnt).unwrap();
+    let put = run(&["put", db.to_str().unwrap(), "k", "v", "-k", "pairs", "--engine", "flexdb"]);
+    assert_eq!(put.code, 0, "{put:?}");
+    let made = run(&["backup", db.to_str().unwrap(), copies.to_str().unwrap()]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let keyspaces = db.join("keyspaces");
+    let space = only_dir_in(&only_dir_in(&keyspaces));
+    let backup = only_dir_in(&copies);
+    let saved = only_dir_in(&only_dir_in(&backup.join("keyspaces")));
+    std::fs::create_dir(&copy).unwrap();
+    for (path, bytes) in files_of(&space) {
+        #[expect(clippy::disallowed_methods, reason = "makes what the test is about")]
+        std::fs::write(copy.join(path.file_name().unwrap()), bytes).unwrap();
+    }
+    let is_refused = |name: &str, file: &Path, rest: &[&str], owner: &str| {
+        let said = with_input(name, file, rest, b"more");
+        let is_told = said.err.contains(&format!("belongs to the {owner} "));
+        assert_eq!((said.code, is_told, said.out.as_str()), (2, true, ""), "{name}: {said:?}");
+    };
+    for (file, owner) in [(&space, "database"), (&saved, "backup"), (&copy, "flexdb store")] {
+        let before = files_of(file);
+        let data = |files: &BTreeMap<PathBuf, Vec<u8>>| files[&file.join("data")].clone();
+        let rest: [(&str, &[&str]); 5] = [
+            ("insert", &["end"]),
+            ("collapse", &["0", "1"]),
+            ("cat", &[]),
+            ("stat", &[]),
+            ("defrag", &[]),
+        ];
+        rest.iter().for_each(|(name, rest)| is_refused(name, file, rest, owner));
+        is_refused("mount", file, &[mnt.to_str().unwrap()], owner);
+        let after = files_of(file);
+        assert!(data(&after) == data(&before), "the bytes of {file:?} were changed");
+        // What is known by its place is not even opened.
+        assert!(owner == "flexdb store" || after == before, "files of {file:?} were changed");
+        assert_eq!(on("check", file, &[]).code, 0, "it may be verified");
+    }
+    for (file, owner) in [(&db, "database"), (&keyspaces, "database"), (&backup, "backup")] {
+        is_refused("mount", file, &[mnt.to_str().unwrap()], owner);
+    }
+    let new = keyspaces.join("new");
+    is_refused("create", &new, &[], "database");
+    assert!(!new.exists());
+    let got = run(&["get", db.to_str().unwrap(), "k", "-k", "pairs"]);
+    assert_eq!((got.code, got.out.as_str()), (0, "v\n"), "{got:?}");
+    let checked = run(&["check", copies.to_str().unwrap()]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+    // A space beside a database is nobody's but the user's.
+    assert_eq!(on("create", &dir.path().join("mine"), &[]).code, 0);
 }
 
 #[test]

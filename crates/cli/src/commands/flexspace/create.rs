@@ -7,12 +7,13 @@ use serde_json::json;
 
 use super::arguments::Create;
 use super::edit::put;
-use super::{Context, failed};
+use super::{Context, failed, refuse_owned};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
 pub(super) fn run(context: &Context, arguments: &Create) -> Outcome {
     let file = &arguments.file;
+    refuse_owned(file, mount::owner_of(file))?;
     let was_there = check_free(file)?;
     let segment_bytes = u32::try_from(arguments.segment).unwrap_or(u32::MAX);
     let options = Options { segment_bytes, ..Options::default() };

@@ -52,7 +52,7 @@ fn failed(error: &Error) -> Failure {
     let kind = match error {
         Error::NotFound { .. } => Kind::NotFound,
         Error::Busy { .. } => Kind::InUse,
-        Error::Mountpoint { .. } => Kind::Usage,
+        Error::Mountpoint { .. } | Error::Owned { .. } => Kind::Usage,
         _ => Kind::Error,
     };
     Failure::new(kind, error)
