@@ -71,7 +71,7 @@ macro_rules! small_parts_killed {
     };
 }
 
-const HARNESSES: [Harness; 15] = [
+const HARNESSES: [Harness; 17] = [
     Harness {
         name: "journal on a simulated disk",
         build: "cargo build -q --release --locked -p thermocline-journal --features crash \
@@ -86,6 +86,20 @@ const HARNESSES: [Harness; 15] = [
     simulated_disk!("f2-single-log"),
     simulated_disk!("lsm"),
     simulated_disk!("flexdb"),
+    Harness {
+        name: "flexspace on a simulated disk",
+        build: "cargo test -q --release --locked -p thermocline-flexspace --lib --no-run",
+        run: "THERMOCLINE_SEED={seed} THERMOCLINE_FLEX_SEEDS=100 cargo test -q --release --locked \
+              -p thermocline-flexspace --lib a_crash_at_any_operation -- --nocapture",
+        figures: database_figures,
+    },
+    Harness {
+        name: "flexdb with little room on a simulated disk",
+        build: "cargo test -q --release --locked -p thermocline-flexdb --lib --no-run",
+        run: "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=10 cargo test -q --release --locked \
+              -p thermocline-flexdb --lib tests::crash -- --nocapture",
+        figures: database_figures,
+    },
     Harness {
         name: "db of small parts on a simulated disk",
         build: "cargo test -q --release --locked -p thermocline --test crash --no-run",
@@ -129,13 +143,16 @@ fn journal_figures(line: &str) -> Option<Figures> {
     Some(Figures { seeds, crashes: crashes.parse().ok()?, simulated_seconds: 0 })
 }
 
-/// `N power cuts of M runs over small parts`, a seed each; or `over tuned engines`, of which there are several with
-/// one seed.
+/// `N power cuts of M runs over small parts`, `of a space` or `with little room`, a seed each; or `over tuned engines`,
+/// of which there are several with one seed.
 fn database_figures(line: &str) -> Option<Figures> {
     let (crashes, rest) = line.split_once(" power cuts of ")?;
     let seeds = match rest.strip_suffix(" runs over tuned engines") {
         Some(_) => 1,
-        None => rest.strip_suffix(" runs over small parts")?.parse().ok()?,
+        None => {
+            let of_each = [" runs over small parts", " runs of a space", " runs with little room"];
+            of_each.iter().find_map(|suffix| rest.strip_suffix(suffix))?.parse().ok()?
+        }
     };
     Some(Figures { seeds, crashes: crashes.parse().ok()?, simulated_seconds: 0 })
 }
@@ -285,6 +302,11 @@ mod tests {
         assert_eq!(database, Some(Figures { seeds: 20, crashes: 4000, simulated_seconds: 0 }));
         let tuned = database_figures("9000 power cuts of 10 runs over tuned engines");
         assert_eq!(tuned, Some(Figures { seeds: 1, crashes: 9000, simulated_seconds: 0 }));
+        for line in ["9 power cuts of 2 runs of a space", "9 power cuts of 2 runs with little room"]
+        {
+            let figures = database_figures(line).map(|figures| (figures.seeds, figures.crashes));
+            assert_eq!(figures, Some((2, 9)));
+        }
         assert_eq!(database_figures("200 power cuts, each followed by two more"), None);
         let entry = r#"{"commit":"a","seeds":5,"crashes":900,"simulated_seconds":60}"#;
         let memory = Figures { seeds: 5, crashes: 900, simulated_seconds: 60 };

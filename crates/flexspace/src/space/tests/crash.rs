@@ -264,6 +264,7 @@ fn a_crash_at_any_operation_leaves_a_synced_state_or_a_later_one() {
     let mut met = Met::default();
     (0..count).for_each(|index| met.add(crash_at_every_operation(seed.child(index))));
     println!("{met:?}");
+    println!("{} power cuts of {count} runs of a space", met.crashes);
     assert!(met.crashes > count * 100, "only {} crashes", met.crashes);
     let all = [met.emptying, met.split, met.checkpoints];
     assert!(count < SEEDS || all.iter().all(|runs| *runs > 0), "not all was met: {met:?}");
