@@ -138,5 +138,6 @@ fn read(space: &Offline, begin: u64, end: u64) -> Result<std::result::Result<Vec
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests;

@@ -40,7 +40,7 @@ pub fn owner_of(path: &Path) -> Option<Owner> {
         let is_theirs =
             inside.is_none_or(|first| DIRECTORIES.iter().any(|name| first.as_os_str() == *name));
         let mut marks = MARKS.iter().filter(|_| is_theirs);
-        let (_, _, what) = marks.find(|(name, begin, _)| begins_with(&dir.join(name), *begin))?;
+        let (_, _, what) = marks.find(|(name, begin, _)| begins_with(&dir.join(name), begin))?;
         Some(Owner { what, dir: dir.to_owned() })
     })
 }

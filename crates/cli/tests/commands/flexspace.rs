@@ -134,9 +134,9 @@ fn what_belongs_to_a_database_a_backup_or_a_store_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let [db, copies, mnt, copy] = ["db", "copies", "mnt", "copy"].map(|name| dir.path().join(name));
     std::fs::create_dir(&mnt).unwrap();
-    let put = run(&["put", db.to_str().unwrap(), "k", "v", "-k", "pairs", "--engine", "flexdb"]);
+    let put = run(["put", db.to_str().unwrap(), "k", "v", "-k", "pairs", "--engine", "flexdb"]);
     assert_eq!(put.code, 0, "{put:?}");
-    let made = run(&["backup", db.to_str().unwrap(), copies.to_str().unwrap()]);
+    let made = run(["backup", db.to_str().unwrap(), copies.to_str().unwrap()]);
     assert_eq!(made.code, 0, "{made:?}");
     let keyspaces = db.join("keyspaces");
     let space = only_dir_in(&only_dir_in(&keyspaces));
@@ -176,9 +176,9 @@ fn what_belongs_to_a_database_a_backup_or_a_store_is_left_alone() {
     let new = keyspaces.join("new");
     is_refused("create", &new, &[], "database");
     assert!(!new.exists());
-    let got = run(&["get", db.to_str().unwrap(), "k", "-k", "pairs"]);
+    let got = run(["get", db.to_str().unwrap(), "k", "-k", "pairs"]);
     assert_eq!((got.code, got.out.as_str()), (0, "v\n"), "{got:?}");
-    let checked = run(&["check", copies.to_str().unwrap()]);
+    let checked = run(["check", copies.to_str().unwrap()]);
     assert_eq!(checked.code, 0, "{checked:?}");
     // A space beside a database is nobody's but the user's.
     assert_eq!(on("create", &dir.path().join("mine"), &[]).code, 0);
