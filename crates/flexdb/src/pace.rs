@@ -21,12 +21,12 @@ use sync::{Condvar, Mutex};
 use crate::planted::{Planted, is_planted};
 
 /// Parts of the room that is left when a commit begins. More of them make a wait shorter, and waits more: of
-/// updates that take 0.2 s to be put a step takes 12 ms.
-pub(crate) const STEPS: u64 = 32;
+/// updates that take 0.2 s to be put a step takes 20 ms.
+pub(crate) const STEPS: u64 = 16;
 /// Those that are free when it begins, and those that are when all its updates are put: each time the device
 /// syncs. What is not filled by the end is room that writers could have had.
-const BEFORE: u64 = 8;
-const BEHIND: u64 = 4;
+const BEFORE: u64 = 4;
+const BEHIND: u64 = 2;
 /// Nobody is held up.
 const ALL: u64 = u64::MAX;
 /// What [`Pace::put_part`] counts in.
