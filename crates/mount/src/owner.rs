@@ -46,8 +46,12 @@ pub fn owner_of(path: &Path) -> Option<Owner> {
 }
 
 /// The store whose space lies in a directory: one that is used by itself, or was copied out of a database. Opens
-/// nothing.
+/// nothing, and makes nothing.
 pub(crate) fn store_in(dir: &Path) -> Option<Owner> {
+    // A device would make the directory.
+    if !dir.is_dir() {
+        return None;
+    }
     let space = Offline::open(&*device_of(dir).ok()?).ok()?;
     let begin = space.read(0, space.len().min(STORE.len() as u64)).ok()?;
     is_store(&begin).then(|| store(dir))

@@ -71,7 +71,7 @@ fn it_serves_until_it_is_interrupted_and_keeps_what_it_was_told() {
     let metrics = ask(told["metrics"].as_str().unwrap(), "GET /metrics HTTP/1.0\r\n\r\n");
     assert!(metrics.starts_with("HTTP/1.") && metrics.contains("# TYPE "), "{metrics}");
     let in_use = on("stats", &db, &[]);
-    assert_eq!((in_use.code, in_use.err.contains("another process")), (5, true), "{in_use:?}");
+    assert_eq!((in_use.code, in_use.err.contains("is open elsewhere")), (5, true), "{in_use:?}");
     assert_eq!(served.interrupt().0, Some(0));
 
     let mut served = Served::start(&db, &["--port", "0", "--json"]);
