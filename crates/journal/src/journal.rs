@@ -7,6 +7,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::File;
 use environment::{Environment, Random};
+use sync::atomic::AtomicU64;
 use sync::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
@@ -32,6 +33,8 @@ pub struct Journal {
     pub(crate) state: Mutex<State>,
     /// Notified when the writer's role is given back.
     pub(crate) written: Condvar,
+    /// How often it was, for who looks without the lock.
+    pub(crate) writes: AtomicU64,
     /// Notified when the syncer's role is given back after a turn of even and of odd number.
     pub(crate) synced: [Condvar; 2],
     /// Held by whoever removes segments.
@@ -77,6 +80,8 @@ pub(crate) struct State {
     pub(crate) random: Random,
     /// Whether somebody has the writer's role.
     pub(crate) writing: bool,
+    /// Whether somebody looks out for its end, who will take it then.
+    pub(crate) looking: bool,
     /// Whether somebody has the syncer's role.
     pub(crate) syncing: bool,
     /// The number of the sync that is under way, or will be next.

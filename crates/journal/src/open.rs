@@ -6,6 +6,7 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::Device;
 use environment::Environment;
+use sync::atomic::AtomicU64;
 use sync::{Condvar, Mutex};
 
 use crate::error::{OpenError, Visit};
@@ -88,6 +89,7 @@ impl Journal {
             alignment,
             state: Mutex::new(State::new(recovered, after)),
             written: Condvar::new(),
+            writes: AtomicU64::new(0),
             synced: [Condvar::new(), Condvar::new()],
             trimming: Mutex::new(()),
         };
@@ -117,6 +119,7 @@ impl State {
             active,
             random,
             writing: false,
+            looking: false,
             syncing: false,
             sync_turn: 0,
             sync_covers: None,

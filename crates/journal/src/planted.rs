@@ -28,6 +28,8 @@ pub enum Bug {
     PublishedTooMuch,
     /// The end of a sync wakes nobody to lead the next.
     WakeForgotten,
+    /// Who looked out for the end of a write, and has seen it, falls asleep all the same.
+    EndUnheeded,
 }
 
 #[cfg(any(test, feature = "crash"))]

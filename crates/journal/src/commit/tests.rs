@@ -128,6 +128,17 @@ fn synced() {
     assert_eq!(setup.journal.synced(), SeqNo::new(5));
 }
 
+/// Everybody waits for writes alone.
+fn flushed() {
+    let setup = Setup::new(1 << 20);
+    join([
+        setup.writer(&[Flushed, Flushed]),
+        setup.writer(&[Flushed, Flushed]),
+        setup.writer(&[Flushed]),
+    ]);
+    assert_eq!(setup.journal.flushed(), SeqNo::new(5));
+}
+
 /// Segments of two records, flushed and synced, and trimmed meanwhile.
 fn rotating() {
     let setup = Setup::new(1 << 10);
@@ -190,6 +201,11 @@ fn all_who_wait_for_a_sync_get_it() {
 }
 
 #[test]
+fn all_who_wait_for_a_write_get_it() {
+    model("flushed", flushed);
+}
+
+#[test]
 fn segments_are_begun_between_waiters() {
     model("rotating", rotating);
 }
@@ -222,4 +238,9 @@ fn publishing_too_much_is_found() {
 #[test]
 fn a_forgotten_wake_up_is_found() {
     must_be_found(Bug::WakeForgotten, synced);
+}
+
+#[test]
+fn an_end_that_is_unheeded_is_found() {
+    must_be_found(Bug::EndUnheeded, flushed);
 }
