@@ -1,5 +1,5 @@
 //! A walk over a memtable, which copies a few entries at a time, so that it holds nothing in
-//! between.
+//! between. Their memory is used again for the next ones.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,30 +15,33 @@ use crate::entry::{Entry, EntryCursor, Target};
 const RUN_MAX: usize = 32;
 
 /// A copied entry.
+#[derive(Default)]
 struct Copied {
     key: Vec<u8>,
     seqno: SeqNo,
-    value: Option<Vec<u8>>,
+    value: Vec<u8>,
+    is_tombstone: bool,
 }
 
 impl Copied {
-    fn of(found: skip_list::Entry<'_>) -> Self {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        found.read_key(&mut key);
-        let value = found.read_value(&mut value).then_some(value);
-        Self { key, seqno: SeqNo::new(found.number()), value }
+    fn copy(&mut self, found: skip_list::Entry<'_>) {
+        found.read_key(&mut self.key);
+        self.is_tombstone = !found.read_value(&mut self.value);
+        self.seqno = SeqNo::new(found.number());
     }
 
     fn entry(&self) -> Entry<'_> {
-        Entry { key: &self.key, seqno: self.seqno, value: self.value.as_deref() }
+        let value = (!self.is_tombstone).then_some(self.value.as_slice());
+        Entry { key: &self.key, seqno: self.seqno, value }
     }
 }
 
 /// A walk over a memtable.
 pub(crate) struct MemtableCursor {
     memtable: Arc<Memtable>,
-    /// In the order of the walk.
+    /// In the order of the walk; behind the first `copied` of them memory alone.
     run: Vec<Copied>,
+    copied: usize,
     at: usize,
     run_len: usize,
 }
@@ -46,11 +49,11 @@ pub(crate) struct MemtableCursor {
 impl MemtableCursor {
     /// A walk that stands nowhere.
     pub(crate) fn new(memtable: Arc<Memtable>) -> Self {
-        Self { memtable, run: Vec::new(), at: 0, run_len: 1 }
+        Self { memtable, run: Vec::new(), copied: 0, at: 0, run_len: 1 }
     }
 
     fn read(&mut self, from: Bound<Target<'_>>, forward: bool) {
-        self.run.clear();
+        self.copied = 0;
         self.at = 0;
         let entries = &self.memtable.entries;
         let before = |to: Target<'_>| entries.seek_before(to.key, to.seqno.get());
@@ -62,25 +65,30 @@ impl MemtableCursor {
             (false, Bound::Unbounded) => entries.last(),
         };
         while let Some(here) = found {
-            let copied = Copied::of(here);
-            let is_last = self.run.len() + 1 == self.run_len;
+            if self.run.len() == self.copied {
+                self.run.push(Copied::default());
+            }
+            let Some(copied) = self.run.get_mut(self.copied) else { break };
+            copied.copy(here);
+            self.copied += 1;
             found = match forward {
-                _ if is_last => None,
+                _ if self.copied == self.run_len => None,
                 true => entries.next(here),
                 false => before(copied.entry().target()),
             };
-            self.run.push(copied);
         }
         self.run_len = (self.run_len * 2).min(RUN_MAX);
     }
 
     fn advance(&mut self, forward: bool) {
-        if self.at + 1 < self.run.len() {
+        if self.at + 1 < self.copied {
             self.at += 1;
             return;
         }
-        let Some(last) = self.run.pop() else { return };
+        let Some(last) = self.copied.checked_sub(1) else { return };
+        let last = self.run.swap_remove(last);
         self.read(Bound::Excluded(last.entry().target()), forward);
+        self.run.push(last);
     }
 }
 
@@ -108,6 +116,6 @@ impl EntryCursor for MemtableCursor {
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        self.run.get(self.at).map(Copied::entry)
+        self.run.get(self.at).filter(|_| self.at < self.copied).map(Copied::entry)
     }
 }

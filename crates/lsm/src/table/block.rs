@@ -97,10 +97,18 @@ impl BlockBuilder {
         self.last_key.clear();
         bytes
     }
+
+    /// Takes memory for the next block, such as that of one that is stored by now.
+    pub(crate) fn reuse(&mut self, mut memory: Vec<u8>) {
+        if self.is_empty() && self.bytes.capacity() < memory.capacity() {
+            memory.clear();
+            self.bytes = memory;
+        }
+    }
 }
 
 /// What is stored of a block's bytes: compressed if that pays, with its trailer.
-pub(crate) fn seal(block: &[u8], compressor: &mut Compressor, place: Place) -> Vec<u8> {
+pub(crate) fn seal(block: Vec<u8>, compressor: &mut Compressor, place: Place) -> Vec<u8> {
     let mut bytes = compress(block, compressor);
     let checksum = place.crc32c(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
@@ -108,7 +116,7 @@ pub(crate) fn seal(block: &[u8], compressor: &mut Compressor, place: Place) -> V
 }
 
 /// A block that may be compressed, with the byte that says how.
-fn compress(block: &[u8], compressor: &mut Compressor) -> Vec<u8> {
+fn compress(block: Vec<u8>, compressor: &mut Compressor) -> Vec<u8> {
     let (mut bytes, used) = compressor.compress(block);
     bytes.push(used.byte());
     bytes
@@ -221,7 +229,7 @@ pub fn decode_block(sealed: &[u8]) -> Result<usize, Corruption> {
 /// If they are not the same, or if zstd did not find out by itself that it made a mistake.
 pub fn recode_block(block: &[u8], compression: Compression) -> Vec<u8> {
     let tally = Arc::new(Tally::default());
-    let sealed = compress(block, &mut Compressor::new(compression, &tally));
+    let sealed = compress(block.to_vec(), &mut Compressor::new(compression, &tally));
     assert_eq!(decompress(&sealed, Home::Own).as_deref(), Ok(block), "by {compression}");
     assert_eq!(tally.mistakes.load(Relaxed), 0, "by {compression}");
     sealed

@@ -156,13 +156,14 @@ impl TableBuilder {
         let fragment = self.fragment();
         let Some(fragment_bytes) = self.properties.fragments.last_mut() else { return Ok(()) };
         let place = self.id.place(fragment, *fragment_bytes);
-        let stored = block::seal(&self.block.finish(), &mut self.compressor, place);
+        let stored = block::seal(self.block.finish(), &mut self.compressor, place);
         self.sink.append(fragment, &stored)?;
         let (offset, len) = (*fragment_bytes, stored.len() as u32);
         *fragment_bytes += stored.len() as u64;
         self.data_bytes += stored.len() as u64;
         self.ended = Some(BlockHandle { fragment, offset, len });
-        self.charge_with(stored.len());
+        self.charge_with(stored.capacity());
+        self.block.reuse(stored);
         Ok(())
     }
 

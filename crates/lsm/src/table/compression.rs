@@ -158,17 +158,19 @@ impl Compressor {
         Self { compression, zstd: zstd::Encoder::new(), tally: Arc::clone(tally) }
     }
 
-    /// The bytes to store, and how they are compressed: not at all where that would save little.
-    pub(crate) fn compress(&mut self, block: &[u8]) -> (Vec<u8>, Compression) {
+    /// The bytes to store, and how they are compressed: not at all where that would save little. Those are the
+    /// same bytes then, and nothing is copied.
+    pub(crate) fn compress(&mut self, block: Vec<u8>) -> (Vec<u8>, Compression) {
         let compressed = match (self.compression, u32::try_from(block.len())) {
             (Compression::None, _) | (_, Err(_)) => None,
-            (Compression::Lz4, Ok(len)) => lz4(block, len),
-            (Compression::Zstd, Ok(len)) => self.zstd(block, len),
+            (Compression::Lz4, Ok(len)) => lz4(&block, len),
+            (Compression::Zstd, Ok(len)) => self.zstd(&block, len),
         };
-        let pays = |bytes: &Vec<u8>| bytes.len() <= block.len() - block.len() / SAVING;
+        let block_bytes = block.len();
+        let pays = |bytes: &Vec<u8>| bytes.len() <= block_bytes - block_bytes / SAVING;
         let compressed = compressed.filter(|(bytes, _)| pays(bytes));
-        let (bytes, used) = compressed.unwrap_or_else(|| (block.to_vec(), Compression::None));
-        self.tally.block_bytes.fetch_add(block.len() as u64, Relaxed);
+        let (bytes, used) = compressed.unwrap_or((block, Compression::None));
+        self.tally.block_bytes.fetch_add(block_bytes as u64, Relaxed);
         self.tally.stored_bytes.fetch_add(bytes.len() as u64, Relaxed);
         (bytes, used)
     }

@@ -35,7 +35,7 @@ fn noise(len: u64) -> Vec<u8> {
 /// What is stored of a block, how, and what was counted.
 fn compress(block: &[u8], compression: Compression) -> (Vec<u8>, Compression, Arc<Tally>) {
     let tally = Arc::new(Tally::default());
-    let (stored, used) = Compressor::new(compression, &tally).compress(block);
+    let (stored, used) = Compressor::new(compression, &tally).compress(block.to_vec());
     (stored, used, tally)
 }
 
@@ -81,7 +81,7 @@ proptest! {
         let tally = Arc::new(Tally::default());
         let mut compressor = Compressor::new(compression, &tally);
         for block in &blocks {
-            let (stored, used) = compressor.compress(block);
+            let (stored, used) = compressor.compress(block.to_vec());
             prop_assert!(stored.len() <= block.len());
             let found = decompress(used, &stored);
             prop_assert_eq!(found.as_ref(), Ok(block));
@@ -124,7 +124,7 @@ fn zstd_takes_less_of_text_than_lz4_does() {
         let [none, lz4, zstd] = Compression::ALL.map(|compression| {
             let tally = Arc::new(Tally::default());
             let mut compressor = Compressor::new(compression, &tally);
-            text.chunks(len).for_each(|block| drop(compressor.compress(block)));
+            text.chunks(len).for_each(|block| drop(compressor.compress(block.to_vec())));
             let [all, stored] =
                 [&tally.block_bytes, &tally.stored_bytes].map(|at| at.load(Relaxed));
             assert_eq!(all, text.len() as u64);
@@ -184,7 +184,7 @@ fn a_mistake_of_the_encoder_reaches_no_table() {
         let mut compressor = Compressor::new(Compression::Zstd, &tally);
         compressor.zstd = zstd::Encoder::by(encode);
         for again in 1..3 {
-            let (stored, used) = compressor.compress(&block);
+            let (stored, used) = compressor.compress(block.clone());
             assert_eq!(
                 (stored.as_slice(), used),
                 (block.as_slice(), Compression::None),
