@@ -13,6 +13,8 @@ use crate::entry::{Entry, EntryCursor, Target};
 
 /// Entries that are copied at a time, at most; each time twice as many as before.
 const RUN_MAX: usize = 32;
+/// Memory of a value that is not kept for the next one, in bytes.
+const KEPT_MAX: usize = 64 << 10;
 
 /// A copied entry.
 #[derive(Default)]
@@ -26,6 +28,9 @@ struct Copied {
 impl Copied {
     fn copy(&mut self, found: skip_list::Entry<'_>) {
         found.read_key(&mut self.key);
+        if self.value.capacity() > KEPT_MAX {
+            self.value = Vec::new();
+        }
         self.is_tombstone = !found.read_value(&mut self.value);
         self.seqno = SeqNo::new(found.number());
     }

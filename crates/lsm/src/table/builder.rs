@@ -14,6 +14,10 @@ use super::summary::{Properties, Summary, TableId};
 use crate::entry::{Entry, Target};
 use crate::range_deletes::Sweep;
 
+/// The memory of a block is used again if it is at most that of so many of the usual length: one with a
+/// large value leaves nothing behind.
+const KEPT_BLOCKS: usize = 4;
+
 /// How tables are built.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOptions {
@@ -163,7 +167,9 @@ impl TableBuilder {
         self.data_bytes += stored.len() as u64;
         self.ended = Some(BlockHandle { fragment, offset, len });
         self.charge_with(stored.capacity());
-        self.block.reuse(stored);
+        if stored.capacity() <= KEPT_BLOCKS * self.options.block_bytes {
+            self.block.reuse(stored);
+        }
         Ok(())
     }
 
