@@ -172,10 +172,14 @@ impl Shared {
         waiting > kept || waiting > 0 && self.family.tally.bytes() > full.min(bytes_max)
     }
 
-    /// Has a memtable that waits committed, soon, if that is due.
-    pub(crate) fn schedule_commit(self: &Arc<Self>, bytes_max: u64) {
-        if !self.is_commit_due(bytes_max) || self.counts.is_commit_queued.swap(true, SeqCst) {
-            return;
+    /// Has a memtable that waits committed, soon, if that is due; answers whether it is. Where it is not there was
+    /// room when it looked: memtables took no more than `bytes_max`, or none of them waited.
+    pub(crate) fn schedule_commit(self: &Arc<Self>, bytes_max: u64) -> bool {
+        if !self.is_commit_due(bytes_max) {
+            return false;
+        }
+        if self.counts.is_commit_queued.swap(true, SeqCst) {
+            return true;
         }
         let shared = Arc::downgrade(self);
         let task = move |_stop: &workers::StopToken| {
@@ -188,7 +192,7 @@ impl Shared {
                 shared.counts.is_commit_queued.store(false, SeqCst);
             }
             match committed {
-                Ok(_) => shared.schedule_commit(u64::MAX),
+                Ok(_) => _ = shared.schedule_commit(u64::MAX),
                 Err(failure) => {
                     let now_ms = shared.host.environment.wall_ms();
                     shared.commits_failing.fail(failure.clone(), now_ms);
@@ -203,6 +207,7 @@ impl Shared {
         if self.group.submit(Class::Flush, "flexdb commit", task).is_err() {
             self.counts.is_commit_queued.store(false, SeqCst);
         }
+        true
     }
 
     /// Makes everything durable that was applied before the call.
@@ -227,7 +232,7 @@ impl Shared {
 
     /// Commits the oldest memtables that wait, if the oldest one's id is at most `upto`; answers whether there may
     /// be others.
-    fn commit_oldest(self: &Arc<Self>, upto: u64) -> Result<bool> {
+    pub(crate) fn commit_oldest(self: &Arc<Self>, upto: u64) -> Result<bool> {
         let mut committer = self.committer.lock();
         self.health.check_writable()?;
         let state = self.open_state()?;

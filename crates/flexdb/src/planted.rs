@@ -29,6 +29,8 @@ pub(crate) enum Planted {
     AlikeBelieved,
     /// A writer is refused because of a commit that failed before it came.
     OldFailureTold,
+    /// A writer waits for a commit that is not due, as there has come to be room without one in the background.
+    RoomUnseen,
     /// Writers may fill all room that is left when a commit begins at once.
     Unpaced,
     /// Where the index takes too much, intervals that are there stay as they are.

@@ -97,10 +97,10 @@ impl Shared {
             }
             let since = if is_planted(Planted::OldFailureTold) { 0 } else { begun };
             failure = self.pressure.failure_behind(since);
-            if failure.is_none() {
-                self.schedule_commit(bytes_max);
-            }
+            // Whoever goes on waiting does so for the end of a task that commits. There is none where room came just
+            // now by others, as by a commit on a caller's thread or a reader who let go a memtable: they tell nobody.
             failure.is_some()
+                || !self.schedule_commit(bytes_max) && !is_planted(Planted::RoomUnseen)
         });
         match (failure, waited) {
             (Some(failure), _) => {

@@ -391,6 +391,31 @@ fn writers_that_wait_for_a_flush() {
     model.end(Vec::new());
 }
 
+/// A writer waits for what is sealed, which a caller's thread commits. All of it was replaced since, so nothing is
+/// planned, and no task ends.
+fn a_wait_beside_a_commit() {
+    let model = Model::of(device::memory(), Arc::new(Journal), MEMORY_BYTES, small());
+    assert!(model.write(0, 0));
+    let shared = &model.bench.store.shared;
+    let full = Arc::clone(&shared.state.load_full().expect("the store is open").active);
+    shared.seal(&full);
+    assert_eq!(model.bench.crank.ready(), 0, "a journal keeps it back");
+    assert!(model.write(0, 0));
+    let id = full.id();
+    drop(full);
+    let wait = |model: &Model| {
+        let waited = model.bench.store.shared.wait_for_room(0, false);
+        waited.expect("nothing fails");
+    };
+    let commit = move |model: &Model| {
+        let committed = model.bench.store.shared.commit_oldest(id);
+        committed.expect("memory takes it");
+    };
+    Model::join(vec![model.does(wait), model.does(commit)]);
+    WAITED.fetch_add(model.bench.detail("stalls"), SeqCst);
+    model.end(Vec::new());
+}
+
 /// What is written after memtables were committed is planned by several threads, and done in the order of the keys.
 fn plans_of_many_threads() {
     // A chunk has few updates.
@@ -538,6 +563,12 @@ fn writers_that_wait_for_a_flush_go_on() {
 }
 
 #[test]
+fn a_wait_beside_a_commit_ends() {
+    check("a_wait_beside_a_commit_ends", a_wait_beside_a_commit);
+    assert!(WAITED.load(SeqCst) > 0, "nobody has waited");
+}
+
+#[test]
 fn plans_of_many_threads_are_done_in_order() {
     check("plans_of_many_threads_are_done_in_order", plans_of_many_threads);
 }
@@ -580,6 +611,11 @@ fn pins_that_are_forgotten_are_found() {
 #[test]
 fn a_commit_that_is_taken_to_be_queued_is_found() {
     finds(Planted::QueuedTillLate, "a memtable waits", writers_that_wait);
+}
+
+#[test]
+fn a_writer_that_does_not_see_room_is_found() {
+    finds(Planted::RoomUnseen, "deadlock", a_wait_beside_a_commit);
 }
 
 #[test]
