@@ -61,7 +61,7 @@ use crate::options::Options;
 use crate::pace::Pacing;
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
-use crate::state::{Base, Pinned, State};
+use crate::state::{self, Base, Pinned, State};
 use crate::store::Shared;
 use changing::Changing;
 #[cfg(all(test, not(shuttle)))]
@@ -424,11 +424,12 @@ impl Shared {
         let held = self.host.sequence.pins();
         committer.kept.retain(|pin, _| held.contains(pin));
         let base = Arc::new(self.base_of(&committer.index)?);
-        let _install = self.install.lock();
+        let install = self.install.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
         let pinned = self.pinned_after(&state, committer.kept.clone(), None);
         self.state.store(Some(Arc::new(state.with_base(base, None, pinned))));
-        drop(state);
+        drop(install);
+        state::let_go(state, &self.host);
         self.count_nodes(&committer.index);
         Ok(())
     }
@@ -465,7 +466,8 @@ impl Shared {
         let commits = next.commits;
         self.state.store(Some(Arc::new(next)));
         changing.done(commits);
-        drop((install, state));
+        drop(install);
+        state::let_go(state, &self.host);
         self.count_nodes(&committer.index);
         self.cache.shrink(self.cache_share());
         Ok(())

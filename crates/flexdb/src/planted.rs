@@ -63,6 +63,8 @@ pub(crate) enum Planted {
     QueuedTillLate,
     /// Whoever closes a store takes the state away though somebody is making the next one.
     ClosedUninstalled,
+    /// Whoever replaces a state leaves it to gets that hold it to free what only it had.
+    LeftToReaders,
     /// What was planned first is done first.
     OutOfTurn,
 }

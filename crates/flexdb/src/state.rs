@@ -14,12 +14,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use codec::SeqNo;
+use engine::Host;
 use flexspace::{Found, space};
 
 use crate::index::{self, IndexSnapshot, Interval};
 use crate::memtable::{Batch, Memtable, Walker};
+use crate::planted::{Planted, is_planted};
+
+/// How long readers are waited for that still hold a state which was replaced, and how often that is looked at, at
+/// most: a get is over sooner, unless it reads the device or stands still. Who looks gives way to others, who may take
+/// longer than that.
+const READERS_WAIT: Duration = Duration::from_micros(50);
+const READERS_LOOKS_MAX: u32 = 100;
 
 /// A state of the space and the index to it.
 #[derive(Debug)]
@@ -122,5 +131,52 @@ impl State {
         let sealed = self.sealed.iter().filter(waits).cloned().collect();
         let commits = self.commits + u64::from(committed.is_some());
         Self { active: Arc::clone(&self.active), sealed, base, pinned, commits }
+    }
+}
+
+/// Lets go a state in whose place another base was put. What only the old one has goes with it: nodes that were
+/// copied, heads, blocks, which may take milliseconds. A get that has begun before may still hold it, by this state
+/// or by one before this, and would free all of that if it were the last to let go.
+pub(crate) fn let_go(state: Arc<State>, host: &Host) {
+    let begun = host.environment.now();
+    for _ in 0..READERS_LOOKS_MAX {
+        let is_ours = Arc::strong_count(&state) == 1 && Arc::strong_count(&state.base) == 1;
+        let is_long = || host.environment.now() - begun > READERS_WAIT;
+        if is_ours || is_long() || is_planted(Planted::LeftToReaders) {
+            break;
+        }
+        sync::thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+impl Drop for Base {
+    fn drop(&mut self) {
+        in_tests::note_freed();
+    }
+}
+
+#[cfg(all(test, shuttle))]
+pub(crate) use in_tests::freed_here;
+
+/// On which threads bases go, for tests.
+#[cfg(test)]
+mod in_tests {
+    use std::cell::Cell;
+
+    use sync::thread::thread_local;
+
+    thread_local! {
+        static FREED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn note_freed() {
+        FREED.with(|freed| freed.set(freed.get() + 1));
+    }
+
+    /// How many have gone on this thread.
+    #[cfg(shuttle)]
+    pub(crate) fn freed_here() -> u64 {
+        FREED.with(Cell::get)
     }
 }

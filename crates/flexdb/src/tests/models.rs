@@ -27,6 +27,7 @@ use sync::planted::with_planted;
 use super::stores::{Bench, key, scan, small};
 use crate::Options;
 use crate::planted::{Planted, must_be_found};
+use crate::state::freed_here;
 
 const SCHEDULES: usize = 400;
 const PCT_DEPTH: usize = 3;
@@ -320,6 +321,21 @@ fn gets_beside_a_commit() {
     model.end(threads);
 }
 
+/// Gets look into a state while a commit replaces it, and are over soon.
+fn gets_that_free_nothing() {
+    let model = Model::new();
+    assert!(model.write(0, 0));
+    let gets = |model: &Model| {
+        for _ in 0..3 {
+            let mut value = Vec::new();
+            assert!(model.bench.store.get(&name(0), &mut value).expect("the store is open"));
+        }
+        assert_eq!(freed_here(), 0, "a get frees what was replaced");
+    };
+    let threads = vec![model.does(gets), model.committer()];
+    model.end(threads);
+}
+
 /// Views stand before, between and behind what commits put, and the base that readers look into is made anew.
 fn views_beside_commits() {
     let model = Model::new();
@@ -541,6 +557,11 @@ fn gets_beside_a_commit_never_go_back() {
 }
 
 #[test]
+fn gets_beside_a_commit_free_nothing() {
+    check("gets_beside_a_commit_free_nothing", gets_that_free_nothing);
+}
+
+#[test]
 fn views_beside_commits_stay_the_same() {
     check("views_beside_commits_stay_the_same", views_beside_commits);
 }
@@ -596,6 +617,11 @@ fn a_commit_of_what_is_written_to_is_found() {
 #[test]
 fn memtables_that_go_before_their_base_comes_are_found() {
     finds(Planted::TakenOutFirst, "gave", gets_beside_a_commit);
+}
+
+#[test]
+fn gets_that_free_what_a_commit_replaces_are_found() {
+    finds(Planted::LeftToReaders, "a get frees what was replaced", gets_that_free_nothing);
 }
 
 #[test]
