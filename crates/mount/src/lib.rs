@@ -20,6 +20,8 @@
 //! - M3. A name is that of a space as a whole, or of none, also after a crash: a space is made under a name
 //!   that nobody sees, and one that is removed has such a name first.
 //! - M4. What belongs to a database, a backup or a store is not mounted ([`owner_of`]).
+//! - M5. A file that takes another one's name is durable before it does: after a crash the name has the old bytes or
+//!   the new ones.
 //!
 //! # To follow
 //! - a write: `requests.rs`: `write`, then `file.rs`: `write`;

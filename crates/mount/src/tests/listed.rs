@@ -113,6 +113,41 @@ fn a_name_that_cannot_be_given_leaves_all_names_as_they_were() {
     }
 }
 
+/// A program writes a file anew beside the old one, and gives it the old one's name; the mount is killed.
+#[test]
+fn a_file_that_replaces_another_one_is_durable_without_a_sync() {
+    for flags in [RenameFlags::empty(), RenameFlags::EXCHANGE] {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = names(dir.path());
+        make(&mounted, "file", b"old").sync().expect("a device");
+        make(&mounted, "file.new", b"new");
+        let renamed = mounted.rename(OsStr::new("file.new"), OsStr::new("file"), flags);
+        renamed.expect("both are there");
+        // Nothing is stored any more.
+        drop(mounted);
+        let mounted = names(dir.path());
+        let found = mounted.look_up(OsStr::new("file")).expect("it is there");
+        assert_eq!(bytes(&found), b"new", "{flags:?}");
+        if flags == RenameFlags::EXCHANGE {
+            let other = mounted.look_up(OsStr::new("file.new")).expect("it is there");
+            assert_eq!(bytes(&other), b"old");
+        }
+    }
+}
+
+/// What cannot be made durable replaces nothing.
+#[test]
+fn a_file_that_cannot_be_stored_leaves_the_one_it_would_replace() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = names(dir.path());
+    let (old, new) = (make(&names, "file", b"old"), make(&names, "file.new", b"new"));
+    new.abandon();
+    let renamed = names.rename(OsStr::new("file.new"), OsStr::new("file"), RenameFlags::empty());
+    assert_eq!(errno(renamed), Some(Errno::IO));
+    assert_eq!(listed(&names), ["file", "file.new"]);
+    assert_eq!(bytes(&old), b"old");
+}
+
 #[test]
 fn what_is_gone_is_not_opened() {
     let dir = tempfile::tempdir().unwrap();
