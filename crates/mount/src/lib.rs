@@ -27,11 +27,13 @@
 //! - a write: `requests.rs`: `write`, then `file.rs`: `write`;
 //! - an insertion: `requests.rs`: `setxattr`, then `shift.rs`, then `file.rs`: `shift`;
 //! - opening and closing spaces: `names.rs`: `open`, then `close_idle`, and `node.rs`;
+//! - a listing: `requests.rs`: `readdir`, then `listings.rs`;
 //! - the end of a mount: `mounted.rs`.
 
 mod asked;
 mod attributes;
 mod file;
+mod listings;
 mod mounted;
 mod names;
 mod node;

@@ -193,7 +193,7 @@ pub fn mount(
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     let names = Arc::new(Names::new(found, environment.clone(), options.report));
-    let session = Session::new(Requests { names: names.clone() }, &at, &config);
+    let session = Session::new(Requests::new(names.clone()), &at, &config);
     let mut session = session.map_err(|error| match error.kind() {
         ErrorKind::NotFound => Error::NoProgram,
         _ => Error::System { what: format!("mounting at {}", at.display()), error },

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use crate::attributes;
 use crate::file::Sought;
+use crate::listings::Listings;
 use crate::names::{Names, ROOT};
 use crate::node::Node;
 use crate::refusal::{Answer, Refusal};
@@ -41,10 +42,15 @@ const BLOCK_BYTES: u32 = 4096;
 /// The kernel's side of a mount.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    pub(crate) names: Arc<Names>,
+    names: Arc<Names>,
+    listings: Listings,
 }
 
 impl Requests {
+    pub(crate) fn new(names: Arc<Names>) -> Self {
+        Self { names, listings: Listings::default() }
+    }
+
     fn of<T>(
         &self,
         ino: INodeNo,
@@ -223,6 +229,19 @@ impl Filesystem for Requests {
         reply.error(fuser::Errno::EPERM);
     }
 
+    fn mknod(
+        &self,
+        _: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _mode: u32,
+        _umask: u32,
+        _device: u32,
+        reply: ReplyEntry,
+    ) {
+        reply.error(fuser::Errno::EPERM);
+    }
+
     fn unlink(&self, _: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         answer(reply, self.names.remove(name).map_err(|refusal| told(&refusal)));
     }
@@ -333,26 +352,44 @@ impl Filesystem for Requests {
         answer(reply, self.of(ino, Node::sync));
     }
 
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(self.listings.begin()), FopenFlags::empty());
+    }
+
     fn readdir(
         &self,
         _: &Request,
         _ino: INodeNo,
-        _: FileHandle,
+        reader: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let names = match self.names.list() {
+        let names = match self.listings.read(reader.0, offset == 0, || self.names.list()) {
             Ok(names) => names,
             Err(errno) => return reply.error(number(errno)),
         };
-        let dots = [".", ".."].map(|name| (name.into(), ROOT));
-        let all = dots.into_iter().chain(names).enumerate();
-        for (index, (name, number)) in all.skip(offset as usize) {
+        let dots = [".", ".."].map(|name| (OsStr::new(name), ROOT));
+        let names = names.iter().map(|(name, number)| (name.as_os_str(), *number));
+        for (index, (name, number)) in
+            dots.into_iter().chain(names).enumerate().skip(offset as usize)
+        {
             let kind = if number == ROOT { FileType::Directory } else { FileType::RegularFile };
             if reply.add(INodeNo(number), index as u64 + 1, kind, name) {
                 break;
             }
         }
+        reply.ok();
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        reader: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.listings.end(reader.0);
         reply.ok();
     }
 

@@ -288,6 +288,37 @@ fn the_commands_and_attributes_shift_what_is_mounted() {
     assert_eq!((said.code, said.err.contains("no mounted flexspace")), (4, true), "{said:?}");
 }
 
+/// More names than the kernel asks for at once, each of which goes as soon as it was read.
+#[test]
+fn a_directory_is_emptied_by_who_reads_it() {
+    if is_skipped("a_directory_is_emptied_by_who_reads_it") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let spaces = dir.path().join("spaces");
+    std::fs::create_dir(dir.path().join("mnt")).unwrap();
+    std::fs::create_dir(&spaces).unwrap();
+    let name = |number: u32| spaces.join(format!("{number:0200}"));
+    let made =
+        finish(command().args(["flexspace", "create", "--segment", "16kb"]).arg(name(0)), b"");
+    assert_eq!(made.code, 0, "{made:?}");
+    #[expect(clippy::disallowed_methods, reason = "so that there is little to copy")]
+    std::fs::remove_file(name(0).join("ballast")).unwrap();
+    for number in 1..400 {
+        fine("cp", &["-r"], &[&name(0), &name(number)]);
+    }
+    let mount = Mount::of(dir, "spaces", &[]);
+    let script = "import os, sys\n\
+                  with os.scandir(sys.argv[1]) as found:\n\
+                  \x20   for file in found: os.unlink(file.path)\n\
+                  print(os.listdir(sys.argv[1]))\n";
+    assert_eq!(fine("python3", &["-c", script], &[&mount.path("")]), "[]\n");
+    for (program, arguments) in [("mkfifo", &[][..]), ("ln", &["-s", "file"])] {
+        let said = tool(program, arguments, &[&mount.path("link")]);
+        assert!(said.err.contains("not permitted"), "{said:?}");
+    }
+}
+
 #[test]
 fn fallocate_makes_holes_and_the_kernel_keeps_shifts_to_itself() {
     if is_skipped("fallocate_makes_holes_and_the_kernel_keeps_shifts_to_itself") {

@@ -10,6 +10,7 @@ use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 
 use crate::attributes;
+use crate::listings::Listings;
 use crate::names::Names;
 use crate::node::Node;
 use crate::refusal::Refusal;
@@ -212,6 +213,27 @@ fn spaces_that_nobody_needs_are_closed() {
     assert!(!nodes[5].is_open());
     assert_eq!(names.node(nodes[5].number).err(), Some(Errno::STALE));
     assert_eq!(bytes(&names.look_up(OsStr::new("05")).expect("it is there")), [5]);
+}
+
+#[test]
+fn who_reads_the_names_misses_none_because_others_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = names(dir.path());
+    ["a", "b", "c", "d"].iter().for_each(|name| _ = make(&names, name, b"bytes"));
+    let listings = Listings::default();
+    let read = |reader: u64, is_first: bool| {
+        let listed = listings.read(reader, is_first, || names.list()).expect("a directory");
+        listed.iter().map(|(name, _)| name.to_str().expect("text").to_owned()).collect::<String>()
+    };
+    let (one, other) = (listings.begin(), listings.begin());
+    assert_eq!(read(one, true), "abcd");
+    names.remove(OsStr::new("a")).expect("it is there");
+    names.remove(OsStr::new("b")).expect("it is there");
+    assert_eq!((read(one, false), read(other, true)), ("abcd".into(), "cd".into()));
+    assert_eq!(read(one, true), "cd", "from the first on");
+    names.remove(OsStr::new("c")).expect("it is there");
+    listings.end(one);
+    assert_eq!((read(one, false), read(other, false)), ("d".into(), "cd".into()));
 }
 
 #[test]
