@@ -203,8 +203,12 @@ impl Source {
             // Others may be making spaces beside it.
             return Ok(());
         }
-        for name in self.all_names()?.iter().filter(|name| is_hidden(name)) {
+        for name in self.all_names()?.iter().filter(|name| is_given(name)) {
             let dir = self.root.join(name);
+            if !has_only_files(&dir) {
+                // No space has more.
+                continue;
+            }
             // Whoever has it open still needs it.
             let device = device_of(&dir);
             if device.is_ok_and(|device| device.lock("lock").is_ok()) {
@@ -239,6 +243,22 @@ fn is_space(dir: &Path) -> bool {
 
 fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(HIDDEN.as_bytes())
+}
+
+/// Whether a name is as [`Source::hidden`] gives them; what else is not shown is somebody's.
+fn is_given(name: &OsStr) -> bool {
+    let given = name.to_str().and_then(|name| name.strip_prefix(HIDDEN)?.split_once('-'));
+    let is_number =
+        |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    given.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
+/// Whether there is nothing but plain files in a directory.
+fn has_only_files(dir: &Path) -> bool {
+    let is_file = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.and_then(|entry| entry.file_type()).is_ok_and(|kind| kind.is_file())
+    };
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.all(is_file))
 }
 
 fn number_of(error: &std::io::Error) -> Errno {

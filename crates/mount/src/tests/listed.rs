@@ -278,3 +278,20 @@ fn what_a_crash_left_is_removed_and_a_directory_is_mounted_once() {
     assert!(!hidden.exists());
     assert_eq!(listed(&names), ["kept"]);
 }
+
+#[test]
+fn what_is_not_shown_and_somebody_elses_is_not_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let theirs =
+        [".thermocline-notes", ".thermocline-1-", ".thermocline-1-2-3", ".thermocline-1-2"]
+            .map(|name| dir.path().join(name));
+    for path in &theirs {
+        std::fs::create_dir_all(path.join("inside")).unwrap();
+    }
+    for path in &theirs[..3] {
+        std::fs::remove_dir(path.join("inside")).unwrap();
+    }
+    let names = names(dir.path());
+    assert_eq!(listed(&names), Vec::<String>::new());
+    theirs.iter().for_each(|path| assert!(path.exists(), "{} is gone", path.display()));
+}
