@@ -96,7 +96,9 @@ impl SpaceFile {
             PUNCH if keeps_size => {}
             ZERO => {}
             rest if rest.is_empty() => {
-                return if keeps_size || end <= self.len() { Ok(()) } else { self.set_len(end) };
+                let added = |len| if keeps_size { 0 } else { end.saturating_sub(len) };
+                // Looked at and made longer in one go: what others append meanwhile is not cut off.
+                return self.change(|space| space.splice_hole(space.len(), 0, added(space.len())));
             }
             _ => return Err(Errno::OPNOTSUPP.into()),
         }

@@ -70,6 +70,24 @@ fn what_is_written_behind_the_end_and_refused_leaves_no_hole() {
 }
 
 #[test]
+fn what_is_appended_while_a_file_is_made_longer_is_kept() {
+    const APPENDS: usize = 50_000;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let (file, has_ended) = (small(4096), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !has_ended.load(Relaxed) {
+                file.allocate(0, file.len() + 1, FallocateFlags::empty()).expect("room");
+            }
+        });
+        (0..APPENDS).for_each(|_| file.write(None, &[1; 64]).expect("room"));
+        has_ended.store(true, Relaxed);
+    });
+    let found = file.read(0, u64::MAX).expect("whole");
+    assert_eq!(found.iter().filter(|byte| **byte == 1).count(), 64 * APPENDS);
+}
+
+#[test]
 fn any_calls_give_the_bytes_of_a_vector() {
     let seed = environment::Seed::from_entropy();
     println!("seed {}", seed.get());
