@@ -10,26 +10,27 @@ impl FlexSpace {
     /// Writes the extents of the `length` bytes at `offset` anew, one behind the other, as many in
     /// one as its greatest length takes, so that reading them costs few reads. Bytes and tags stay
     /// as they are; tags go on parting extents, and none is cut; holes stay. Other writers may come in between, a
-    /// MiB at a time.
+    /// MiB at a time. What cannot be read stays where it is, and all else is rewritten.
     ///
     /// # Errors
-    /// As [`Self::splice`], and [`Error::Corruption`] if a byte is not what was written.
+    /// As [`Self::splice`], and the first [`Error::Corruption`] once all that can be read was rewritten.
     pub fn defrag(&self, offset: u64, length: u64) -> Result<(), Error> {
         let end = offset.saturating_add(length);
         let len = self.len();
         if end > len {
             return Err(Error::BehindTheEnd { end, len });
         }
-        let mut at = offset;
+        let (mut at, mut damage) = (offset, None);
         while at < end {
-            at = self.rewrite(at, end)?;
+            at = self.rewrite(at, end, &mut damage)?;
         }
-        Ok(())
+        damage.map_or(Ok(()), Err)
     }
 
     /// Rewrites whole extents, from the one at `offset` on, as many together as are one of the
-    /// greatest length: so an extent still begins where a write began. Says where it ended.
-    fn rewrite(&self, offset: u64, end: u64) -> Result<u64, Error> {
+    /// greatest length: so an extent still begins where a write began. Says where it ended. Those that cannot be
+    /// read are left; the first damage is noted.
+    fn rewrite(&self, offset: u64, end: u64, damage: &mut Option<Error>) -> Result<u64, Error> {
         let shared = &self.shared;
         let mut writer = shared.writer_for_change()?;
         let snapshot = shared.snapshot();
@@ -55,11 +56,17 @@ impl FlexSpace {
                 _ => groups.push((piece.offset, length)),
             }
         }
-        let bytes = groups.iter().map(|(at, length)| Ok((*at, snapshot.read(*at, *length)?)));
-        let bytes: Vec<(u64, Vec<u8>)> = bytes.collect::<Result<_, Error>>()?;
+        let mut read: Vec<(u64, Vec<u8>)> = Vec::with_capacity(groups.len());
+        for (at, length) in groups {
+            match snapshot.read(at, length) {
+                Ok(bytes) => read.push((at, bytes)),
+                Err(error @ Error::Corruption(_)) => _ = damage.get_or_insert(error),
+                Err(error) => return Err(error),
+            }
+        }
         // The tree that is changed now should not have to be copied first.
         drop(snapshot);
-        for (mut at, bytes) in bytes {
+        for (mut at, bytes) in read {
             for piece in shared.place(&mut writer, &bytes)? {
                 let change = Change::Relocate { offset: at, piece };
                 at += u64::from(piece.length);

@@ -151,3 +151,31 @@ fn silent_faults_are_never_served() {
     }
     assert!(wrong > 10, "the faults were seen {wrong} times");
 }
+
+#[test]
+fn defragmenting_leaves_what_cannot_be_read_and_rewrites_all_else() {
+    let (disk, bytes) = filled();
+    let image = disk.crash(1);
+    let space = FlexSpace::open(image.clone(), small()).expect("a synced space");
+    let extents = |space: &FlexSpace| {
+        let snapshot = space.snapshot().expect("open");
+        snapshot.extents(0..snapshot.len()).count()
+    };
+    let before = extents(&space);
+    image.flip_bit("data", 5000, 3).expect("a file");
+    let unreadable = |space: &FlexSpace| {
+        let is_damaged = |at: &u64| matches!(space.read(*at, 1), Err(Error::Corruption(_)));
+        (0..space.len()).filter(is_damaged).collect::<Vec<u64>>()
+    };
+    let damaged = unreadable(&space);
+    assert!((1..5000).contains(&damaged.len()), "{} bytes are damaged", damaged.len());
+    let done = space.defrag(0, space.len());
+    assert!(matches!(done, Err(Error::Corruption(_))), "{done:?}");
+    assert_eq!(unreadable(&space), damaged, "nothing else is lost, and nothing is made up");
+    for at in (0..space.len()).filter(|at| damaged.binary_search(at).is_err()) {
+        assert_eq!(space.read(at, 1), Ok(vec![bytes[at as usize]]), "at {at}");
+    }
+    let after = extents(&space);
+    assert!(2 * after < before, "{before} extents before, {after} after");
+    space.close().expect("an honest disk");
+}
