@@ -26,6 +26,9 @@ use super::Context;
 use crate::failure::{Failure, Kind, Outcome};
 use arguments::FlexspaceCommand;
 
+/// The file that makes a directory a space: without another one it is damaged.
+const SUPERBLOCK: &str = "superblock";
+
 /// What is read, written or shown at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -113,6 +116,7 @@ fn change(space: &FlexSpace, mut make: impl FnMut() -> Result<(), Error>) -> Res
 fn failed(file: &Path, error: Error) -> Failure {
     use device::Error as Refused;
     let kind = match &error {
+        Error::Device(Refused::NotFound { name }) if name != SUPERBLOCK => Kind::Damaged,
         Error::Device(Refused::NotFound { .. }) => Kind::NotFound,
         Error::Device(Refused::AlreadyExists { .. }) => Kind::Usage,
         Error::Device(Refused::Locked { .. }) => Kind::InUse,
@@ -122,8 +126,11 @@ fn failed(file: &Path, error: Error) -> Failure {
     };
     let file = file.display();
     match error {
-        Error::Device(Refused::NotFound { name }) => {
+        Error::Device(Refused::NotFound { name }) if kind == Kind::NotFound => {
             Failure::new(kind, format_args!("{file} is no flexspace: it has no {name}"))
+        }
+        Error::Device(Refused::NotFound { name }) => {
+            Failure::new(kind, format_args!("flexspace {file}: its file {name} is missing"))
         }
         Error::Device(Refused::Locked { .. }) => {
             Failure::new(kind, format_args!("{file} is open in another process"))

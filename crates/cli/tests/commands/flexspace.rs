@@ -92,6 +92,19 @@ fn what_is_wrong_is_told_with_its_exit_code_and_nothing_is_made() {
     }
     let missing = on("create", &file, &["--from", "/nowhere/at/all"]);
     assert_eq!((missing.code, file.exists()), (1, false), "{missing:?}");
+    // What has the name, or leads to it, is there afterwards as before.
+    let (led_to, link, broken) =
+        (dir.path().join("led to"), dir.path().join("link"), dir.path().join("broken"));
+    std::fs::create_dir(&led_to).unwrap();
+    std::os::unix::fs::symlink(&led_to, &link).unwrap();
+    std::os::unix::fs::symlink("nowhere", &broken).unwrap();
+    let said = on("create", &link, &["--from", dir.path().to_str().unwrap()]);
+    let left = std::fs::read_dir(&led_to).unwrap().count();
+    assert_eq!((said.code, link.is_symlink(), left), (1, true, 0), "{said:?}");
+    let said = on("create", &broken, &[]);
+    assert_eq!((said.code, broken.is_symlink()), (2, true), "{said:?}");
+    let said = on("create", Path::new("/proc/space"), &[]);
+    assert_eq!((said.code, said.err.contains("cannot be made there")), (1, true), "{said:?}");
 
     assert_eq!(with_input("create", &file, &["--from", "-"], b"0123").code, 0);
     assert_eq!(on("create", &file, &[]).code, 2);
@@ -201,6 +214,75 @@ fn damage_is_placed_and_the_rest_can_be_read() {
     assert_eq!(on("cat", &file, &[]).code, 3);
     let rest = on("cat", &file, &["--offset", "150000"]);
     assert_eq!((rest.code, rest.bytes.len()), (0, 150_000));
+    // What has a superblock is a space, and what it lacks is damage.
+    #[expect(clippy::disallowed_methods, reason = "damages what the test is about")]
+    std::fs::remove_file(file.join("tree")).unwrap();
+    for name in ["check", "stat", "cat"] {
+        let said = on(name, &file, &[]);
+        assert_eq!((said.code, said.err.contains("tree is missing")), (3, true), "{said:?}");
+    }
+}
+
+#[test]
+fn damage_holds_up_neither_what_else_is_scattered_nor_other_spaces() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, other) = (dir.path().join("space"), dir.path().join("other"));
+    let input: Vec<u8> = (0..200_000_u32).map(|number| (number / 9) as u8).collect();
+    let made = with_input("create", &file, &["--from", "-", "--segment", "16kb"], &input);
+    assert_eq!(made.code, 0, "{made:?}");
+    let mut bytes = input;
+    for offset in (100..8_000).step_by(150) {
+        assert_eq!(on("collapse", &file, &[&offset.to_string(), "7"]).code, 0);
+        bytes.drain(offset..offset + 7);
+    }
+    #[expect(clippy::disallowed_methods, reason = "damages what the test is about")]
+    let data = std::fs::OpenOptions::new().write(true).open(file.join("data")).unwrap();
+    data.write_all_at(&[255; 3], 1_000).unwrap();
+    let said = on("defrag", &file, &["--length", "1kb"]);
+    assert_eq!((said.code, said.err.contains("in data at byte 0")), (3, true), "{said:?}");
+    // The first block is damaged, and what lies behind it is in fewer pieces.
+    let before = on("stat", &file, &["--json"]).json()["extents"].as_u64().unwrap();
+    let said = on("defrag", &file, &["--length", "8kb", "--json"]);
+    assert_eq!(said.code, 3, "{said:?}");
+    let after = said.json()["extents"].as_u64().unwrap();
+    assert!(after + 15 < before, "{before} extents before, {after} after");
+    assert_eq!(on("cat", &file, &["--offset", "50000"]).bytes, bytes[50_000..]);
+
+    assert_eq!(on("create", &other, &[]).code, 0);
+    let nothing = dir.path().join("nothing");
+    let checked = on("check", &nothing, &[other.to_str().unwrap()]);
+    assert_eq!((checked.code, checked.out.contains("other: 0 bytes")), (4, true), "{checked:?}");
+    assert!(checked.err.contains("1 of 2 could not be verified"), "{checked:?}");
+}
+
+/// Waits until a process waits itself, for longer than it takes for anything but another process.
+fn wait_until_asleep(id: u32) {
+    let mut asleep = 0;
+    while asleep < 20 {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        let state = stat.rsplit_once(") ").expect("a state").1.chars().next();
+        asleep = if state == Some('S') { asleep + 1 } else { 0 };
+        #[expect(clippy::disallowed_methods, reason = "waits for another process")]
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_creation_that_comes_too_late_leaves_what_another_one_has_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, input) = (dir.path().join("space"), dir.path().join("input"));
+    assert!(std::process::Command::new("mkfifo").arg(&input).status().unwrap().success());
+    // It has found that the name is free, and waits for whoever writes its input.
+    let mut late = command();
+    late.args(["flexspace", "create"]).arg(&file).arg("--from").arg(&input);
+    let late = late.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    wait_until_asleep(late.id());
+    assert_eq!(with_input("create", &file, &["--from", "-"], b"first").code, 0);
+    #[expect(clippy::disallowed_methods, reason = "lets it go on")]
+    drop(std::fs::OpenOptions::new().write(true).open(&input).unwrap());
+    let late = late.wait_with_output().unwrap();
+    assert_eq!(late.status.code(), Some(2), "{late:?}");
+    assert_eq!(on("cat", &file, &[]).out, "first");
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use flexspace::space::{FlexSpace, Options};
+use flexspace::space::{Error, FlexSpace, Options};
 use serde_json::json;
 
 use super::arguments::Create;
 use super::edit::put;
 use super::{Context, failed, refuse_owned};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::output;
 
 pub(super) fn run(context: &Context, arguments: &Create) -> Outcome {
@@ -19,23 +19,16 @@ pub(super) fn run(context: &Context, arguments: &Create) -> Outcome {
     let options = Options { segment_bytes, ..Options::default() };
     let from = arguments.from.as_deref();
     let from = from.map(|path| super::input(Some(path))).transpose()?;
-    let made = device::open(file, device::Options::default())
-        .map_err(flexspace::space::Error::from)
-        .and_then(|device| FlexSpace::create(device, options))
-        .map_err(|error| failed(file, error))
-        .and_then(|space| {
-            let filled = from.map_or(Ok(()), |from| put(context, file, &space, 0, from).map(drop));
-            let len = space.len();
-            let closed = space.close().map_err(|error| failed(file, error));
-            filled.and(closed).map(|()| len)
-        });
-    if made.is_err() {
-        // What is in it was made by this process a moment ago; the failure that came first is the one
-        // to tell.
-        let _ = std::fs::remove_dir_all(file);
-        let _ = if was_there { std::fs::create_dir(file) } else { Ok(()) };
+    let device = device::open(file, device::Options::default());
+    let made = device.map_err(Error::from).and_then(|device| FlexSpace::create(device, options));
+    let space = made.map_err(|error| refused(file, was_there, error))?;
+    let filled = from.map_or(Ok(()), |from| put(context, file, &space, 0, from).map(drop));
+    let len = space.len();
+    let closed = space.close().map_err(|error| failed(file, error));
+    if let Err(failure) = filled.and(closed) {
+        remove(file, was_there);
+        return Err(failure);
     }
-    let len = made?;
     if context.shared.json {
         return output::json_line(&json!({ "len": len }));
     }
@@ -43,6 +36,34 @@ pub(super) fn run(context: &Context, arguments: &Create) -> Outcome {
         eprintln!("made a flexspace of {len} bytes");
     }
     Ok(())
+}
+
+/// The failure of a creation that has made no space.
+fn refused(file: &Path, was_there: bool, error: Error) -> Failure {
+    use device::Error as Refused;
+    match &error {
+        // Somebody else has made one since, or something else of that name is there: it is not ours.
+        Error::Device(Refused::AlreadyExists { .. } | Refused::Locked { .. }) => {}
+        Error::Device(Refused::NotFound { .. }) => {
+            let what = format_args!("flexspace {}: it cannot be made there", file.display());
+            return Failure::new(Kind::Error, what);
+        }
+        _ => remove(file, was_there),
+    }
+    failed(file, error)
+}
+
+/// Removes what this process has made a moment ago, and not the directory if that was there, which may have another
+/// name; the failure that came first is the one to tell.
+#[expect(clippy::disallowed_methods, reason = "whole files, of a space that is none")]
+fn remove(file: &Path, was_there: bool) {
+    if !was_there {
+        let _ = std::fs::remove_dir_all(file);
+        return;
+    }
+    for entry in std::fs::read_dir(file).into_iter().flatten().flatten() {
+        let _ = std::fs::remove_file(entry.path());
+    }
 }
 
 /// Refuses a name that is taken, but for an empty directory; says whether that is there.

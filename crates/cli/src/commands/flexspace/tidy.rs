@@ -1,6 +1,8 @@
 //! `thermocline flexspace defrag` and `check`: what is scattered is written anew, and all is verified.
 
-use flexspace::space::{FlexSpace, Verified, verify_offline};
+use std::path::Path;
+
+use flexspace::space::{Error, FlexSpace, Verified, verify_offline};
 use serde_json::{Value, json};
 
 use super::arguments::{Check, Defrag};
@@ -25,16 +27,20 @@ pub(super) fn defrag(context: &Context, arguments: &Defrag) -> Outcome {
             Some(length),
             context.shared.quiet || context.shared.json,
         );
+        let mut damage = None;
         for at in (range.offset..end).step_by(STEP_BYTES as usize) {
             let step = STEP_BYTES.min(end - at);
             if is_scattered(space, at, step) {
-                change(space, || space.defrag(at, step)).map_err(failed)?;
+                match change(space, || space.defrag(at, step)) {
+                    // All else of the step was rewritten.
+                    Err(found @ Error::Corruption(_)) => _ = damage.get_or_insert(found),
+                    done => done.map_err(failed)?,
+                }
             }
             progress.at(at + step - range.offset);
         }
         space.sync().map_err(failed)?;
         // What the rewriting left empty in part is worth another copy, or not.
-        let mut damage = None;
         loop {
             let done = space.collect().map_err(failed)?;
             damage = damage.or(done.damage);
@@ -66,32 +72,54 @@ fn is_scattered(space: &FlexSpace, offset: u64, length: u64) -> bool {
 
 pub(super) fn check(context: &Context, arguments: &Check) -> Outcome {
     let mut damaged = 0;
+    let mut refused: Vec<Kind> = Vec::new();
     for file in &arguments.files {
-        let hidden = context.shared.quiet || context.shared.json;
-        let progress = Progress::of_bytes("checking", None, hidden);
-        let verified = verify_offline(&*device_of(file)?, &mut |done| progress.at(done));
-        drop(progress);
-        let verified = verified.map_err(|error| failed(file, error))?;
-        damaged += verified.damage_count;
-        if context.shared.json {
-            output::json_line(&as_json(&file.display().to_string(), &verified))?;
-            continue;
+        match verify(context, file) {
+            Ok(verified) => {
+                damaged += verified.damage_count;
+                show(context, file, &verified)?;
+            }
+            Err(failure) if arguments.files.len() == 1 => return Err(failure),
+            // The others are worth a look all the same.
+            Err(failure) => {
+                output::report_failure(&failure, context.shared.json);
+                refused.push(failure.kind);
+            }
         }
-        let Verified { len, extents, .. } = verified;
-        output::line(&format!("checked  {}: {len} bytes, {extents} extents", file.display()))?;
-        for damage in &verified.damage {
-            output::line(&format!("damaged  {damage}"))?;
-        }
-        let further = verified.damage_count - verified.damage.len() as u64;
-        if further > 0 {
-            output::line(&format!("damaged  {further} more, not listed"))?;
-        }
+    }
+    if let Some(kind) = refused.first() {
+        let (refused, of) = (refused.len(), arguments.files.len());
+        let what = format_args!("{refused} of {of} could not be verified");
+        return Err(Failure::new(*kind, what));
     }
     match damaged {
         0 if context.shared.json => Ok(()),
         0 => output::line("everything is whole"),
         1 => Err(Failure::new(Kind::Damaged, "1 piece is damaged")),
         count => Err(Failure::new(Kind::Damaged, format_args!("{count} pieces are damaged"))),
+    }
+}
+
+fn verify(context: &Context, file: &Path) -> Result<Verified, Failure> {
+    let hidden = context.shared.quiet || context.shared.json;
+    let progress = Progress::of_bytes("checking", None, hidden);
+    let verified = verify_offline(&*device_of(file)?, &mut |done| progress.at(done));
+    drop(progress);
+    verified.map_err(|error| failed(file, error))
+}
+
+fn show(context: &Context, file: &Path, verified: &Verified) -> Outcome {
+    if context.shared.json {
+        return output::json_line(&as_json(&file.display().to_string(), verified));
+    }
+    let Verified { len, extents, .. } = verified;
+    output::line(&format!("checked  {}: {len} bytes, {extents} extents", file.display()))?;
+    for damage in &verified.damage {
+        output::line(&format!("damaged  {damage}"))?;
+    }
+    match verified.damage_count - verified.damage.len() as u64 {
+        0 => Ok(()),
+        further => output::line(&format!("damaged  {further} more, not listed")),
     }
 }
 
