@@ -196,13 +196,9 @@ impl Cache {
         self.shrink_blocks(share);
     }
 
-    /// The same at a moment at which it may have become a little less: pairs keep their part of it.
-    pub(crate) fn give_way(&self, share: u64) {
-        self.shrink_blocks(share);
-    }
-
-    /// Lets blocks go until with pairs no more than `share` bytes are there, or each was looked at twice.
-    fn shrink_blocks(&self, share: u64) {
+    /// Lets blocks go until with pairs no more than `share` bytes are there, or each was looked at twice. Pairs keep
+    /// their part.
+    pub(crate) fn shrink_blocks(&self, share: u64) {
         let share = share.saturating_sub(self.pairs.bytes());
         for _ in 0..2 * RINGS {
             let excess = self.memory.bytes().saturating_sub(share);

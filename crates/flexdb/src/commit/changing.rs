@@ -127,7 +127,7 @@ impl<'a, 'b> Changing<'a, 'b> {
         while let Some(chunk) = planning.next() {
             // Each change copies what the base holds, and the cache gives way.
             self.shared.count_nodes(&self.committer.index);
-            self.shared.cache.give_way(self.shared.cache_share());
+            self.shared.cache.shrink_blocks(self.shared.cache_share());
             if self.shared.nodes.bytes() > nodes_max {
                 planning.end_section();
             }
