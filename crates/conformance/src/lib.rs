@@ -40,6 +40,7 @@
 //! The suite is itself tested: [`mod@reference`] is a small correct engine that passes, and the engines
 //! of [`broken`], each with one planted bug, must fail.
 
+mod bench;
 pub mod broken;
 mod concurrent;
 pub mod crash;
@@ -61,6 +62,7 @@ mod suite;
 mod text;
 mod trace;
 
+pub use bench::{Journaled, Pairs, cranked_host, key, scan};
 pub use failure::Failure;
 pub use fixture::Fixture;
 pub use model::{Model, Pair};

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use codec::SeqNo;
 use device::Device;
 use engine::{Barrier, Engine, Host, MemoryBudget, NoJournal, Op, Result, Sequence};
 use environment::Environment;
@@ -12,6 +11,7 @@ use telemetry::Registry;
 use workers::Pool;
 
 use super::Resident;
+use crate::Journaled;
 
 /// What a store is watched with.
 #[derive(Clone, Copy, Debug)]
@@ -24,19 +24,6 @@ pub struct Case {
     pub times: u64,
     /// Bytes beside the budget that may be resident, as [`Resident::watch`] has them.
     pub slack: u64,
-}
-
-/// A journal that has everything, and takes no memory.
-struct Journaled;
-
-impl Barrier for Journaled {
-    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
-        Ok(seqno)
-    }
-
-    fn is_journaled(&self) -> bool {
-        true
-    }
 }
 
 /// A store with a device, a pool and a budget of its own.

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use conformance::Journaled;
 use device::{Device, FaultDevice, OperationKind};
-use engine::{Barrier, Change, Corruption, Engine, Error, Op, SeqNo};
+use engine::{Change, Corruption, Engine, Error, Op};
 
 use super::stores::{Bench, key, tiny, value};
 use super::two_logs::small_cold;
@@ -396,19 +397,6 @@ fn a_cold_record_behind_one_that_is_damaged_is_copied_and_never_read() {
     assert!(matches!(read, Err(Error::Corruption(_))), "{read:?}");
     damage.turn(&bench);
     assert_eq!(bench.get(&key), Some(b"newer".to_vec()));
-}
-
-/// A journal that is replayed by nobody.
-struct Journaled;
-
-impl Barrier for Journaled {
-    fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
-        Ok(seqno)
-    }
-
-    fn is_journaled(&self) -> bool {
-        true
-    }
 }
 
 /// The delete is in a checkpoint, so the journal has it no more.

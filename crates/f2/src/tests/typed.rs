@@ -68,16 +68,8 @@ fn a_value_of_another_type_is_told_and_left_alone() {
 #[test]
 #[should_panic(expected = "pass the journal by")]
 fn a_journaled_store_is_not_typed() {
-    struct Journaled;
-    impl engine::Barrier for Journaled {
-        fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
-            Ok(seqno)
-        }
-        fn is_journaled(&self) -> bool {
-            true
-        }
-    }
-    let bench = Bench::open_with(device::memory(), tiny(), std::sync::Arc::new(Journaled));
+    let bench =
+        Bench::open_with(device::memory(), tiny(), std::sync::Arc::new(conformance::Journaled));
     let (store, _pool) = bench.into_parts();
     let _typed: Typed<u64, u64> = Typed::over(store);
 }

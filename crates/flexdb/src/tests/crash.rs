@@ -13,9 +13,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use codec::SeqNo;
+use conformance::Journaled;
 use device::{Device, Faults, SimulatedDisk};
-use engine::{Barrier, Engine, Error, Op, Result};
+use engine::{Engine, Error, Op, Result};
 use environment::{Random, Seed};
 use rand::RngExt;
 
@@ -29,19 +29,6 @@ const CHECKPOINT_EVERY: u64 = 600;
 /// Images of one run.
 const IMAGES: usize = 120;
 const MEMORY_BYTES: u64 = 256 << 10;
-
-/// A journal that has all that was written.
-#[derive(Debug)]
-struct Journal;
-
-impl Barrier for Journal {
-    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
-        Ok(seqno)
-    }
-    fn is_journaled(&self) -> bool {
-        true
-    }
-}
 
 /// What a store came by in the course of some writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -85,7 +72,7 @@ fn options() -> Options {
 }
 
 fn open(disk: &Arc<SimulatedDisk>) -> Result<Bench> {
-    Bench::with(Arc::clone(disk) as Arc<dyn Device>, Arc::new(Journal), MEMORY_BYTES, options())
+    Bench::with(Arc::clone(disk) as Arc<dyn Device>, Arc::new(Journaled), MEMORY_BYTES, options())
 }
 
 fn write(bench: &Bench, step: &Step) -> u64 {

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use codec::SeqNo;
-use engine::{Barrier, Engine, Op, Result};
+use conformance::Journaled;
+use engine::{Engine, Op};
 
 use super::stores::{Bench, key, small};
 use crate::Options;
@@ -16,18 +16,6 @@ const MEMTABLE: u64 = BUDGET / 16;
 /// A prime, so that each of them is met.
 const KEYS: u64 = 1499;
 const VALUE: [u8; 20] = [7; 20];
-
-/// A journal that has everything.
-struct Journaled;
-
-impl Barrier for Journaled {
-    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
-        Ok(seqno)
-    }
-    fn is_journaled(&self) -> bool {
-        true
-    }
-}
 
 /// Puts another pair, if it need not wait.
 fn put_at_once(bench: &Bench, number: u64) -> bool {

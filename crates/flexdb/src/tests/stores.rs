@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
+use conformance::cranked_host;
+pub(crate) use conformance::{Pairs, key, scan};
 use device::Device;
 use engine::{
     Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Result, Sequence, View,
 };
-use environment::Environment;
-use workers::{HandCranked, Order, Pool};
+use workers::{HandCranked, Order};
 
 use crate::{Options, Store};
-
-/// All pairs in the order of a scan.
-pub(crate) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A store with what surrounds it.
 pub(crate) struct Bench {
@@ -61,21 +59,9 @@ impl Bench {
         limit: u64,
         options: Options,
     ) -> Result<Self> {
-        let (environment, _clock) = Environment::simulated(1);
-        let telemetry = telemetry::Registry::default();
-        let (workers, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
-        let sequence = Arc::new(Sequence::new());
-        let budget = Arc::new(MemoryBudget::new(limit));
-        let host = Host {
-            device: Arc::clone(&device),
-            environment,
-            workers,
-            telemetry,
-            sequence: Arc::clone(&sequence),
-            barrier,
-            memory: Arc::clone(&budget),
-        };
-        let store = Store::open(host, options)?;
+        let (host, crank, _clock) = cranked_host(device, barrier, limit, Order::Random);
+        let store = Store::open(host.clone(), options)?;
+        let Host { device, sequence, memory: budget, .. } = host;
         sequence.recover_to(store.persisted());
         Ok(Self { store, sequence, budget, crank, device })
     }
@@ -136,20 +122,4 @@ impl Bench {
     pub(crate) fn intervals(&self) -> usize {
         self.store.shared.committer.lock().index().now().range(0..u64::MAX).count()
     }
-}
-
-/// All pairs of a range of a view.
-pub(crate) fn scan(view: &dyn View, range: KeyRange, direction: Direction) -> Pairs {
-    let mut cursor = view.scan(range, direction).expect("the store is open");
-    let mut pairs = Vec::new();
-    while let Some((key, value)) = cursor.next().expect("the store is open") {
-        pairs.push((key.to_vec(), value.to_vec()));
-    }
-    assert_eq!(cursor.next(), Ok(None), "a cursor stays at its end");
-    pairs
-}
-
-/// A key that sorts by its number.
-pub(crate) fn key(number: u64) -> Vec<u8> {
-    format!("key-{number:010}").into_bytes()
 }

@@ -16,9 +16,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use codec::SeqNo;
+use conformance::Journaled;
 use device::{Device, Faults, SimulatedDisk};
-use engine::{Barrier, Direction, Engine, KeyRange, Op, Result};
+use engine::{Direction, Engine, KeyRange, Op, Result};
 use environment::{Random, Seed};
 use rand::RngExt;
 
@@ -33,20 +33,6 @@ const KEYS_END: u64 = 500;
 const MEMORY_BYTES: u64 = 1 << 20;
 /// Operations after which the power is cut again, by turns.
 const AGAIN: u64 = 24;
-
-/// A journal that has all that was written, and nothing of what was ingested.
-#[derive(Debug)]
-struct Journal;
-
-impl Barrier for Journal {
-    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
-        Ok(seqno)
-    }
-
-    fn is_journaled(&self) -> bool {
-        true
-    }
-}
 
 /// What is done at one number.
 #[derive(Clone, Debug)]
@@ -138,7 +124,7 @@ fn options(seed: u64) -> Options {
 
 fn open(disk: &Arc<SimulatedDisk>, seed: u64) -> Result<Bench> {
     let device: Arc<dyn Device> = Arc::<SimulatedDisk>::clone(disk);
-    Bench::with_options(device, Arc::new(Journal), MEMORY_BYTES, options(seed))
+    Bench::with_options(device, Arc::new(Journaled), MEMORY_BYTES, options(seed))
 }
 
 /// Does a write, under the number that comes next.

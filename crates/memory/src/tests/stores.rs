@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
+use conformance::cranked_host;
+pub(super) use conformance::{Pairs, key, scan};
 use device::Device;
 use engine::{
     Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Result, SeqNo,
     Sequence, View,
 };
-use environment::Environment;
-use workers::{HandCranked, Order, Pool};
+use workers::{HandCranked, Order};
 
 use crate::{Options, Store};
-
-/// All pairs in the order of a scan.
-pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A store with what surrounds it.
 pub(super) struct Bench {
@@ -44,21 +42,9 @@ impl Bench {
         barrier: Arc<dyn Barrier>,
         limit: u64,
     ) -> Result<Self> {
-        let (environment, clock) = Environment::simulated(1);
-        let telemetry = telemetry::Registry::default();
-        let (workers, crank) = Pool::hand_cranked(&environment, &telemetry, Order::Random);
-        let sequence = Arc::new(Sequence::new());
-        let budget = Arc::new(MemoryBudget::new(limit));
-        let host = Host {
-            device,
-            environment,
-            workers,
-            telemetry,
-            sequence: Arc::clone(&sequence),
-            barrier,
-            memory: Arc::clone(&budget),
-        };
-        let store = Store::open(host, small_blocks())?;
+        let (host, crank, clock) = cranked_host(device, barrier, limit, Order::Random);
+        let store = Store::open(host.clone(), small_blocks())?;
+        let Host { sequence, memory: budget, .. } = host;
         sequence.recover_to(store.persisted());
         Ok(Self { store, sequence, budget, crank, clock })
     }
@@ -94,20 +80,4 @@ impl Bench {
         let stats = self.store.stats();
         stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
     }
-}
-
-/// All pairs of a range of a view.
-pub(super) fn scan(view: &dyn View, range: KeyRange, direction: Direction) -> Pairs {
-    let mut cursor = view.scan(range, direction).expect("the store is open");
-    let mut pairs = Vec::new();
-    while let Some((key, value)) = cursor.next().expect("the store is open") {
-        pairs.push((key.to_vec(), value.to_vec()));
-    }
-    assert_eq!(cursor.next(), Ok(None), "a cursor stays at its end");
-    pairs
-}
-
-/// A key that sorts by its number.
-pub(super) fn key(number: u64) -> Vec<u8> {
-    format!("key-{number:010}").into_bytes()
 }
