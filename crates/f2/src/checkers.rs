@@ -3,12 +3,14 @@
 
 pub(crate) mod small_store;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use sync::planted::model_must_find;
+#[cfg(all(shuttle, not(loom)))]
+use sync::schedules::Schedules;
 use sync::thread::{JoinHandle, spawn};
 
-use crate::planted::{Planted, with_planted};
+use crate::planted::Planted;
 
 /// Which of two parts of a model is begun first.
 ///
@@ -61,13 +63,17 @@ pub(crate) fn explore_orders(name: &str, interruptions: usize, model: fn(Order))
 
 /// Random schedules of a model of a few steps, and of one with whole operations of a store.
 #[cfg(all(shuttle, not(loom)))]
-const SCHEDULES: usize = 10_000;
+const SCHEDULES: Schedules = Schedules::new(10_000);
 #[cfg(all(shuttle, not(loom)))]
-const STORE_SCHEDULES: usize = 5_000;
+const STORE_SCHEDULES: Schedules = Schedules::new(5_000);
 
 /// Explores `model` with at most `interruptions` switches away from a thread that could go on.
 #[cfg(loom)]
-pub(crate) fn explore(name: &str, interruptions: usize, model: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn explore(
+    name: &str,
+    interruptions: usize,
+    model: impl Fn() + Clone + Send + Sync + 'static,
+) {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     let mut builder = loom::model::Builder::new();
@@ -84,8 +90,12 @@ pub(crate) fn explore(name: &str, interruptions: usize, model: impl Fn() + Send 
 
 /// Runs `model` under random schedules, and under those that find bugs of few ordering constraints.
 #[cfg(all(shuttle, not(loom)))]
-pub(crate) fn explore(name: &str, _interruptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    explore_at_random(name, SCHEDULES, model);
+pub(crate) fn explore(
+    name: &str,
+    _interruptions: usize,
+    model: impl Fn() + Clone + Send + Sync + 'static,
+) {
+    SCHEDULES.check(name, model);
 }
 
 /// Explores a model of whole operations of a store, in both orders.
@@ -110,34 +120,7 @@ fn explore_store_in(order: Order, name: &str, interruptions: usize, model: fn(Or
 
 #[cfg(all(shuttle, not(loom)))]
 fn explore_store_in(order: Order, name: &str, _interruptions: usize, model: fn(Order)) {
-    explore_at_random(name, STORE_SCHEDULES, move || model(order));
-}
-
-#[cfg(all(shuttle, not(loom)))]
-fn explore_at_random(name: &str, schedules: usize, model: impl Fn() + Send + Sync + 'static) {
-    use std::hash::{BuildHasher, RandomState};
-
-    use shuttle::scheduler::{PctScheduler, RandomScheduler};
-    use shuttle::{Config, Runner};
-
-    /// Room on the stack for whole operations of a store.
-    const STACK_BYTES: usize = 512 << 10;
-    /// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
-    const PCT_DEPTH: usize = 3;
-
-    let seed = RandomState::new().hash_one(name);
-    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
-    let config = || {
-        let mut config = Config::new();
-        config.silence_warnings = true;
-        config.stack_size = STACK_BYTES;
-        config
-    };
-    let model = Arc::new(model);
-    let again = Arc::clone(&model);
-    Runner::new(RandomScheduler::new_from_seed(seed, schedules), config()).run(move || model());
-    let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules);
-    Runner::new(pct, config()).run(move || again());
+    STORE_SCHEDULES.check(name, move || model(order));
 }
 
 /// How often a bug is looked for: loom explores the same each time, shuttle has another seed.
@@ -145,13 +128,5 @@ const TURNS: usize = if cfg!(loom) { 1 } else { 20 };
 
 /// What `explored` explores fails with the bug planted, and says `how`.
 pub(crate) fn must_be_found(bug: Planted, how: &str, explored: impl Fn()) {
-    let outcome = || catch_unwind(AssertUnwindSafe(|| with_planted(bug, || explored()))).err();
-    let found = (0..TURNS).find_map(|_| outcome());
-    let Some(panic) = found else { panic!("{bug:?} was not found") };
-    let said = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or_default();
-    assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+    model_must_find(bug, how, || (0..TURNS).for_each(|_| explored()));
 }

@@ -3,13 +3,11 @@
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use in_tests::{
     before_link, between_cuts, is_planted, meanwhile_before_link, meanwhile_between_cuts,
-    with_planted,
+    must_be_found,
 };
 #[cfg(any(loom, shuttle, not(test)))]
 pub(crate) use sync::planted::is_planted;
 pub(crate) use sync::planted::relaxed_if;
-#[cfg(all(test, any(loom, shuttle)))]
-pub(crate) use sync::planted::with_planted;
 
 /// A way to break an index, a record in memory, the read cache, or a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,17 +188,9 @@ mod in_tests {
         }
     }
 
-    /// Does `work` with one bug planted.
-    pub(crate) fn with_planted<R>(bug: Planted, work: impl FnOnce() -> R) -> R {
-        struct Uproot;
-        impl Drop for Uproot {
-            fn drop(&mut self) {
-                PLANTED.set(None);
-            }
-        }
-        let _uproot = Uproot;
-        PLANTED.set(Some(bug));
-        work()
+    /// `test` fails with the bug planted, and says `how`.
+    pub(crate) fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
+        sync::planted::must_be_found(&PLANTED, bug, how, test);
     }
 
     /// Whether this bug is planted.

@@ -20,6 +20,7 @@ mod mixed_lengths;
 mod opening;
 mod page;
 mod planted;
+mod planted_page;
 mod prefix;
 mod read_cache;
 mod salvage;

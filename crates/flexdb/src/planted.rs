@@ -1,9 +1,9 @@
 //! Bugs that tests plant to show that they would be found (`docs/reliability/planted-flex.md`); nothing outside
 //! of them.
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 pub(crate) use in_tests::{is_planted, must_be_found};
-#[cfg(not(test))]
+#[cfg(any(not(test), shuttle))]
 pub(crate) use sync::planted::is_planted;
 
 /// A way to break a store.
@@ -70,7 +70,7 @@ pub(crate) enum Planted {
 }
 
 /// On the thread that plants it.
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod in_tests {
     use std::cell::Cell;
 

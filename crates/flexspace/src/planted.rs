@@ -1,11 +1,11 @@
 //! Bugs that tests plant to show that they would be found (`docs/reliability/planted-flex.md`), those of this crate and
 //! of a store above it; nothing outside of them.
 
-#[cfg(any(test, feature = "planted"))]
+#[cfg(all(any(test, feature = "planted"), not(any(loom, shuttle))))]
 pub(crate) use in_tests::is_planted;
-#[cfg(any(test, feature = "planted"))]
+#[cfg(all(any(test, feature = "planted"), not(any(loom, shuttle))))]
 pub use in_tests::must_be_found;
-#[cfg(not(any(test, feature = "planted")))]
+#[cfg(any(loom, shuttle, not(any(test, feature = "planted"))))]
 pub(crate) use sync::planted::is_planted;
 
 /// A way to break a space.
@@ -48,7 +48,7 @@ pub enum Planted {
 }
 
 /// On the thread that plants it.
-#[cfg(any(test, feature = "planted"))]
+#[cfg(all(any(test, feature = "planted"), not(any(loom, shuttle))))]
 mod in_tests {
     use std::cell::Cell;
 

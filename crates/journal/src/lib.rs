@@ -29,7 +29,7 @@
 mod append;
 mod check;
 mod commit;
-#[cfg(any(test, feature = "crash"))]
+#[cfg(all(any(test, feature = "crash"), not(shuttle)))]
 pub mod crash;
 mod error;
 mod files;

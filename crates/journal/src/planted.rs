@@ -1,4 +1,4 @@
-//! Bugs that can be planted, so that the crash harness can be shown to catch them.
+//! Bugs that can be planted, so that the crash harness can be shown to catch them, and models under shuttle.
 //!
 //! Outside of the crate's tests and the feature `crash` nothing can be planted: [`is`] is then a
 //! constant `false`, and the compiler removes what it guards.
@@ -6,7 +6,7 @@
 /// A mistake that this journal does not make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
-    not(any(test, feature = "crash")),
+    any(shuttle, not(any(test, feature = "crash"))),
     expect(unreachable_pub, reason = "public only with the harness that plants them")
 )]
 pub enum Bug {
@@ -32,7 +32,7 @@ pub enum Bug {
     EndUnheeded,
 }
 
-#[cfg(any(test, feature = "crash"))]
+#[cfg(all(any(test, feature = "crash"), not(shuttle)))]
 mod planting {
     use std::cell::Cell;
 
@@ -56,11 +56,7 @@ mod planting {
     }
 }
 
-#[cfg(any(test, feature = "crash"))]
+#[cfg(all(any(test, feature = "crash"), not(shuttle)))]
 pub(crate) use planting::{is, with};
-
-/// Nothing is planted.
-#[cfg(not(any(test, feature = "crash")))]
-pub(crate) const fn is(_: Bug) -> bool {
-    false
-}
+#[cfg(any(shuttle, not(any(test, feature = "crash"))))]
+pub(crate) use sync::planted::is_planted as is;

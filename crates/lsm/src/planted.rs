@@ -5,8 +5,6 @@
 pub(crate) use in_tests::{is_planted, must_be_found};
 #[cfg(any(not(test), shuttle))]
 pub(crate) use sync::planted::is_planted;
-#[cfg(all(test, shuttle))]
-pub(crate) use sync::planted::with_planted;
 
 /// A way to break a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,20 +7,16 @@
 //! One key is written to a memtable, and committed to what lies below, again and again. Whatever the
 //! schedule, a get is given by the cache what lies below in the state that it looks into.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use engine::{Ghosts, MemoryBudget};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread::spawn;
-use shuttle::{Config, Runner};
 use sync::Mutex;
-use sync::planted::with_planted;
+use sync::schedules::{Schedules, finds};
 
 use crate::{PART_MAX, Pairs, Planted};
 
-const SCHEDULES: usize = 20_000;
-const PCT_DEPTH: usize = 3;
+const SCHEDULES: Schedules = Schedules::new(20_000);
 const COMMITS: u64 = 3;
 const GETS: usize = 3;
 const KEY: &[u8] = b"k";
@@ -104,43 +100,17 @@ fn gets_beside_commits() {
     assert_eq!(model.get(), COMMITS);
 }
 
-fn config() -> Config {
-    let mut config = Config::new();
-    config.silence_warnings = true;
-    config
-}
-
-/// The bug must be found in as many schedules.
-fn finds(bug: Planted) {
-    let run = || {
-        let mut config = config();
-        config.failure_persistence = shuttle::FailurePersistence::None;
-        let pct = PctScheduler::new_from_seed(1, PCT_DEPTH, SCHEDULES);
-        Runner::new(pct, config.clone()).run(gets_beside_commits);
-        let random = RandomScheduler::new_from_seed(1, SCHEDULES);
-        Runner::new(random, config).run(gets_beside_commits);
-    };
-    let unfound = std::panic::catch_unwind(|| with_planted(bug, run)).is_ok();
-    assert!(!unfound, "{bug:?} was not found");
-}
-
 #[test]
 fn gets_beside_commits_are_given_nothing_stale() {
-    let name = "gets_beside_commits_are_given_nothing_stale";
-    let seed = RandomState::new().hash_one(name);
-    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
-    let random = RandomScheduler::new_from_seed(seed, SCHEDULES);
-    Runner::new(random, config()).run(gets_beside_commits);
-    let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES);
-    Runner::new(pct, config()).run(gets_beside_commits);
+    SCHEDULES.check("gets_beside_commits_are_given_nothing_stale", gets_beside_commits);
 }
 
 #[test]
 fn pairs_of_old_states_that_are_kept_are_found() {
-    finds(Planted::OldKept);
+    finds(Planted::OldKept, "", gets_beside_commits);
 }
 
 #[test]
 fn pairs_that_are_kept_beside_a_commit_are_found() {
-    finds(Planted::KeptBesideCommit);
+    finds(Planted::KeptBesideCommit, "", gets_beside_commits);
 }

@@ -35,6 +35,9 @@ pub mod pieces;
 pub mod planted;
 mod prefetch;
 mod rwlock;
+#[cfg(shuttle)]
+#[doc(hidden)]
+pub mod schedules;
 mod set_once;
 pub mod skip_list;
 pub mod thread;
@@ -45,7 +48,7 @@ pub use heaps::{bound_heaps, give_back_heaps};
 pub use mutex::{Condvar, Mutex, MutexGuard};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
-pub use planted::{Planted, with_planted};
+pub use planted::Planted;
 pub use prefetch::prefetch;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use set_once::SetOnce;

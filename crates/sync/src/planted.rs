@@ -1,8 +1,10 @@
 //! Bugs that tests plant to show that they would be found: those of this crate, and how crates above plant theirs.
 //!
-//! Models plant one for all threads of a model (`with_planted`, under loom and shuttle), ordinary tests on their own
-//! thread ([`must_be_found`]). Outside of tests nothing is planted.
+//! Models plant one for all threads of a model (`model_must_find`, under loom and shuttle), ordinary tests on their own
+//! thread ([`must_be_found`]). Outside of tests nothing is planted. The bugs of a crate are told of on a page, which
+//! its tests hold to them ([`page`]).
 
+pub mod page;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
@@ -99,7 +101,9 @@ pub fn must_fail(what: &str, how: &str, test: impl FnOnce()) {
 mod switch {
     use std::any::Any;
     use std::cell::RefCell;
+    use std::fmt::Debug;
 
+    use super::must_fail;
     use crate::atomic::Ordering;
 
     // Both checkers run all threads of a model on one thread of the operating system.
@@ -107,17 +111,22 @@ mod switch {
         static PLANTED: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
     }
 
-    /// Runs `model` with one bug planted.
-    pub fn with_planted<B: Any, R>(bug: B, model: impl FnOnce() -> R) -> R {
+    /// `model` fails with the bug planted, and says `how`.
+    ///
+    /// # Panics
+    /// It does not fail, or says something else.
+    pub fn model_must_find<B: Any + Debug>(bug: B, how: &str, model: impl FnOnce()) {
         struct Uproot;
         impl Drop for Uproot {
             fn drop(&mut self) {
                 PLANTED.set(None);
             }
         }
-        let _uproot = Uproot;
-        PLANTED.set(Some(Box::new(bug)));
-        model()
+        must_fail(&format!("{bug:?}"), how, || {
+            let _uproot = Uproot;
+            PLANTED.set(Some(Box::new(bug)));
+            model();
+        });
     }
 
     /// Whether this bug is planted.
@@ -134,7 +143,7 @@ mod switch {
 }
 
 #[cfg(any(loom, shuttle))]
-pub use switch::{is_planted, relaxed_if, with_planted};
+pub use switch::{is_planted, model_must_find, relaxed_if};
 
 /// Whether this bug is planted: only models plant any.
 #[cfg(not(any(loom, shuttle)))]

@@ -2,7 +2,7 @@
 //! a thread is interrupted; and every planted bug found.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-sync --release --test loom --target-dir target/loom
+//! RUSTFLAGS="--cfg loom" cargo test -p thermocline-sync --profile models --test loom --target-dir target/loom
 //! ```
 //!
 //! There is nothing random here. A failure is seen again by the same command with
@@ -13,9 +13,8 @@
 mod kept;
 mod models;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use thermocline_sync::{Planted, with_planted};
+use thermocline_sync::Planted;
+use thermocline_sync::planted::model_must_find;
 
 /// Explores `model` with at most `interruptions` switches away from a thread that could go on. Two
 /// or three are where bugs of this kind show; the models of two threads can afford more.
@@ -41,13 +40,7 @@ const HALF: &str = "half an entry";
 
 /// The model fails in the expected way with the bug planted.
 fn must_be_found(bug: Planted, how: &str, interruptions: usize, model: fn()) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        with_planted(bug, || check(interruptions, model));
-    }));
-    let Err(panic) = outcome else { panic!("{bug:?} was not found") };
-    let said = panic.downcast_ref::<&str>().copied();
-    let said = said.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("");
-    assert!(said.contains(how), "{bug:?} failed in another way: {said}");
+    model_must_find(bug, how, || check(interruptions, model));
 }
 
 #[test]

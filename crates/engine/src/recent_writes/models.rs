@@ -9,36 +9,21 @@
 //! what a transaction may go on with was of the moment that it pinned, and what it commits by is what
 //! the keys have.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use codec::SeqNo;
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use shuttle::sync::{Mutex, MutexGuard};
 use shuttle::thread::spawn;
-use shuttle::{Config, Runner};
+use sync::schedules::Schedules;
 
 use super::RecentWrites;
 use crate::range::KeyRange;
 use crate::sequence::Sequence;
 
-const SCHEDULES: usize = 20_000;
-const PCT_DEPTH: usize = 4;
+const SCHEDULES: Schedules = Schedules { depth: 4, ..Schedules::new(20_000) };
 const KEYS: [&[u8]; 2] = [b"a", b"b"];
 const SPACE: u32 = 1;
-
-fn check(name: &str, model: fn()) {
-    let seed = RandomState::new().hash_one(name);
-    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
-    let config = || {
-        let mut config = Config::new();
-        config.silence_warnings = true;
-        config
-    };
-    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(model);
-    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(model);
-}
 
 #[derive(Default)]
 struct Word {
@@ -139,11 +124,11 @@ fn run(bytes_max: u64) {
 
 #[test]
 fn what_is_committed_was_read_as_it_stands_on_every_schedule_tried() {
-    check("transactions", || run(1 << 20));
+    SCHEDULES.check("transactions", || run(1 << 20));
 }
 
 /// With room for one note.
 #[test]
 fn the_same_where_notes_are_forgotten() {
-    check("transactions, forgetful", || run(super::NOTE_BYTES as u64 + 1));
+    SCHEDULES.check("transactions, forgetful", || run(super::NOTE_BYTES as u64 + 1));
 }

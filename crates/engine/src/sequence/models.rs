@@ -7,34 +7,19 @@
 //! Shuttle runs are sequentially consistent, and so are all of the sequence's accesses: there is no
 //! weaker order here for loom to find. The ring is four slots long, so that it wraps and fills.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use codec::SeqNo;
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use shuttle::thread::spawn;
-use shuttle::{Config, Runner};
+use sync::schedules::Schedules;
 
 use super::Sequence;
 
-const SCHEDULES: usize = 20_000;
-const PCT_DEPTH: usize = 3;
+const SCHEDULES: Schedules = Schedules::new(20_000);
 const WRITERS: u64 = 2;
 const WRITES: u64 = 3;
-
-fn check(name: &str, model: fn()) {
-    let seed = RandomState::new().hash_one(name);
-    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
-    let config = || {
-        let mut config = Config::new();
-        config.silence_warnings = true;
-        config
-    };
-    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(model);
-    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(model);
-}
 
 struct Shared {
     sequence: Arc<Sequence>,
@@ -139,10 +124,10 @@ fn numbers_under_a_lock() {
 
 #[test]
 fn whoever_numbers_under_a_lock_keeps_nobody_from_it() {
-    check("numbers_under_a_lock", numbers_under_a_lock);
+    SCHEDULES.check("numbers_under_a_lock", numbers_under_a_lock);
 }
 
 #[test]
 fn pins_and_horizons_hold_on_every_schedule_tried() {
-    check("pins_beside_writers", pins_beside_writers);
+    SCHEDULES.check("pins_beside_writers", pins_beside_writers);
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
 use engine::{Engine, Op};
 use parking_lot::Mutex;
+use sync::planted::must_fail;
 use workers::StopToken;
 
 use super::defects::{
@@ -26,7 +27,7 @@ use super::two_logs::{
 };
 use crate::address::LogAddress;
 use crate::checkpoint::SUPERBLOCK;
-use crate::planted::{Planted, meanwhile_between_cuts, with_planted};
+use crate::planted::{Planted, meanwhile_between_cuts, must_be_found};
 use crate::{Options, Session, Wait, check};
 
 /// So many take more than the hot log's disk space, and what moves of them at once several times the
@@ -245,110 +246,72 @@ fn each_step_beside_another_loses_nothing() {
     every_record_that_a_chunk_names_is_in_the_checkpoint();
 }
 
-/// The page names every bug, and none that there is not.
-#[test]
-fn the_table_has_every_planted_bug() {
-    let bugs = include_str!("../planted.rs");
-    let (_, bugs) = bugs.split_once("enum Planted {").expect("the list");
-    let (bugs, _) = bugs.split_once("\n}").expect("its end");
-    let bugs = bugs.lines().map(|line| line.trim().trim_end_matches(','));
-    let bugs: Vec<&str> = bugs.filter(|line| !line.is_empty() && !line.starts_with('/')).collect();
-    let table = include_str!("../../../../docs/reliability/planted-f2.md");
-    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-    let rows: Vec<&str> = rows.map(|(bug, _)| bug).collect();
-    assert_eq!(rows, bugs);
-}
-
-/// `test` fails, and says `how`.
-fn must_be_found(how: &str, test: impl FnOnce()) {
-    sync::planted::must_fail("the bug", how, test);
-}
-
 #[test]
 fn a_superblock_that_is_not_synced_is_found() {
     let faults = Faults { unsynced_name: Some(SUPERBLOCK), ..Faults::none() };
-    must_be_found("", || never_resurrects(small_cold(), faults));
+    must_fail("a superblock that is not synced", "", || never_resurrects(small_cold(), faults));
 }
 
 #[test]
 fn files_that_go_before_that_is_named_are_found() {
     for options in [small_cold(), single_log()] {
-        must_be_found("the store opens", || {
-            let test = || never_resurrects(options, Faults::none());
-            with_planted(Planted::RemovedBeforeNamed, test);
-        });
+        let test = || never_resurrects(options, Faults::none());
+        must_be_found(Planted::RemovedBeforeNamed, "the store opens", test);
     }
 }
 
 #[test]
 fn a_log_that_begins_before_its_records_are_named_is_found() {
-    must_be_found("in the middle of a round", || {
-        let test = every_key_is_found_at_each_operation_of_a_compaction;
-        with_planted(Planted::BegunBeforeNamed, test);
-    });
+    let test = every_key_is_found_at_each_operation_of_a_compaction;
+    must_be_found(Planted::BegunBeforeNamed, "in the middle of a round", test);
 }
 
 #[test]
 fn records_that_are_judged_before_they_are_named_are_found() {
-    must_be_found("the get is answered", || {
-        let test = nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one;
-        with_planted(Planted::UnnamedJudged, test);
-    });
+    let test = nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one;
+    must_be_found(Planted::UnnamedJudged, "the get is answered", test);
 }
 
 #[test]
 fn records_that_pass_the_frontier_are_found() {
-    must_be_found("what is above the cut has moved", || {
-        let test = what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut;
-        with_planted(Planted::FrontierPassed, test);
-    });
+    let test = what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut;
+    must_be_found(Planted::FrontierPassed, "what is above the cut has moved", test);
 }
 
 #[test]
 fn cuts_in_the_wrong_order_are_found() {
-    must_be_found("damage", || {
-        let test = every_record_that_a_chunk_names_is_in_the_checkpoint;
-        with_planted(Planted::CutsSwapped, test);
-    });
+    let test = every_record_that_a_chunk_names_is_in_the_checkpoint;
+    must_be_found(Planted::CutsSwapped, "damage", test);
 }
 
 #[test]
 fn a_checkpoint_that_waits_for_sessions_is_found() {
-    must_be_found("waits for sessions", || {
-        let test = || checkpoints_end_beside_sessions(Duration::from_secs(2));
-        with_planted(Planted::SessionsAwaited, test);
-    });
+    let test = || checkpoints_end_beside_sessions(Duration::from_secs(2));
+    must_be_found(Planted::SessionsAwaited, "waits for sessions", test);
 }
 
 #[test]
 fn an_allocation_that_is_given_up_as_a_hole_is_found() {
-    must_be_found("an allocation was left without a record", || {
-        with_planted(Planted::GivenUpUnstamped, nothing_is_lost_behind_what_is_given_up);
-    });
+    let test = nothing_is_lost_behind_what_is_given_up;
+    must_be_found(Planted::GivenUpUnstamped, "an allocation was left without a record", test);
 }
 
 #[test]
 fn a_delete_that_leaves_no_tombstone_is_found() {
-    must_be_found("at once", || {
-        let test = d1_a_delete_does_not_uncover_the_cold_version;
-        with_planted(Planted::TombstoneLeftOut, test);
-    });
+    let test = d1_a_delete_does_not_uncover_the_cold_version;
+    must_be_found(Planted::TombstoneLeftOut, "at once", test);
 }
 
 #[test]
 fn an_update_that_passes_a_tombstone_is_found() {
-    must_be_found("left: 3", || {
-        let test = d2_a_tombstone_is_found_and_absent_for_a_read_modify_write;
-        with_planted(Planted::TombstonePassed, test);
-    });
+    let test = d2_a_tombstone_is_found_and_absent_for_a_read_modify_write;
+    must_be_found(Planted::TombstonePassed, "left: 3", test);
 }
 
 #[test]
 fn a_compaction_that_wants_an_entry_is_found() {
-    must_be_found("a chain has no entry", || {
-        let test = d3_compaction_meets_keys_whose_entries_are_gone;
-        with_planted(Planted::EntryWanted, test);
-    });
+    let test = d3_compaction_meets_keys_whose_entries_are_gone;
+    must_be_found(Planted::EntryWanted, "a chain has no entry", test);
 }
 
 #[test]
@@ -358,21 +321,18 @@ fn sessions_that_begin_only_at_rest_are_found() {
         d8_a_session_begins_and_ends_in_the_middle_of_a_checkpoint,
     ];
     for test in tests {
-        must_be_found("a session begins", || with_planted(Planted::SessionsAtRest, test));
+        must_be_found(Planted::SessionsAtRest, "a session begins", test);
     }
 }
 
 #[test]
 fn a_recovery_that_says_nothing_is_found() {
-    must_be_found("left: Checkpoint { number: 0", || {
-        with_planted(Planted::RecoveredUntold, d10_recovery_reports_the_checkpoint);
-    });
+    let test = d10_recovery_reports_the_checkpoint;
+    must_be_found(Planted::RecoveredUntold, "left: Checkpoint { number: 0", test);
 }
 
 #[test]
 fn a_write_that_works_off_a_compaction_is_found() {
-    must_be_found("log_begin", || {
-        let test = d9_user_operations_never_work_off_a_compaction;
-        with_planted(Planted::CompactedByWriter, test);
-    });
+    let test = d9_user_operations_never_work_off_a_compaction;
+    must_be_found(Planted::CompactedByWriter, "log_begin", test);
 }

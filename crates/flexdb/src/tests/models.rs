@@ -9,32 +9,23 @@
 //! acknowledged before it began, nor gives an older one; a view never changes; and after a crash the journal, replayed
 //! onto what is found, gives what was written last. Shuttle reports a lost wake-up, as any other deadlock, by itself.
 
-use std::any::Any;
-use std::hash::{BuildHasher, RandomState};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
+use conformance::Journaled;
 use device::{Device, Faults, SimulatedDisk};
 use engine::{Barrier, Direction, Engine, Error, KeyRange, NoJournal, Op, Result, View};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread::{JoinHandle, spawn, yield_now};
-use shuttle::{Config, FailurePersistence, Runner};
 use sync::Mutex;
-use sync::planted::with_planted;
+use sync::schedules::{Schedules, finds};
 
 use super::stores::{Bench, key, scan, small};
 use crate::Options;
-use crate::planted::{Planted, must_be_found};
+use crate::planted::Planted;
 use crate::state::freed_here;
 
-const SCHEDULES: usize = 400;
-const PCT_DEPTH: usize = 3;
-/// Schedules in which a planted bug must be found.
-const SCHEDULES_TO_FIND: usize = 5_000;
-/// Schedules in which the same model passes without the bug.
-const SCHEDULES_WITHOUT: usize = 20;
+const SCHEDULES: Schedules = Schedules::new(400);
 
 const MEMORY_BYTES: u64 = 1 << 20;
 /// Keys that are written to.
@@ -42,50 +33,6 @@ const KEYS: usize = 2;
 const WRITES: u64 = 3;
 /// How often a writer has waited for a commit, in all schedules so far.
 static WAITED: AtomicU64 = AtomicU64::new(0);
-
-fn explore(model: fn(), seed: u64, schedules: usize, persistence: FailurePersistence) {
-    let mut config = Config::new();
-    config.silence_warnings = true;
-    config.stack_size = 1 << 20;
-    config.failure_persistence = persistence;
-    let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules);
-    Runner::new(pct, config.clone()).run(model);
-    Runner::new(RandomScheduler::new_from_seed(seed, schedules), config).run(model);
-}
-
-fn check(name: &str, model: fn()) {
-    let seed = RandomState::new().hash_one(name);
-    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
-    explore(model, seed, SCHEDULES, Config::new().failure_persistence);
-}
-
-/// A model in which a planted bug must be found, in which it says `how`.
-fn finds(bug: Planted, how: &str, model: fn()) {
-    // A model that fails by itself, or that shuttle refuses, finds nothing.
-    explore(model, 1, SCHEDULES_WITHOUT, FailurePersistence::None);
-    must_be_found(bug, how, || explore(model, 1, SCHEDULES_TO_FIND, FailurePersistence::None));
-}
-
-/// The same of a bug of what the store stands on.
-fn finds_beneath<B: Any + Copy + std::fmt::Debug>(bug: B, model: fn()) {
-    explore(model, 1, SCHEDULES_WITHOUT, FailurePersistence::None);
-    let run = || explore(model, 1, SCHEDULES_TO_FIND, FailurePersistence::None);
-    let found = catch_unwind(AssertUnwindSafe(|| with_planted(bug, run))).is_err();
-    assert!(found, "{bug:?} was not found");
-}
-
-/// A journal that has all that was written.
-#[derive(Debug)]
-struct Journal;
-
-impl Barrier for Journal {
-    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
-        Ok(seqno)
-    }
-    fn is_journaled(&self) -> bool {
-        true
-    }
-}
 
 /// A store, and the newest number that each key was given and that was acknowledged.
 struct Model {
@@ -398,7 +345,7 @@ fn writers_that_wait() {
 /// The same where those who flush commit, and tasks only what a journal does not keep back.
 fn writers_that_wait_for_a_flush() {
     let options = Options { memtable_bytes_max: 4 << 10, ..small() };
-    let model = Model::of(device::memory(), Arc::new(Journal), 64 << 10, options);
+    let model = Model::of(device::memory(), Arc::new(Journaled), 64 << 10, options);
     let writes = |model: &Model| (0..3).for_each(|_| assert!(model.write(0, 7_000)));
     let flush = |model: &Model| model.bench.store.flush().expect("memory takes it");
     let threads = vec![model.does(writes), model.does(flush)];
@@ -459,7 +406,7 @@ fn plans_of_many_threads() {
 /// has all of them, in the order of their numbers, and those above what is persisted are written again.
 fn racing_writes() {
     let disk = SimulatedDisk::new(1, Faults::none());
-    let model = Model::of(disk.clone(), Arc::new(Journal), MEMORY_BYTES, small());
+    let model = Model::of(disk.clone(), Arc::new(Journaled), MEMORY_BYTES, small());
     let writer =
         |at: usize| model.does(move |model| (0..2).for_each(|_| assert!(model.write(at, 0))));
     let threads = vec![writer(0), writer(0), writer(1), model.committer()];
@@ -467,7 +414,7 @@ fn racing_writes() {
     let written = model.acknowledged();
     assert_eq!(numbers_in(&model.bench.pairs()), written, "what is there before a crash");
     let image = disk.crash(written[0]);
-    let found = Bench::with(image, Arc::new(Journal), MEMORY_BYTES, small()).expect("opens");
+    let found = Bench::with(image, Arc::new(Journaled), MEMORY_BYTES, small()).expect("opens");
     let persisted = found.store.persisted();
     for (seqno, at, number) in model.journal.lock().iter().filter(|(seqno, ..)| *seqno > persisted)
     {
@@ -538,70 +485,70 @@ fn close_beside_all() {
 
 #[test]
 fn commits_beside_all_miss_nothing() {
-    check("commits_beside_all_miss_nothing", commits_beside_all);
+    SCHEDULES.check("commits_beside_all_miss_nothing", commits_beside_all);
 }
 
 #[test]
 fn commits_beside_a_write_miss_nothing() {
-    check("commits_beside_a_write_miss_nothing", commits_beside_a_write);
+    SCHEDULES.check("commits_beside_a_write_miss_nothing", commits_beside_a_write);
 }
 
 #[test]
 fn a_close_beside_a_seal_holds_nothing() {
-    check("a_close_beside_a_seal_holds_nothing", close_beside_a_seal);
+    SCHEDULES.check("a_close_beside_a_seal_holds_nothing", close_beside_a_seal);
 }
 
 #[test]
 fn gets_beside_a_commit_never_go_back() {
-    check("gets_beside_a_commit_never_go_back", gets_beside_a_commit);
+    SCHEDULES.check("gets_beside_a_commit_never_go_back", gets_beside_a_commit);
 }
 
 #[test]
 fn gets_beside_a_commit_free_nothing() {
-    check("gets_beside_a_commit_free_nothing", gets_that_free_nothing);
+    SCHEDULES.check("gets_beside_a_commit_free_nothing", gets_that_free_nothing);
 }
 
 #[test]
 fn views_beside_commits_stay_the_same() {
-    check("views_beside_commits_stay_the_same", views_beside_commits);
+    SCHEDULES.check("views_beside_commits_stay_the_same", views_beside_commits);
 }
 
 #[test]
 fn collections_beside_all_miss_nothing() {
-    check("collections_beside_all_miss_nothing", collections_beside_all);
+    SCHEDULES.check("collections_beside_all_miss_nothing", collections_beside_all);
 }
 
 #[test]
 fn writers_that_wait_go_on() {
-    check("writers_that_wait_go_on", writers_that_wait);
+    SCHEDULES.check("writers_that_wait_go_on", writers_that_wait);
     assert!(WAITED.load(SeqCst) > 0, "nobody has waited");
 }
 
 #[test]
 fn writers_that_wait_for_a_flush_go_on() {
-    check("writers_that_wait_for_a_flush_go_on", writers_that_wait_for_a_flush);
+    SCHEDULES.check("writers_that_wait_for_a_flush_go_on", writers_that_wait_for_a_flush);
     assert!(WAITED.load(SeqCst) > 0, "nobody has waited");
 }
 
 #[test]
 fn a_wait_beside_a_commit_ends() {
-    check("a_wait_beside_a_commit_ends", a_wait_beside_a_commit);
+    SCHEDULES.check("a_wait_beside_a_commit_ends", a_wait_beside_a_commit);
     assert!(WAITED.load(SeqCst) > 0, "nobody has waited");
 }
 
 #[test]
 fn plans_of_many_threads_are_done_in_order() {
-    check("plans_of_many_threads_are_done_in_order", plans_of_many_threads);
+    SCHEDULES.check("plans_of_many_threads_are_done_in_order", plans_of_many_threads);
 }
 
 #[test]
 fn racing_writes_keep_their_order() {
-    check("racing_writes_keep_their_order", racing_writes);
+    SCHEDULES.check("racing_writes_keep_their_order", racing_writes);
 }
 
 #[test]
 fn a_close_beside_all_keeps_what_was_flushed() {
-    check("a_close_beside_all_keeps_what_was_flushed", close_beside_all);
+    SCHEDULES.check("a_close_beside_all_keeps_what_was_flushed", close_beside_all);
 }
 
 #[test]
@@ -646,7 +593,7 @@ fn a_writer_that_does_not_see_room_is_found() {
 
 #[test]
 fn a_task_whose_end_is_not_seen_is_found() {
-    finds_beneath(workers::planted::Planted::EndedUnseen, writers_that_wait);
+    finds(workers::planted::Planted::EndedUnseen, "", writers_that_wait);
 }
 
 #[test]
@@ -666,11 +613,8 @@ fn a_state_that_comes_back_after_a_close_is_found() {
 
 #[test]
 fn segments_that_are_begun_anew_under_readers_are_found() {
-    use flexspace::planted::{Planted, must_be_found};
-    explore(collections_beside_all, 1, SCHEDULES_WITHOUT, FailurePersistence::None);
+    use flexspace::planted::Planted;
     for bug in [Planted::TrailLeftBehind, Planted::ReusedUnderSnapshot] {
-        let model =
-            || explore(collections_beside_all, 1, SCHEDULES_TO_FIND, FailurePersistence::None);
-        must_be_found(bug, "", model);
+        finds(bug, "", collections_beside_all);
     }
 }

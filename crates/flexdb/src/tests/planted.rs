@@ -1,5 +1,7 @@
 //! Bugs planted in a store, each with the test that finds it (`docs/reliability/planted-flex.md`).
 
+use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
+
 use super::commits::{
     a_change_that_finds_no_room_in_its_middle_is_gone_on_with,
     a_failure_of_before_refuses_no_write, a_store_is_a_map_however_its_intervals_change,
@@ -25,18 +27,17 @@ use crate::commit::an_interval_that_is_changed_while_it_is_read_keeps_its_change
 use crate::planted::{Planted, must_be_found};
 use crate::stored_index::tests::an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same;
 
+const FILES: [(&str, &str); 2] = [
+    ("tests/models.rs", include_str!("models.rs")),
+    ("tests/planted.rs", include_str!("planted.rs")),
+];
+
 #[test]
-fn the_table_has_every_planted_bug() {
-    let bugs = include_str!("../planted.rs");
-    let (_, bugs) = bugs.split_once("enum Planted {").expect("the list");
-    let (bugs, _) = bugs.split_once("\n}").expect("its end");
-    let bugs = bugs.lines().map(|line| line.trim().trim_end_matches(','));
-    let bugs: Vec<&str> = bugs.filter(|line| !line.is_empty() && !line.starts_with('/')).collect();
+fn the_page_has_every_planted_bug_and_what_finds_it() {
     let page = include_str!("../../../../docs/reliability/planted-flex.md");
-    let (_, table) = page.split_once("## flexdb").expect("the section");
-    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-    let rows: Vec<&str> = rows.map(|(bug, _)| bug).collect();
-    assert_eq!(rows, bugs);
+    let (_, page) = page.split_once("## flexdb").expect("the section");
+    must_have_every_bug(page, include_str!("../planted.rs"));
+    must_name_what_finds_each(page, &FILES);
 }
 
 /// What the space under a store does wrong a store's crashes find, too: what commits, frames of the log and checkpoints

@@ -10,24 +10,17 @@
 //! whole records, of each no older one than was written before it was taken, and never changes; what is synced
 //! is there after a power cut, and what was taken, after a close. Shuttle reports a deadlock by itself.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use device::{Device, Faults, SimulatedDisk};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread::{JoinHandle, spawn, yield_now};
-use shuttle::{Config, FailurePersistence, Runner};
+use sync::schedules::{Schedules, finds};
 
 use super::{Error, FlexSpace, Options};
-use crate::planted::{Planted, must_be_found};
+use crate::planted::Planted;
 
-const SCHEDULES: usize = 2_000;
-const PCT_DEPTH: usize = 3;
-/// Schedules in which a planted bug must be found.
-const SCHEDULES_TO_FIND: usize = 5_000;
-/// Schedules in which the same model passes without the bug.
-const SCHEDULES_WITHOUT: usize = 20;
+const SCHEDULES: Schedules = Schedules::new(2_000);
 
 /// Bytes of a record, which is an extent.
 const RECORD: u64 = 512;
@@ -37,29 +30,6 @@ const LAST: usize = 1;
 const BETWEEN: u64 = 2;
 /// Syncs of one record each that fill a segment.
 const BLOCKS: usize = 4;
-
-fn explore(model: fn(), seed: u64, schedules: usize, persistence: FailurePersistence) {
-    let mut config = Config::new();
-    config.silence_warnings = true;
-    config.stack_size = 1 << 20;
-    config.failure_persistence = persistence;
-    let pct = PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules);
-    Runner::new(pct, config.clone()).run(model);
-    Runner::new(RandomScheduler::new_from_seed(seed, schedules), config).run(model);
-}
-
-fn check(name: &str, model: fn()) {
-    let seed = RandomState::new().hash_one(name);
-    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
-    explore(model, seed, SCHEDULES, Config::new().failure_persistence);
-}
-
-/// A model in which a planted bug must be found, in which it says `how`.
-fn finds(bug: Planted, how: &str, model: fn()) {
-    // A model that fails by itself, or that shuttle refuses, finds nothing.
-    explore(model, 1, SCHEDULES_WITHOUT, FailurePersistence::None);
-    must_be_found(bug, how, || explore(model, 1, SCHEDULES_TO_FIND, FailurePersistence::None));
-}
 
 /// A space, and of each record that is written to the newest number whose write has returned.
 struct Model {
@@ -312,27 +282,27 @@ fn close_beside_all() {
 #[test]
 fn snapshots_are_whole_beside_segments_that_are_begun_anew() {
     let name = "snapshots_are_whole_beside_segments_that_are_begun_anew";
-    check(name, snapshots_beside_reuse);
+    SCHEDULES.check(name, snapshots_beside_reuse);
 }
 
 #[test]
 fn syncs_beside_each_other_keep_what_they_promise() {
-    check("syncs_beside_each_other_keep_what_they_promise", syncs_beside_each_other);
+    SCHEDULES.check("syncs_beside_each_other_keep_what_they_promise", syncs_beside_each_other);
 }
 
 #[test]
 fn a_collection_beside_writes_loses_nothing() {
-    check("a_collection_beside_writes_loses_nothing", collection_beside_writes);
+    SCHEDULES.check("a_collection_beside_writes_loses_nothing", collection_beside_writes);
 }
 
 #[test]
 fn checkpoints_beside_changes_have_each_once() {
-    check("checkpoints_beside_changes_have_each_once", checkpoints_beside_changes);
+    SCHEDULES.check("checkpoints_beside_changes_have_each_once", checkpoints_beside_changes);
 }
 
 #[test]
 fn a_close_beside_all_keeps_what_was_taken() {
-    check("a_close_beside_all_keeps_what_was_taken", close_beside_all);
+    SCHEDULES.check("a_close_beside_all_keeps_what_was_taken", close_beside_all);
 }
 
 #[test]

@@ -7,43 +7,19 @@
 //! Each test prints its seed. The same command with `SHUTTLE_RANDOM_SEED=<seed>` and the test's name
 //! replays it. A lost wake-up shows as a deadlock, which shuttle reports.
 
-use std::hash::{BuildHasher, RandomState};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use codec::SeqNo;
 use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
 use environment::Environment;
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread::spawn;
-use shuttle::{Config, Runner};
+use sync::schedules::{Schedules, finds};
 
-use crate::planted::{self, Bug};
-use crate::{Durability, Error, Journal, Options, check, read};
+use crate::planted::Bug;
+use crate::{Durability, Error, Journal, Options, read};
 
 const DIR: &str = "journal";
-const SCHEDULES: usize = 5_000;
-/// PCT finds bugs of up to this many ordering constraints with a known chance a schedule.
-const PCT_DEPTH: usize = 3;
-
-fn model(name: &str, body: fn()) {
-    let seed = RandomState::new().hash_one(name);
-    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
-    let config = || {
-        let mut config = Config::new();
-        config.silence_warnings = true;
-        config
-    };
-    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(body);
-    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(body);
-}
-
-fn must_be_found(bug: Bug, body: fn()) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        planted::with(Some(bug), || model(&format!("{bug:?}"), body));
-    }));
-    assert!(outcome.is_err(), "{bug:?} was not found");
-}
+const SCHEDULES: Schedules = Schedules::new(5_000);
 
 /// A journal with the disk under it.
 struct Setup {
@@ -197,7 +173,7 @@ fn closing() {
 
 #[test]
 fn all_who_wait_for_a_sync_get_it() {
-    model("synced", synced);
+    SCHEDULES.check("synced", synced);
 }
 
 #[test]
@@ -207,37 +183,37 @@ fn all_who_wait_for_a_write_get_it() {
 
 #[test]
 fn segments_are_begun_between_waiters() {
-    model("rotating", rotating);
+    SCHEDULES.check("rotating", rotating);
 }
 
 #[test]
 fn the_newest_segment_that_exists_is_never_trimmed() {
-    model("trimming", trimming);
+    SCHEDULES.check("trimming", trimming);
 }
 
 #[test]
 fn one_who_is_overtaken_leaves_nobody_behind() {
-    model("overtaken", overtaken);
+    SCHEDULES.check("overtaken", overtaken);
 }
 
 #[test]
 fn a_failure_reaches_everybody() {
-    model("failing", failing);
+    SCHEDULES.check("failing", failing);
 }
 
 #[test]
 fn closing_takes_in_all_that_was_accepted() {
-    model("closing", closing);
+    SCHEDULES.check("closing", closing);
 }
 
 #[test]
 fn publishing_too_much_is_found() {
-    must_be_found(Bug::PublishedTooMuch, rotating);
+    finds(Bug::PublishedTooMuch, "", rotating);
 }
 
 #[test]
 fn a_forgotten_wake_up_is_found() {
-    must_be_found(Bug::WakeForgotten, synced);
+    finds(Bug::WakeForgotten, "", synced);
 }
 
 #[test]

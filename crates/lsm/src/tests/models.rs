@@ -13,64 +13,22 @@
 mod planted;
 mod ranges;
 
-use std::any::Any;
-use std::fmt::Debug;
-use std::hash::{BuildHasher, RandomState};
-use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use engine::{Direction, Engine, KeyRange, NoJournal, Op};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread::{JoinHandle, spawn};
-use shuttle::{Config, Runner};
+use sync::schedules::{Schedules, finds};
 
 use super::stores::{Bench, scan, small};
 use crate::Options;
 use crate::background::flush::Wanted;
 use crate::dranges::construct::{Layout, Part};
-use crate::planted::with_planted;
 
-const SCHEDULES: usize = 5_000;
-const PCT_DEPTH: usize = 3;
-/// Schedules in which a planted bug must be found.
-const SCHEDULES_TO_FIND: usize = 5_000;
-/// Schedules in which the same model passes without the bug.
-const SCHEDULES_WITHOUT: usize = 20;
+const SCHEDULES: Schedules = Schedules::new(5_000);
 const WRITES: u64 = 4;
 /// Keys, in order, with a boundary of Dranges between them in every layout.
 const KEYS: [&[u8]; 2] = [b"c", b"p"];
-
-fn check(name: &str, model: fn()) {
-    let seed = RandomState::new().hash_one(name);
-    println!("{name}: seed {seed}; to replay, SHUTTLE_RANDOM_SEED={seed} and this test's name");
-    let config = || {
-        let mut config = Config::new();
-        config.silence_warnings = true;
-        config.stack_size = 1 << 20;
-        config
-    };
-    Runner::new(RandomScheduler::new_from_seed(seed, SCHEDULES), config()).run(model);
-    Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, SCHEDULES), config()).run(model);
-}
-
-/// A model in which a planted bug must be found.
-fn finds<B: Any + Debug + RefUnwindSafe + Copy>(bug: B, model: fn()) {
-    let run = |schedules| {
-        let mut config = Config::new();
-        config.silence_warnings = true;
-        config.stack_size = 1 << 20;
-        config.failure_persistence = shuttle::FailurePersistence::None;
-        let pct = PctScheduler::new_from_seed(1, 3, schedules);
-        Runner::new(pct, config.clone()).run(model);
-        Runner::new(RandomScheduler::new_from_seed(1, schedules), config).run(model);
-    };
-    // A model that fails by itself, or that shuttle refuses, finds nothing.
-    run(SCHEDULES_WITHOUT);
-    let run = || run(SCHEDULES_TO_FIND);
-    let unfound = std::panic::catch_unwind(|| with_planted(bug, run)).is_ok();
-    assert!(!unfound, "{bug:?} was not found");
-}
 
 /// A store, and the newest write to each key that was acknowledged.
 struct Model {
@@ -281,40 +239,40 @@ fn all_at_once() {
 
 #[test]
 fn a_put_beside_a_reorganisation_is_ordered() {
-    check("a_put_beside_a_reorganisation_is_ordered", reorganisation_beside_put);
+    SCHEDULES.check("a_put_beside_a_reorganisation_is_ordered", reorganisation_beside_put);
 }
 
 #[test]
 fn a_scan_beside_a_reorganisation_misses_nothing() {
-    check("a_scan_beside_a_reorganisation_misses_nothing", reorganisation_beside_scan);
+    SCHEDULES.check("a_scan_beside_a_reorganisation_misses_nothing", reorganisation_beside_scan);
 }
 
 #[test]
 fn a_flush_beside_a_merge_loses_nothing() {
-    check("a_flush_beside_a_merge_loses_nothing", flush_beside_merge);
+    SCHEDULES.check("a_flush_beside_a_merge_loses_nothing", flush_beside_merge);
 }
 
 #[test]
 fn a_slot_that_is_sealed_alone_loses_nothing_beside_a_flush() {
-    check("a_slot_that_is_sealed_alone_loses_nothing_beside_a_flush", slot_beside_flush);
+    SCHEDULES.check("a_slot_that_is_sealed_alone_loses_nothing_beside_a_flush", slot_beside_flush);
 }
 
 #[test]
 fn gets_beside_a_merge_never_go_back() {
-    check("gets_beside_a_merge_never_go_back", gets_beside_merge);
+    SCHEDULES.check("gets_beside_a_merge_never_go_back", gets_beside_merge);
 }
 
 #[test]
 fn gets_beside_a_flush_never_go_back() {
-    check("gets_beside_a_flush_never_go_back", gets_beside_flush);
+    SCHEDULES.check("gets_beside_a_flush_never_go_back", gets_beside_flush);
 }
 
 #[test]
 fn pairs_of_old_tables_that_are_kept_are_found() {
-    finds(pairs::Planted::OldKept, gets_beside_flush);
+    finds(pairs::Planted::OldKept, "", gets_beside_flush);
 }
 
 #[test]
 fn everything_at_once_misses_nothing() {
-    check("everything_at_once_misses_nothing", all_at_once);
+    SCHEDULES.check("everything_at_once_misses_nothing", all_at_once);
 }

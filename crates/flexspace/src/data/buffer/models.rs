@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use sync::RwLock;
+use sync::planted::model_must_find;
 use sync::thread::spawn;
 
 use super::SegmentBuffer;
-use crate::planted::{Planted, must_be_found};
+use crate::planted::Planted;
 
 /// Of these the first three are there from the beginning.
 const BYTES: &[u8] = b"thermocline";
@@ -47,5 +48,5 @@ fn bytes_that_were_put_are_read_beside_the_next_ones() {
 
 #[test]
 fn a_word_that_is_written_in_two_steps_is_found() {
-    must_be_found(Planted::WordInSteps, "bytes that were put", a_reader_beside_a_writer);
+    model_must_find(Planted::WordInSteps, "bytes that were put", a_reader_beside_a_writer);
 }

@@ -1,24 +1,27 @@
 //! Bugs planted in a space, each with the test that finds it (`docs/reliability/planted-flex.md`).
 
+use sync::planted::page::{must_have_every_bug, must_name_what_finds_each};
+
 use super::crash::{crashes_of_many_seeds, synced_blocks_outlive_overwriting_without_a_sync};
 use super::damage::a_block_of_an_earlier_life_of_its_segment_is_not_served;
 use super::errors::every_operation_that_fails_is_told_and_loses_nothing;
 use super::snapshots::a_snapshot_holds_the_segments_that_it_can_reach;
 use crate::planted::{Planted, must_be_found};
 
+const FILES: [(&str, &str); 4] = [
+    ("data/buffer/models.rs", include_str!("../../data/buffer/models.rs")),
+    ("space/collect/tests.rs", include_str!("../collect/tests.rs")),
+    ("space/models.rs", include_str!("../models.rs")),
+    ("space/tests/planted.rs", include_str!("planted.rs")),
+];
+
 #[test]
-fn the_table_has_every_planted_bug() {
-    let bugs = include_str!("../../planted.rs");
-    let (_, bugs) = bugs.split_once("enum Planted {").expect("the list");
-    let (bugs, _) = bugs.split_once("\n}").expect("its end");
-    let bugs = bugs.lines().map(|line| line.trim().trim_end_matches(','));
-    let bugs: Vec<&str> = bugs.filter(|line| !line.is_empty() && !line.starts_with('/')).collect();
+fn the_page_has_every_planted_bug_and_what_finds_it() {
     let page = include_str!("../../../../../docs/reliability/planted-flex.md");
-    let (_, table) = page.split_once("## flexspace").expect("the section");
-    let (table, _) = table.split_once("## flexdb").expect("the next");
-    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-    let rows: Vec<&str> = rows.map(|(bug, _)| bug).collect();
-    assert_eq!(rows, bugs);
+    let (_, page) = page.split_once("## flexspace").expect("the section");
+    let (page, _) = page.split_once("## flexdb").expect("the next");
+    must_have_every_bug(page, include_str!("../../planted.rs"));
+    must_name_what_finds_each(page, &FILES);
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use engine::{Cursor, Direction, Engine, KeyRange, View};
 use shuttle::thread::{JoinHandle, spawn, yield_now};
+use sync::schedules::finds;
 
 use super::{
-    KEYS, Model, all_at_once, finds, flush_beside_merge, gets_beside_merge, number_of,
+    KEYS, Model, SCHEDULES, all_at_once, flush_beside_merge, gets_beside_merge, number_of,
     reorganisation_beside_put, reorganisation_beside_scan, scan, slot_beside_flush,
 };
 use crate::background::flush::Wanted;
@@ -176,69 +177,69 @@ fn groups_that_are_too_large() {
 
 #[test]
 fn flushes_of_two_generations_never_go_back() {
-    super::check("flushes_of_two_generations_never_go_back", flushes_of_two_generations);
+    SCHEDULES.check("flushes_of_two_generations_never_go_back", flushes_of_two_generations);
 }
 
 #[test]
 fn a_view_shows_the_same_after_a_flush() {
-    super::check("a_view_shows_the_same_after_a_flush", view_beside_flush);
+    SCHEDULES.check("a_view_shows_the_same_after_a_flush", view_beside_flush);
 }
 
 #[test]
 fn views_show_the_same_beside_a_compaction() {
-    super::check("views_show_the_same_beside_a_compaction", view_beside_compaction);
+    SCHEDULES.check("views_show_the_same_beside_a_compaction", view_beside_compaction);
 }
 
 #[test]
 fn views_show_the_same_beside_a_merge() {
-    super::check("views_show_the_same_beside_a_merge", view_beside_merge);
+    SCHEDULES.check("views_show_the_same_beside_a_merge", view_beside_merge);
 }
 
 #[test]
 fn groups_that_are_too_large_give_up_their_youngest() {
-    super::check("groups_that_are_too_large_give_up_their_youngest", groups_that_are_too_large);
+    SCHEDULES.check("groups_that_are_too_large_give_up_their_youngest", groups_that_are_too_large);
 }
 
 #[test]
 fn a_write_to_a_sealed_memtable_is_found() {
-    finds(Planted::SealedEntered, slot_beside_flush);
-    finds(Planted::SealedEntered, all_at_once);
+    finds(Planted::SealedEntered, "", slot_beside_flush);
+    finds(Planted::SealedEntered, "", all_at_once);
 }
 
 #[test]
 fn a_lookup_index_that_compares_no_numbers_is_found() {
-    finds(Planted::NumbersUncompared, gets_beside_merge);
+    finds(Planted::NumbersUncompared, "", gets_beside_merge);
 }
 
 #[test]
 fn a_memtable_that_is_indexed_late_is_found() {
-    finds(Planted::IndexedLate, slot_beside_flush);
+    finds(Planted::IndexedLate, "", slot_beside_flush);
 }
 
 #[test]
 fn a_memtable_that_is_indexed_under_its_start_is_found() {
-    finds(Planted::IndexedUnderStart, reorganisation_beside_put);
-    finds(Planted::IndexedUnderStart, reorganisation_beside_scan);
+    finds(Planted::IndexedUnderStart, "", reorganisation_beside_put);
+    finds(Planted::IndexedUnderStart, "", reorganisation_beside_scan);
 }
 
 #[test]
 fn a_flush_of_the_youngest_first_is_found() {
-    finds(Planted::YoungestFlushedFirst, flushes_of_two_generations);
+    finds(Planted::YoungestFlushedFirst, "", flushes_of_two_generations);
 }
 
 #[test]
 fn a_merge_of_what_it_has_not_read_is_found() {
-    finds(Planted::MergedUnread, flush_beside_merge);
+    finds(Planted::MergedUnread, "", flush_beside_merge);
 }
 
 #[test]
 fn a_job_that_leaves_older_tables_is_found() {
-    finds(Planted::OldestLeft, groups_that_are_too_large);
+    finds(Planted::OldestLeft, "", groups_that_are_too_large);
 }
 
 #[test]
 fn a_flush_that_forgets_snapshots_is_found() {
-    finds(Planted::SnapshotsForgotten, view_beside_flush);
-    finds(Planted::SnapshotsForgotten, view_beside_compaction);
-    finds(Planted::SnapshotsForgotten, view_beside_merge);
+    finds(Planted::SnapshotsForgotten, "", view_beside_flush);
+    finds(Planted::SnapshotsForgotten, "", view_beside_compaction);
+    finds(Planted::SnapshotsForgotten, "", view_beside_merge);
 }

@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex as Plain};
 use engine::{BegunOld, Direction, Engine, KeyRange, Listener, NoJournal, Old, Op, Result};
 use shuttle::thread::{JoinHandle, spawn, yield_now};
 use sync::Mutex;
+use sync::schedules::finds;
 
 use super::super::stores::{Bench, scan, small};
-use super::{KEYS, check, finds, number_of};
+use super::{KEYS, SCHEDULES, number_of};
 use crate::Options;
 use crate::background::flush::Wanted;
 use crate::planted::Planted;
@@ -364,85 +365,88 @@ fn ingestion_beside_scans() {
 
 #[test]
 fn a_range_delete_beside_a_flush_hides_what_it_should() {
-    check("a_range_delete_beside_a_flush_hides_what_it_should", delete_beside_flush);
+    SCHEDULES.check("a_range_delete_beside_a_flush_hides_what_it_should", delete_beside_flush);
 }
 
 #[test]
 fn a_range_delete_beside_compactions_hides_what_it_should() {
-    check("a_range_delete_beside_compactions_hides_what_it_should", delete_beside_compaction);
+    SCHEDULES
+        .check("a_range_delete_beside_compactions_hides_what_it_should", delete_beside_compaction);
 }
 
 #[test]
 fn a_range_delete_beside_a_merge_hides_what_it_should() {
-    check("a_range_delete_beside_a_merge_hides_what_it_should", delete_beside_merge);
+    SCHEDULES.check("a_range_delete_beside_a_merge_hides_what_it_should", delete_beside_merge);
 }
 
 #[test]
 fn range_deletes_beside_everything_hide_what_they_should() {
-    check("range_deletes_beside_everything_hide_what_they_should", delete_beside_everything);
+    SCHEDULES
+        .check("range_deletes_beside_everything_hide_what_they_should", delete_beside_everything);
 }
 
 #[test]
 fn an_old_value_beside_a_range_delete_is_not_confirmed() {
-    check("an_old_value_beside_a_range_delete_is_not_confirmed", old_value_beside_delete);
+    SCHEDULES.check("an_old_value_beside_a_range_delete_is_not_confirmed", old_value_beside_delete);
 }
 
 #[test]
 fn an_old_value_beside_an_ingestion_is_not_confirmed() {
-    check("an_old_value_beside_an_ingestion_is_not_confirmed", old_value_beside_ingestion);
+    SCHEDULES
+        .check("an_old_value_beside_an_ingestion_is_not_confirmed", old_value_beside_ingestion);
 }
 
 #[test]
 fn reads_beside_an_ingestion_never_go_back() {
-    check("reads_beside_an_ingestion_never_go_back", ingestion_beside_reads);
+    SCHEDULES.check("reads_beside_an_ingestion_never_go_back", ingestion_beside_reads);
 }
 
 #[test]
 fn a_read_while_a_range_delete_ends_finds_nothing() {
-    check("a_read_while_a_range_delete_ends_finds_nothing", read_beside_the_end);
+    SCHEDULES.check("a_read_while_a_range_delete_ends_finds_nothing", read_beside_the_end);
 }
 
 #[test]
 fn reads_beside_an_ingestion_need_no_hints() {
-    check("reads_beside_an_ingestion_need_no_hints", ingestion_without_hints);
+    SCHEDULES.check("reads_beside_an_ingestion_need_no_hints", ingestion_without_hints);
 }
 
 #[test]
 fn an_ingestion_shows_as_a_whole() {
-    check("an_ingestion_shows_as_a_whole", ingestion_beside_scans);
+    SCHEDULES.check("an_ingestion_shows_as_a_whole", ingestion_beside_scans);
 }
 
 #[test]
 fn a_commit_over_others_is_found() {
-    finds(Planted::InstalledOverOthers, delete_beside_flush);
+    finds(Planted::InstalledOverOthers, "", delete_beside_flush);
 }
 
 #[test]
 fn a_range_delete_that_ends_too_early_is_found() {
-    finds(Planted::OverInMemory, delete_beside_merge);
+    finds(Planted::OverInMemory, "", delete_beside_merge);
 }
 
 #[test]
 fn a_get_of_two_states_is_found() {
-    finds(Planted::DeletesOfLater, read_beside_the_end);
+    finds(Planted::DeletesOfLater, "", read_beside_the_end);
 }
 
 #[test]
 fn an_old_value_over_a_range_delete_is_found() {
-    finds(Planted::DeletesUncounted, old_value_beside_delete);
+    finds(Planted::DeletesUncounted, "", old_value_beside_delete);
 }
 
 #[test]
 fn a_hint_past_an_ingested_table_is_found() {
-    finds(Planted::OldHintBelieved, ingestion_beside_reads);
+    finds(Planted::OldHintBelieved, "", ingestion_beside_reads);
 }
 
 #[test]
 fn memtables_that_stay_below_an_ingestion_are_found() {
-    finds(Planted::MemtablesKept, ingestion_without_hints);
+    finds(Planted::MemtablesKept, "", ingestion_without_hints);
 }
 
 #[test]
 fn a_part_of_an_ingestion_is_found() {
-    finds(Planted::IngestedByParts, ingestion_beside_scans);
+    finds(Planted::IngestedByParts, "", ingestion_beside_scans);
 }
