@@ -1,12 +1,19 @@
-//! What stores of tests are opened with, and what is read of them.
+//! A store of some engine with all that it needs around it, written to and read as a database does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use device::Device;
-use engine::{Barrier, Direction, Host, KeyRange, MemoryBudget, Result, SeqNo, Sequence, View};
+use device::{Device, IoCounts};
+use engine::{
+    Barrier, Direction, Engine, Host, KeyRange, MemoryBudget, Op, Result, SeqNo, Sequence, View,
+};
 use environment::{Environment, ManualClock};
 use telemetry::Registry;
 use workers::{HandCranked, Order, Pool};
+
+/// Without any input or output for so long nothing is left to be done: what is done while a store is idle begins
+/// after one or two seconds.
+const SETTLED: Duration = Duration::from_secs(3);
 
 /// A journal that has everything, and takes no memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,4 +65,115 @@ pub fn cranked_host(
     let memory = Arc::new(MemoryBudget::new(budget));
     let host = Host { device, environment, workers, telemetry, sequence, barrier, memory };
     (host, crank, clock)
+}
+
+/// A store, and what it was opened with.
+pub struct Bench<S> {
+    /// The store.
+    pub store: S,
+    /// What is around it.
+    pub host: Host,
+}
+
+impl<S: Engine> Bench<S> {
+    /// Opens a store on what lies on the device, which may take `budget` bytes, with so many threads in the background.
+    ///
+    /// # Panics
+    /// If anything fails, here and below.
+    pub fn threaded(
+        device: Arc<dyn Device>,
+        barrier: Arc<dyn Barrier>,
+        budget: u64,
+        threads: usize,
+        open: impl FnOnce(Host) -> Result<S>,
+    ) -> Self {
+        let (environment, telemetry) = (Environment::real(), Registry::default());
+        let workers = Pool::start(&environment, threads, &telemetry).expect("threads start");
+        let sequence = Arc::new(Sequence::new());
+        let memory = Arc::new(MemoryBudget::new(budget));
+        Self::of(Host { device, environment, workers, telemetry, sequence, barrier, memory }, open)
+    }
+
+    /// The same of a store whose background work is done by hand, one task after the other.
+    ///
+    /// # Panics
+    /// If anything fails.
+    pub fn cranked(
+        device: Arc<dyn Device>,
+        barrier: Arc<dyn Barrier>,
+        budget: u64,
+        open: impl FnOnce(Host) -> Result<S>,
+    ) -> (Self, HandCranked) {
+        let (host, crank, _clock) = cranked_host(device, barrier, budget, Order::InOrder);
+        (Self::of(host, open), crank)
+    }
+
+    fn of(host: Host, open: impl FnOnce(Host) -> Result<S>) -> Self {
+        let store = open(host.clone()).expect("the store opens");
+        host.sequence.recover_to(store.persisted());
+        Self { store, host }
+    }
+
+    /// Closes the store, with everything flushed, and opens it again.
+    ///
+    /// # Panics
+    /// If anything fails.
+    #[must_use]
+    pub fn reopen(self, open: impl FnOnce(Host) -> Result<S>) -> Self {
+        let Self { store, host } = self;
+        store.flush().expect("flushes");
+        store.close().expect("closes");
+        drop(store);
+        let host = Host { telemetry: Registry::default(), ..host };
+        let store = open(host.clone()).expect("the store opens");
+        Self { store, host }
+    }
+
+    /// Writes a pair.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn put(&self, key: &[u8], value: &[u8]) {
+        let ops = [Op::Put { key, value }];
+        self.store.admit(&ops).expect("there is room");
+        let ticket = self.host.sequence.begin();
+        self.store.apply(&ops, ticket.seqno()).expect("the write is taken");
+    }
+
+    /// A figure of the store.
+    ///
+    /// # Panics
+    /// If there is none of that name.
+    pub fn detail(&self, name: &str) -> u64 {
+        let stats = self.store.stats();
+        stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
+    }
+
+    /// What was asked of the device so far.
+    pub fn counts(&self) -> IoCounts {
+        self.host.device.accounting().counts()
+    }
+
+    /// Waits until nothing was done in the background for three seconds, and says what was asked of the device by then.
+    pub fn settle(&self) -> IoCounts {
+        let mut before = IoCounts::default();
+        loop {
+            let now = self.counts();
+            if now == before {
+                return now;
+            }
+            before = now;
+            self.host.environment.sleep(SETTLED);
+        }
+    }
+
+    /// Closes the store, and leaves what it was opened with.
+    ///
+    /// # Panics
+    /// If a task has, or the store does not close.
+    pub fn end(self) -> Host {
+        self.store.close().expect("closes");
+        assert!(self.host.workers.stop().is_empty(), "no task panics");
+        self.host
+    }
 }

@@ -62,7 +62,7 @@ mod suite;
 mod text;
 mod trace;
 
-pub use bench::{Journaled, Pairs, cranked_host, key, scan};
+pub use bench::{Bench, Journaled, Pairs, cranked_host, key, scan};
 pub use failure::Failure;
 pub use fixture::Fixture;
 pub use model::{Model, Pair};

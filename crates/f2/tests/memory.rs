@@ -118,7 +118,7 @@ impl Test {
     fn update(&self, number: u64) {
         let key = number.to_le_bytes();
         self.store().admit(&[Op::Delete { key: &key }]).expect("there is room");
-        let ticket = self.watched.sequence.begin();
+        let ticket = self.watched.sequence().begin();
         let mut operator = |old: Option<&[u8]>| {
             assert!(old.is_none_or(|old| old == value(number)), "key {number}");
             Change::Put(value(number).to_vec())

@@ -45,7 +45,7 @@ fn child() {
     let mut watched = Watched::new(case, directory.path(), 2, open);
     pairs.write(&watched, 1, 1);
     watched.resident.end_phase("loaded");
-    let view = watched.store().view(watched.sequence.pin()).expect("it is open");
+    let view = watched.store().view(watched.sequence().pin()).expect("it is open");
     pairs.write(&watched, 3, 2);
     watched.resident.end_phase("updated with a snapshot held");
     let (mut value, number) = (Vec::new(), 3 * THREADS);

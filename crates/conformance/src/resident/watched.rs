@@ -4,14 +4,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use device::Device;
-use engine::{Barrier, Engine, Host, MemoryBudget, NoJournal, Op, Result, Sequence};
-use environment::Environment;
-use telemetry::Registry;
-use workers::Pool;
+use engine::{Barrier, Engine, Host, NoJournal, Result, Sequence};
 
 use super::Resident;
-use crate::Journaled;
+use crate::{Bench, Journaled};
 
 /// What a store is watched with.
 #[derive(Clone, Copy, Debug)]
@@ -27,16 +23,10 @@ pub struct Case {
 }
 
 /// A store with a device, a pool and a budget of its own.
-#[derive(Debug)]
 pub struct Watched<S> {
     open: fn(Host) -> Result<S>,
-    is_journaled: bool,
-    store: Option<S>,
-    device: Arc<dyn Device>,
-    budget: Arc<MemoryBudget>,
-    workers: Pool,
-    /// Who gives its writes their numbers.
-    pub sequence: Arc<Sequence>,
+    /// What is written to, but while it is opened again.
+    bench: Option<Bench<S>>,
     /// What is resident of it.
     pub resident: Resident,
 }
@@ -47,7 +37,7 @@ impl<S: Engine> Watched<S> {
     /// # Panics
     /// If anything of it fails, here and below.
     pub fn new(case: Case, directory: &Path, threads: usize, open: fn(Host) -> Result<S>) -> Self {
-        Self::of(case, directory, threads, false, open)
+        Self::of(case, directory, threads, Arc::new(NoJournal), open)
     }
 
     /// The same of a store over which there is a journal.
@@ -60,64 +50,48 @@ impl<S: Engine> Watched<S> {
         threads: usize,
         open: fn(Host) -> Result<S>,
     ) -> Self {
-        Self::of(case, directory, threads, true, open)
+        Self::of(case, directory, threads, Arc::new(Journaled), open)
     }
 
     fn of(
         case: Case,
         directory: &Path,
         threads: usize,
-        is_journaled: bool,
+        barrier: Arc<dyn Barrier>,
         open: fn(Host) -> Result<S>,
     ) -> Self {
-        let workers = Pool::start(&Environment::real(), threads, &Registry::default());
-        let workers = workers.expect("threads start");
         let device = device::open(directory, device::Options::default()).expect("it opens");
-        let budget = Arc::new(MemoryBudget::new(case.budget));
-        let resident = Resident::watch(&budget, case.slack);
-        let sequence = Arc::new(Sequence::new());
-        let store = None;
-        let mut watched =
-            Self { open, is_journaled, store, device, budget, workers, sequence, resident };
-        watched.open();
-        watched
-    }
-
-    fn open(&mut self) {
-        let barrier: Arc<dyn Barrier> =
-            if self.is_journaled { Arc::new(Journaled) } else { Arc::new(NoJournal) };
-        let host = Host {
-            device: Arc::clone(&self.device),
-            workers: self.workers.clone(),
-            environment: Environment::real(),
-            telemetry: Registry::default(),
-            sequence: Arc::clone(&self.sequence),
-            barrier,
-            memory: Arc::clone(&self.budget),
-        };
-        self.store = Some((self.open)(host).expect("the store opens"));
+        let mut resident = None;
+        let bench = Bench::threaded(device, barrier, case.budget, threads, |host| {
+            resident = Some(Resident::watch(&host.memory, case.slack));
+            open(host)
+        });
+        Self { open, bench: Some(bench), resident: resident.expect("it was opened") }
     }
 
     /// Closes the store, with everything flushed, and opens it again.
     pub fn reopen(&mut self) {
-        let store = self.store.take().expect("it is open");
-        store.flush().expect("flushes");
-        store.close().expect("closes");
-        drop(store);
-        self.open();
+        let bench = self.bench.take().expect("it is open");
+        self.bench = Some(bench.reopen(self.open));
+    }
+
+    fn bench(&self) -> &Bench<S> {
+        self.bench.as_ref().expect("it is open")
     }
 
     /// The store.
     pub fn store(&self) -> &S {
-        self.store.as_ref().expect("it is open")
+        &self.bench().store
+    }
+
+    /// Who gives its writes their numbers.
+    pub fn sequence(&self) -> &Arc<Sequence> {
+        &self.bench().host.sequence
     }
 
     /// Writes a pair, as a database does.
     pub fn put(&self, key: &[u8], value: &[u8]) {
-        let ops = [Op::Put { key, value }];
-        self.store().admit(&ops).expect("there is room");
-        let ticket = self.sequence.begin();
-        self.store().apply(&ops, ticket.seqno()).expect("the write is taken");
+        self.bench().put(key, value);
     }
 
     /// Prints the store's figures, closes it, and asks whether anything was seen.

@@ -2,104 +2,56 @@
 //! for scans: of data several times the budget, after loads and overwrites in no order.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use device::{Device, IoCounts};
-use engine::{Direction, Engine, Host, KeyRange, MemoryBudget, NoJournal, Op, Sequence};
-use environment::Environment;
-use telemetry::Registry;
+use conformance::Bench;
+use device::Device;
+use engine::{Direction, Engine, KeyRange, NoJournal};
 use thermocline_flexdb::{Options, Store};
-use workers::Pool;
+
+use super::{PAIR_BYTES, VALUE_BYTES, key};
 
 const BUDGET: u64 = 8 << 20;
-/// Pairs of 27 and 127 bytes, four times the budget of them.
-const KEYS: u64 = 4 * BUDGET / (27 + 127);
+/// Four times the budget.
+const KEYS: u64 = 4 * BUDGET / PAIR_BYTES;
 const GETS: u64 = 4000;
 /// Passes of the same scans until none of them finds anything in pieces.
 const PASSES_MAX: usize = 20;
-/// Without any input or output for so long nothing is left to be done.
-const SETTLED: Duration = Duration::from_secs(3);
 
-struct Bench {
-    store: Store,
-    device: Arc<dyn Device>,
-    sequence: Arc<Sequence>,
-    workers: Pool,
-}
+/// A store of which reads are counted.
+struct Counted(Bench<Store>);
 
-/// The key of that number: in no order.
-fn key(number: u64) -> Vec<u8> {
-    format!("user{:023}", codec::hash64(7, &number.to_le_bytes())).into_bytes()
-}
-
-impl Bench {
+impl Counted {
     /// With neighbours that are written as one while nobody wants the store, or not.
     fn on(device: Arc<dyn Device>, tidies_when_idle: bool) -> Self {
-        let (environment, telemetry) = (Environment::real(), Registry::default());
-        let workers = Pool::start(&environment, 2, &telemetry).expect("threads start");
-        let sequence = Arc::new(Sequence::new());
-        let host = Host {
-            device: Arc::clone(&device),
-            workers: workers.clone(),
-            environment,
-            telemetry,
-            sequence: Arc::clone(&sequence),
-            barrier: Arc::new(NoJournal),
-            memory: Arc::new(MemoryBudget::new(BUDGET)),
-        };
         let options = Options { tidies_when_idle, ..Options::default() };
-        let store = Store::open(host, options).expect("the store opens");
-        sequence.recover_to(store.persisted());
-        Self { store, device, sequence, workers }
+        let open = |host| Store::open(host, options);
+        Self(Bench::threaded(device, Arc::new(NoJournal), BUDGET, 2, open))
     }
 
     /// Writes every `step`th key, and puts it to its place.
     fn write(&self, step: usize, byte: u8) {
         for number in (0..KEYS).step_by(step) {
-            let key = key(number);
-            let put = [Op::Put { key: &key, value: &[byte; 127] }];
-            self.store.admit(&put).expect("there is room");
-            let ticket = self.sequence.begin();
-            self.store.apply(&put, ticket.seqno()).expect("the write is taken");
+            self.0.put(&key(number), &[byte; VALUE_BYTES]);
         }
-        self.store.flush().expect("the device takes it");
-    }
-
-    fn detail(&self, name: &str) -> u64 {
-        let stats = self.store.stats();
-        stats.detail.iter().find(|(key, _)| *key == name).expect("a figure of that name").1
-    }
-
-    fn counts(&self) -> IoCounts {
-        self.device.accounting().counts()
-    }
-
-    /// Waits until the collector, which reads as well, has nothing to do any more, nor a pass that writes neighbours
-    /// as one, which begins after one or two seconds.
-    fn settle(&self) {
-        let environment = Environment::real();
-        let mut before = IoCounts::default();
-        while before != self.counts() {
-            before = self.counts();
-            environment.sleep(SETTLED);
-        }
+        self.0.store.flush().expect("the device takes it");
     }
 
     /// Reads of the device and bytes that they asked for, for each get that was not answered by memory. The keys
     /// begin with `from`, and are in no order.
     fn cold_gets(&self, name: &str, from: u64, byte: impl Fn(u64) -> u8) -> (f64, f64) {
-        self.settle();
-        let hits = || self.detail("cache_hits") + self.detail("pair_hits");
-        let (before, hits_before) = (self.counts(), hits());
+        // The collector reads as well, and so does a pass that writes neighbours as one.
+        let before = self.0.settle();
+        let hits = || self.0.detail("cache_hits") + self.0.detail("pair_hits");
+        let hits_before = hits();
         let mut value = Vec::new();
         for at in 0..GETS {
             let number = (from + at * 7919) % KEYS;
-            assert_eq!(self.store.get(&key(number), &mut value), Ok(true), "{number}");
-            assert_eq!(value, [byte(number); 127], "{number}");
+            assert_eq!(self.0.store.get(&key(number), &mut value), Ok(true), "{number}");
+            assert_eq!(value, [byte(number); VALUE_BYTES], "{number}");
             let miss = key(number + KEYS);
-            assert_eq!(self.store.get(&miss, &mut value), Ok(false), "not {number}");
+            assert_eq!(self.0.store.get(&miss, &mut value), Ok(false), "not {number}");
         }
-        let after = self.counts();
+        let after = self.0.counts();
         let cold = 2 * GETS - (hits() - hits_before);
         assert!(cold > GETS / 2, "{cold} cold gets see nothing");
         let reads = (after.read_ops - before.read_ops) as f64 / cold as f64;
@@ -110,7 +62,7 @@ impl Bench {
 
     /// Reads of the device for each scan of 50 pairs.
     fn scans(&self, name: &str, direction: Direction) -> f64 {
-        let before = self.counts().read_ops;
+        let before = self.0.counts().read_ops;
         let scans = GETS / 20;
         for at in 0..scans {
             let from = key(at * 7919 % KEYS);
@@ -118,13 +70,13 @@ impl Bench {
                 Direction::Forward => KeyRange::of(from.as_slice()..),
                 Direction::Backward => KeyRange::of(..from.as_slice()),
             };
-            let view = self.store.view(self.sequence.pin()).expect("it is open");
+            let view = self.0.store.view(self.0.host.sequence.pin()).expect("it is open");
             let mut cursor = view.scan(range, direction).expect("it is open");
             for _ in 0..50 {
                 cursor.next().expect("nothing is damaged");
             }
         }
-        let reads = (self.counts().read_ops - before) as f64 / scans as f64;
+        let reads = (self.0.counts().read_ops - before) as f64 / scans as f64;
         println!("{name}: {reads:.2} reads for each scan of 50");
         reads
     }
@@ -132,12 +84,12 @@ impl Bench {
     /// The same as often as scans find something in pieces, and a bit more: once each of them has been written
     /// as one.
     fn scans_again(&self, name: &str) -> f64 {
-        let written = || self.detail("intervals_rewritten_for_scans");
+        let written = || self.0.detail("intervals_rewritten_for_scans");
         let mut quiet = 0;
         for _ in 0..PASSES_MAX {
             let before = written();
             self.scans(name, Direction::Forward);
-            self.settle();
+            self.0.settle();
             quiet = if written() == before { quiet + 1 } else { 0 };
             // Once may be for want of allowance, or of a thread that has the time.
             if quiet == 2 {
@@ -150,18 +102,17 @@ impl Bench {
 
     /// Closes and opens again, with the index that was stored or without, as after a kill.
     fn reopen(self, with_index: bool) -> Self {
-        self.store.close().expect("closes");
+        let device = self.0.end().device;
         if !with_index {
-            self.device.remove("index").expect("it was stored");
+            device.remove("index").expect("it was stored");
         }
-        assert!(self.workers.stop().is_empty(), "no task panics");
-        Self::on(self.device, false)
+        Self::on(device, false)
     }
 }
 
 #[test]
 fn a_cold_get_reads_the_device_once() {
-    let bench = Bench::on(device::memory(), false);
+    let bench = Counted::on(device::memory(), false);
     bench.write(1, 1);
     // The index takes more than its share, so intervals are twice as large as with more memory.
     let (reads, bytes) = bench.cold_gets("loaded", 1, |_| 1);
@@ -183,7 +134,7 @@ fn a_cold_get_reads_the_device_once() {
     assert!(reads <= 9.8, "{reads} a scan backward, overwritten");
     let value = |number: u64| 1 + number.is_multiple_of(3) as u8;
     let bench = bench.reopen(true);
-    assert_eq!(bench.detail("opening_keys"), 0);
+    assert_eq!(bench.0.detail("opening_keys"), 0);
     let (reads, bytes) = bench.cold_gets("closed and opened", 5, value);
     assert!(reads <= 1.3, "{reads} after a close");
     assert!(bytes <= 14_000.0, "{bytes} after a close");
@@ -193,7 +144,7 @@ fn a_cold_get_reads_the_device_once() {
     assert!(reads <= 9.8, "{reads} a scan backward, after a close");
     // Nobody knows yet where updates lie, but by whoever reads an interval.
     let bench = bench.reopen(false);
-    assert!(bench.detail("opening_keys") > 1000);
+    assert!(bench.0.detail("opening_keys") > 1000);
     let (reads, _) = bench.cold_gets("opened", 3, value);
     assert!(reads <= 4.0, "{reads} after opening");
     let (reads, bytes) = bench.cold_gets("opened, and read before", 4, value);
@@ -203,16 +154,16 @@ fn a_cold_get_reads_the_device_once() {
     bench.scans("opened, backward", Direction::Backward);
     let reads = bench.scans_again("opened, scanned before");
     assert!(reads <= 2.0, "{reads} a scan after opening of what scans have read before");
-    bench.store.close().expect("closes");
+    bench.0.end();
 }
 
 #[test]
 fn a_scan_reads_the_device_twice_at_most_once_the_store_was_idle() {
-    let bench = Bench::on(device::memory(), true);
+    let bench = Counted::on(device::memory(), true);
     bench.write(1, 1);
-    bench.settle();
-    let space = bench.detail("space_bytes");
-    let tidied = bench.detail("bytes_tidied");
+    bench.0.settle();
+    let space = bench.0.detail("space_bytes");
+    let tidied = bench.0.detail("bytes_tidied");
     println!("{tidied} bytes of {space} written while it was idle");
     assert!(tidied > space / 2 && tidied <= space, "{tidied} bytes of {space}");
     let (reads, bytes) = bench.cold_gets("loaded and tidied", 1, |_| 1);
@@ -225,12 +176,11 @@ fn a_scan_reads_the_device_twice_at_most_once_the_store_was_idle() {
     bench.write(3, 2);
     let reads = bench.scans("overwritten", Direction::Forward);
     assert!(reads > 2.0, "{reads} a scan: what is written as one has nothing to do");
-    bench.settle();
+    bench.0.settle();
     // A third was put, so no more than a third is written as one; and what scans have read.
-    let again = bench.detail("bytes_tidied") - tidied;
+    let again = bench.0.detail("bytes_tidied") - tidied;
     assert!(again > space / 6 && again <= space * 2 / 5, "{again} bytes of {space}");
     let less = bench.scans("overwritten and tidied", Direction::Forward);
     assert!(less < reads * 3.0 / 4.0, "{reads} reads a scan before, {less} now");
-    bench.store.close().expect("closes");
-    assert!(bench.workers.stop().is_empty(), "no task panics");
+    bench.0.end();
 }
