@@ -128,8 +128,8 @@ impl Shared {
         self.commit(Change::default(), &[], reached.min(floor))
     }
 
-    /// Flushes or merges sealed memtables, the oldest first: none that is sealed after the call has
-    /// begun, unless it is due.
+    /// Flushes or merges sealed memtables, the oldest first. What is sealed after the call has begun is left
+    /// to the next one: with writers who fill memtables as fast as they are flushed there would be no end.
     pub(crate) fn flush_sealed(self: &Arc<Self>, wanted: Wanted) -> Result<()> {
         let _flusher = self.flusher.lock();
         let youngest = self.state.load().sealed.first().map_or(0, |memtable| memtable.id());
@@ -141,7 +141,8 @@ impl Shared {
             self.cache.shrink();
             self.cache.freed().give_back();
             self.schedule_compactions();
-            if !flushed? || !all {
+            let is_over = self.state.load().sealed.iter().all(|memtable| memtable.id() > upto);
+            if !flushed? || is_over {
                 return Ok(());
             }
         }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
-use engine::{Barrier, Direction, Engine, KeyRange, Result};
+use engine::{Barrier, Direction, Engine, KeyRange, Result, Sequence};
 use parking_lot::Mutex;
 
 use super::stores::{Bench, both, key, scan, small};
@@ -433,6 +434,52 @@ impl Barrier for Interrupting {
     fn is_journaled(&self) -> bool {
         true
     }
+}
+
+/// A journal beside a writer who fills a memtable each time that it is asked, so many times.
+#[derive(Debug, Default)]
+struct Pacing {
+    store: Mutex<Option<(Arc<crate::store::Shared>, Arc<Sequence>)>>,
+    left: AtomicU64,
+}
+
+impl Barrier for Pacing {
+    fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
+        let store = self.store.lock().clone();
+        if let Some((shared, sequence)) = store
+            && self.left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok()
+        {
+            let ticket = sequence.begin();
+            let op = engine::Op::Put { key: b"meanwhile", value: b"2" };
+            shared.apply(&[op], ticket.seqno()).expect("the store is open");
+            drop(ticket);
+            shared.seal_where(&|active| !active.is_empty());
+        }
+        Ok(seqno)
+    }
+    fn is_journaled(&self) -> bool {
+        true
+    }
+}
+
+/// Or nobody would trim the journal as long as somebody writes much.
+#[test]
+fn a_flush_ends_though_memtables_are_filled_as_fast_as_it_writes_them() {
+    const TIMES: u64 = 100;
+    let journal = Arc::new(Pacing::default());
+    let bench = Bench::with(device::memory(), journal.clone(), 1 << 20).expect("opens");
+    let before = bench.put(b"before", b"1");
+    journal.left.store(TIMES, SeqCst);
+    *journal.store.lock() = Some((bench.store.shared.clone(), bench.sequence.clone()));
+    bench.store.flush().expect("memory takes it");
+    *journal.store.lock() = None;
+    let filled = TIMES - journal.left.load(SeqCst);
+    assert!((1..5).contains(&filled), "{filled} memtables were filled until it ended");
+    assert!(bench.store.persisted() >= before);
+    assert!(bench.store.shared.state.load().due() > 0, "the last one waits");
+    bench.crank.run_all();
+    assert_eq!(bench.store.shared.state.load().due(), 0, "and for no other flush");
+    assert_eq!(bench.pairs().len(), 2);
 }
 
 /// Or threads of the pool would wait for a flush to end, and compact nothing.
