@@ -10,6 +10,7 @@ use super::stores::{Bench, key, scan, small};
 use crate::Options;
 use crate::background::flush::Wanted;
 use crate::dranges::construct::{Layout, Part};
+use crate::dranges::plan_reorganisation::WINDOW;
 use crate::entry::Entry;
 use crate::options::Routing;
 
@@ -240,6 +241,21 @@ fn a_flush_task_flushes_one_drange() {
         assert!(bench.crank.run_one().is_some());
         assert_eq!(due(), left);
     }
+}
+
+/// Or a hot spot that moves would be followed the later the longer the store was open.
+#[test]
+fn what_a_store_has_counted_weighs_half_after_a_while() {
+    let bench = bench(options());
+    let shared = &bench.store.shared;
+    let dranges = Arc::clone(&shared.state.load().dranges);
+    let counted = || shared.state.load().dranges.layout().writes();
+    (1..WINDOW).for_each(|_| dranges.count(0));
+    shared.reorganise();
+    assert_eq!(counted(), WINDOW - 1);
+    dranges.count(0);
+    shared.reorganise();
+    assert_eq!(counted(), WINDOW / 2);
 }
 
 /// Large values are not all copied to find out that they are too large to be merged.
