@@ -34,7 +34,8 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::OtherDatabase`]; [`Error::InUse`] while another backup is made there; failures of either
-    /// device; [`Error::Closed`], also if the database is closed while it is copied. What was copied until then is no backup, and is removed when the next one is made.
+    /// device; [`Error::Closed`], also if the database is closed while it is copied. What was copied until then is no backup, and is
+    /// removed, at the latest when the next one is made.
     pub fn backup(&self, backups: &Backups, progress: &Progress) -> Result<Backup> {
         self.inner.check_open()?;
         self.inner.backup(backups, progress)
@@ -48,6 +49,23 @@ impl Inner {
         let before = backups.newest_of(id)?;
         let number = backups.numbers()?.last().map_or(1, |newest| newest + 1);
         backups.remove_unfinished()?;
+        let made = self.make_backup(backups, number, before.as_ref(), progress);
+        if made.is_err() {
+            // Or it takes the room that the database wants, and is not opened without. What cannot be removed now
+            // goes when the next one is made.
+            let _ = backups.device.remove_dir(&unfinished_name(number));
+        }
+        made
+    }
+
+    /// Steps 2 to 4.
+    fn make_backup(
+        &self,
+        backups: &Backups,
+        number: u64,
+        before: Option<&Whole>,
+        progress: &Progress,
+    ) -> Result<Backup> {
         let unfinished = unfinished_name(number);
         let made_at_ms = self.options.environment.wall().as_millis();
         let newest = self.sequence.visible();
@@ -68,7 +86,7 @@ impl Inner {
                 files: Vec::new(),
             },
         };
-        backups.finish(whole, before.as_ref(), progress)
+        backups.finish(whole, before, progress)
     }
 }
 

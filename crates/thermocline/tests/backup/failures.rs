@@ -60,6 +60,32 @@ fn every_failure_of_the_backups_storage_leaves_the_database_and_older_backups() 
     assert!(failed > 50);
 }
 
+/// Or what is left would take the room that the database wants.
+#[test]
+fn a_backup_that_fails_leaves_nothing_of_it() {
+    let (db, device) = made();
+    let mut failed = 0;
+    for nth in 1.. {
+        let faulty = FaultDevice::new(Arc::clone(&device));
+        let failure = Failure::NoSpace;
+        faulty.fail(Fault { kind: None, nth, failure, lasting: Lasting::Once });
+        let target: Arc<dyn Device> = Arc::<FaultDevice>::clone(&faulty);
+        let outcome = Backups::open_on(target, "faulty")
+            .and_then(|backups| db.backup(&backups, &Progress::default()));
+        if faulty.failed() == 0 {
+            outcome.unwrap();
+            break;
+        }
+        if outcome.is_err() {
+            failed += 1;
+            let left = device.list("").unwrap();
+            let is_whole = left.iter().all(|entry| !entry.name.ends_with(".unfinished"));
+            assert!(is_whole, "after operation {nth}: {left:?}");
+        }
+    }
+    assert!(failed > 20, "{failed}");
+}
+
 #[test]
 fn every_failure_of_a_restoring_leaves_nothing() {
     let (_, device) = made();
