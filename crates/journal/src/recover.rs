@@ -23,7 +23,7 @@
 
 use std::sync::Arc;
 
-use codec::SeqNo;
+use codec::{Corruption, SeqNo};
 use device::{Device, File, Mode, SyncKind};
 use environment::{Environment, Random};
 use rand::Rng;
@@ -134,6 +134,39 @@ pub fn begins_behind(device: &dyn Device, dir: &str) -> Result<SeqNo, OpenError>
     }
     let segments = files::find(&store)?;
     Ok(segments.first().map_or(SeqNo::ZERO, |oldest| oldest.header.previous_last))
+}
+
+/// Whether the journal in the directory `dir` has no segment at all. Each opening leaves one, so it was never
+/// opened, or its files are gone.
+///
+/// # Errors
+/// The storage's.
+pub fn is_missing(device: &dyn Device, dir: &str) -> Result<bool, OpenError> {
+    let store = LocalSegments::new(device, dir);
+    Ok(!store.exists()? || files::list(&store)?.is_empty())
+}
+
+/// What is missing of the journal in the directory `dir` if all records from `from` on are wanted: segments before
+/// the oldest that is there. Nothing is told of one whose header is damaged.
+///
+/// # Errors
+/// The storage's.
+pub fn missing_from(
+    device: &dyn Device,
+    dir: &str,
+    from: SeqNo,
+) -> Result<Option<Corruption>, OpenError> {
+    let store = LocalSegments::new(device, dir);
+    let indices = if store.exists()? { files::list(&store)? } else { Vec::new() };
+    let Some(oldest) = indices.first() else { return Ok(None) };
+    let oldest = match files::open(&store, *oldest) {
+        Err(OpenError::Damaged(_)) => return Ok(None),
+        opened => opened?,
+    };
+    Ok(match files::missing_before(&oldest, from) {
+        Some(OpenError::Missing { file, what }) => Some(Corruption::new(what, 0).at(&file, 0)),
+        _ => None,
+    })
 }
 
 /// The first segment that may hold a record above `after`.

@@ -10,7 +10,7 @@ use device::Device;
 use crate::catalog::{self, Catalog, Entry};
 use crate::damaged;
 use crate::error::{Error, Result};
-use crate::open::{JOURNAL_DIR, LOCK_FILE, check_place, in_use};
+use crate::open::{JOURNAL_DIR, LOCK_FILE, check_place, in_use, missing_journal};
 use crate::options::EngineKind;
 
 /// What a check found.
@@ -114,9 +114,9 @@ pub(crate) fn list(
     }
 }
 
-/// Verifies every byte of the database in `path` that has a checksum, and changes nothing. The
-/// database must not be open. Goes on behind damage: to the next segment of the journal, keyspace, table of
-/// `lsm`, record of `f2`, interval of `flexdb`.
+/// Verifies every byte of the database in `path` that has a checksum, and changes nothing, so that it may lie on
+/// a file system that is mounted to be read. Nobody may have it open to write. Goes on behind damage: to the
+/// next segment of the journal, keyspace, table of `lsm`, record of `f2`, interval of `flexdb`.
 ///
 /// # Errors
 /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`], [`Error::NewerVersion`],
@@ -146,8 +146,9 @@ pub fn check_on(device: Arc<dyn Device>, place: &str) -> Result<Report> {
             };
         }
     };
-    let _lock = device.lock(LOCK_FILE).map_err(|error| in_use(error, place))?;
-    check_content(&device, &catalog, &mut report)?;
+    let _lock = device.lock_shared(LOCK_FILE).map_err(|error| in_use(error, place))?;
+    // What is opened as if it were to be written may lie where nothing can be.
+    check_content(&device::overlay(device), &catalog, &mut report)?;
     Ok(report)
 }
 
@@ -158,12 +159,33 @@ pub(crate) fn check_content(
     report: &mut Report,
 ) -> Result<()> {
     report.checked.push(Checked::Catalog { keyspaces: catalog.keyspaces.len() as u64 });
+    report.extend(missing_journal(&**device, catalog)?);
     check_journal(device, report)?;
-    catalog.keyspaces.iter().try_for_each(|entry| check_keyspace(device, entry, report))
+    let mut oldest: Option<SeqNo> = None;
+    for entry in &catalog.keyspaces {
+        let persisted = check_keyspace(device, entry, report)?;
+        let wanting = persisted.filter(|_| entry.options.journaled);
+        oldest = oldest.into_iter().chain(wanting).min();
+    }
+    report.extend(missing_behind(&**device, oldest)?);
+    Ok(())
+}
+
+/// The damage, if the journal has not all that comes behind what the keyspaces that are written to it have in
+/// their own files: of the `oldest` of these, up to this number.
+pub(crate) fn missing_behind(
+    device: &dyn Device,
+    oldest: Option<SeqNo>,
+) -> Result<Option<Corruption>> {
+    let Some(oldest) = oldest else { return Ok(None) };
+    Ok(journal::missing_from(device, JOURNAL_DIR, oldest.next())?)
 }
 
 fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
-    let found = journal::check(&**device, JOURNAL_DIR)?;
+    let found = match device.exists(JOURNAL_DIR)? {
+        true => journal::check(&**device, JOURNAL_DIR)?,
+        false => journal::Report::default(),
+    };
     report.checked.push(Checked::Journal {
         records: found.segments.iter().map(|segment| segment.records).sum(),
         bytes: found.segments.iter().map(|segment| segment.bytes).sum(),
@@ -173,11 +195,16 @@ fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) -> Result<()> {
+/// Answers up to which write it has everything, if it is whole.
+fn check_keyspace(
+    device: &Arc<dyn Device>,
+    entry: &Entry,
+    report: &mut Report,
+) -> Result<Option<SeqNo>> {
     if let Err(error) = catalog::check_present(&**device, entry) {
         let damage = error.corruption().cloned();
         report.extend([damage.ok_or(error)?]);
-        return Ok(());
+        return Ok(None);
     }
     let files = KeyspaceFiles::check(device, entry)?;
     report.checked.push(Checked::Keyspace {
@@ -187,9 +214,10 @@ fn check_keyspace(device: &Arc<dyn Device>, entry: &Entry, report: &mut Report) 
         pair_bytes: files.pair_bytes,
         persisted: files.persisted,
     });
+    let persisted = files.damage.is_empty().then_some(files.persisted);
     report.extend(files.damage);
     report.further_damage += files.further_damage;
-    Ok(())
+    Ok(persisted)
 }
 
 /// What an engine's own check found in the files of one keyspace.

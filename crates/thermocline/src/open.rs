@@ -100,6 +100,9 @@ impl Db {
         access: Access,
     ) -> Result<Self> {
         let catalog = load_or_create(&*device, &options)?;
+        if let Some(missing) = missing_journal(&*device, &catalog)? {
+            return Err(missing.into());
+        }
         let (sound, damaged) = part_damaged(&*device, &catalog)?;
         let needed = memory_limit::check_snapshots(&*device, &sound, options.memory_bytes)?;
         let durability = options.durability;
@@ -215,6 +218,17 @@ fn load_or_create(device: &dyn Device, options: &Options) -> Result<Catalog> {
     let catalog = Catalog::new(id);
     catalog.store(device)?;
     Ok(catalog)
+}
+
+/// The damage, if a journal is gone that keyspaces are written to. It was there before any of them was made, and
+/// what they do not have in their own files was in it alone.
+pub(crate) fn missing_journal(
+    device: &dyn Device,
+    catalog: &Catalog,
+) -> Result<Option<Corruption>> {
+    let is_wanted = catalog.keyspaces.iter().any(|entry| entry.options.journaled);
+    let is_missing = is_wanted && journal::is_missing(device, JOURNAL_DIR)?;
+    Ok(is_missing.then(|| Corruption::new("the journal is missing", 0).at(JOURNAL_DIR, 0)))
 }
 
 /// The journal takes any record that its format can express: a value may be half of that.

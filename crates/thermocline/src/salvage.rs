@@ -17,7 +17,7 @@ use std::sync::Arc;
 use codec::{Corruption, SeqNo};
 use device::{Device, Mode, SyncKind};
 use engine::{KeyRange, Lost, Op, Salvaged, TakeSound};
-use journal::{OpenError, ReplayError};
+use journal::{Journal, OpenError, ReplayError};
 
 use crate::catalog::{self, Catalog, Entry};
 use crate::check::{self, KeyspaceFiles};
@@ -25,7 +25,9 @@ use crate::database::Db;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::merge::MergeOperators;
-use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE, check_place};
+use crate::open::{
+    JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE, check_place, in_use, journal_options, missing_journal,
+};
 use crate::options::{EngineKind, Options};
 use crate::record;
 
@@ -90,8 +92,9 @@ impl Salvage {
 }
 
 /// Makes a new database in `into`, a new or empty directory, of all that is sound in the one in `from`,
-/// which must not be open and is not changed. What was damaged is told. A key whose newest value cannot be
-/// read has the one before it, or none. The new database is durable when this returns.
+/// which nobody may have open to write and which is not changed: it may lie on a file system that is mounted to be
+/// read. What was damaged is told. A key whose newest value cannot be read has the one before it, or none. The
+/// new database is durable when this returns.
 ///
 /// `options` are those of the new one; keyspaces keep theirs.
 ///
@@ -127,10 +130,9 @@ pub fn salvage_on(
     options: Options,
 ) -> Result<Salvage> {
     let catalog = load(&*old, from)?;
-    let _lock = old.lock(LOCK_FILE).map_err(|error| match error {
-        device::Error::Locked { .. } => Error::InUse { path: from.to_owned() },
-        other => other.into(),
-    })?;
+    let _lock = old.lock_shared(LOCK_FILE).map_err(|error| in_use(error, from))?;
+    // What is opened as if it were to be written may lie where nothing can be.
+    let old = device::overlay(old);
     if !new.list("")?.is_empty() {
         return Err(Error::NotEmpty { path: into.to_owned() });
     }
@@ -138,7 +140,12 @@ pub fn salvage_on(
     let (found, newest) = (Salvage::default(), catalog.newest);
     let (persisted, damaged) = Default::default();
     let mut work = Work { old, catalog, found, persisted, damaged, newest };
-    work.make(&new.subdevice(UNFINISHED)?, options)?;
+    let made = work.make(&new.subdevice(UNFINISHED)?, options);
+    if made.is_err() {
+        // So that the place is empty for another attempt, and takes no room. The first failure is the one to tell.
+        let _ = new.remove_dir(UNFINISHED);
+    }
+    made?;
     move_up(&*new)?;
     Ok(work.found)
 }
@@ -174,6 +181,7 @@ impl Work {
         new.sync_dir(KEYSPACES_DIR)?;
         self.check_journal()?;
         let keyspaces = self.entries(|way| way == Way::Copied);
+        begin_journal(new, &options)?;
         Catalog { keyspaces, newest: self.newest, ..self.catalog.clone() }.store(&**new)?;
         // Keyspaces keep the names of their operators, and nothing is merged here.
         let options = Options { merge_operators: MergeOperators::elsewhere(), ..options };
@@ -267,8 +275,8 @@ impl Work {
 
     /// Notes what is damaged in the journal, and the newest write that it has.
     fn check_journal(&mut self) -> Result<()> {
+        self.found.extend(missing_journal(&*self.old, &self.catalog)?);
         if !self.old.exists(JOURNAL_DIR)? {
-            self.found.extend([Corruption::new("the journal is missing", 0).at(JOURNAL_DIR, 0)]);
             return Ok(());
         }
         let found = journal::check(&*self.old, JOURNAL_DIR)?;
@@ -288,6 +296,10 @@ impl Work {
         let Some(oldest) = journaled.values().map(|(_, persisted)| *persisted).min() else {
             return Ok(());
         };
+        let copied = self.entries(|way| way == Way::Copied);
+        let copied = copied.iter().filter_map(|entry| journaled.get(&entry.id));
+        let begun = copied.map(|(_, persisted)| *persisted).min();
+        self.found.extend(check::missing_behind(&*self.old, begun)?);
         let mut records = 0;
         let mut apply = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
             let mut is_new = false;
@@ -324,6 +336,21 @@ impl Work {
             Err(other) => Err(other.into()),
         }
     }
+}
+
+/// Makes an empty journal, without which no keyspace is opened that is written to it.
+fn begin_journal(new: &Arc<dyn Device>, options: &Options) -> Result<()> {
+    let mut nothing = |_: SeqNo, _: &[u8]| Ok(());
+    let (device, environment) = (Arc::clone(new), &options.environment);
+    let opened = Journal::open(
+        device,
+        JOURNAL_DIR,
+        journal_options(),
+        environment,
+        SeqNo::ZERO,
+        &mut nothing,
+    );
+    Ok(opened?.0.close()?)
 }
 
 /// Has the engine of a keyspace tell what is sound in its files.

@@ -332,6 +332,86 @@ fn the_journal_is_kept_for_a_damaged_keyspace() {
     }
 }
 
+/// A new journal in its place would say that nothing was written beyond the keyspaces' own files.
+#[test]
+fn a_database_without_its_journal_is_refused_and_salvaged() {
+    for engine in ENGINES {
+        for is_dir_removed in [false, true] {
+            let device = fill(engine, true);
+            match is_dir_removed {
+                true => device.remove_dir("journal").unwrap(),
+                false => device.list("journal").unwrap().iter().for_each(|segment| {
+                    device.remove(&device::join("journal", &segment.name)).unwrap();
+                }),
+            }
+            let report = check_on(Arc::clone(&device), "copy").unwrap();
+            let [missing] = report.damage.as_slice() else { panic!("{engine}: {report:?}") };
+            let told = (missing.file.as_str(), missing.what.as_str());
+            assert_eq!(told, ("journal", "the journal is missing"), "{engine}");
+            let refused = Db::open_on(Arc::clone(&device), "copy", options()).unwrap_err();
+            assert_eq!(refused.corruption(), Some(missing), "{engine}: {refused}");
+            let refused = Db::open_read_only_on(Arc::clone(&device), "copy", options());
+            assert_eq!(refused.unwrap_err().corruption(), Some(missing), "{engine}");
+            let is_there = device.exists("journal").unwrap();
+            assert!(!is_there || device.list("journal").unwrap().is_empty(), "{engine}");
+
+            let new = device::memory();
+            let found = salvage_on((device, "copy"), (Arc::clone(&new), "new"), options()).unwrap();
+            assert_eq!(found.damage.as_slice(), std::slice::from_ref(missing), "{engine}");
+            assert!(check_on(Arc::clone(&new), "new").unwrap().is_whole(), "{engine}");
+            let hurt = open(&new, "salvaged").existing_keyspace("hurt").unwrap();
+            for number in (0..KEYS).filter(|number| !LATE.contains(number)) {
+                assert_eq!(hurt.get(&key(number)).unwrap(), expected(number), "{engine}: {number}");
+            }
+            let is_as_it_was = |number: u32| hurt.get(&key(number)).unwrap() == expected(number);
+            assert!(!LATE.into_iter().any(is_as_it_was), "{engine}: the journal alone had them");
+        }
+    }
+}
+
+/// What opening says a check has said before, and salvage does not pass over.
+#[test]
+fn a_journal_without_its_oldest_segment_is_damaged() {
+    for engine in ENGINES {
+        let device = device::memory();
+        for number in 0..4 {
+            let db = open(&device, "live");
+            let hurt = db.keyspace("hurt", of(engine, true)).unwrap();
+            hurt.put(&key(number), &value(number, 1)).unwrap();
+            db.close().unwrap();
+        }
+        let segments = device.list("journal").unwrap();
+        assert!(segments.len() > 2, "{engine}: {segments:?}");
+        device.remove(&device::join("journal", &segments[0].name)).unwrap();
+        let refused = Db::open_on(Arc::clone(&device), "live", options()).unwrap_err();
+        let told = refused.to_string();
+        let report = check_on(Arc::clone(&device), "live").unwrap();
+        let [missing] = report.damage.as_slice() else { panic!("{engine}: {report:?}") };
+        assert!(told.contains(&missing.what) && told.contains(&missing.file), "{engine}: {told}");
+        let new = device::memory();
+        let found = salvage_on((device, "live"), (Arc::clone(&new), "new"), options()).unwrap();
+        assert_eq!(found.damage.as_slice(), std::slice::from_ref(missing), "{engine}");
+        let hurt = open(&new, "salvaged").existing_keyspace("hurt").unwrap();
+        assert_eq!(hurt.get(&key(3)).unwrap(), Some(value(3, 1)), "{engine}");
+        assert_eq!(hurt.get(&key(0)).unwrap(), None, "{engine}: it was in that segment alone");
+    }
+}
+
+/// A copy of such a database has no segment.
+#[test]
+fn keyspaces_that_are_not_journaled_want_no_journal() {
+    let (device, copy) = (device::memory(), device::memory());
+    let db = Db::open_on(device, "live", options()).unwrap();
+    let lsm = db.keyspace("hurt", of(EngineKind::Lsm, false)).unwrap();
+    lsm.put(b"key", b"value").unwrap();
+    db.checkpoint_on(Arc::clone(&copy), "copy").unwrap();
+    assert!(copy.list("journal").unwrap().is_empty());
+    copy.remove_dir("journal").unwrap();
+    assert!(check_on(Arc::clone(&copy), "copy").unwrap().is_whole());
+    let hurt = open(&copy, "copied").existing_keyspace("hurt").unwrap();
+    assert_eq!(hurt.get(b"key").unwrap().unwrap(), b"value");
+}
+
 /// An engine without its superblock may look like a new one, or like nothing: whatever it would make of its
 /// other files, the database has told before.
 #[test]

@@ -7,10 +7,11 @@ use std::ops::ControlFlow::Continue;
 use std::path::Path;
 use std::sync::Arc;
 
-use device::{Device, Faults, Mode, SimulatedDisk};
+use device::{Accounting, Device, Entry, Faults, File, Mode, Queue, SimulatedDisk, Space};
 use tempfile::TempDir;
 use thermocline::{
-    Batch, Change, Db, EngineKind, Error, KeyRange, KeyspaceOptions, Options, Tried,
+    Batch, Change, Db, EngineKind, Error, KeyRange, KeyspaceOptions, Options, Tried, check,
+    check_on, salvage_on,
 };
 
 /// Every kind of keyspace.
@@ -105,6 +106,7 @@ fn readers_see_everything_and_leave_the_directory_as_it_is() {
             assert_eq!(lengths.collect::<Vec<_>>(), [Some(1000), None, Some(1000)]);
         }
     }
+    assert!(check(dir.path()).unwrap().is_whole(), "beside those who read");
     let refused = Db::open(dir.path(), options()).unwrap_err();
     assert!(matches!(refused, Error::InUse { .. }), "{refused}");
     readers.iter().for_each(|db| db.close().unwrap());
@@ -181,4 +183,103 @@ fn what_a_crash_left_is_recovered_beside_the_files() {
         drop(read);
         assert!(files(&*image, "") == before, "image {seed} changed");
     }
+}
+
+/// A file system that is mounted to be read: whatever writes is refused.
+#[derive(Debug)]
+struct Mounted(Arc<dyn Device>);
+
+fn refused<T>(name: &str) -> device::Result<T> {
+    let operation = device::FailedOperation::Open;
+    Err(device::Error::Io { operation, name: name.to_owned(), code: 30 })
+}
+
+impl Device for Mounted {
+    fn open(&self, name: &str, mode: Mode) -> device::Result<Arc<dyn File>> {
+        if mode == Mode::Read { self.0.open(name, mode) } else { refused(name) }
+    }
+
+    fn queue(&self, depth: usize) -> device::Result<Box<dyn Queue>> {
+        self.0.queue(depth)
+    }
+
+    fn create_dir(&self, name: &str) -> device::Result<()> {
+        if self.0.exists(name)? { Ok(()) } else { refused(name) }
+    }
+
+    fn list(&self, dir: &str) -> device::Result<Vec<Entry>> {
+        self.0.list(dir)
+    }
+
+    fn exists(&self, name: &str) -> device::Result<bool> {
+        self.0.exists(name)
+    }
+
+    fn rename(&self, from: &str, _to: &str) -> device::Result<()> {
+        refused(from)
+    }
+
+    fn link(&self, from: &str, _to: &str) -> device::Result<()> {
+        refused(from)
+    }
+
+    fn remove(&self, name: &str) -> device::Result<()> {
+        refused(name)
+    }
+
+    fn remove_dir(&self, name: &str) -> device::Result<()> {
+        refused(name)
+    }
+
+    fn sync_dir(&self, dir: &str) -> device::Result<()> {
+        refused(dir)
+    }
+
+    fn lock(&self, name: &str) -> device::Result<Arc<dyn File>> {
+        refused(name)
+    }
+
+    fn lock_shared(&self, name: &str) -> device::Result<Arc<dyn File>> {
+        self.0.lock_shared(name)
+    }
+
+    fn space(&self) -> device::Result<Space> {
+        self.0.space()
+    }
+
+    fn accounting(&self) -> &Accounting {
+        self.0.accounting()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.0.kind()
+    }
+
+    fn subdevice(&self, dir: &str) -> device::Result<Arc<dyn Device>> {
+        self.create_dir(dir)?;
+        Ok(Arc::new(Self(self.0.subdevice(dir)?)))
+    }
+}
+
+/// Where a disk has begun to fail nothing is to be written to it any more.
+#[test]
+fn what_cannot_be_written_to_is_read_checked_and_salvaged() {
+    let disk = SimulatedDisk::new(1, Faults::none());
+    let db = Db::open_on(disk.clone() as Arc<dyn Device>, "db", options()).unwrap();
+    fill(&db);
+    db.flush().unwrap();
+    let expected = content(&db);
+    db.close().unwrap();
+    drop(db);
+    let mounted = Arc::new(Mounted(disk)) as Arc<dyn Device>;
+    let read = Db::open_read_only_on(Arc::clone(&mounted), "mounted", options()).unwrap();
+    assert!(content(&read) == expected);
+    read.close().unwrap();
+    drop(read);
+    let report = check_on(Arc::clone(&mounted), "mounted").unwrap();
+    assert!(report.is_whole(), "{:?}", report.damage);
+    let new = device::memory();
+    let found = salvage_on((mounted, "mounted"), (Arc::clone(&new), "new"), options()).unwrap();
+    assert_eq!(found.damage_count(), 0, "{:?}", found.damage);
+    assert!(content(&Db::open_on(new, "new", options()).unwrap()) == expected);
 }

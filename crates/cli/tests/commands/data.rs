@@ -120,7 +120,7 @@ fn what_the_system_refuses_names_the_database() {
         assert_eq!((said.code, said.err.as_str()), (1, why));
     }
     let place = format!("database {}: ", db.display());
-    for (name, rest) in [("put", &["k", "v"][..]), ("del", &["k"]), ("check", &[])] {
+    for (name, rest) in [("put", &["k", "v"][..]), ("del", &["k"]), ("drop", &["default"])] {
         let said = on(name, &db, rest);
         assert_eq!((said.code, said.err.contains(&place)), (1, true), "{name}: {said:?}");
         assert!(said.err.contains("LOCK"), "{said:?}");
