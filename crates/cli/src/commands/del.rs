@@ -1,5 +1,7 @@
 //! `thermocline del`: deletes keys in one batch and says how many there were.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use thermocline::Batch;
 
@@ -10,8 +12,9 @@ use crate::output;
 
 pub(super) fn run(context: &Context, arguments: &Del) -> Outcome {
     let place = &arguments.place;
-    let keys =
-        arguments.keys.iter().map(|key| place.bytes("KEY", key)).collect::<Result<Vec<_>, _>>()?;
+    // Given twice, it counts once.
+    let keys = arguments.keys.iter().map(|key| place.bytes("KEY", key));
+    let keys = keys.collect::<Result<BTreeSet<_>, _>>()?;
     let deleted = context.with_database(&arguments.database.dir, false, |db| {
         let (keyspace, form) = place.existing(db)?;
         let mut batch = Batch::new();

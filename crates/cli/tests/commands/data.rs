@@ -13,7 +13,8 @@ fn what_was_put_is_got_and_what_was_deleted_is_not() {
     assert_eq!((said.code, said.out.as_str()), (0, "hello\n"));
     assert_eq!(on("get", &db, &["greeting", "--json"]).json()["value"], "hello");
 
-    assert_eq!(on("del", &db, &["greeting", "other", "--json"]).json()["deleted"], 1);
+    let said = on("del", &db, &["greeting", "other", "greeting", "--json"]);
+    assert_eq!(said.json()["deleted"], 1);
     let said = on("get", &db, &["greeting"]);
     assert_eq!(said.code, 4);
     assert_eq!(said.err, "thermocline: keyspace \"default\" has no key \"greeting\"\n");
