@@ -264,6 +264,24 @@ fn a_segment_that_is_missing_or_cut_short_does_not_end_the_check() {
 }
 
 #[test]
+fn what_lies_behind_the_end_of_a_log_is_nothing() {
+    let device = chained();
+    let whole = check(&device).expect("is checked");
+    let names: Vec<_> =
+        device.list("").expect("lists").into_iter().map(|entry| entry.name).collect();
+    for log in [HOT_LOG, COLD_LOG, CHUNKS] {
+        let last = names.iter().rfind(|name| name.starts_with(log)).expect("a segment");
+        let file = device.open(last, Mode::Write).expect("opens");
+        file.write_at(file.len().expect("a length"), &vec![0xa5; 5000]).expect("writes");
+    }
+    assert_eq!(check(&device).expect("is checked"), whole);
+    let bench = Bench::open_on(device, small_cold());
+    for number in 0..40 {
+        assert_eq!(bench.get(&key(number)), Some(value(number, 3, 32)), "{number}");
+    }
+}
+
+#[test]
 fn damage_beyond_what_is_listed_is_counted() {
     let device = chained();
     let (cold, records) = records_of(&device, COLD_LOG);
