@@ -107,6 +107,7 @@ impl From<thermocline::Error> for Failure {
             | Db::NotStored(_)
             | Db::NotEmpty { .. }
             | Db::NotBackups { .. }
+            | Db::AmongBackups { .. }
             | Db::OtherDatabase { .. } => Kind::Usage,
             other if other.corruption().is_some() => Kind::Damaged,
             _ => Kind::Error,

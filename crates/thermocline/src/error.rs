@@ -276,6 +276,14 @@ pub enum Error {
         /// What was found in it.
         found: String,
     },
+    /// A database was to be made in a directory of backups, which would be none any more.
+    #[error("{path} lies in {backups}, a directory of backups; a database wants another place")]
+    AmongBackups {
+        /// Where the database was to be made.
+        path: String,
+        /// The directory of backups.
+        backups: String,
+    },
     /// There is no such backup, or none at all.
     #[error("{path} holds no {}{}", number.map_or("whole backup".to_owned(), |n| format!("backup {n}")),
         cut_off.as_deref()

@@ -26,8 +26,8 @@ impl Backups {
     /// added to the same directory.
     ///
     /// # Errors
-    /// [`Error::NoBackup`], also for one that was cut off; [`Error::NotEmpty`]; damage of the backup with
-    /// its place. Then there is no database.
+    /// [`Error::NoBackup`], also for one that was cut off; [`Error::NotEmpty`]; [`Error::AmongBackups`]; damage
+    /// of the backup with its place. Then there is no database.
     pub fn restore(
         &self,
         number: Option<u64>,
@@ -36,6 +36,10 @@ impl Backups {
     ) -> Result<Backup> {
         let path = path.as_ref();
         check_place(path, true)?;
+        if self.lie_around(path) {
+            let path = path.display().to_string();
+            return Err(Error::AmongBackups { path, backups: self.place.clone() });
+        }
         // Before the directory is made.
         self.pick(number)?;
         let target = device::open(path, device::Options::default())?;
@@ -67,6 +71,17 @@ impl Backups {
                 Err(error)
             }
         }
+    }
+
+    /// Whether the directory of backups is `path` or one of those above it.
+    fn lie_around(&self, path: &Path) -> bool {
+        let Ok(backups) = Path::new(&self.place).canonicalize() else { return false };
+        // The target may not be there yet.
+        let there = std::path::absolute(path).unwrap_or_default();
+        there
+            .ancestors()
+            .find_map(|dir| dir.canonicalize().ok())
+            .is_some_and(|dir| dir.starts_with(backups))
     }
 
     /// Steps 2 to 4.

@@ -252,6 +252,20 @@ fn directories_that_hold_something_else_are_refused() {
 }
 
 #[test]
+fn a_database_among_backups_is_refused_and_not_begun() {
+    let (dir, db) = (TempDir::new().unwrap(), open(device::memory()));
+    let place = dir.path().join("backups");
+    let backups = Backups::open(&place).unwrap();
+    db.backup(&backups, &Progress::default()).unwrap();
+    for inside in [place.clone(), place.join("new"), place.join("new").join("er")] {
+        let refused = backups.restore(None, &inside, &Progress::default()).unwrap_err();
+        assert!(matches!(refused, Error::AmongBackups { .. }), "{refused}");
+    }
+    assert_eq!(Backups::open(&place).unwrap().list().unwrap().len(), 1, "they are backups still");
+    backups.restore(None, dir.path().join("backups-restored"), &Progress::default()).unwrap();
+}
+
+#[test]
 fn a_backup_is_no_database_until_it_is_restored() {
     let (dir, db) = (TempDir::new().unwrap(), open(device::memory()));
     let backups = Backups::open(dir.path()).unwrap();
