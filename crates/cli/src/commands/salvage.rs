@@ -11,8 +11,17 @@ use crate::output;
 pub(super) fn run(context: &Context, arguments: &Salvage) -> Outcome {
     let options = context.settings.database().map_err(Failure::usage)?;
     let dir = &arguments.database.dir;
-    let found = thermocline::salvage(dir, &arguments.into, options)
-        .map_err(|error| Failure::opening(dir, error))?;
+    let found = thermocline::salvage(dir, &arguments.into, options).map_err(|error| {
+        // Nothing is written but where it is to be.
+        if error.is_no_space() {
+            let into = arguments.into.display();
+            return Failure::new(
+                Kind::Error,
+                format_args!("{into}: {error}; no database was made"),
+            );
+        }
+        Failure::opening(dir, error)
+    })?;
     if context.shared.json {
         output::json_line(&json!({
             "keyspaces": found.keyspaces.iter().map(|one| json!({
