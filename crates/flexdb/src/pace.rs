@@ -170,7 +170,7 @@ impl Drop for Pacing<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 pub(crate) use in_tests::at_each_step;
 
 /// What a test does in the middle of a commit, on the thread that commits.
@@ -185,6 +185,7 @@ mod in_tests {
     }
 
     /// From now on `told` is called at each step of a commit, with the steps that are free.
+    #[cfg(not(shuttle))]
     pub(crate) fn at_each_step(told: impl FnMut(u64) + 'static) {
         TOLD.set(Some(Box::new(told)));
     }

@@ -357,7 +357,7 @@ fn writers_that_wait_for_a_flush() {
 /// A writer waits for what is sealed, which a caller's thread commits. All of it was replaced since, so nothing is
 /// planned, and no task ends.
 fn a_wait_beside_a_commit() {
-    let model = Model::of(device::memory(), Arc::new(Journal), MEMORY_BYTES, small());
+    let model = Model::of(device::memory(), Arc::new(Journaled), MEMORY_BYTES, small());
     assert!(model.write(0, 0));
     let shared = &model.bench.store.shared;
     let full = Arc::clone(&shared.state.load_full().expect("the store is open").active);

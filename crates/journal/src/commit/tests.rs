@@ -178,7 +178,7 @@ fn all_who_wait_for_a_sync_get_it() {
 
 #[test]
 fn all_who_wait_for_a_write_get_it() {
-    model("flushed", flushed);
+    SCHEDULES.check("flushed", flushed);
 }
 
 #[test]
@@ -218,5 +218,5 @@ fn a_forgotten_wake_up_is_found() {
 
 #[test]
 fn an_end_that_is_unheeded_is_found() {
-    must_be_found(Bug::EndUnheeded, flushed);
+    finds(Bug::EndUnheeded, "", flushed);
 }
