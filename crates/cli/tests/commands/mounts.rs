@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rand::RngExt;
 use tempfile::TempDir;
 
-use crate::program::{Said, command, finish, run};
+use crate::program::{Said, Small, command, finish, run};
 
 static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 
@@ -444,15 +444,6 @@ fn what_cannot_be_mounted_is_told() {
     assert_eq!(bytes(&mount.path("file")), b"bytes");
 }
 
-/// A small file system that fills up; none if this is not root.
-struct Small(PathBuf);
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_device_says_so_and_goes_on() {
     let test = "a_full_device_says_so_and_goes_on";
@@ -464,13 +455,7 @@ fn a_full_device_says_so_and_goes_on() {
         std::fs::create_dir(dir.path().join(name)).unwrap();
     }
     let spaces = dir.path().join("spaces");
-    let made = tool("mount", &["-t", "tmpfs", "-o", "size=24m", "tmpfs"], &[&spaces]);
-    if made.code != 0 {
-        let _ =
-            writeln!(std::io::stderr(), "skipped {test}: no tmpfs can be mounted: {}", made.err);
-        return;
-    }
-    let _small = Small(spaces);
+    let Some(_small) = Small::mount(&spaces, "24m") else { return };
     let mount = Mount::of(dir, "spaces", &[]);
     let (kept, path) = (mount.path("kept"), mount.path("file"));
     put(&kept, &numbers(200_000));

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -60,5 +60,28 @@ pub(crate) fn finish(command: &mut Command, input: &[u8]) -> Said {
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         bytes: output.stdout,
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A small file system, for what fills one up; gone at the end.
+pub(crate) struct Small(PathBuf);
+
+impl Small {
+    /// Mounts one of that size over the directory `at`. None where that is not allowed, which is told.
+    pub(crate) fn mount(at: &Path, size: &str) -> Option<Self> {
+        let size = format!("size={size}");
+        let mut mount = Command::new("mount");
+        let said = finish(mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(at), b"");
+        if said.code != 0 {
+            let _ = writeln!(std::io::stderr(), "skipped: no tmpfs can be mounted: {}", said.err);
+            return None;
+        }
+        Some(Self(at.to_owned()))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }

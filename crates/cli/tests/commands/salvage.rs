@@ -1,13 +1,11 @@
 //! salvage: what it says, what it exits with, and that the new database opens where the old one does not.
 
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 
 use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
 
-use crate::program::{on, run};
+use crate::program::{Small, on, run};
 
 /// A database of engine `f2` with fifty keys, all of them in its own files.
 fn made(path: &Path) {
@@ -96,28 +94,13 @@ fn what_is_sound_is_taken_from_a_database_that_does_not_open() {
     assert_eq!(on("get", &db, &["--keyspace", "other", "key"]).out, "value\n");
 }
 
-/// A small file system; gone at the end.
-struct Small<'a>(&'a Path);
-
-impl Drop for Small<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0).status();
-    }
-}
-
 #[test]
 fn a_new_place_that_is_full_is_not_taken_for_the_old_one() {
     let dir = tempfile::tempdir().unwrap();
     let (db, small) = (dir.path().join("db"), dir.path().join("small"));
     made(&db);
     std::fs::create_dir(&small).unwrap();
-    let mount =
-        Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(&small).output();
-    if !mount.as_ref().is_ok_and(|made| made.status.success()) {
-        let _ = writeln!(std::io::stderr(), "skipped: no tmpfs can be mounted: {mount:?}");
-        return;
-    }
-    let _small = Small(&small);
+    let Some(_mounted) = Small::mount(&small, "16k") else { return };
     let into = small.join("new");
     let said = on("salvage", &db, &[into.to_str().unwrap()]);
     assert_eq!(said.code, 1, "{said:?}");
