@@ -37,7 +37,7 @@ use crate::planted::{self, Bug};
 use crate::rotate::Taken;
 use crate::segment::Kind;
 
-/// How often to look whether a write has ended, before falling asleep: about five microseconds.
+/// How often to look whether a write has ended, before falling asleep: some two microseconds.
 const LOOKS: usize = if cfg!(shuttle) { 2 } else { 128 };
 
 impl Journal {
