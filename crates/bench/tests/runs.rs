@@ -1,9 +1,7 @@
 //! Whole runs against maps that are right and maps that lie, and the report's contract.
 
-mod stores;
-
+use crate::stores::{Maps, UNOPENED};
 use environment::Environment;
-use stores::{Maps, UNOPENED};
 use thermocline_bench::distribution::Distribution;
 use thermocline_bench::memory::{Budget, PageCache};
 use thermocline_bench::progress::NoProgress;

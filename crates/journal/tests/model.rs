@@ -2,7 +2,7 @@
 //!
 //! A failing run prints its operations, shrunk to the few that matter, and is kept in
 //! `model.proptest-regressions`, which replays first by
-//! `cargo test -p thermocline-journal --test model`.
+//! `cargo test -p thermocline-journal --test all model`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! An arena's words: zero, stored, given back beside use, and aligned for huge pages.
-#![cfg(not(any(loom, shuttle)))]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::scope;

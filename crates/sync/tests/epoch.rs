@@ -1,5 +1,4 @@
 //! The epoch framework on real threads: no page taken away under a reader, no action lost.
-#![cfg(not(any(loom, shuttle)))]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

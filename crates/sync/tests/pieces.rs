@@ -1,16 +1,13 @@
 //! The pool of pieces against the addresses of the pieces that it handed out, and with threads.
 //!
 //! A random test prints its seed; with `SEED=<seed>` and the test's name it is replayed.
-#![cfg(not(any(loom, shuttle)))]
-
-mod random;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::scope;
 
-use random::Random;
+use crate::random::Random;
 use thermocline_sync::pieces::{Meter, Piece, Pool};
 
 /// A page of the system.

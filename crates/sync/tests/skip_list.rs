@@ -1,10 +1,6 @@
 //! The skip list against a `BTreeMap`, and with threads that add to it and read it at once.
 //!
 //! Each test prints its seed; with `SEED=<seed>` and the test's name it is replayed.
-#![cfg(not(any(loom, shuttle)))]
-
-mod kept;
-mod random;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread::scope;
 
-use kept::Kept;
-use random::Random;
+use crate::kept::Kept;
+use crate::random::Random;
 use thermocline_sync::skip_list::{Entry, SkipList};
 
 /// Key, number.

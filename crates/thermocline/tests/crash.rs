@@ -17,14 +17,13 @@
 
 #[path = "planted/crash.rs"]
 mod planted;
-mod small_parts;
-mod tunings;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::{small_parts, tunings};
 use device::{Device, Faults, SimulatedDisk};
 use environment::ManualClock;
 use rand::{Rng, RngExt};
@@ -510,7 +509,7 @@ impl Run {
                         "seed {seed}, power cut after operation {operation}, image {image}, \
                          keyspaces {:?}: {what}\n\
                          replay: THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 \
-                         cargo test -p thermocline --test crash",
+                         cargo test -p thermocline --test all crash::",
                         self.spaces
                     );
                 }

@@ -9,13 +9,13 @@
 
 #[path = "planted/racing_writes.rs"]
 mod planted;
-mod small_parts;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
 
+use crate::small_parts;
 use device::{Device, Faults, SimulatedDisk};
 use environment::Seed;
 use rand::RngExt;

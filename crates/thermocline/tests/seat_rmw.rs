@@ -3,17 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod few_pages;
-mod numbered;
-
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use crate::few_pages;
+use crate::numbered::{add_one, key, number, value};
 use device::{Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, SimulatedDisk};
-use numbered::{add_one, key, number, value};
 use rand::RngExt;
 use thermocline::{
     Batch, Begun, BegunOld, BegunRmw, Change, Completed, Db, Durability, EngineKind, Environment,

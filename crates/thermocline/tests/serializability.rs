@@ -337,7 +337,7 @@ fn histories_are_serializable(test: &str, cast: &Cast<'_>) {
         if let Err(what) = judge(&mut events) {
             panic!(
                 "seed {seed}: {what}\nreplay: THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 \
-                 cargo test -p thermocline --test serializability {test}"
+                 cargo test -p thermocline --test all serializability::{test}"
             );
         }
     }

@@ -128,7 +128,7 @@ fn every_power_cut_leaves_whole_transactions() {
     for seed in first..first + cases {
         println!(
             "to replay: THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 \
-             cargo test -p thermocline --test transaction_crash"
+             cargo test -p thermocline --test all transaction_crash"
         );
         let disk = SimulatedDisk::new(seed, Faults::none());
         disk.keep_history();

@@ -9,14 +9,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod small_parts;
-mod tunings;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::{small_parts, tunings};
 use device::{Device, Faults, SimulatedDisk};
 use environment::ManualClock;
 use rand::RngExt;

@@ -2,21 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod few_pages;
-mod numbered;
-mod with_queues;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::few_pages;
+use crate::numbered::{add_one, key, number, value};
+use crate::with_queues::WithQueues;
 use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
-use numbered::{add_one, key, number, value};
 use thermocline::{
     Batch, Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options,
 };
-use with_queues::WithQueues;
 
 const KEYS: u64 = 3_000;
 /// More than may be numbered beside a write that is not finished.

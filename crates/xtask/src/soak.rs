@@ -102,16 +102,18 @@ const HARNESSES: [Harness; 17] = [
     },
     Harness {
         name: "db of small parts on a simulated disk",
-        build: "cargo test -q --release --locked -p thermocline --test crash --no-run",
+        build: "cargo test -q --release --locked -p thermocline --test all --no-run",
         run: "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=20 cargo test -q --release --locked \
-              -p thermocline --test crash small_parts -- --nocapture",
+              -p thermocline --test all crash::power_cuts_beside_work_of_small_parts \
+              -- --nocapture",
         figures: database_figures,
     },
     Harness {
         name: "db of tuned engines on a simulated disk",
-        build: "cargo test -q --release --locked -p thermocline --test crash --no-run",
+        build: "cargo test -q --release --locked -p thermocline --test all --no-run",
         run: "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 THERMOCLINE_CUTS=all \
-              cargo test -q --release --locked -p thermocline --test crash tuned -- --nocapture",
+              cargo test -q --release --locked -p thermocline --test all \
+              crash::power_cuts_over_engines_tuned -- --nocapture",
         figures: database_figures,
     },
     Harness {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use device::{Completion, Device, Doorbell, FaultDevice, OperationKind, Queue, Request, Work};
 use futures::executor::block_on;
 
-use super::with_queues::WithQueues;
 use super::{Held, KEYS, filled, pending, read};
+use crate::with_queues::WithQueues;
 
 /// Knows how many reads were in flight at most, and is as slow as its users let it be.
 struct CountingQueue {

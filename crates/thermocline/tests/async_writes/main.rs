@@ -9,15 +9,9 @@ mod crashes;
 mod depth;
 mod ends;
 mod failures;
-#[path = "../few_pages/mod.rs"]
-mod few_pages;
 mod model;
-#[path = "../numbered/mod.rs"]
-mod numbered;
 mod waits;
 mod wakers;
-#[path = "../with_queues/mod.rs"]
-mod with_queues;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,8 +22,9 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+use crate::few_pages;
+use crate::numbered::{add_one, key, number, value};
 use device::{Device, FaultDevice, OperationKind};
-use numbered::{add_one, key, number, value};
 use thermocline::{
     AsyncUpdate, Db, Durability, EngineKind, Environment, Keyspace, KeyspaceOptions, Options, f2,
 };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use device::{Device, Faults, SimulatedDisk};
 use thermocline::{Backups, Db, Error, Options, Progress};
 
-use crate::database::{Content, content, open, options, restored, write};
+use super::database::{Content, content, open, options, restored, write};
 
 /// Images taken at each operation.
 const IMAGES: u64 = 2;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
 use thermocline::{Backups, Db, Error, Progress};
 
-use crate::database::{content, open, options, restored, write};
+use super::database::{content, open, options, restored, write};
 
 /// A database with some content, and a backup of it on a device of its own.
 fn made() -> (Db, Arc<dyn Device>) {

@@ -12,7 +12,7 @@ use thermocline::{
     Options, Progress, Stage,
 };
 
-use crate::database::{SPACES, content, open, options, restored, write};
+use super::database::{SPACES, content, open, options, restored, write};
 
 fn backups() -> Backups {
     Backups::open_on(device::memory(), "backups").unwrap()

@@ -15,7 +15,7 @@ use device::{Device, SimulatedDisk};
 use rand::RngExt;
 use thermocline::{Batch, Change, Db, Durability, EngineKind, Environment, Keyspace, WithEnd};
 
-use crate::database::Bench;
+use super::database::Bench;
 
 const STEPS: usize = 40;
 /// Power cuts of a run.

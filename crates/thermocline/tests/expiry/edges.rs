@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thermocline::{Batch, Change, ChangeWithEnd, Error, VALUE_BYTES_MAX, WithEnd};
 
-use crate::database::{Bench, kinds};
+use super::database::{Bench, kinds};
 
 #[test]
 fn a_put_with_a_past_end_is_a_delete() {

@@ -10,5 +10,3 @@ mod model;
 mod planted;
 mod removal;
 mod shown;
-#[path = "../tunings/mod.rs"]
-mod tunings;

@@ -12,7 +12,7 @@ use thermocline::{
     KeyspaceOptions, Swap,
 };
 
-use crate::database::{Bench, kinds, with_ends};
+use super::database::{Bench, kinds, with_ends};
 use crate::tunings;
 
 const STEPS: usize = 300;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use thermocline::{Db, EngineKind, Environment, ExpiryStats, Keyspace, Options};
 
-use crate::database::{Bench, kinds, with_ends};
+use super::database::{Bench, kinds, with_ends};
 
 const KEYS: u32 = 2000;
 

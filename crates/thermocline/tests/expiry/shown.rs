@@ -11,7 +11,7 @@ use thermocline::{
     WithEnd,
 };
 
-use crate::database::{Bench, kinds};
+use super::database::{Bench, kinds};
 
 /// What a way of reading shows of a key.
 type Found = Option<Vec<u8>>;

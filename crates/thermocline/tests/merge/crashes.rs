@@ -11,7 +11,7 @@ use thermocline::{
     Batch, Db, Durability, EngineKind, Environment, Keyspace, MergeOperators, check_on,
 };
 
-use crate::{merged_by, operators, options};
+use super::{merged_by, operators, options};
 
 const STEPS: usize = 24;
 

@@ -9,8 +9,6 @@ mod names;
 mod planted;
 mod refusals;
 mod threads;
-#[path = "../tunings/mod.rs"]
-mod tunings;
 
 use std::sync::Arc;
 

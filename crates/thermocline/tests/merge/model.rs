@@ -8,6 +8,7 @@ use std::ops::ControlFlow::Continue;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::tunings;
 use device::{Device, Faults, SimulatedDisk};
 use environment::ManualClock;
 use rand::RngExt;
@@ -16,7 +17,7 @@ use thermocline::{
     Transaction, WithEnd,
 };
 
-use crate::{edited, kinds, merged_by, operators, options, tunings};
+use super::{edited, kinds, merged_by, operators, options};
 
 const STEPS: usize = 150;
 const KEYS: u8 = 6;

@@ -8,7 +8,7 @@ use thermocline::{
     Progress, check_on, salvage_on,
 };
 
-use crate::{kinds, merged_by, name, number, open, operators, options};
+use super::{kinds, merged_by, name, number, open, operators, options};
 
 const ONE: [u8; 8] = 1_u64.to_le_bytes();
 

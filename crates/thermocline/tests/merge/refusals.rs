@@ -4,7 +4,7 @@ use thermocline::{
     Batch, Change, Error, Keyspace, KeyspaceOptions, MergeOperators, VALUE_BYTES_MAX,
 };
 
-use crate::{kinds, merged_by, name, open, operators};
+use super::{kinds, merged_by, name, open, operators};
 
 fn refusal(space: &Keyspace, key: &[u8]) -> Error {
     Error::MergeRefused {

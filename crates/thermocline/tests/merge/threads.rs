@@ -4,7 +4,7 @@ use std::thread;
 
 use thermocline::Batch;
 
-use crate::{kinds, merged_by, number, open, operators};
+use super::{kinds, merged_by, number, open, operators};
 
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 60;

@@ -2,13 +2,13 @@
 
 use thermocline::planted::{Planted, must_be_found};
 
-use crate::crashes::{
+use super::crashes::{
     a_power_cut_leaves_a_whole_checkpoint_or_none,
     a_power_cut_leaves_a_whole_restored_database_or_none,
     a_power_cut_leaves_each_backup_whole_or_refused,
 };
-use crate::failures::what_is_damaged_where_it_was_restored_to_is_no_database;
-use crate::making::{
+use super::failures::what_is_damaged_where_it_was_restored_to_is_no_database;
+use super::making::{
     a_batch_between_two_copies_is_whole,
     every_engine_comes_back_as_it_was_when_each_backup_was_made,
     the_journal_of_a_backup_is_not_trimmed_meanwhile,

@@ -2,7 +2,7 @@
 
 use thermocline::planted::{Planted, must_be_found};
 
-use crate::threads::counters_of_many_threads_are_exact;
+use super::threads::counters_of_many_threads_are_exact;
 
 #[test]
 fn merges_without_a_lock_are_found() {

@@ -1,0 +1,6 @@
+//! The tests that need no process of their own, as one program that is linked once.
+//!
+//! A new file of tests becomes a module here; `./dev check` fails if one is left out.
+
+mod planted;
+mod reference;

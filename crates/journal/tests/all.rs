@@ -1,0 +1,11 @@
+//! The tests that need no process of their own, as one program that is linked once.
+//!
+//! A new file of tests becomes a module here; `./dev check` fails if one is left out.
+
+mod basics;
+mod damage;
+mod errors;
+mod format;
+mod model;
+mod replicated;
+mod threads;

@@ -1,0 +1,42 @@
+//! The tests that need no process of their own, as one program that is linked once.
+//!
+//! A new file of tests becomes a module here; `./dev check` fails if one is left out.
+
+#[path = "async_writes/main.rs"]
+mod async_writes;
+#[path = "backup/main.rs"]
+mod backup;
+mod closing;
+mod crash;
+mod damaged;
+mod database;
+#[path = "expiry/main.rs"]
+mod expiry;
+mod few_pages;
+mod full_device;
+mod ingestion;
+mod ingestion_crash;
+#[path = "memory_balance/main.rs"]
+mod memory_balance;
+#[path = "merge/main.rs"]
+mod merge;
+mod numbered;
+mod ordered;
+mod racing_writes;
+mod range_deletes;
+mod read_only;
+mod salvage;
+mod seat_crash;
+mod seat_rmw;
+mod seats;
+mod serializability;
+mod small_parts;
+mod transaction_crash;
+mod transaction_ranges;
+mod transactions;
+mod tuned;
+mod tuning;
+mod tunings;
+mod unordered;
+mod waiting_rmw;
+mod with_queues;
