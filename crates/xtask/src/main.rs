@@ -4,7 +4,7 @@
 //!
 //! | command | file | does |
 //! |---|---|---|
-//! | `style` | `style.rs` | file headers, lengths, names, forbidden words |
+//! | `style` | `style.rs`, `test_files.rs` | file headers, lengths, names, forbidden words, test files that no program compiles |
 //! | `links` | `links.rs` | every path and function that a document names exists |
 //! | `unsafe [--write]` | `unsafety.rs` | unsafe blocks per file against the committed allowance |
 //! | `policy` | `policy.rs` | licences, sources and bans of `deny.toml` over `cargo metadata` |
@@ -17,6 +17,7 @@ mod soak;
 mod sources;
 mod style;
 mod suite;
+mod test_files;
 mod unsafety;
 
 use std::process::ExitCode;

@@ -2,8 +2,8 @@
 //!
 //! Function lengths are clippy's (`too_many_lines`, threshold in `clippy.toml`), widths rustfmt's.
 
-use crate::Findings;
 use crate::sources::{self, Source};
+use crate::{Findings, test_files};
 
 /// Lines a production file may have; tests may have twice as many.
 const FILE_LINES_MAX: usize = 550;
@@ -36,14 +36,16 @@ pub(crate) fn check() -> Findings {
     for path in sources::paths()? {
         check_name(&path, &mut findings);
     }
-    for source in sources::texts()? {
+    let sources = sources::texts()?;
+    for source in &sources {
         if source.is("rs") {
-            check_header(&source, &mut findings);
-            check_length(&source, &mut findings);
-            check_words(&source, &forbidden, &mut findings);
+            check_header(source, &mut findings);
+            check_length(source, &mut findings);
+            check_words(source, &forbidden, &mut findings);
         }
-        check_whitespace(&source, &mut findings);
+        check_whitespace(source, &mut findings);
     }
+    test_files::check(&sources, &mut findings);
     Ok(findings)
 }
 
