@@ -9,7 +9,7 @@
 //! | `unsafe [--write]` | `unsafety.rs` | unsafe blocks per file against the committed allowance |
 //! | `policy` | `policy.rs` | licences, sources and bans of `deny.toml` over `cargo metadata` |
 //! | `soak MINUTES` | `soak.rs` | crash harnesses in turn; appends to the ledger |
-//! | `suite NAME=COMMAND... [-- NAME=COMMAND...]` | `suite.rs` | runs test commands, some beside others, and counts what passed |
+//! | `suite STEP... [-- STEP... [-- STEP...]]` | `suite.rs` | runs test commands, and reports the count and each failed test |
 
 mod links;
 mod policy;

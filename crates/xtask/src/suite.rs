@@ -1,80 +1,98 @@
-//! Runs test commands, some beside others, passes their output through, and counts what passed.
+//! Runs the steps of a test command and reports each test that failed.
 //!
-//! 1. Each argument is `NAME=COMMAND`, run by `sh -c` from the root. Those before a `--` run in front, one after
-//!    another.
-//! 2. Those behind it run beside them, one at a time and at low priority: they get the processor time that tests
-//!    leave which wait, or which are the last of their program. Once those in front are over, two run at a time.
-//! 3. Output of a step in front is copied as it comes, that of another when it is over; lines of a known form are
-//!    counted: Rust's `test result:`, and `N passed, N failed` with an optional `, N skipped` from scripts.
-//! 4. A command that fails without a counted failure counts as one, and one that passes and says nothing of a
-//!    count as one passed: a step can neither vanish nor pass by being silent. One that only prepares another says
-//!    `0 passed, 0 failed`.
-//! 5. A command that takes longer than [`LIMIT_SECONDS`] is ended with all that it started, and counts as a
-//!    failure: one that stands still must not keep the others from being told of.
-//! 6. The last line is `N passed, N failed` (`, N skipped` where there were any); above it is a table of the
-//!    steps, with the seconds that each took.
+//! 1. Arguments are three groups, parted by `--`: steps *in front*, steps *beside*, and *last* steps.
+//!    Steps in front run sequentially. Steps beside run next to them at low priority, one at a time:
+//!    they take the processor time that tests leave when they wait. When the steps in front have
+//!    ended, two steps beside run at a time. The last steps run when all others have ended.
+//! 2. A step is `NAME=COMMAND` and is run by `sh -c` from the root. Before the name, `build:` marks a
+//!    step that only compiles, and `tests:` a `cargo test` command whose programs run one by one
+//!    (`programs.rs`).
+//! 3. Compilation has no limit. A test program, or a step without a mark, is ended with all that it
+//!    started when it has printed nothing for [`SILENCE_MAX`]. The report names the tests that it had
+//!    begun.
+//! 4. Lines of a known form are counted: Rust's `test result:`, and `N passed, N failed` with an
+//!    optional `, N skipped` from scripts. A command that fails without a counted failure counts as
+//!    one failed, and one that passes without a count as one passed. So no step is left out.
+//! 5. At the end come a table of the steps with their seconds, the name of each failed test, and the
+//!    line `N passed, N failed`.
+
+mod count;
+mod limited;
+mod programs;
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, ExitCode, Stdio};
+use std::io::Write;
+use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use std::{iter, thread};
 
-/// Twice what the longest step takes, and enough for one that has little processor time beside it.
-const LIMIT_SECONDS: u32 = 1800;
-/// How `timeout` ends after it has ended something.
-const ENDED_BY_TIMEOUT: i32 = 124;
-/// The priority beside others, as `nice` takes it: a tenth of the processor time where both want it.
-const NICENESS: &str = "10";
+use count::{Count, Outcome};
+use limited::End;
 
-/// What one command or all of them came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    passed: u64,
-    failed: u64,
-    skipped: u64,
+/// Time for which a test program or a step may print nothing. A test prints a line when it ends, so
+/// this is the most that the tests which run at one time may take.
+const SILENCE_MAX: Duration = Duration::from_secs(900);
+/// The priority of a step beside others, as `nice` takes it: a tenth of the processor time if both
+/// want it.
+const LOW_PRIORITY: &str = "10";
+const USUAL_PRIORITY: &str = "0";
+
+/// The work of a step's command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Compiles.
+    Build,
+    /// Compiles test programs with `cargo test`, and runs each of them.
+    Tests,
+    /// Runs something that is built.
+    Run,
 }
 
-impl Count {
-    fn add(&mut self, other: Self) {
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.skipped += other.skipped;
-    }
-
-    fn line(self) -> String {
-        let Self { passed, failed, skipped } = self;
-        let tail = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-        format!("{passed} passed, {failed} failed{tail}")
-    }
-}
-
-/// A command by its name.
-#[derive(Clone, Copy)]
+/// A command with its name.
+#[derive(Clone, Copy, Debug)]
 struct Step<'a> {
+    kind: Kind,
     name: &'a str,
     command: &'a str,
 }
 
 impl<'a> Step<'a> {
     fn all(arguments: &'a [String]) -> Result<Vec<Self>, String> {
-        let step = |argument: &'a String| match argument.split_once('=') {
-            Some((name, command)) => Ok(Self { name, command }),
-            None => Err(format!("{argument:?} is not NAME=COMMAND")),
+        arguments.iter().map(|argument| Self::of(argument)).collect()
+    }
+
+    fn of(argument: &'a str) -> Result<Self, String> {
+        let (name, command) = argument
+            .split_once('=')
+            .ok_or_else(|| format!("{argument:?} is not [build:|tests:]NAME=COMMAND"))?;
+        let (kind, name) = match name.split_once(':') {
+            Some(("build", name)) => (Kind::Build, name),
+            Some(("tests", name)) => (Kind::Tests, name),
+            _ => (Kind::Run, name),
         };
-        arguments.iter().map(step).collect()
+        Ok(Self { kind, name, command })
     }
 }
 
-/// Whether a step goes on before its output is seen.
+/// Whether a step runs in front of others or beside them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     InFront,
     Beside,
 }
 
-/// Where the output of a step in front goes. By `print!`, which tests keep to themselves: what the steps of this file's
-/// tests count must not be counted by a suite that runs those tests.
+impl Place {
+    fn priority(self) -> &'static str {
+        match self {
+            Self::InFront => USUAL_PRIORITY,
+            Self::Beside => LOW_PRIORITY,
+        }
+    }
+}
+
+/// The output of a step in front. It uses `print!`, which libtest captures: lines that this file's
+/// own tests print must not be counted by a suite that runs those tests.
 struct Printed;
 
 impl Write for Printed {
@@ -88,211 +106,131 @@ impl Write for Printed {
     }
 }
 
-/// How a step ended.
-struct Told<'a> {
+/// A step that has ended.
+struct Ended<'a> {
     name: &'a str,
     seconds: u64,
-    count: Count,
+    outcome: Outcome,
 }
 
 /// Runs the steps and prints the sum.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let mut groups = arguments.splitn(2, |argument| argument == "--");
-    let mut group = || Step::all(groups.next().unwrap_or_default());
-    let (front, beside) = match (group(), group()) {
-        (Ok(front), Ok(beside)) => (front, beside),
-        (Err(why), _) | (_, Err(why)) => {
+    let groups: Result<Vec<_>, _> =
+        arguments.split(|argument| argument == "--").map(Step::all).collect();
+    let groups = match groups {
+        Ok(groups) => groups,
+        Err(why) => {
             eprintln!("xtask suite: {why}");
             return ExitCode::from(2);
         }
     };
-    let table = run_all(&front, &beside, LIMIT_SECONDS);
-    let mut total = Count::default();
-    println!("\n=== summary");
-    for Told { name, seconds, count } in table {
-        println!("{name:<48} {seconds:>5} s  {}", count.line());
-        total.add(count);
-    }
-    println!();
-    println!("{}", total.line());
-    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let group = |at: usize| groups.get(at).map_or(&[][..], Vec::as_slice);
+    let table = run_all(group(0), group(1), group(2), SILENCE_MAX);
+    print!("\n{}", summary(&table));
+    let is_passed = table.iter().all(|ended| ended.outcome.count.failed == 0);
+    if is_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run_all<'a>(front: &[Step<'a>], beside: &[Step<'a>], limit_seconds: u32) -> Vec<Told<'a>> {
+/// Returns the table of the steps, the names of failed tests and the sum.
+fn summary(table: &[Ended<'_>]) -> String {
+    let mut text = String::from("=== summary\n");
+    let mut total = Count::default();
+    for Ended { name, seconds, outcome } in table {
+        text.push_str(&format!("{name:<48} {seconds:>5} s  {}\n", outcome.count.line()));
+        total.add(outcome.count);
+    }
+    if total.failed > 0 {
+        text.push_str("\n=== failed\n");
+    }
+    for Ended { name, outcome, .. } in table {
+        for failure in &outcome.failures {
+            text.push_str(&format!("{name}: {failure}\n"));
+        }
+    }
+    text.push_str(&format!("\n{}\n", total.line()));
+    text
+}
+
+fn run_all<'a>(
+    front: &[Step<'a>],
+    beside: &[Step<'a>],
+    last: &[Step<'a>],
+    silence_max: Duration,
+) -> Vec<Ended<'a>> {
     let waiting: Mutex<VecDeque<Step<'a>>> = Mutex::new(beside.iter().copied().collect());
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-    let run_waiting = || -> Vec<Told<'a>> {
-        iter::from_fn(next).map(|step| run_step(step, Place::Beside, limit_seconds)).collect()
+    let run_waiting = || -> Vec<Ended<'a>> {
+        iter::from_fn(next).map(|step| run_step(step, Place::Beside, silence_max)).collect()
     };
+    let in_front = |step: &Step<'a>| run_step(*step, Place::InFront, silence_max);
     thread::scope(|scope| {
         let others = scope.spawn(run_waiting);
-        let in_front = |step: &Step<'a>| run_step(*step, Place::InFront, limit_seconds);
-        let mut told: Vec<Told<'a>> = front.iter().map(in_front).collect();
-        told.extend(run_waiting());
-        told.extend(others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        told
+        let mut ended: Vec<Ended<'a>> = front.iter().map(in_front).collect();
+        ended.extend(run_waiting());
+        ended.extend(others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        ended.extend(last.iter().map(in_front));
+        ended
     })
 }
 
-fn run_step<'a>(step: Step<'a>, place: Place, limit_seconds: u32) -> Told<'a> {
-    let Step { name, command } = step;
+fn run_step<'a>(step: Step<'a>, place: Place, silence_max: Duration) -> Ended<'a> {
+    let Step { name, command, .. } = step;
     let clock = environment::Environment::real();
     let began = clock.now();
-    let count = match place {
+    let outcome = match place {
         Place::InFront => {
             println!("\n=== {name}: {command}");
-            run_command(command, place, limit_seconds, &mut Printed)
+            run_command(step, place, silence_max, &mut Printed)
         }
         Place::Beside => {
             println!("\n=== {name}, beside, begins");
             let mut output = Vec::new();
-            let count = run_command(command, place, limit_seconds, &mut output);
+            let outcome = run_command(step, place, silence_max, &mut output);
             let output = String::from_utf8_lossy(&output);
-            println!("\n=== {name}, beside: {command}\n{output}=== {name}, beside, is over");
-            count
+            println!("\n=== {name}, beside: {command}\n{output}=== {name}, beside, has ended");
+            outcome
         }
     };
-    Told { name, seconds: (clock.now() - began).as_secs(), count }
+    Ended { name, seconds: (clock.now() - began).as_secs(), outcome }
 }
 
-fn run_command(command: &str, place: Place, limit_seconds: u32, out: &mut impl Write) -> Count {
-    let failure = Count { failed: 1, ..Count::default() };
-    let niceness = if place == Place::Beside { NICENESS } else { "0" };
-    let spawned = Command::new("nice")
-        .args(["-n", niceness, "timeout", "--kill-after=10", &limit_seconds.to_string(), "sh"])
-        .args(["-c", &format!("exec 2>&1; {command}")])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut child = match spawned {
-        Ok(child) => child,
-        Err(error) => {
-            let _ = writeln!(out, "cannot run it: {error}");
-            return failure;
-        }
-    };
-    let output = child.stdout.take();
-    let counted = output.and_then(|output| copy(BufReader::new(output), out));
-    let mut count = counted.unwrap_or_default();
-    let status = child.wait();
-    let succeeded = status.as_ref().is_ok_and(|status| status.success());
-    if status.is_ok_and(|status| status.code() == Some(ENDED_BY_TIMEOUT)) {
-        let _ = writeln!(out, "it did not end within {limit_seconds} s");
+fn run_command(
+    step: Step<'_>,
+    place: Place,
+    silence_max: Duration,
+    out: &mut (impl Write + Send),
+) -> Outcome {
+    match step.kind {
+        Kind::Tests => programs::run(step.command, place, silence_max, out),
+        Kind::Build => run_shell(step.command, place, None, out).of_build(),
+        Kind::Run => run_shell(step.command, place, Some(silence_max), out),
     }
-    if !succeeded {
-        count.failed = count.failed.max(1);
-    } else if counted.is_none() {
-        count.passed = 1;
-    }
-    count
 }
 
-/// Copies the output. Answers what it counted, if there was a line of a count.
-fn copy(mut output: impl BufRead, out: &mut impl Write) -> Option<Count> {
-    let mut count = None;
-    let mut line = Vec::new();
-    while output.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        let _ = out.write_all(&line).and_then(|()| out.flush());
-        if let Some(counted) = counted(&String::from_utf8_lossy(&line)) {
-            count.get_or_insert_with(Count::default).add(counted);
-        }
-        line.clear();
+/// Runs a command of the shell, copies its output and counts.
+fn run_shell(
+    command: &str,
+    place: Place,
+    silence_max: Option<Duration>,
+    out: &mut impl Write,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let end = limited::run(&mut shell(command, place), silence_max, |line| {
+        let _ = out.write_all(line).and_then(|()| out.flush());
+        outcome.note(&String::from_utf8_lossy(line));
+    });
+    outcome.end(&end, silence_max);
+    if let End::Silent = end {
+        let _ = writeln!(out, "{}", end.text(silence_max));
     }
-    count
+    outcome
 }
 
-/// The figures of a line that closes a test run.
-fn counted(line: &str) -> Option<Count> {
-    let line = line.trim();
-    let (line, separator) = match line.strip_prefix("test result: ") {
-        Some(result) => (result.split_once(". ")?.1, "; "),
-        None => (line, ", "),
-    };
-    let mut count = Count::default();
-    let mut known = 0;
-    for part in line.split(separator) {
-        let (number, what) = part.trim().split_once(' ')?;
-        let slot = match what.trim_end_matches(';') {
-            "passed" => &mut count.passed,
-            "failed" => &mut count.failed,
-            "skipped" | "ignored" => &mut count.skipped,
-            _ => continue,
-        };
-        *slot = number.parse().ok()?;
-        known += 1;
-    }
-    (known >= 2).then_some(count)
+fn shell(command: &str, place: Place) -> Command {
+    let mut shell = Command::new("nice");
+    shell.args(["-n", place.priority(), "sh", "-c", &format!("exec 2>&1; {command}")]);
+    shell
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Count, Place, Step, counted, run_all, run_command};
-
-    #[test]
-    fn closing_lines_are_counted_and_others_are_not() {
-        let rust = "test result: ok. 12 passed; 1 failed; 2 ignored; 0 measured; \
-                    3 filtered out; finished in 0.05s";
-        assert_eq!(counted(rust), Some(Count { passed: 12, failed: 1, skipped: 2 }));
-        let script = Count { passed: 7, failed: 0, skipped: 0 };
-        assert_eq!(counted("7 passed, 0 failed\n"), Some(script));
-        let skipping = Count { skipped: 4, ..script };
-        assert_eq!(counted("7 passed, 0 failed, 4 skipped"), Some(skipping));
-        assert_eq!(counted("running 12 tests"), None);
-        assert_eq!(counted("the 3 passed, we think"), None);
-    }
-
-    #[test]
-    fn what_is_silent_counts_as_one_and_what_counts_as_it_says() {
-        let counted = |command| {
-            let count = run_command(command, Place::InFront, 20, &mut Vec::new());
-            (count.passed, count.failed)
-        };
-        assert_eq!(counted("true"), (1, 0));
-        assert_eq!(counted("false"), (0, 1));
-        assert_eq!(counted("echo '0 passed, 0 failed'"), (0, 0));
-        assert_eq!(counted("echo '0 passed, 0 failed'; false"), (0, 1));
-        assert_eq!(counted("echo '3 passed, 0 failed'; echo '2 passed, 2 failed'; false"), (5, 2));
-    }
-
-    #[test]
-    fn a_step_that_stands_still_is_ended_and_has_failed() {
-        let mut output = Vec::new();
-        let count = run_command("sleep 1000 & sleep 1000", Place::InFront, 1, &mut output);
-        assert_eq!(count, Count { passed: 0, failed: 1, skipped: 0 });
-        assert_eq!(output, b"it did not end within 1 s\n");
-    }
-
-    /// Each step waits for another one to have begun.
-    #[test]
-    fn steps_run_beside_those_in_front_and_then_beside_each_other() {
-        let dir = std::env::temp_dir().join(format!("xtask-suite-{}", std::process::id()));
-        let meets = |mine: &str, other: &str| {
-            let dir = dir.display();
-            format!(
-                "mkdir -p {dir}; touch {dir}/{mine}; until [ -e {dir}/{other} ]; do sleep 0.01; done; \
-                 echo '2 passed, 0 failed, 1 skipped'"
-            )
-        };
-        let commands = [meets("a", "b"), meets("b", "a"), meets("c", "d"), meets("d", "c")];
-        let steps: Vec<Step<'_>> =
-            commands.iter().map(|command| Step { name: "meets", command }).collect();
-        let table = run_all(&steps[..1], &steps[1..], 20);
-        let counts: Vec<Count> = table.iter().map(|told| told.count).collect();
-        assert_eq!(counts, [Count { passed: 2, failed: 0, skipped: 1 }; 4]);
-        std::fs::remove_dir_all(dir).expect("the steps made it");
-    }
-
-    #[test]
-    fn what_runs_beside_has_a_lower_priority() {
-        let niceness = |place| {
-            let mut output = Vec::new();
-            let count = run_command("nice; echo '1 passed, 0 failed'", place, 20, &mut output);
-            assert_eq!(count, Count { passed: 1, failed: 0, skipped: 0 });
-            let text = String::from_utf8(output).expect("it is text");
-            text.lines().next().and_then(|line| line.parse::<i32>().ok()).expect("a number")
-        };
-        let (in_front, beside) = (niceness(Place::InFront), niceness(Place::Beside));
-        // There is none lower than that.
-        assert!(beside > in_front || in_front == 19, "{in_front} in front, {beside} beside");
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Checks that every file below a crate's `tests` folder is compiled into a test program.
 //!
-//! 1. The roots are the programs that cargo builds: those that `Cargo.toml` names, and without
+//! 1. The roots are the programs that cargo builds: the ones that `Cargo.toml` names, and without
 //!    `autotests = false` also `tests/*.rs` and `tests/*/main.rs`.
 //! 2. A file is compiled if a root is, or if a compiled file declares it as a module.
 //! 3. A file that no program compiles has tests that never run, and cargo does not report it.

@@ -102,7 +102,7 @@ redis_py_tests() {
   local protocol=$1 out="$work/redis-py-$1"
   say "--- redis-py's own tests, RESP$protocol"
   (cd "$tools/redis-py/redis-$redis_py" &&
-    REDIS_PY_SELECTION="$here/redis-py.txt" PYTHONPATH="$here" timeout 900 \
+    REDIS_PY_SELECTION="$here/redis-py.txt" PYTHONPATH="$here" timeout 800 \
       "$tools/redis-py/venv/bin/python" -m pytest -q -p selection -p no:cacheprovider -o asyncio_mode=auto \
       -W ignore -m "not onlycluster and not redismod and not ssl" \
       --redis-url "redis://127.0.0.1:$port/0" --protocol "$protocol" \
