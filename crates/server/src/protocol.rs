@@ -1,6 +1,7 @@
 //! The Redis wire protocol: requests in, replies out, and the numbers written in both.
 
 pub(crate) mod args;
+pub(crate) mod decimal;
 pub(crate) mod inline;
 pub(crate) mod number;
 pub(crate) mod parser;

@@ -3,7 +3,8 @@
 use thermocline::WithEnd;
 
 use super::{Call, Failure, Outcome};
-use crate::protocol::number::{Decimal, parse_i64};
+use crate::protocol::decimal::Decimal;
+use crate::protocol::number::parse_i64;
 use crate::store::Change;
 
 pub(crate) fn incr(call: &mut Call<'_>) -> Outcome {
@@ -47,7 +48,7 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
             Some(stored) => Decimal::parse(stored.value).ok_or(Failure::NOT_A_FLOAT)?,
             None => Decimal::ZERO,
         };
-        let sum = number.add(amount);
+        let sum = number.add(&amount);
         let sum = sum.ok_or(Failure::Text("ERR increment would produce NaN or Infinity"))?;
         let text = sum.to_text();
         let new = WithEnd { value: text.as_bytes(), end_ms: expiry_ms }.to_stored();
