@@ -17,6 +17,7 @@ pub(crate) mod failure;
 pub(crate) mod flags;
 pub(crate) mod info;
 pub(crate) mod keys;
+pub(crate) mod object;
 pub(crate) mod room;
 pub(crate) mod scan;
 pub(crate) mod server;

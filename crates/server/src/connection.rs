@@ -184,8 +184,14 @@ impl Connection {
     }
 
     /// Makes errors of the replies that promised a write, since the promise cannot be kept.
-    pub(crate) fn break_promises(&mut self, error: &str) {
-        self.output.break_promises(error);
+    /// Returns how many there were.
+    pub(crate) fn break_promises(&mut self, error: &str) -> usize {
+        self.output.break_promises(error)
+    }
+
+    /// Whether a reply of this turn promises a write.
+    pub(crate) fn has_promises(&self) -> bool {
+        self.output.has_promises()
     }
 
     /// Sends what the socket takes; the durability of all promises has been reached.
@@ -237,7 +243,7 @@ impl Connection {
             return;
         }
         // It is what the client sent that takes the memory, so there is room to tell it.
-        self.refuse_for_memory(memory);
+        self.refuse_for_memory(shared);
         forget_transaction(shared, &mut self.session);
         self.charge(memory);
     }

@@ -40,6 +40,7 @@ use crate::connection::{Connection, Worker};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
+use crate::store::StoreError;
 pub(crate) use accept::KEEPALIVE;
 use look_ups::LookUps;
 pub(crate) use look_ups::{Asker, Wanted};
@@ -222,13 +223,30 @@ impl EventLoop {
         if !listed.iter().any(is_due) {
             return;
         }
-        if let Err(error) = self.shared.store.wait(self.shared.store.last()) {
-            let text = store_error(&error);
-            for &token in listed {
-                if let Some(Some(connection)) = self.connections.get_mut(token) {
-                    connection.break_promises(&text);
-                }
+        let waited = self.shared.store.wait(self.shared.store.last());
+        let status = &self.shared.write_status;
+        if waited.is_ok() && !status.is_failing() {
+            return;
+        }
+        let text = waited.as_ref().map_err(store_error);
+        let mut promises = 0;
+        for &token in listed {
+            let Some(Some(connection)) = self.connections.get_mut(token) else { continue };
+            match &text {
+                Ok(()) => promises += usize::from(connection.has_promises()),
+                Err(text) => promises += connection.break_promises(text),
             }
+        }
+        if promises == 0 {
+            return;
+        }
+        match waited {
+            Ok(()) => status.note_success(),
+            Err(StoreError::ReadOnly(ref cause)) => status.note_failure(cause),
+            Err(_) => {}
+        }
+        if let Err(text) = text {
+            (0..promises).for_each(|_| self.shared.stats.error(text.as_bytes()));
         }
     }
 

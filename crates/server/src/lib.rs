@@ -29,6 +29,7 @@ mod connection;
 mod event_loop;
 mod gate;
 mod glob;
+mod key_marks;
 mod metrics;
 mod open_files;
 mod options;
@@ -44,6 +45,7 @@ mod shared;
 mod stats;
 mod store;
 mod watch;
+mod write_status;
 
 #[cfg(test)]
 mod tests;

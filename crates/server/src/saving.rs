@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
+use codec::SeqNo;
 use environment::{Environment, JoinHandle};
 use parking_lot::Mutex;
 
@@ -18,24 +19,34 @@ use crate::store::Durable;
 pub(crate) struct Saving {
     /// Wall seconds of the last time that one of them succeeded.
     last_s: AtomicU64,
+    /// Number of the last write that was made then.
+    last_write: AtomicU64,
     is_running: AtomicBool,
     has_failed: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Saving {
-    pub(crate) fn new(environment: &Environment) -> Self {
+    /// Nothing was saved since the start, when `last` was the last write.
+    pub(crate) fn new(environment: &Environment, last: SeqNo) -> Self {
         Self {
             last_s: AtomicU64::new(environment.wall().as_secs()),
+            last_write: AtomicU64::new(last.get()),
             is_running: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             thread: Mutex::default(),
         }
     }
 
-    /// Notes that everything was saved now.
-    pub(crate) fn note(&self, environment: &Environment) {
+    /// Notes that every write up to `last` was saved now.
+    pub(crate) fn note(&self, environment: &Environment, last: SeqNo) {
         self.last_s.store(environment.wall().as_secs(), Relaxed);
+        self.last_write.fetch_max(last.get(), Relaxed);
+    }
+
+    /// Returns how many writes were made after the last one that was saved, if `last` is the last of all.
+    pub(crate) fn writes_since(&self, last: SeqNo) -> u64 {
+        last.get().saturating_sub(self.last_write.load(Relaxed))
     }
 
     /// Wall seconds of the last time.
@@ -72,9 +83,10 @@ impl Saving {
             let running = Running(&saving);
             // Set before it is over, so that nobody sees neither.
             running.0.has_failed.store(true, SeqCst);
+            let last = store.last();
             match store.backup(&into) {
                 Ok(()) => {
-                    running.0.note(&clock);
+                    running.0.note(&clock, last);
                     running.0.has_failed.store(false, SeqCst);
                 }
                 Err(error) => eprintln!("thermocline: backup to {}: {error}", into.display()),

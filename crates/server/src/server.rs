@@ -17,6 +17,7 @@ use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::gate::Gate;
+use crate::key_marks::KeyMarks;
 use crate::metrics::MetricsPage;
 use crate::options::Options;
 use crate::rates::Rates;
@@ -27,6 +28,7 @@ use crate::shared::{Settings, Shared, Stop};
 use crate::stats::Stats;
 use crate::store::Durable;
 use crate::watch::Watches;
+use crate::write_status::WriteStatus;
 
 /// Why a server did not start, or did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +68,9 @@ pub enum Error {
     /// The store could not make its data durable at the end.
     #[error("the store failed when the server stopped: {0}")]
     Store(String),
+    /// Clients got MISCONF while the server ran, though the end was orderly.
+    #[error("writes failed while the server ran, first because of: {0}")]
+    WritesFailed(String),
     /// A thread of the server panicked.
     #[error("thread {0} of the server panicked")]
     Panicked(String),
@@ -126,12 +131,14 @@ impl Server {
         let mailboxes = polls.iter().map(Mailbox::new).collect::<io::Result<_>>()?;
         let mut random = environment.random("run id");
         let run_id = format!("{:016x}{:016x}{:08x}", random.next_u64(), random.next_u64(), 0);
+        let last = store.last();
         let shared = Arc::new(Shared {
             gate: Gate::new(options.threads, store.removal_hold()),
             store,
             settings: Settings::new(&options),
             watches: Watches::default(),
             cursors: ScanCursors::default(),
+            marks: KeyMarks::new(environment.wall_ms()),
             clients: Clients::default(),
             client_memory: ClientMemory::new(options.client_memory_bytes),
             stats: Stats::new(registry),
@@ -140,8 +147,9 @@ impl Server {
             addr,
             started: environment.now(),
             run_id,
-            saving: Arc::new(Saving::new(&environment)),
+            saving: Arc::new(Saving::new(&environment, last)),
             retired: Mutex::default(),
+            write_status: WriteStatus::default(),
             stop: Stop::default(),
             environment,
             options,
@@ -214,7 +222,7 @@ impl Server {
     /// a thread failed), and everything acknowledged is on the device.
     ///
     /// # Errors
-    /// A thread failed or panicked, or the store could not sync.
+    /// A thread failed or panicked, the store could not sync, or a client got MISCONF for a write.
     pub fn wait(&self) -> Result<(), Error> {
         while !self.shared.stop.wait_for(Duration::from_secs(3600)) {}
         self.shared.ask_to_stop();
@@ -228,7 +236,9 @@ impl Server {
         }
         self.shared.saving.wait();
         let saved = self.shared.store.save();
-        result.and(saved.map_err(|error| Error::Store(error.to_string())))
+        result = result.and(saved.map_err(|error| Error::Store(error.to_string())));
+        let failed = self.shared.write_status.first_failure();
+        result.and(failed.map_or(Ok(()), |cause| Err(Error::WritesFailed(cause))))
     }
 }
 

@@ -36,6 +36,11 @@ pub(crate) struct Session {
     pub(crate) queue: Option<Queue>,
     pub(crate) watched: Watched,
     pub(crate) changed: Changed,
+    /// Whether reads of keys do not count as uses of them (CLIENT NO-TOUCH).
+    pub(crate) no_touch: bool,
+    /// Whether a command of EXEC runs, and whether one of them asked for a BGSAVE after it.
+    pub(crate) in_exec: bool,
+    pub(crate) saves_after_exec: bool,
     /// Close once the replies so far are out.
     pub(crate) closing: bool,
     /// Index of the last command in the table.
@@ -55,6 +60,9 @@ impl Session {
             queue: None,
             watched: Watched::default(),
             changed: Changed::default(),
+            no_touch: false,
+            in_exec: false,
+            saves_after_exec: false,
             closing: false,
             last_command: u16::MAX,
             random,

@@ -11,6 +11,7 @@ use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
 use crate::event_loop::Mailbox;
 use crate::gate::Gate;
+use crate::key_marks::KeyMarks;
 use crate::options::{Options, Secret};
 use crate::protocol::Bounds;
 use crate::rates::{Counts, Rates};
@@ -20,6 +21,7 @@ use crate::stats::Stats;
 use crate::store::Durable;
 use crate::store::seat::Seat;
 use crate::watch::Watches;
+use crate::write_status::WriteStatus;
 
 /// The server behind its connections. One per [`crate::Server`].
 pub(crate) struct Shared {
@@ -32,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) watches: Watches,
     pub(crate) cursors: ScanCursors,
+    pub(crate) marks: KeyMarks,
     pub(crate) clients: Clients,
     pub(crate) client_memory: ClientMemory,
     pub(crate) stats: Stats,
@@ -43,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) saving: Arc<Saving>,
     /// Seats that nobody uses any more, for [`crate::retired_seats`].
     pub(crate) retired: Mutex<Vec<Box<dyn Seat>>>,
+    pub(crate) write_status: WriteStatus,
     pub(crate) stop: Stop,
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use telemetry::{Counter, Gauge, Histogram, Registry, Unit};
 
 use crate::commands::COMMANDS;
+use crate::commands::failure::{ERROR_CODES, error_code};
 
 /// Of each command a loop times its first call and then one in this many: reading the clock for
 /// each would cost a few percent.
@@ -40,7 +41,8 @@ pub(crate) struct Tally {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) expired: u64,
-    pub(crate) errors: u64,
+    /// Error replies by their code.
+    errors: [u64; ERROR_CODES.len()],
     /// Commands that came to wait for the device.
     pub(crate) waited: u64,
 }
@@ -58,7 +60,7 @@ impl Tally {
             hits: 0,
             misses: 0,
             expired: 0,
-            errors: 0,
+            errors: [0; ERROR_CODES.len()],
             waited: 0,
         }
     }
@@ -70,6 +72,13 @@ impl Tally {
         let begun = self.begun[index];
         self.begun[index] += 1;
         begun.is_multiple_of(LATENCY_SAMPLE)
+    }
+
+    /// Counts an error reply with this place in [`ERROR_CODES`].
+    pub(crate) fn error(&mut self, code: usize) {
+        if let Some(count) = self.errors.get_mut(code) {
+            *count += 1;
+        }
     }
 
     /// The figures of command `index`, to be added to.
@@ -134,7 +143,8 @@ pub(crate) struct Stats {
     /// Keys removed by commands that met them, and by the database itself.
     pub(crate) expired: Total,
     pub(crate) removed: Total,
-    pub(crate) errors: Total,
+    /// Error replies by their code.
+    errors: [Total; ERROR_CODES.len()],
     pub(crate) waited: Total,
     pub(crate) connections: Total,
     pub(crate) connections_refused: Total,
@@ -162,7 +172,10 @@ impl Stats {
                 "removed_keys_total",
                 "Keys removed in the background because their values had ended.",
             ),
-            errors: total("error_replies_total", "Error replies."),
+            errors: ERROR_CODES.map(|code| {
+                let registry = registry.with_labels(&[("code", code)]);
+                Total::new(&registry, "server_error_replies_total", "Error replies.")
+            }),
             waited: total(
                 "waited_commands_total",
                 "Commands on one key that waited for the device, beside others.",
@@ -183,6 +196,18 @@ impl Stats {
                 .gauge("server_client_memory_bytes", "Memory of clients' buffers, in bytes."),
             registry,
         }
+    }
+
+    /// Counts an error reply that no command made.
+    pub(crate) fn error(&self, text: &[u8]) {
+        if let Some(total) = self.errors.get(error_code(text)) {
+            total.add(1);
+        }
+    }
+
+    /// Returns the codes of error replies, each with the number of replies.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        ERROR_CODES.into_iter().zip(&self.errors).map(|(code, total)| (code, total.get()))
     }
 
     /// The metrics of command `index`.
@@ -224,14 +249,16 @@ impl Stats {
             (&self.hits, &mut tally.hits),
             (&self.misses, &mut tally.misses),
             (&self.expired, &mut tally.expired),
-            (&self.errors, &mut tally.errors),
             (&self.waited, &mut tally.waited),
         ] {
             to.add(std::mem::take(from));
         }
+        for (to, from) in self.errors.iter().zip(&mut tally.errors) {
+            to.add(std::mem::take(from));
+        }
     }
 
-    /// Begins INFO's counts anew.
+    /// Sets INFO's counts to zero.
     pub(crate) fn reset(&self) {
         for (_, command) in self.called() {
             [&command.calls, &command.failed, &command.rejected].into_iter().for_each(Total::reset);
@@ -244,7 +271,6 @@ impl Stats {
             &self.misses,
             &self.expired,
             &self.removed,
-            &self.errors,
             &self.waited,
             &self.connections,
             &self.connections_refused,
@@ -253,6 +279,7 @@ impl Stats {
             &self.auth_failures,
         ]
         .into_iter()
+        .chain(&self.errors)
         .for_each(Total::reset);
     }
 

@@ -1,6 +1,7 @@
 //! The server from outside, over loopback sockets: on a plain map, so that what is tested is the
 //! server, and on a real database where it is the two together.
 
+mod as_redis;
 mod clearing;
 mod client;
 mod cold;
@@ -11,8 +12,10 @@ mod limits;
 pub(crate) mod map_store;
 mod memory;
 mod model;
+mod numbers;
 mod poisoned;
 mod saving;
+mod subcommands;
 mod transactions;
 mod unordered;
 mod waits;

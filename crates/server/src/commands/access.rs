@@ -11,7 +11,7 @@ use crate::store::{Change, DbIndex, Store, StoreError};
 
 /// The error for stored bytes that are no value.
 fn damaged(key: &[u8], error: &codec::Corruption) -> Failure {
-    Failure::Quoted(format!("ERR damaged value of key '{}': {error}", key.escape_ascii()))
+    Failure::made(format!("ERR damaged value of key '{}': {error}", key.escape_ascii()))
 }
 
 /// The stored value of `key`, by the means that there are.
@@ -40,8 +40,20 @@ fn bytes_of<'s>(
 pub(crate) const SLICE_KEYS: usize = 64;
 
 impl<'a> Call<'a> {
-    /// Shows `found` the live value of `key`, and the reply to write to. Counts a hit or a miss.
+    /// Shows `found` the live value of `key`, and the reply to write to. Counts a hit or a miss, and notes a
+    /// use of the key.
     pub(crate) fn read<R>(
+        &mut self,
+        key: &[u8],
+        found: impl FnOnce(Option<WithEnd<'_>>, &mut Reply<'_>) -> R,
+    ) -> Result<R, Failure> {
+        let result = self.read_quietly(key, found)?;
+        self.note_uses(std::iter::once(key));
+        Ok(result)
+    }
+
+    /// The same for a command that is no use of the key, such as EXISTS and TTL.
+    pub(crate) fn read_quietly<R>(
         &mut self,
         key: &[u8],
         found: impl FnOnce(Option<WithEnd<'_>>, &mut Reply<'_>) -> R,
@@ -194,6 +206,7 @@ impl<'a> Call<'a> {
         let seqno = self.store.put(self.session.db, key, self.scratch)?;
         self.shared.watches.touch(self.session.db, key);
         self.written.note(seqno);
+        self.note_value(key, false);
         Ok(())
     }
 
@@ -202,8 +215,49 @@ impl<'a> Call<'a> {
     pub(crate) fn update<R>(
         &mut self,
         key: &[u8],
-        mut decide: impl FnMut(Option<WithEnd<'_>>) -> Result<(Change, R), Failure>,
+        decide: impl FnMut(Option<WithEnd<'_>>) -> Result<(Change, R), Failure>,
     ) -> Result<R, Failure> {
+        let (result, changes) = self.change(key, decide)?;
+        if changes {
+            self.note_value(key, false);
+        }
+        Ok(result)
+    }
+
+    /// [`Call::update`] of the expiry alone: the value stays the one that an earlier command made.
+    pub(crate) fn change_expiry<R>(
+        &mut self,
+        key: &[u8],
+        decide: impl FnMut(Option<WithEnd<'_>>) -> Result<(Change, R), Failure>,
+    ) -> Result<R, Failure> {
+        let (result, _) = self.change(key, decide)?;
+        self.note_uses(std::iter::once(key));
+        Ok(result)
+    }
+
+    /// Notes that `key` has a new value, which a command may have made by a change in place.
+    pub(crate) fn note_value(&self, key: &[u8], in_place: bool) {
+        self.shared.marks.note_value(self.session.db, key, self.now_ms, in_place);
+    }
+
+    /// Notes uses of keys that leave their values as they are.
+    pub(crate) fn note_uses<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        if !self.session.no_touch {
+            keys.for_each(|key| self.shared.marks.note_use(self.session.db, key, self.now_ms));
+        }
+    }
+
+    /// Whether a command is known to have changed the value of `key` in place.
+    pub(crate) fn is_changed_in_place(&self, key: &[u8]) -> bool {
+        self.shared.marks.is_changed_in_place(self.session.db, key)
+    }
+
+    /// Changes `key`; also returns whether it changed.
+    fn change<R>(
+        &mut self,
+        key: &[u8],
+        mut decide: impl FnMut(Option<WithEnd<'_>>) -> Result<(Change, R), Failure>,
+    ) -> Result<(R, bool), Failure> {
         let (now_ms, db) = (self.now_ms, self.session.db);
         let mut result = Err(Failure::Text("ERR the store gave no answer"));
         let mut changes = false;
@@ -239,7 +293,7 @@ impl<'a> Call<'a> {
             self.shared.watches.touch(db, key);
             self.written.note(seqno);
         }
-        result
+        result.map(|result| (result, changes))
     }
 
     /// Removes `key`, which is there.

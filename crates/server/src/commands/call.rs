@@ -3,13 +3,14 @@
 use codec::SeqNo;
 use environment::Monotonic;
 
-use super::{COMMANDS, Outcome, Room};
+use super::failure::error_code;
+use super::{COMMANDS, Failure, Outcome, Room};
 use crate::protocol::{Args, Reply};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
-use crate::store::Store;
 use crate::store::seat::Looked;
+use crate::store::{Store, StoreError};
 
 /// A command's execution.
 pub(crate) struct Call<'a> {
@@ -87,6 +88,19 @@ impl Call<'_> {
         }
     }
 
+    /// Writes the error reply of command `index`, if there is such a command, and counts it.
+    pub(crate) fn fail(&mut self, index: Option<usize>, failure: &Failure) {
+        let text = failure.text();
+        self.reply.error(&text);
+        self.tally.error(error_code(&text));
+        if let Some(index) = index {
+            self.tally.command(index).failed += 1;
+        }
+        if let Failure::Store(StoreError::ReadOnly(cause)) = failure {
+            self.shared.write_status.note_failure(cause);
+        }
+    }
+
     /// Whether the reply may become longer; asked after each piece of a reply of many.
     pub(crate) fn check_room(&self) -> Outcome {
         self.room.check(self.reply.mark())
@@ -94,6 +108,6 @@ impl Call<'_> {
 
     /// The command's name as the table spells it.
     pub(crate) fn name(&self) -> &'static str {
-        super::table::find(self.args.at(0)).map_or("", |index| COMMANDS[index].name)
+        super::table::resolve(self.args).map_or("", |index| COMMANDS[index].name)
     }
 }

@@ -1,5 +1,4 @@
-//! CLIENT and its subcommands. One that does not exist gets an ordinary error; the connection
-//! goes on.
+//! The subcommands of CLIENT.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -11,47 +10,21 @@ use crate::event_loop::Letter;
 use crate::protocol::number::parse_i64;
 use crate::session::ReplyMode;
 
-pub(crate) fn client(call: &mut Call<'_>) -> Outcome {
-    let word = call.args.word(1);
-    let count = call.args.len();
-    let (expected, handler): (bool, super::call::Handler) = match word.as_str() {
-        "id" => (count == 2, id),
-        "info" => (count == 2, info),
-        "list" => (count >= 2, list),
-        "getname" => (count == 2, getname),
-        "setname" => (count == 3, setname),
-        "setinfo" => (count == 4, setinfo),
-        "kill" => (count >= 3, kill),
-        "reply" => (count == 3, reply),
-        "no-evict" | "no-touch" => (count == 3, on_or_off),
-        "getredir" => (count == 2, getredir),
-        "trackinginfo" => (count == 2, trackinginfo),
-        "unblock" => (count == 3 || count == 4, unblock),
-        "help" => (count == 2, help),
-        _ => return Err(Failure::subcommand("CLIENT", call.args.at(1))),
-    };
-    if !expected {
-        return Err(Failure::arity(&format!("client|{word}")));
-    }
-    handler(call)
-}
-
-fn id(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn id(call: &mut Call<'_>) -> Outcome {
     call.reply.integer(i64::try_from(call.session.client.id).unwrap_or(i64::MAX));
     Ok(())
 }
 
-fn info(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn info(call: &mut Call<'_>) -> Outcome {
     call.session.publish();
     let line = call.session.client.describe(call.shared.environment.now());
     call.reply.text(&(line + "\n"));
     Ok(())
 }
 
-/// The number of a client in argument `index`.
-fn client_id(call: &Call<'_>, index: usize) -> Result<u64, Failure> {
-    let id = parse_i64(call.args.at(index)).and_then(|id| u64::try_from(id).ok());
-    id.filter(|&id| id > 0).ok_or(Failure::Text("ERR Invalid client ID"))
+/// Returns the number of a client in argument `index`, which no client may have.
+fn client_id(call: &Call<'_>, index: usize) -> Result<i64, Failure> {
+    parse_i64(call.args.at(index)).ok_or(Failure::Text("ERR Invalid client ID"))
 }
 
 /// Whether clients of the type that argument `index` names are ordinary ones, as all are here.
@@ -63,11 +36,10 @@ fn is_normal_type(call: &Call<'_>, index: usize) -> Result<bool, Failure> {
     if is_any(&["master", "replica", "slave", "pubsub"]) {
         return Ok(false);
     }
-    let word = call.args.quoted(index);
-    Err(Failure::Quoted(format!("ERR Unknown client type '{word}'")))
+    Err(Failure::quoting("ERR Unknown client type '", call.args.at(index), "'"))
 }
 
-fn list(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn list(call: &mut Call<'_>) -> Outcome {
     call.session.publish();
     let mut clients = call.shared.clients.all();
     if call.args.is(2, "TYPE") && call.args.len() == 4 {
@@ -75,9 +47,9 @@ fn list(call: &mut Call<'_>) -> Outcome {
             clients.clear();
         }
     } else if call.args.is(2, "ID") && call.args.len() > 3 {
-        let ids: HashSet<u64> =
+        let ids: HashSet<i64> =
             (3..call.args.len()).map(|at| client_id(call, at)).collect::<Result<_, _>>()?;
-        clients.retain(|client| ids.contains(&client.id));
+        clients.retain(|client| i64::try_from(client.id).is_ok_and(|id| ids.contains(&id)));
     } else if call.args.len() != 2 {
         return Err(Failure::SYNTAX);
     }
@@ -91,7 +63,7 @@ fn list(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn getname(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn getname(call: &mut Call<'_>) -> Outcome {
     let name = call.session.client.names.lock().name.clone();
     if name.is_empty() {
         call.reply.nil()
@@ -107,26 +79,24 @@ const NAME_BYTES_MAX: usize = 256;
 /// A name that fits into a line of CLIENT LIST.
 pub(crate) fn checked_name<'a>(name: &'a [u8], what: &str) -> Result<&'a [u8], Failure> {
     if name.len() > NAME_BYTES_MAX {
-        return Err(Failure::Quoted(format!(
+        return Err(Failure::made(format!(
             "ERR {what} cannot be longer than {NAME_BYTES_MAX} bytes."
         )));
     }
     if name.iter().all(u8::is_ascii_graphic) {
         return Ok(name);
     }
-    Err(Failure::Quoted(format!(
-        "ERR {what} cannot contain spaces, newlines or special characters."
-    )))
+    Err(Failure::made(format!("ERR {what} cannot contain spaces, newlines or special characters.")))
 }
 
-fn setname(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn setname(call: &mut Call<'_>) -> Outcome {
     let name = checked_name(call.args.at(2), "Client names")?;
     call.session.client.names.lock().name = name.to_vec();
     call.reply.ok();
     Ok(())
 }
 
-fn setinfo(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn setinfo(call: &mut Call<'_>) -> Outcome {
     let value = call.args.at(3);
     let mut names = call.session.client.names.lock();
     if call.args.is(2, "LIB-NAME") {
@@ -134,8 +104,8 @@ fn setinfo(call: &mut Call<'_>) -> Outcome {
     } else if call.args.is(2, "LIB-VER") {
         names.library_version = checked_name(value, "lib-ver")?.to_vec();
     } else {
-        let word = call.args.quoted(2);
-        return Err(Failure::Quoted(format!("ERR Unrecognized option '{word}'")));
+        let word = call.args.at(2);
+        return Err(Failure::quoting("ERR Unrecognized option '", word, "'"));
     }
     drop(names);
     call.reply.ok();
@@ -179,8 +149,8 @@ impl Filter {
                 () if call.args.is(at, "USER") => {
                     filter.no_user = call.args.at(value) != b"default";
                     if filter.no_user {
-                        let user = call.args.quoted(value);
-                        return Err(Failure::Quoted(format!("ERR No such user '{user}'")));
+                        let user = call.args.at(value);
+                        return Err(Failure::quoting("ERR No such user '", user, "'"));
                     }
                 }
                 () if call.args.is(at, "MAXAGE") => {
@@ -214,7 +184,7 @@ fn kill_id(call: &Call<'_>, index: usize) -> Result<u64, Failure> {
     id.filter(|&id| id > 0).ok_or(Failure::Text("ERR client-id should be greater than 0"))
 }
 
-fn kill(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn kill(call: &mut Call<'_>) -> Outcome {
     let filter = Filter::parse(call)?;
     let now = call.shared.environment.now();
     let own_id = call.session.client.id;
@@ -247,7 +217,7 @@ fn disconnect(call: &Call<'_>, client: &Arc<Client>) {
     }
 }
 
-fn reply(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn reply(call: &mut Call<'_>) -> Outcome {
     call.session.reply_mode = match () {
         () if call.args.is(2, "ON") => ReplyMode::On,
         () if call.args.is(2, "OFF") => ReplyMode::Off,
@@ -263,22 +233,35 @@ fn reply(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// NO-EVICT and NO-TOUCH: no key has an access time, and a client that could take itself out of
-/// the clients' memory would take it from the others, so there is nothing to switch.
-fn on_or_off(call: &mut Call<'_>) -> Outcome {
-    if !call.args.is(2, "on") && !call.args.is(2, "off") {
-        return Err(Failure::SYNTAX);
+/// Whether argument 2 is ON, and not OFF.
+fn is_on(call: &Call<'_>) -> Result<bool, Failure> {
+    match () {
+        () if call.args.is(2, "on") => Ok(true),
+        () if call.args.is(2, "off") => Ok(false),
+        () => Err(Failure::SYNTAX),
     }
+}
+
+/// A client that could leave the bounds of the clients' memory would take the memory of others, so there
+/// is nothing to switch.
+pub(crate) fn no_evict(call: &mut Call<'_>) -> Outcome {
+    is_on(call)?;
     call.reply.ok();
     Ok(())
 }
 
-fn getredir(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn no_touch(call: &mut Call<'_>) -> Outcome {
+    call.session.no_touch = is_on(call)?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn getredir(call: &mut Call<'_>) -> Outcome {
     call.reply.integer(-1);
     Ok(())
 }
 
-fn trackinginfo(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn trackinginfo(call: &mut Call<'_>) -> Outcome {
     call.reply.map(3);
     call.reply.bulk(b"flags");
     call.reply.set(1);
@@ -291,23 +274,16 @@ fn trackinginfo(call: &mut Call<'_>) -> Outcome {
 }
 
 /// No command blocks, so no client is ever unblocked.
-fn unblock(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn unblock(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() > 4 {
+        return Err(Failure::Text(
+            "ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.",
+        ));
+    }
+    if call.args.len() == 4 && !call.args.is(3, "TIMEOUT") && !call.args.is(3, "ERROR") {
+        return Err(Failure::Text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+    }
     client_id(call, 2).map_err(|_| Failure::NOT_AN_INTEGER)?;
     call.reply.integer(0);
-    Ok(())
-}
-
-fn help(call: &mut Call<'_>) -> Outcome {
-    const LINES: [&str; 6] = [
-        "CLIENT <subcommand> [<argument> ...], where subcommands are:",
-        "ID, INFO, LIST [TYPE type | ID id ...]: who is connected.",
-        "GETNAME, SETNAME name, SETINFO <LIB-NAME|LIB-VER> value: what a client says it is.",
-        "KILL <addr | [ID id] [ADDR addr] [LADDR addr] [TYPE type] [USER user] [SKIPME yes|no] \
-         [MAXAGE seconds]>: disconnects clients.",
-        "REPLY <ON|OFF|SKIP>: whether this client wants replies.",
-        "HELP: this text.",
-    ];
-    call.reply.array(LINES.len());
-    LINES.iter().for_each(|line| call.reply.simple(line));
     Ok(())
 }

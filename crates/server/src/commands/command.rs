@@ -1,16 +1,16 @@
-//! What a command is, and COMMAND, which tells clients so.
+//! The definition of a command, and COMMAND, which describes commands to clients.
 
 use super::call::Handler;
-use super::flags::{Flags, KeyPlaces};
-use super::table::{COMMANDS, find};
-use super::{Call, Failure, Outcome};
+use super::flags::{Access, Flags, KeyPlaces};
+use super::table::{COMMANDS, find, resolve, subcommands};
+use super::{Call, Failure, Outcome, set};
 use crate::glob;
 use crate::protocol::Reply;
 
 /// An entry of the table.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// In lower case.
+    /// In lower case; a subcommand's is `container|subcommand`.
     pub(crate) name: &'static str,
     /// Arguments with the name; negative: that many or more.
     pub(crate) arity: i32,
@@ -19,6 +19,8 @@ pub(crate) struct Command {
     pub(crate) group: &'static str,
     /// The Redis version that brought it.
     pub(crate) since: &'static str,
+    /// The arguments of a subcommand, as its container's HELP shows them.
+    pub(crate) usage: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) handler: Handler,
 }
@@ -36,42 +38,82 @@ impl Command {
     pub(crate) fn has_one_key(&self, arg_count: usize) -> bool {
         self.keys.first > 0 && !self.flags.has(Flags::ALONE) && !self.keys.is_several(arg_count)
     }
+
+    fn is_subcommand(&self) -> bool {
+        self.flags.has(Flags::SUBCOMMAND)
+    }
+
+    /// Returns the subcommand's own name.
+    fn word(&self) -> &'static str {
+        self.name.split_once('|').map_or(self.name, |(_, word)| word)
+    }
+
+    /// Returns the names of its categories.
+    fn categories(&self) -> impl Iterator<Item = &'static str> + Clone {
+        let has = |flags| self.flags.has(flags);
+        // A container only finds its subcommands, which are in categories of their own.
+        let acts = !has(Flags::CONTAINER);
+        let of_keys = self.group == "generic" || has(Flags::KEYSPACE);
+        [
+            (acts && of_keys, "keyspace"),
+            (has(Flags::READ), "read"),
+            (has(Flags::WRITE), "write"),
+            (self.group == "string", "string"),
+            (has(Flags::ADMIN), "admin"),
+            (has(Flags::FAST), "fast"),
+            (!has(Flags::FAST), "slow"),
+            (has(Flags::DANGEROUS), "dangerous"),
+            (acts && self.group == "connection", "connection"),
+            (self.group == "transactions", "transaction"),
+        ]
+        .into_iter()
+        .filter_map(|(is_in, name)| is_in.then_some(name))
+    }
 }
 
-pub(crate) fn command(call: &mut Call<'_>) -> Outcome {
-    let count = call.args.len();
-    if count == 1 {
-        call.reply.array(COMMANDS.len());
-        COMMANDS.iter().for_each(|command| describe(command, &mut call.reply));
-        return Ok(());
-    }
-    let word = call.args.word(1);
-    let expected = match word.as_str() {
-        "count" | "help" => count == 2,
-        "getkeys" => count >= 3,
-        "info" | "docs" | "list" => true,
-        _ => return Err(Failure::subcommand("COMMAND", call.args.at(1))),
-    };
-    if !expected {
-        return Err(Failure::arity(&format!("command|{word}")));
-    }
-    match word.as_str() {
-        "count" => call.reply.length(COMMANDS.len()),
-        "info" => return info(call),
-        "docs" => return docs(call),
-        "list" => return list(call),
-        "getkeys" => return getkeys(call),
-        _ => {
-            call.reply.array(2);
-            call.reply.simple("COMMAND [COUNT | INFO name ... | DOCS name ... | LIST [FILTERBY");
-            call.reply.simple("PATTERN glob] | GETKEYS command ...]: what there is.");
-        }
+/// The commands that are not subcommands, each with its index.
+fn top_level() -> impl Iterator<Item = (usize, &'static Command)> + Clone {
+    COMMANDS.iter().enumerate().filter(|(_, command)| !command.is_subcommand())
+}
+
+/// COMMAND without arguments.
+pub(crate) fn all(call: &mut Call<'_>) -> Outcome {
+    call.reply.array(top_level().count());
+    for (index, _) in top_level() {
+        describe(index, &mut call.reply);
+        call.check_room()?;
     }
     Ok(())
 }
 
-/// The entry of COMMAND INFO.
-fn describe(command: &Command, reply: &mut Reply<'_>) {
+/// Answers a container without a subcommand. Its arity refuses that before.
+pub(crate) fn container(call: &mut Call<'_>) -> Outcome {
+    Err(Failure::arity(call.name()))
+}
+
+/// HELP of every container.
+pub(crate) fn subcommand_help(call: &mut Call<'_>) -> Outcome {
+    let container = find(call.args.at(0)).unwrap_or_default();
+    let name = COMMANDS[container].name.to_ascii_uppercase();
+    let lines = subcommands(container).iter().flat_map(|command| {
+        let usage = format!("{} {}", command.word().to_ascii_uppercase(), command.usage);
+        [usage.trim_end().to_owned(), format!("    {}", command.summary)]
+    });
+    let head = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    let lines: Vec<String> = std::iter::once(head).chain(lines).collect();
+    call.reply.array(lines.len());
+    lines.iter().for_each(|line| call.reply.simple(line));
+    Ok(())
+}
+
+pub(crate) fn count(call: &mut Call<'_>) -> Outcome {
+    call.reply.length(top_level().count());
+    Ok(())
+}
+
+/// Writes the entry of COMMAND INFO.
+fn describe(index: usize, reply: &mut Reply<'_>) {
+    let command = &COMMANDS[index];
     reply.array(10);
     reply.bulk(command.name.as_bytes());
     reply.integer(i64::from(command.arity));
@@ -81,34 +123,65 @@ fn describe(command: &Command, reply: &mut Reply<'_>) {
     for place in [command.keys.first, command.keys.last, command.keys.step] {
         reply.integer(i64::from(place));
     }
-    let categories = [
-        (command.flags.has(Flags::READ), "@read"),
-        (command.flags.has(Flags::WRITE), "@write"),
-        (command.flags.has(Flags::ADMIN), "@admin"),
-        (command.flags.has(Flags::FAST), "@fast"),
-        (!command.flags.has(Flags::FAST), "@slow"),
-        (command.group == "string", "@string"),
-        (command.group == "connection", "@connection"),
-        (command.group == "transactions", "@transaction"),
-        (command.group == "generic", "@keyspace"),
-    ];
-    let categories = categories.iter().filter(|(has, _)| *has);
-    reply.set(categories.clone().count());
-    categories.for_each(|(_, name)| reply.simple(name));
-    // Tips, key specifications and subcommands: none are told.
-    (0..3).for_each(|_| reply.array(0));
+    reply.set(command.categories().count());
+    command.categories().for_each(|name| reply.simple(&format!("@{name}")));
+    // There are no tips.
+    reply.array(0);
+    let specifications = command.keys.specifications();
+    reply.array(specifications.len());
+    for (first, last, step, access) in specifications {
+        specify(reply, first, (last, step), access);
+    }
+    let subcommands = subcommands_of(index);
+    reply.array(subcommands.len());
+    subcommands.for_each(|index| describe(index, reply));
 }
 
-fn info(call: &mut Call<'_>) -> Outcome {
+/// The indexes of the subcommands of the command at `index`.
+fn subcommands_of(index: usize) -> std::ops::Range<usize> {
+    let is_container = COMMANDS[index].flags.has(Flags::CONTAINER);
+    let count = if is_container { subcommands(index).len() } else { 0 };
+    index + 1..index + 1 + count
+}
+
+/// Writes a key specification.
+fn specify(reply: &mut Reply<'_>, first: i32, (last, step): (i32, i32), access: Access) {
+    let number = |reply: &mut Reply<'_>, name: &str, value: i32| {
+        reply.bulk(name.as_bytes());
+        reply.integer(i64::from(value));
+    };
+    let kind = |reply: &mut Reply<'_>, name: &str, kind: &str, fields: usize| {
+        reply.bulk(name.as_bytes());
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(kind.as_bytes());
+        reply.bulk(b"spec");
+        reply.map(fields);
+    };
+    reply.map(3);
+    reply.bulk(b"flags");
+    flags(reply, access);
+    kind(reply, "begin_search", "index", 1);
+    number(reply, "index", first);
+    kind(reply, "find_keys", "range", 3);
+    number(reply, "lastkey", last);
+    number(reply, "keystep", step);
+    number(reply, "limit", 0);
+}
+
+fn flags(reply: &mut Reply<'_>, access: Access) {
+    reply.set(access.len());
+    access.iter().for_each(|flag| reply.simple(flag));
+}
+
+pub(crate) fn info(call: &mut Call<'_>) -> Outcome {
     if call.args.len() == 2 {
-        call.reply.array(COMMANDS.len());
-        COMMANDS.iter().for_each(|command| describe(command, &mut call.reply));
-        return Ok(());
+        return all(call);
     }
     call.reply.array(call.args.len() - 2);
     for name in call.args.from(2) {
         match find(name) {
-            Some(index) => describe(&COMMANDS[index], &mut call.reply),
+            Some(index) => describe(index, &mut call.reply),
             None => call.reply.nil_array(),
         }
         call.check_room()?;
@@ -116,53 +189,95 @@ fn info(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn docs(call: &mut Call<'_>) -> Outcome {
-    let asked: Vec<&Command> = match call.args.len() {
-        2 => COMMANDS.iter().collect(),
-        _ => call.args.from(2).filter_map(find).map(|index| &COMMANDS[index]).collect(),
+pub(crate) fn docs(call: &mut Call<'_>) -> Outcome {
+    let asked: Vec<usize> = match call.args.len() {
+        2 => top_level().map(|(index, _)| index).collect(),
+        _ => call.args.from(2).filter_map(find).collect(),
     };
     call.reply.map(asked.len());
-    for command in asked {
-        call.reply.bulk(command.name.as_bytes());
-        call.reply.map(3);
-        for (name, text) in
-            [("summary", command.summary), ("since", command.since), ("group", command.group)]
-        {
-            call.reply.bulk(name.as_bytes());
-            call.reply.bulk(text.as_bytes());
-        }
+    for index in asked {
+        document(index, &mut call.reply);
         call.check_room()?;
     }
     Ok(())
 }
 
-fn list(call: &mut Call<'_>) -> Outcome {
-    let names = COMMANDS.iter().map(|command| command.name);
-    let names: Vec<&str> = match call.args.len() {
-        2 => names.collect(),
-        5 if call.args.is(2, "FILTERBY") && call.args.is(3, "PATTERN") => {
-            names.filter(|name| glob::matches(call.args.at(4), name.as_bytes(), true)).collect()
+/// Writes the name and the entry of COMMAND DOCS.
+fn document(index: usize, reply: &mut Reply<'_>) {
+    let command = &COMMANDS[index];
+    let subcommands = subcommands_of(index);
+    reply.bulk(command.name.as_bytes());
+    reply.map(3 + usize::from(!subcommands.is_empty()));
+    for (name, text) in
+        [("summary", command.summary), ("since", command.since), ("group", command.group)]
+    {
+        reply.bulk(name.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+    if !subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(subcommands.len());
+        subcommands.for_each(|index| document(index, reply));
+    }
+}
+
+pub(crate) fn list(call: &mut Call<'_>) -> Outcome {
+    let filter = call.args.at(4);
+    let is_shown: &dyn Fn(&Command) -> bool = match call.args.len() {
+        2 => &|_| true,
+        5 if !call.args.is(2, "FILTERBY") => return Err(Failure::SYNTAX),
+        5 if call.args.is(3, "PATTERN") => {
+            &|command| glob::matches(filter, command.name.as_bytes(), true)
         }
-        5 if call.args.is(2, "FILTERBY") => Vec::new(),
+        5 if call.args.is(3, "ACLCAT") => {
+            &|command| command.categories().any(|name| filter.eq_ignore_ascii_case(name.as_bytes()))
+        }
+        // There are no modules, so no command is one's.
+        5 if call.args.is(3, "MODULE") => &|_| false,
         _ => return Err(Failure::SYNTAX),
     };
+    let names: Vec<&str> =
+        COMMANDS.iter().filter(|command| is_shown(command)).map(|command| command.name).collect();
     call.reply.array(names.len());
     names.iter().for_each(|name| call.reply.bulk(name.as_bytes()));
     Ok(())
 }
 
-fn getkeys(call: &mut Call<'_>) -> Outcome {
-    let command = find(call.args.at(2)).map(|index| &COMMANDS[index]);
-    let command = command.ok_or(Failure::Text("ERR Invalid command specified"))?;
-    let arg_count = call.args.len() - 2;
-    if !command.takes(arg_count) {
-        return Err(Failure::Text("ERR Invalid number of arguments specified for command"));
-    }
+/// Returns the keys of the command that is the third argument and those behind it, each with its access.
+fn keys_of<'a>(call: &Call<'a>) -> Result<Vec<(&'a [u8], Access)>, Failure> {
+    let args = call.args.behind(2);
+    let index = resolve(args).map_err(|_| Failure::Text("ERR Invalid command specified"))?;
+    let command = &COMMANDS[index];
     if command.keys == KeyPlaces::NONE {
         return Err(Failure::Text("ERR The command has no key arguments"));
     }
-    let places: Vec<usize> = command.keys.places(arg_count).collect();
-    call.reply.array(places.len());
-    places.iter().for_each(|place| call.reply.bulk(call.args.at(place + 2)));
+    if !command.takes(args.len()) {
+        return Err(Failure::Text("ERR Invalid number of arguments specified for command"));
+    }
+    let keys = command.keys.places(args.len()).enumerate().map(|(number, place)| {
+        let access = command.keys.access_to(number);
+        // SET is the one command whose access depends on its options.
+        let access = if access.contains(&"variable_flags") { set::access(args) } else { access };
+        (args.at(place), access)
+    });
+    Ok(keys.collect())
+}
+
+pub(crate) fn getkeys(call: &mut Call<'_>) -> Outcome {
+    let keys = keys_of(call)?;
+    call.reply.array(keys.len());
+    keys.iter().for_each(|(key, _)| call.reply.bulk(key));
+    Ok(())
+}
+
+pub(crate) fn getkeysandflags(call: &mut Call<'_>) -> Outcome {
+    let keys = keys_of(call)?;
+    call.reply.array(keys.len());
+    for (key, access) in keys {
+        call.reply.array(2);
+        call.reply.bulk(key);
+        flags(&mut call.reply, access);
+        call.check_room()?;
+    }
     Ok(())
 }

@@ -7,26 +7,9 @@ use crate::event_loop::KEEPALIVE;
 use crate::glob;
 use crate::open_files;
 use crate::options::{Durability, Secret};
-use crate::protocol::number::parse_u64;
+use crate::protocol::number::{parse_i64, parse_u64};
 use crate::shared::Shared;
 use crate::store::DB_COUNT;
-
-pub(crate) fn config(call: &mut Call<'_>) -> Outcome {
-    let word = call.args.word(1);
-    let count = call.args.len();
-    let (expected, handler): (bool, super::call::Handler) = match word.as_str() {
-        "get" => (count >= 3, get),
-        "set" => (count >= 4 && count.is_multiple_of(2), set),
-        "resetstat" => (count == 2, resetstat),
-        "rewrite" => (count == 2, rewrite),
-        "help" => (count == 2, help),
-        _ => return Err(Failure::subcommand("CONFIG", call.args.at(1))),
-    };
-    if !expected {
-        return Err(Failure::arity(&format!("config|{word}")));
-    }
-    handler(call)
-}
 
 /// Every parameter that is shown. Passwords are not among them.
 fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
@@ -55,7 +38,7 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn get(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn get(call: &mut Call<'_>) -> Outcome {
     let mut shown = parameters(call.shared);
     shown.retain(|(name, _)| {
         call.args.from(2).any(|pattern| glob::matches(pattern, name.as_bytes(), true))
@@ -78,11 +61,25 @@ enum Setting {
     Same,
 }
 
-fn set(call: &mut Call<'_>) -> Outcome {
-    let mut settings = Vec::new();
-    for at in (2..call.args.len()).step_by(2) {
-        settings.push(checked(call, at)?);
+pub(crate) fn set(call: &mut Call<'_>) -> Outcome {
+    if !call.args.len().is_multiple_of(2) {
+        return Err(Failure::SYNTAX);
     }
+    // All names are checked before any value, as in Redis.
+    let mut names: Vec<String> = Vec::new();
+    for at in (2..call.args.len()).step_by(2) {
+        let name = checked_name(call, at)?;
+        if names.contains(&name) {
+            return Err(refused(&name, "duplicate parameter"));
+        }
+        names.push(name);
+    }
+    let values = call.args.from(3).step_by(2);
+    let settings: Vec<Setting> = names
+        .iter()
+        .zip(values)
+        .map(|(n, value)| checked(call, n, value))
+        .collect::<Result<_, _>>()?;
     let to = &call.shared.settings;
     for setting in settings {
         match setting {
@@ -97,21 +94,55 @@ fn set(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// What the pair at argument `at` asks for.
-fn checked(call: &Call<'_>, at: usize) -> Result<Setting, Failure> {
+/// Returns the failure to set `name`.
+fn refused(name: &str, why: &str) -> Failure {
+    Failure::made(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
+/// Returns the name of a setting in argument `at`, in lower case.
+fn checked_name(call: &Call<'_>, at: usize) -> Result<String, Failure> {
     let name = call.args.word(at);
-    let value = call.args.at(at + 1);
-    let refused = |why: &str| {
-        Failure::Quoted(format!(
-            "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
-        ))
+    let is_known = parameters(call.shared).iter().any(|(known, _)| *known == name);
+    if is_known || name == "requirepass" {
+        return Ok(name);
+    }
+    let unknown = "ERR Unknown option or number of arguments for CONFIG SET - '";
+    Err(Failure::quoting(unknown, call.args.at(at), "'"))
+}
+
+/// Returns the number of bytes that `text` spells, perhaps with one of Redis's units.
+fn parse_bytes(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, unit) = text.split_at_checked(digits)?;
+    let bytes = match unit.to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
     };
-    let number = |least: u64, most: u64| {
-        parse_u64(value).filter(|number| (least..=most).contains(number)).ok_or_else(|| {
+    parse_u64(number)?.checked_mul(bytes)
+}
+
+/// Returns the change to the setting `name` that `value` asks for.
+fn checked(call: &Call<'_>, name: &str, value: &[u8]) -> Result<Setting, Failure> {
+    let refused = |why: &str| refused(name, why);
+    let within = |number: u64, least: u64, most: u64| {
+        let is_within = (least..=most).contains(&number);
+        is_within.then_some(number).ok_or_else(|| {
             refused(&format!("argument must be between {least} and {most} inclusive"))
         })
     };
-    match name.as_str() {
+    let number = |least: u64, most: u64| {
+        let number = parse_i64(value)
+            .ok_or_else(|| refused("argument couldn't be parsed into an integer"))?;
+        // A negative number is below every `least`.
+        within(u64::try_from(number).unwrap_or(u64::MAX), least, most)
+    };
+    match name {
         "timeout" => number(0, i32::MAX as u64).map(Setting::IdleTimeout),
         "maxclients" => {
             let count = number(1, 1 << 20)? as usize;
@@ -125,7 +156,10 @@ fn checked(call: &Call<'_>, at: usize) -> Result<Setting, Failure> {
         }
         "proto-max-bulk-len" => {
             let most = (512 << 20).min(call.shared.value_bytes_reachable() as u64);
-            number(most.min(1 << 20), most).map(|bytes| Setting::ValueBytesMax(bytes as usize))
+            let bytes = parse_bytes(value);
+            let bytes = bytes.ok_or_else(|| refused("argument must be a memory value"))?;
+            let bytes = within(bytes, most.min(1 << 20), most)?;
+            Ok(Setting::ValueBytesMax(bytes as usize))
         }
         "requirepass" if value.is_empty() && !call.shared.addr.ip().is_loopback() => {
             Err(refused("a server that is not on loopback keeps a password"))
@@ -135,32 +169,25 @@ fn checked(call: &Call<'_>, at: usize) -> Result<Setting, Failure> {
             Ok(text) => Ok(Setting::Password(Some(Secret::new(text)))),
             Err(_) => Err(refused("a password is UTF-8 text")),
         },
-        _ => match parameters(call.shared).iter().find(|(known, _)| *known == name) {
-            Some((_, present)) if present.as_bytes().eq_ignore_ascii_case(value) => {
-                Ok(Setting::Same)
+        _ => {
+            let parameters = parameters(call.shared);
+            let present = parameters.iter().find(|(known, _)| *known == name);
+            match present {
+                Some((_, present)) if present.as_bytes().eq_ignore_ascii_case(value) => {
+                    Ok(Setting::Same)
+                }
+                _ => Err(refused("can't set immutable config")),
             }
-            Some(_) => Err(refused("can't set immutable config")),
-            None => Err(Failure::Quoted(format!(
-                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
-            ))),
-        },
+        }
     }
 }
 
-fn resetstat(call: &mut Call<'_>) -> Outcome {
+pub(crate) fn resetstat(call: &mut Call<'_>) -> Outcome {
     call.shared.stats.reset();
     call.reply.ok();
     Ok(())
 }
 
-fn rewrite(_call: &mut Call<'_>) -> Outcome {
+pub(crate) fn rewrite(_call: &mut Call<'_>) -> Outcome {
     Err(Failure::Text("ERR The server is running without a config file"))
-}
-
-fn help(call: &mut Call<'_>) -> Outcome {
-    call.reply.array(3);
-    call.reply.simple("CONFIG GET pattern ...: parameters whose names match.");
-    call.reply.simple("CONFIG SET name value ...: timeout, maxclients, requirepass and more.");
-    call.reply.simple("CONFIG RESETSTAT: counters back to zero.");
-    Ok(())
 }

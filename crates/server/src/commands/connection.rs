@@ -36,7 +36,9 @@ pub(crate) fn reset(call: &mut Call<'_>) -> Outcome {
     call.session.resp3 = false;
     call.session.reply_mode = ReplyMode::On;
     call.session.authenticated = !call.shared.settings.needs_password();
-    *call.session.client.names.lock() = Default::default();
+    call.session.no_touch = false;
+    // The connection is still the same library's.
+    call.session.client.names.lock().name.clear();
     call.reply.set_resp3(false);
     call.reply.simple("RESET");
     Ok(())
@@ -45,6 +47,10 @@ pub(crate) fn reset(call: &mut Call<'_>) -> Outcome {
 /// The database that `text` names.
 pub(crate) fn parse_db(text: &[u8]) -> Result<DbIndex, Failure> {
     let index = parse_i64(text).ok_or(Failure::NOT_AN_INTEGER)?;
+    let index = i32::try_from(index).map_err(|_| {
+        let (least, most) = (i32::MIN, i32::MAX);
+        Failure::made(format!("ERR value is out of range, value must between {least} and {most}"))
+    })?;
     let index = DbIndex::try_from(index).ok().filter(|&index| index < DB_COUNT);
     index.ok_or(Failure::Text("ERR DB index is out of range"))
 }
@@ -102,8 +108,8 @@ pub(crate) fn hello(call: &mut Call<'_>) -> Outcome {
             name = Some(super::client::checked_name(call.args.at(at + 1), "Client names")?);
             at += 2;
         } else {
-            let option = call.args.quoted(at);
-            return Err(Failure::Quoted(format!("ERR Syntax error in HELLO option '{option}'")));
+            let option = call.args.at(at);
+            return Err(Failure::quoting("ERR Syntax error in HELLO option '", option, "'"));
         }
     }
     if !call.session.authenticated {

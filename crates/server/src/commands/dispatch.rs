@@ -16,7 +16,8 @@ use environment::Monotonic;
 use super::call::{Call, Means};
 use super::command::Command;
 use super::flags::Flags;
-use super::{COMMANDS, Failure, Outcome, table};
+use super::table::NotFound;
+use super::{COMMANDS, Failure, Outcome, table, transactions};
 use crate::gate::Pass;
 use crate::protocol::Args;
 use crate::session::ReplyMode;
@@ -50,14 +51,18 @@ pub(crate) struct Waits {
 /// Executes one command and writes its reply.
 pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
     let mark = call.reply.mark();
-    let found = table::find(call.args.at(0));
+    let found = table::resolve(call.args);
     call.tally.executed += 1;
-    let outcome = match found {
-        None => Err(unknown(call)),
-        Some(index) => admit(call, index)
-            .and_then(|queued| if queued { Ok(()) } else { timed(call, index, pass) }),
+    // A command that is refused before it runs has not failed.
+    let (ran, outcome) = match found {
+        Err(not_found) => (None, Err(unknown(call, not_found))),
+        Ok(index) => match admit(call, index) {
+            Ok(true) => (None, Ok(())),
+            Ok(false) => (Some(index), timed(call, index, pass)),
+            Err(failure) => (None, Err(failure)),
+        },
     };
-    answer(call, mark, found, &outcome);
+    answer(call, mark, ran, &outcome);
     let is_muted = match call.session.reply_mode {
         ReplyMode::On => false,
         ReplyMode::Off => true,
@@ -73,7 +78,7 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
     if is_muted {
         call.reply.rewind(mark);
     }
-    match (outcome, found) {
+    match (outcome, ran) {
         (Err(Failure::Waits(purpose)), Some(command)) => {
             Dispatched::Waits(Waits { command, purpose, is_muted, begun: call.begun })
         }
@@ -121,18 +126,14 @@ fn answer(call: &mut Call<'_>, mark: usize, command: Option<usize>, outcome: &Ou
     if matches!(failure, Failure::Waits(_)) {
         return;
     }
-    failure.answer(&mut call.reply);
-    call.tally.errors += 1;
-    if let Some(index) = command {
-        call.tally.command(index).failed += 1;
-    }
+    call.fail(command, failure);
 }
 
 /// The key that `args` read without changing anything, if it is one alone: such a command may be under
 /// way beside others of its client.
 #[inline]
 pub(crate) fn reads_one_key<'a>(args: Args<'a>) -> Option<&'a [u8]> {
-    let command = &COMMANDS[table::find(args.at(0))?];
+    let command = &COMMANDS[table::resolve(args).ok()?];
     let reads = command.flags.has(Flags::READ) && command.has_one_key(args.len());
     if reads { args.get(command.keys.first as usize) } else { None }
 }
@@ -167,15 +168,15 @@ pub(crate) fn counted(
 /// Steps 1 to 3: whether the command was queued; an error if it may not run.
 fn admit(call: &mut Call<'_>, index: usize) -> Result<bool, Failure> {
     let command = &COMMANDS[index];
-    let checked = check(call, command);
-    let queues = call.session.queue.is_some() && !command.flags.has(Flags::NOT_QUEUED);
-    if let Err(failure) = checked {
+    if let Err(failure) = check(call, command) {
         call.tally.command(index).rejected += 1;
-        if let Some(queue) = &mut call.session.queue {
-            queue.is_broken |= !command.flags.has(Flags::NOT_QUEUED) || failure.is_arity();
+        break_queue(call);
+        if command.name == "exec" {
+            return Err(transactions::abort(call, &failure));
         }
         return Err(failure);
     }
+    let queues = call.session.queue.is_some() && !command.flags.has(Flags::NOT_QUEUED);
     if queues {
         let args = call.args;
         if let Some(queue) = &mut call.session.queue {
@@ -186,6 +187,13 @@ fn admit(call: &mut Call<'_>, index: usize) -> Result<bool, Failure> {
     Ok(queues)
 }
 
+/// Notes that a command was refused before it ran or was queued: the EXEC of an open MULTI fails.
+fn break_queue(call: &mut Call<'_>) {
+    if let Some(queue) = &mut call.session.queue {
+        queue.is_broken = true;
+    }
+}
+
 fn check(call: &Call<'_>, command: &Command) -> Outcome {
     if !command.takes(call.args.len()) {
         return Err(Failure::arity(command.name));
@@ -194,7 +202,7 @@ fn check(call: &Call<'_>, command: &Command) -> Outcome {
         return Err(Failure::Text("NOAUTH Authentication required."));
     }
     if call.shared.client_memory.is_exhausted() && !command.flags.has(Flags::SMALL) {
-        return Err(Failure::Quoted(format!(
+        return Err(Failure::made(format!(
             "OOM command not allowed: the clients' memory of {} bytes is used up",
             call.shared.client_memory.limit()
         )));
@@ -241,25 +249,11 @@ pub(crate) fn atomically(
     Ok(())
 }
 
-/// The error for a command that does not exist, with what it came with.
-fn unknown(call: &mut Call<'_>) -> Failure {
-    const SHOWN_BYTES: usize = 128;
-    if let Some(queue) = &mut call.session.queue {
-        queue.is_broken = true;
-    }
-    let clip = |arg: &[u8], bytes: usize| {
-        String::from_utf8_lossy(arg.get(..arg.len().min(bytes)).unwrap_or_default()).into_owned()
-    };
+/// Returns the error for a command or subcommand that does not exist.
+fn unknown(call: &mut Call<'_>, not_found: NotFound) -> Failure {
+    break_queue(call);
     if !call.session.authenticated {
         return Failure::Text("NOAUTH Authentication required.");
     }
-    let mut shown = String::new();
-    for arg in call.args.from(1) {
-        if shown.len() >= SHOWN_BYTES {
-            break;
-        }
-        shown.push_str(&format!("'{}' ", clip(arg, SHOWN_BYTES - shown.len())));
-    }
-    let name = clip(call.args.at(0), SHOWN_BYTES);
-    Failure::Quoted(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+    not_found.failure(call.args)
 }

@@ -46,8 +46,8 @@ impl Conditions {
                 () if call.args.is(index, "GT") => conditions.if_later = true,
                 () if call.args.is(index, "LT") => conditions.if_sooner = true,
                 () => {
-                    let option = call.args.quoted(index);
-                    return Err(Failure::Quoted(format!("ERR Unsupported option {option}")));
+                    let option = call.args.at(index);
+                    return Err(Failure::quoting("ERR Unsupported option ", option, ""));
                 }
             }
         }
@@ -79,7 +79,7 @@ fn set_expiry(call: &mut Call<'_>, unit: Unit) -> Outcome {
     let new_ms = expiry_ms(number, unit, call.now_ms);
     let new_ms = new_ms.ok_or_else(|| Failure::expire_time(call.name()))?;
     let now_ms = call.now_ms;
-    let set = call.update(call.args.at(1), |stored| {
+    let set = call.change_expiry(call.args.at(1), |stored| {
         let Some(stored) = stored.filter(|stored| conditions.allow(stored.end_ms, new_ms)) else {
             return Ok((Change::Keep, 0));
         };
@@ -111,7 +111,7 @@ pub(crate) fn pexpireat(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(crate) fn persist(call: &mut Call<'_>) -> Outcome {
-    let changed = call.update(call.args.at(1), |stored| {
+    let changed = call.change_expiry(call.args.at(1), |stored| {
         Ok(match stored.filter(|stored| stored.end_ms.is_some()) {
             Some(stored) => {
                 let new = WithEnd { value: stored.value, end_ms: None };
@@ -126,11 +126,12 @@ pub(crate) fn persist(call: &mut Call<'_>) -> Outcome {
 
 /// Answers what `show` makes of the key's expiry; -1 without one, -2 without a key.
 fn answer_expiry(call: &mut Call<'_>, show: impl FnOnce(u64) -> u64) -> Outcome {
-    let answer = call.read(call.args.at(1), |stored, _| match stored.map(|s| s.end_ms) {
-        None => -2,
-        Some(None) => -1,
-        Some(Some(expiry_ms)) => i64::try_from(show(expiry_ms)).unwrap_or(i64::MAX),
-    })?;
+    let answer =
+        call.read_quietly(call.args.at(1), |stored, _| match stored.map(|s| s.end_ms) {
+            None => -2,
+            Some(None) => -1,
+            Some(Some(expiry_ms)) => i64::try_from(show(expiry_ms)).unwrap_or(i64::MAX),
+        })?;
     call.reply.integer(answer);
     Ok(())
 }

@@ -1,19 +1,42 @@
 //! Why a command answers an error, in Redis's words.
 
-use crate::protocol::Reply;
+use std::borrow::Cow;
+
+use crate::protocol::Args;
 use crate::store::StoreError;
 use crate::store::seat::Purpose;
 
 /// A handler's result: its reply is written, or it failed and the error is to be.
 pub(crate) type Outcome = Result<(), Failure>;
 
+/// The codes with which error replies begin, in the order in which they are counted.
+pub(crate) const ERROR_CODES: [&str; 7] =
+    ["ERR", "EXECABORT", "MISCONF", "NOAUTH", "NOPROTO", "OOM", "WRONGPASS"];
+
+/// Returns the place in [`ERROR_CODES`] of the code with which an error's text begins.
+pub(crate) fn error_code(text: &[u8]) -> usize {
+    let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
+    // A text without a known code is a plain error.
+    ERROR_CODES.iter().position(|known| known.as_bytes() == code).unwrap_or(0)
+}
+
+/// Bytes of an argument that an error quotes.
+pub(crate) const QUOTED_BYTES: usize = 128;
+
+/// Returns the part of an argument that an error quotes: at most `most` bytes, and as in Redis none from a
+/// zero byte on.
+pub(crate) fn quoted(argument: &[u8], most: usize) -> &[u8] {
+    let front = argument.get(..argument.len().min(most)).unwrap_or_default();
+    front.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
 /// An error reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Failure {
     /// A fixed text, its code included.
     Text(&'static str),
-    /// A text that quotes something.
-    Quoted(String),
+    /// A text that was made for the occasion. It may quote any bytes of the client.
+    Made(Vec<u8>),
     /// The store refused.
     Store(StoreError),
     /// The reply is more than the client may leave unread; its connection ends.
@@ -38,14 +61,19 @@ impl Failure {
     pub(crate) const WRONG_PASSWORD: Self =
         Self::Text("WRONGPASS invalid username-password pair or user is disabled.");
 
-    /// Wrong count of arguments for `name`.
-    pub(crate) fn arity(name: &str) -> Self {
-        Self::Quoted(format!("ERR wrong number of arguments for '{name}' command"))
+    /// Returns a failure whose text was made for the occasion, its code included.
+    pub(crate) fn made(text: String) -> Self {
+        Self::Made(text.into_bytes())
     }
 
-    /// Whether it came from [`Self::arity`].
-    pub(crate) fn is_arity(&self) -> bool {
-        matches!(self, Self::Quoted(text) if text.starts_with("ERR wrong number of arguments"))
+    /// Returns a failure that quotes the first bytes of an argument, as they are, between two texts.
+    pub(crate) fn quoting(before: &str, argument: &[u8], after: &str) -> Self {
+        Self::Made([before.as_bytes(), quoted(argument, QUOTED_BYTES), after.as_bytes()].concat())
+    }
+
+    /// Wrong count of arguments for `name`.
+    pub(crate) fn arity(name: &str) -> Self {
+        Self::made(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
     /// Whether a transaction in which it happens cannot go on: its changes or its replies have
@@ -54,29 +82,45 @@ impl Failure {
         matches!(self, Self::Store(StoreError::Full(_)) | Self::OutputLimit | Self::NoRoom { .. })
     }
 
+    /// A command that does not exist, with the first of its arguments.
+    pub(crate) fn unknown_command(args: Args<'_>) -> Self {
+        let mut shown = Vec::new();
+        for arg in args.from(1) {
+            if shown.len() >= QUOTED_BYTES {
+                break;
+            }
+            let arg = quoted(arg, QUOTED_BYTES - shown.len());
+            shown.extend_from_slice(&[b"'", arg, b"' "].concat());
+        }
+        let name = quoted(args.at(0), QUOTED_BYTES);
+        let text = [b"ERR unknown command '", name, b"', with args beginning with: ", &shown];
+        Self::Made(text.concat())
+    }
+
     /// A subcommand that `command` does not have.
     pub(crate) fn subcommand(command: &str, word: &[u8]) -> Self {
-        let word = String::from_utf8_lossy(word.get(..word.len().min(128)).unwrap_or_default());
-        Self::Quoted(format!("ERR unknown subcommand '{word}'. Try {command} HELP."))
+        Self::quoting("ERR unknown subcommand '", word, &format!("'. Try {command} HELP."))
     }
 
     /// An expiry that is zero, negative or too far away.
     pub(crate) fn expire_time(command: &str) -> Self {
-        Self::Quoted(format!("ERR invalid expire time in '{command}' command"))
+        Self::made(format!("ERR invalid expire time in '{command}' command"))
     }
 
-    /// Writes it as a reply.
-    pub(crate) fn answer(&self, reply: &mut Reply<'_>) {
+    /// Returns the text of the reply, which begins with its code.
+    pub(crate) fn text(&self) -> Cow<'_, [u8]> {
         match self {
-            Self::Text(text) => reply.error(text),
-            Self::Quoted(text) => reply.error(text),
-            Self::Store(error) => reply.error(&store_error(error)),
-            // Nobody will see these two.
-            Self::Waits(_) => reply.error("ERR the device is read"),
-            Self::OutputLimit => reply.error("ERR the reply is too large"),
-            Self::NoRoom { limit } => reply.error(&format!(
-                "OOM command refused: the clients' memory of {limit} bytes is used up"
-            )),
+            Self::Text(text) => Cow::Borrowed(text.as_bytes()),
+            Self::Made(text) => Cow::Borrowed(text),
+            Self::Store(error) => store_error(error).into_bytes().into(),
+            // No client sees these two.
+            Self::Waits(_) => Cow::Borrowed(b"ERR the device is read"),
+            Self::OutputLimit => Cow::Borrowed(b"ERR the reply is too large"),
+            Self::NoRoom { limit } => {
+                format!("OOM command refused: the clients' memory of {limit} bytes is used up")
+                    .into_bytes()
+                    .into()
+            }
         }
     }
 }

@@ -19,12 +19,20 @@ impl Flags {
     pub(crate) const NO_AUTH: Self = Self(1 << 5);
     /// Refused between MULTI and EXEC.
     pub(crate) const NO_MULTI: Self = Self(1 << 6);
-    /// Executed at once between MULTI and EXEC.
+    /// Executed immediately between MULTI and EXEC.
     pub(crate) const NOT_QUEUED: Self = Self(1 << 7);
     /// Always executes alone.
     pub(crate) const ALONE: Self = Self(1 << 8);
     /// Allowed when the clients' memory is used up.
     pub(crate) const SMALL: Self = Self(1 << 9);
+    /// Has subcommands, which are the entries that follow it in the table.
+    pub(crate) const CONTAINER: Self = Self(1 << 10);
+    /// A subcommand. Its name begins with its container's and a bar.
+    pub(crate) const SUBCOMMAND: Self = Self(1 << 11);
+    /// In the category of commands that an operator may want to withhold.
+    pub(crate) const DANGEROUS: Self = Self(1 << 12);
+    /// In the category of commands on keys, whatever its group.
+    pub(crate) const KEYSPACE: Self = Self(1 << 13);
 
     /// Both sets.
     pub(crate) const fn and(self, other: Self) -> Self {
@@ -54,21 +62,47 @@ impl Flags {
     }
 }
 
-/// Where a command's keys are among its arguments: `first..=last` in steps; a negative `last`
+/// The accesses of a command to the keys of one key specification, in Redis's words.
+pub(crate) type Access = &'static [&'static str];
+
+/// The places of a command's keys among its arguments: `first..=last` in steps. A negative `last`
 /// counts from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyPlaces {
     pub(crate) first: i32,
     pub(crate) last: i32,
     pub(crate) step: i32,
+    /// One entry for all keys, or one for each of them.
+    pub(crate) access: &'static [Access],
 }
 
 impl KeyPlaces {
-    pub(crate) const NONE: Self = Self { first: 0, last: 0, step: 0 };
-    pub(crate) const ONE: Self = Self { first: 1, last: 1, step: 1 };
-    pub(crate) const ALL: Self = Self { first: 1, last: -1, step: 1 };
-    pub(crate) const PAIRS: Self = Self { first: 1, last: -1, step: 2 };
-    pub(crate) const TWO: Self = Self { first: 1, last: 2, step: 1 };
+    pub(crate) const NONE: Self = Self { first: 0, last: 0, step: 0, access: &[] };
+
+    /// One key, the first argument.
+    pub(crate) const fn one(access: &'static [Access]) -> Self {
+        Self { first: 1, last: 1, step: 1, access }
+    }
+
+    /// One key, behind a subcommand.
+    pub(crate) const fn second(access: &'static [Access]) -> Self {
+        Self { first: 2, last: 2, step: 1, access }
+    }
+
+    /// All arguments.
+    pub(crate) const fn all(access: &'static [Access]) -> Self {
+        Self { first: 1, last: -1, step: 1, access }
+    }
+
+    /// Every other argument.
+    pub(crate) const fn pairs(access: &'static [Access]) -> Self {
+        Self { first: 1, last: -1, step: 2, access }
+    }
+
+    /// Two keys with an access of their own each.
+    pub(crate) const fn two(access: &'static [Access]) -> Self {
+        Self { first: 1, last: 2, step: 1, access }
+    }
 
     /// Whether `arg_count` arguments hold more than one key.
     #[inline]
@@ -81,5 +115,20 @@ impl KeyPlaces {
         let last = if self.last < 0 { arg_count as i32 + self.last } else { self.last };
         let count = if self.step == 0 { 0 } else { (last - self.first) / self.step + 1 };
         (0..count).map(move |index| (self.first + index * self.step) as usize)
+    }
+
+    /// Returns the access to the key number `index` of a command.
+    pub(crate) fn access_to(self, index: usize) -> Access {
+        self.access.get(index).or(self.access.last()).copied().unwrap_or_default()
+    }
+
+    /// The key specifications that COMMAND INFO shows, as the place of the first key of each, the distance
+    /// to its last key (negative: a place from the end), the step, and the access.
+    pub(crate) fn specifications(self) -> impl ExactSizeIterator<Item = (i32, i32, i32, Access)> {
+        let is_split = self.access.len() > 1;
+        self.access.iter().enumerate().map(move |(index, access)| {
+            let last = if is_split || self.last == self.first { 0 } else { self.last };
+            (self.first + index as i32, last, self.step, *access)
+        })
     }
 }

@@ -10,7 +10,7 @@ use crate::stats::Total;
 use crate::store::DB_COUNT;
 
 /// The sections in the order they are shown, and whether INFO without arguments shows them.
-const SECTIONS: [(&str, bool, Section); 12] = [
+const SECTIONS: [(&str, bool, Section); 13] = [
     ("Server", true, server),
     ("Clients", true, clients),
     ("Memory", true, memory),
@@ -20,6 +20,7 @@ const SECTIONS: [(&str, bool, Section); 12] = [
     ("CPU", true, cpu),
     ("Modules", true, |_, _| Ok(())),
     ("Commandstats", false, commandstats),
+    ("Errorstats", true, errorstats),
     ("Cluster", true, |_, lines| {
         lines.line("cluster_enabled", 0);
         Ok(())
@@ -129,6 +130,9 @@ fn memory(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     lines.line("maxmemory_human", human(limit));
     lines.line("mem_fragmentation_ratio", format!("{:.2}", resident as f64 / all.max(1) as f64));
     lines.line("maxmemory_policy", "noeviction");
+    // Memory of removed keys is free when the command that removed them returns.
+    lines.line("lazyfree_pending_objects", 0);
+    lines.line("lazyfreed_objects", 0);
     Ok(())
 }
 
@@ -140,6 +144,13 @@ fn persistence(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     let status = if saving.has_failed() && !saving.is_running() { "err" } else { "ok" };
     lines.line("rdb_last_bgsave_status", status);
     lines.line("rdb_last_save_time", saving.last_s());
+    let last = call.shared.store.last();
+    lines.line("rdb_changes_since_last_save", saving.writes_since(last));
+    let is_failing = call.shared.write_status.is_failing();
+    lines.line("aof_last_write_status", if is_failing { "err" } else { "ok" });
+    if let Some(cause) = call.shared.write_status.first_failure() {
+        lines.line("first_write_failure", cause.replace(['\r', '\n'], " "));
+    }
     lines.line("durability", format!("{:?}", call.shared.options.durability).to_lowercase());
     Ok(())
 }
@@ -160,7 +171,7 @@ fn stats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
     lines.total("evicted_clients", &stats.evicted);
     lines.total("keyspace_hits", &stats.hits);
     lines.total("keyspace_misses", &stats.misses);
-    lines.total("total_error_replies", &stats.errors);
+    lines.line("total_error_replies", stats.errors().map(|(_, count)| count).sum::<u64>());
     lines.total("waited_commands", &stats.waited);
     lines.total("acl_access_denied_auth", &stats.auth_failures);
     lines.total("client_output_buffer_limit_disconnections", &stats.output_limit_disconnects);
@@ -200,6 +211,13 @@ fn commandstats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
             command.failed.get()
         );
         lines.line(&format!("cmdstat_{}", COMMANDS[index].name), value);
+    }
+    Ok(())
+}
+
+fn errorstats(call: &Call<'_>, lines: &mut Lines) -> Outcome {
+    for (code, count) in call.shared.stats.errors().filter(|(_, count)| *count > 0) {
+        lines.line(&format!("errorstat_{code}"), format!("count={count}"));
     }
     Ok(())
 }

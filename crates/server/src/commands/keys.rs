@@ -34,7 +34,7 @@ pub(crate) fn del(call: &mut Call<'_>) -> Outcome {
 pub(crate) fn exists(call: &mut Call<'_>) -> Outcome {
     let mut found = 0;
     if call.args.len() == 2 {
-        found += i64::from(call.read(call.args.at(1), |stored, _| stored.is_some())?);
+        found += i64::from(call.read_quietly(call.args.at(1), |stored, _| stored.is_some())?);
     } else {
         call.read_many(call.args.from(1), |stored, _| found += i64::from(stored.is_some()))?;
     }
@@ -70,8 +70,10 @@ fn move_value(call: &mut Call<'_>, replaces: bool) -> Result<bool, Failure> {
         return Ok(false);
     }
     if from != to {
+        let in_place = call.is_changed_in_place(from);
         call.delete(from)?;
         call.put(to, expiry_ms, &payload)?;
+        call.note_value(to, in_place);
     }
     Ok(true)
 }
@@ -115,65 +117,13 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<DbIndex>) -> Outcome {
     Ok(())
 }
 
-pub(crate) fn object(call: &mut Call<'_>) -> Outcome {
-    /// Redis keeps strings up to this long in one piece with their header.
-    const EMBEDDED_BYTES_MAX: usize = 44;
-    if call.args.is(1, "HELP") {
-        call.reply.array(2);
-        call.reply.simple("OBJECT <ENCODING|REFCOUNT|IDLETIME> <key>: how a key is kept.");
-        call.reply.simple("HELP: this text.");
-        return Ok(());
-    }
-    let known = ["ENCODING", "REFCOUNT", "IDLETIME", "FREQ"];
-    if !known.iter().any(|word| call.args.is(1, word)) {
-        return Err(Failure::subcommand("OBJECT", call.args.at(1)));
-    }
-    if call.args.len() != 3 {
-        let word = call.args.word(1);
-        return Err(Failure::arity(&format!("object|{word}")));
-    }
-    let encoding = |stored: WithEnd<'_>| match () {
-        () if crate::protocol::number::parse_i64(stored.value).is_some() => "int",
-        () if stored.value.len() <= EMBEDDED_BYTES_MAX => "embstr",
-        () => "raw",
-    };
-    let (found, _) = call.peek(call.args.at(2), |stored, _| stored.map(encoding))?;
-    match found {
-        None => call.reply.nil(),
-        Some(encoding) if call.args.is(1, "ENCODING") => call.reply.bulk(encoding.as_bytes()),
-        Some(_) if call.args.is(1, "REFCOUNT") => call.reply.integer(1),
-        Some(_) if call.args.is(1, "IDLETIME") => call.reply.integer(0),
-        Some(_) => {
-            return Err(Failure::Text(
-                "ERR An LFU maxmemory policy is not selected, access frequency not tracked.",
-            ));
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn memory(call: &mut Call<'_>) -> Outcome {
-    /// What a key costs beside its bytes, roughly.
-    const OVERHEAD_BYTES: usize = 56;
-    if !call.args.is(1, "USAGE") {
-        return Err(Failure::subcommand("MEMORY", call.args.at(1)));
-    }
-    let samples_asked = call.args.len() == 5 && call.args.is(3, "SAMPLES");
-    if call.args.len() != 3 && !samples_asked {
-        return Err(Failure::SYNTAX);
-    }
-    let key = call.args.at(2);
-    let (bytes, _) = call.peek(key, |stored, _| stored.map(|stored| stored.value.len()))?;
-    match bytes {
-        Some(bytes) => call.reply.length(bytes + key.len() + OVERHEAD_BYTES),
-        None => call.reply.nil(),
-    }
-    Ok(())
-}
-
-/// Puts `key` back as it was if it is there; what TOUCH counts.
+/// Counts as EXISTS does. It is a use of the keys also for a client with CLIENT NO-TOUCH.
 pub(crate) fn touch(call: &mut Call<'_>) -> Outcome {
-    exists(call)
+    exists(call)?;
+    for key in call.args.from(1) {
+        call.shared.marks.note_use(call.session.db, key, call.now_ms);
+    }
+    Ok(())
 }
 
 /// COPY source destination [DB n] [REPLACE].
@@ -201,6 +151,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
         call.reply.integer(0);
         return Ok(());
     };
+    let in_place = call.is_changed_in_place(from);
     call.session.db = to_db;
     let result = call.update(to, |stored| {
         if stored.is_some() && !replaces {
@@ -208,6 +159,9 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
         }
         Ok((Change::Put(WithEnd { value: &payload, end_ms: expiry_ms }.to_stored()), 1))
     });
+    if let Ok(1) = &result {
+        call.note_value(to, in_place);
+    }
     call.session.db = own_db;
     call.reply.integer(result?);
     Ok(())

@@ -13,8 +13,10 @@ pub(crate) fn time(call: &mut Call<'_>) -> Outcome {
 
 /// Makes everything durable now.
 fn save_all(call: &Call<'_>) -> Outcome {
-    call.shared.store.save()?;
-    call.shared.saving.note(&call.shared.environment);
+    let shared = call.shared;
+    let last = shared.store.last();
+    shared.store.save()?;
+    shared.saving.note(&shared.environment, last);
     Ok(())
 }
 
@@ -24,25 +26,31 @@ pub(crate) fn save(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Everything is in the journal already; what SAVE has to do takes so little that BGSAVE does it
-/// before it answers. Where there is a directory for them, it begins a backup.
+/// Begins a save, or schedules it for the end of the EXEC that the command is part of.
 pub(crate) fn bgsave(call: &mut Call<'_>) -> Outcome {
     if call.args.len() > 2 || call.args.len() == 2 && !call.args.is(1, "SCHEDULE") {
         return Err(Failure::SYNTAX);
     }
-    let shared = call.shared;
-    match shared.options.backups.clone() {
-        None => save_all(call)?,
-        Some(into) => match shared.saving.begin(&shared.store, &shared.environment, into) {
-            Ok(true) => {}
-            Ok(false) => return Err(Failure::Text("ERR Background save already in progress")),
-            Err(error) => {
-                return Err(Failure::Quoted(format!("ERR no thread for a backup: {error}")));
-            }
-        },
+    if call.session.in_exec {
+        call.session.saves_after_exec = true;
+        call.reply.simple("Background saving scheduled");
+        return Ok(());
     }
+    begin_saving(call)?;
     call.reply.simple("Background saving started");
     Ok(())
+}
+
+/// Begins a backup if there is a directory for backups. Otherwise syncs the journal before it returns: that
+/// takes little time, since the journal has everything already.
+pub(crate) fn begin_saving(call: &Call<'_>) -> Outcome {
+    let shared = call.shared;
+    let Some(into) = shared.options.backups.clone() else { return save_all(call) };
+    match shared.saving.begin(&shared.store, &shared.environment, into) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::Text("ERR Background save already in progress")),
+        Err(error) => Err(Failure::made(format!("ERR no thread for a backup: {error}"))),
+    }
 }
 
 pub(crate) fn lastsave(call: &mut Call<'_>) -> Outcome {
@@ -74,15 +82,14 @@ pub(crate) fn shutdown(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// ACL WHOAMI and the rest of ACL that makes sense with one user.
-pub(crate) fn acl(call: &mut Call<'_>) -> Outcome {
-    match () {
-        () if call.args.is(1, "WHOAMI") && call.args.len() == 2 => call.reply.bulk(b"default"),
-        () if call.args.is(1, "USERS") && call.args.len() == 2 => {
-            call.reply.array(1);
-            call.reply.bulk(b"default");
-        }
-        () => return Err(Failure::subcommand("ACL", call.args.at(1))),
-    }
+/// ACL WHOAMI: there is one user.
+pub(crate) fn acl_whoami(call: &mut Call<'_>) -> Outcome {
+    call.reply.bulk(b"default");
+    Ok(())
+}
+
+pub(crate) fn acl_users(call: &mut Call<'_>) -> Outcome {
+    call.reply.array(1);
+    call.reply.bulk(b"default");
     Ok(())
 }

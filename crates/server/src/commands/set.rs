@@ -3,18 +3,21 @@
 use thermocline::WithEnd;
 
 use super::expiry::{Unit, expiry_ms};
+use super::flags::Access;
 use super::strings::answer_copy;
 use super::{Call, Failure, Outcome};
+use crate::protocol::Args;
 use crate::store::Change;
 
-/// What the options say about expiry.
+/// The option about expiry. One that is repeated counts as given last; two different ones are an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Ends {
+enum Expiry {
     #[default]
     Unsaid,
     Keep,
     Persist,
-    At(u64),
+    /// A time in this unit, in the argument with this index.
+    Timed(Unit, usize),
 }
 
 /// What is allowed to be there already.
@@ -33,7 +36,8 @@ pub(crate) fn set(call: &mut Call<'_>) -> Outcome {
         call.reply.ok();
         return Ok(());
     }
-    let (mut condition, mut returns_old, mut ends) = (Condition::Always, false, Ends::Unsaid);
+    let (mut condition, mut returns_old) = (Condition::Always, false);
+    let mut expiry = Expiry::Unsaid;
     let mut at = 3;
     while at < call.args.len() {
         if call.args.is(at, "NX") && condition != Condition::IfPresent {
@@ -42,23 +46,38 @@ pub(crate) fn set(call: &mut Call<'_>) -> Outcome {
             condition = Condition::IfPresent;
         } else if call.args.is(at, "GET") {
             returns_old = true;
-        } else if call.args.is(at, "KEEPTTL") && ends == Ends::Unsaid {
-            ends = Ends::Keep;
+        } else if call.args.is(at, "KEEPTTL") && matches!(expiry, Expiry::Unsaid | Expiry::Keep) {
+            expiry = Expiry::Keep;
         } else {
-            ends = timed_option(call, &mut at, ends, "set")?;
+            expiry = timed_option(call, &mut at, expiry)?;
         }
         at += 1;
     }
-    set_if(call, key, value, condition, returns_old, ends)
+    let end = match expiry {
+        Expiry::Timed(unit, index) => End::At(positive_expiry(call, index, unit, "set")?),
+        Expiry::Keep => End::Keep,
+        Expiry::Unsaid | Expiry::Persist => End::Never,
+    };
+    set_if(call, key, value, condition, returns_old, end)
+}
+
+/// Returns the access of SET to its key: it reads the value only with the option GET.
+pub(crate) fn access(args: Args<'_>) -> Access {
+    let returns_old = (3..args.len()).any(|at| args.is(at, "GET"));
+    if returns_old { &["RW", "access", "update"] } else { &["OW", "update"] }
+}
+
+/// The expiry of the value that SET writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Never,
+    /// The old value's.
+    Keep,
+    At(u64),
 }
 
 /// Reads `EX s`, `PX ms`, `EXAT s` or `PXAT ms` at `at`, and leaves `at` on its number.
-fn timed_option(
-    call: &Call<'_>,
-    at: &mut usize,
-    so_far: Ends,
-    command: &str,
-) -> Result<Ends, Failure> {
+fn timed_option(call: &Call<'_>, at: &mut usize, so_far: Expiry) -> Result<Expiry, Failure> {
     let unit = match () {
         () if call.args.is(*at, "EX") => Unit::Seconds,
         () if call.args.is(*at, "PX") => Unit::Milliseconds,
@@ -66,11 +85,16 @@ fn timed_option(
         () if call.args.is(*at, "PXAT") => Unit::MillisecondsAt,
         () => return Err(Failure::SYNTAX),
     };
-    if so_far != Ends::Unsaid || *at + 1 >= call.args.len() {
+    let is_free = match so_far {
+        Expiry::Unsaid => true,
+        Expiry::Timed(earlier, _) => earlier == unit,
+        Expiry::Keep | Expiry::Persist => false,
+    };
+    if !is_free || *at + 1 >= call.args.len() {
         return Err(Failure::SYNTAX);
     }
     *at += 1;
-    positive_expiry(call, *at, unit, command).map(Ends::At)
+    Ok(Expiry::Timed(unit, *at))
 }
 
 /// The moment that argument `index` names, which must lie in the future of the epoch.
@@ -98,11 +122,11 @@ fn set_if(
     value: &[u8],
     condition: Condition,
     returns_old: bool,
-    ends: Ends,
+    end: End,
 ) -> Outcome {
     let now_ms = call.now_ms;
-    if condition == Condition::Always && !returns_old && ends != Ends::Keep {
-        let expiry_ms = if let Ends::At(moment) = ends { Some(moment) } else { None };
+    if condition == Condition::Always && !returns_old && end != End::Keep {
+        let expiry_ms = if let End::At(moment) = end { Some(moment) } else { None };
         call.put(key, expiry_ms, value)?;
         call.reply.ok();
         return Ok(());
@@ -117,10 +141,10 @@ fn set_if(
         if !allowed {
             return Ok((Change::Keep, (false, old)));
         }
-        let expiry_ms = match ends {
-            Ends::Unsaid | Ends::Persist => None,
-            Ends::Keep => stored.and_then(|stored| stored.end_ms),
-            Ends::At(moment) => Some(moment),
+        let expiry_ms = match end {
+            End::Never => None,
+            End::Keep => stored.and_then(|stored| stored.end_ms),
+            End::At(moment) => Some(moment),
         };
         let new = WithEnd { value, end_ms: expiry_ms };
         let change =
@@ -151,23 +175,26 @@ fn set_for(call: &mut Call<'_>, unit: Unit, command: &str) -> Outcome {
 }
 
 pub(crate) fn getex(call: &mut Call<'_>) -> Outcome {
-    let mut ends = Ends::Unsaid;
+    let mut expiry = Expiry::Unsaid;
     let mut at = 2;
     while at < call.args.len() {
-        if call.args.is(at, "PERSIST") && ends == Ends::Unsaid {
-            ends = Ends::Persist;
+        if call.args.is(at, "PERSIST") && matches!(expiry, Expiry::Unsaid | Expiry::Persist) {
+            expiry = Expiry::Persist;
         } else {
-            ends = timed_option(call, &mut at, ends, "getex")?;
+            expiry = timed_option(call, &mut at, expiry)?;
         }
         at += 1;
     }
-    if ends == Ends::Unsaid {
-        return super::strings::get(call);
-    }
+    let expiry_ms = match expiry {
+        Expiry::Unsaid => return super::strings::get(call),
+        Expiry::Timed(unit, index) => positive_expiry(call, index, unit, "getex").map(Some),
+        Expiry::Keep | Expiry::Persist => Ok(None),
+    };
     let now_ms = call.now_ms;
-    let old = call.update(call.args.at(1), |stored| {
+    let old = call.change_expiry(call.args.at(1), |stored| {
+        // An absent key has no expiry to change, whatever the time is.
         let Some(stored) = stored else { return Ok((Change::Keep, None)) };
-        let expiry_ms = if let Ends::At(moment) = ends { Some(moment) } else { None };
+        let expiry_ms = expiry_ms.clone()?;
         let new = WithEnd { value: stored.value, end_ms: expiry_ms };
         let change = match () {
             () if new.end_ms == stored.end_ms => Change::Keep,

@@ -32,6 +32,7 @@ pub(crate) fn mget(call: &mut Call<'_>) -> Outcome {
     if call.args.len() == 2 {
         return call.read(call.args.at(1), answer);
     }
+    call.note_uses(call.args.from(1));
     call.read_many(call.args.from(1), answer)
 }
 
@@ -112,7 +113,7 @@ fn set_pairs(call: &mut Call<'_>) -> Outcome {
 
 pub(crate) fn append(call: &mut Call<'_>) -> Outcome {
     let (tail, max) = (call.args.at(2), call.value_bytes_max());
-    let len = call.update(call.args.at(1), |stored| {
+    let (len, existed) = call.update(call.args.at(1), |stored| {
         let old = stored.unwrap_or(WithEnd { value: b"", end_ms: None });
         let len = old.value.len() + tail.len();
         if len > max {
@@ -120,8 +121,9 @@ pub(crate) fn append(call: &mut Call<'_>) -> Outcome {
         }
         let whole = [old.value, tail].concat();
         let new = WithEnd { value: &whole, end_ms: old.end_ms };
-        Ok((Change::Put(new.to_stored()), len))
+        Ok((Change::Put(new.to_stored()), (len, stored.is_some())))
     })?;
+    call.note_value(call.args.at(1), existed);
     call.reply.length(len);
     Ok(())
 }
@@ -161,6 +163,9 @@ pub(crate) fn setrange(call: &mut Call<'_>) -> Outcome {
         let new = WithEnd { value: &payload, end_ms: old.end_ms };
         Ok((Change::Put(new.to_stored()), payload.len()))
     })?;
+    if !patch.is_empty() {
+        call.note_value(call.args.at(1), true);
+    }
     call.reply.length(len);
     Ok(())
 }

@@ -1,134 +1,207 @@
-//! The table of commands: names, arities, flags, handlers. COMMAND is answered from it.
+//! The table of commands and subcommands: names, arities, flags, keys, handlers. Dispatch, MULTI, COMMAND and
+//! every HELP read it.
 
 use std::sync::LazyLock;
 
 use super::call::Handler;
 use super::command::Command;
-use super::flags::{Flags, KeyPlaces};
-use super::{client, command, config, connection, counters, expiry, info, keys, scan};
-use super::{server, set, strings, transactions};
+use super::flags::{Access, Flags, KeyPlaces as K};
+use super::{Failure, client, command, config, connection, counters, expiry, info, keys, scan};
+use super::{object, server, set, strings, transactions};
+use crate::protocol::Args;
 
 const READ: Flags = Flags::READ.and(Flags::FAST);
 const SLOW_READ: Flags = Flags::READ;
 /// Writes that make data smaller, or not larger by much.
 const CHANGE: Flags = Flags::WRITE.and(Flags::FAST);
+const SLOW_CHANGE: Flags = Flags::WRITE;
 const GROW: Flags = Flags::WRITE.and(Flags::GROWS).and(Flags::FAST);
-const FLUSH: Flags = Flags::WRITE.and(Flags::ALONE);
+const SLOW_GROW: Flags = Flags::WRITE.and(Flags::GROWS);
+const FLUSH: Flags = Flags::WRITE.and(Flags::ALONE).and(Flags::KEYSPACE).and(Flags::DANGEROUS);
 const CONNECTION: Flags = Flags::FAST.and(Flags::SMALL);
 const GREETING: Flags = Flags::FAST.and(Flags::SMALL).and(Flags::NO_AUTH);
-const AT_ONCE: Flags = Flags::FAST.and(Flags::SMALL).and(Flags::NOT_QUEUED);
-const ADMIN: Flags = Flags::ADMIN.and(Flags::SMALL);
+const IMMEDIATE: Flags = Flags::FAST.and(Flags::SMALL).and(Flags::NOT_QUEUED);
+const SMALL: Flags = Flags::SMALL;
+const ADMIN: Flags = Flags::ADMIN.and(Flags::SMALL).and(Flags::DANGEROUS);
+const CONTAINER: Flags = Flags::CONTAINER.and(Flags::SMALL);
+
+const READS: &[Access] = &[&["RO", "access"]];
+const INSPECTS: &[Access] = &[&["RO"]];
+const OVERWRITES: &[Access] = &[&["OW", "update"]];
+const INSERTS: &[Access] = &[&["OW", "insert"]];
+const EXCHANGES: &[Access] = &[&["RW", "access", "update"]];
+const SETS: &[Access] = &[&["RW", "access", "update", "variable_flags"]];
+const UPDATES: &[Access] = &[&["RW", "update"]];
+const APPENDS: &[Access] = &[&["RW", "insert"]];
+const TAKES: &[Access] = &[&["RW", "access", "delete"]];
+const REMOVES: &[Access] = &[&["RM", "delete"]];
+const MOVES: &[Access] = &[&["RW", "access", "delete"], &["OW", "update"]];
+const MOVES_NEW: &[Access] = &[&["RW", "access", "delete"], &["OW", "insert"]];
+const COPIES: &[Access] = &[&["RO", "access"], &["OW", "update"]];
+
+/// Documentation of a row: its group, the arguments of a subcommand, and a summary.
+type Docs = (&'static str, &'static str, &'static str);
 
 /// A row of the table.
 const fn row(
     name: &'static str,
     arity: i32,
     flags: Flags,
-    keys: KeyPlaces,
+    keys: K,
     since: &'static str,
-    (group, summary): (&'static str, &'static str),
+    (group, usage, summary): Docs,
     handler: Handler,
 ) -> Command {
-    Command { name, arity, flags, keys, group, since, summary, handler }
+    Command { name, arity, flags, keys, group, since, usage, summary, handler }
 }
 
-const fn string(summary: &'static str) -> (&'static str, &'static str) {
-    ("string", summary)
+/// A row of a subcommand.
+const fn sub(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    keys: K,
+    since: &'static str,
+    docs: Docs,
+    handler: Handler,
+) -> Command {
+    row(name, arity, flags.and(Flags::SUBCOMMAND), keys, since, docs, handler)
 }
 
-const fn generic(summary: &'static str) -> (&'static str, &'static str) {
-    ("generic", summary)
+const fn string(summary: &'static str) -> Docs {
+    ("string", "", summary)
 }
 
-const fn conn(summary: &'static str) -> (&'static str, &'static str) {
-    ("connection", summary)
+const fn generic(summary: &'static str) -> Docs {
+    ("generic", "", summary)
 }
 
-const fn admin(summary: &'static str) -> (&'static str, &'static str) {
-    ("server", summary)
+const fn conn(summary: &'static str) -> Docs {
+    ("connection", "", summary)
 }
 
-const fn multi(summary: &'static str) -> (&'static str, &'static str) {
-    ("transactions", summary)
+const fn admin(summary: &'static str) -> Docs {
+    ("server", "", summary)
 }
 
-use KeyPlaces as K;
+const fn multi(summary: &'static str) -> Docs {
+    ("transactions", "", summary)
+}
 
-/// Every command. One line each, longer than other code's lines: it is read as a table.
+const HELP: &str = "Prints this help.";
+
+/// Every command and subcommand. A container's subcommands follow it. One line each, longer than other
+/// code's lines, since it is read as a table.
 #[rustfmt::skip]
 pub(crate) static COMMANDS: &[Command] = &[
-    row("get", 2, READ, K::ONE, "1.0.0", string("Reads a value."), strings::get),
-    row("set", -3, GROW, K::ONE, "1.0.0", string("Writes a value, perhaps on a condition, perhaps with an expiry."), set::set),
-    row("setnx", 3, GROW, K::ONE, "1.0.0", string("Writes a value if the key is absent."), strings::setnx),
-    row("setex", 4, GROW, K::ONE, "2.0.0", string("Writes a value that ends after some seconds."), set::setex),
-    row("psetex", 4, GROW, K::ONE, "2.6.0", string("Writes a value that ends after some milliseconds."), set::psetex),
-    row("getset", 3, GROW, K::ONE, "1.0.0", string("Writes a value and reads the one before."), strings::getset),
-    row("getdel", 2, CHANGE, K::ONE, "6.2.0", string("Reads a value and removes its key."), strings::getdel),
-    row("getex", -2, CHANGE, K::ONE, "6.2.0", string("Reads a value and changes its expiry."), set::getex),
-    row("mget", -2, READ, K::ALL, "1.0.0", string("Reads several values at one moment."), strings::mget),
-    row("mset", -3, GROW, K::PAIRS, "1.0.1", string("Writes several values as one."), strings::mset),
-    row("msetnx", -3, GROW, K::PAIRS, "1.0.1", string("Writes several values as one if all keys are absent."), strings::msetnx),
-    row("strlen", 2, READ, K::ONE, "2.2.0", string("Tells a value's length."), strings::strlen),
-    row("append", 3, GROW, K::ONE, "2.0.0", string("Puts bytes behind a value."), strings::append),
-    row("getrange", 4, SLOW_READ, K::ONE, "2.4.0", string("Reads a part of a value."), strings::getrange),
-    row("substr", 4, SLOW_READ, K::ONE, "1.0.0", string("Reads a part of a value; the old name of GETRANGE."), strings::getrange),
-    row("setrange", 4, GROW, K::ONE, "2.2.0", string("Overwrites a part of a value."), strings::setrange),
-    row("incr", 2, GROW, K::ONE, "1.0.0", string("Adds one to an integer."), counters::incr),
-    row("decr", 2, GROW, K::ONE, "1.0.0", string("Takes one from an integer."), counters::decr),
-    row("incrby", 3, GROW, K::ONE, "1.0.0", string("Adds to an integer."), counters::incrby),
-    row("decrby", 3, GROW, K::ONE, "1.0.0", string("Takes from an integer."), counters::decrby),
-    row("incrbyfloat", 3, GROW, K::ONE, "2.6.0", string("Adds to a decimal number."), counters::incrbyfloat),
-    row("del", -2, CHANGE, K::ALL, "1.0.0", generic("Removes keys."), keys::del),
-    row("unlink", -2, CHANGE, K::ALL, "4.0.0", generic("Removes keys."), keys::del),
-    row("exists", -2, READ, K::ALL, "1.0.0", generic("Counts which of the keys are present."), keys::exists),
-    row("touch", -2, READ, K::ALL, "3.2.1", generic("Counts which of the keys are present."), keys::touch),
-    row("type", 2, READ, K::ONE, "1.0.0", generic("Tells what kind of value a key has."), keys::key_type),
-    row("rename", 3, CHANGE, K::TWO, "1.0.0", generic("Moves a value to another key."), keys::rename),
-    row("renamenx", 3, CHANGE, K::TWO, "1.0.0", generic("Moves a value to another key that is absent."), keys::renamenx),
-    row("copy", -3, GROW, K::TWO, "6.2.0", generic("Copies a value to another key."), keys::copy),
-    row("expire", -3, CHANGE, K::ONE, "1.0.0", generic("Lets a key end after some seconds."), expiry::expire),
-    row("pexpire", -3, CHANGE, K::ONE, "2.6.0", generic("Lets a key end after some milliseconds."), expiry::pexpire),
-    row("expireat", -3, CHANGE, K::ONE, "1.2.0", generic("Lets a key end at a Unix time in seconds."), expiry::expireat),
-    row("pexpireat", -3, CHANGE, K::ONE, "2.6.0", generic("Lets a key end at a Unix time in milliseconds."), expiry::pexpireat),
-    row("persist", 2, CHANGE, K::ONE, "2.2.0", generic("Takes a key's expiry away."), expiry::persist),
-    row("ttl", 2, READ, K::ONE, "1.0.0", generic("Tells the seconds until a key ends."), expiry::ttl),
-    row("pttl", 2, READ, K::ONE, "2.6.0", generic("Tells the milliseconds until a key ends."), expiry::pttl),
-    row("expiretime", 2, READ, K::ONE, "7.0.0", generic("Tells the Unix time in seconds at which a key ends."), expiry::expiretime),
-    row("pexpiretime", 2, READ, K::ONE, "7.0.0", generic("Tells the Unix time in milliseconds at which a key ends."), expiry::pexpiretime),
-    row("scan", -2, SLOW_READ, K::NONE, "2.8.0", generic("Walks over the keys in steps."), scan::scan),
-    row("keys", 2, SLOW_READ.and(Flags::ALONE), K::NONE, "1.0.0", generic("Lists the keys that match a pattern."), scan::keys),
+    row("get", 2, READ, K::one(READS), "1.0.0", string("Reads a value."), strings::get),
+    row("set", -3, SLOW_GROW, K::one(SETS), "1.0.0", string("Writes a value, perhaps on a condition, perhaps with an expiry."), set::set),
+    row("setnx", 3, GROW, K::one(INSERTS), "1.0.0", string("Writes a value if the key is absent."), strings::setnx),
+    row("setex", 4, SLOW_GROW, K::one(OVERWRITES), "2.0.0", string("Writes a value that expires after some seconds."), set::setex),
+    row("psetex", 4, SLOW_GROW, K::one(OVERWRITES), "2.6.0", string("Writes a value that expires after some milliseconds."), set::psetex),
+    row("getset", 3, GROW, K::one(EXCHANGES), "1.0.0", string("Writes a value and returns the old one."), strings::getset),
+    row("getdel", 2, CHANGE, K::one(TAKES), "6.2.0", string("Reads a value and removes its key."), strings::getdel),
+    row("getex", -2, CHANGE, K::one(EXCHANGES), "6.2.0", string("Reads a value and changes its expiry."), set::getex),
+    row("mget", -2, READ, K::all(READS), "1.0.0", string("Reads several values at one moment."), strings::mget),
+    row("mset", -3, SLOW_GROW, K::pairs(OVERWRITES), "1.0.1", string("Writes several values atomically."), strings::mset),
+    row("msetnx", -3, SLOW_GROW, K::pairs(INSERTS), "1.0.1", string("Writes several values atomically if all keys are absent."), strings::msetnx),
+    row("strlen", 2, READ, K::one(INSPECTS), "2.2.0", string("Returns the length of a value."), strings::strlen),
+    row("append", 3, GROW, K::one(APPENDS), "2.0.0", string("Appends bytes to a value."), strings::append),
+    row("getrange", 4, SLOW_READ, K::one(READS), "2.4.0", string("Reads a part of a value."), strings::getrange),
+    row("substr", 4, SLOW_READ, K::one(READS), "1.0.0", string("Reads a part of a value; the old name of GETRANGE."), strings::getrange),
+    row("setrange", 4, SLOW_GROW, K::one(UPDATES), "2.2.0", string("Overwrites a part of a value."), strings::setrange),
+    row("incr", 2, GROW, K::one(EXCHANGES), "1.0.0", string("Adds one to an integer."), counters::incr),
+    row("decr", 2, GROW, K::one(EXCHANGES), "1.0.0", string("Subtracts one from an integer."), counters::decr),
+    row("incrby", 3, GROW, K::one(EXCHANGES), "1.0.0", string("Adds to an integer."), counters::incrby),
+    row("decrby", 3, GROW, K::one(EXCHANGES), "1.0.0", string("Subtracts from an integer."), counters::decrby),
+    row("incrbyfloat", 3, GROW, K::one(EXCHANGES), "2.6.0", string("Adds to a decimal number."), counters::incrbyfloat),
+    row("del", -2, SLOW_CHANGE, K::all(REMOVES), "1.0.0", generic("Removes keys."), keys::del),
+    row("unlink", -2, CHANGE, K::all(REMOVES), "4.0.0", generic("Removes keys."), keys::del),
+    row("exists", -2, READ, K::all(INSPECTS), "1.0.0", generic("Counts the keys that are present."), keys::exists),
+    row("touch", -2, READ, K::all(INSPECTS), "3.2.1", generic("Counts the keys that are present, as a use of them."), keys::touch),
+    row("type", 2, READ, K::one(INSPECTS), "1.0.0", generic("Returns the type of a key's value."), keys::key_type),
+    row("rename", 3, SLOW_CHANGE, K::two(MOVES), "1.0.0", generic("Moves a value to another key."), keys::rename),
+    row("renamenx", 3, CHANGE, K::two(MOVES_NEW), "1.0.0", generic("Moves a value to another key that is absent."), keys::renamenx),
+    row("copy", -3, SLOW_GROW, K::two(COPIES), "6.2.0", generic("Copies a value to another key."), keys::copy),
+    row("expire", -3, CHANGE, K::one(UPDATES), "1.0.0", generic("Lets a key expire after some seconds."), expiry::expire),
+    row("pexpire", -3, CHANGE, K::one(UPDATES), "2.6.0", generic("Lets a key expire after some milliseconds."), expiry::pexpire),
+    row("expireat", -3, CHANGE, K::one(UPDATES), "1.2.0", generic("Lets a key expire at a Unix time in seconds."), expiry::expireat),
+    row("pexpireat", -3, CHANGE, K::one(UPDATES), "2.6.0", generic("Lets a key expire at a Unix time in milliseconds."), expiry::pexpireat),
+    row("persist", 2, CHANGE, K::one(UPDATES), "2.2.0", generic("Removes the expiry of a key."), expiry::persist),
+    row("ttl", 2, READ, K::one(READS), "1.0.0", generic("Returns the seconds until a key expires."), expiry::ttl),
+    row("pttl", 2, READ, K::one(READS), "2.6.0", generic("Returns the milliseconds until a key expires."), expiry::pttl),
+    row("expiretime", 2, READ, K::one(READS), "7.0.0", generic("Returns the Unix time in seconds at which a key expires."), expiry::expiretime),
+    row("pexpiretime", 2, READ, K::one(READS), "7.0.0", generic("Returns the Unix time in milliseconds at which a key expires."), expiry::pexpiretime),
+    row("scan", -2, SLOW_READ.and(Flags::KEYSPACE), K::NONE, "2.8.0", generic("Walks over the keys in steps."), scan::scan),
+    row("keys", 2, SLOW_READ.and(Flags::ALONE).and(Flags::DANGEROUS), K::NONE, "1.0.0", generic("Lists the keys that match a pattern."), scan::keys),
     row("randomkey", 1, SLOW_READ, K::NONE, "1.0.0", generic("Picks some key."), scan::randomkey),
-    row("object", -2, SLOW_READ, K { first: 2, last: 2, step: 1 }, "2.2.3", generic("Tells how a value is kept."), keys::object),
-    row("memory", -2, SLOW_READ, K { first: 2, last: 2, step: 1 }, "4.0.0", admin("Estimates what a key costs."), keys::memory),
-    row("dbsize", 1, READ, K::NONE, "1.0.0", admin("Counts the keys of the database."), keys::dbsize),
+    row("object", -2, Flags::CONTAINER, K::NONE, "2.2.3", generic("Container of commands that inspect a key's value."), command::container),
+    sub("object|encoding", 3, SLOW_READ, K::second(INSPECTS), "2.2.3", ("generic", "<key>", "Returns the encoding that Redis would use for the value of <key>."), object::encoding),
+    sub("object|freq", 3, SLOW_READ, K::second(INSPECTS), "4.0.0", ("generic", "<key>", "Returns an error, since access frequencies are not tracked."), object::freq),
+    sub("object|idletime", 3, SLOW_READ, K::second(INSPECTS), "2.2.3", ("generic", "<key>", "Returns seconds for which <key> was not used, or fewer."), object::idletime),
+    sub("object|refcount", 3, SLOW_READ, K::second(INSPECTS), "2.2.3", ("generic", "<key>", "Returns the number of references to the value of <key>, which is 1."), object::refcount),
+    sub("object|help", 2, SMALL, K::NONE, "6.2.0", ("generic", "", HELP), command::subcommand_help),
+    row("memory", -2, Flags::CONTAINER, K::NONE, "4.0.0", admin("Container of commands that inspect memory."), command::container),
+    sub("memory|usage", -3, SLOW_READ, K::second(INSPECTS), "4.0.0", ("server", "<key> [SAMPLES <count>]", "Returns an estimate of the bytes that <key> and its value take."), object::memory_usage),
+    sub("memory|help", 2, SMALL, K::NONE, "4.0.0", ("server", "", HELP), command::subcommand_help),
+    row("dbsize", 1, READ.and(Flags::KEYSPACE), K::NONE, "1.0.0", admin("Counts the keys of the database."), keys::dbsize),
     row("flushdb", -1, FLUSH, K::NONE, "1.0.0", admin("Removes all keys of the database."), keys::flushdb),
     row("flushall", -1, FLUSH, K::NONE, "1.0.0", admin("Removes all keys of all databases."), keys::flushall),
-    row("multi", 1, AT_ONCE, K::NONE, "1.2.0", multi("Begins a transaction."), transactions::multi),
-    row("exec", 1, AT_ONCE.and(Flags::ALONE), K::NONE, "1.2.0", multi("Executes the queued commands as one."), transactions::exec),
-    row("discard", 1, AT_ONCE, K::NONE, "2.0.0", multi("Drops the queued commands."), transactions::discard),
-    row("watch", -2, Flags::FAST.and(Flags::NOT_QUEUED).and(Flags::ALONE), K::ALL, "2.2.0", multi("Makes the next EXEC depend on keys staying as they are."), transactions::watch),
-    row("unwatch", 1, CONNECTION, K::NONE, "2.2.0", multi("Forgets what was watched."), transactions::unwatch),
+    row("multi", 1, IMMEDIATE, K::NONE, "1.2.0", multi("Begins a transaction."), transactions::multi),
+    row("exec", 1, SMALL.and(Flags::NOT_QUEUED).and(Flags::ALONE), K::NONE, "1.2.0", multi("Executes the queued commands atomically."), transactions::exec),
+    row("discard", 1, IMMEDIATE, K::NONE, "2.0.0", multi("Drops the queued commands."), transactions::discard),
+    row("watch", -2, Flags::FAST.and(Flags::NOT_QUEUED).and(Flags::ALONE), K::all(INSPECTS), "2.2.0", multi("Makes the next EXEC depend on keys that stay as they are."), transactions::watch),
+    row("unwatch", 1, CONNECTION, K::NONE, "2.2.0", multi("Forgets all watched keys."), transactions::unwatch),
     row("ping", -1, CONNECTION, K::NONE, "1.0.0", conn("Answers."), connection::ping),
-    row("echo", 2, Flags::FAST, K::NONE, "1.0.0", conn("Answers what it was given."), connection::echo),
-    row("hello", -1, GREETING.and(Flags::NO_MULTI), K::NONE, "6.0.0", conn("Chooses the protocol, perhaps authenticates."), connection::hello),
+    row("echo", 2, Flags::FAST, K::NONE, "1.0.0", conn("Returns its argument."), connection::echo),
+    row("hello", -1, GREETING, K::NONE, "6.0.0", conn("Chooses the protocol, perhaps authenticates."), connection::hello),
     row("auth", -2, GREETING, K::NONE, "1.0.0", conn("Authenticates."), connection::auth),
     row("select", 2, CONNECTION, K::NONE, "1.0.0", conn("Chooses the database."), connection::select),
-    row("quit", -1, AT_ONCE.and(Flags::NO_AUTH), K::NONE, "1.0.0", conn("Closes the connection."), connection::quit),
-    row("reset", 1, AT_ONCE.and(Flags::NO_AUTH), K::NONE, "6.2.0", conn("Makes the connection as if new."), connection::reset),
-    row("client", -2, ADMIN, K::NONE, "2.4.0", conn("Tells of and manages connections."), client::client),
-    row("command", -1, Flags::SMALL, K::NONE, "2.8.13", admin("Tells of the commands."), command::command),
-    row("config", -2, ADMIN, K::NONE, "2.0.0", admin("Reads and changes settings."), config::config),
-    row("info", -1, Flags::SMALL, K::NONE, "1.0.0", admin("Tells the server's figures."), info::info),
-    row("time", 1, CONNECTION, K::NONE, "2.6.0", admin("Tells the time."), server::time),
+    row("quit", -1, IMMEDIATE.and(Flags::NO_AUTH), K::NONE, "1.0.0", conn("Closes the connection."), connection::quit),
+    row("reset", 1, IMMEDIATE.and(Flags::NO_AUTH), K::NONE, "6.2.0", conn("Makes the connection as if new."), connection::reset),
+    row("client", -2, CONTAINER, K::NONE, "2.4.0", conn("Container of commands on connections."), command::container),
+    sub("client|getname", 2, SMALL, K::NONE, "2.6.9", ("connection", "", "Returns the name of the current connection."), client::getname),
+    sub("client|getredir", 2, SMALL, K::NONE, "6.0.0", ("connection", "", "Returns -1, since there is no client side caching."), client::getredir),
+    sub("client|id", 2, SMALL, K::NONE, "5.0.0", ("connection", "", "Returns the number of the current connection."), client::id),
+    sub("client|info", 2, SMALL, K::NONE, "6.2.0", ("connection", "", "Describes the current connection."), client::info),
+    sub("client|kill", -3, ADMIN, K::NONE, "2.4.0", ("connection", "<addr> | [ID <id>] [ADDR <addr>] [LADDR <addr>] [TYPE <type>] [USER <user>] [SKIPME yes|no] [MAXAGE <seconds>]", "Closes connections."), client::kill),
+    sub("client|list", -2, ADMIN, K::NONE, "2.4.0", ("connection", "[TYPE <type> | ID <id> [<id> ...]]", "Describes connections."), client::list),
+    sub("client|no-evict", 3, ADMIN, K::NONE, "7.0.0", ("connection", "ON|OFF", "Is accepted and changes nothing."), client::no_evict),
+    sub("client|no-touch", 3, SMALL, K::NONE, "7.2.0", ("connection", "ON|OFF", "Chooses whether reads of this connection count as uses of keys."), client::no_touch),
+    sub("client|reply", 3, SMALL, K::NONE, "3.2.0", ("connection", "ON|OFF|SKIP", "Chooses whether this connection gets replies."), client::reply),
+    sub("client|setinfo", 4, SMALL, K::NONE, "7.2.0", ("connection", "LIB-NAME|LIB-VER <value>", "Notes the library of the current connection."), client::setinfo),
+    sub("client|setname", 3, SMALL, K::NONE, "2.6.9", ("connection", "<name>", "Names the current connection."), client::setname),
+    sub("client|trackinginfo", 2, SMALL, K::NONE, "6.2.0", ("connection", "", "Reports that there is no client side caching."), client::trackinginfo),
+    sub("client|unblock", -3, ADMIN, K::NONE, "5.0.0", ("connection", "<id> [TIMEOUT|ERROR]", "Returns 0, since no command blocks."), client::unblock),
+    sub("client|help", 2, SMALL, K::NONE, "5.0.0", ("connection", "", HELP), command::subcommand_help),
+    row("command", -1, CONTAINER, K::NONE, "2.8.13", admin("Describes the commands."), command::all),
+    sub("command|count", 2, SMALL, K::NONE, "2.8.13", ("server", "", "Returns the number of commands."), command::count),
+    sub("command|docs", -2, SMALL, K::NONE, "7.0.0", ("server", "[<command-name> ...]", "Returns documentation of commands."), command::docs),
+    sub("command|getkeys", -3, SMALL, K::NONE, "2.8.13", ("server", "<full-command>", "Returns the keys of a command."), command::getkeys),
+    sub("command|getkeysandflags", -3, SMALL, K::NONE, "7.0.0", ("server", "<full-command>", "Returns the keys of a command, and its access to each."), command::getkeysandflags),
+    sub("command|info", -2, SMALL, K::NONE, "2.8.13", ("server", "[<command-name> ...]", "Describes commands."), command::info),
+    sub("command|list", -2, SMALL, K::NONE, "7.0.0", ("server", "[FILTERBY MODULE <module> | ACLCAT <category> | PATTERN <pattern>]", "Returns the names of commands."), command::list),
+    sub("command|help", 2, SMALL, K::NONE, "5.0.0", ("server", "", HELP), command::subcommand_help),
+    row("config", -2, CONTAINER, K::NONE, "2.0.0", admin("Container of commands on settings."), command::container),
+    sub("config|get", -3, ADMIN, K::NONE, "2.0.0", ("server", "<pattern> [<pattern> ...]", "Returns settings whose names match, and their values."), config::get),
+    sub("config|resetstat", 2, ADMIN, K::NONE, "2.0.0", ("server", "", "Sets the counters of INFO to zero."), config::resetstat),
+    sub("config|rewrite", 2, ADMIN, K::NONE, "2.8.0", ("server", "", "Returns an error, since there is no file to write."), config::rewrite),
+    sub("config|set", -4, ADMIN, K::NONE, "2.0.0", ("server", "<name> <value> [<name> <value> ...]", "Changes settings."), config::set),
+    sub("config|help", 2, SMALL, K::NONE, "5.0.0", ("server", "", HELP), command::subcommand_help),
+    row("info", -1, Flags::SMALL.and(Flags::DANGEROUS), K::NONE, "1.0.0", admin("Returns the server's figures."), info::info),
+    row("time", 1, CONNECTION, K::NONE, "2.6.0", admin("Returns the time."), server::time),
     row("save", 1, ADMIN.and(Flags::NO_MULTI), K::NONE, "1.0.0", admin("Makes everything durable."), server::save),
-    row("bgsave", -1, ADMIN.and(Flags::NO_MULTI), K::NONE, "1.0.0", admin("Makes everything durable."), server::bgsave),
-    row("lastsave", 1, CONNECTION, K::NONE, "1.0.0", admin("Tells when SAVE last succeeded."), server::lastsave),
+    row("bgsave", -1, ADMIN, K::NONE, "1.0.0", admin("Makes everything durable, or begins a backup."), server::bgsave),
+    row("lastsave", 1, CONNECTION.and(Flags::DANGEROUS), K::NONE, "1.0.0", admin("Returns the time of the last successful SAVE."), server::lastsave),
     row("shutdown", -1, ADMIN.and(Flags::NO_MULTI), K::NONE, "1.0.0", admin("Stops the server."), server::shutdown),
-    row("acl", -2, ADMIN, K::NONE, "6.0.0", admin("Tells who the client is."), server::acl),
+    row("acl", -2, CONTAINER, K::NONE, "6.0.0", admin("Container of commands on users."), command::container),
+    sub("acl|users", 2, ADMIN, K::NONE, "6.0.0", ("server", "", "Lists the users."), server::acl_users),
+    sub("acl|whoami", 2, SMALL, K::NONE, "6.0.0", ("server", "", "Returns the user of the current connection."), server::acl_whoami),
+    sub("acl|help", 2, SMALL, K::NONE, "6.0.0", ("server", "", HELP), command::subcommand_help),
 ];
 
-/// Longest name in the table, in bytes.
-const NAME_BYTES_MAX: usize = 16;
+/// Bytes of the longest name in the table.
+const NAME_BYTES_MAX: usize = 24;
 /// Slots of the lookup table: a power of two, several times the commands.
 const SLOTS: usize = 512;
 
@@ -156,7 +229,8 @@ fn hash(name: &[u8]) -> usize {
     (hash ^ (hash >> 16)) as usize % SLOTS
 }
 
-/// The index in [`COMMANDS`] of the command called `name`, in any case.
+/// Returns the index in [`COMMANDS`] of the command or subcommand called `name`, in any case. The name of a
+/// subcommand is `container|subcommand`.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<usize> {
     let mut lower = [0_u8; NAME_BYTES_MAX];
@@ -171,6 +245,54 @@ pub(crate) fn find(name: &[u8]) -> Option<usize> {
         }
         slot = (slot + 1) % SLOTS;
     }
+}
+
+/// The reason for which arguments name no command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NotFound {
+    Command,
+    /// The container that does not have the subcommand.
+    Subcommand(&'static Command),
+}
+
+impl NotFound {
+    /// Returns the failure for `args`.
+    pub(crate) fn failure(self, args: Args<'_>) -> Failure {
+        match self {
+            Self::Command => Failure::unknown_command(args),
+            Self::Subcommand(container) => {
+                Failure::subcommand(&container.name.to_ascii_uppercase(), args.at(1))
+            }
+        }
+    }
+}
+
+/// Returns the index in [`COMMANDS`] of the command that `args` call: a subcommand if the first argument is a
+/// container and there is a second one.
+#[inline]
+pub(crate) fn resolve(args: Args<'_>) -> Result<usize, NotFound> {
+    let index = find(args.at(0)).ok_or(NotFound::Command)?;
+    let command = &COMMANDS[index];
+    if command.flags.has(Flags::CONTAINER) && args.len() > 1 {
+        return resolve_subcommand(command, args.at(1));
+    }
+    if command.flags.has(Flags::SUBCOMMAND) { Err(NotFound::Command) } else { Ok(index) }
+}
+
+#[cold]
+fn resolve_subcommand(container: &'static Command, word: &[u8]) -> Result<usize, NotFound> {
+    // An argument may be large: only the bytes that a name can have are copied.
+    let front = word.get(..word.len().min(NAME_BYTES_MAX)).unwrap_or_default();
+    let name = [container.name.as_bytes(), b"|", front].concat();
+    find(&name).ok_or(NotFound::Subcommand(container))
+}
+
+/// Returns the subcommands of the container at `index`.
+pub(crate) fn subcommands(index: usize) -> &'static [Command] {
+    let rest = COMMANDS.get(index + 1..).unwrap_or_default();
+    let is_end = |command: &Command| !command.flags.has(Flags::SUBCOMMAND);
+    let end = rest.iter().position(is_end).unwrap_or(rest.len());
+    rest.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
         call.reply.nil_array();
         return Ok(());
     }
-    let db = call.session.db;
+    let (db, resp3) = (call.session.db, call.session.resp3);
+    call.session.in_exec = true;
     let outcome = atomically(call, |call| {
         call.reply.array(queue.commands.len());
         for (index, args) in &queue.commands {
@@ -57,17 +58,32 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
                     return Err(failure);
                 }
                 inner.reply.rewind(mark);
-                failure.answer(&mut inner.reply);
-                inner.tally.command(*index).failed += 1;
-                inner.tally.errors += 1;
+                inner.fail(Some(*index), &failure);
             }
+            // A HELLO may have changed the protocol.
+            let resp3 = call.session.resp3;
+            call.reply.set_resp3(resp3);
         }
         Ok(())
     });
+    call.session.in_exec = false;
+    let saves = std::mem::take(&mut call.session.saves_after_exec);
     if outcome.is_err() {
-        call.session.db = db;
+        (call.session.db, call.session.resp3) = (db, resp3);
+        call.reply.set_resp3(resp3);
+    } else if saves {
+        // The reply is written already, as that of a BGSAVE which fails later.
+        let _ = super::server::begin_saving(call);
     }
     outcome
+}
+
+/// Drops the transaction of an EXEC that is refused for `cause`, and returns the error for it.
+pub(crate) fn abort(call: &mut Call<'_>, cause: &Failure) -> Failure {
+    forget_transaction(call.shared, call.session);
+    let text = cause.text();
+    let cause = text.strip_prefix(b"ERR ").unwrap_or(&text);
+    Failure::Made([b"EXECABORT Transaction discarded because of: ", cause].concat())
 }
 
 /// Whether a key changed, or ended, since it was watched.
@@ -82,7 +98,7 @@ pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {
         return Err(Failure::Text("ERR WATCH inside MULTI is not allowed"));
     }
     if call.session.watched.len() + call.args.len() - 1 > WATCHED_KEYS_MAX {
-        return Err(Failure::Quoted(format!(
+        return Err(Failure::made(format!(
             "ERR too many watched keys: at most {WATCHED_KEYS_MAX} are allowed"
         )));
     }

@@ -35,16 +35,23 @@ impl Output {
         }
     }
 
-    /// Puts `error` in the place of every promise.
-    pub(super) fn break_promises(&mut self, error: &str) {
+    /// Whether a reply of this turn promises a write.
+    pub(super) fn has_promises(&self) -> bool {
+        !self.promises.is_empty()
+    }
+
+    /// Puts `error` in the place of every promise; returns how many there were.
+    pub(super) fn break_promises(&mut self, error: &str) -> usize {
+        let count = self.promises.len();
         let old = std::mem::take(&mut self.bytes);
         let mut copied = 0;
         for (begin, end) in self.promises.drain(..) {
             self.bytes.extend_from_slice(old.get(copied..begin).unwrap_or_default());
-            Reply::new(&mut self.bytes, false).error(error);
+            Reply::new(&mut self.bytes, false).error(error.as_bytes());
             copied = end;
         }
         self.bytes.extend_from_slice(old.get(copied..).unwrap_or_default());
+        count
     }
 
     /// Sends what the socket takes; how many bytes that was.

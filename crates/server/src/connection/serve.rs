@@ -15,7 +15,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Connection, KEPT_BYTES, Stopped, Worker};
-use crate::client_memory::ClientMemory;
 use crate::commands::{self, Call, Dispatched, Means, Room};
 use crate::options::ARGS_MAX;
 use crate::protocol::{Bounds, Reply, Step};
@@ -71,7 +70,7 @@ impl Connection {
         }
         if worker.shared.client_memory.is_exhausted() && self.input.len() + bytes.len() > KEPT_BYTES
         {
-            return self.refuse_for_memory(&worker.shared.client_memory);
+            return self.refuse_for_memory(worker.shared);
         }
         if self.input.len() > GROWN_GENTLY_BYTES {
             // Doubling would make the largest request that fits half as large.
@@ -81,15 +80,15 @@ impl Connection {
         self.charge(&worker.shared.client_memory);
     }
 
-    pub(super) fn refuse_for_memory(&mut self, memory: &ClientMemory) {
-        let limit = memory.limit();
-        self.refuse(&format!(
-            "OOM request refused: the clients' memory of {limit} bytes is used up"
-        ));
+    pub(super) fn refuse_for_memory(&mut self, shared: &Shared) {
+        let limit = shared.client_memory.limit();
+        let text = format!("OOM request refused: the clients' memory of {limit} bytes is used up");
+        self.refuse(text.as_bytes(), shared);
     }
 
     /// Answers an error and ends the connection.
-    fn refuse(&mut self, error: &str) {
+    fn refuse(&mut self, error: &[u8], shared: &Shared) {
+        shared.stats.error(error);
         let resp3 = self.session.resp3;
         self.output.append(|out| Reply::new(out, resp3).error(error));
         self.session.closing = true;
@@ -117,7 +116,7 @@ impl Connection {
                 Step::Incomplete => break,
                 Step::Nothing { consumed } => used += consumed,
                 Step::Refused(why) => {
-                    self.refuse(&format!("ERR Protocol error: {why}"));
+                    self.refuse(&[b"ERR Protocol error: ", why.text().as_slice()].concat(), shared);
                     return bytes.len();
                 }
                 Step::Command { consumed } => {

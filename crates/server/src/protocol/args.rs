@@ -7,8 +7,8 @@ pub(crate) struct Span {
     pub(crate) len: u32,
 }
 
-/// Bytes of an argument that are looked at as a word or quoted in an error.
-const QUOTED_BYTES: usize = 128;
+/// Bytes of the longest argument that is looked up as a word.
+const WORD_BYTES: usize = 128;
 
 /// A command's arguments, its name first. Borrowed, and free to copy.
 #[derive(Clone, Copy, Debug)]
@@ -41,26 +41,23 @@ impl<'a> Args<'a> {
         self.bytes.get(start..start + span.len as usize)
     }
 
+    /// Returns the arguments from `first` on as those of a command of their own.
+    pub(crate) fn behind(&self, first: usize) -> Self {
+        Self { bytes: self.bytes, spans: self.spans.get(first..).unwrap_or_default() }
+    }
+
     /// The arguments from `first` on.
     pub(crate) fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let all = *self;
         (first.min(all.len())..all.len()).map(move |index| all.at(index))
     }
 
-    /// The first bytes of argument `index` as text, for an error that quotes it.
-    pub(crate) fn quoted(&self, index: usize) -> String {
-        self.front(index).escape_ascii().to_string()
-    }
-
     /// Argument `index` in lower case, for a word that is looked up: what is longer than any word
     /// is cut off.
     pub(crate) fn word(&self, index: usize) -> String {
-        String::from_utf8_lossy(self.front(index)).to_ascii_lowercase()
-    }
-
-    fn front(&self, index: usize) -> &'a [u8] {
         let arg = self.at(index);
-        arg.get(..arg.len().min(QUOTED_BYTES)).unwrap_or_default()
+        let front = arg.get(..arg.len().min(WORD_BYTES)).unwrap_or_default();
+        String::from_utf8_lossy(front).to_ascii_lowercase()
     }
 
     /// Whether argument `index` is `word`, in any case.

@@ -54,9 +54,27 @@ pub(crate) enum Step {
     Nothing { consumed: usize },
     /// The command is not whole yet.
     Incomplete,
-    /// Bytes that are no request; the text goes behind "Protocol error: ". The connection cannot
-    /// go on.
-    Refused(&'static str),
+    /// Bytes that are no request. The connection cannot be used after them.
+    Refused(Refusal),
+}
+
+/// The reason for which bytes are no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A fixed text.
+    Text(&'static str),
+    /// An argument began with this byte instead of a dollar sign.
+    NotAnArgument(u8),
+}
+
+impl Refusal {
+    /// Returns the text that follows "Protocol error: ".
+    pub(crate) fn text(self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::NotAnArgument(byte) => [&b"expected '$', got '"[..], &[byte], b"'"].concat(),
+        }
+    }
 }
 
 /// The parser of one connection.
@@ -130,8 +148,8 @@ impl Parser {
     fn open(&mut self, bytes: &[u8], bounds: Bounds) -> Step {
         match header(bytes, 0) {
             Header::Incomplete => Step::Incomplete,
-            Header::TooLong => Step::Refused("too big mbulk count string"),
-            Header::Bad => Step::Refused("invalid multibulk length"),
+            Header::TooLong => Step::Refused(Refusal::Text("too big mbulk count string")),
+            Header::Bad => Step::Refused(Refusal::Text("invalid multibulk length")),
             Header::Number { value, end } if value <= 0 => Step::Nothing { consumed: end },
             Header::Number { value, end } => match usize::try_from(value) {
                 Ok(count) if count <= bounds.args_max => {
@@ -139,8 +157,10 @@ impl Parser {
                     self.at = end;
                     Step::Command { consumed: end }
                 }
-                _ if bounds.unauthenticated => Step::Refused("unauthenticated multibulk length"),
-                _ => Step::Refused("invalid multibulk length"),
+                _ if bounds.unauthenticated => {
+                    Step::Refused(Refusal::Text("unauthenticated multibulk length"))
+                }
+                _ => Step::Refused(Refusal::Text("invalid multibulk length")),
             },
         }
     }
@@ -151,28 +171,28 @@ impl Parser {
         match bytes.get(self.at) {
             None => return Step::Incomplete,
             Some(b'$') => {}
-            Some(_) => return Step::Refused("expected '$'"),
+            Some(&byte) => return Step::Refused(Refusal::NotAnArgument(byte)),
         }
         let (value, start) = match header(bytes, self.at) {
             Header::Incomplete => return Step::Incomplete,
-            Header::TooLong => return Step::Refused("too big bulk count string"),
-            Header::Bad => return Step::Refused("invalid bulk length"),
+            Header::TooLong => return Step::Refused(Refusal::Text("too big bulk count string")),
+            Header::Bad => return Step::Refused(Refusal::Text("invalid bulk length")),
             Header::Number { value, end } => (value, end),
         };
         let len = match usize::try_from(value) {
             Ok(len) if len <= bounds.arg_bytes_max => len,
             Ok(_) if bounds.unauthenticated => {
-                return Step::Refused("unauthenticated bulk length");
+                return Step::Refused(Refusal::Text("unauthenticated bulk length"));
             }
-            _ => return Step::Refused("invalid bulk length"),
+            _ => return Step::Refused(Refusal::Text("invalid bulk length")),
         };
         if start + len + 2 > bounds.command_bytes_max {
-            return Step::Refused("too big request");
+            return Step::Refused(Refusal::Text("too big request"));
         }
         match bytes.get(start + len..start + len + 2) {
             None => return Step::Incomplete,
             Some(b"\r\n") => {}
-            Some(_) => return Step::Refused("expected CRLF after an argument"),
+            Some(_) => return Step::Refused(Refusal::Text("expected CRLF after an argument")),
         }
         // Both fit: they lie below COMMAND_BYTES_MAX.
         self.spans.push(Span { start: start as u32, len: len as u32 });
@@ -188,7 +208,7 @@ impl Parser {
         let found = bytes.get(searched..).and_then(|rest| memchr::memchr(b'\n', rest));
         let end = found.map_or(bytes.len(), |found| searched + found);
         if end > Bounds::INLINE_BYTES_MAX {
-            return Step::Refused("too big inline request");
+            return Step::Refused(Refusal::Text("too big inline request"));
         }
         if found.is_none() {
             self.at = bytes.len();
@@ -199,11 +219,13 @@ impl Parser {
         let line = bytes.get(..end).unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if inline::split(line, &mut self.words, &mut self.spans).is_err() {
-            return Step::Refused("unbalanced quotes in request");
+            return Step::Refused(Refusal::Text("unbalanced quotes in request"));
         }
         match self.spans.len() {
             0 => Step::Nothing { consumed: end + 1 },
-            count if count > bounds.args_max => Step::Refused("unauthenticated multibulk length"),
+            count if count > bounds.args_max => {
+                Step::Refused(Refusal::Text("unauthenticated multibulk length"))
+            }
             _ => Step::Command { consumed: end + 1 },
         }
     }
@@ -223,7 +245,9 @@ fn header(bytes: &[u8], at: usize) -> Header {
             value = value * 10 + i64::from(byte - b'0');
             continue;
         }
-        if byte != b'\r' || index == 0 {
+        // Numbers are strict, as those in arguments are: no leading zeros, no "-0".
+        let is_strict = digits.first() != Some(&b'0') || index == 1 && !negative;
+        if byte != b'\r' || index == 0 || !is_strict {
             return Header::Bad;
         }
         return match digits.get(index + 1) {

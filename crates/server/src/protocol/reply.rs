@@ -62,10 +62,12 @@ impl<'a> Reply<'a> {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error, `CODE what is wrong`. Line breaks become spaces: the text may quote a client.
-    pub(crate) fn error(&mut self, text: &str) {
+    /// Writes an error, `CODE what is wrong`. Line breaks become spaces: the text may quote any bytes of
+    /// a client.
+    pub(crate) fn error(&mut self, text: &[u8]) {
         self.out.push(b'-');
-        self.out.extend(text.bytes().map(|byte| if byte < b' ' { b' ' } else { byte }));
+        let is_break = |byte| byte == b'\r' || byte == b'\n';
+        self.out.extend(text.iter().map(|&byte| if is_break(byte) { b' ' } else { byte }));
         self.out.extend_from_slice(b"\r\n");
     }
 

@@ -57,8 +57,10 @@ impl Client {
     }
 
     fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).expect("a reply comes");
+        // An error may quote any bytes.
+        let mut line = Vec::new();
+        self.stream.read_until(b'\n', &mut line).expect("a reply comes");
+        let line = String::from_utf8_lossy(&line);
         assert!(line.ends_with("\r\n"), "the connection ended in {line:?}");
         line.trim_end_matches("\r\n").to_owned()
     }

@@ -138,6 +138,60 @@ fn every_command_that_ran_has_a_time() {
 }
 
 #[test]
+fn error_replies_are_counted_by_their_code() {
+    let (_server, mut client) = serve();
+    assert!(!client.run("INFO errorstats").contains("errorstat_"));
+    for line in
+        ["GET", "NOPE", "CONFIG BAD", "SET k v EX 0", "MULTI", "GET", "EXEC", "AUTH u p", "HELLO 9"]
+    {
+        client.run(line);
+    }
+    for line in ["MULTI", "SET s x", "INCR s", "EXEC"] {
+        client.run(line);
+    }
+    let want = ["ERR:count=6", "EXECABORT:count=1", "NOPROTO:count=1", "WRONGPASS:count=1"];
+    let has_all =
+        |info: &str| want.iter().all(|line| info.contains(&format!("errorstat_{line}\\r")));
+    let counted = wait_until(|| has_all(&client.run("INFO errorstats")));
+    let info = client.run("INFO");
+    assert!(counted && has_all(&info), "{info}");
+    assert!(info.contains("total_error_replies:9\\r"), "{info}");
+    // A command that was refused before it ran has not failed.
+    let stats = client.run("INFO commandstats");
+    let figures = |name: &str| {
+        let line = stats.split("\\r\\n").find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+        let line = line.unwrap_or_else(|| panic!("no {name} in {stats}"));
+        line.split_once(",rejected_calls=").map(|(_, figures)| figures.to_owned())
+    };
+    assert_eq!(figures("get").as_deref(), Some("2,failed_calls=0"));
+    assert_eq!(figures("incr").as_deref(), Some("0,failed_calls=1"));
+    // A request that cannot be parsed is an error as well.
+    let mut other = Client::connect(_server.addr());
+    other.send(b"*1\r\nx\r\n");
+    assert!(other.reply().starts_with("-ERR Protocol error"));
+    assert!(client.run("INFO errorstats").contains("errorstat_ERR:count=7\\r"));
+    assert_eq!(client.run("CONFIG RESETSTAT"), "+OK");
+    assert!(!client.run("INFO errorstats").contains("errorstat_"));
+}
+
+#[test]
+fn writes_since_the_last_save_are_counted() {
+    let (_server, mut client) = serve();
+    assert_eq!(figure(&mut client, "rdb_changes_since_last_save"), 0);
+    for line in ["SET a 1", "INCR a", "DEL a", "GET a"] {
+        client.run(line);
+    }
+    assert_eq!(figure(&mut client, "rdb_changes_since_last_save"), 3);
+    assert_eq!(client.run("SAVE"), "+OK");
+    assert_eq!(figure(&mut client, "rdb_changes_since_last_save"), 0);
+    client.run("SET a 1");
+    assert_eq!(client.run("BGSAVE"), "+Background saving started");
+    assert_eq!(figure(&mut client, "rdb_changes_since_last_save"), 0);
+    assert_eq!(figure(&mut client, "lazyfree_pending_objects"), 0);
+    assert!(client.run("INFO").contains("aof_last_write_status:ok\\r"));
+}
+
+#[test]
 fn keys_with_an_expiry_are_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let (server, db) = start_on_database(dir.path());

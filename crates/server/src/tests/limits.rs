@@ -93,7 +93,7 @@ fn protocol_errors_end_the_connection() {
     let (server, _) = start(options());
     for (request, error) in [
         (&b"*1048577\r\n"[..], "-ERR Protocol error: invalid multibulk length"),
-        (b"*2\r\nGET\r\n", "-ERR Protocol error: expected '$'"),
+        (b"*2\r\nGET\r\n", "-ERR Protocol error: expected '$', got 'G'"),
         (b"*1\r\n$67108865\r\n", "-ERR Protocol error: invalid bulk length"),
         (b"\"abc\r\n", "-ERR Protocol error: unbalanced quotes in request"),
     ] {

@@ -27,6 +27,8 @@ pub(crate) struct MapStore {
     pub(super) waited: AtomicU64,
     /// From now on no write becomes durable, and once that was noticed none is taken.
     pub(super) broken: AtomicBool,
+    /// Writes are refused for now, as those of an engine without room are.
+    pub(super) refuses_writes: AtomicBool,
     is_hashed: AtomicBool,
     /// What one write may bring, in bytes; 0 is without limit.
     pub(super) write_room: AtomicU64,
@@ -62,6 +64,9 @@ impl MapStore {
     }
 
     fn next(&self) -> Result<SeqNo, StoreError> {
+        if self.refuses_writes.load(SeqCst) {
+            return Err(StoreError::ReadOnly("no space left".to_owned()));
+        }
         self.numbers.next()
     }
 }

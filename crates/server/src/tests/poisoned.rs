@@ -33,6 +33,51 @@ fn a_write_that_is_not_durable_is_not_acknowledged() {
 }
 
 #[test]
+fn a_write_that_failed_shows_in_info_and_at_the_end() {
+    let (server, store) = start(options());
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.run("SET a 1"), "+OK");
+    assert!(client.run("INFO persistence").contains("aof_last_write_status:ok\\r"));
+    store.refuses_writes.store(true, SeqCst);
+    let refused = "-MISCONF no space left";
+    assert_eq!(client.run("SET a 2"), refused);
+    let info = client.run("INFO");
+    for line in [
+        "aof_last_write_status:err\\r",
+        "first_write_failure:no space left\\r",
+        "errorstat_MISCONF:count=1\\r",
+    ] {
+        assert!(info.contains(line), "{line} in {info}");
+    }
+    // A read is no write that succeeds.
+    assert_eq!(client.run("GET a"), "\"1\"");
+    assert!(client.run("INFO persistence").contains("aof_last_write_status:err\\r"));
+    store.refuses_writes.store(false, SeqCst);
+    assert_eq!(client.run("SET a 3"), "+OK");
+    let info = client.run("INFO persistence");
+    assert!(info.contains("aof_last_write_status:ok\\r"), "{info}");
+    assert!(info.contains("first_write_failure:no space left\\r"), "{info}");
+    // The data can be saved, but an operator has to see that a write failed.
+    server.stop();
+    let ended = server.wait().expect_err("a write failed").to_string();
+    assert_eq!(ended, "writes failed while the server ran, first because of: no space left");
+}
+
+#[test]
+fn a_promise_that_is_broken_is_counted() {
+    let (server, store) = start(options());
+    let mut client = Client::connect(server.addr());
+    store.broken.store(true, SeqCst);
+    client.send(b"SET a 1\r\nSET b 1\r\n");
+    assert!(client.reply().starts_with("-MISCONF") && client.reply().starts_with("-MISCONF"));
+    let info = client.run("INFO");
+    assert!(info.contains("errorstat_MISCONF:count=2\\r"), "{info}");
+    assert!(info.contains("aof_last_write_status:err\\r"), "{info}");
+    server.stop();
+    assert!(server.wait().is_err());
+}
+
+#[test]
 fn every_reply_waits_for_the_last_write() {
     let (server, store) = start(options());
     let mut client = Client::connect(server.addr());

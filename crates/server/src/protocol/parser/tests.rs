@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Bounds, Parser, Step, parse_in_pieces};
+use super::{Bounds, Parser, Refusal, Step, parse_in_pieces};
 
 const BOUNDS: Bounds = Bounds::new(1024, 1 << 20, false);
 
@@ -54,7 +54,14 @@ fn bytes_that_are_no_request_are_refused_wherever_they_are_cut() {
         (b"*1025\r\n", "invalid multibulk length"),
         (b"*99999999999999999999\r\n", "invalid multibulk length"),
         (b"*1\n$4\r\nPING\r\n", "invalid multibulk length"),
-        (b"*1\r\nPING\r\n", "expected '$'"),
+        (b"*01\r\n$4\r\nPING\r\n", "invalid multibulk length"),
+        (b"*-0\r\n", "invalid multibulk length"),
+        (b"*+1\r\n$4\r\nPING\r\n", "invalid multibulk length"),
+        (b"*1\r\nPING\r\n", "expected '$', got 'P'"),
+        (b"*1\r\n:4\r\n", "expected '$', got ':'"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\nx\r\nfooz\r\n", "expected '$', got 'f'"),
+        (b"*1\r\n$04\r\nPING\r\n", "invalid bulk length"),
+        (b"*1\r\n$-0\r\n", "invalid bulk length"),
         (b"*1\r\n$x\r\n", "invalid bulk length"),
         (b"*1\r\n$-1\r\n", "invalid bulk length"),
         (b"*1\r\n$1048577\r\n", "invalid bulk length"),
@@ -71,7 +78,8 @@ fn bytes_that_are_no_request_are_refused_wherever_they_are_cut() {
                 Step::Incomplete => parser.step(data, BOUNDS),
                 other => other,
             };
-            assert_eq!(step, Step::Refused(want), "{text:?} cut at {cut}");
+            let Step::Refused(refusal) = step else { panic!("{step:?} for {text:?} cut at {cut}") };
+            assert_eq!(refusal.text(), want.as_bytes(), "{text:?} cut at {cut}");
         }
     }
 }
@@ -80,11 +88,14 @@ fn bytes_that_are_no_request_are_refused_wherever_they_are_cut() {
 fn the_bounds_before_authentication_are_narrow() {
     let step = |data: &[u8]| Parser::default().step(data, Bounds::UNAUTHENTICATED);
     assert_eq!(step(b"*10\r\n"), Step::Incomplete);
-    assert_eq!(step(b"*11\r\n"), Step::Refused("unauthenticated multibulk length"));
+    assert_eq!(step(b"*11\r\n"), Step::Refused(Refusal::Text("unauthenticated multibulk length")));
     assert_eq!(step(b"*1\r\n$16384\r\n"), Step::Incomplete);
-    assert_eq!(step(b"*1\r\n$16385\r\n"), Step::Refused("unauthenticated bulk length"));
+    assert_eq!(
+        step(b"*1\r\n$16385\r\n"),
+        Step::Refused(Refusal::Text("unauthenticated bulk length"))
+    );
     assert_eq!(step(b"a b c d e f g h i j k\r\n").clone(), {
-        Step::Refused("unauthenticated multibulk length")
+        Step::Refused(Refusal::Text("unauthenticated multibulk length"))
     });
 }
 
@@ -99,7 +110,10 @@ fn a_declared_length_reserves_nothing() {
 #[test]
 fn an_endless_line_is_refused() {
     let line = vec![b'a'; Bounds::INLINE_BYTES_MAX + 1];
-    assert_eq!(Parser::default().step(&line, BOUNDS), Step::Refused("too big inline request"));
+    assert_eq!(
+        Parser::default().step(&line, BOUNDS),
+        Step::Refused(Refusal::Text("too big inline request"))
+    );
     let zeros = [&b"*"[..], &[b'0'; 64]].concat();
     assert!(matches!(Parser::default().step(&zeros, BOUNDS), Step::Refused(_)));
 }
