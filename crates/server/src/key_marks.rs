@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::store::DbIndex;
 
-/// Slots: with as many keys in use, most of them have one of their own.
+/// Slots of the table. If no more keys than this are in use, most of them do not share a slot.
 const SLOTS: usize = 1 << 17;
 
 /// The table. Each slot has, from the highest bit on: 32 bits of seconds since the start, 31 bits of

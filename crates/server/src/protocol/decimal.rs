@@ -3,7 +3,7 @@
 //! A number is kept as the digits that its text spells, so every sum is exact. The sum is rounded once, to
 //! [`FRACTION_DIGITS`] digits after the point, to the even digit if it lies in the middle.
 //!
-//! Redis adds 80-bit floats and prints as many digits. If a float holds both numbers and their sum exactly,
+//! Redis adds 80-bit floats and prints the same number of digits. If a float holds both numbers and their sum exactly,
 //! both servers print the same text. Otherwise Redis prints the rounding error of the float, and this
 //! server does not.
 

@@ -77,7 +77,7 @@ fn hello_and_bgsave_can_be_queued() {
             ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
         ],
     );
-    // What the transaction wrote was saved with it.
+    // The save came after the commit of the transaction.
     assert!(client.run("INFO persistence").contains("rdb_changes_since_last_save:0\\r\\n"));
 }
 
