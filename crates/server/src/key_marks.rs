@@ -1,5 +1,5 @@
-//! Marks of keys that the store does not keep: when a command last used a key, and whether a command changed
-//! its value in place.
+//! Marks of keys that the store does not keep: when a command last used a key, and the encoding in which Redis
+//! would keep its value.
 //!
 //! Redis keeps both with each key, in memory alone. Here they are in a table of fixed size, since keys may be
 //! more than memory holds.
@@ -7,7 +7,7 @@
 //! # Invariants
 //! M1. A key has one slot, by its hash, and was used no later than its slot says. So a key is never reported
 //!     as idle for longer than it was. Keys that share a slot make each other seem used.
-//! M2. A slot has a fingerprint of the key that used it last, and only that key's change in place. The mark is
+//! M2. A slot has a fingerprint of the key that used it last, and only that key's encoding. The encoding is
 //!     forgotten when another key uses the slot, and when the server ends.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,8 +17,19 @@ use crate::store::DbIndex;
 /// Slots of the table. If no more keys than this are in use, most of them do not share a slot.
 const SLOTS: usize = 1 << 17;
 
-/// The table. Each slot has, from the highest bit on: 32 bits of seconds since the start, 31 bits of
-/// fingerprint, and one bit for a change in place.
+/// The encoding in which Redis would keep a string, as the command that made it decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// The shortest for the value: a command wrote the whole of it.
+    Shortest,
+    /// A string also if it spells an integer: INCRBYFLOAT made it.
+    Text,
+    /// A string in memory of its own: SETRANGE or APPEND changed it.
+    Raw,
+}
+
+/// The table. Each slot has, from the highest bit on: 32 bits of seconds since the start, 30 bits of
+/// fingerprint, and 2 bits of encoding.
 #[derive(Debug)]
 pub(crate) struct KeyMarks {
     slots: Box<[AtomicU64]>,
@@ -26,15 +37,15 @@ pub(crate) struct KeyMarks {
     started_s: u64,
 }
 
-/// The slot of a key, and its fingerprint in place.
+/// The slot of a key, and its fingerprint at the bits where a slot has it.
 #[derive(Clone, Copy)]
 struct Place {
     slot: usize,
     fingerprint: u64,
 }
 
-const IN_PLACE: u64 = 1;
-const FINGERPRINT: u64 = 0xFFFF_FFFE;
+const ENCODING: u64 = 0b11;
+const FINGERPRINT: u64 = 0xFFFF_FFFC;
 
 impl KeyMarks {
     /// A table that begins at the wall time `now_ms`.
@@ -71,15 +82,20 @@ impl KeyMarks {
         let place = Self::place(db, key);
         let old = self.load(place);
         let is_same = old & FINGERPRINT == place.fingerprint;
-        let in_place = if is_same { old & IN_PLACE } else { 0 };
-        self.store(place, old, self.second(now_ms) << 32 | place.fingerprint | in_place);
+        let encoding = if is_same { old & ENCODING } else { 0 };
+        self.store(place, old, self.second(now_ms) << 32 | place.fingerprint | encoding);
     }
 
-    /// Notes that a key has a new value, which a command may have made by a change in place.
+    /// Notes that a key has a new value.
     #[inline]
-    pub(crate) fn note_value(&self, db: DbIndex, key: &[u8], now_ms: u64, in_place: bool) {
+    pub(crate) fn note_value(&self, db: DbIndex, key: &[u8], now_ms: u64, encoding: Encoding) {
         let place = Self::place(db, key);
-        let new = self.second(now_ms) << 32 | place.fingerprint | u64::from(in_place);
+        let encoding = match encoding {
+            Encoding::Shortest => 0,
+            Encoding::Text => 1,
+            Encoding::Raw => 2,
+        };
+        let new = self.second(now_ms) << 32 | place.fingerprint | encoding;
         self.store(place, self.load(place), new);
     }
 
@@ -89,11 +105,15 @@ impl KeyMarks {
         self.second(now_ms).saturating_sub(used)
     }
 
-    /// Whether a command is known to have changed the value of a key in place.
-    pub(crate) fn is_changed_in_place(&self, db: DbIndex, key: &[u8]) -> bool {
+    /// Returns the encoding of a key's value, [`Encoding::Shortest`] if it is not known.
+    pub(crate) fn encoding(&self, db: DbIndex, key: &[u8]) -> Encoding {
         let place = Self::place(db, key);
         let slot = self.load(place);
-        slot & FINGERPRINT == place.fingerprint && slot & IN_PLACE != 0
+        match slot & ENCODING {
+            1 if slot & FINGERPRINT == place.fingerprint => Encoding::Text,
+            2 if slot & FINGERPRINT == place.fingerprint => Encoding::Raw,
+            _ => Encoding::Shortest,
+        }
     }
 }
 

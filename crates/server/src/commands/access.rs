@@ -5,6 +5,7 @@ use thermocline::WithEnd;
 
 use super::call::Means;
 use super::{Call, Failure, Outcome};
+use crate::key_marks::Encoding;
 use crate::protocol::Reply;
 use crate::store::seat::{Looked, Purpose};
 use crate::store::{Change, DbIndex, Store, StoreError};
@@ -206,7 +207,7 @@ impl<'a> Call<'a> {
         let seqno = self.store.put(self.session.db, key, self.scratch)?;
         self.shared.watches.touch(self.session.db, key);
         self.written.note(seqno);
-        self.note_value(key, false);
+        self.note_value(key, Encoding::Shortest);
         Ok(())
     }
 
@@ -219,7 +220,7 @@ impl<'a> Call<'a> {
     ) -> Result<R, Failure> {
         let (result, changes) = self.change(key, decide)?;
         if changes {
-            self.note_value(key, false);
+            self.note_value(key, Encoding::Shortest);
         }
         Ok(result)
     }
@@ -235,9 +236,9 @@ impl<'a> Call<'a> {
         Ok(result)
     }
 
-    /// Notes that `key` has a new value, which a command may have made by a change in place.
-    pub(crate) fn note_value(&self, key: &[u8], in_place: bool) {
-        self.shared.marks.note_value(self.session.db, key, self.now_ms, in_place);
+    /// Notes that `key` has a new value.
+    pub(crate) fn note_value(&self, key: &[u8], encoding: Encoding) {
+        self.shared.marks.note_value(self.session.db, key, self.now_ms, encoding);
     }
 
     /// Notes uses of keys that leave their values as they are.
@@ -247,9 +248,9 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether a command is known to have changed the value of `key` in place.
-    pub(crate) fn is_changed_in_place(&self, key: &[u8]) -> bool {
-        self.shared.marks.is_changed_in_place(self.session.db, key)
+    /// Returns the encoding in which Redis would keep the value of `key`.
+    pub(crate) fn encoding(&self, key: &[u8]) -> Encoding {
+        self.shared.marks.encoding(self.session.db, key)
     }
 
     /// Changes `key`; also returns whether it changed.

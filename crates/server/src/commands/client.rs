@@ -22,7 +22,7 @@ pub(crate) fn info(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the number of a client in argument `index`, which no client may have.
+/// Returns the number in argument `index`, which need not be that of a client.
 fn client_id(call: &Call<'_>, index: usize) -> Result<i64, Failure> {
     parse_i64(call.args.at(index)).ok_or(Failure::Text("ERR Invalid client ID"))
 }

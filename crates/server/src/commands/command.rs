@@ -95,7 +95,8 @@ pub(crate) fn container(call: &mut Call<'_>) -> Outcome {
 pub(crate) fn subcommand_help(call: &mut Call<'_>) -> Outcome {
     let container = find(call.args.at(0)).unwrap_or_default();
     let name = COMMANDS[container].name.to_ascii_uppercase();
-    let lines = subcommands(container).iter().flat_map(|command| {
+    let lines = subcommands(container).flat_map(|index| {
+        let command = &COMMANDS[index];
         let usage = format!("{} {}", command.word().to_ascii_uppercase(), command.usage);
         [usage.trim_end().to_owned(), format!("    {}", command.summary)]
     });
@@ -132,16 +133,9 @@ fn describe(index: usize, reply: &mut Reply<'_>) {
     for (first, last, step, access) in specifications {
         specify(reply, first, (last, step), access);
     }
-    let subcommands = subcommands_of(index);
+    let subcommands = subcommands(index);
     reply.array(subcommands.len());
     subcommands.for_each(|index| describe(index, reply));
-}
-
-/// The indexes of the subcommands of the command at `index`.
-fn subcommands_of(index: usize) -> std::ops::Range<usize> {
-    let is_container = COMMANDS[index].flags.has(Flags::CONTAINER);
-    let count = if is_container { subcommands(index).len() } else { 0 };
-    index + 1..index + 1 + count
 }
 
 /// Writes a key specification.
@@ -205,7 +199,7 @@ pub(crate) fn docs(call: &mut Call<'_>) -> Outcome {
 /// Writes the name and the entry of COMMAND DOCS.
 fn document(index: usize, reply: &mut Reply<'_>) {
     let command = &COMMANDS[index];
-    let subcommands = subcommands_of(index);
+    let subcommands = subcommands(index);
     reply.bulk(command.name.as_bytes());
     reply.map(3 + usize::from(!subcommands.is_empty()));
     for (name, text) in

@@ -3,6 +3,7 @@
 use thermocline::WithEnd;
 
 use super::{Call, Failure, Outcome};
+use crate::key_marks::Encoding;
 use crate::protocol::decimal::Decimal;
 use crate::protocol::number::parse_i64;
 use crate::store::Change;
@@ -54,6 +55,7 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
         let new = WithEnd { value: text.as_bytes(), end_ms: expiry_ms }.to_stored();
         Ok((Change::Put(new), text))
     })?;
+    call.note_value(call.args.at(1), Encoding::Text);
     call.reply.bulk(sum.as_bytes());
     Ok(())
 }

@@ -70,10 +70,10 @@ fn move_value(call: &mut Call<'_>, replaces: bool) -> Result<bool, Failure> {
         return Ok(false);
     }
     if from != to {
-        let in_place = call.is_changed_in_place(from);
+        let encoding = call.encoding(from);
         call.delete(from)?;
         call.put(to, expiry_ms, &payload)?;
-        call.note_value(to, in_place);
+        call.note_value(to, encoding);
     }
     Ok(true)
 }
@@ -151,7 +151,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
         call.reply.integer(0);
         return Ok(());
     };
-    let in_place = call.is_changed_in_place(from);
+    let encoding = call.encoding(from);
     call.session.db = to_db;
     let result = call.update(to, |stored| {
         if stored.is_some() && !replaces {
@@ -160,7 +160,7 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Outcome {
         Ok((Change::Put(WithEnd { value: &payload, end_ms: expiry_ms }.to_stored()), 1))
     });
     if let Ok(1) = &result {
-        call.note_value(to, in_place);
+        call.note_value(to, encoding);
     }
     call.session.db = own_db;
     call.reply.integer(result?);

@@ -1,6 +1,7 @@
 //! OBJECT and MEMORY USAGE: what can be said of a key's value besides its bytes.
 
 use super::{Call, Failure, Outcome};
+use crate::key_marks::Encoding;
 use crate::protocol::number::parse_i64;
 
 /// Bytes of the longest string that Redis keeps in one piece with its header.
@@ -21,11 +22,11 @@ pub(crate) fn encoding(call: &mut Call<'_>) -> Outcome {
         call.reply.nil();
         return Ok(());
     };
-    let encoding = match () {
-        () if call.shared.marks.is_changed_in_place(call.session.db, call.args.at(2)) => "raw",
-        () if is_integer => "int",
-        () if len <= EMBEDDED_BYTES_MAX => "embstr",
-        () => "raw",
+    let encoding = match call.encoding(call.args.at(2)) {
+        Encoding::Raw => "raw",
+        Encoding::Shortest if is_integer => "int",
+        _ if len <= EMBEDDED_BYTES_MAX => "embstr",
+        _ => "raw",
     };
     call.reply.bulk(encoding.as_bytes());
     Ok(())

@@ -4,6 +4,7 @@
 use thermocline::WithEnd;
 
 use super::{Call, Failure, Outcome};
+use crate::key_marks::Encoding;
 use crate::protocol::Reply;
 use crate::protocol::number::parse_i64;
 use crate::store::Change;
@@ -123,7 +124,8 @@ pub(crate) fn append(call: &mut Call<'_>) -> Outcome {
         let new = WithEnd { value: &whole, end_ms: old.end_ms };
         Ok((Change::Put(new.to_stored()), (len, stored.is_some())))
     })?;
-    call.note_value(call.args.at(1), existed);
+    // The first bytes of an absent key are no change.
+    call.note_value(call.args.at(1), if existed { Encoding::Raw } else { Encoding::Shortest });
     call.reply.length(len);
     Ok(())
 }
@@ -164,7 +166,7 @@ pub(crate) fn setrange(call: &mut Call<'_>) -> Outcome {
         Ok((Change::Put(new.to_stored()), payload.len()))
     })?;
     if !patch.is_empty() {
-        call.note_value(call.args.at(1), true);
+        call.note_value(call.args.at(1), Encoding::Raw);
     }
     call.reply.length(len);
     Ok(())

@@ -1,6 +1,7 @@
 //! The table of commands and subcommands: names, arities, flags, keys, handlers. Dispatch, MULTI, COMMAND and
 //! every HELP read it.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::call::Handler;
@@ -132,7 +133,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     row("pttl", 2, READ, K::one(READS), "2.6.0", generic("Returns the milliseconds until a key expires."), expiry::pttl),
     row("expiretime", 2, READ, K::one(READS), "7.0.0", generic("Returns the Unix time in seconds at which a key expires."), expiry::expiretime),
     row("pexpiretime", 2, READ, K::one(READS), "7.0.0", generic("Returns the Unix time in milliseconds at which a key expires."), expiry::pexpiretime),
-    row("scan", -2, SLOW_READ.and(Flags::KEYSPACE), K::NONE, "2.8.0", generic("Walks over the keys in steps."), scan::scan),
+    row("scan", -2, SLOW_READ, K::NONE, "2.8.0", generic("Walks over the keys in steps."), scan::scan),
     row("keys", 2, SLOW_READ.and(Flags::ALONE).and(Flags::DANGEROUS), K::NONE, "1.0.0", generic("Lists the keys that match a pattern."), scan::keys),
     row("randomkey", 1, SLOW_READ, K::NONE, "1.0.0", generic("Picks some key."), scan::randomkey),
     row("object", -2, Flags::CONTAINER, K::NONE, "2.2.3", generic("Container of commands that inspect a key's value."), command::container),
@@ -287,12 +288,14 @@ fn resolve_subcommand(container: &'static Command, word: &[u8]) -> Result<usize,
     find(&name).ok_or(NotFound::Subcommand(container))
 }
 
-/// Returns the subcommands of the container at `index`.
-pub(crate) fn subcommands(index: usize) -> &'static [Command] {
-    let rest = COMMANDS.get(index + 1..).unwrap_or_default();
-    let is_end = |command: &Command| !command.flags.has(Flags::SUBCOMMAND);
-    let end = rest.iter().position(is_end).unwrap_or(rest.len());
-    rest.get(..end).unwrap_or_default()
+/// Returns the indexes of the subcommands of the command at `index`.
+pub(crate) fn subcommands(index: usize) -> Range<usize> {
+    let begin = index + 1;
+    if !COMMANDS[index].flags.has(Flags::CONTAINER) {
+        return begin..begin;
+    }
+    let following = COMMANDS.iter().skip(begin);
+    begin..begin + following.take_while(|command| command.flags.has(Flags::SUBCOMMAND)).count()
 }
 
 #[cfg(test)]

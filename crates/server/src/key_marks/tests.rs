@@ -1,6 +1,6 @@
 //! A key is never reported as idle for longer than it was, whatever shares its slot.
 
-use super::{KeyMarks, SLOTS};
+use super::{Encoding, KeyMarks, SLOTS};
 
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -15,30 +15,29 @@ fn a_key_is_idle_since_its_last_use() {
     assert_eq!(marks.idle_s(1, b"k", START_MS + 9000), 9, "another database's");
     // A clock that was set back makes a key seem used.
     assert_eq!(marks.idle_s(0, b"k", START_MS - 9000), 0);
-    marks.note_value(0, b"k", START_MS + 10_000, false);
+    marks.note_value(0, b"k", START_MS + 10_000, Encoding::Shortest);
     assert_eq!(marks.idle_s(0, b"k", START_MS + 13_000), 3);
 }
 
 #[test]
-fn a_change_in_place_is_known_until_the_next_value() {
+fn an_encoding_is_known_until_the_next_value() {
     let marks = KeyMarks::new(START_MS);
-    assert!(!marks.is_changed_in_place(0, b"k"));
-    marks.note_value(0, b"k", START_MS, true);
-    marks.note_use(0, b"k", START_MS + 3000);
-    assert!(marks.is_changed_in_place(0, b"k"));
-    assert!(!marks.is_changed_in_place(1, b"k"));
-    marks.note_value(0, b"k", START_MS, false);
-    assert!(!marks.is_changed_in_place(0, b"k"));
+    assert_eq!(marks.encoding(0, b"k"), Encoding::Shortest);
+    for encoding in [Encoding::Raw, Encoding::Text, Encoding::Shortest] {
+        marks.note_value(0, b"k", START_MS, encoding);
+        marks.note_use(0, b"k", START_MS + 3000);
+        assert_eq!(marks.encoding(0, b"k"), encoding);
+        assert_eq!(marks.encoding(1, b"k"), Encoding::Shortest);
+    }
 }
 
 #[test]
-fn keys_that_share_a_slot_seem_used_and_not_changed() {
+fn keys_that_share_a_slot_seem_used_and_lose_their_encoding() {
     let marks = KeyMarks::new(START_MS);
     let key = |number: usize| format!("key:{number}").into_bytes();
-    marks.note_value(0, &key(0), START_MS, true);
+    marks.note_value(0, &key(0), START_MS, Encoding::Raw);
     (1..20 * SLOTS).for_each(|number| marks.note_use(0, &key(number), START_MS + 60_000));
     assert_eq!(marks.idle_s(0, &key(0), START_MS + 90_000), 30);
-    assert!(!marks.is_changed_in_place(0, &key(0)));
-    let changed = (1..SLOTS).filter(|number| marks.is_changed_in_place(0, &key(*number))).count();
-    assert_eq!(changed, 0);
+    let is_raw = |number: &usize| marks.encoding(0, &key(*number)) == Encoding::Raw;
+    assert_eq!((0..SLOTS).filter(is_raw).count(), 0);
 }

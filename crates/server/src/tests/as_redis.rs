@@ -128,6 +128,10 @@ fn a_change_in_place_makes_a_raw_value() {
             ("OBJECT ENCODING o", int),
             ("INCRBYFLOAT f 1.5", "\"1.5\""),
             ("OBJECT ENCODING f", embstr),
+            ("INCRBYFLOAT f 1.5", "\"3\""),
+            ("OBJECT ENCODING f", embstr),
+            ("SET f 3", "+OK"),
+            ("OBJECT ENCODING f", int),
         ],
     );
 }

@@ -54,6 +54,29 @@ fn a_transaction_with_a_wrong_number_of_arguments_is_discarded() {
 }
 
 #[test]
+fn a_subcommand_with_a_wrong_number_of_arguments_is_named() {
+    let (_server, mut client) = serve();
+    for (line, name) in [
+        ("CONFIG GET", "config|get"),
+        ("CONFIG SET timeout", "config|set"),
+        ("CLIENT ID x", "client|id"),
+        ("CLIENT UNBLOCK", "client|unblock"),
+        ("OBJECT ENCODING", "object|encoding"),
+        ("MEMORY USAGE", "memory|usage"),
+        ("ACL WHOAMI x", "acl|whoami"),
+        ("COMMAND COUNT x", "command|count"),
+    ] {
+        let want = format!("-ERR wrong number of arguments for '{name}' command");
+        assert_eq!(client.run(line), want);
+        client.run("MULTI");
+        assert_eq!(client.run("SET a 1"), "+QUEUED");
+        assert_eq!(client.run(line), want);
+        assert_eq!(client.run("EXEC"), ABORTED, "{line}");
+        assert_eq!(client.run("EXISTS a"), ":0");
+    }
+}
+
+#[test]
 fn subcommands_run_in_a_transaction() {
     let (_server, mut client) = serve();
     check(
