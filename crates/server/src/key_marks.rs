@@ -1,14 +1,14 @@
-//! Marks of keys that the store does not keep: when a command last used a key, and the encoding in which Redis
-//! would keep its value.
+//! Marks of keys that the store does not keep: when a command last used a key, and the encoding in
+//! which Redis would keep its value.
 //!
-//! Redis keeps both with each key, in memory alone. Here they are in a table of fixed size, since keys may be
-//! more than memory holds.
+//! Redis keeps both with each key, in memory alone. Here they are in a table of fixed size, since
+//! keys may be more than memory holds.
 //!
 //! # Invariants
-//! M1. A key has one slot, by its hash, and was used no later than its slot says. So a key is never reported
-//!     as idle for longer than it was. Keys that share a slot make each other seem used.
-//! M2. A slot has a fingerprint of the key that used it last, and only that key's encoding. The encoding is
-//!     forgotten when another key uses the slot, and when the server ends.
+//! M1. A key has one slot, by its hash, and was used no later than its slot says. So a key is never
+//!     reported as idle for longer than it was. Keys that share a slot make each other seem used.
+//! M2. A slot has a fingerprint of the key that used it last, and only that key's encoding. The
+//!     encoding is forgotten when another key uses the slot, and when the server ends.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -28,8 +28,8 @@ pub(crate) enum Encoding {
     Raw,
 }
 
-/// The table. Each slot has, from the highest bit on: 32 bits of seconds since the start, 30 bits of
-/// fingerprint, and 2 bits of encoding.
+/// The table. Each slot has, from the highest bit on: 32 bits of seconds since the start, 30 bits
+/// of fingerprint, and 2 bits of encoding.
 #[derive(Debug)]
 pub(crate) struct KeyMarks {
     slots: Box<[AtomicU64]>,

@@ -44,7 +44,8 @@ impl Saving {
         self.last_write.fetch_max(last.get(), Relaxed);
     }
 
-    /// Returns how many writes were made after the last one that was saved, if `last` is the last of all.
+    /// Returns how many writes were made after the last one that was saved, if `last` is the last
+    /// of all.
     pub(crate) fn writes_since(&self, last: SeqNo) -> u64 {
         last.get().saturating_sub(self.last_write.load(Relaxed))
     }
@@ -59,7 +60,12 @@ impl Saving {
         self.is_running.load(SeqCst)
     }
 
-    /// Whether the last backup failed.
+    /// Notes whether a BGSAVE that is no backup succeeded.
+    pub(crate) fn note_outcome(&self, is_ok: bool) {
+        self.has_failed.store(!is_ok, SeqCst);
+    }
+
+    /// Whether the last BGSAVE failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(SeqCst)
     }

@@ -41,8 +41,8 @@ fn bytes_of<'s>(
 pub(crate) const SLICE_KEYS: usize = 64;
 
 impl<'a> Call<'a> {
-    /// Shows `found` the live value of `key`, and the reply to write to. Counts a hit or a miss, and notes a
-    /// use of the key.
+    /// Shows `found` the live value of `key`, and the reply to write to. Counts a hit or a miss,
+    /// and notes a use of the key.
     pub(crate) fn read<R>(
         &mut self,
         key: &[u8],

@@ -242,8 +242,8 @@ fn is_on(call: &Call<'_>) -> Result<bool, Failure> {
     }
 }
 
-/// A client that could leave the bounds of the clients' memory would take the memory of others, so there
-/// is nothing to switch.
+/// A client that could leave the bounds of the clients' memory would take the memory of others, so
+/// there is nothing to switch.
 pub(crate) fn no_evict(call: &mut Call<'_>) -> Outcome {
     is_on(call)?;
     call.reply.ok();

@@ -237,7 +237,8 @@ pub(crate) fn list(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the keys of the command that is the third argument and those behind it, each with its access.
+/// Returns the keys of the command that is the third argument and those behind it, each with its
+/// access.
 fn keys_of<'a>(call: &Call<'a>) -> Result<Vec<(&'a [u8], Access)>, Failure> {
     let args = call.args.behind(2);
     let index = resolve(args).map_err(|_| Failure::Text("ERR Invalid command specified"))?;

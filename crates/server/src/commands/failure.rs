@@ -23,8 +23,8 @@ pub(crate) fn error_code(text: &[u8]) -> usize {
 /// Bytes of an argument that an error quotes.
 pub(crate) const QUOTED_BYTES: usize = 128;
 
-/// Returns the part of an argument that an error quotes: at most `most` bytes, and as in Redis none from a
-/// zero byte on.
+/// Returns the part of an argument that an error quotes: at most `most` bytes, and as in Redis none
+/// from a zero byte on.
 pub(crate) fn quoted(argument: &[u8], most: usize) -> &[u8] {
     let front = argument.get(..argument.len().min(most)).unwrap_or_default();
     front.split(|&byte| byte == 0).next().unwrap_or_default()
@@ -66,7 +66,8 @@ impl Failure {
         Self::Made(text.into_bytes())
     }
 
-    /// Returns a failure that quotes the first bytes of an argument, as they are, between two texts.
+    /// Returns a failure that quotes the first bytes of an argument, as they are, between two
+    /// texts.
     pub(crate) fn quoting(before: &str, argument: &[u8], after: &str) -> Self {
         Self::Made([before.as_bytes(), quoted(argument, QUOTED_BYTES), after.as_bytes()].concat())
     }

@@ -122,8 +122,8 @@ impl KeyPlaces {
         self.access.get(index).or(self.access.last()).copied().unwrap_or_default()
     }
 
-    /// The key specifications that COMMAND INFO shows, as the place of the first key of each, the distance
-    /// to its last key (negative: a place from the end), the step, and the access.
+    /// The key specifications that COMMAND INFO shows, as the place of the first key of each, the
+    /// distance to its last key (negative: a place from the end), the step, and the access.
     pub(crate) fn specifications(self) -> impl ExactSizeIterator<Item = (i32, i32, i32, Access)> {
         let is_split = self.access.len() > 1;
         self.access.iter().enumerate().map(move |(index, access)| {

@@ -11,6 +11,8 @@ pub(crate) fn time(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+const SAVES_ALREADY: Failure = Failure::Text("ERR Background save already in progress");
+
 /// Makes everything durable now.
 fn save_all(call: &Call<'_>) -> Outcome {
     let shared = call.shared;
@@ -32,6 +34,9 @@ pub(crate) fn bgsave(call: &mut Call<'_>) -> Outcome {
         return Err(Failure::SYNTAX);
     }
     if call.session.in_exec {
+        if call.shared.saving.is_running() {
+            return Err(SAVES_ALREADY);
+        }
         call.session.saves_after_exec = true;
         call.reply.simple("Background saving scheduled");
         return Ok(());
@@ -41,14 +46,18 @@ pub(crate) fn bgsave(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Begins a backup if there is a directory for backups. Otherwise syncs the journal before it returns: that
-/// takes little time, since the journal has everything already.
+/// Begins a backup if there is a directory for backups. Otherwise syncs the journal before it
+/// returns: that takes little time, since the journal has everything already.
 pub(crate) fn begin_saving(call: &Call<'_>) -> Outcome {
     let shared = call.shared;
-    let Some(into) = shared.options.backups.clone() else { return save_all(call) };
+    let Some(into) = shared.options.backups.clone() else {
+        let saved = save_all(call);
+        shared.saving.note_outcome(saved.is_ok());
+        return saved;
+    };
     match shared.saving.begin(&shared.store, &shared.environment, into) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Failure::Text("ERR Background save already in progress")),
+        Ok(false) => Err(SAVES_ALREADY),
         Err(error) => Err(Failure::made(format!("ERR no thread for a backup: {error}"))),
     }
 }

@@ -9,7 +9,8 @@ use super::{Call, Failure, Outcome};
 use crate::protocol::Args;
 use crate::store::Change;
 
-/// The option about expiry. One that is repeated counts as given last; two different ones are an error.
+/// The option about expiry. One that is repeated counts as given last; two different ones are an
+/// error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Expiry {
     #[default]

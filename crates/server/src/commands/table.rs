@@ -1,5 +1,5 @@
-//! The table of commands and subcommands: names, arities, flags, keys, handlers. Dispatch, MULTI, COMMAND and
-//! every HELP read it.
+//! The table of commands and subcommands: names, arities, flags, keys, handlers. Dispatch, MULTI,
+//! COMMAND and every HELP read it.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -91,8 +91,8 @@ const fn multi(summary: &'static str) -> Docs {
 
 const HELP: &str = "Prints this help.";
 
-/// Every command and subcommand. A container's subcommands follow it. One line each, longer than other
-/// code's lines, since it is read as a table.
+/// Every command and subcommand. A container's subcommands follow it. One line each, longer than
+/// other code's lines, since it is read as a table.
 #[rustfmt::skip]
 pub(crate) static COMMANDS: &[Command] = &[
     row("get", 2, READ, K::one(READS), "1.0.0", string("Reads a value."), strings::get),
@@ -230,8 +230,8 @@ fn hash(name: &[u8]) -> usize {
     (hash ^ (hash >> 16)) as usize % SLOTS
 }
 
-/// Returns the index in [`COMMANDS`] of the command or subcommand called `name`, in any case. The name of a
-/// subcommand is `container|subcommand`.
+/// Returns the index in [`COMMANDS`] of the command or subcommand called `name`, in any case. The
+/// name of a subcommand is `container|subcommand`.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<usize> {
     let mut lower = [0_u8; NAME_BYTES_MAX];
@@ -268,8 +268,8 @@ impl NotFound {
     }
 }
 
-/// Returns the index in [`COMMANDS`] of the command that `args` call: a subcommand if the first argument is a
-/// container and there is a second one.
+/// Returns the index in [`COMMANDS`] of the command that `args` call: a subcommand if the first
+/// argument is a container and there is a second one.
 #[inline]
 pub(crate) fn resolve(args: Args<'_>) -> Result<usize, NotFound> {
     let index = find(args.at(0)).ok_or(NotFound::Command)?;

@@ -72,7 +72,7 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
         (call.session.db, call.session.resp3) = (db, resp3);
         call.reply.set_resp3(resp3);
     } else if saves {
-        // The reply is written already, as that of a BGSAVE which fails later.
+        // The reply is written already: INFO shows whether the save failed.
         let _ = super::server::begin_saving(call);
     }
     outcome

@@ -1,11 +1,11 @@
 //! The decimal numbers that INCRBYFLOAT adds.
 //!
-//! A number is kept as the digits that its text spells, so every sum is exact. The sum is rounded once, to
-//! [`FRACTION_DIGITS`] digits after the point, to the even digit if it lies in the middle.
+//! A number is kept as the digits that its text spells, so every sum is exact. The sum is rounded
+//! once, to [`FRACTION_DIGITS`] digits after the point, to the even digit if it lies in the middle.
 //!
-//! Redis adds 80-bit floats and prints the same number of digits. If a float holds both numbers and their sum exactly,
-//! both servers print the same text. Otherwise Redis prints the rounding error of the float, and this
-//! server does not.
+//! Redis adds 80-bit floats and prints the same number of digits. If a float holds both numbers and
+//! their sum exactly, both servers print the same text. Otherwise Redis prints the rounding error
+//! of the float, and this server does not.
 
 use std::cmp::Ordering;
 use std::iter::repeat_n;
@@ -32,8 +32,10 @@ pub(crate) enum Decimal {
 /// A finite number: the digits, times ten to the `exponent`.
 ///
 /// # Invariants
-/// D1. Neither the first nor the last digit is 0. The number 0 has no digits, the exponent 0 and no sign.
-/// D2. The number is below 10^[`WHOLE_DIGITS_MAX`] and, if it is not 0, at least 10^[`LEAST_POWER`].
+/// D1. Neither the first nor the last digit is 0. The number 0 has no digits, the exponent 0 and no
+///     sign.
+/// D2. The number is below 10^[`WHOLE_DIGITS_MAX`] and, if it is not 0, at least
+///     10^[`LEAST_POWER`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digits {
     is_negative: bool,
@@ -47,7 +49,8 @@ impl Decimal {
     pub(crate) const ZERO: Self =
         Self::Finite(Digits { is_negative: false, digits: Vec::new(), exponent: 0 });
 
-    /// Returns the number that `text` spells: `[sign] digits [. digits] [e exponent]` or an infinity.
+    /// Returns the number that `text` spells: `[sign] digits [. digits] [e exponent]` or an
+    /// infinity.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -163,8 +166,8 @@ impl Digits {
         Self::new(is_negative, sum, low)
     }
 
-    /// Returns the nearest number with [`FRACTION_DIGITS`] digits after the point, of two equally near ones
-    /// the one whose last digit is even.
+    /// Returns the nearest number with [`FRACTION_DIGITS`] digits after the point, of two equally
+    /// near ones the one whose last digit is even.
     fn rounded(mut self) -> Self {
         let excess = -FRACTION_DIGITS - self.exponent;
         if excess <= 0 {
@@ -217,7 +220,8 @@ impl Digits {
     }
 }
 
-/// Returns the sum of two numbers of equal width, the least significant digit first. The width has room for it.
+/// Returns the sum of two numbers of equal width, the least significant digit first. The width has
+/// room for it.
 fn add_digits(a: &[u8], b: &[u8]) -> Vec<u8> {
     let mut carry = 0;
     let digit = |(a, b): (&u8, &u8)| {

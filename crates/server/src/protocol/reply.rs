@@ -62,8 +62,8 @@ impl<'a> Reply<'a> {
         self.line(b'+', text.as_bytes());
     }
 
-    /// Writes an error, `CODE what is wrong`. Line breaks become spaces: the text may quote any bytes of
-    /// a client.
+    /// Writes an error, `CODE what is wrong`. Line breaks become spaces: the text may quote any
+    /// bytes of a client.
     pub(crate) fn error(&mut self, text: &[u8]) {
         self.out.push(b'-');
         let is_break = |byte| byte == b'\r' || byte == b'\n';

@@ -64,6 +64,22 @@ fn a_write_that_failed_shows_in_info_and_at_the_end() {
 }
 
 #[test]
+fn a_scheduled_save_that_fails_shows_in_info() {
+    let (server, store) = start(options());
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.run("BGSAVE"), "+Background saving started");
+    assert!(client.run("INFO persistence").contains("rdb_last_bgsave_status:ok\\r"));
+    store.broken.store(true, SeqCst);
+    for line in ["MULTI", "SET a 1", "BGSAVE"] {
+        client.run(line);
+    }
+    assert!(client.run("EXEC").starts_with("-MISCONF"));
+    assert!(client.run("INFO persistence").contains("rdb_last_bgsave_status:err\\r"));
+    server.stop();
+    assert!(server.wait().is_err());
+}
+
+#[test]
 fn a_promise_that_is_broken_is_counted() {
     let (server, store) = start(options());
     let mut client = Client::connect(server.addr());

@@ -1,4 +1,5 @@
-//! Sums are exact, print as Redis prints them wherever its floats are exact, and come back from their text.
+//! Sums are exact, print as Redis prints them wherever its floats are exact, and come back from
+//! their text.
 
 use proptest::prelude::*;
 
