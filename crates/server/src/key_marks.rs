@@ -1,21 +1,25 @@
 //! Marks of keys that the store does not keep: when a command last used a key, and the encoding in
 //! which Redis would keep its value.
 //!
-//! Redis keeps both with each key, in memory alone. Here they are in a table of fixed size, since
-//! keys may be more than memory holds.
+//! Redis keeps both with each key, in memory alone. Here they are in tables of fixed size,
+//! since keys may be more than memory holds.
 //!
 //! # Invariants
-//! M1. A key has one slot, by its hash, and was used no later than its slot says. So a key is never
-//!     reported as idle for longer than it was. Keys that share a slot make each other seem used.
-//! M2. A slot has a fingerprint of the key that used it last, and only that key's encoding. The
-//!     encoding is forgotten when another key uses the slot, and when the server ends.
+//! M1. A key has one slot of seconds, by its hash, and was used no later than that slot says. So a
+//!     key is never reported as idle for longer than it was. Keys that share a slot make each other
+//!     seem used.
+//! M2. A slot of encodings has the fingerprint of one key and that key's encoding. It is forgotten
+//!     when another key of the slot gets such an encoding, and when the server ends.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use crate::store::DbIndex;
 
-/// Slots of the table. If no more keys than this are in use, most of them do not share a slot.
-const SLOTS: usize = 1 << 17;
+/// Slots of seconds. Every command on a key looks at one, so the table has to stay in the cache of
+/// each processor.
+const SECOND_SLOTS: usize = 1 << 14;
+/// Slots of encodings. Only commands that make such an encoding fill one.
+const ENCODING_SLOTS: usize = 1 << 14;
 
 /// The encoding in which Redis would keep a string, as the command that made it decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,91 +32,110 @@ pub(crate) enum Encoding {
     Raw,
 }
 
-/// The table. Each slot has, from the highest bit on: 32 bits of seconds since the start, 30 bits
-/// of fingerprint, and 2 bits of encoding.
+/// The tables.
 #[derive(Debug)]
 pub(crate) struct KeyMarks {
-    slots: Box<[AtomicU64]>,
+    /// Seconds from the start to the last use.
+    seconds: Box<[AtomicU32]>,
+    /// 31 bits of a key's fingerprint, and one bit that is set for [`Encoding::Raw`]. 0 is free.
+    encodings: Box<[AtomicU32]>,
+    /// Whether a slot of encodings was ever filled.
+    has_encodings: AtomicBool,
     /// Wall seconds of the start, before which no use is known.
     started_s: u64,
 }
 
-/// The slot of a key, and its fingerprint at the bits where a slot has it.
-#[derive(Clone, Copy)]
-struct Place {
-    slot: usize,
-    fingerprint: u64,
+const RAW: u32 = 1;
+
+fn hash(db: DbIndex, key: &[u8]) -> u64 {
+    codec::hash64(u64::from(db), key)
 }
 
-const ENCODING: u64 = 0b11;
-const FINGERPRINT: u64 = 0xFFFF_FFFC;
+/// Returns the fingerprint in a slot of encodings, which is not 0.
+fn fingerprint(hash: u64) -> u32 {
+    (hash >> 32) as u32 & !RAW | RAW << 1
+}
 
 impl KeyMarks {
-    /// A table that begins at the wall time `now_ms`.
+    /// Tables that begin at the wall time `now_ms`.
     pub(crate) fn new(now_ms: u64) -> Self {
-        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { slots, started_s: now_ms / 1000 }
-    }
-
-    fn place(db: DbIndex, key: &[u8]) -> Place {
-        let hash = codec::hash64(u64::from(db), key);
-        Place { slot: (hash >> 32) as usize % SLOTS, fingerprint: hash & FINGERPRINT }
-    }
-
-    fn second(&self, now_ms: u64) -> u64 {
-        (now_ms / 1000).saturating_sub(self.started_s).min(u64::from(u32::MAX))
-    }
-
-    fn load(&self, place: Place) -> u64 {
-        self.slots.get(place.slot).map_or(0, |slot| slot.load(Relaxed))
-    }
-
-    /// Stores a slot that changed; one that did not stays in the caches of other processors.
-    fn store(&self, place: Place, old: u64, new: u64) {
-        if old != new
-            && let Some(slot) = self.slots.get(place.slot)
-        {
-            slot.store(new, Relaxed);
+        let slots = |count| (0..count).map(|_| AtomicU32::new(0)).collect();
+        Self {
+            seconds: slots(SECOND_SLOTS),
+            encodings: slots(ENCODING_SLOTS),
+            has_encodings: AtomicBool::new(false),
+            started_s: now_ms / 1000,
         }
+    }
+
+    fn second(&self, now_ms: u64) -> u32 {
+        let second = (now_ms / 1000).saturating_sub(self.started_s);
+        u32::try_from(second).unwrap_or(u32::MAX)
+    }
+
+    fn second_slot(&self, hash: u64) -> Option<&AtomicU32> {
+        self.seconds.get(hash as usize % SECOND_SLOTS)
+    }
+
+    fn encoding_slot(&self, hash: u64) -> Option<&AtomicU32> {
+        self.encodings.get(hash as usize % ENCODING_SLOTS)
     }
 
     /// Notes a use of a key that leaves its value as it is.
     #[inline]
     pub(crate) fn note_use(&self, db: DbIndex, key: &[u8], now_ms: u64) {
-        let place = Self::place(db, key);
-        let old = self.load(place);
-        let is_same = old & FINGERPRINT == place.fingerprint;
-        let encoding = if is_same { old & ENCODING } else { 0 };
-        self.store(place, old, self.second(now_ms) << 32 | place.fingerprint | encoding);
+        self.note_second(hash(db, key), now_ms);
+    }
+
+    #[inline]
+    fn note_second(&self, hash: u64, now_ms: u64) {
+        let second = self.second(now_ms);
+        // A slot that has the second already stays shared among the processors' caches.
+        if let Some(slot) = self.second_slot(hash).filter(|slot| slot.load(Relaxed) != second) {
+            slot.store(second, Relaxed);
+        }
     }
 
     /// Notes that a key has a new value.
     #[inline]
     pub(crate) fn note_value(&self, db: DbIndex, key: &[u8], now_ms: u64, encoding: Encoding) {
-        let place = Self::place(db, key);
-        let encoding = match encoding {
-            Encoding::Shortest => 0,
-            Encoding::Text => 1,
-            Encoding::Raw => 2,
-        };
-        let new = self.second(now_ms) << 32 | place.fingerprint | encoding;
-        self.store(place, self.load(place), new);
+        let hash = hash(db, key);
+        self.note_second(hash, now_ms);
+        if encoding != Encoding::Shortest || self.has_encodings.load(Relaxed) {
+            self.note_encoding(hash, encoding);
+        }
+    }
+
+    fn note_encoding(&self, hash: u64, encoding: Encoding) {
+        let Some(slot) = self.encoding_slot(hash) else { return };
+        let fingerprint = fingerprint(hash);
+        match encoding {
+            Encoding::Shortest if slot.load(Relaxed) & !RAW == fingerprint => {
+                slot.store(0, Relaxed);
+            }
+            Encoding::Shortest => {}
+            Encoding::Text | Encoding::Raw => {
+                let raw = if encoding == Encoding::Raw { RAW } else { 0 };
+                slot.store(fingerprint | raw, Relaxed);
+                self.has_encodings.store(true, Relaxed);
+            }
+        }
     }
 
     /// Returns seconds for which a key was not used, or fewer.
-    pub(crate) fn idle_s(&self, db: DbIndex, key: &[u8], now_ms: u64) -> u64 {
-        let used = self.load(Self::place(db, key)) >> 32;
+    pub(crate) fn idle_s(&self, db: DbIndex, key: &[u8], now_ms: u64) -> u32 {
+        let used = self.second_slot(hash(db, key)).map_or(0, |slot| slot.load(Relaxed));
         self.second(now_ms).saturating_sub(used)
     }
 
     /// Returns the encoding of a key's value, [`Encoding::Shortest`] if it is not known.
     pub(crate) fn encoding(&self, db: DbIndex, key: &[u8]) -> Encoding {
-        let place = Self::place(db, key);
-        let slot = self.load(place);
-        match slot & ENCODING {
-            1 if slot & FINGERPRINT == place.fingerprint => Encoding::Text,
-            2 if slot & FINGERPRINT == place.fingerprint => Encoding::Raw,
-            _ => Encoding::Shortest,
+        let hash = hash(db, key);
+        let mark = self.encoding_slot(hash).map_or(0, |slot| slot.load(Relaxed));
+        match (mark & !RAW == fingerprint(hash), mark & RAW) {
+            (true, RAW) => Encoding::Raw,
+            (true, _) => Encoding::Text,
+            (false, _) => Encoding::Shortest,
         }
     }
 }

@@ -49,7 +49,7 @@ impl<'a> Call<'a> {
         found: impl FnOnce(Option<WithEnd<'_>>, &mut Reply<'_>) -> R,
     ) -> Result<R, Failure> {
         let result = self.read_quietly(key, found)?;
-        self.note_uses(std::iter::once(key));
+        self.note_use(key);
         Ok(result)
     }
 
@@ -232,7 +232,7 @@ impl<'a> Call<'a> {
         decide: impl FnMut(Option<WithEnd<'_>>) -> Result<(Change, R), Failure>,
     ) -> Result<R, Failure> {
         let (result, _) = self.change(key, decide)?;
-        self.note_uses(std::iter::once(key));
+        self.note_use(key);
         Ok(result)
     }
 
@@ -241,10 +241,11 @@ impl<'a> Call<'a> {
         self.shared.marks.note_value(self.session.db, key, self.now_ms, encoding);
     }
 
-    /// Notes uses of keys that leave their values as they are.
-    pub(crate) fn note_uses<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+    /// Notes a use of `key` that leaves its value as it is.
+    #[inline]
+    pub(crate) fn note_use(&self, key: &[u8]) {
         if !self.session.no_touch {
-            keys.for_each(|key| self.shared.marks.note_use(self.session.db, key, self.now_ms));
+            self.shared.marks.note_use(self.session.db, key, self.now_ms);
         }
     }
 

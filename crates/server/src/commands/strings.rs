@@ -33,7 +33,7 @@ pub(crate) fn mget(call: &mut Call<'_>) -> Outcome {
     if call.args.len() == 2 {
         return call.read(call.args.at(1), answer);
     }
-    call.note_uses(call.args.from(1));
+    call.args.from(1).for_each(|key| call.note_use(key));
     call.read_many(call.args.from(1), answer)
 }
 

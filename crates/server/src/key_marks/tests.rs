@@ -1,6 +1,6 @@
-//! A key is never reported as idle for longer than it was, whatever shares its slot.
+//! A key is never reported as idle for longer than it was, nor with the encoding of another key.
 
-use super::{Encoding, KeyMarks, SLOTS};
+use super::{ENCODING_SLOTS, Encoding, KeyMarks, SECOND_SLOTS};
 
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -32,12 +32,23 @@ fn an_encoding_is_known_until_the_next_value() {
 }
 
 #[test]
-fn keys_that_share_a_slot_seem_used_and_lose_their_encoding() {
+fn keys_that_share_a_slot_seem_used() {
     let marks = KeyMarks::new(START_MS);
     let key = |number: usize| format!("key:{number}").into_bytes();
-    marks.note_value(0, &key(0), START_MS, Encoding::Raw);
-    (1..20 * SLOTS).for_each(|number| marks.note_use(0, &key(number), START_MS + 60_000));
+    (1..100 * SECOND_SLOTS).for_each(|number| marks.note_use(0, &key(number), START_MS + 60_000));
     assert_eq!(marks.idle_s(0, &key(0), START_MS + 90_000), 30);
+}
+
+#[test]
+fn keys_that_share_a_slot_never_have_each_others_encoding() {
+    let marks = KeyMarks::new(START_MS);
+    let key = |number: usize| format!("key:{number}").into_bytes();
     let is_raw = |number: &usize| marks.encoding(0, &key(*number)) == Encoding::Raw;
-    assert_eq!((0..SLOTS).filter(is_raw).count(), 0);
+    marks.note_value(0, &key(0), START_MS, Encoding::Raw);
+    // Values of other keys leave it in place.
+    let keys = 4 * ENCODING_SLOTS;
+    (1..keys).for_each(|number| marks.note_value(0, &key(number), START_MS, Encoding::Shortest));
+    assert_eq!((0..keys).filter(is_raw).collect::<Vec<_>>(), [0]);
+    (0..keys).for_each(|number| marks.note_value(0, &key(number), START_MS, Encoding::Raw));
+    assert!((0..keys).filter(is_raw).count() <= ENCODING_SLOTS);
 }
