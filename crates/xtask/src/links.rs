@@ -9,7 +9,7 @@ use crate::Findings;
 use crate::sources::{self, Source};
 
 /// Folders of the root: a quoted path that begins with one of them is held to exist.
-const ROOTS: [&str; 6] = ["crates/", "docs/", "reliability/", "fuzz/", "peers/", ".ci/"];
+const ROOTS: [&str; 7] = ["crates/", "docs/", "reliability/", "fuzz/", "peers/", "cases/", ".ci/"];
 
 /// Checks every Markdown file.
 pub(crate) fn check() -> Findings {

@@ -4,7 +4,7 @@
 //! cargo-deny (building it takes longer than the rest of the checks together); the one file of
 //! rules serves both. What it leaves to cargo-deny is the advisory database, which is online.
 //!
-//! It looks at all three workspaces: what is shipped, the fuzz targets, and the peers.
+//! It reads all four workspaces: the shipped one, the fuzz targets, the peers and the cases.
 //!
 //! 1. Every package's licence expression must be satisfiable with the allowed licences.
 //! 2. Every package must come from crates.io or from this repository.
@@ -31,7 +31,7 @@ const SHIPPED: &str = "Cargo.toml";
 /// What it is shipped for; packages that only others need are left out.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 /// The workspaces that are not.
-const OTHERS: [&str; 2] = ["fuzz/Cargo.toml", "peers/Cargo.toml"];
+const OTHERS: [&str; 3] = ["fuzz/Cargo.toml", "peers/Cargo.toml", "cases/Cargo.toml"];
 
 /// Judges the packages that the workspaces resolve to.
 pub(crate) fn check() -> Findings {

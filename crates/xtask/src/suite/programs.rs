@@ -6,7 +6,7 @@
 //! 3. The output of a program is printed only if a test failed.
 //! 4. If a program prints nothing for too long, it is ended. libtest runs the tests in the order of
 //!    `--list`, on a known number of threads, and prints each one that ends. So the first tests of the
-//!    list that have not ended are those that had begun.
+//!    list that have not ended are the running ones.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;

@@ -1,0 +1,7 @@
+//! The program `thermocline`, built with the cases.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    thermocline_cli::main()
+}
