@@ -35,6 +35,24 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// A symbolic link in the place of a file or directory of the device. The device follows none
+    /// below its own directory.
+    #[error(
+        "{name} is a symbolic link, and no links are followed inside the directory: move the \
+             files back, or make the whole directory a link"
+    )]
+    SymbolicLink {
+        /// Its name.
+        name: String,
+    },
+    /// A symbolic link in the place of the device's directory, to a target that does not exist.
+    #[error(
+        "{name} is a symbolic link whose target does not exist: make the target, or remove the link"
+    )]
+    DanglingLink {
+        /// The link.
+        name: String,
+    },
     /// Another handle or process holds the lock.
     #[error("{name} is locked by another process")]
     Locked {

@@ -347,3 +347,24 @@ fn stats_show_what_a_keyspace_has_of_its_own() {
     assert_eq!(json["keyspaces"][0]["own_options"], shown);
     assert_eq!(json["keyspaces"][1]["own_options"], serde_json::json!({}));
 }
+
+#[test]
+fn links_inside_a_database_and_links_without_a_target_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, other) = (dir.path().join("db"), dir.path().join("other"));
+    assert_eq!(on("put", &db, &["k", "v"]).code, 0);
+    std::fs::rename(db.join("journal"), &other).unwrap();
+    std::os::unix::fs::symlink(&other, db.join("journal")).unwrap();
+    for (command, rest) in [("get", &["k"][..]), ("put", &["k", "v"]), ("check", &[])] {
+        let said = on(command, &db, rest);
+        let is_named = format!("{}{}", said.out, said.err).contains("journal is a symbolic link");
+        assert!(said.code != 0 && is_named, "{command}: {said:?}");
+    }
+    let dangling = dir.path().join("dangling");
+    std::os::unix::fs::symlink("nowhere", &dangling).unwrap();
+    let said = on("put", &dangling, &["k", "v"]);
+    let is_named = said.err.contains("dangling is a symbolic link whose target does not exist");
+    assert!(said.code != 0 && is_named, "{said:?}");
+    std::fs::create_dir(dir.path().join("nowhere")).unwrap();
+    assert_eq!(on("put", &dangling, &["k", "v"]).code, 0, "a link to a directory is followed");
+}

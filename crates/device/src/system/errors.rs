@@ -4,10 +4,14 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Operation};
 
-/// What `errno` means for the file `name`.
+/// The name of the device's own directory in errors. In calls its name is empty.
+const DIRECTORY: &str = "the directory";
+
+/// Returns the error that `errno` is for the file `name`.
 pub(super) fn explain(operation: Operation, name: &str, errno: Errno) -> Error {
-    let name = name.to_owned();
+    let name = if name.is_empty() { DIRECTORY } else { name }.to_owned();
     match errno {
+        Errno::LOOP => Error::SymbolicLink { name },
         Errno::NOENT => Error::NotFound { name },
         Errno::EXIST => Error::AlreadyExists { name },
         Errno::NOSPC | Errno::DQUOT if operation != Operation::Sync => Error::NoSpace { name },

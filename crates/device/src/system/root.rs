@@ -58,8 +58,10 @@ impl Root {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         named::make(path, &mut named::sync_name).map_err(|error| {
-            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-            explain(Operation::Open, &name, errno)
+            match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
+                Errno::EXIST if is_dangling(path) => Error::DanglingLink { name: name.clone() },
+                errno => explain(Operation::Open, &name, errno),
+            }
         })?;
         let fd = fs::open(path, DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| explain(Operation::Open, &name, errno))?;
@@ -135,10 +137,10 @@ impl Root {
         for part in dirs.split('/').filter(|part| !part.is_empty()) {
             let from = held.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
             let step = DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            held = Some(fs::openat(from, part, step, Mode::empty())?);
+            held = Some(not_a_link(fs::openat(from, part, step, Mode::empty()), from, part)?);
         }
         let from = held.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
-        fs::openat(from, last, flags | OFlags::NOFOLLOW, FILE_MODE)
+        not_a_link(fs::openat(from, last, flags | OFlags::NOFOLLOW, FILE_MODE), from, last)
     }
 
     /// Room on the file system.
@@ -157,6 +159,28 @@ impl Root {
         self.walks.store(true, Relaxed);
         self
     }
+}
+
+/// Returns the error of a symbolic link for a link that was opened as a directory without following
+/// it: the kernel then says that it is no directory.
+fn not_a_link(
+    opened: rustix::io::Result<OwnedFd>,
+    from: BorrowedFd<'_>,
+    part: &str,
+) -> rustix::io::Result<OwnedFd> {
+    let is_link = || {
+        fs::statat(from, part, fs::AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| fs::FileType::from_raw_mode(stat.st_mode).is_symlink())
+    };
+    match opened {
+        Err(Errno::NOTDIR) if is_link() => Err(Errno::LOOP),
+        opened => opened,
+    }
+}
+
+/// Returns whether `path` is a symbolic link whose target does not exist.
+fn is_dangling(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_symlink()) && !path.exists()
 }
 
 /// `errno` in a call about `name`.

@@ -49,14 +49,15 @@ fn symbolic_links_are_not_followed() {
         std::os::unix::fs::symlink(&secret, dir.path().join("file")).unwrap();
         std::os::unix::fs::symlink("inside", dir.path().join("round")).unwrap();
 
+        let is_named = |error: Option<Error>| matches!(error, Some(Error::SymbolicLink { .. }));
         for name in ["out/secret", "file", "round/new"] {
-            assert!(device.open(name, Mode::Read).is_err(), "{name}");
-            assert!(device.open(name, Mode::Create).is_err(), "{name}");
+            assert!(is_named(device.open(name, Mode::Read).err()), "{name}");
+            assert!(is_named(device.open(name, Mode::Create).err()), "{name}");
         }
         for name in ["out", "round"] {
-            assert!(device.list(name).is_err(), "{name}");
-            assert!(device.sync_dir(name).is_err(), "{name}");
-            assert!(device.create_dir(&format!("{name}/d")).is_err(), "{name}");
+            assert!(is_named(device.list(name).err()), "{name}");
+            assert!(is_named(device.sync_dir(name).err()), "{name}");
+            assert!(is_named(device.create_dir(&format!("{name}/d")).err()), "{name}");
             assert!(device.subdevice(name).is_err(), "{name}");
             assert!(device.remove_dir(name).is_err(), "{name}");
         }
@@ -68,6 +69,26 @@ fn symbolic_links_are_not_followed() {
         device.remove_dir("doomed").unwrap();
         assert!(secret.exists(), "what lies outside is untouched");
     }
+}
+
+#[test]
+fn a_link_without_a_target_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    let error = crate::open(&link, Options::default()).err();
+    assert_eq!(error, Some(Error::DanglingLink { name: link.display().to_string() }));
+    std::fs::create_dir(dir.path().join("nowhere")).unwrap();
+    assert!(crate::open(&link, Options::default()).is_ok(), "a link to a directory is followed");
+}
+
+#[test]
+fn an_error_about_the_directory_itself_names_it() {
+    let error = super::errors::explain(crate::Operation::Metadata, "", rustix::io::Errno::ACCESS);
+    assert_eq!(
+        error.to_string(),
+        "Metadata of the directory failed: Permission denied (os error 13)"
+    );
 }
 
 #[test]
