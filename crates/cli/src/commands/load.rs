@@ -7,7 +7,7 @@
 //!
 //! 1. The dump is loaded into `DIR.loading`, a sibling of the new database.
 //! 2. Once the whole dump was read and verified, everything is made durable and closed.
-//! 3. A rename gives the directory its name. So `DIR` holds a whole copy or does not exist; what
+//! 3. A rename gives the directory its name. So `DIR` holds a whole copy, or stays missing or empty; what
 //!    an interrupted load left in `DIR.loading` is named when the next one finds it.
 
 use std::io::{self, BufReader, Read};
@@ -29,9 +29,9 @@ const BATCH_BYTES: usize = 1 << 20;
 pub(super) fn run(context: &Context, arguments: &Load) -> Outcome {
     let target = &arguments.dir;
     let loading = beside(target)?;
-    if target.exists() {
+    if target.symlink_metadata().is_ok() && !is_empty_directory(target) {
         return Err(Failure::usage(format_args!(
-            "{} exists already; load makes a new database",
+            "{} exists already and is not an empty directory; load makes a new database",
             target.display()
         )));
     }
@@ -69,6 +69,14 @@ pub(super) fn run(context: &Context, arguments: &Load) -> Outcome {
         eprintln!("loaded {pairs} pairs of {keyspaces} keyspaces");
     }
     Ok(())
+}
+
+/// Returns whether there is an empty directory, which the rename at the end replaces. A link to one
+/// is not.
+#[expect(clippy::disallowed_methods, reason = "looks at the database's directory, from outside")]
+fn is_empty_directory(path: &Path) -> bool {
+    let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    is_directory && std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 fn beside(target: &Path) -> Result<PathBuf, Failure> {

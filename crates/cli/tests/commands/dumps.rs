@@ -213,6 +213,25 @@ fn load_does_not_touch_what_is_there() {
     assert_eq!(on("get", &db, &["ada", "-k", "users"]).out, "analyst\n");
 }
 
+#[test]
+fn an_empty_directory_is_loaded_into_and_a_full_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, copy) = (dir.path().join("db"), dir.path().join("copy"));
+    filled(&db);
+    std::fs::create_dir(&copy).unwrap();
+    let said = load(&copy, &dump(&db));
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(on("get", &copy, &["ada", "-k", "users"]).out, "analyst\n");
+    let full = dir.path().join("full");
+    std::fs::create_dir_all(full.join("inside")).unwrap();
+    let said = load(&full, &dump(&db));
+    assert_eq!((said.code, full.join("inside").exists()), (2, true), "{said:?}");
+    let dangling = dir.path().join("dangling");
+    std::os::unix::fs::symlink("nowhere", &dangling).unwrap();
+    let said = load(&dangling, &dump(&db));
+    assert_eq!((said.code, dangling.is_symlink()), (2, true), "{said:?}");
+}
+
 /// What is loaded is compressed as is asked for, and is read whatever is asked for then.
 #[test]
 fn a_dump_is_loaded_with_the_compression_that_is_asked_for() {
