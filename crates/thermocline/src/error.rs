@@ -412,6 +412,14 @@ impl Error {
         }
     }
 
+    /// Returns whether the file system is mounted to be read.
+    pub fn is_read_only_storage(&self) -> bool {
+        let Self::Engine(engine::Error::Device(device::Error::Io { code, .. })) = self else {
+            return false;
+        };
+        std::io::Error::from_raw_os_error(*code).kind() == std::io::ErrorKind::ReadOnlyFilesystem
+    }
+
     /// Whether the same may succeed later, as it failed for want of room or of file descriptors: what was
     /// asked for is refused, and nothing else is the worse for it.
     pub(crate) fn may_pass(&self) -> bool {

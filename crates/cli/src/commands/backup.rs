@@ -20,7 +20,7 @@ use crate::output::{self, Line, human_bytes};
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn run(context: &Context, arguments: &arguments::Backup) -> Outcome {
-    let made = context.with_database(&arguments.database.dir, false, |db| {
+    let made = context.copying(&arguments.database.dir, |db| {
         let backups = Backups::open(&arguments.backups)?;
         let made = followed(context, |progress| db.backup(&backups, progress))?;
         if let Some(count) = arguments.keep {

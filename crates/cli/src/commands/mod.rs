@@ -158,6 +158,23 @@ impl Context {
         closing(self.open(dir, create)?, work)
     }
 
+    /// Runs `work`, which copies the database, and closes it. On a file system that takes no writes the
+    /// database is opened to be read.
+    fn copying<T>(
+        &self,
+        dir: &Path,
+        work: impl FnOnce(&Db) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut options = self.settings.database().map_err(Failure::usage)?;
+        options.create_if_missing = false;
+        options.merge_operators = MergeOperators::elsewhere();
+        match Db::open(dir, options) {
+            Ok(db) => closing(db, work),
+            Err(error) if error.is_read_only_storage() => self.reading(dir, work),
+            Err(error) => Err(Failure::opening(dir, error)),
+        }
+    }
+
     /// The same for work that only reads: nothing is written, also where the device is full.
     fn reading<T>(
         &self,

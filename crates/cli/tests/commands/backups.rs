@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::program::{Said, on};
+use crate::program::{Said, Small, finish, on};
 
 fn put(db: &Path, keyspace: &str, engine: &str, value: &str) {
     let said = on("put", db, &["k", value, "-k", keyspace, "--engine", engine]);
@@ -86,4 +86,26 @@ fn what_is_damaged_cut_off_or_no_backup_is_refused() {
     assert_eq!(backup(&db, &copies, &["-q"]).code, 0);
     let said = backup(&other, &copies, &[]);
     assert_eq!((said.code, said.err.contains("another database's")), (2, true), "{said:?}");
+}
+
+#[test]
+fn a_backup_is_made_of_a_database_where_nothing_can_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mount, copies, copy) =
+        (dir.path().join("mount"), dir.path().join("b"), dir.path().join("c"));
+    std::fs::create_dir(&mount).unwrap();
+    let Some(_small) = Small::mount(&mount, "64m") else { return };
+    let db = mount.join("db");
+    for engine in ["memory", "f2", "lsm", "flexdb"] {
+        put(&db, engine, engine, "value");
+    }
+    let mut remount = std::process::Command::new("mount");
+    let said = finish(remount.args(["-o", "remount,ro"]).arg(&mount), b"");
+    assert_eq!(said.code, 0, "{said:?}");
+    let said = backup(&db, &copies, &[]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(restore(&copy, &copies, &[]).code, 0);
+    for engine in ["memory", "f2", "lsm", "flexdb"] {
+        assert_eq!(get(&copy, engine), "value\n");
+    }
 }
