@@ -29,8 +29,9 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`],
-    /// [`Error::DamagedKeyspace`], and [`Error::KeyspaceExists`] if it was made with another engine, journaled
-    /// otherwise, or with values that end otherwise. For [`KeyspaceOptions::merge`]
+    /// [`Error::DamagedKeyspace`]. [`Error::KeyspaceExists`] if it exists and was made with another engine,
+    /// journaled otherwise, or with values that end otherwise. An option that has its default value is
+    /// not compared, so [`KeyspaceOptions::default`] opens every keyspace as it is. For [`KeyspaceOptions::merge`]
     /// [`Error::UnknownMergeOperator`] and [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::tuning`] [`Error::OtherEngine`],
     /// [`Error::FixedOption`], and [`engine::Error::BadOption`] with what is allowed.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
@@ -48,8 +49,7 @@ impl Db {
             None => self.inner.create(name, options)?,
         };
         let KeyspaceOptions { engine, journaled, values_end, .. } = slot.options;
-        let asked = (options.engine, options.journaled, options.values_end);
-        if (engine, journaled, values_end) != asked {
+        if !options.allow(&slot.options) {
             let name = name.to_owned();
             return Err(Error::KeyspaceExists { name, engine, journaled, values_end });
         }

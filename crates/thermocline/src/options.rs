@@ -98,7 +98,11 @@ impl Default for Options {
     }
 }
 
-/// How a keyspace is made. One that exists must be opened with the engine it was made with.
+/// The options with which a keyspace is made.
+///
+/// For a keyspace that exists, an option with its default value counts as not given and leaves the
+/// keyspace as it is. Another value of `engine`, `journaled` or `values_end` must be the one that the
+/// keyspace was made with. [`crate::Keyspace::options`] returns the options that hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
     /// What stores it. Default [`EngineKind::Memory`].
@@ -151,6 +155,17 @@ pub struct KeyspaceOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub tuning: Option<Tuning>,
+}
+
+impl KeyspaceOptions {
+    /// Returns whether a keyspace that was made with `made` is what these options ask for. An option
+    /// with its default value asks for nothing.
+    pub(crate) fn allow(&self, made: &Self) -> bool {
+        let default = Self::default();
+        (self.engine == default.engine || self.engine == made.engine)
+            && (self.journaled == default.journaled || self.journaled == made.journaled)
+            && (self.values_end == default.values_end || self.values_end == made.values_end)
+    }
 }
 
 impl Default for KeyspaceOptions {

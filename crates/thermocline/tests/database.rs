@@ -249,13 +249,36 @@ fn engines_that_are_not_built_are_refused_by_name() {
 }
 
 #[test]
+fn options_that_are_not_given_open_a_keyspace_as_it_is() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    for engine in [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb] {
+        let name = engine.to_string();
+        let made =
+            KeyspaceOptions { engine, journaled: false, values_end: true, ..Default::default() };
+        db.keyspace(&name, made).unwrap().put(b"key", b"value").unwrap();
+        let opened = db.keyspace(&name, KeyspaceOptions::default()).unwrap();
+        assert_eq!(opened.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+        assert_eq!(opened.options().engine, engine);
+        assert!(!opened.options().journaled && opened.options().values_end);
+        // An option that is given is compared, and the others are not.
+        let given = KeyspaceOptions { engine, ..Default::default() };
+        assert_eq!(db.keyspace(&name, given).unwrap().options().engine, engine);
+    }
+    let other = KeyspaceOptions { engine: EngineKind::F2, ..Default::default() };
+    let refused = db.keyspace("lsm", other).unwrap_err();
+    assert!(matches!(refused, Error::KeyspaceExists { engine: EngineKind::Lsm, .. }), "{refused}");
+}
+
+#[test]
 fn keyspaces_keep_their_options_and_their_names_are_checked() {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
     let unjournaled = KeyspaceOptions { journaled: false, ..KeyspaceOptions::default() };
     db.keyspace("a", unjournaled).unwrap();
-    let refused = db.keyspace("a", KeyspaceOptions::default()).unwrap_err();
-    assert!(matches!(refused, Error::KeyspaceExists { journaled: false, .. }), "{refused}");
+    db.keyspace("journaled", KeyspaceOptions::default()).unwrap();
+    let refused = db.keyspace("journaled", unjournaled).unwrap_err();
+    assert!(matches!(refused, Error::KeyspaceExists { journaled: true, .. }), "{refused}");
     for name in ["", ".", "..", "-x", "a/b", "ä", "a b", &"x".repeat(65)] {
         let refused = db.keyspace(name, unjournaled).unwrap_err();
         assert!(matches!(refused, Error::BadKeyspaceName { .. }), "{name:?}: {refused}");
