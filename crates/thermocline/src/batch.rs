@@ -35,10 +35,26 @@ pub(crate) struct Step {
 
 #[derive(Clone, Debug)]
 enum What {
-    Put { key: Vec<u8>, value: Vec<u8> },
-    Delete { key: Vec<u8> },
-    DeleteRange { start: Vec<u8>, end: Option<Vec<u8>> },
-    Merge { key: Vec<u8>, operand: Vec<u8> },
+    Put {
+        key: Vec<u8>,
+        value: Vec<u8>,
+    },
+    /// A put of a value with an end, which only a keyspace of such values takes.
+    PutUntil {
+        key: Vec<u8>,
+        value: Vec<u8>,
+    },
+    Delete {
+        key: Vec<u8>,
+    },
+    DeleteRange {
+        start: Vec<u8>,
+        end: Option<Vec<u8>>,
+    },
+    Merge {
+        key: Vec<u8>,
+        operand: Vec<u8>,
+    },
 }
 
 /// A step of a batch, as it was given.
@@ -60,7 +76,9 @@ impl Step {
     /// which that is not known before, a put of its operand.
     pub(crate) fn op(&self, moment: Moment) -> Op<'_> {
         match &self.what {
-            What::Put { key, value } => self.keyspace.put_op_at(moment, key, value),
+            What::Put { key, value } | What::PutUntil { key, value } => {
+                self.keyspace.put_op_at(moment, key, value)
+            }
             What::Delete { key } => Op::Delete { key },
             What::DeleteRange { start, end } => Op::DeleteRange { start, end: end.as_deref() },
             What::Merge { key, operand } => Op::Put { key, value: operand },
@@ -70,6 +88,7 @@ impl Step {
     /// What its key is locked under, and the key; of a range the first one.
     pub(crate) fn place(&self) -> (u32, &[u8]) {
         let (What::Put { key, .. }
+        | What::PutUntil { key, .. }
         | What::Delete { key }
         | What::DeleteRange { start: key, .. }
         | What::Merge { key, .. }) = &self.what;
@@ -80,7 +99,10 @@ impl Step {
     pub(crate) fn operand(&self) -> Option<&[u8]> {
         match &self.what {
             What::Merge { operand, .. } => Some(operand),
-            What::Put { .. } | What::Delete { .. } | What::DeleteRange { .. } => None,
+            What::Put { .. }
+            | What::PutUntil { .. }
+            | What::Delete { .. }
+            | What::DeleteRange { .. } => None,
         }
     }
 
@@ -88,6 +110,7 @@ impl Step {
     pub(crate) fn check_stored(&self) -> Result<()> {
         match &self.what {
             What::Put { value, .. } => self.keyspace.check_stored(value),
+            What::PutUntil { .. } => self.keyspace.check_ends(),
             What::Delete { .. } | What::DeleteRange { .. } => Ok(()),
             What::Merge { .. } => self.keyspace.merging().map(drop),
         }
@@ -96,7 +119,9 @@ impl Step {
     /// The step as it was given.
     fn given(&self) -> BatchStep<'_> {
         BatchStep::Write(match &self.what {
-            What::Put { key, value } => Op::Put { key, value: self.keyspace.shown(value) },
+            What::Put { key, value } | What::PutUntil { key, value } => {
+                Op::Put { key, value: self.keyspace.shown(value) }
+            }
             What::Delete { key } => Op::Delete { key },
             What::DeleteRange { start, end } => Op::DeleteRange { start, end: end.as_deref() },
             What::Merge { key, operand } => return BatchStep::Merge { key, operand },
@@ -120,10 +145,8 @@ impl Batch {
         self.push(keyspace, What::Put { key: key.to_vec(), value })
     }
 
-    /// Adds a put of a value that ends, as [`Keyspace::put_until`] does: a delete, if that is past when the
-    /// batch is written.
-    ///
-    /// # Errors
+    /// Adds a put of a value that ends, as [`Keyspace::put_until`] does. It is a delete if the end is
+    /// past when the batch is written. If the keyspace takes no ends, writing the batch returns
     /// [`crate::Error::NoEnds`].
     pub fn put_until(
         &mut self,
@@ -131,9 +154,9 @@ impl Batch {
         key: &[u8],
         value: &[u8],
         end_ms: u64,
-    ) -> Result<&mut Self> {
-        let value = keyspace.stored_until(value, end_ms)?;
-        Ok(self.push(keyspace, What::Put { key: key.to_vec(), value }))
+    ) -> &mut Self {
+        let value = WithEnd { value, end_ms: Some(end_ms) }.to_stored();
+        self.push(keyspace, What::PutUntil { key: key.to_vec(), value })
     }
 
     /// Adds a delete.

@@ -128,7 +128,7 @@ impl Run {
             5..7 => {
                 let mut batch = Batch::new();
                 for space in self.spaces.clone() {
-                    batch.put_until(&space, &key, &value, end_ms).unwrap();
+                    batch.put_until(&space, &key, &value, end_ms);
                     self.set(&space, &key, &value, Some(end_ms));
                 }
                 self.bench.db.durability(durability).write(&batch).unwrap();

@@ -288,7 +288,7 @@ impl Run {
             let mut batch = Batch::new();
             for (key, value, end_ms) in &all {
                 match end_ms {
-                    Some(end_ms) => batch.put_until(&self.space, key, value, *end_ms).unwrap(),
+                    Some(end_ms) => batch.put_until(&self.space, key, value, *end_ms),
                     None => batch.put(&self.space, key, value),
                 };
             }

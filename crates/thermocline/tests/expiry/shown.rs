@@ -235,8 +235,10 @@ fn a_keyspace_without_ends_stores_nothing_more_and_refuses_them() {
     assert!(is_refusal(&space.expire_at(b"k", 1).unwrap_err()));
     assert!(is_refusal(&space.persist(b"k").unwrap_err()));
     assert!(is_refusal(&space.remove_ended().unwrap_err()));
-    let refused = thermocline::Batch::new().put_until(&space, b"k", b"v", 1).map(drop);
-    assert!(is_refusal(&refused.unwrap_err()));
+    let mut batch = thermocline::Batch::new();
+    batch.put(&space, b"other", b"v").put_until(&space, b"k", b"v", 1).delete(&space, b"other");
+    assert!(is_refusal(&bench.db.write(&batch).unwrap_err()));
+    assert_eq!(space.get(b"other"), Ok(None), "nothing of a refused batch is written");
     let refused = bench.db.begin().unwrap().put_until(&space, b"k", b"v", 1);
     assert!(is_refusal(&refused.unwrap_err()));
     space.put(b"k", b"v").unwrap();

@@ -205,9 +205,7 @@ impl Run {
         for step in &steps {
             match step {
                 Step::Put(key, value, None) => batch.put(&self.space, key, value),
-                Step::Put(key, value, Some(end)) => {
-                    batch.put_until(&self.space, key, value, *end).unwrap()
-                }
+                Step::Put(key, value, Some(end)) => batch.put_until(&self.space, key, value, *end),
                 Step::Delete(key) => batch.delete(&self.space, key),
                 Step::DeleteRange(start, end) => {
                     batch.delete_range(&self.space, &KeyRange::of(start.clone()..=end.clone()))
