@@ -90,11 +90,22 @@ pub enum Error {
     },
     /// The memory budget is used up and the engine has nowhere else to put data.
     #[error(
-        "the memory budget of {limit} bytes is used up: raise it, delete something, or use \
-             an engine that keeps its data on disk"
+        "the memory budget of {limit} bytes is used up: raise it, or delete something; with \
+             engine memory, an engine that keeps its data on disk needs less"
     )]
     OutOfMemory {
         /// The budget.
+        limit: u64,
+    },
+    /// A write that is larger than the memory of its store, in which it must be collected.
+    #[error(
+        "a write of {bytes} bytes is larger than the {limit} bytes of memory that the keyspace \
+             has: write less at a time, or raise the memory"
+    )]
+    WriteTooLarge {
+        /// Bytes of the write's keys and values.
+        bytes: u64,
+        /// Bytes of memory of the store.
         limit: u64,
     },
     /// What should give space back fails, and too much is taken by now. What is sound can be read; writes
@@ -184,6 +195,7 @@ impl Error {
                 | Self::FixedMemory { .. }
                 | Self::NotAscending { .. }
                 | Self::OutOfMemory { .. }
+                | Self::WriteTooLarge { .. }
                 | Self::SpaceUsedUp { .. }
         )
     }

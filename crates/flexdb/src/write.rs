@@ -38,7 +38,7 @@ impl Shared {
         let limit = self.host.memory.limit();
         let bytes: u64 = ops.iter().map(bytes_of).sum();
         if bytes > limit {
-            return Err(Error::OutOfMemory { limit });
+            return Err(Error::WriteTooLarge { bytes, limit });
         }
         // Where a commit was refused for want of room deletes may give it some.
         let is_delete = ops.iter().all(|op| op.value().is_none());

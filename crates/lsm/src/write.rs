@@ -56,7 +56,7 @@ impl Shared {
         let limit = self.host.memory.limit();
         let bytes: u64 = ops.iter().map(|op| op.bytes() as u64).sum();
         if bytes > limit {
-            return Err(Error::OutOfMemory { limit });
+            return Err(Error::WriteTooLarge { bytes, limit });
         }
         if self.state.load().deletes.are_too_many_with(ops, limit) {
             self.end_range_deletes();

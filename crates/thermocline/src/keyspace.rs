@@ -97,7 +97,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`],
-    /// [`engine::Error::OutOfMemory`]; after a failure of the storage [`crate::Error::ReadOnly`].
+    /// [`engine::Error::OutOfMemory`], [`engine::Error::WriteTooLarge`]; after a failure of the storage
+    /// [`crate::Error::ReadOnly`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
         let stored = self.stored(value)?;
         self.inner.write_one(&self.slot, self.put_op(key, &stored), self.durability)

@@ -81,7 +81,9 @@ impl Session<'_> {
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
         match self.admitted(&ops)? {
             Ok(()) => {}
-            Err(Error::OutOfMemory { .. }) if self.memory_bytes < u64::MAX => {
+            Err(Error::OutOfMemory { .. } | Error::WriteTooLarge { .. })
+                if self.memory_bytes < u64::MAX =>
+            {
                 self.trace.note(b"out of memory");
                 return self.compare_keys(steps);
             }
@@ -160,7 +162,11 @@ impl Session<'_> {
         let ops: Vec<Op<'_>> = steps.iter().map(Step::op).collect();
         match self.admitted(&ops)? {
             Ok(()) => {}
-            Err(Error::OutOfMemory { .. }) if self.memory_bytes < u64::MAX => return Ok(()),
+            Err(Error::OutOfMemory { .. } | Error::WriteTooLarge { .. })
+                if self.memory_bytes < u64::MAX =>
+            {
+                return Ok(());
+            }
             Err(error) => return Err(format!("admission was refused: {error}")),
         }
         let ticket = self.opened.sequence.begin();
