@@ -22,16 +22,23 @@ pub(super) fn create_dir(root: &Root, name: &str) -> Result<()> {
         let (parent, last) = root.parent(dir, Operation::Metadata)?;
         match fs::mkdirat(&parent, last, DIR_MODE) {
             Ok(()) => {}
-            Err(Errno::EXIST) if is_dir(parent.as_fd(), last).map_err(metadata_error(dir))? => {}
-            Err(errno) => return Err(explain(Operation::Metadata, name, errno)),
+            Err(Errno::EXIST) => {
+                match file_type(parent.as_fd(), last).map_err(metadata_error(dir))? {
+                    FileType::Directory => {}
+                    FileType::Symlink => return Err(metadata_error(dir)(Errno::LOOP)),
+                    _ => return Err(metadata_error(name)(Errno::EXIST)),
+                }
+            }
+            Err(errno) => return Err(metadata_error(name)(errno)),
         }
     }
     Ok(())
 }
 
-fn is_dir(parent: BorrowedFd<'_>, last: &str) -> rustix::io::Result<bool> {
+/// Returns the type of a file without following a link.
+fn file_type(parent: BorrowedFd<'_>, last: &str) -> rustix::io::Result<FileType> {
     let stat = fs::statat(parent, last, AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
 /// The entries whose names this device could open; others' files are passed over.
@@ -47,8 +54,8 @@ pub(super) fn list(root: &Root, dir: &str) -> Result<Vec<Entry>> {
         let is_dir = match found.file_type() {
             FileType::Directory => true,
             // Some file systems do not say here; ask, and pass over what has gone meanwhile.
-            FileType::Unknown => match is_dir(fd.as_fd(), name) {
-                Ok(is_dir) => is_dir,
+            FileType::Unknown => match file_type(fd.as_fd(), name) {
+                Ok(found) => found == FileType::Directory,
                 Err(Errno::NOENT) => continue,
                 Err(errno) => return Err(explain(Operation::Metadata, dir, errno)),
             },

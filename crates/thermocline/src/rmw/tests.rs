@@ -56,7 +56,10 @@ fn update_all(space: &Keyspace, count: u64, used: impl Fn() -> u64 + Sync) -> u6
                     for at in 0..count {
                         let key = ((at * 5 + updater) % KEYS).to_be_bytes();
                         match space.rmw(&key, twice) {
-                            Ok(_) | Err(Error::Engine(EngineError::OutOfMemory { .. })) => {}
+                            Ok(_)
+                            | Err(Error::Engine(
+                                EngineError::OutOfMemory { .. } | EngineError::WriteTooLarge { .. },
+                            )) => {}
                             Err(error) => panic!("{error}"),
                         }
                     }
