@@ -349,6 +349,7 @@ fn stats_show_what_a_keyspace_has_of_its_own() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test moves files of the database")]
 fn links_inside_a_database_and_links_without_a_target_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let (db, other) = (dir.path().join("db"), dir.path().join("other"));

@@ -1,4 +1,5 @@
 //! Keys with numbers, and values that count.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use thermocline::Change;
 
