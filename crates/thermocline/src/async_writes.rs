@@ -272,6 +272,10 @@ impl Keyspace {
 
 impl Writing {
     fn poll(&mut self, context: &Context<'_>) -> Poll<Result<Option<SeqNo>>> {
+        // Before the promise's lock.
+        if let Err(forked) = self.keyspace.inner.check_process() {
+            return Poll::Ready(Err(forked));
+        }
         let state = std::mem::replace(&mut self.state, State::Over);
         let promise = match state {
             State::New { key, what } => match self.begin(key, what) {

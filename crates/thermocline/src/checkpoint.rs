@@ -36,6 +36,7 @@ impl Db {
     /// [`Error::NotEmpty`]; failures of either device; [`Error::Closed`], also if it is closed meanwhile. What
     /// was copied until then is no database.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.inner.check_open()?;
         let path = path.as_ref();
         let device = device::open(
             path,

@@ -75,7 +75,7 @@ impl Db {
     /// a flush of every keyspace, so that they do not pile up.
     ///
     /// # Errors
-    /// The last sync failed; what it covered may be lost in a power cut. [`Error::Closed`] to a waker that closes
+    /// [`Error::Forked`] in another process, and nothing has changed. The last sync failed; what it covered may be lost in a power cut. [`Error::Closed`] to a waker that closes
     /// the database on a thread which wakes futures, while somebody else closes it and may wait for that thread: it is not
     /// kept waiting until that has ended.
     pub fn close(&self) -> Result<()> {
@@ -85,6 +85,7 @@ impl Db {
 
 impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
+        self.check_process()?;
         self.is_closing.store(true, Relaxed);
         let catalog = self.catalog.lock();
         // Key locks, so that no write is between its journaling and its application.

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use codec::SeqNo;
-use device::{Device, File};
+use device::{Device, File, Process};
 use engine::{MemoryBudget, RecentWrites, Retries, Sequence};
 use journal::{Durability, Journal};
 use parking_lot::{Mutex, RwLock};
@@ -31,6 +31,12 @@ use crate::snapshot_ages::SnapshotAges;
 use crate::trim_holds::TrimHolds;
 
 /// A database directory, opened. Cheap to clone; the last handle to go closes it.
+///
+/// It belongs to the process that opened it. After a fork every call of the child gets [`Error::Forked`], or an
+/// empty list or zeros where a call returns no error. A drop or a close in the child changes nothing and does not wait.
+/// The child also has the parent's lock on the directory in common with it, until the child drops its handle, gets
+/// [`Error::Forked`] from it, ends, or executes another program. So a program that becomes a daemon opens its
+/// database afterwards. A child that is forked inside a callback of the database may only end.
 #[derive(Clone, Debug)]
 pub struct Db {
     pub(crate) inner: Arc<Opened>,
@@ -51,6 +57,11 @@ impl Deref for Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
+        if let Err(_forked) = self.0.check_process() {
+            // Nothing of it is dropped, ever: all of it belongs to the parent.
+            std::mem::forget(Arc::clone(&self.0));
+            return;
+        }
         // Nobody is left to hear of a failure; `Db::close` is for those who want to.
         let _ = self.0.close();
     }
@@ -97,6 +108,8 @@ pub(crate) struct Inner {
     pub(crate) nursery: Nursery,
     /// The first failure of a write or a sync, as later writes report it.
     pub(crate) failure: OnceLock<Error>,
+    /// The process that opened it.
+    pub(crate) process: Process,
     /// What it was opened for.
     pub(crate) access: Access,
     /// Set before a close waits for anybody.
@@ -140,6 +153,7 @@ impl Db {
     /// Flushes every keyspace into its engine's own files and trims the journal, unless a backup or a
     /// checkpoint is under way: what it leaves then is trimmed in the background.
     pub fn flush(&self) -> Result<()> {
+        self.inner.check_open()?;
         let sound = |keyspace: &Keyspace| keyspace.slot.damage.is_none();
         for keyspace in self.keyspaces().into_iter().filter(sound) {
             keyspace.flush()?;
@@ -149,6 +163,9 @@ impl Db {
 
     /// Why writes are refused, if they are.
     pub fn failure(&self) -> Option<Error> {
+        if let Err(forked) = self.inner.check_process() {
+            return Some(forked);
+        }
         self.inner.failure.get().cloned()
     }
 
@@ -165,6 +182,9 @@ impl Db {
     /// Handles to all keyspaces, by name; also to damaged ones, each of whose calls gets
     /// [`Error::DamagedKeyspace`].
     pub fn keyspaces(&self) -> Vec<Keyspace> {
+        if self.inner.check_process().is_err() {
+            return Vec::new();
+        }
         let slots = self.inner.slots.read();
         let handle = |slot: &Arc<Slot>| Keyspace {
             inner: Arc::clone(&self.inner),

@@ -321,6 +321,19 @@ pub enum Error {
         /// The directory.
         path: String,
     },
+    /// Another process has opened the database, and this one is a child that a fork has made of it. The child
+    /// cannot use the handle: threads, locks and files belong to the parent. It may drop the handle, and open the
+    /// database itself once the parent has closed it.
+    #[error(
+        "process {called_by} cannot use a database that process {opened_by} opened before a fork: drop the handle \
+             and open the database in this process"
+    )]
+    Forked {
+        /// Id of the process that opened the database.
+        opened_by: u32,
+        /// Id of the process that made the call.
+        called_by: u32,
+    },
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
@@ -344,6 +357,12 @@ impl From<engine::Error> for Error {
 impl From<device::Error> for Error {
     fn from(error: device::Error) -> Self {
         Self::Engine(engine::Error::Device(error))
+    }
+}
+
+impl From<device::Forked> for Error {
+    fn from(device::Forked { opened_by, called_by }: device::Forked) -> Self {
+        Self::Forked { opened_by, called_by }
     }
 }
 

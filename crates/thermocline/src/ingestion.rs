@@ -17,6 +17,7 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
+use device::OfProcess;
 
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
@@ -27,8 +28,7 @@ use crate::slot::Generation;
 /// nothing. It keeps the database open.
 pub struct Ingestion {
     /// Before the generation, whose files it writes.
-    pairs: Box<dyn engine::Ingestion>,
-    generation: Arc<Generation>,
+    pairs: OfProcess<(Box<dyn engine::Ingestion>, Arc<Generation>)>,
     keyspace: Keyspace,
     /// The smallest and the largest key.
     bounds: Option<(Vec<u8>, Vec<u8>)>,
@@ -79,7 +79,8 @@ impl Keyspace {
         self.inner.check_writable()?;
         let generation = self.slot.generation()?;
         let pairs = generation.engine.ingestion()?;
-        Ok(Ingestion { pairs, generation, keyspace: self.clone(), bounds: None })
+        let pairs = OfProcess::new((pairs, generation));
+        Ok(Ingestion { pairs, keyspace: self.clone(), bounds: None })
     }
 }
 
@@ -91,9 +92,7 @@ impl Ingestion {
     /// [`engine::Error::ValueTooLong`]; the storage's, which end the ingestion.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let stored = self.keyspace.stored(value)?;
-        self.pairs.push(key, &stored)?;
-        self.note_key(key);
-        Ok(())
+        self.push_stored(key, &stored)
     }
 
     /// Adds a pair whose value ends, as [`Keyspace::put_until`] does. With an end that is past the key has
@@ -103,7 +102,12 @@ impl Ingestion {
     /// [`Error::NoEnds`]; otherwise as [`Ingestion::push`].
     pub fn push_until(&mut self, key: &[u8], value: &[u8], end_ms: u64) -> Result<()> {
         let stored = self.keyspace.stored_until(value, end_ms)?;
-        self.pairs.push(key, &stored)?;
+        self.push_stored(key, &stored)
+    }
+
+    fn push_stored(&mut self, key: &[u8], stored: &[u8]) -> Result<()> {
+        self.keyspace.inner.check_process()?;
+        self.pairs.0.push(key, stored)?;
         self.note_key(key);
         Ok(())
     }
@@ -123,7 +127,8 @@ impl Ingestion {
     /// # Errors
     /// [`Error::Cleared`]; failures of the storage and of the journal.
     pub fn commit(self) -> Result<SeqNo> {
-        let Self { mut pairs, generation, keyspace, bounds } = self;
+        let Self { pairs, keyspace, bounds } = self;
+        let (mut pairs, generation) = pairs.into_inner()?;
         let inner = &*keyspace.inner;
         let Some((first, mut end)) = bounds else { return Ok(inner.sequence.visible()) };
         end.push(0);

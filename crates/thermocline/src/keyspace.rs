@@ -35,7 +35,11 @@ impl Keyspace {
     /// What it was made with, and its engine's own options as they were told last
     /// ([`KeyspaceOptions::tuning`]).
     pub fn options(&self) -> KeyspaceOptions {
-        self.slot.stored_options()
+        match self.inner.check_process() {
+            Ok(()) => self.slot.stored_options(),
+            // Without the lock on what changes.
+            Err(_forked) => self.slot.options,
+        }
     }
 
     /// The same keyspace by a handle whose writes wait for `durability`.
@@ -304,6 +308,7 @@ impl Keyspace {
     /// by key where positions are equal (all are, in an ordered keyspace). It stays until the
     /// keyspace is cleared, whether the key is there or not. Costs a hash of the key.
     pub fn position(&self, key: &[u8]) -> Result<u64> {
+        self.inner.check_process()?;
         Ok(self.slot.current()?.engine.position(key))
     }
 
@@ -325,11 +330,13 @@ impl Keyspace {
     /// Live keys, if the engine counts them; cheap. Those whose values have ended count until they are
     /// removed.
     pub fn live_keys(&self) -> Result<Option<u64>> {
+        self.inner.check_process()?;
         Ok(self.slot.current()?.engine.live_keys())
     }
 
     /// Figures of this keyspace's engine. May visit all that it has in memory.
     pub fn stats(&self) -> Result<engine::Stats> {
+        self.inner.check_process()?;
         Ok(self.slot.current()?.engine.stats())
     }
 }

@@ -81,6 +81,7 @@ impl Db {
     /// # Errors
     /// [`Error::NoKeyspace`].
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.inner.check_open()?;
         self.inner.drop_keyspace(name)
     }
 
@@ -232,6 +233,7 @@ impl Inner {
     }
 
     pub(crate) fn clear(&self, slot: &Slot) -> Result<()> {
+        self.check_open()?;
         let old = self.begin_anew(slot)?;
         // As of a keyspace that is dropped.
         drop(old);

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use codec::{Corruption, SeqNo};
-use device::{Device, File};
+use device::{Device, File, Process};
 use engine::{Barrier, Engine, Host, MemoryBudget, RecentWrites, Retries, Sequence};
 use environment::Environment;
 use journal::{Durability, Journal, ReplayError};
@@ -146,6 +146,7 @@ impl Db {
             snapshot_ages: SnapshotAges::default(),
             background,
             failure: access.refusal(place),
+            process: Process::current(),
             access,
             is_closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),

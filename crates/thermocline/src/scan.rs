@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use device::OfProcess;
 use engine::Cursor;
 
 use crate::error::Result;
@@ -11,22 +12,35 @@ use crate::slot::Generation;
 /// The pairs of a range at one moment, in order. Owned, so it may be kept and sent; while it lives
 /// it holds back the old versions that it may still show.
 pub struct Scan {
-    // Before `_generation`, so that it is dropped first.
-    cursor: Box<dyn Cursor>,
-    _generation: Arc<Generation>,
+    // The cursor before the engine, so that it is dropped first.
+    cursor: OfProcess<(Box<dyn Cursor>, Arc<Generation>)>,
+    has_ended: bool,
 }
 
 impl Scan {
     pub(crate) fn new(cursor: Box<dyn Cursor>, generation: Arc<Generation>) -> Self {
-        Self { cursor, _generation: generation }
+        Self { cursor: OfProcess::new((cursor, generation)), has_ended: false }
     }
 
     /// The next pair without copying it, or `None` at the end.
     ///
     /// # Errors
-    /// Damage or a failure of the device; the scan then stays at its end.
+    /// Damage or a failure of the device, [`crate::Error::Closed`], [`crate::Error::Forked`]. The scan has ended then:
+    /// every later call returns `None`.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(self.cursor.next()?)
+        if self.has_ended {
+            return Ok(None);
+        }
+        // Set until a pair is there, since an error ends it too.
+        self.has_ended = true;
+        let process = self.cursor.process();
+        if !process.is_current() {
+            return Err(process.forked().into());
+        }
+        let (cursor, _) = &mut *self.cursor;
+        let pair = cursor.next()?;
+        self.has_ended = pair.is_none();
+        Ok(pair)
     }
 }
 

@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use device::Doorbell;
+use device::{Doorbell, OfProcess};
 use engine::{Begun, BegunOld, Listener, Old, Operator, Seat as EngineSeat};
 use journal::Durability;
 
@@ -96,7 +96,7 @@ pub struct Seat {
     _open: Option<Arc<Opened>>,
     target: Target,
     depth: usize,
-    place: Place,
+    place: OfProcess<Place>,
     /// Rung by the queues of the places.
     bell: Option<Arc<Doorbell>>,
     /// Whose old values are looked up, by the tags of the look-ups.
@@ -201,7 +201,7 @@ impl Seat {
 
     fn new(open: Option<Arc<Opened>>, target: Target, depth: usize) -> Result<Self> {
         target.inner.check_open()?;
-        let place = Place::new(target.slot.generation()?, depth)?;
+        let place = OfProcess::new(Place::new(target.slot.generation()?, depth)?);
         let (bell, updates, gets, look_ups, overtaken, over) = Default::default();
         Ok(Self {
             _open: open,
@@ -227,8 +227,9 @@ impl Seat {
         if !self.is_current()? {
             return Ok(Begun::Full);
         }
-        let (generation, form) = (&self.place.generation, self.target.form);
-        let Some(seat) = &mut self.place.seat else {
+        let Place { seat, generation } = &mut *self.place;
+        let form = self.target.form;
+        let Some(seat) = seat else {
             let is_there = generation.get(form, key, into)?;
             return Ok(if is_there { Begun::Found } else { Begun::Absent });
         };
@@ -310,6 +311,7 @@ impl Seat {
     /// If something is pending.
     pub fn ring(&mut self, bell: &Arc<Doorbell>) -> Result<()> {
         assert_eq!(self.pending(), 0, "the bell is hung up first");
+        self.target.inner.check_process()?;
         if let Some(seat) = &mut self.place.seat {
             seat.ring(bell)?;
         }
@@ -325,6 +327,7 @@ impl Seat {
     /// operation is told of it alone; a read-modify-write has changed nothing then, unless it was the
     /// journal that failed.
     pub fn complete(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
+        self.target.inner.check_process()?;
         // What a panic has left [T3].
         self.restart_overtaken();
         let mut count = self.tell_over(told);
@@ -362,7 +365,7 @@ impl Seat {
             if let (Some(seat), Some(bell)) = (&mut place.seat, &self.bell) {
                 seat.ring(bell)?;
             }
-            self.place = place;
+            self.place = OfProcess::new(place);
             return Ok(true);
         }
         Ok(is_current)
@@ -407,8 +410,8 @@ impl Seat {
     /// Goes on with the look-ups that have ended. Answers of how many their user was told.
     fn go_on(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
         let Self { target, place, updates, gets: begun, overtaken, over, .. } = self;
-        let Some(seat) = &mut place.seat else { return Ok(0) };
-        let generation = &place.generation;
+        let Place { seat, generation } = &mut **place;
+        let Some(seat) = seat else { return Ok(0) };
         let gets = 0;
         let mut ended = Ended { target, generation, updates, begun, overtaken, over, told, gets };
         seat.complete(waits, &mut ended)?;

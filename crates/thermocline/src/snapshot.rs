@@ -6,6 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use codec::SeqNo;
+use device::OfProcess;
 use engine::{Direction, InOrder, KeyRange, Pin};
 
 use crate::database::{Db, Inner, Opened};
@@ -21,11 +22,7 @@ use crate::slot::{Generation, Slot};
 #[derive(Debug)]
 pub struct Snapshot {
     inner: Arc<Opened>,
-    pin: Arc<Pin>,
-    /// By which values have ended or have not.
-    moment: Moment,
-    /// By the slot's lock id, which is a keyspace's for life.
-    generations: Vec<(u32, Arc<Generation>)>,
+    pinned: OfProcess<PinnedEngines>,
 }
 
 impl Db {
@@ -44,13 +41,15 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self) -> Result<Snapshot> {
+        self.inner.check_open()?;
         let ordered = |slot: &Slot| slot.options.engine.is_ordered();
-        let PinnedEngines { pin, moment, generations } = self.inner.pin_engines(ordered)?;
-        Ok(Snapshot { inner: Arc::clone(&self.inner), pin, moment, generations })
+        let pinned = OfProcess::new(self.inner.pin_engines(ordered)?);
+        Ok(Snapshot { inner: Arc::clone(&self.inner), pinned })
     }
 }
 
 /// Engines of keyspaces, all as they were at one moment.
+#[derive(Debug)]
 pub(crate) struct PinnedEngines {
     pub(crate) pin: Arc<Pin>,
     /// By which values have ended or have not.
@@ -89,12 +88,13 @@ impl Inner {
 impl Snapshot {
     /// The newest write that it shows.
     pub fn seqno(&self) -> SeqNo {
-        self.pin.seqno()
+        self.pinned.pin.seqno()
     }
 
     fn generation(&self, keyspace: &Keyspace, asked: InOrder) -> Result<&Arc<Generation>> {
+        self.inner.check_open()?;
         let lock_id = keyspace.slot.lock_id;
-        let found = self.generations.iter().find(|(id, _)| *id == lock_id);
+        let found = self.pinned.generations.iter().find(|(id, _)| *id == lock_id);
         let missing = || Error::NoKeyspace { name: keyspace.name().to_owned() };
         if !Arc::ptr_eq(&keyspace.inner, &self.inner) {
             return Err(missing());
@@ -113,7 +113,8 @@ impl Snapshot {
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         let generation = self.generation(keyspace, InOrder::Snapshot)?;
-        let view = generation.view(keyspace.form, self.moment, Arc::clone(&self.pin))?;
+        let PinnedEngines { pin, moment, .. } = &*self.pinned;
+        let view = generation.view(keyspace.form, *moment, Arc::clone(pin))?;
         Ok(view.get(key, &mut value)?.then_some(value))
     }
 
@@ -130,7 +131,8 @@ impl Snapshot {
         direction: Direction,
     ) -> Result<Scan> {
         let generation = self.generation(keyspace, InOrder::Scan)?;
-        let view = generation.view(keyspace.form, self.moment, Arc::clone(&self.pin))?;
+        let PinnedEngines { pin, moment, .. } = &*self.pinned;
+        let view = generation.view(keyspace.form, *moment, Arc::clone(pin))?;
         let cursor = view.scan(range, direction)?;
         Ok(Scan::new(cursor, Arc::clone(generation)))
     }

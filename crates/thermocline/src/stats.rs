@@ -13,7 +13,7 @@ use crate::options::KeyspaceOptions;
 use crate::slot::Slot;
 
 /// Figures of a database at one moment, read without stopping anything.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// What was read, written and synced since it was opened.
     pub io: IoCounts,
@@ -69,11 +69,17 @@ impl Stats {
 impl Db {
     /// Figures of everything, now. May visit every page of an engine.
     pub fn stats(&self) -> Stats {
+        if self.inner.check_process().is_err() {
+            return Stats::default();
+        }
         self.inner.stats()
     }
 
     /// What engines do in the background and fail with, by the names of their keyspaces. A few loads each.
     pub fn troubles(&self) -> Vec<(String, engine::Trouble)> {
+        if self.inner.check_process().is_err() {
+            return Vec::new();
+        }
         let slots = self.inner.slots.read();
         let of = |slot: &Arc<Slot>| {
             let troubles = slot.last_generation().engine.troubles();

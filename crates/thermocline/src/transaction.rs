@@ -39,6 +39,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use codec::SeqNo;
+use device::OfProcess;
 use engine::{Direction, InOrder, KeyRange, Op, Pin, Watch, check_key, check_value};
 use journal::Durability;
 use parking_lot::Mutex;
@@ -62,11 +63,11 @@ use writes::{Own, Writes};
 pub struct Transaction {
     inner: Arc<Opened>,
     durability: Durability,
-    pin: Arc<Pin>,
+    pin: OfProcess<Arc<Pin>>,
     /// By which values have ended or have not.
     clock: Moment,
-    watch: Watch,
-    state: Mutex<State>,
+    watch: OfProcess<Watch>,
+    state: OfProcess<Mutex<State>>,
 }
 
 struct State {
@@ -115,13 +116,14 @@ impl Db {
     /// [`Error::Closed`].
     pub fn begin(&self) -> Result<Transaction> {
         self.inner.check_open()?;
-        let watch = self.inner.recent.watch(&self.inner.sequence);
+        let watch = OfProcess::new(self.inner.recent.watch(&self.inner.sequence));
         let pinned = self.inner.pin_engines(|_| true)?;
         let PinnedEngines { pin, moment: clock, generations } = pinned;
         let (reads, writes, conflict) = Default::default();
         let held = Held::new(&self.inner.memory);
-        let state = Mutex::new(State { generations, reads, writes, held, conflict });
-        let inner = Arc::clone(&self.inner);
+        let state =
+            OfProcess::new(Mutex::new(State { generations, reads, writes, held, conflict }));
+        let (inner, pin) = (Arc::clone(&self.inner), OfProcess::new(pin));
         Ok(Transaction { inner, durability: self.durability, pin, clock, watch, state })
     }
 }
@@ -384,6 +386,7 @@ impl Transaction {
     /// [`Db::write`].
     pub fn commit(self) -> Result<Option<SeqNo>> {
         let Self { inner, durability, pin, clock, watch, state } = self;
+        let (pin, watch, state) = (pin.into_inner()?, watch.into_inner()?, state.into_inner()?);
         let State { reads, writes, held, conflict, .. } = state.into_inner();
         // From now on it is as a batch; and what a full keyspace has room for it must not be refused for its own sake.
         drop(held);

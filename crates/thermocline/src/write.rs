@@ -101,8 +101,28 @@ impl Inner {
         }
     }
 
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
+        self.check_process()?;
         if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Refuses in another process than the one that opened the database, before anything is locked or waited for.
+    /// Costs one relaxed load.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.process.is_current() { Ok(()) } else { Err(self.forked()) }
+    }
+
+    /// Returns the error of a call in a child. Closes the child's copy of the directory's lock, so that only the
+    /// parent keeps it.
+    #[cold]
+    fn forked(&self) -> Error {
+        // Another thread of the parent may have held this lock at the fork.
+        if let Some(mut lock) = self.directory_lock.try_lock() {
+            drop(lock.take());
+        }
+        self.process.forked().into()
     }
 
     /// Refuses as soon as somebody means to close the database, so that he need not wait for what takes long.

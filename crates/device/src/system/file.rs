@@ -16,6 +16,7 @@ use crate::accounting::Accounting;
 use crate::buffer::Buffer;
 use crate::error::{Error, Operation, Result};
 use crate::file::{File, SyncKind};
+use crate::process::Process;
 
 use super::direct::{fits, is_aligned, window};
 use super::errors::explain;
@@ -30,7 +31,8 @@ pub(super) struct SystemFile {
     name: String,
     alignment: usize,
     accounting: Arc<Accounting>,
-    is_locked: bool,
+    /// The process that has locked it.
+    locked_by: Option<Process>,
 }
 
 impl SystemFile {
@@ -41,13 +43,13 @@ impl SystemFile {
         alignment: usize,
         accounting: Arc<Accounting>,
     ) -> Self {
-        Self { fd, name: name.to_owned(), alignment, accounting, is_locked: false }
+        Self { fd, name: name.to_owned(), alignment, accounting, locked_by: None }
     }
 
     /// Locks it, until this goes.
     pub(super) fn flock(&mut self, operation: FlockOperation) -> rustix::io::Result<()> {
         fs::flock(&self.fd, operation)?;
-        self.is_locked = true;
+        self.locked_by = Some(Process::current());
         Ok(())
     }
 
@@ -135,7 +137,8 @@ impl SystemFile {
 
 impl Drop for SystemFile {
     fn drop(&mut self) {
-        if self.is_locked {
+        // A child of a fork has the lock in common with its parent, and leaves it alone.
+        if self.locked_by.is_some_and(Process::is_current) {
             // Closing alone would not do while a child that was begun by another thread has a copy of the
             // descriptor, as it has until it executes its program. Where it fails closing still does.
             let _ = fs::flock(&self.fd, FlockOperation::Unlock);

@@ -90,6 +90,10 @@ impl Future for AsyncBatch {
     type Output = Result<SeqNo>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<SeqNo>> {
+        // Before the promise's lock.
+        if let Err(forked) = self.db.inner.check_process() {
+            return Poll::Ready(Err(forked));
+        }
         let begun = match mem::replace(&mut self.state, State::Over) {
             State::New(batch) => self.begin(batch),
             State::Asked(promise) => Ok(Begun::Asked(promise)),

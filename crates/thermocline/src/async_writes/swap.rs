@@ -90,6 +90,7 @@ impl Future for AsyncSwap {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Swap>> {
         let polled = self.update.poll(context);
+        // Ready: nothing else uses the operator's lock.
         polled.map_ok(|seqno| match self.other.lock().take() {
             Some(present) => Swap::Refused { present },
             None => Swap::Done { seqno },

@@ -210,6 +210,7 @@ impl Keyspace {
 
     /// What is known of the ends; `None` of a keyspace whose values do not end. A few loads.
     pub fn expiry_stats(&self) -> Result<Option<ExpiryStats>> {
+        self.inner.check_process()?;
         Ok(self.slot.current()?.expiry.as_ref().map(|expiry| expiry.stats()))
     }
 

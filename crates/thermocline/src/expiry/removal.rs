@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use device::Process;
 use engine::Op;
 use environment::{Environment, JoinHandle, Monotonic};
 use journal::Durability;
@@ -132,27 +133,37 @@ impl Time<'_> {
 
 /// Keeps what has ended from being removed, while it is held: for whoever wants several reads to agree
 /// by a clock of his own, and does not have them in a snapshot or a transaction.
-#[derive(Clone, Debug, Default)]
-pub struct RemovalHold(Arc<Mutex<()>>);
+#[derive(Clone, Debug)]
+pub struct RemovalHold {
+    lock: Arc<Mutex<()>>,
+    process: Process,
+}
+
+impl Default for RemovalHold {
+    fn default() -> Self {
+        Self { lock: Arc::default(), process: Process::current() }
+    }
+}
 
 /// A [`RemovalHold`] that is held.
 #[derive(Debug)]
 #[must_use = "it is held until this is dropped"]
 pub struct HeldRemoval<'a>(
-    #[expect(dead_code, reason = "it is there to be dropped")] MutexGuard<'a, ()>,
+    #[expect(dead_code, reason = "it is there to be dropped")] Option<MutexGuard<'a, ()>>,
 );
 
 impl RemovalHold {
-    /// Waits for the removal of a key that is under way, and holds up the next one.
+    /// Waits for the removal of a key that is under way, and holds up the next one. Does nothing in a child of a
+    /// fork, in which nothing is removed.
     pub fn hold(&self) -> HeldRemoval<'_> {
-        HeldRemoval(self.0.lock())
+        HeldRemoval(self.process.is_current().then(|| self.lock.lock()))
     }
 
     /// The same, unless `is_stopped` says so first.
     fn hold_unless(&self, is_stopped: impl Fn() -> bool) -> Option<HeldRemoval<'_>> {
         loop {
-            if let Some(held) = self.0.try_lock_for(LOOK_INTERVAL) {
-                return Some(HeldRemoval(held));
+            if let Some(held) = self.lock.try_lock_for(LOOK_INTERVAL) {
+                return Some(HeldRemoval(Some(held)));
             }
             if is_stopped() {
                 return None;

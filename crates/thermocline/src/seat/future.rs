@@ -121,6 +121,10 @@ impl Future for AsyncGet {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        // Before the answer's lock.
+        if let Err(forked) = self.keyspace.inner.check_process() {
+            return Poll::Ready(Err(forked));
+        }
         if let Some(answer) = &self.answer {
             let Some(outcome) = answer.take(context.waker()) else { return Poll::Pending };
             self.answer = None;

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt;
 
+use device::OfProcess;
 use engine::{Cursor, Direction};
 use parking_lot::Mutex;
 
@@ -25,7 +26,7 @@ pub struct TransactionScan<'t> {
     keyspace: Keyspace,
     clock: Moment,
     place: RangePlace,
-    cursor: Box<dyn Cursor>,
+    cursor: OfProcess<Box<dyn Cursor>>,
     /// The pair of the moment that comes next, once the cursor was asked for it.
     ahead: Option<Pair>,
     /// What the transaction has written and the scan has not come to.
@@ -49,6 +50,7 @@ impl<'t> TransactionScan<'t> {
         direction: Direction,
     ) -> Self {
         let (ahead, last, ended) = Default::default();
+        let cursor = OfProcess::new(cursor);
         Self { state, keyspace, clock, place, cursor, ahead, own, deleted, direction, last, ended }
     }
 
@@ -63,6 +65,7 @@ impl<'t> TransactionScan<'t> {
     }
 
     fn advance(&mut self) -> Result<Option<Pair>> {
+        self.keyspace.inner.check_process()?;
         loop {
             if self.ahead.is_none() {
                 self.ahead = self.next_of_others()?;
@@ -109,7 +112,8 @@ impl Iterator for TransactionScan<'_> {
 
 impl Drop for TransactionScan<'_> {
     fn drop(&mut self) {
-        if !self.ended {
+        // In a child of a fork another thread of the parent may have the lock.
+        if !self.ended && self.cursor.process().is_current() {
             self.state.lock().reads.end_range(self.place, self.direction, self.last.take());
         }
     }

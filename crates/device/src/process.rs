@@ -1,0 +1,137 @@
+//! Which process made a value: after a fork the child has a copy of everything in memory, and none of the threads.
+//!
+//! 1. The first [`Process::current`] registers a handler that the C library runs in each child of a fork. It adds one
+//!    to a counter, so the counter's value is different in each process of a line of descent.
+//! 2. A value that belongs to a process remembers the counter. A check is one relaxed load.
+//!
+//! # Invariants
+//! - P1. A child never unlocks, closes, completes or waits for anything that its parent made: another thread of the
+//!   parent may have held any lock at the fork, and files, locks of files and rings are shared with the parent.
+//! - P2. So a child forgets such a value ([`OfProcess`]). Its memory is freed when the child ends.
+//!
+//! A fork by a bare system call does not run the handler and is not noticed.
+#![expect(unsafe_code, reason = "the handler is registered by a C function")]
+
+use std::fmt;
+use std::mem;
+use std::ops::{Deref, DerefMut};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Number of forks between the first process and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+static REGISTERED: Once = Once::new();
+
+/// Runs in each child before its `fork` returns, and does nothing that a signal handler may not do.
+extern "C" fn count_fork() {
+    FORKS.fetch_add(1, Relaxed);
+}
+
+/// A process, as a value remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    forks: u32,
+    id: u32,
+}
+
+/// A value of another process was used after a fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forked {
+    /// Id of the process that made the value.
+    pub opened_by: u32,
+    /// Id of this process.
+    pub called_by: u32,
+}
+
+impl Process {
+    /// Returns this process.
+    ///
+    /// # Panics
+    /// If the C library has no memory for the handler.
+    pub fn current() -> Self {
+        REGISTERED.call_once(|| {
+            // SAFETY: the handler is a function of this program, takes nothing, and only adds to an atomic.
+            let registered = unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
+            assert_eq!(registered, 0, "the C library has memory for one handler");
+        });
+        Self { forks: FORKS.load(Relaxed), id: std::process::id() }
+    }
+
+    /// Checks whether this is the process that runs. Costs one relaxed load.
+    #[inline]
+    pub fn is_current(self) -> bool {
+        self.forks == FORKS.load(Relaxed)
+    }
+
+    /// Returns the error of a call in the running process, which is another one.
+    #[cold]
+    pub fn forked(self) -> Forked {
+        Forked { opened_by: self.id, called_by: std::process::id() }
+    }
+}
+
+/// A value that only the process which made it uses and drops. A child forgets it [P2].
+pub struct OfProcess<T> {
+    /// Present until the drop.
+    value: Option<T>,
+    process: Process,
+}
+
+impl<T> OfProcess<T> {
+    /// Binds `value` to this process.
+    pub fn new(value: T) -> Self {
+        Self { value: Some(value), process: Process::current() }
+    }
+
+    /// Returns the process.
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// Returns the value, unless another process made it.
+    ///
+    /// # Errors
+    /// [`Forked`], and the value is forgotten.
+    pub fn into_inner(mut self) -> Result<T, Forked> {
+        match self.value.take() {
+            Some(value) if self.process.is_current() => Ok(value),
+            value => {
+                mem::forget(value);
+                Err(self.process.forked())
+            }
+        }
+    }
+}
+
+impl<T> Deref for OfProcess<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value.as_ref().expect("only the drop takes it")
+    }
+}
+
+impl<T> DerefMut for OfProcess<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value.as_mut().expect("only the drop takes it")
+    }
+}
+
+impl<T> Drop for OfProcess<T> {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            mem::forget(self.value.take());
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
+#[doc(hidden)]
+pub mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! What a child of a fork may do with values of its parent.
+
+use std::cell::Cell;
+
+use super::testing::Child;
+use super::*;
+use crate::{Error, open};
+
+struct Loud<'a>(&'a Cell<u32>);
+
+impl Drop for Loud<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn a_child_forgets_a_value_of_its_parent() {
+    let parent = Process::current();
+    let drops = Cell::new(0);
+    let value = OfProcess::new(Loud(&drops));
+    let child = Child::fork(|_| {
+        let is_other = !parent.is_current() && parent.forked().opened_by == parent.id;
+        drop(value);
+        let own = OfProcess::new(Loud(&drops));
+        drop(own);
+        format!("{is_other} {}", drops.get())
+    });
+    assert_eq!(child.join(), "true 1", "the child drops only its own value");
+    assert!(parent.is_current());
+}
+
+#[test]
+fn a_child_does_not_unlock_its_parents_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = open(dir.path(), crate::Options::default()).unwrap();
+    let mut lock = Some(device.lock("LOCK").unwrap());
+    let child = Child::fork(|_| {
+        drop(lock.take());
+        let other = open(dir.path(), crate::Options::default()).unwrap();
+        format!("{:?}", other.lock("LOCK").map(drop))
+    });
+    let refused = Err::<(), _>(Error::Locked { name: "LOCK".to_owned() });
+    assert_eq!(child.join(), format!("{refused:?}"));
+    let other = open(dir.path(), crate::Options::default()).unwrap();
+    assert!(matches!(other.lock("LOCK"), Err(Error::Locked { .. })), "it is locked still");
+}

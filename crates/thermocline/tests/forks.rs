@@ -1,0 +1,264 @@
+//! A child of a fork is refused, touches nothing of its parent, and opens the database itself once the parent is gone.
+#![allow(clippy::tests_outside_test_module, reason = "an integration test")]
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::task::{Context, Poll, Waker};
+
+use device::process::testing::{Child, exit_without_destructors};
+use thermocline::{
+    Backups, Batch, Change, Db, Durability, EngineKind, Error, KeyRange, Keyspace, KeyspaceOptions,
+    Options, Progress, Result, check,
+};
+
+const ENGINES: [EngineKind; 4] =
+    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
+/// Writes that the parent makes before the fork, and again during the child's life.
+const WRITES: u32 = 100;
+
+fn open(dir: &std::path::Path, engine: EngineKind) -> (Db, Keyspace) {
+    let db = Db::open(dir, Options { memory_bytes: 64 << 20, ..Options::default() }).unwrap();
+    let options = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
+    let space = db.keyspace("space", options).unwrap().durability(Durability::Synced);
+    (db, space)
+}
+
+fn key(prefix: &str, number: u32) -> Vec<u8> {
+    format!("{prefix}{number}").into_bytes()
+}
+
+/// Names of the calls whose outcome is not the refusal.
+#[derive(Default)]
+struct Unlike(Vec<String>);
+
+impl Unlike {
+    fn check<T: std::fmt::Debug>(&mut self, call: &str, outcome: Result<T>) {
+        let this = std::process::id();
+        match outcome {
+            Err(Error::Forked { called_by, opened_by })
+                if called_by == this && opened_by != this => {}
+            other => self.0.push(format!("{call}: {other:?}")),
+        }
+    }
+
+    fn poll<T: std::fmt::Debug>(
+        &mut self,
+        call: &str,
+        mut future: impl Future<Output = Result<T>> + Unpin,
+    ) {
+        match std::pin::Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => self.check(call, outcome),
+            Poll::Pending => self.0.push(format!("{call}: pending")),
+        }
+    }
+}
+
+fn calls_of_keyspace(space: &Keyspace, unlike: &mut Unlike) {
+    unlike.check("put", space.put(b"child", b"c"));
+    unlike.check("delete", space.delete(b"before1"));
+    unlike.check("get", space.get(b"before1"));
+    unlike.check("get_at_once", space.get_at_once(b"before1", &mut Vec::new()));
+    unlike.check("multi_get", space.multi_get(&[b"before1"]));
+    unlike.check("rmw", space.rmw(b"before1", |_| Change::Delete));
+    unlike.check(
+        "rmw_at_once",
+        space.rmw_at_once(b"before1", &mut |_: Option<&[u8]>| Change::Delete).map(drop),
+    );
+    unlike.check("compare_and_swap", space.compare_and_swap(b"before1", None, None));
+    unlike.check("delete_range", space.delete_range(&KeyRange::all()));
+    unlike.check(
+        "delete_range of nothing",
+        space.delete_range(&KeyRange::of::<&[u8]>(&b"b"[..]..&b"a"[..])),
+    );
+    unlike.check("scan", space.scan(KeyRange::all()).map(drop));
+    unlike.check("walk", space.walk(None, |_, _| ControlFlow::Continue(())));
+    unlike.check("position", space.position(b"before1"));
+    unlike.check("flush", space.flush());
+    unlike.check("clear", space.clear());
+    unlike.check("live_keys", space.live_keys());
+    unlike.check("stats", space.stats().map(drop));
+    unlike.check("seat", space.seat(1).map(drop));
+    unlike.check("ingestion", space.ingestion().map(drop));
+    unlike.poll("get_async", space.get_async(b"before1"));
+    unlike.poll("put_async", space.put_async(b"child", b"c"));
+    unlike.poll("rmw_async", space.rmw_async(b"child", |_| Change::Delete));
+    unlike.poll("compare_and_swap_async", space.compare_and_swap_async(b"before1", None, None));
+    unlike.poll("multi_get_async", space.multi_get_async(&[b"before1"]));
+}
+
+fn calls_of_database(db: &Db, space: &Keyspace, place: &std::path::Path, unlike: &mut Unlike) {
+    let mut batch = Batch::new();
+    batch.put(space, b"child", b"c");
+    unlike.check("write", db.write(&batch));
+    unlike.check("write of nothing", db.write(&Batch::new()));
+    unlike.poll("write_async", db.write_async(batch));
+    unlike.check("sync", db.sync());
+    unlike.check("flush", db.flush());
+    unlike.check("snapshot", db.snapshot().map(drop));
+    unlike.check("begin", db.begin().map(drop));
+    unlike.check("atomically", db.atomically(&[(space, b"a")], |_| Ok(())));
+    unlike.check("keyspace", db.keyspace("other", KeyspaceOptions::default()).map(drop));
+    unlike.check("existing_keyspace", db.existing_keyspace("space").map(drop));
+    unlike.check("drop_keyspace", db.drop_keyspace("space"));
+    unlike.check("checkpoint", db.checkpoint(place.join("copy")));
+    let backups = Backups::open(place.join("backups")).unwrap();
+    unlike.check("backup", db.backup(&backups, &Progress::default()).map(drop));
+    unlike.check("failure", db.failure().map_or(Ok(()), Err));
+    assert!(db.keyspaces().is_empty() && db.troubles().is_empty());
+    assert!(db.stats().keyspaces.is_empty());
+    drop(db.removal_hold().hold());
+    unlike.check("close", db.close());
+}
+
+/// Values that are open at the fork: each one's calls, and then its drop.
+fn calls_of_open_values(db: &Db, space: &Keyspace) -> impl FnOnce(&mut Unlike) + use<> {
+    let (space, is_ordered) = (space.clone(), space.is_ordered());
+    let snapshot = db.snapshot().unwrap();
+    let mut scan = is_ordered.then(|| space.scan(KeyRange::all()).unwrap());
+    if let Some(scan) = &mut scan {
+        scan.next_ref().unwrap();
+    }
+    let transaction = db.begin().unwrap();
+    transaction.put(&space, b"child", b"c").unwrap();
+    let committed = db.begin().unwrap();
+    committed.put(&space, b"child", b"c").unwrap();
+    let mut seat = space.seat(4).unwrap();
+    let mut ingestion =
+        (space.options().engine == EngineKind::Lsm).then(|| space.ingestion().unwrap());
+    if let Some(ingestion) = &mut ingestion {
+        ingestion.push(b"child", b"c").unwrap();
+    }
+    move |unlike| {
+        unlike.check("snapshot.get", snapshot.get(&space, b"before1"));
+        unlike.check("transaction.get", transaction.get(&space, b"before1"));
+        unlike.check("transaction.put", transaction.put(&space, b"child", b"c"));
+        unlike.check("transaction.commit", committed.commit());
+        unlike.check("seat.begin_get", seat.begin_get(0, b"before1", &mut Vec::new()).map(drop));
+        let operator = Box::new(|_: Option<&[u8]>| Change::Delete);
+        unlike.check("seat.begin_rmw", seat.begin_rmw(0, b"before1", operator).map(drop));
+        unlike.check("seat.begin_old", seat.begin_old(0, b"before1").map(drop));
+        unlike.check("seat.complete", seat.complete(true, &mut |_, _| {}));
+        if let Some(mut scan) = scan {
+            unlike.check("scan.next", scan.next().transpose());
+            assert!(scan.next().is_none(), "an error ends the scan");
+            unlike.check("snapshot.scan", snapshot.scan(&space, KeyRange::all()).map(drop));
+            unlike.check("transaction.scan", transaction.scan(&space, KeyRange::all()).map(drop));
+        }
+        if let Some(mut ingestion) = ingestion {
+            unlike.check("ingestion.push", ingestion.push(b"child2", b"c"));
+            unlike.check("ingestion.commit", ingestion.commit());
+        }
+    }
+}
+
+/// The child uses and drops all that it has inherited; the parent writes meanwhile, and has all afterwards.
+fn a_child_is_refused_and_changes_nothing(engine: EngineKind) {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().to_owned();
+    let (db, space) = open(&place.join("db"), engine);
+    for number in 0..WRITES {
+        space.put(&key("before", number), b"synced").unwrap();
+    }
+    let of_open_values = calls_of_open_values(&db, &space);
+    let mut inherited = Some((db.clone(), space.clone(), of_open_values));
+    let child = Child::fork(|_| {
+        let (db, space, of_open_values) = inherited.take().unwrap();
+        let mut unlike = Unlike::default();
+        of_open_values(&mut unlike);
+        calls_of_keyspace(&space, &mut unlike);
+        calls_of_database(&db, &space, &place, &mut unlike);
+        drop((db, space));
+        unlike.0.join("; ")
+    });
+    for number in 0..WRITES {
+        space.put(&key("after", number), b"synced").unwrap();
+    }
+    assert_eq!(child.join(), "", "{engine}");
+    // The parent's values still work.
+    let parents = inherited.take().unwrap();
+    assert_eq!(parents.1.get(b"before1").unwrap().as_deref(), Some(&b"synced"[..]));
+    drop(parents);
+    for number in 0..WRITES {
+        space.put(&key("later", number), b"synced").unwrap();
+    }
+    assert!(matches!(Db::open(place.join("db"), Options::default()), Err(Error::InUse { .. })));
+    drop(space);
+    db.close().unwrap();
+    assert!(check(place.join("db")).unwrap().is_whole(), "{engine}");
+    let (_db, space) = open(&place.join("db"), engine);
+    for prefix in ["before", "after", "later"] {
+        for number in 0..WRITES {
+            assert!(
+                space.get(&key(prefix, number)).unwrap().is_some(),
+                "{engine}: {prefix}{number}"
+            );
+        }
+    }
+    assert_eq!(space.get(b"child").unwrap(), None, "{engine}");
+}
+
+/// The last handle goes, or is closed, in a child: it returns, and leaves everything to the parent.
+fn the_last_handle_goes_in_a_child(engine: EngineKind) {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, space) = open(dir.path(), engine);
+    space.put(b"key", b"synced").unwrap();
+    let mut handles = Some((db, space));
+    let child = Child::fork(|_| {
+        drop(handles.take());
+        "dropped".to_owned()
+    });
+    assert_eq!(child.join(), "dropped", "{engine}");
+    let (db, space) = handles.unwrap();
+    space.put(b"other", b"synced").unwrap();
+    db.close().unwrap();
+}
+
+/// The process that opened the database ends by `_exit`, as one does that becomes a daemon.
+fn a_daemon_opens_the_database_again(engine: EngineKind) {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().to_owned();
+    let first = Child::fork(|says| {
+        let (db, space) = open(&place, engine);
+        space.put(b"key", b"synced").unwrap();
+        let parent = std::process::id();
+        let daemon = Child::fork(|_| {
+            while std::os::unix::process::parent_id() == parent {
+                std::thread::yield_now();
+            }
+            let mut unlike = Unlike::default();
+            unlike.check("put", space.put(b"key", b"daemon"));
+            drop((db, space));
+            let (db, space) = open(&place, engine);
+            let value = space.get(b"key").unwrap();
+            space.put(b"key", b"daemon").unwrap();
+            db.close().unwrap();
+            let text = format!(
+                "{} {:?}",
+                unlike.0.join("; "),
+                value.map(|value| value.escape_ascii().to_string())
+            );
+            says.write_all(text.as_bytes()).unwrap();
+            text
+        });
+        std::mem::forget(daemon);
+        exit_without_destructors()
+    });
+    assert_eq!(first.join(), " Some(\"synced\")", "{engine}");
+    let (_db, space) = open(&place, engine);
+    assert_eq!(space.get(b"key").unwrap().as_deref(), Some(&b"daemon"[..]), "{engine}");
+}
+
+#[test]
+fn children_are_refused_and_change_nothing() {
+    ENGINES.into_iter().for_each(a_child_is_refused_and_changes_nothing);
+}
+
+#[test]
+fn last_handles_go_in_children() {
+    ENGINES.into_iter().for_each(the_last_handle_goes_in_a_child);
+}
+
+#[test]
+fn daemons_open_the_database_again() {
+    ENGINES.into_iter().for_each(a_daemon_opens_the_database_again);
+}
