@@ -160,6 +160,10 @@ fn read_everything(
             Ok(None) => return compare_pairs(&seen, &expected),
             Err(error) => {
                 reported(&error)?;
+                let after = cursor.next();
+                if !matches!(after, Ok(None)) {
+                    return Err(format!("after {error} the scan goes on: {after:?}"));
+                }
                 return compare_pairs(&seen, &expected[..seen.len().min(expected.len())]);
             }
         }

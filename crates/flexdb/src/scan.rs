@@ -104,18 +104,18 @@ pub(crate) struct Walk {
     pairs_max: usize,
     /// Whether nothing comes behind the run.
     is_at_end: bool,
-    /// What ended it, once the run is given.
+    /// The error that ended it, until it is returned behind the run.
     failure: Option<Error>,
 }
 
 impl Cursor for Walk {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.run.given == self.run.pairs.len() {
-            if self.failure.is_none() && !self.is_at_end {
+            if !self.is_at_end {
                 self.fill();
             }
             if self.run.given == self.run.pairs.len() {
-                return self.failure.clone().map_or(Ok(None), Err);
+                return self.failure.take().map_or(Ok(None), Err);
             }
         }
         self.run.given += 1;
@@ -132,6 +132,7 @@ impl Walk {
             Direction::Backward => self.backward(),
         };
         self.failure = filled.err();
+        self.is_at_end |= self.failure.is_some();
         self.pairs_max = (self.pairs_max * 2).min(RUN_PAIRS_MAX);
         let count = self.run.pairs.len();
         if let Some((key, _)) = count.checked_sub(1).and_then(|last| self.run.pair(last)) {

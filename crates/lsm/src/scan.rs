@@ -102,7 +102,7 @@ impl View for Snapshot {
         Ok(Box::new(Walk {
             shared: Arc::clone(&self.shared),
             pin: Arc::clone(&self.pin),
-            end: range.is_empty().then_some(Ok(())),
+            has_ended: range.is_empty(),
             range,
             direction,
             stand: self.shared.stands.add(),
@@ -127,32 +127,23 @@ struct Walk {
     edge: Option<Vec<u8>>,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// Set at the end, or with the error that ended it.
-    end: Option<std::result::Result<(), Error>>,
+    /// Set at the end, and by an error.
+    has_ended: bool,
 }
 
 impl Cursor for Walk {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        if let Some(end) = &self.end {
-            return end.clone().map(|()| None);
+        if self.has_ended {
+            return Ok(None);
         }
-        match self.advance() {
-            Ok(true) => {
-                let last = self.last.get_or_insert_default();
-                last.clone_from(&self.key);
-                Ok(Some((&self.key, &self.value)))
-            }
-            Ok(false) => {
-                self.end = Some(Ok(()));
-                *self.stand.lock() = None;
-                Ok(None)
-            }
-            Err(error) => {
-                self.end = Some(Err(error.clone()));
-                *self.stand.lock() = None;
-                Err(error)
-            }
+        let found = self.advance();
+        if found == Ok(true) {
+            self.last.get_or_insert_default().clone_from(&self.key);
+            return Ok(Some((&self.key, &self.value)));
         }
+        self.has_ended = true;
+        *self.stand.lock() = None;
+        found.map(|_| None)
     }
 }
 

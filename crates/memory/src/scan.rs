@@ -32,6 +32,7 @@ impl View for Snapshot {
             position: Position::new(range, direction),
             run: Run::default(),
             next: 0,
+            has_failed: false,
         }))
     }
 }
@@ -44,12 +45,17 @@ struct Walk {
     position: Position,
     run: Run,
     next: usize,
+    /// Set by the error that ended it.
+    has_failed: bool,
 }
 
 impl Cursor for Walk {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        while self.next == self.run.len() && !self.position.is_done() {
+        while self.next == self.run.len() && !self.position.is_done() && !self.has_failed {
+            // Until the store is known to be open.
+            self.has_failed = true;
             self.shared.health.check_open()?;
+            self.has_failed = false;
             let pin = self.pin.seqno().get();
             self.shared.map.next_run(&mut self.position, pin, &mut self.run);
             self.next = 0;

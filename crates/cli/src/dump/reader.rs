@@ -82,24 +82,26 @@ impl<R: Read> Reader<R> {
         self.offset
     }
 
-    /// The next frame; `None` after the end frame.
+    /// Returns the next frame; `None` after the end frame, and after an error.
     ///
     /// # Errors
     /// Damage with its offset; failures of the stream.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
-        if self.ended {
+        // Set until a frame is there: an error ends the dump too.
+        if std::mem::replace(&mut self.ended, true) {
             return Ok(None);
         }
         let start = self.offset;
         let kind = self.read_frame()?;
-        self.judge(kind).map_err(|damage| {
+        let is_end = self.judge(kind).map_err(|damage| {
             // Frame fields are counted from the payload's first byte.
             Error::Damaged(damage.at("dump", start + FRAME_HEAD_BYTES as u64))
         })?;
-        if self.ended && self.input.by_ref().take(1).read_to_end(&mut Vec::new())? > 0 {
+        if is_end && self.input.by_ref().take(1).read_to_end(&mut Vec::new())? > 0 {
             return Err(damaged("bytes after the end", self.offset));
         }
         let frame = Frame::decode(kind, &self.payload).map_err(Error::Damaged)?;
+        self.ended = is_end;
         Ok(Some(frame))
     }
 
@@ -130,8 +132,8 @@ impl<R: Read> Reader<R> {
         Ok(kind)
     }
 
-    /// Checks what a frame says against what came before it.
-    fn judge(&mut self, kind: u8) -> Result<(), Corruption> {
+    /// Checks a frame against the frames before it. Returns whether it is the end frame.
+    fn judge(&mut self, kind: u8) -> Result<bool, Corruption> {
         match Frame::decode(kind, &self.payload)? {
             Frame::Keyspace { .. } => self.keyspaces += 1,
             Frame::Pairs(_) if self.keyspaces == 0 => {
@@ -152,10 +154,10 @@ impl<R: Read> Reader<R> {
                     );
                     return Err(Corruption::new(what, 0));
                 }
-                self.ended = true;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn fill(&mut self, into: &mut [u8], start: u64) -> Result<(), Error> {

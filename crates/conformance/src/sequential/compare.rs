@@ -17,12 +17,20 @@ pub(crate) fn describe(value: Option<&[u8]>) -> String {
 }
 
 /// Reads a cursor to its end, or `limit` pairs.
+///
+/// # Panics
+/// If the cursor goes on after an error, which a check reports.
 pub(crate) fn collect(cursor: &mut dyn Cursor, limit: usize) -> Result<Vec<Pair>, Error> {
     let mut pairs = Vec::new();
     while pairs.len() < limit {
-        match cursor.next()? {
-            Some((key, value)) => pairs.push((key.to_vec(), value.to_vec())),
-            None => break,
+        match cursor.next() {
+            Ok(Some((key, value))) => pairs.push((key.to_vec(), value.to_vec())),
+            Ok(None) => break,
+            Err(error) => {
+                let after = cursor.next();
+                assert!(matches!(after, Ok(None)), "after {error} the scan goes on: {after:?}");
+                return Err(error);
+            }
         }
     }
     Ok(pairs)

@@ -182,7 +182,8 @@ impl View for LivingView {
     fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
         let cursor = self.view.scan(range, direction)?;
         let (key, value) = Default::default();
-        Ok(Box::new(LivingCursor { cursor, moment: self.moment, key, value }))
+        let has_ended = false;
+        Ok(Box::new(LivingCursor { cursor, moment: self.moment, key, value, has_ended }))
     }
 }
 
@@ -193,16 +194,24 @@ struct LivingCursor {
     /// The pair that was given last: a copy, since the cursor's own ends when it is asked for the next.
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Set at the end, and by an error.
+    has_ended: bool,
 }
 
 impl Cursor for LivingCursor {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        // Set until a pair is there.
+        self.has_ended = true;
         while let Some((key, stored)) = self.cursor.next()? {
             let Some(living) = self.moment.living(stored)? else { continue };
             self.key.clear();
             self.key.extend_from_slice(key);
             self.value.clear();
             self.value.extend_from_slice(living.value);
+            self.has_ended = false;
             return Ok(Some((&self.key, &self.value)));
         }
         Ok(None)
