@@ -13,8 +13,9 @@ const AFTER_HELP: &str = "\
 Settings are taken from a TOML file (--config or THERMOCLINE_CONFIG), then from variables
 THERMOCLINE_MEMORY and so on, then from flags; later ones win, unknown ones are errors.
 
-Exit codes: 0 success, 1 error, 2 usage or configuration, 3 damaged data or another version's,
-4 not found (key, keyspace, database), 5 the database is open in another process.";
+Exit codes: 0 success, 1 error, 2 usage or configuration, 3 damaged data,
+4 not found (key, keyspace, database), 5 the database is open in another process,
+6 a newer version wrote the data.";
 
 /// A key-value store for data larger than memory.
 #[derive(Debug, Parser)]

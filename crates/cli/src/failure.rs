@@ -10,12 +10,14 @@ pub(crate) enum Kind {
     Error = 1,
     /// Arguments or configuration that are not allowed; also clap's own code.
     Usage = 2,
-    /// Stored bytes are damaged, or were written by a version that this one cannot read.
+    /// Stored bytes are damaged.
     Damaged = 3,
     /// The key, keyspace or database that was asked for is not there.
     NotFound = 4,
     /// Another process has the database open.
     InUse = 5,
+    /// A newer version wrote a file; nothing is damaged.
+    NewerVersion = 6,
 }
 
 /// A command's failure: one line for a person, and the code for a script.
@@ -98,7 +100,7 @@ impl From<thermocline::Error> for Failure {
             | Db::NoKeyspace { .. }
             | Db::NoBackup { .. } => Kind::NotFound,
             Db::InUse { .. } => Kind::InUse,
-            Db::NewerVersion { .. } => Kind::Damaged,
+            Db::NewerVersion(_) => Kind::NewerVersion,
             Db::UnknownEngine { .. }
             | Db::NotBuilt { .. }
             | Db::BadKeyspaceName { .. }

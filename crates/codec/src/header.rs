@@ -10,7 +10,7 @@
 //! | 10 | 2 | flags | a file that uses what this release does not know |
 //! | 12 | 4 | CRC32C of bytes 0 to 12 | damage to the fields above |
 
-use crate::{Reader, checksum::crc32c};
+use crate::{Corruption, NewerVersion, Reader, checksum::crc32c};
 
 /// One kind of file: its magic, and the newest version of it that this release reads and writes.
 ///
@@ -63,6 +63,18 @@ impl Format {
             return Err(HeaderError::Flags { unknown });
         }
         Ok(header)
+    }
+
+    /// Refuses the file `file` if `bytes` begin with a whole header that a newer release wrote. For a reader that
+    /// could do without the file, or that checks its length first; all else is left to [`Format::decode`].
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn refuse_newer(&self, bytes: &[u8], file: &str) -> Result<(), NewerVersion> {
+        match self.decode(bytes) {
+            Ok(_) => Ok(()),
+            Err(error) => Corruption::from(error).at(file, 0).judge().map(drop),
+        }
     }
 }
 

@@ -45,7 +45,7 @@ mod varint;
 mod writer;
 
 pub use checksum::{Place, chain, chain_parts, crc32c, hash64};
-pub use corruption::Corruption;
+pub use corruption::{Corruption, Newer, NewerVersion};
 pub use header::{FileHeader, Format, HeaderError};
 pub use reader::Reader;
 pub use seqno::SeqNo;

@@ -122,6 +122,21 @@ impl Error {
         matches!(self, Self::NoSpace { .. }) || self.is_out_of_files()
     }
 
+    /// Returns the same failure of a file in `dir`, a directory of the device.
+    #[must_use]
+    pub fn in_dir(mut self, dir: &str) -> Self {
+        let (Self::NotFound { name }
+        | Self::AlreadyExists { name }
+        | Self::Locked { name }
+        | Self::BadName { name }
+        | Self::NoSpace { name }
+        | Self::UnexpectedEnd { name, .. }
+        | Self::Unaligned { name, .. }
+        | Self::Io { name, .. }) = &mut self;
+        *name = crate::name::join(dir, name);
+        self
+    }
+
     /// The same where want of room is a failure like any other, after which nothing is tried again.
     #[must_use]
     pub fn for_good(self) -> Self {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use codec::Corruption;
+use codec::{Corruption, NewerVersion};
 
 use crate::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
@@ -125,7 +125,10 @@ pub enum Error {
     },
     /// Stored bytes are not what was written.
     #[error("damaged data: {0}")]
-    Corruption(#[from] Corruption),
+    Corruption(Corruption),
+    /// A newer release wrote a file. Nothing was changed.
+    #[error(transparent)]
+    NewerVersion(#[from] NewerVersion),
     /// The storage failed.
     #[error(transparent)]
     Device(#[from] device::Error),
@@ -149,6 +152,12 @@ pub enum Error {
     /// writes are refused until the store is opened again.
     #[error(transparent)]
     Panicked(#[from] workers::TaskPanic),
+}
+
+impl From<Corruption> for Error {
+    fn from(corruption: Corruption) -> Self {
+        corruption.judge().map_or_else(Self::NewerVersion, Self::Corruption)
+    }
 }
 
 /// What wants an order of keys.
@@ -208,6 +217,22 @@ impl Error {
             Self::Device(error) => error.may_pass(),
             Self::OutOfMemory { .. } | Self::SpaceUsedUp { .. } => true,
             _ => false,
+        }
+    }
+
+    /// Returns the same failure of a store in `dir`, a directory of the database: files are named by their paths there.
+    #[must_use]
+    pub fn in_dir(self, dir: &str) -> Self {
+        let of = |cause: &Arc<Self>| Arc::new(Self::clone(cause).in_dir(dir));
+        match self {
+            Self::Corruption(damage) => Self::Corruption(damage.in_dir(dir)),
+            Self::NewerVersion(newer) => Self::NewerVersion(newer.in_dir(dir)),
+            Self::Device(error) => Self::Device(error.in_dir(dir)),
+            Self::ReadOnly { cause } => Self::ReadOnly { cause: of(&cause) },
+            Self::SpaceUsedUp { what, bytes, limit, cause } => {
+                Self::SpaceUsedUp { what, bytes, limit, cause: of(&cause) }
+            }
+            other => other,
         }
     }
 

@@ -80,4 +80,4 @@ pub use stats::Stats;
 pub use superblock::Superblock;
 pub use trouble::Trouble;
 
-pub use codec::{Corruption, SeqNo};
+pub use codec::{Corruption, NewerVersion, SeqNo};

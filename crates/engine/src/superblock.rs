@@ -101,11 +101,14 @@ impl Superblock {
         let file = device.open(name, Mode::Write)?;
         let len = file.len()?;
         let mut bytes = device::Buffer::zeroed(FILE_BYTES);
+        let there = bytes.get_mut(..len.min(FILE_BYTES as u64) as usize).unwrap_or_default();
+        file.read_at(0, there)?;
+        // Before the length, which another version may change.
+        FORMAT.refuse_newer(there, name)?;
         if len != FILE_BYTES as u64 {
             let what = format!("a superblock has {FILE_BYTES} bytes, this one {len}");
             return Err(Corruption::new(what, 0).at(name, 0).into());
         }
-        file.read_at(0, &mut bytes)?;
         let current = decode(&bytes, kind).map_err(|damage| damage.at(name, 0))?;
         Ok(Self { file, kind, current })
     }
@@ -209,7 +212,7 @@ impl Slot {
 }
 
 fn decode(bytes: &[u8], kind: [u8; 8]) -> std::result::Result<Slot, Corruption> {
-    FORMAT.decode(bytes).map_err(|error| Corruption::new(error.to_string(), 0))?;
+    FORMAT.decode(bytes)?;
     let mut blocks = Reader::new(bytes);
     let head = blocks.take_bytes(BLOCK_BYTES)?;
     if head.iter().skip(FileHeader::LEN).any(|byte| *byte != 0) {

@@ -71,7 +71,11 @@ impl Report {
     fn standing(&mut self, device: &Arc<dyn Device>) -> Result<Option<Standing>> {
         let found = found_superblock(&**device)
             .and_then(|superblock| superblock.as_ref().map(decode_standing).transpose());
-        Ok(self.judge(found)?.flatten())
+        let standing = self.judge(found)?.flatten();
+        if let Some(standing) = &standing {
+            standing.directory.refuse_newer(&**device)?;
+        }
+        Ok(standing)
     }
 
     /// Keeps damage, and hands on what is whole and what ends the check.

@@ -16,6 +16,7 @@ pub(crate) const SUPERBLOCK: &str = "superblock";
 pub(crate) fn from_space(error: space::Error) -> Error {
     match error {
         space::Error::Corruption(damage) => Error::Corruption(damage.at(DATA, 0)),
+        space::Error::NewerVersion(newer) => Error::NewerVersion(newer),
         space::Error::Device(error) => Error::Device(error),
         space::Error::Closed => Error::Closed,
         space::Error::ReadOnly { cause } => {

@@ -44,6 +44,7 @@ impl Store {
     /// # Errors
     /// [`engine::Error::Corruption`] if what was read is not what was written.
     pub fn open(host: Host, options: Options) -> Result<Self> {
+        stored_index::refuse_newer(&*host.device)?;
         let space = open_space(&host, &options)?;
         match Self::open_on(&space, host, options) {
             Ok(store) => Ok(store),

@@ -121,8 +121,7 @@ impl StoreHeader {
     /// # Errors
     /// The damage, or that it is of a newer version, with its offset.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
-        let header = Self::FORMAT.decode(bytes);
-        header.map_err(|error| Corruption::new(error.to_string(), 0))?;
+        Self::FORMAT.decode(bytes)?;
         let mut fields = Reader::new(bytes);
         fields.take_bytes(codec::FileHeader::LEN)?;
         let persisted = SeqNo::new(fields.take_u64()?);

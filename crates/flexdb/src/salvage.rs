@@ -21,6 +21,7 @@ use flexspace::space::Offline;
 use crate::check::{self, Interval};
 use crate::error::DATA;
 use crate::pair::Pair;
+use crate::stored_index;
 
 /// Bytes that are read at once where not all of an interval can be.
 const STEP_BYTES: u64 = 4096;
@@ -31,6 +32,7 @@ const STEP_BYTES: u64 = 4096;
 /// # Errors
 /// The storage's. Damage is part of the answer.
 pub fn salvage(device: &Arc<dyn Device>, take: &mut TakeSound<'_>) -> Result<Salvaged> {
+    stored_index::refuse_newer(&**device)?;
     let mut salvaged = Salvaged::default();
     let opened = check::open(&**device);
     let Some(Some(space)) = salvaged.sound(opened, || None)? else { return Ok(salvaged) };

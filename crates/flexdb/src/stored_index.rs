@@ -20,7 +20,7 @@ pub(crate) mod tests;
 
 use std::sync::Arc;
 
-use codec::Corruption;
+use codec::{Corruption, FileHeader};
 use device::{Device, File, Mode, SyncKind};
 use engine::Result;
 use flexspace::Mapping;
@@ -132,6 +132,22 @@ pub(crate) fn remove(device: &dyn Device) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses an index that a newer release wrote, also one that is of no use.
+///
+/// # Errors
+/// [`engine::Error::NewerVersion`]; the device's.
+pub(crate) fn refuse_newer(device: &dyn Device) -> Result<()> {
+    if !device.exists(FILE)? {
+        return Ok(());
+    }
+    let file = device.open(FILE, Mode::Read)?;
+    let mut header = [0; FileHeader::LEN];
+    if file.len()? >= FileHeader::LEN as u64 {
+        file.read_at(0, &mut header)?;
+    }
+    Ok(format::FORMAT.refuse_newer(&header, FILE)?)
 }
 
 /// Intervals of an index that is wanted, one after the other.

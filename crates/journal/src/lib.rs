@@ -49,7 +49,7 @@ pub use error::{Error, OpenError, ReplayError, Result, Visit};
 pub use journal::Journal;
 pub use open::{Cut, Recovery};
 pub use options::{Durability, Options};
-pub use recover::{begins_behind, is_missing, missing_from};
+pub use recover::{begins_behind, is_missing, missing_from, refuse_newer};
 pub use segment::decode_segment;
 pub use stats::Stats;
 pub use store::{LocalSegments, SegmentStore};

@@ -101,7 +101,7 @@ fn examine(table: &Arc<Table>, deletes: &RangeDeletes, report: &mut Report) -> R
     let metadata = table.metadata()?;
     let wrong = |what: String| {
         let (file, offset) = table.source().place_of_metadata();
-        Error::Corruption(Corruption { what, file, offset })
+        Error::Corruption(Corruption { what, file, offset, newer: None })
     };
     let expected = &table.summary().properties;
     if metadata.properties != table.summary().written() {
@@ -161,7 +161,7 @@ fn overlap(version: &Version, level: usize) -> Option<Corruption> {
         (lower.properties.largest >= upper.properties.smallest).then(|| {
             let (lower, upper) = (lower.id.number, upper.id.number);
             let what = format!("tables {lower} and {upper} of level {level} overlap");
-            Corruption { what, file: manifest::SUPERBLOCK.to_owned(), offset: 0 }
+            Corruption::new(what, 0).at(manifest::SUPERBLOCK, 0)
         })
     })
 }

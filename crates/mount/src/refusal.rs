@@ -40,7 +40,10 @@ fn of_space(error: &SpaceError) -> Errno {
         SpaceError::BehindTheEnd { .. } => Errno::INVAL,
         SpaceError::ReadOnly { .. } => Errno::ROFS,
         SpaceError::Device(error) => of_device(error),
-        SpaceError::Corruption(_) | SpaceError::Options(_) | SpaceError::Closed => Errno::IO,
+        SpaceError::Corruption(_)
+        | SpaceError::NewerVersion(_)
+        | SpaceError::Options(_)
+        | SpaceError::Closed => Errno::IO,
     }
 }
 

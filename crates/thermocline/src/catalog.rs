@@ -8,7 +8,7 @@
 //! - I1. A keyspace id is never given twice, so that journal records of a dropped keyspace can
 //!   never reach another one.
 
-use codec::{Corruption, Format, HeaderError, Reader, SeqNo, Writer};
+use codec::{Corruption, Format, Reader, SeqNo, Writer};
 use device::{Device, Mode, SyncKind};
 
 use crate::error::{Error, Result};
@@ -108,12 +108,7 @@ impl Catalog {
     /// # Errors
     /// [`Error::NewerVersion`]; [`Error::Engine`] with the place of damage.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
-        let header = FORMAT.decode(bytes).map_err(|error| match error {
-            HeaderError::Version { found, newest } => {
-                Error::NewerVersion { file: FILE.to_owned(), found, supported: newest }
-            }
-            other => Corruption::new(other.to_string(), 0).at(FILE, 0).into(),
-        })?;
+        let header = FORMAT.decode(bytes).map_err(|error| Corruption::from(error).at(FILE, 0))?;
         Self::decode_body(bytes, header.version).map_err(|corruption| corruption.at(FILE, 0).into())
     }
 

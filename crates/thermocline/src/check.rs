@@ -239,12 +239,12 @@ impl KeyspaceFiles {
         let device = device.subdevice(&dir)?;
         match Self::of_engine(&device, entry.options.engine) {
             Ok(found) => {
-                let damage = found.damage.into_iter().map(|damage| Self::named(&dir, damage));
+                let damage = found.damage.into_iter().map(|damage| damage.in_dir(&dir));
                 Ok(Self { damage: damage.collect(), ..found })
             }
             // A file that is missing, or too short.
             Err(failure) => {
-                let damage = vec![damaged::damage_of(entry, failure)?];
+                let damage = vec![damaged::damage_of(failure.in_dir(&dir))?];
                 let (persisted, newest) = (SeqNo::ZERO, SeqNo::ZERO);
                 let (pairs, pair_bytes, further_damage) = (0, 0, 0);
                 Ok(Self { pairs, pair_bytes, persisted, newest, damage, further_damage })
@@ -277,10 +277,5 @@ impl KeyspaceFiles {
         };
         let newest = newest.max(persisted);
         Ok(Self { pairs, pair_bytes, persisted, newest, damage, further_damage })
-    }
-
-    /// The same damage, its file named as the database sees it.
-    pub(crate) fn named(dir: &str, damage: Corruption) -> Corruption {
-        Corruption { file: format!("{dir}/{}", damage.file), ..damage }
     }
 }

@@ -13,15 +13,15 @@ use engine::{
 };
 
 use crate::catalog::{self, Entry};
-use crate::check::KeyspaceFiles;
 use crate::error;
 use crate::options::EngineKind;
 
-/// The damage, by which a keyspace was not opened; any other failure stays one.
-pub(crate) fn damage_of(entry: &Entry, failure: error::Error) -> error::Result<Corruption> {
+/// Returns the damage, by which a keyspace was not opened. Any other failure stays one: also that a newer release wrote
+/// a file, so that such a database is opened as a whole or not at all.
+pub(crate) fn damage_of(failure: error::Error) -> error::Result<Corruption> {
     let error::Error::Engine(failure) = failure else { return Err(failure) };
     match as_damage(failure) {
-        Error::Corruption(damage) => Ok(KeyspaceFiles::named(&entry.dir(), damage)),
+        Error::Corruption(damage) => Ok(damage),
         failure => Err(failure.into()),
     }
 }
@@ -40,7 +40,8 @@ pub(crate) fn damage_at_first_sight(
         EngineKind::F2 => f2::memory_bytes_min(&*files).map(drop),
         _ => return Ok(None),
     };
-    looked.map_or_else(|failure| damage_of(entry, failure.into()).map(Some), |()| Ok(None))
+    let failed = |failure: Error| damage_of(failure.in_dir(&entry.dir()).into()).map(Some);
+    looked.map_or_else(failed, |()| Ok(None))
 }
 
 /// The engine that is none.

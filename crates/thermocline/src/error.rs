@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codec::{Corruption, HeaderError};
+use codec::{Corruption, NewerVersion};
 use engine::Overtaken;
 
 use crate::keyspace::Keyspace;
@@ -41,19 +41,10 @@ pub enum Error {
         /// The directory.
         path: String,
     },
-    /// The database was written by a newer version.
-    #[error(
-        "{file} has format version {found}, this version reads up to {supported}; \
-             nothing was changed"
-    )]
-    NewerVersion {
-        /// The file that says so.
-        file: String,
-        /// Its version.
-        found: u16,
-        /// The newest that is understood here.
-        supported: u16,
-    },
+    /// A newer release wrote a file of the database or of a backup. Nothing is damaged, and nothing was changed: that
+    /// release opens it.
+    #[error(transparent)]
+    NewerVersion(NewerVersion),
     /// [`crate::Options::memory_bytes`] is too little for any database, or for what this one must
     /// hold in memory.
     #[error("{limit} bytes of memory are too few: about {needed} are needed to open the database")]
@@ -349,6 +340,7 @@ impl From<engine::Error> for Error {
     fn from(error: engine::Error) -> Self {
         match error {
             engine::Error::Closed => Self::Closed,
+            engine::Error::NewerVersion(newer) => Self::NewerVersion(newer),
             other => Self::Engine(other),
         }
     }
@@ -368,7 +360,7 @@ impl From<device::Forked> for Error {
 
 impl From<Corruption> for Error {
     fn from(corruption: Corruption) -> Self {
-        Self::Engine(engine::Error::Corruption(corruption))
+        engine::Error::from(corruption).into()
     }
 }
 
@@ -379,12 +371,7 @@ impl From<journal::OpenError> for Error {
             Open::Device(error) => error.into(),
             Open::Damaged(corruption) => corruption.into(),
             Open::Missing { what, file } => Corruption::new(what, 0).at(&file, 0).into(),
-            Open::Unsupported { file, source: HeaderError::Version { found, newest } } => {
-                Self::NewerVersion { file, found, supported: newest }
-            }
-            Open::Unsupported { file, source } => {
-                Corruption::new(source.to_string(), 0).at(&file, 0).into()
-            }
+            Open::Unsupported { file, source } => Corruption::from(source).at(&file, 0).into(),
             Open::Replay { seqno, file, offset, source } => match source.downcast::<Self>() {
                 Ok(own) => *own,
                 Err(other) => {
@@ -410,6 +397,16 @@ impl Error {
             Self::DamagedKeyspace { damage, .. } => Some(damage),
             Self::ReadOnly { cause } => cause.corruption(),
             _ => None,
+        }
+    }
+
+    /// Returns the same failure of files in `dir`, a directory of the database.
+    #[must_use]
+    pub(crate) fn in_dir(self, dir: &str) -> Self {
+        match self {
+            Self::Engine(error) => Self::Engine(error.in_dir(dir)),
+            Self::NewerVersion(newer) => Self::NewerVersion(newer.in_dir(dir)),
+            other => other,
         }
     }
 

@@ -107,7 +107,8 @@ impl Ingestion {
 
     fn push_stored(&mut self, key: &[u8], stored: &[u8]) -> Result<()> {
         self.keyspace.inner.check_process()?;
-        self.pairs.0.push(key, stored)?;
+        let (pairs, generation) = &mut *self.pairs;
+        generation.placed(pairs.push(key, stored))?;
         self.note_key(key);
         Ok(())
     }
@@ -133,7 +134,7 @@ impl Ingestion {
         let Some((first, mut end)) = bounds else { return Ok(inner.sequence.visible()) };
         end.push(0);
         inner.check_writable()?;
-        pairs.finish()?;
+        generation.placed(pairs.finish())?;
         keyspace.flush()?;
 
         let _uncopied = inner.copying.write();
@@ -142,13 +143,13 @@ impl Ingestion {
         if !Arc::ptr_eq(&*keyspace.slot.current()?, &generation) {
             return Err(Error::Cleared { name: keyspace.name().to_owned() });
         }
-        pairs.prepare().map_err(|error| inner.fail(error.into()))?;
+        generation.placed(pairs.prepare()).map_err(|error| inner.fail(error.into()))?;
         let ticket = inner.number(generation.journaled, |_| ())?;
         let seqno = ticket.seqno();
         if inner.recent.is_watched() && !is_planted(Planted::IngestedUnnoted) {
             inner.recent.note_range(generation.id, &first, Some(&end), seqno);
         }
-        pairs.commit(seqno).map_err(|error| inner.fail(error.into()))?;
+        generation.placed(pairs.commit(seqno)).map_err(|error| inner.fail(error.into()))?;
         generation.note_applied(seqno);
         if let Some(expiry) = &generation.expiry {
             expiry.note_unknown();

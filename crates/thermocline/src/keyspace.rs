@@ -231,7 +231,7 @@ impl Keyspace {
         // Before the pin [E1 of `expiry`].
         let moment = Moment::now(&self.inner.options.environment);
         let view = generation.view(self.form, moment, self.inner.sequence.pin())?;
-        let cursor = view.scan(range, direction)?;
+        let cursor = generation.placed(view.scan(range, direction))?;
         Ok(Scan::new(cursor, generation))
     }
 

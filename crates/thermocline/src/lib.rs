@@ -121,6 +121,7 @@ mod memory_shares;
 mod merge;
 mod open;
 mod options;
+mod placed;
 mod plan_move;
 #[doc(hidden)]
 pub mod planted;
@@ -186,7 +187,7 @@ pub mod flexdb {
     pub use ::flexdb::Options;
 }
 
-pub use codec::{Corruption, SeqNo};
+pub use codec::{Corruption, Newer, NewerVersion, SeqNo};
 pub use device::{Doorbell, Io};
 pub use engine::{
     Begun, BegunOld, Change, Direction, KEY_BYTES_MAX, KeyRange, Lost, LostKeys, Operator, Trouble,

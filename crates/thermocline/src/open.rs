@@ -37,6 +37,7 @@ use crate::key_locks::KeyLocks;
 use crate::memory_limit::{self, Journaled};
 use crate::memory_shares::{MemoryShare, MemoryShares};
 use crate::options::{EngineKind, Options};
+use crate::placed::Placed;
 use crate::planted::{InDatabase, Planted, is_planted};
 use crate::read_only::Access;
 use crate::record;
@@ -103,6 +104,8 @@ impl Db {
         if let Some(missing) = missing_journal(&*device, &catalog)? {
             return Err(missing.into());
         }
+        // Before any keyspace is opened, which may change its files.
+        journal::refuse_newer(&*device, JOURNAL_DIR)?;
         let (sound, damaged) = part_damaged(&*device, &catalog)?;
         let needed = memory_limit::check_snapshots(&*device, &sound, options.memory_bytes)?;
         let durability = options.durability;
@@ -274,11 +277,13 @@ impl Nursery {
         };
         let own = entry.options.tuning;
         let engine: Box<dyn Engine> = match entry.options.engine {
-            EngineKind::Memory => Box::new(memory::Store::open(host, memory::Options::default())?),
-            EngineKind::F2 => Box::new(f2::Store::open(host, Tuning::f2(own, &self.f2))?),
-            EngineKind::Lsm => Box::new(lsm::Store::open(host, Tuning::lsm(own, &self.lsm))?),
+            EngineKind::Memory => {
+                placed(memory::Store::open(host, memory::Options::default()), &dir)?
+            }
+            EngineKind::F2 => placed(f2::Store::open(host, Tuning::f2(own, &self.f2)), &dir)?,
+            EngineKind::Lsm => placed(lsm::Store::open(host, Tuning::lsm(own, &self.lsm)), &dir)?,
             EngineKind::FlexDb => {
-                Box::new(flexdb::Store::open(host, Tuning::flexdb(own, &self.flexdb))?)
+                placed(flexdb::Store::open(host, Tuning::flexdb(own, &self.flexdb)), &dir)?
             }
             engine => return Err(Error::NotBuilt { engine }),
         };
@@ -319,7 +324,7 @@ impl Nursery {
         for entry in &sound.keyspaces {
             let opened = self.open_slot(entry, shares.remove(&entry.id));
             let slot = opened.or_else(|failure| {
-                let damage = damaged::damage_of(entry, failure)?;
+                let damage = damaged::damage_of(failure)?;
                 Ok::<_, Error>(self.damaged_slot(entry, damage))
             })?;
             slots.insert(entry.name.clone(), slot);
@@ -339,6 +344,15 @@ impl Nursery {
         let generation = Generation::new(id, options.journaled, engine, dir, device, None, None);
         Arc::new(Slot::new(&entry.name, options, generation).damaged(damage))
     }
+}
+
+/// The engine that was opened in `dir`; its errors, also that of the opening, name files with the directory.
+fn placed<E: Engine + 'static>(
+    opened: engine::Result<E>,
+    dir: &str,
+) -> engine::Result<Box<dyn Engine>> {
+    let engine = opened.map_err(|error| error.in_dir(dir))?;
+    Ok(Box::new(Placed::new(engine, dir)))
 }
 
 /// The catalog without the keyspaces that are damaged at first sight, and these.

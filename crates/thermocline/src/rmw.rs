@@ -280,7 +280,7 @@ impl Inner {
         let Some(mut seat) = generation.seats.lend(|| generation.engine.seat(DEPTH)) else {
             return self.rmw_locked(slot, key, operator, Device::WaitedFor, waited);
         };
-        if seat.get().begin_old(0, key)? != BegunOld::Pending {
+        if generation.placed(seat.get().begin_old(0, key))? != BegunOld::Pending {
             // Somebody has written it meanwhile.
             return Ok(Attempt::NeedsDevice);
         }
@@ -290,10 +290,10 @@ impl Inner {
             |old: Old<'_>| outcome = self.rmw_of_stored(slot, &generation, &old, operator, waited);
         let mut ended = Ended { with: &mut with, error: None };
         while seat.get().pending() > 0 {
-            seat.get().complete(true, &mut ended)?;
+            generation.placed(seat.get().complete(true, &mut ended))?;
         }
         let Ended { error, .. } = ended;
-        error.map_or(outcome, |error| Err(error.into()))
+        error.map_or(outcome, |error| Err(error.in_dir(&generation.dir).into()))
     }
 
     /// How one key is locked that a single write changes.
@@ -371,7 +371,9 @@ impl Inner {
             Ok(false) => return Ok(Attempt::NeedsDevice),
             Err(error) if error.is_refusal() => return Err(error.into()),
             // Of what was read; nothing was written [M4].
-            Err(error @ EngineError::Corruption(_)) => return Err(error.into()),
+            Err(error @ (EngineError::Corruption(_) | EngineError::NewerVersion(_))) => {
+                return Err(error.into());
+            }
             // The same: an engine whose own writes fail takes no more of them, and says so.
             Err(error @ EngineError::Device(_)) if device == Device::WaitedFor => {
                 return Err(error.into());

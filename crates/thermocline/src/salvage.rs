@@ -215,7 +215,8 @@ impl Work {
         self.persisted.insert(entry.id, files.persisted);
         let dir = entry.dir();
         new.create_dir(&dir)?;
-        copy_dir(&*self.old.subdevice(&dir)?, &*new.subdevice(&dir)?, "")?;
+        let copied = copy_dir(&*self.old.subdevice(&dir)?, &*new.subdevice(&dir)?, "");
+        copied.map_err(|error| error.in_dir(&dir))?;
         new.sync_dir(&catalog::keyspace_dir(&entry.name))?;
         Ok(Way::Copied)
     }
@@ -248,7 +249,8 @@ impl Work {
                 }
             }
             ControlFlow::Continue(())
-        })?;
+        });
+        let salvaged = salvaged.map_err(|error| error.in_dir(&dir))?;
         if let Some(error) = failure {
             return Err(error);
         }
@@ -260,8 +262,7 @@ impl Work {
             self.found.extend(files.damage);
             self.found.further_damage += files.further_damage;
         }
-        let in_keyspace =
-            |one: Lost| Lost { damage: KeyspaceFiles::named(&dir, one.damage), ..one };
+        let in_keyspace = |one: Lost| Lost { damage: one.damage.in_dir(&dir), ..one };
         let lost: Vec<Lost> = salvaged.lost.into_iter().map(in_keyspace).collect();
         for (place, one) in lost.iter().enumerate() {
             // A block may hold what is lost of several ranges of keys.

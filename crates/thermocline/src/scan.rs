@@ -37,8 +37,8 @@ impl Scan {
         if !process.is_current() {
             return Err(process.forked().into());
         }
-        let (cursor, _) = &mut *self.cursor;
-        let pair = cursor.next()?;
+        let (cursor, generation) = &mut *self.cursor;
+        let pair = generation.placed(cursor.next())?;
         self.has_ended = pair.is_none();
         Ok(pair)
     }

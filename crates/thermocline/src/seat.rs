@@ -109,6 +109,8 @@ pub struct Seat {
     overtaken: VecDeque<(Vec<u8>, Update)>,
     /// Read-modify-writes that are over, and not told yet.
     over: VecDeque<Over>,
+    /// The failure of the device's queue that ended the seat.
+    failure: Option<Error>,
 }
 
 /// What a seat is at, without keeping it open.
@@ -202,7 +204,7 @@ impl Seat {
     fn new(open: Option<Arc<Opened>>, target: Target, depth: usize) -> Result<Self> {
         target.inner.check_open()?;
         let place = OfProcess::new(Place::new(target.slot.generation()?, depth)?);
-        let (bell, updates, gets, look_ups, overtaken, over) = Default::default();
+        let (bell, updates, gets, look_ups, overtaken, over, failure) = Default::default();
         Ok(Self {
             _open: open,
             target,
@@ -214,6 +216,7 @@ impl Seat {
             look_ups,
             overtaken,
             over,
+            failure,
         })
     }
 
@@ -234,9 +237,9 @@ impl Seat {
             return Ok(if is_there { Begun::Found } else { Begun::Absent });
         };
         let Some(moment) = generation.moment(form) else {
-            return Ok(seat.begin_get(tag, key, into)?);
+            return Ok(generation.placed(seat.begin_get(tag, key, into))?);
         };
-        Ok(match seat.begin_get(self.look_ups, key, into)? {
+        Ok(match generation.placed(seat.begin_get(self.look_ups, key, into))? {
             Begun::Found if !moment.trim(into)? => Begun::Absent,
             Begun::Pending => {
                 self.gets.insert(self.look_ups, (tag, moment));
@@ -323,9 +326,9 @@ impl Seat {
     /// does not return before there was one, if any is pending. Answers how many there were.
     ///
     /// # Errors
-    /// The device's queue failed: nothing more can come of this seat. What goes wrong with one
-    /// operation is told of it alone; a read-modify-write has changed nothing then, unless it was the
-    /// journal that failed.
+    /// The device's queue failed, or the database is closed. The seat has ended then: the error is returned once, nothing
+    /// is pending any more, and each operation that begins later gets the error. A failure of one operation is reported
+    /// for that one alone; a read-modify-write has changed nothing then, unless the journal failed.
     pub fn complete(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
         self.target.inner.check_process()?;
         // What a panic has left [T3].
@@ -335,7 +338,7 @@ impl Seat {
             let gets = self.go_on(waits && count == 0, told);
             self.restart_overtaken();
             count += self.tell_over(told);
-            count += gets?;
+            count += gets.inspect_err(|error| self.failure = Some(error.clone()))?;
             if !waits || count > 0 || self.pending() == 0 {
                 return Ok(count);
             }
@@ -344,7 +347,8 @@ impl Seat {
 
     /// Operations that are pending.
     pub fn pending(&self) -> usize {
-        let looked_up = self.place.seat.as_ref().map_or(0, |seat| seat.pending());
+        let seat = self.place.seat.as_ref().filter(|_| self.failure.is_none());
+        let looked_up = seat.map_or(0, |seat| seat.pending());
         looked_up + self.overtaken.len() + self.over.len()
     }
 
@@ -359,6 +363,9 @@ impl Seat {
     /// Whether the seat is in the engine that fills the keyspace now; it moves there if nothing is
     /// pending.
     fn is_current(&mut self) -> Result<bool> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
         let is_current = Arc::ptr_eq(&*self.target.slot.current()?, &self.place.generation);
         if !is_current && self.pending() == 0 {
             let mut place = Place::new(self.target.slot.generation()?, self.depth)?;
@@ -395,10 +402,11 @@ impl Seat {
 
     /// Begins to look an old value up; who wants it comes back if it is not pending.
     fn look_up(&mut self, key: &[u8], whose: Whose) -> Result<(BegunOld, Option<Whose>)> {
-        let Some(seat) = &mut self.place.seat else {
+        let Place { seat, generation } = &mut *self.place;
+        let Some(seat) = seat else {
             unreachable!("an engine without seats does everything at once")
         };
-        let begun = seat.begin_old(self.look_ups, key)?;
+        let begun = generation.placed(seat.begin_old(self.look_ups, key))?;
         if begun != BegunOld::Pending {
             return Ok((begun, Some(whose)));
         }
@@ -409,12 +417,15 @@ impl Seat {
 
     /// Goes on with the look-ups that have ended. Answers of how many their user was told.
     fn go_on(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
+        if self.failure.is_some() {
+            return Ok(0);
+        }
         let Self { target, place, updates, gets: begun, overtaken, over, .. } = self;
         let Place { seat, generation } = &mut **place;
         let Some(seat) = seat else { return Ok(0) };
         let gets = 0;
         let mut ended = Ended { target, generation, updates, begun, overtaken, over, told, gets };
-        seat.complete(waits, &mut ended)?;
+        generation.placed(seat.complete(waits, &mut ended))?;
         Ok(ended.gets)
     }
 
@@ -481,6 +492,7 @@ impl Listener for Ended<'_, '_> {
             Some((tag, moment)) => (tag, value.and_then(|stored| moment.show(stored))),
             None => (tag, value),
         };
+        let value = self.generation.placed(value);
         (self.told)(tag, value.map(Completed::Value).map_err(Error::from));
     }
 
@@ -488,6 +500,7 @@ impl Listener for Ended<'_, '_> {
         let Some(whose) = self.updates.remove(&tag) else {
             unreachable!("the engine tells of what was looked up, once")
         };
+        let old = self.generation.placed(old);
         let mut update = match whose {
             Whose::Update(update) => update,
             Whose::User(tag) => {

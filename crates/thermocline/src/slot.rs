@@ -180,6 +180,13 @@ impl Generation {
         Self { id, journaled, engine, expiry, seats, desk, share, dir, device, newest, doomed }
     }
 
+    /// Returns an outcome of the engine's own views, cursors, seats and ingestions, with a failure that names files by
+    /// their paths in the database. The engine itself does so in its calls ([`crate::placed`]).
+    #[inline]
+    pub(crate) fn placed<T>(&self, outcome: engine::Result<T>) -> engine::Result<T> {
+        outcome.map_err(|error| error.in_dir(&self.dir))
+    }
+
     /// Remembers that write `seqno` was applied.
     #[inline]
     pub(crate) fn note_applied(&self, seqno: SeqNo) {

@@ -115,7 +115,7 @@ impl Snapshot {
         let generation = self.generation(keyspace, InOrder::Snapshot)?;
         let PinnedEngines { pin, moment, .. } = &*self.pinned;
         let view = generation.view(keyspace.form, *moment, Arc::clone(pin))?;
-        Ok(view.get(key, &mut value)?.then_some(value))
+        Ok(generation.placed(view.get(key, &mut value))?.then_some(value))
     }
 
     /// The pairs of `range` at that moment, in order.
@@ -133,7 +133,7 @@ impl Snapshot {
         let generation = self.generation(keyspace, InOrder::Scan)?;
         let PinnedEngines { pin, moment, .. } = &*self.pinned;
         let view = generation.view(keyspace.form, *moment, Arc::clone(pin))?;
-        let cursor = view.scan(range, direction)?;
+        let cursor = generation.placed(view.scan(range, direction))?;
         Ok(Scan::new(cursor, Arc::clone(generation)))
     }
 }

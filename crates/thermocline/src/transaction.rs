@@ -229,7 +229,7 @@ impl Transaction {
             let view = generation.view(keyspace.form, self.clock, Arc::clone(&self.pin))?;
             let mut value = Vec::new();
             for (index, key) in keys.iter().enumerate() {
-                let is_there = view.get(key, &mut value)?;
+                let is_there = generation.placed(view.get(key, &mut value))?;
                 found(index, is_there.then_some(&value));
             }
             return Ok(());
@@ -368,8 +368,9 @@ impl Transaction {
         state.hold(0)?;
         let place = state.reads.add_range(keyspace, &generation, range.clone());
         drop(state);
-        let cursor = view.scan(range, direction)?;
+        let cursor = generation.placed(view.scan(range, direction))?;
         let shown = (keyspace.clone(), self.clock);
+        let cursor = (cursor, generation);
         Ok(TransactionScan::new(&self.state, shown, place, cursor, own, direction))
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use device::Device;
-use thermocline::{Db, EngineKind, KeyspaceOptions, Options};
+use thermocline::{Db, EngineKind, Error, KeyRange, KeyspaceOptions, Options};
 
 const ENGINES: [EngineKind; 4] =
     [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
@@ -110,4 +110,37 @@ fn a_close_does_not_write_much_data_anew_for_less_journal() {
     let db = open(&device);
     assert_eq!(db.stats().replayed_records, u64::from(more));
     must_have(&db, engines, much + more);
+}
+
+/// An error ends a scan: it is returned once, also where the database is closed in the middle.
+#[test]
+fn a_scan_of_a_closed_database_ends() {
+    for engine in ENGINES.into_iter().filter(|engine| engine.is_ordered()) {
+        let device = device::memory();
+        let db = open(&device);
+        write(&db, &[engine], 0..FEW);
+        let space = db.existing_keyspace(&engine.to_string()).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        let transaction = db.begin().unwrap();
+        let mut scans = [
+            space.scan(KeyRange::all()).unwrap(),
+            space.scan_reverse(KeyRange::all()).unwrap(),
+            snapshot.scan(&space, KeyRange::all()).unwrap(),
+        ];
+        let mut of_transaction = transaction.scan(&space, KeyRange::all()).unwrap();
+        scans.iter_mut().for_each(|scan| drop(scan.next().unwrap().unwrap()));
+        of_transaction.next().unwrap().unwrap();
+        db.close().unwrap();
+        for scan in &mut scans {
+            // No more than there are: a scan that does not end would go on without end.
+            let errors: Vec<_> =
+                scan.by_ref().take(FEW as usize + 2).filter_map(Result::err).collect();
+            assert_eq!(errors, [Error::Closed], "{engine}");
+            assert!(scan.next().is_none() && scan.next_ref() == Ok(None), "{engine}");
+        }
+        let errors: Vec<_> =
+            of_transaction.by_ref().take(FEW as usize + 2).filter_map(Result::err).collect();
+        assert_eq!(errors, [Error::Closed], "{engine}");
+        assert!(of_transaction.next().is_none(), "{engine}");
+    }
 }

@@ -222,7 +222,8 @@ fn a_newer_or_damaged_catalog_is_refused_and_not_touched() {
     newer[12..16].copy_from_slice(&header_crc);
     std::fs::write(&file, &newer).unwrap();
     let refused = Db::open(dir.path(), Options::default()).unwrap_err();
-    assert!(matches!(refused, Error::NewerVersion { found: 99, supported: 5, .. }), "{refused}");
+    let Error::NewerVersion(newer) = refused else { panic!("{refused}") };
+    assert_eq!(newer.newer, codec::Newer::Version { found: 99, newest: 5 });
     for at in 0..good.len() {
         let mut damaged = good.clone();
         damaged[at] ^= 0x40;

@@ -121,6 +121,7 @@ fn failed(file: &Path, error: Error) -> Failure {
         Error::Device(Refused::AlreadyExists { .. }) => Kind::Usage,
         Error::Device(Refused::Locked { .. }) => Kind::InUse,
         Error::Corruption(_) => Kind::Damaged,
+        Error::NewerVersion(_) => Kind::NewerVersion,
         Error::BehindTheEnd { .. } | Error::Options(_) => Kind::Usage,
         _ => Kind::Error,
     };

@@ -193,8 +193,11 @@ impl Way {
 }
 
 fn refused(name: &str, error: dump::Error) -> Failure {
-    let kind = match error {
+    let kind = match &error {
         dump::Error::Io(_) => Kind::Error,
+        dump::Error::Header(header) if codec::Corruption::from(*header).newer.is_some() => {
+            Kind::NewerVersion
+        }
         dump::Error::Header(_) | dump::Error::Older { .. } | dump::Error::Damaged(_) => {
             Kind::Damaged
         }

@@ -1,4 +1,4 @@
-//! What a child of a fork may do with values of its parent.
+//! A child of a fork leaves values of its parent alone.
 
 use std::cell::Cell;
 

@@ -2,7 +2,7 @@
 //! snapshot of the directory, from that and the chunk log's end.
 
 use device::Device;
-use engine::Result;
+use engine::{Error, Result};
 
 use super::chunk::Chunk;
 use super::directory::{Directory, Word};
@@ -35,8 +35,11 @@ pub(crate) fn restore(
     geometry: &Geometry,
     (begin, end): (LogAddress, LogAddress),
 ) -> Result<Directory> {
-    // One that cannot be read is as good as none.
-    let snapshot = Snapshot::read(device, named, end).unwrap_or_default();
+    let snapshot = match Snapshot::read(device, named, end) {
+        Err(newer @ Error::NewerVersion(_)) => return Err(newer),
+        // One that cannot be read is as good as none.
+        read => read.unwrap_or_default(),
+    };
     let Some(Snapshot { directory, from }) = snapshot else {
         return rebuild(segments, geometry, begin, end);
     };

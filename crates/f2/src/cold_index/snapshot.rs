@@ -119,6 +119,19 @@ impl NamedSnapshot {
         Ok(Some(device.open(&name, Mode::Read)?))
     }
 
+    /// Refuses a file of it that a newer release wrote: the store would open without it.
+    ///
+    /// # Errors
+    /// [`engine::Error::NewerVersion`]; the storage's.
+    pub(crate) fn refuse_newer(self, device: &dyn Device) -> Result<()> {
+        let Some(file) = self.open(device)? else { return Ok(()) };
+        let mut header = [0; FileHeader::LEN];
+        if file.len()? >= FileHeader::LEN as u64 {
+            file.read_at(0, &mut header)?;
+        }
+        Ok(FORMAT.refuse_newer(&header, &self.file_name())?)
+    }
+
     /// What its file takes; nothing where there is none, or it cannot be looked at.
     fn file_bytes(self, device: &dyn Device) -> u64 {
         let file = self.open(device).ok().flatten();
@@ -162,7 +175,7 @@ impl Head {
     /// # Errors
     /// What is wrong with the first bytes of a snapshot.
     fn decode(bytes: &[u8]) -> std::result::Result<Self, Corruption> {
-        FORMAT.decode(bytes).map_err(|error| Corruption::new(error.to_string(), 0))?;
+        FORMAT.decode(bytes)?;
         let mut fields = Reader::new(bytes);
         fields.take_bytes(FileHeader::LEN)?;
         let number = fields.take_u64()?;
@@ -325,6 +338,7 @@ impl Snapshot {
         if !read(0, &mut bytes)? {
             return Ok(None);
         }
+        FORMAT.refuse_newer(&bytes, &named.file_name())?;
         let Some(head) = Head::decode(&bytes).ok().filter(|head| head.named == named) else {
             return Ok(None);
         };

@@ -128,7 +128,7 @@ impl SegmentHeader {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn decode(block: &[u8]) -> std::result::Result<Self, Corruption> {
-        FORMAT.decode(block).map_err(|error| Corruption::new(error.to_string(), 0))?;
+        FORMAT.decode(block)?;
         let mut fields = Reader::new(block);
         fields.take_bytes(FileHeader::LEN)?;
         let header = Self {

@@ -10,7 +10,7 @@ use codec::{Corruption, FileHeader, Format, Reader, Writer, chain, crc32c};
 
 use crate::index::{Lie, Tail};
 
-const FORMAT: Format = Format::new(*b"TCFLEXIX", 1, 0);
+pub(super) const FORMAT: Format = Format::new(*b"TCFLEXIX", 1, 0);
 
 /// Bits that say what is told of an interval.
 const HAS_FIRST: u8 = 1;
@@ -51,8 +51,7 @@ impl Head {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
-        let header = FORMAT.decode(bytes);
-        header.map_err(|error| Corruption::new(error.to_string(), 0))?;
+        FORMAT.decode(bytes)?;
         let mut fields = Reader::new(bytes);
         fields.take_bytes(FileHeader::LEN)?;
         let (life, space_bytes, intervals) =

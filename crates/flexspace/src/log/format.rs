@@ -48,7 +48,7 @@ impl LogHead {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, u32), Corruption> {
-        FORMAT.decode(bytes).map_err(|error| Corruption::new(error.to_string(), 0))?;
+        FORMAT.decode(bytes)?;
         let mut fields = Reader::new(bytes);
         fields.take_bytes(FileHeader::LEN)?;
         let (number, life) = (fields.take_u64()?, fields.take_u64()?);

@@ -52,7 +52,11 @@ pub(crate) fn replay(
             Ok(found) => found,
             Err(damage) => {
                 let is_first = before.is_none();
-                if is_first || has_second_frame(&*file, &name, len, (life, number), geometry)? {
+                let is_newer = damage.newer.is_some();
+                if is_newer
+                    || is_first
+                    || has_second_frame(&*file, &name, len, (life, number), geometry)?
+                {
                     return Err(damage.at(&name, 0).into());
                 }
                 // Its making was cut short: nothing but its first frame was written to it.

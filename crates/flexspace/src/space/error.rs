@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codec::Corruption;
+use codec::{Corruption, NewerVersion};
 
 /// A typed failure. Cheap to clone, since the one that stopped a space is told by every later write.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -45,7 +45,10 @@ pub enum Error {
     Options(String),
     /// Stored bytes are not what was written.
     #[error("damaged data: {0}")]
-    Corruption(#[from] Corruption),
+    Corruption(Corruption),
+    /// A newer release wrote a file. Nothing was changed.
+    #[error(transparent)]
+    NewerVersion(#[from] NewerVersion),
     /// The storage failed.
     #[error(transparent)]
     Device(#[from] device::Error),
@@ -79,11 +82,18 @@ impl Error {
     }
 }
 
+impl From<Corruption> for Error {
+    fn from(corruption: Corruption) -> Self {
+        corruption.judge().map_or_else(Self::NewerVersion, Self::Corruption)
+    }
+}
+
 impl From<engine::Error> for Error {
     /// What a superblock answers.
     fn from(error: engine::Error) -> Self {
         match error {
             engine::Error::Corruption(damage) => Self::Corruption(damage),
+            engine::Error::NewerVersion(newer) => Self::NewerVersion(newer),
             engine::Error::Device(error) => Self::Device(error),
             other => Self::Corruption(Corruption::new(other.to_string(), 0)),
         }
@@ -107,7 +117,7 @@ impl From<Error> for std::io::Error {
             Error::BehindTheEnd { .. } => ErrorKind::UnexpectedEof,
             Error::NoSpace { .. } | Error::Uncollected => ErrorKind::StorageFull,
             Error::TooLong { .. } => ErrorKind::FileTooLarge,
-            Error::Corruption(_) => ErrorKind::InvalidData,
+            Error::Corruption(_) | Error::NewerVersion(_) => ErrorKind::InvalidData,
             Error::ReadOnly { .. } => ErrorKind::ReadOnlyFilesystem,
             _ => ErrorKind::Other,
         };

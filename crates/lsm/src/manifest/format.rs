@@ -188,7 +188,7 @@ pub(super) fn record(edit: &Edit, standing: &mut Standing) -> Vec<u8> {
 
 /// All edits of a manifest as one. `bytes` end where `standing` says.
 pub(super) fn decode(bytes: &[u8], standing: &Standing) -> Result<Edit, Corruption> {
-    FORMAT.decode(bytes).map_err(|error| Corruption::new(error.to_string(), 0))?;
+    FORMAT.decode(bytes)?;
     let mut reader = Reader::new(bytes);
     reader.take_bytes(FileHeader::LEN)?;
     let mut checksum = first_checksum(standing.manifest);

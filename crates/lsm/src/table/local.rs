@@ -324,8 +324,7 @@ impl LocalTable {
         }
         let mut header = [0; FileHeader::LEN];
         self.read_at(0, &mut header)?;
-        let decoded = FORMAT.decode(&header);
-        decoded.map_err(|error| Corruption::new(error.to_string(), 0).at(&self.name, 0))?;
+        FORMAT.decode(&header).map_err(|error| Corruption::from(error).at(&self.name, 0))?;
         let mut footer = [0; FOOTER_BYTES];
         let at = bytes - FOOTER_BYTES as u64;
         self.read_at(at, &mut footer)?;

@@ -147,7 +147,7 @@ impl Head {
     }
 
     pub(crate) fn decode(unit: &[u8]) -> Result<Self, Corruption> {
-        FORMAT.decode(unit).map_err(|error| Corruption::new(error.to_string(), 0))?;
+        FORMAT.decode(unit)?;
         let mut fields = Reader::new(unit);
         fields.take_bytes(FileHeader::LEN)?;
         let identity = Identity { number: fields.take_u64()?, nonce: fields.take_u64()? };

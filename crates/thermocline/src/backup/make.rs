@@ -72,8 +72,10 @@ impl Inner {
 
         let target = backups.device.subdevice(&unfinished)?;
         let total_bytes = self.stats().disk_bytes();
-        progress.watch(Stage::Copying, total_bytes, &target, |counts| counts.write_bytes);
+        let watching =
+            progress.watch(Stage::Copying, total_bytes, &target, |counts| counts.write_bytes);
         let catalog = self.copy_into(&target)?;
+        drop(watching);
 
         let whole = Whole {
             dir: unfinished,

@@ -4,10 +4,10 @@
 //! See `docs/formats/backup.md`. Written once, before the backup gets its name.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use codec::{Corruption, Format, HeaderError, Reader, SeqNo, Writer};
+use codec::{Corruption, Format, Reader, SeqNo, Writer};
 use device::{Device, Mode, SyncKind};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::planted::{Planted, is_planted};
 
 /// The file's name.
@@ -77,13 +77,7 @@ impl Manifest {
 
     /// Reads the file's bytes; `name` is what errors call it.
     pub(super) fn decode(bytes: &[u8], name: &str) -> Result<Self> {
-        let header = FORMAT.decode(bytes).map_err(|error| match error {
-            HeaderError::Version { found, newest } => {
-                Error::NewerVersion { file: name.to_owned(), found, supported: newest }
-            }
-            other => Corruption::new(other.to_string(), 0).at(name, 0).into(),
-        });
-        header?;
+        FORMAT.decode(bytes).map_err(|error| Corruption::from(error).at(name, 0))?;
         Self::decode_body(bytes).map_err(|corruption| corruption.at(name, 0).into())
     }
 

@@ -42,6 +42,18 @@ struct Watched {
     from: u64,
 }
 
+/// A stage whose progress a device tells. Dropped, it keeps how far that came, and no device.
+pub(super) struct Watching<'a>(&'a Progress);
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        let (_, done_bytes, _) = self.0.now();
+        let mut present = self.0.present.lock();
+        present.done_bytes = done_bytes;
+        present.watched = None;
+    }
+}
+
 impl Progress {
     /// The stage, how many bytes of it are done, and about how many it has in all.
     pub fn now(&self) -> (Stage, u64, u64) {
@@ -57,17 +69,19 @@ impl Progress {
         *self.present.lock() = Present { stage, total_bytes, ..Present::default() };
     }
 
-    /// Begins a stage whose progress is what is read or written through `device`.
+    /// Begins a stage. Its progress is a count of `device`, which is held until the returned value is dropped.
+    #[must_use]
     pub(super) fn watch(
         &self,
         stage: Stage,
         total_bytes: u64,
         device: &Arc<dyn Device>,
         count: fn(IoCounts) -> u64,
-    ) {
+    ) -> Watching<'_> {
         let from = count(device.accounting().counts());
         let watched = Some(Watched { device: Arc::clone(device), count, from });
         *self.present.lock() = Present { stage, total_bytes, watched, done_bytes: 0 };
+        Watching(self)
     }
 
     pub(super) fn add(&self, bytes: u64) {

@@ -105,7 +105,7 @@ impl Backups {
             catalog.store(&**target)?;
         }
         let read = |counts: device::IoCounts| counts.read_bytes;
-        progress.watch(Stage::Verifying, whole.manifest.bytes(), target, read);
+        let _watching = progress.watch(Stage::Verifying, whole.manifest.bytes(), target, read);
         let mut report = Report::default();
         check_content(target, &catalog, &mut report)?;
         match report.damage.into_iter().next() {

@@ -130,6 +130,10 @@ impl Future for AsyncGet {
             self.answer = None;
             // An engine that was cleared away is closed, but the keyspace is not.
             if outcome != Err(Error::Closed) || !self.is_outdated() {
+                let outcome = outcome.map_err(|error| match self.asked.upgrade() {
+                    Some(asked) => error.in_dir(&asked.dir),
+                    None => error,
+                });
                 return Poll::Ready(outcome.and_then(|stored| self.shown(stored)));
             }
         }

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 
 use device::OfProcess;
 use engine::{Cursor, Direction};
@@ -15,6 +16,7 @@ use crate::error::Result;
 use crate::expiry::Moment;
 use crate::keyspace::Keyspace;
 use crate::planted::{Planted, is_planted};
+use crate::slot::Generation;
 
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
@@ -26,7 +28,8 @@ pub struct TransactionScan<'t> {
     keyspace: Keyspace,
     clock: Moment,
     place: RangePlace,
-    cursor: OfProcess<Box<dyn Cursor>>,
+    // The cursor before the engine, so that it is dropped first.
+    cursor: OfProcess<(Box<dyn Cursor>, Arc<Generation>)>,
     /// The pair of the moment that comes next, once the cursor was asked for it.
     ahead: Option<Pair>,
     /// What the transaction has written and the scan has not come to.
@@ -45,7 +48,7 @@ impl<'t> TransactionScan<'t> {
         state: &'t Mutex<State>,
         (keyspace, clock): (Keyspace, Moment),
         place: RangePlace,
-        cursor: Box<dyn Cursor>,
+        cursor: (Box<dyn Cursor>, Arc<Generation>),
         (own, deleted): (VecDeque<OwnWrite>, DeletedRanges),
         direction: Direction,
     ) -> Self {
@@ -56,7 +59,8 @@ impl<'t> TransactionScan<'t> {
 
     /// The next pair of the moment that is not deleted.
     fn next_of_others(&mut self) -> Result<Option<Pair>> {
-        while let Some((key, value)) = self.cursor.next()? {
+        let (cursor, generation) = &mut *self.cursor;
+        while let Some((key, value)) = generation.placed(cursor.next())? {
             if !self.deleted.has(key) {
                 return Ok(Some((key.to_vec(), value.to_vec())));
             }

@@ -1,0 +1,146 @@
+//! An engine of a keyspace, whose errors name files by their paths in the database.
+//!
+//! An engine knows the names in its own directory only. Here each error of each call gets the directory. The engine is
+//! no trait object in here, so that a call costs nothing more; views, cursors, seats and ingestions are the engine's own,
+//! and [`crate::slot::Generation::placed`] is for their errors.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use codec::SeqNo;
+use device::Device;
+use engine::{
+    Capabilities, Engine, GoOn, Ingestion, MemoryNeeds, Op, Operator, Pin, Result, Seat, Stats,
+    Trouble, View, Visit,
+};
+
+/// The engine, and its directory in the database.
+pub(crate) struct Placed<E> {
+    engine: E,
+    dir: String,
+}
+
+impl<E> Placed<E> {
+    pub(crate) fn new(engine: E, dir: &str) -> Self {
+        Self { engine, dir: dir.to_owned() }
+    }
+
+    #[inline]
+    fn name<T>(&self, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|error| error.in_dir(&self.dir))
+    }
+}
+
+impl<E: Engine> Engine for Placed<E> {
+    fn capabilities(&self) -> Capabilities {
+        self.engine.capabilities()
+    }
+
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.name(self.engine.get(key, into))
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.name(self.engine.multi_get(keys, found))
+    }
+
+    fn get_at_once(&self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<bool>> {
+        self.name(self.engine.get_at_once(key, into))
+    }
+
+    fn seat(&self, depth: usize) -> Result<Option<Box<dyn Seat>>> {
+        self.name(self.engine.seat(depth))
+    }
+
+    fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
+        self.name(self.engine.admit(ops))
+    }
+
+    fn admit_at_once(&self, ops: &[Op<'_>]) -> Result<bool> {
+        self.name(self.engine.admit_at_once(ops))
+    }
+
+    fn admit_rmw(&self, key: &[u8]) -> Result<()> {
+        self.name(self.engine.admit_rmw(key))
+    }
+
+    fn takes_at_once(&self, steps: usize, bytes: u64) -> bool {
+        self.engine.takes_at_once(steps, bytes)
+    }
+
+    fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
+        self.name(self.engine.apply(ops, seqno))
+    }
+
+    fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
+        self.name(self.engine.rmw(key, operator, seqno))
+    }
+
+    fn rmw_at_once(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<bool> {
+        self.name(self.engine.rmw_at_once(key, operator, seqno))
+    }
+
+    fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {
+        self.name(self.engine.view(pin))
+    }
+
+    fn walk(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
+        self.name(self.engine.walk(from, visit))
+    }
+
+    fn position(&self, key: &[u8]) -> u64 {
+        self.engine.position(key)
+    }
+
+    fn ingestion(&self) -> Result<Box<dyn Ingestion>> {
+        self.name(self.engine.ingestion())
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.name(self.engine.flush())
+    }
+
+    fn try_flush(&self) -> Result<bool> {
+        self.name(self.engine.try_flush())
+    }
+
+    fn checkpoint(&self, into: Arc<dyn Device>) -> Result<()> {
+        self.name(self.engine.checkpoint(into))
+    }
+
+    fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
+        self.name(self.engine.checkpoint_while(into, go_on))
+    }
+
+    fn persisted(&self) -> SeqNo {
+        self.engine.persisted()
+    }
+
+    fn live_keys(&self) -> Option<u64> {
+        self.engine.live_keys()
+    }
+
+    fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        let named =
+            |trouble: Trouble| Trouble { cause: trouble.cause.in_dir(&self.dir), ..trouble };
+        self.engine.troubles().into_iter().map(named).collect()
+    }
+
+    fn memory_needs(&self) -> Option<MemoryNeeds> {
+        self.engine.memory_needs()
+    }
+
+    fn resize_memory(&self, limit: u64) -> Result<u64> {
+        self.name(self.engine.resize_memory(limit))
+    }
+
+    fn close(&self) -> Result<()> {
+        self.name(self.engine.close())
+    }
+}

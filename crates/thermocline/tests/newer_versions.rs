@@ -1,0 +1,215 @@
+//! A file that a newer release wrote is refused as such, by its name, and every byte stays.
+//!
+//! Each kind of file of a database with a keyspace of each engine gets the next version, or a flag that no release
+//! knows, with the right checksum.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use device::{Device, Mode};
+use thermocline::{
+    Backups, Db, EngineKind, Error, KeyspaceOptions, Newer, NewerVersion, Options, Progress,
+    check_on, salvage_on,
+};
+
+mod small_parts;
+use small_parts::with_small_parts;
+
+const ENGINES: [EngineKind; 4] =
+    [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
+const KEYS: u32 = 4000;
+/// Bytes of a header.
+const HEADER_BYTES: usize = 16;
+
+/// All files by their names.
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// A file's header of a newer release.
+#[derive(Clone, Copy, Debug)]
+enum Raised {
+    Version,
+    Flag,
+}
+
+fn options() -> Options {
+    with_small_parts(Options { memory_bytes: 64 << 20, ..Options::default() })
+}
+
+/// A database that was closed in order, with all kinds of files that its engine has.
+fn fill(engine: EngineKind) -> Arc<dyn Device> {
+    let device = device::memory();
+    let db = Db::open_on(Arc::clone(&device), "whole", options()).unwrap();
+    let keyspace = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
+    let space = db.keyspace("space", keyspace).unwrap();
+    for round in 0..3_u8 {
+        for number in 0..KEYS {
+            space.put(&number.to_be_bytes(), &[round; 60]).unwrap();
+        }
+        space.flush().unwrap();
+    }
+    db.close().unwrap();
+    device
+}
+
+fn read(device: &dyn Device, dir: &str, files: &mut Files) {
+    for entry in device.list(dir).unwrap() {
+        let name = device::join(dir, &entry.name);
+        if entry.is_dir {
+            read(device, &name, files);
+            continue;
+        }
+        let file = device.open(&name, Mode::Read).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        files.insert(name, bytes);
+    }
+}
+
+fn files_of(device: &Arc<dyn Device>) -> Files {
+    let mut files = Files::new();
+    read(&**device, "", &mut files);
+    files
+}
+
+fn device_with(files: &Files) -> Arc<dyn Device> {
+    let device = device::memory();
+    for (name, bytes) in files {
+        if let Some((dir, _)) = name.rsplit_once('/') {
+            device.create_dir(dir).unwrap();
+        }
+        device.open(name, Mode::CreateNew).unwrap().write_at(0, bytes).unwrap();
+    }
+    device
+}
+
+fn has_header(bytes: &[u8]) -> bool {
+    let Some(header) = bytes.get(..HEADER_BYTES) else { return false };
+    codec::crc32c(&header[..12]).to_le_bytes() == header[12..]
+}
+
+fn raise(bytes: &mut [u8], raised: Raised) -> Newer {
+    let version = u16::from_le_bytes([bytes[8], bytes[9]]);
+    let newer = match raised {
+        Raised::Version => {
+            bytes[8..10].copy_from_slice(&(version + 1).to_le_bytes());
+            Newer::Version { found: version + 1, newest: version }
+        }
+        Raised::Flag => {
+            bytes[11] |= 0x80;
+            Newer::Flags { unknown: 0x8000 }
+        }
+    };
+    let checksum = codec::crc32c(&bytes[..12]);
+    bytes[12..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    newer
+}
+
+/// Each kind of file: the first file of the kind and the last, raised in each way.
+fn cases(whole: &Files) -> Vec<(String, Files, Newer)> {
+    let mut kinds: BTreeMap<&[u8], Vec<&String>> = BTreeMap::new();
+    // The superblock describes `data`, whose first bytes may be an older header of a store.
+    let described = |name: &str| name.ends_with("/data");
+    for (name, bytes) in whole.iter().filter(|(name, bytes)| has_header(bytes) && !described(name))
+    {
+        kinds.entry(&bytes[..8]).or_default().push(name);
+    }
+    let mut cases = Vec::new();
+    for names in kinds.values() {
+        let chosen: BTreeSet<_> = [names[0], names[names.len() - 1]].into();
+        for (name, raised) in
+            chosen.into_iter().flat_map(|name| [(name, Raised::Version), (name, Raised::Flag)])
+        {
+            let mut files = whole.clone();
+            let newer = raise(files.get_mut(name).unwrap(), raised);
+            cases.push((name.clone(), files, newer));
+        }
+    }
+    cases
+}
+
+#[track_caller]
+fn must_refuse<T>(call: &str, outcome: Result<T, Error>, expected: &NewerVersion) {
+    match outcome.map(drop) {
+        Err(Error::NewerVersion(newer)) if newer == *expected => {}
+        other => panic!("{call} of {expected:?}: {other:?}"),
+    }
+}
+
+fn every_kind_is_refused(engine: EngineKind, kinds: &[&str]) {
+    let whole = files_of(&fill(engine));
+    let cases = cases(&whole);
+    let magics: BTreeSet<_> = cases.iter().map(|(name, ..)| &whole[name][..8]).collect();
+    for kind in kinds {
+        assert!(
+            magics.contains(kind.as_bytes()),
+            "{engine} has no file {kind}: {:?}",
+            whole.keys()
+        );
+    }
+    for (file, files, newer) in cases {
+        let expected = NewerVersion { file, newer };
+        let device = device_with(&files);
+        must_refuse("check", check_on(Arc::clone(&device), "newer"), &expected);
+        must_refuse("open", Db::open_on(Arc::clone(&device), "newer", options()), &expected);
+        let read_only = Db::open_read_only_on(Arc::clone(&device), "newer", options());
+        must_refuse("open_read_only", read_only, &expected);
+        let (old, new) = (Arc::clone(&device), device::memory());
+        let salvaged = salvage_on((old, "newer"), (Arc::clone(&new), "new"), options());
+        must_refuse("salvage", salvaged, &expected);
+        assert!(files_of(&new).is_empty(), "nothing is salvaged of {expected}");
+        let after = files_of(&device);
+        assert!(after == files, "{engine}: something was changed of {expected}");
+    }
+}
+
+#[test]
+fn newer_files_of_memory_are_refused() {
+    let kinds = ["TCMEMSNP", "TCSUPERB", "TCJOURNL", "THERMOCL"];
+    every_kind_is_refused(ENGINES[0], &kinds);
+}
+
+#[test]
+fn newer_files_of_f2_are_refused() {
+    every_kind_is_refused(ENGINES[1], &["TCF2LOGS", "TCF2DIRS", "TCSUPERB"]);
+}
+
+#[test]
+fn newer_files_of_lsm_are_refused() {
+    every_kind_is_refused(ENGINES[2], &["TCLSMTAB", "TCLSMMAN", "TCSUPERB"]);
+}
+
+#[test]
+fn newer_files_of_flexdb_are_refused() {
+    every_kind_is_refused(ENGINES[3], &["TCFLXLOG", "TCFLEXIX", "TCSUPERB"]);
+}
+
+/// Backups: each kind of file in them, and their own manifests.
+#[test]
+fn newer_files_in_a_backup_are_refused() {
+    let target = device::memory();
+    for engine in ENGINES {
+        let db = Db::open_on(fill(engine), "whole", options()).unwrap();
+        let place = target.subdevice(&engine.to_string()).unwrap();
+        let backups = Backups::open_on(place, "backups").unwrap();
+        db.backup(&backups, &Progress::default()).unwrap();
+        db.close().unwrap();
+        let whole = files_of(&target.subdevice(&engine.to_string()).unwrap());
+        for (file, files, newer) in cases(&whole) {
+            let device = device_with(&files);
+            let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
+            let place = device::memory();
+            let restored = backups.restore_on(None, &place, "restored", &Progress::default());
+            let is_refused =
+                matches!(&restored, Err(Error::NewerVersion(found)) if found.newer == newer);
+            assert!(is_refused, "{file}: {restored:?}");
+            assert!(files_of(&place).is_empty(), "nothing is restored of {file}");
+            if file.ends_with("BACKUP") {
+                let verified = backups.verify(None, &Progress::default());
+                assert_eq!(verified.map(drop), restored.map(drop), "{file}");
+            }
+            assert!(files_of(&device) == files, "something was changed of {file}");
+        }
+    }
+}
