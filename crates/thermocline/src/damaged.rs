@@ -1,7 +1,7 @@
-//! What stands for the engine of a keyspace whose files were found damaged when the database was opened.
+//! The engine of a keyspace that has none: its files were found damaged when the database was opened, or it was dropped.
 //!
-//! It answers everything with the damage. It holds back the journal, which may have writes that the files
-//! lack: whoever salvages the keyspace wants them.
+//! Every call gets the cause. The engine of a damaged keyspace holds back the journal, which may have writes that the
+//! files lack: a salvage of the keyspace reads them.
 
 use std::sync::Arc;
 
@@ -46,18 +46,18 @@ pub(crate) fn damage_at_first_sight(
 
 /// The engine that is none.
 pub(crate) struct Damaged {
-    damage: Corruption,
+    cause: Error,
     engine: EngineKind,
     since_ms: u64,
 }
 
 impl Damaged {
-    pub(crate) fn new(damage: Corruption, engine: EngineKind, since_ms: u64) -> Self {
-        Self { damage, engine, since_ms }
+    pub(crate) fn new(cause: Error, engine: EngineKind, since_ms: u64) -> Self {
+        Self { cause, engine, since_ms }
     }
 
     fn refusal<T>(&self) -> Result<T> {
-        Err(self.damage.clone().into())
+        Err(self.cause.clone())
     }
 }
 
@@ -118,7 +118,7 @@ impl Engine for Damaged {
     }
 
     fn troubles(&self) -> Vec<Trouble> {
-        let (cause, since_ms) = (self.damage.clone().into(), self.since_ms);
+        let (cause, since_ms) = (self.cause.clone(), self.since_ms);
         vec![Trouble { work: "opening it", cause, since_ms, failures: 1, refuses_writes: true }]
     }
 

@@ -74,8 +74,9 @@ impl Db {
         Ok(self.handle(slot))
     }
 
-    /// Drops a keyspace and everything in it. Its handles get [`Error::NoKeyspace`] from then on;
-    /// snapshots and scans keep what they show. Durable when this returns. So one goes, too, that was found
+    /// Drops a keyspace and everything in it. Its handles get [`Error::NoKeyspace`] from then on, and hold none of its
+    /// memory, files and descriptors: these are free once the operations that were under way have ended.
+    /// Snapshots, scans, transactions, ingestions and seats that were begun before keep them until they end, and read on. Durable when this returns. So one goes, too, that was found
     /// damaged.
     ///
     /// # Errors
@@ -213,7 +214,7 @@ impl Inner {
         self.release_journal().map_err(|error| self.fail(error))
     }
 
-    fn end_keyspace(&self, name: &str) -> Result<Arc<Slot>> {
+    fn end_keyspace(&self, name: &str) -> Result<Arc<Generation>> {
         let mut catalog = self.catalog.lock();
         self.check_writable()?;
         let missing = || Error::NoKeyspace { name: name.to_owned() };
@@ -227,9 +228,8 @@ impl Inner {
         }
         self.store(&mut catalog, next)?;
         let mut slots = self.slots.write();
-        slot.end();
         slots.remove(name);
-        Ok(slot)
+        Ok(slot.end())
     }
 
     pub(crate) fn clear(&self, slot: &Slot) -> Result<()> {

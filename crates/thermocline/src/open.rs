@@ -338,7 +338,7 @@ impl Nursery {
     fn damaged_slot(&self, entry: &catalog::Entry, damage: Corruption) -> Arc<Slot> {
         let options = entry.options;
         let since_ms = self.environment.wall_ms();
-        let engine = Box::new(Damaged::new(damage.clone(), options.engine, since_ms));
+        let engine = Box::new(Damaged::new(damage.clone().into(), options.engine, since_ms));
         let device = Arc::clone(&self.device);
         let (id, dir) = (entry.id, entry.dir());
         let generation = Generation::new(id, options.journaled, engine, dir, device, None, None);

@@ -11,6 +11,7 @@ use engine::Engine;
 use parking_lot::Mutex;
 
 use crate::async_writes::desk::Desk as WriteDesk;
+use crate::damaged::Damaged;
 use crate::error::{Error, Result};
 use crate::expiry::Expiry;
 use crate::memory_shares::MemoryShare;
@@ -20,7 +21,8 @@ use crate::seat::desk::Desk;
 use crate::seat::pool::SeatPool;
 use crate::tuning::Tuning;
 
-/// A keyspace that is open. It lives as long as a handle to it does.
+/// A keyspace that is open. It lives as long as a handle to it does; its engine goes when the keyspace is dropped, as soon
+/// as no operation, scan, snapshot, transaction, ingestion or seat uses it.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) name: String,
@@ -94,10 +96,12 @@ impl Slot {
     /// # Errors
     /// [`Error::NoKeyspace`] once it is dropped, [`Error::DamagedKeyspace`].
     pub(crate) fn current(&self) -> Result<Guard<Arc<Generation>>> {
+        let current = self.current.load();
+        // In this order: a load of the instance that replaces the dropped one reads this as set, too.
         if self.is_refused.load(Relaxed) {
             return Err(self.refusal());
         }
-        Ok(self.current.load())
+        Ok(current)
     }
 
     #[cold]
@@ -116,7 +120,7 @@ impl Slot {
         self.current().map(Guard::into_inner)
     }
 
-    /// The same, also if it is dropped.
+    /// The same, also if it is dropped: then the instance of no engine.
     pub(crate) fn last_generation(&self) -> Arc<Generation> {
         self.current.load_full()
     }
@@ -131,12 +135,28 @@ impl Slot {
         old
     }
 
-    /// Ends it, under all key locks.
-    pub(crate) fn end(&self) {
+    /// Ends it, under all key locks. Returns the instance, which the caller drops with nothing locked; the slot keeps
+    /// none, so that handles of a dropped keyspace hold no memory, no files and no descriptors.
+    #[must_use]
+    pub(crate) fn end(&self) -> Arc<Generation> {
         self.dropped.store(true, Relaxed);
         self.is_refused.store(true, Relaxed);
-        self.current.load().doom();
+        let last = self.current.load_full();
+        let none = Damaged::new(engine::Error::Closed, self.options.engine, 0);
+        let (id, journaled, device) = (last.id, last.journaled, Arc::clone(&last.device));
+        let dir = last.dir.clone();
+        self.current.store(Arc::new(Generation::new(
+            id,
+            journaled,
+            Box::new(none),
+            dir,
+            device,
+            None,
+            None,
+        )));
+        last.doom();
         self.writes.dismiss();
+        last
     }
 }
 
