@@ -6,8 +6,9 @@ use crate::header::HeaderError;
 
 /// Stored bytes that failed their checksum or make no sense, with the place of the damage.
 ///
-/// A decoder also returns one for a whole header that a newer release wrote ([`Corruption::newer`]). That is no
-/// damage: [`Corruption::judge`] separates the two before the error leaves the decoder's crate.
+/// A decoder also returns one for a whole header that a newer release wrote
+/// ([`Corruption::newer`]). That is no damage: [`Corruption::judge`] separates the two before the
+/// error leaves the decoder's crate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} in {file} at byte {offset}")]
 pub struct Corruption {
@@ -31,7 +32,8 @@ pub struct NewerVersion {
     pub newer: Newer,
 }
 
-/// The part of a header that this release does not know. The header's checksum is right, so a release wrote it.
+/// The part of a header that this release does not know. The header's checksum is right, so a
+/// release wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newer {
     /// The format's version.

@@ -65,8 +65,9 @@ impl Format {
         Ok(header)
     }
 
-    /// Refuses the file `file` if `bytes` begin with a whole header that a newer release wrote. For a reader that
-    /// could do without the file, or that checks its length first; all else is left to [`Format::decode`].
+    /// Refuses the file `file` if `bytes` begin with a whole header that a newer release wrote. For
+    /// a reader that could do without the file, or that checks its length first; all else is left
+    /// to [`Format::decode`].
     ///
     /// # Errors
     /// The refusal.

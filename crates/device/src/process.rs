@@ -1,12 +1,15 @@
-//! Which process made a value: after a fork the child has a copy of everything in memory, and none of the threads.
+//! Which process made a value: after a fork the child has a copy of everything in memory, and none
+//! of the threads.
 //!
-//! 1. The first [`Process::current`] registers a handler that the C library runs in each child of a fork. It adds one
-//!    to a counter, so the counter's value is different in each process of a line of descent.
+//! 1. The first [`Process::current`] registers a handler that the C library runs in each child of a
+//!    fork. It adds one to a counter, so the counter's value is different in each process of a line
+//!    of descent.
 //! 2. A value that belongs to a process remembers the counter. A check is one relaxed load.
 //!
 //! # Invariants
-//! - P1. A child never unlocks, closes, completes or waits for anything that its parent made: another thread of the
-//!   parent may have held any lock at the fork, and files, locks of files and rings are shared with the parent.
+//! - P1. A child never unlocks, completes or waits for anything that its parent made:
+//!   another thread of the parent may have held any lock at the fork, and files, locks of files and
+//!   rings are shared with the parent.
 //! - P2. So a child forgets such a value ([`OfProcess`]). Its memory is freed when the child ends.
 //!
 //! A fork by a bare system call does not run the handler and is not noticed.
@@ -50,7 +53,8 @@ impl Process {
     /// If the C library has no memory for the handler.
     pub fn current() -> Self {
         REGISTERED.call_once(|| {
-            // SAFETY: the handler is a function of this program, takes nothing, and only adds to an atomic.
+            // SAFETY: the handler is a function of this program, takes nothing, and only adds to an
+            // atomic.
             let registered = unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
             assert_eq!(registered, 0, "the C library has memory for one handler");
         });

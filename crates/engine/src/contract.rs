@@ -69,8 +69,8 @@ impl<F: FnMut(Option<&[u8]>) -> Change> Operator for F {
 /// A walk over pairs. It shows one moment (law L4) and may be kept as long as one likes, at the
 /// price of the old versions that it holds back.
 pub trait Cursor: Send {
-    /// Returns the next pair, or `None` at the end. An error ends the walk too: it is returned once, and every later
-    /// call returns `None`.
+    /// Returns the next pair, or `None` at the end. An error ends the walk too: it is returned
+    /// once, and every later call returns `None`.
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
 }
 

@@ -220,7 +220,8 @@ impl Error {
         }
     }
 
-    /// Returns the same failure of a store in `dir`, a directory of the database: files are named by their paths there.
+    /// Returns the same failure of a store in `dir`, a directory of the database: files are named
+    /// by their paths there.
     #[must_use]
     pub fn in_dir(self, dir: &str) -> Self {
         let of = |cause: &Arc<Self>| Arc::new(Self::clone(cause).in_dir(dir));

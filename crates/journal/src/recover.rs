@@ -136,8 +136,8 @@ pub fn begins_behind(device: &dyn Device, dir: &str) -> Result<SeqNo, OpenError>
     Ok(segments.first().map_or(SeqNo::ZERO, |oldest| oldest.header.previous_last))
 }
 
-/// Refuses a journal in the directory `dir` with a segment that a newer release wrote. Reads the headers of the segments;
-/// damage is left to the opening, which comes after that of all keyspaces.
+/// Refuses a journal in the directory `dir` with a segment that a newer release wrote. Reads the
+/// headers of the segments; damage is left to the opening, which comes after that of all keyspaces.
 ///
 /// # Errors
 /// [`OpenError::Unsupported`]; the storage's.
@@ -145,11 +145,9 @@ pub fn refuse_newer(device: &dyn Device, dir: &str) -> Result<(), OpenError> {
     let store = LocalSegments::new(device, dir);
     let indices = if store.exists()? { files::list(&store)? } else { Vec::new() };
     for index in indices {
-        match files::open(&store, index) {
-            Err(error @ (OpenError::Unsupported { .. } | OpenError::Device(_))) => {
-                return Err(error);
-            }
-            Err(_) | Ok(_) => {}
+        let opened = files::open(&store, index);
+        if let Err(error @ (OpenError::Unsupported { .. } | OpenError::Device(_))) = opened {
+            return Err(error);
         }
     }
     Ok(())

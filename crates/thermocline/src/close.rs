@@ -75,7 +75,8 @@ impl Db {
     /// a flush of every keyspace, so that they do not pile up.
     ///
     /// # Errors
-    /// [`Error::Forked`] in another process, and nothing has changed. The last sync failed; what it covered may be lost in a power cut. [`Error::Closed`] to a waker that closes
+    /// [`Error::Forked`] in another process, and nothing has changed. The last sync failed; what it
+    /// covered may be lost in a power cut. [`Error::Closed`] to a waker that closes
     /// the database on a thread which wakes futures, while somebody else closes it and may wait for that thread: it is not
     /// kept waiting until that has ended.
     pub fn close(&self) -> Result<()> {

@@ -1,7 +1,8 @@
-//! The engine of a keyspace that has none: its files were found damaged when the database was opened, or it was dropped.
+//! The engine of a keyspace that has none: its files were found damaged when the database was
+//! opened, or it was dropped.
 //!
-//! Every call gets the cause. The engine of a damaged keyspace holds back the journal, which may have writes that the
-//! files lack: a salvage of the keyspace reads them.
+//! Every call gets the cause. The engine of a damaged keyspace holds back the journal, which may
+//! have writes that the files lack: a salvage of the keyspace reads them.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use crate::catalog::{self, Entry};
 use crate::error;
 use crate::options::EngineKind;
 
-/// Returns the damage, by which a keyspace was not opened. Any other failure stays one: also that a newer release wrote
-/// a file, so that such a database is opened as a whole or not at all.
+/// Returns the damage, by which a keyspace was not opened. Any other failure stays one: also that a
+/// newer release wrote a file, so that such a database is opened as a whole or not at all.
 pub(crate) fn damage_of(failure: error::Error) -> error::Result<Corruption> {
     let error::Error::Engine(failure) = failure else { return Err(failure) };
     match as_damage(failure) {

@@ -32,11 +32,12 @@ use crate::trim_holds::TrimHolds;
 
 /// A database directory, opened. Cheap to clone; the last handle to go closes it.
 ///
-/// It belongs to the process that opened it. After a fork every call of the child gets [`Error::Forked`], or an
-/// empty list or zeros where a call returns no error. A drop or a close in the child changes nothing and does not wait.
-/// The child also has the parent's lock on the directory in common with it, until the child drops its handle, gets
-/// [`Error::Forked`] from it, ends, or executes another program. So a program that becomes a daemon opens its
-/// database afterwards. A child that is forked inside a callback of the database may only end.
+/// It belongs to the process that opened it. After a fork every call of the child gets
+/// [`Error::Forked`], or an empty list or zeros where a call returns no error. A drop or a close in
+/// the child changes nothing and does not wait. The child also has the parent's lock on the
+/// directory in common with it, until the child drops its handle, gets [`Error::Forked`] from it,
+/// ends, or executes another program. So a program that becomes a daemon opens its database
+/// afterwards. A child that is forked inside a callback of the database may only end.
 #[derive(Clone, Debug)]
 pub struct Db {
     pub(crate) inner: Arc<Opened>,

@@ -41,8 +41,8 @@ pub enum Error {
         /// The directory.
         path: String,
     },
-    /// A newer release wrote a file of the database or of a backup. Nothing is damaged, and nothing was changed: that
-    /// release opens it.
+    /// A newer release wrote a file of the database or of a backup. Nothing is damaged, and nothing
+    /// was changed: that release opens it.
     #[error(transparent)]
     NewerVersion(NewerVersion),
     /// [`crate::Options::memory_bytes`] is too little for any database, or for what this one must
@@ -312,9 +312,9 @@ pub enum Error {
         /// The directory.
         path: String,
     },
-    /// Another process has opened the database, and this one is a child that a fork has made of it. The child
-    /// cannot use the handle: threads, locks and files belong to the parent. It may drop the handle, and open the
-    /// database itself once the parent has closed it.
+    /// Another process has opened the database, and this one is a child that a fork has made of it.
+    /// The child cannot use the handle: threads, locks and files belong to the parent. It may drop
+    /// the handle, and open the database itself once the parent has closed it.
     #[error(
         "process {called_by} cannot use a database that process {opened_by} opened before a fork: drop the handle \
              and open the database in this process"

@@ -74,9 +74,11 @@ impl Db {
         Ok(self.handle(slot))
     }
 
-    /// Drops a keyspace and everything in it. Its handles get [`Error::NoKeyspace`] from then on, and hold none of its
-    /// memory, files and descriptors: these are free once the operations that were under way have ended.
-    /// Snapshots, scans, transactions, ingestions and seats that were begun before keep them until they end, and read on. Durable when this returns. So one goes, too, that was found
+    /// Drops a keyspace and everything in it. Its handles get [`Error::NoKeyspace`] from then on,
+    /// and hold none of its memory, files and descriptors: these are free once the operations that
+    /// were under way have ended. Snapshots, scans, transactions, ingestions and seats that were
+    /// begun before keep them until they end, and read on. Durable when this returns. So one goes,
+    /// too, that was found
     /// damaged.
     ///
     /// # Errors

@@ -346,7 +346,8 @@ impl Nursery {
     }
 }
 
-/// The engine that was opened in `dir`; its errors, also that of the opening, name files with the directory.
+/// The engine that was opened in `dir`; its errors, also that of the opening, name files with the
+/// directory.
 fn placed<E: Engine + 'static>(
     opened: engine::Result<E>,
     dir: &str,

@@ -1,8 +1,9 @@
 //! An engine of a keyspace, whose errors name files by their paths in the database.
 //!
-//! An engine knows the names in its own directory only. Here each error of each call gets the directory. The engine is
-//! no trait object in here, so that a call costs nothing more; views, cursors, seats and ingestions are the engine's own,
-//! and [`crate::slot::Generation::placed`] is for their errors.
+//! An engine knows the names in its own directory only. Here each error of each call gets the
+//! directory. The engine is no trait object in here, so that a call costs nothing more; views,
+//! cursors, seats and ingestions are the engine's own, and [`crate::slot::Generation::placed`] is
+//! for their errors.
 
 #[cfg(test)]
 mod tests;

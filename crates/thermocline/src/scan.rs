@@ -25,8 +25,8 @@ impl Scan {
     /// The next pair without copying it, or `None` at the end.
     ///
     /// # Errors
-    /// Damage or a failure of the device, [`crate::Error::Closed`], [`crate::Error::Forked`]. The scan has ended then:
-    /// every later call returns `None`.
+    /// Damage or a failure of the device, [`crate::Error::Closed`], [`crate::Error::Forked`]. The
+    /// scan has ended then: every later call returns `None`.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.has_ended {
             return Ok(None);

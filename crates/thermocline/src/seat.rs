@@ -326,9 +326,10 @@ impl Seat {
     /// does not return before there was one, if any is pending. Answers how many there were.
     ///
     /// # Errors
-    /// The device's queue failed, or the database is closed. The seat has ended then: the error is returned once, nothing
-    /// is pending any more, and each operation that begins later gets the error. A failure of one operation is reported
-    /// for that one alone; a read-modify-write has changed nothing then, unless the journal failed.
+    /// The device's queue failed, or the database is closed. The seat has ended then: the error is
+    /// returned once, nothing is pending any more, and each operation that begins later gets the
+    /// error. A failure of one operation is reported for that one alone; a read-modify-write has
+    /// changed nothing then, unless the journal failed.
     pub fn complete(&mut self, waits: bool, told: &mut Told<'_>) -> Result<usize> {
         self.target.inner.check_process()?;
         // What a panic has left [T3].

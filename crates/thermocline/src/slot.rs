@@ -21,8 +21,9 @@ use crate::seat::desk::Desk;
 use crate::seat::pool::SeatPool;
 use crate::tuning::Tuning;
 
-/// A keyspace that is open. It lives as long as a handle to it does; its engine goes when the keyspace is dropped, as soon
-/// as no operation, scan, snapshot, transaction, ingestion or seat uses it.
+/// A keyspace that is open. It lives as long as a handle to it does; its engine goes when the
+/// keyspace is dropped, as soon as no operation, scan, snapshot, transaction, ingestion or seat
+/// uses it.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) name: String,
@@ -97,7 +98,8 @@ impl Slot {
     /// [`Error::NoKeyspace`] once it is dropped, [`Error::DamagedKeyspace`].
     pub(crate) fn current(&self) -> Result<Guard<Arc<Generation>>> {
         let current = self.current.load();
-        // In this order: a load of the instance that replaces the dropped one reads this as set, too.
+        // In this order: a load of the instance that replaces the dropped one reads this as set,
+        // too.
         if self.is_refused.load(Relaxed) {
             return Err(self.refusal());
         }
@@ -135,8 +137,9 @@ impl Slot {
         old
     }
 
-    /// Ends it, under all key locks. Returns the instance, which the caller drops with nothing locked; the slot keeps
-    /// none, so that handles of a dropped keyspace hold no memory, no files and no descriptors.
+    /// Ends it, under all key locks. Returns the instance, which the caller drops with nothing
+    /// locked; the slot keeps none, so that handles of a dropped keyspace hold no memory, no files
+    /// and no descriptors.
     #[must_use]
     pub(crate) fn end(&self) -> Arc<Generation> {
         self.dropped.store(true, Relaxed);
@@ -200,8 +203,9 @@ impl Generation {
         Self { id, journaled, engine, expiry, seats, desk, share, dir, device, newest, doomed }
     }
 
-    /// Returns an outcome of the engine's own views, cursors, seats and ingestions, with a failure that names files by
-    /// their paths in the database. The engine itself does so in its calls ([`crate::placed`]).
+    /// Returns an outcome of the engine's own views, cursors, seats and ingestions, with a failure
+    /// that names files by their paths in the database. The engine itself does so in its calls
+    /// ([`crate::placed`]).
     #[inline]
     pub(crate) fn placed<T>(&self, outcome: engine::Result<T>) -> engine::Result<T> {
         outcome.map_err(|error| error.in_dir(&self.dir))

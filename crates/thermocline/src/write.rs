@@ -107,15 +107,15 @@ impl Inner {
         if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Refuses in another process than the one that opened the database, before anything is locked or waited for.
-    /// Costs one relaxed load.
+    /// Refuses in another process than the one that opened the database, before anything is locked
+    /// or waited for. Costs one relaxed load.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
         if self.process.is_current() { Ok(()) } else { Err(self.forked()) }
     }
 
-    /// Returns the error of a call in a child. Closes the child's copy of the directory's lock, so that only the
-    /// parent keeps it.
+    /// Returns the error of a call in a child. Closes the child's copy of the directory's lock, so
+    /// that only the parent keeps it.
     #[cold]
     fn forked(&self) -> Error {
         // Another thread of the parent may have held this lock at the fork.

@@ -1,5 +1,6 @@
-//! A child of a fork is refused, touches nothing of its parent, and opens the database itself once the parent is gone.
-#![allow(clippy::tests_outside_test_module, reason = "an integration test")]
+//! A child of a fork is refused, touches nothing of its parent, and opens the database itself once
+//! the parent is gone.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -151,7 +152,8 @@ fn calls_of_open_values(db: &Db, space: &Keyspace) -> impl FnOnce(&mut Unlike) +
     }
 }
 
-/// The child uses and drops all that it has inherited; the parent writes meanwhile, and has all afterwards.
+/// The child uses and drops all that it has inherited; the parent writes meanwhile, and has all
+/// afterwards.
 fn a_child_is_refused_and_changes_nothing(engine: EngineKind) {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().to_owned();

@@ -1,7 +1,7 @@
 //! A file that a newer release wrote is refused as such, by its name, and every byte stays.
 //!
-//! Each kind of file of a database with a keyspace of each engine gets the next version, or a flag that no release
-//! knows, with the right checksum.
+//! Each kind of file of a database with a keyspace of each engine gets the next version, or a flag
+//! that no release knows, with the right checksum.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

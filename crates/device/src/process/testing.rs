@@ -18,14 +18,16 @@ pub struct Child {
 }
 
 impl Child {
-    /// Forks. The child runs `body` and ends without running destructors; it reports the text that `body` returns.
-    /// `body` is called with a copy of the pipe's end, so that a child of the child can report instead.
+    /// Forks. The child runs `body` and ends without running destructors; it reports the text that
+    /// `body` returns. `body` is called with a copy of the pipe's end, so that a child of the child
+    /// can report instead.
     ///
     /// # Panics
     /// If the system refuses a process or a pipe.
     pub fn fork(body: impl FnOnce(&mut PipeWriter) -> String) -> Self {
         let (said, mut says) = std::io::pipe().expect("a pipe");
-        // SAFETY: the child runs the test's own code and ends by `_exit`; glibc lets it allocate and start threads.
+        // SAFETY: the child runs the test's own code and ends by `_exit`; glibc lets it allocate
+        // and start threads.
         let id = unsafe { libc::fork() };
         assert!(id >= 0, "no process: {}", std::io::Error::last_os_error());
         if id > 0 {
@@ -40,7 +42,8 @@ impl Child {
         exit_without_destructors()
     }
 
-    /// Waits until the child and its children have closed the pipe and the child has ended; returns the reported text.
+    /// Waits until the child and its children have closed the pipe and the child has ended; returns
+    /// the reported text.
     ///
     /// # Panics
     /// If the child hangs; it is killed then.
@@ -58,7 +61,8 @@ impl Child {
         });
         let text = received.recv_timeout(PATIENCE);
         if text.is_err() {
-            // SAFETY: the id is a child's that nothing has waited for yet, so no other process has it.
+            // SAFETY: the id is a child's that nothing has waited for yet, so no other process has
+            // it.
             unsafe { libc::kill(id, libc::SIGKILL) };
         }
         wait(id);

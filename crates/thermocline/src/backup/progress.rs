@@ -69,7 +69,8 @@ impl Progress {
         *self.present.lock() = Present { stage, total_bytes, ..Present::default() };
     }
 
-    /// Begins a stage. Its progress is a count of `device`, which is held until the returned value is dropped.
+    /// Begins a stage. Its progress is a count of `device`, which is held until the returned value
+    /// is dropped.
     #[must_use]
     pub(super) fn watch(
         &self,

@@ -153,8 +153,8 @@ pub struct HeldRemoval<'a>(
 );
 
 impl RemovalHold {
-    /// Waits for the removal of a key that is under way, and holds up the next one. Does nothing in a child of a
-    /// fork, in which nothing is removed.
+    /// Waits for the removal of a key that is under way, and holds up the next one. Does nothing in
+    /// a child of a fork, in which nothing is removed.
     pub fn hold(&self) -> HeldRemoval<'_> {
         HeldRemoval(self.process.is_current().then(|| self.lock.lock()))
     }

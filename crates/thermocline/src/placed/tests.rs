@@ -1,4 +1,5 @@
-//! Each call of the contract is passed on: one that is not would silently get the contract's default.
+//! Each call of the contract is passed on: one that is not would silently get the contract's
+//! default.
 
 /// The names of the functions that are declared in the braces behind `begin`, at its indentation.
 fn functions<'a>(source: &'a str, begin: &str) -> Vec<&'a str> {
