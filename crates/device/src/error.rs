@@ -127,6 +127,8 @@ impl Error {
     pub fn in_dir(mut self, dir: &str) -> Self {
         let (Self::NotFound { name }
         | Self::AlreadyExists { name }
+        | Self::SymbolicLink { name }
+        | Self::DanglingLink { name }
         | Self::Locked { name }
         | Self::BadName { name }
         | Self::NoSpace { name }

@@ -8,6 +8,7 @@ mod async_writes;
 mod backup;
 mod closing;
 mod crash;
+mod damage_places;
 mod damaged;
 mod database;
 #[path = "expiry/main.rs"]
@@ -20,6 +21,7 @@ mod ingestion_crash;
 mod memory_balance;
 #[path = "merge/main.rs"]
 mod merge;
+mod newer_versions;
 mod numbered;
 mod ordered;
 mod racing_writes;

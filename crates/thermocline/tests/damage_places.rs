@@ -12,8 +12,7 @@ use thermocline::{
     Options, Progress,
 };
 
-mod small_parts;
-use small_parts::with_small_parts;
+use crate::small_parts::with_small_parts;
 
 const KEYS: u32 = 3000;
 const ENGINES: [EngineKind; 3] = [EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];

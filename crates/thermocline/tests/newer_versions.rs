@@ -14,8 +14,7 @@ use thermocline::{
     check_on, salvage_on,
 };
 
-mod small_parts;
-use small_parts::with_small_parts;
+use crate::small_parts::with_small_parts;
 
 const ENGINES: [EngineKind; 4] =
     [EngineKind::Memory, EngineKind::F2, EngineKind::Lsm, EngineKind::FlexDb];
