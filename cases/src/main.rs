@@ -4,7 +4,7 @@
 //!    `N of M cases right`; the exit code is 1 if one is wrong.
 //! 2. Each case runs in a process of its own (`cases --run NAME DIRECTORY`) with an empty directory,
 //!    and prints its verdict. A process that fails, or takes longer than [`CASE_MAX`], is wrong.
-//! 3. A verdict says what is wanted and what came. A case that cannot run here is skipped, with the
+//! 3. A verdict has the wanted and the seen behaviour. A case that cannot run here is skipped, with the
 //!    reason.
 
 mod database;
@@ -23,7 +23,7 @@ use verdict::{Outcome, Verdict};
 /// Time that one case may take.
 const CASE_MAX: Duration = Duration::from_secs(300);
 
-/// A case: its name and what it does in an empty directory.
+/// A case: its name, and its work in an empty directory.
 struct Case {
     name: &'static str,
     run: fn(&Place) -> Outcome,

@@ -15,7 +15,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const COMMAND_MAX: Duration = Duration::from_secs(60);
 /// Characters of a line in a summary.
 const LINE_MAX: usize = 160;
-/// Time between two looks at something that is waited for.
+/// Time between two checks of a condition.
 const STEP: Duration = Duration::from_millis(50);
 
 /// The empty directory of a case.
@@ -23,7 +23,7 @@ pub(crate) struct Place {
     directory: PathBuf,
 }
 
-/// The end of a command: its exit code, and what it printed on both streams.
+/// The end of a command: its exit code, and its output on both streams.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,

@@ -10,7 +10,7 @@ pub(crate) const SKIPPED: &str = "skipped";
 /// Bytes of one text in a verdict.
 const TEXT_MAX: usize = 400;
 
-/// Whether a case is right, with what came.
+/// The verdict, with the seen behaviour.
 pub(crate) enum Verdict {
     Right { got: String },
     Wrong { wanted: String, got: String },

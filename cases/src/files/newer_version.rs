@@ -1,4 +1,4 @@
-//! Files of a newer version of the format. Such a file must be refused as what it is.
+//! Files of a newer version of the format. Such a file must be refused by that name.
 //!
 //! 1. A database is made with one keyspace, and closed.
 //! 2. For each kind of file with a header, one copy of the database gets a file whose header has the
@@ -15,7 +15,7 @@ use thermocline::{Db, KeyspaceOptions, Options};
 use crate::place::{self, Place};
 use crate::verdict::{Outcome, Verdict};
 
-/// Where the header has the version and the checksum of all bytes before it.
+/// Offsets of the version in the header, and of the checksum of all bytes before it.
 const VERSION: usize = 8;
 const CHECKSUM: usize = 12;
 const HEADER: usize = 16;
