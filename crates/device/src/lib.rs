@@ -39,6 +39,7 @@ mod file;
 mod limit;
 mod memory;
 mod name;
+mod observed;
 mod overlay;
 pub mod process;
 mod queue;
@@ -58,6 +59,7 @@ pub use file::{Entry, File, Mode, Space, SyncKind};
 pub use limit::{close_when_out_of_files, open_files_limit};
 pub use memory::memory;
 pub use name::{check_name, join};
+pub use observed::ObservedDevice;
 pub use overlay::overlay;
 pub use process::{Forked, OfProcess, Process};
 pub use queue::{Completion, Queue, Request, Work};
@@ -114,6 +116,17 @@ pub trait Device: Send + Sync + Debug {
 
     /// Removes a directory and all that is in it; no error where there is none.
     fn remove_dir(&self, name: &str) -> Result<()>;
+
+    /// Removes a directory if nothing is in it. Returns whether there is no such directory now.
+    fn remove_empty_dir(&self, name: &str) -> Result<bool> {
+        if self.exists(name)? {
+            if !self.list(name)?.is_empty() {
+                return Ok(false);
+            }
+            self.remove_dir(name)?;
+        }
+        Ok(true)
+    }
 
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &str) -> Result<()>;

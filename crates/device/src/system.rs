@@ -180,6 +180,11 @@ impl Device for SystemDevice {
         names::remove_dir(&self.root, name)
     }
 
+    fn remove_empty_dir(&self, name: &str) -> Result<bool> {
+        check_below_root(name)?;
+        names::remove_empty_dir(&self.root, name)
+    }
+
     fn sync_dir(&self, dir: &str) -> Result<()> {
         check_name(dir)?;
         self.accounting.synced();

@@ -153,6 +153,21 @@ pub(super) fn remove_dir(root: &Root, name: &str) -> Result<()> {
     }
 }
 
+/// Removes a directory if nothing at all is in it, also no name that is not listed.
+pub(super) fn remove_empty_dir(root: &Root, name: &str) -> Result<bool> {
+    let removed =
+        root.parent(name, Operation::Metadata).and_then(|(dir, last)| {
+            match fs::unlinkat(&dir, last, AtFlags::REMOVEDIR) {
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(false),
+                removed => removed.map(|()| true).map_err(metadata_error(name)),
+            }
+        });
+    match removed {
+        Err(Error::NotFound { .. }) => Ok(true),
+        outcome => outcome,
+    }
+}
+
 /// Removes all that is in a directory, whoever made it; symbolic links are removed, not followed.
 fn empty(parent: BorrowedFd<'_>, last: &CStr) -> rustix::io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
