@@ -1,7 +1,8 @@
 //! Fuzzes the decoder of journal segments: raw bytes, and a whole segment with some bytes changed.
 //!
 //! Of a changed segment only records of the whole one may be shown, in order, from the first on:
-//! damage may cut the end of it, or be reported, but never change or skip a record.
+//! damage may cut the end of it, or be reported, but never change or skip a record. The raw bytes are
+//! also read as the file `END`, behind a header and a checksum that are right.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -75,10 +76,23 @@ fn read_segment(device: &dyn Device) -> Whole {
     panic!("no segment holds the eight records");
 }
 
+/// Reads bytes as the fields of a file `END`.
+fn read_end(raw: &[u8]) {
+    let mut bytes = vec![0; 16];
+    bytes.extend(raw.iter().copied().chain([0; 24]).take(24));
+    let checksum = codec::hash64(0, &bytes);
+    bytes.extend(checksum.to_le_bytes());
+    journal::decode_end(&bytes).expect("the checksum is right");
+    bytes.extend(raw);
+    assert_eq!(journal::decode_end(&bytes).is_ok(), raw.iter().all(|byte| *byte == 0));
+    let _ = journal::decode_end(raw);
+}
+
 fuzz_target!(|input: (Vec<(u16, u8)>, &[u8])| {
     let (changes, raw) = input;
     let whole = whole();
     records(0, raw);
+    read_end(raw);
     let mut changed = whole.bytes.clone();
     for (position, byte) in changes {
         let position = usize::from(position) % changed.len();

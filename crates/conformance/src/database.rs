@@ -37,7 +37,7 @@ struct JournalBarrier(OnceLock<Arc<Journal>>);
 impl Barrier for JournalBarrier {
     fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
         let Some(journal) = self.0.get() else { return Ok(seqno) };
-        let upto = seqno.min(journal.last());
+        let upto = seqno.min(journal.last_record());
         let reached = journal.wait(seqno, Durability::Synced);
         reached.map(|()| upto).map_err(|error| match error {
             journal::Error::NoRoom { cause } => engine::Error::Device(cause),

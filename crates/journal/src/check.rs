@@ -3,6 +3,7 @@
 use codec::{Corruption, SeqNo};
 use device::Device;
 
+use crate::end;
 use crate::error::{OpenError, Visit};
 use crate::files::{self, Found};
 use crate::store::{LocalSegments, SegmentStore};
@@ -56,8 +57,10 @@ pub fn check(device: &dyn Device, dir: &str) -> Result<Report, OpenError> {
 pub fn check_in(store: &dyn SegmentStore) -> Result<Report, OpenError> {
     let mut report = Report::default();
     let mut found: Vec<Found> = Vec::new();
-    for index in files::list(store)? {
-        if let Some(segment) = report.note(files::open(store, index))? {
+    let indices = files::list(store)?;
+    let end = report.note(end::load(store))?;
+    for index in &indices {
+        if let Some(segment) = report.note(files::open(store, *index))? {
             found.push(segment);
         }
     }
@@ -80,6 +83,16 @@ pub fn check_in(store: &dyn SegmentStore) -> Result<Report, OpenError> {
                 closed: scanned.closed,
             });
         }
+    }
+    // Of a newest segment whose header is damaged nothing more can be said.
+    let newest = found.last().filter(|found| indices.last() == Some(&found.header.index));
+    if let Some(end) = end
+        && newest.is_some() != indices.is_empty()
+    {
+        let whole =
+            report.segments.last().filter(|last| newest.is_none_or(|n| n.name == last.file));
+        let last = whole.map(|last| last.last);
+        report.note(end::check(store, end.as_ref(), newest, last, SeqNo::ZERO))?;
     }
     Ok(report)
 }

@@ -30,6 +30,7 @@ use sync::atomic::Ordering::Relaxed;
 use sync::thread::spin_loop;
 use sync::{Condvar, MutexGuard};
 
+use crate::end::{self, End};
 use crate::error::{Error, Result};
 use crate::journal::{Journal, State};
 use crate::options::Durability;
@@ -58,8 +59,8 @@ impl Journal {
         }
     }
 
-    /// Refuses further appends, writes and syncs everything, and marks the journal's end. Costs two
-    /// writes and two syncs.
+    /// Refuses further appends, writes and syncs everything, and marks the journal's end. Costs three
+    /// writes and three syncs.
     ///
     /// # Errors
     /// [`Error::Stopped`] if the journal had stopped or stops now; [`Error::Closed`] the second
@@ -78,11 +79,19 @@ impl Journal {
                 self.sync_written(&mut state)
             })
         });
+        let result = result.and_then(|()| self.note_end(&mut state));
         // However it ended, nothing is written any more: somebody else may have opened the journal as soon as
         // the caller lets go of its directory. Before others are woken, who would go on.
         state.stopped.get_or_insert(result.clone().err().unwrap_or(Error::Closed));
         self.give_back_sync_role(&mut state);
         result
+    }
+
+    /// Notes how far the journal reaches, once everything is synced.
+    fn note_end(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        let end = End { journal: state.id, index: state.existing, last: state.last_record };
+        let noted = MutexGuard::unlocked(state, || end::note(&*self.store, &end));
+        noted.map_err(|cause| state.stop(cause))
     }
 
     fn flush_upto(&self, state: &mut MutexGuard<'_, State>, upto: SeqNo) -> Result<()> {

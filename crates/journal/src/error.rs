@@ -67,10 +67,12 @@ pub enum OpenError {
         /// What it has that this release does not know.
         source: HeaderError,
     },
-    /// Segments that others follow, or that hold records that are still needed, are not there.
-    #[error("segments of the journal are missing before {file}: {what}")]
+    /// Segments or records that the journal had, and that are still needed, are not there: before other
+    /// segments, or at the journal's end.
+    #[error("records of the journal are missing ({file}): {what}")]
     Missing {
-        /// The segment that comes after the gap.
+        /// The segment that comes after the gap, the one that ends too early, or the file that is not
+        /// there.
         file: String,
         /// How that is known.
         what: String,

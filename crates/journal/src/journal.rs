@@ -8,6 +8,7 @@ use codec::SeqNo;
 use device::File;
 use environment::{Environment, Random};
 use sync::atomic::AtomicU64;
+use sync::atomic::Ordering::Relaxed;
 use sync::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
@@ -35,6 +36,8 @@ pub struct Journal {
     pub(crate) written: Condvar,
     /// How often it was, for who looks without the lock.
     pub(crate) writes: AtomicU64,
+    /// Segments that were planned since opening, for a look without the lock.
+    pub(crate) begun: AtomicU64,
     /// Notified when the syncer's role is given back after a turn of even and of odd number.
     pub(crate) synced: [Condvar; 2],
     /// Held by whoever removes segments.
@@ -153,6 +156,18 @@ impl Journal {
     /// more.
     pub fn last(&self) -> SeqNo {
         self.state.lock().last
+    }
+
+    /// The last record that is in the journal, or was trimmed. No effect of a later number may be durable.
+    pub fn last_record(&self) -> SeqNo {
+        self.state.lock().last_record
+    }
+
+    /// Segments that were begun since opening. Costs one load, so that a writer can look after each write
+    /// whether the journal has grown by a segment.
+    #[inline]
+    pub fn segments_begun(&self) -> u64 {
+        self.begun.load(Relaxed)
     }
 
     /// Bytes in all segments, and waiting in memory to be written to them.

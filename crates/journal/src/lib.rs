@@ -22,6 +22,8 @@
 //! - I5. A segment's name appears only once its header is durable, and nothing more is written to
 //!   it before its name is durable and the segment before it is synced whole.
 //! - I6. After a failed write or sync nothing more is written, synced or acknowledged.
+//! - I7. A segment exists, and the file `END` says so, before anything that is appended to it is
+//!   acknowledged. So the loss of the newest segment is noticed.
 //!
 //! To follow an append, start at [`Journal::append`]; a commit, at [`Journal::wait`]; recovery, at
 //! [`Journal::open`]. The bytes are described in `segment/format.rs` and `docs/formats/journal.md`.
@@ -31,6 +33,7 @@ mod check;
 mod commit;
 #[cfg(all(any(test, feature = "crash"), not(shuttle)))]
 pub mod crash;
+mod end;
 mod error;
 mod files;
 mod journal;
@@ -45,11 +48,12 @@ mod store;
 mod trim;
 
 pub use check::{Report, SegmentReport, check, check_in, read, read_in};
+pub use end::decode_end;
 pub use error::{Error, OpenError, ReplayError, Result, Visit};
 pub use journal::Journal;
 pub use open::{Cut, Recovery};
 pub use options::{Durability, Options};
-pub use recover::{begins_behind, is_missing, missing_from, refuse_newer};
+pub use recover::{begins_behind, check_newest, is_missing, missing_from, refuse_newer};
 pub use segment::decode_segment;
 pub use stats::Stats;
 pub use store::{LocalSegments, SegmentStore};

@@ -13,7 +13,7 @@ use crate::error::{OpenError, Visit};
 use crate::files::Found;
 use crate::journal::{Journal, Segment, State};
 use crate::options::Options;
-use crate::recover::{Recovered, recover};
+use crate::recover::{Known, Recovered, recover};
 use crate::stats::Stats;
 use crate::store::{LocalSegments, SegmentStore};
 
@@ -49,7 +49,8 @@ impl Journal {
     /// be lost. On return the journal is empty in memory and appends go to a new segment.
     ///
     /// `after` must be at least what was last passed to [`Journal::trim`]. Numbers appended from
-    /// now on must be above both `after` and [`Recovery::last`].
+    /// now on must be above both `after` and [`Recovery::last`]. A journal that is made here begins
+    /// behind `after`, as one that was trimmed to there.
     ///
     /// Costs reading every segment above `after` twice (to verify before anything is changed, and
     /// to replay), writing again what is not known to be synced, and a few syncs.
@@ -79,7 +80,8 @@ impl Journal {
         after: SeqNo,
         replay: &mut Visit<'_>,
     ) -> Result<(Self, Recovery), OpenError> {
-        let recovered = recover(&*store, environment, after, replay)?;
+        let recovered =
+            recover(&*store, environment, &Known { after, reached: options.reached }, replay)?;
         let recovery = recovered.recovery.clone();
         let alignment = recovered.file.alignment();
         let journal = Self {
@@ -90,6 +92,7 @@ impl Journal {
             state: Mutex::new(State::new(recovered, after)),
             written: Condvar::new(),
             writes: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
             synced: [Condvar::new(), Condvar::new()],
             trimming: Mutex::new(()),
         };
@@ -99,11 +102,11 @@ impl Journal {
 
 impl State {
     fn new(recovered: Recovered, after: SeqNo) -> Self {
-        let Recovered { recovery, segments, file, active, random } = recovered;
-        let last = recovery.last.max(after);
+        let Recovered { last: last_record, segments, file, active, random, .. } = recovered;
+        let last = last_record.max(after);
         Self {
             last,
-            last_record: recovery.last,
+            last_record,
             flushed: last,
             synced: last,
             written_end: active.start(),
@@ -115,7 +118,7 @@ impl State {
             file,
             existing: segments.last().map_or(0, |newest| newest.header.index),
             id: segments.last().map_or(0, |newest| newest.header.journal),
-            segments: lengths(&segments, recovery.last, active.start()),
+            segments: lengths(&segments, last_record, active.start()),
             active,
             random,
             writing: false,

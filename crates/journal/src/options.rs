@@ -1,5 +1,7 @@
 //! How a journal is laid out and how far an acknowledgement reaches.
 
+use codec::SeqNo;
+
 /// How safe a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
@@ -25,6 +27,9 @@ pub struct Options {
     /// The largest record in bytes; default 256 MiB, never more than [`Options::RECORD_BYTES_MAX`].
     /// Appending a larger one is refused with [`crate::Error::TooLarge`].
     pub record_bytes_max: usize,
+    /// A record that the caller knows the journal to have had, since it has made an effect of it durable;
+    /// default zero. Opening refuses a journal that ends before it ([`crate::OpenError::Missing`]).
+    pub reached: SeqNo,
 }
 
 impl Options {
@@ -42,6 +47,11 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, buffer_bytes: 4 << 20, record_bytes_max: 256 << 20 }
+        Self {
+            segment_bytes: 64 << 20,
+            buffer_bytes: 4 << 20,
+            record_bytes_max: 256 << 20,
+            reached: SeqNo::ZERO,
+        }
     }
 }

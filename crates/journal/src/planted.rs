@@ -24,6 +24,8 @@ pub enum Bug {
     /// What recovery carries over to a new segment is not synced before it replaces the old one's
     /// tail, so that a second crash loses it. (A journal's first segment is synced.)
     RecoveryUnsynced,
+    /// The file `END` does not say that a segment was begun, or where the journal was closed.
+    EndUnnoted,
     /// A sync publishes what is written at its end instead of what was at its beginning.
     PublishedTooMuch,
     /// The end of a sync wakes nobody to lead the next.

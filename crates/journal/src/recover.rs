@@ -1,11 +1,12 @@
 //! Recovery: from whatever a crash left to records that can no longer be lost.
 //!
-//! 1. List the segments; their indices must follow one another.
+//! 1. List the segments; their indices must follow one another. Read the file `END` (`end.rs`).
 //! 2. Read the headers. Segments whose records are all at or below `after` are not read further.
-//! 3. Verify the others, from the oldest to the newest, whole.
+//! 3. Verify the others, from the oldest to the newest, whole. The journal must reach as far as `END`
+//!    says, and as far as the caller knows.
 //! 4. Begin a new segment, under an unfinished name. It says that the newest one ends at the
 //!    highest watermark that was read in it, and it begins with the whole records found beyond
-//!    that: they are *carried over*. Sync it, rename it, sync the directory.
+//!    that: they are *carried over*. Sync it, rename it, sync the directory. Then `END` says that it exists.
 //!
 //!    Where the newest holds nothing but its header and marks, the new one takes its place and says
 //!    what it said of the one before it, or each opening would leave a file behind.
@@ -28,6 +29,7 @@ use device::{Device, File, Mode, SyncKind};
 use environment::{Environment, Random};
 use rand::Rng;
 
+use crate::end::{self, End};
 use crate::error::{OpenError, Visit};
 use crate::files::{self, Ending, Found};
 use crate::open::{Cut, Recovery};
@@ -45,6 +47,8 @@ const CARRY_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) recovery: Recovery,
+    /// The last record in the new segment or before it.
+    pub(crate) last: SeqNo,
     /// The segments, the new one last.
     pub(crate) segments: Vec<Found>,
     /// The new segment, to write.
@@ -55,14 +59,25 @@ pub(crate) struct Recovered {
     pub(crate) random: Random,
 }
 
+/// Facts that the caller knows about the journal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// Records up to this one are not needed.
+    pub(crate) after: SeqNo,
+    /// This record was in the journal.
+    pub(crate) reached: SeqNo,
+}
+
 /// Recovers the journal in `store`, or creates it.
 pub(crate) fn recover(
     store: &dyn SegmentStore,
     environment: &Environment,
-    after: SeqNo,
+    known: &Known,
     replay: &mut Visit<'_>,
 ) -> Result<Recovered, OpenError> {
+    let Known { after, reached } = *known;
     store.prepare()?;
+    let end = end::load(store)?;
     let mut segments = files::find(store)?;
     let needed = needed(&segments, after)?;
     let scanned = verify(&segments, needed)?;
@@ -74,7 +89,11 @@ pub(crate) fn recover(
         closed: newest.is_none_or(|(_, scanned)| scanned.closed),
         cut: newest.map(|(newest, scanned)| cut(newest, &scanned)).transpose()?.flatten(),
     };
+    end::check(store, end.as_ref(), newest.map(|(found, _)| found), Some(recovery.last), reached)?;
     files::remove_unfinished(store)?;
+    if end.is_none() {
+        end::create(store)?;
+    }
 
     // A tail that was cut is kept, for whoever wants to know what it was.
     let replaced = newest.filter(|(_, scanned)| scanned.records == 0 && recovery.cut.is_none());
@@ -83,6 +102,7 @@ pub(crate) fn recover(
         (Some((newest, _)), None) => newest.header.index + 1,
         (None, None) => 1,
     };
+    let last = if newest.is_some() { recovery.last } else { after };
     // A stream for each segment: a simulated environment gives the same numbers every time.
     let stream = match replaced {
         // Not the one that the salt of the file in whose place it comes was taken from.
@@ -99,17 +119,19 @@ pub(crate) fn recover(
         }
         _ => {
             let replaces = replaced.is_some();
-            let (segment, file, active) = begin(store, newest, index, &mut random)?;
+            let (segment, file, active) = begin(store, newest, (index, after), &mut random)?;
             if replaces {
                 segments.pop();
             }
+            let end = End::beginning(&segment.header);
+            end::note(store, &End { last, ..end })?;
             segments.push(segment);
             (file, active)
         }
     };
     for (at, segment) in segments.iter().enumerate().skip(needed) {
         // The new segment holds what was just written, or the device did not do as it said.
-        let written = Ending { end: active.start(), chain: active.chain(), last: recovery.last };
+        let written = Ending { end: active.start(), chain: active.chain(), last };
         let ending = segments.get(at + 1).map_or(written, Found::ending_before);
         files::verify(segment, Some(ending), &mut |seqno, _, payload| {
             if seqno > after {
@@ -119,7 +141,7 @@ pub(crate) fn recover(
             Ok(())
         })?;
     }
-    Ok(Recovered { recovery, segments, file, active, random })
+    Ok(Recovered { recovery, last, segments, file, active, random })
 }
 
 /// The number behind which the journal in the directory `dir` begins: what it was trimmed to, or a little less.
@@ -161,6 +183,21 @@ pub fn refuse_newer(device: &dyn Device, dir: &str) -> Result<(), OpenError> {
 pub fn is_missing(device: &dyn Device, dir: &str) -> Result<bool, OpenError> {
     let store = LocalSegments::new(device, dir);
     Ok(!store.exists()? || files::list(&store)?.is_empty())
+}
+
+/// Refuses a journal in the directory `dir` whose newest segments are lost, as opening does, without reading
+/// more than the headers of segments. A journal that was never opened has none.
+///
+/// # Errors
+/// [`OpenError::Missing`]; damage to a header or to the file `END`; the storage's.
+pub fn check_newest(device: &dyn Device, dir: &str) -> Result<(), OpenError> {
+    let store = LocalSegments::new(device, dir);
+    if !store.exists()? {
+        return Ok(());
+    }
+    let end = end::load(&store)?;
+    let segments = files::find(&store)?;
+    end::check(&store, end.as_ref(), segments.last(), None, SeqNo::ZERO)
 }
 
 /// What is missing of the journal in the directory `dir` if all records from `from` on are wanted: segments before
@@ -218,7 +255,7 @@ fn cut(newest: &Found, scanned: &Scanned) -> device::Result<Option<Cut>> {
 fn begin(
     store: &dyn SegmentStore,
     newest: Option<(&Found, Scanned)>,
-    index: u64,
+    (index, after): (u64, SeqNo),
     random: &mut Random,
 ) -> Result<(Found, Arc<dyn File>, Group), OpenError> {
     let unfinished = Unfinished::new(store, index)?;
@@ -228,7 +265,7 @@ fn begin(
         salt: random.next_u64(),
         previous_end: 0,
         previous_chain: 0,
-        previous_last: SeqNo::ZERO,
+        previous_last: after,
     };
     let active = match newest {
         None => {

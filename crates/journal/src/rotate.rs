@@ -7,7 +7,8 @@
 //! 1. sync the old segment: it is whole from now on;
 //! 2. write the header under an unfinished name, sync the file;
 //! 3. rename it, sync the directory;
-//! 4. write the group.
+//! 4. note in `END` that it exists;
+//! 5. write the group.
 
 use std::sync::Arc;
 
@@ -15,7 +16,9 @@ use codec::SeqNo;
 use device::{File, SyncKind};
 use rand::Rng;
 use sync::MutexGuard;
+use sync::atomic::Ordering::Relaxed;
 
+use crate::end::{self, End};
 use crate::error::Result;
 use crate::journal::{Journal, Segment, State};
 use crate::segment::{Group, Kind, NewSegment, SECTOR_BYTES, SegmentHeader, Unfinished};
@@ -87,6 +90,7 @@ impl Journal {
         state.synced_end = group.start();
         state.marked_end = group.start();
         state.opens = Some(segment);
+        self.begun.fetch_add(1, Relaxed);
         group
     }
 
@@ -101,7 +105,9 @@ impl Journal {
                 let index = segment.header.index;
                 let unfinished = Unfinished::new(&*self.store, index)?;
                 unfinished.begin(segment)?;
-                unfinished.finish()?
+                let file = unfinished.finish()?;
+                end::note(&*self.store, &End::beginning(&segment.header))?;
+                file
             }
         };
         if taken.group.len() > 0 {
@@ -129,15 +135,17 @@ impl Journal {
         }
     }
 
-    /// Begins a new segment now, if everything in the newest is synced; else does nothing. The
-    /// caller holds no role.
+    /// Begins a new segment now, planned already or not, if everything in the newest is synced; else does
+    /// nothing. The caller holds no role.
     pub(crate) fn begin_segment(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         self.wait_for_both_roles(state)?;
-        if state.active.len() > 0 || state.opens.is_some() || state.unwritten.is_some() {
+        if state.active.len() > 0 || state.unwritten.is_some() {
             return Ok(());
         }
-        let memory = std::mem::take(&mut state.memory);
-        state.active = self.plan_segment(state, memory);
+        if state.opens.is_none() {
+            let memory = std::mem::take(&mut state.memory);
+            state.active = self.plan_segment(state, memory);
+        }
         state.syncing = true;
         let result = self.write_active(state, Kind::Seal);
         self.give_back_sync_role(state);

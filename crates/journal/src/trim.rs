@@ -41,8 +41,10 @@ impl Journal {
     fn end_newest_if_useless(&self, persisted: SeqNo) -> Result<()> {
         let mut state = self.state.lock();
         state.check_open()?;
+        // A segment that has reached its size is ended, but exists until its follower is begun.
+        let is_ended = state.opens.is_some();
         let large = state.active.end() >= self.options.segment_bytes / WORTH_ENDING;
-        if !large || state.last > persisted || state.opens.is_some() {
+        if !(large || is_ended) || state.last_record > persisted {
             return Ok(());
         }
         let last = state.last;

@@ -132,7 +132,10 @@ fn what_nobody_waited_for_may_be_lost_and_what_was_flushed_is_not() {
 #[test]
 fn openings_that_append_nothing_leave_one_segment() {
     let device = device::memory();
-    let files = || device.list("db/journal").unwrap().len();
+    let files = || {
+        let entries = device.list("db/journal").unwrap();
+        entries.iter().filter(|entry| entry.name.ends_with(".journal")).count()
+    };
     let (journal, ..) = open(&device, &small(), 0).unwrap();
     append(&journal, 1);
     journal.close().unwrap();

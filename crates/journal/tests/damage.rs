@@ -44,7 +44,8 @@ fn disk() -> Arc<SimulatedDisk> {
 
 fn segments(device: &dyn Device) -> Vec<String> {
     let entries = device.list(DIR).expect("the disk works");
-    entries.into_iter().map(|entry| format!("{DIR}/{}", entry.name)).collect()
+    let names = entries.into_iter().map(|entry| entry.name);
+    names.filter(|name| name.ends_with(".journal")).map(|name| format!("{DIR}/{name}")).collect()
 }
 
 fn bytes(device: &dyn Device, name: &str) -> Vec<u8> {

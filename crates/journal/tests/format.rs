@@ -10,8 +10,8 @@ use thermocline_journal::{Durability, Journal, Options};
 
 const PAGE: &str = include_str!("../../../docs/formats/journal.md");
 
-/// The segment of a journal with two records, both synced, that was closed.
-fn segment() -> Vec<u8> {
+/// The segment of a journal with two records, both synced, that was closed, and the file `END`.
+fn files() -> [Vec<u8>; 2] {
     let device: Arc<dyn Device> = device::memory();
     let environment = Environment::seeded(1);
     let opened = Journal::open(
@@ -29,15 +29,16 @@ fn segment() -> Vec<u8> {
         journal.wait(seqno, Durability::Synced).expect("memory does not fail");
     }
     journal.close().expect("memory does not fail");
-    let file = device.open("journal/00000000000000000001.journal", Mode::Read);
-    let file = file.expect("the first segment");
-    let mut bytes = vec![0; file.len().expect("it has a length") as usize];
-    file.read_at(0, &mut bytes).expect("it can be read");
-    bytes
+    ["00000000000000000001.journal", "END"].map(|name| {
+        let file = device.open(&format!("journal/{name}"), Mode::Read).expect("it was made");
+        let mut bytes = vec![0; file.len().expect("it has a length") as usize];
+        file.read_at(0, &mut bytes).expect("it can be read");
+        bytes
+    })
 }
 
-/// The bytes, a field a line.
-fn dump(bytes: &[u8]) -> String {
+/// The bytes of the segment, a field a line.
+fn dump_segment(bytes: &[u8]) -> String {
     let fields = [
         (8, "header: magic TCJOURNL"),
         (2, "format version 1"),
@@ -73,9 +74,29 @@ fn dump(bytes: &[u8]) -> String {
         (472, "padding to the sector's end"),
         (8, "checksum of bytes 524 to 1016"),
     ];
+    dump(bytes, &fields)
+}
+
+/// The bytes of the file `END`, a field a line.
+fn dump_end(bytes: &[u8]) -> String {
+    let fields = [
+        (8, "END: magic TCJOUEND"),
+        (2, "format version 1"),
+        (2, "flags"),
+        (4, "CRC32C of bytes 0 to 12"),
+        (8, "the journal's id"),
+        (8, "segment 1 exists"),
+        (8, "the journal has had record 3"),
+        (8, "checksum of bytes 0 to 40"),
+        (464, "zeros to the sector's end"),
+    ];
+    dump(bytes, &fields)
+}
+
+fn dump(bytes: &[u8], fields: &[(usize, &str)]) -> String {
     let mut lines = String::new();
     let mut at = 0;
-    for (len, meaning) in fields {
+    for (len, meaning) in fields.iter().copied() {
         let field = &bytes[at..at + len];
         let hex: Vec<String> = field.iter().map(|b| format!("{b:02x}")).collect();
         let zeros = len > 8 && field.iter().all(|b| *b == 0);
@@ -89,6 +110,8 @@ fn dump(bytes: &[u8]) -> String {
 
 #[test]
 fn the_worked_example_is_what_is_written() {
-    let written = dump(&segment());
-    assert!(PAGE.contains(&written), "docs/formats/journal.md should hold:\n\n{written}");
+    let [segment, end] = files();
+    for written in [dump_segment(&segment), dump_end(&end)] {
+        assert!(PAGE.contains(&written), "docs/formats/journal.md should hold:\n\n{written}");
+    }
 }

@@ -93,14 +93,18 @@ impl NamedSnapshot {
         Ok(())
     }
 
-    /// Opening: removes all others, which a crash left.
+    /// Opening: removes all others, which a crash left. Files of any other name stay.
     ///
     /// # Errors
     /// The storage's.
     pub(crate) fn remove_others(self, device: &dyn Device) -> Result<()> {
         let own = self.file_name();
+        let is_snapshot = |name: &str| {
+            let number = name.strip_prefix(PREFIX).and_then(|number| number.parse().ok());
+            number.is_some_and(|number| Self { number, ..self }.file_name() == name)
+        };
         for entry in device.list("")? {
-            if entry.name.starts_with(PREFIX) && entry.name != own {
+            if is_snapshot(&entry.name) && entry.name != own {
                 device.remove(&entry.name)?;
             }
         }

@@ -7,7 +7,8 @@
 //!    (`workload.rs`).
 //! 3. For every operation of that history, and several images of each, open the journal on the
 //!    image and compare (`oracle.rs`): exactly a prefix of what had been appended, byte for byte,
-//!    at least up to what had been acknowledged as synced.
+//!    at least up to the last record that was acknowledged as synced. On another copy of the image the newest
+//!    segment is removed first: then the journal is refused, or nothing acknowledged was in it.
 //! 4. Go on with one of these images as the disk of the next round. Rounds whose workload is empty
 //!    only open the journal; so power cuts during recovery, also several in a row, are among them.
 //!
@@ -178,6 +179,12 @@ impl Run {
                     let verdict = oracle::judge(&self, found, &moment)
                         .map_err(|what| self.failure(round, cut, what))?;
                     tally.note(&verdict);
+                    if image == 0 && self.mode == Mode::Honest {
+                        let without = replay.crash(image_seed);
+                        without.set_faults(Faults::none());
+                        oracle::judge_without_newest(&self, without, &moment)
+                            .map_err(|what| self.failure(round, cut, what))?;
+                    }
                     // Torn tails are where the next life is most in danger.
                     let weight = if verdict.is_torn() { TORN_WEIGHT } else { 1 };
                     weights += weight;

@@ -80,6 +80,11 @@ fn a_missing_directory_sync_is_caught() {
 }
 
 #[test]
+fn a_begun_segment_that_is_not_noted_is_caught() {
+    caught(Bug::EndUnnoted, Mode::Honest, 20);
+}
+
+#[test]
 fn an_unsynced_recovery_is_caught() {
     caught(Bug::RecoveryUnsynced, Mode::Honest, 20);
 }
