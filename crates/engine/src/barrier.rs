@@ -19,6 +19,11 @@ pub trait Barrier: Send + Sync {
     fn is_journaled(&self) -> bool {
         false
     }
+
+    /// Is called by an engine that opens, if its files hold an effect of a write above what it has
+    /// persisted: of the newest one. The journal must have it, or it is not the one that belongs to
+    /// these files.
+    fn holds(&self, _newest: SeqNo) {}
 }
 
 /// The barrier of an engine that is used without a journal.

@@ -143,7 +143,8 @@ fn first_dranges(host: &Host, options: &Options) -> Dranges {
 }
 
 /// Without a journal nothing is applied again, so numbers above `persisted` that are in tables are
-/// never given out a second time: a flush beside writers leaves some there.
+/// never given out a second time: a flush beside writers leaves some there. With a journal they must be
+/// in it.
 fn recover_numbers<'a>(
     host: &Host,
     persisted: SeqNo,
@@ -152,7 +153,11 @@ fn recover_numbers<'a>(
 ) {
     let newest = |summary: &Summary| summary.properties.newest.max(summary.properties.swept);
     let newest = summaries.map(newest).max().unwrap_or(SeqNo::ZERO).max(last_delete);
-    if newest > persisted && !host.barrier.is_journaled() {
-        host.sequence.recover_to(newest);
+    if newest <= persisted {
+        return;
+    }
+    match host.barrier.is_journaled() {
+        true => host.barrier.holds(newest),
+        false => host.sequence.recover_to(newest),
     }
 }

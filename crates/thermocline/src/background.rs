@@ -1,9 +1,12 @@
-//! What a database does by itself: sync the journal, and have it trimmed (`flush.rs`).
+//! Background work of a database: it syncs the journal, and has it trimmed (`flush.rs`) once a second, and
+//! when the journal has grown by a segment beyond its size.
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Weak};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use journal::Durability;
@@ -22,8 +25,24 @@ const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 /// How often what snapshots are held is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Share of the journal by which it grows before another try to free some, after one that freed nothing: it
+/// asks every engine for its figures.
+const RETRY_PARTS: u64 = 8;
+
 /// Syncs do not come more often than this, or nothing else would run.
 const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(1);
+
+/// Has the journal maintained soon after it has grown by a segment, once however often that happens while the
+/// task waits for its turn.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    /// Segments begun when a writer last looked.
+    seen: AtomicU64,
+    is_queued: AtomicBool,
+    /// Bytes of the journal below which nothing is tried, since the last try freed nothing.
+    retry_at: AtomicU64,
+    database: OnceLock<Weak<Inner>>,
+}
 
 /// The pool that runs this database's background work, its engines' included.
 #[derive(Debug)]
@@ -77,6 +96,7 @@ impl Background {
 impl Inner {
     /// Starts the periodic tasks. They hold the database weakly, so that they do not keep it open.
     pub(crate) fn start_background(self: &Arc<Self>) -> Result<()> {
+        let _ = self.upkeep.database.set(Arc::downgrade(self));
         if let Some(interval) = self.options.sync_interval {
             let interval = interval.max(SYNC_INTERVAL_MIN);
             self.every(Class::Flush, "journal sync", interval, Inner::sync_journal)?;
@@ -120,17 +140,61 @@ impl Inner {
         }
     }
 
+    /// Looks, after a write, whether the journal has grown by a segment, and has it maintained then. Costs two
+    /// loads.
+    #[inline]
+    pub(crate) fn look_at_journal(&self) {
+        let begun = self.journal.segments_begun();
+        if begun != self.upkeep.seen.load(Relaxed) {
+            self.upkeep.seen.store(begun, Relaxed);
+            self.maintain_soon();
+        }
+    }
+
+    #[cold]
+    fn maintain_soon(&self) {
+        let upkeep = &self.upkeep;
+        let least = self.options.journal_bytes.max(upkeep.retry_at.load(Relaxed));
+        if self.journal.bytes() <= least || upkeep.is_queued.swap(true, SeqCst) {
+            return;
+        }
+        let database = upkeep.database.get().cloned().unwrap_or_default();
+        let work = move |_: &StopToken| {
+            if let Some(inner) = database.upgrade() {
+                // A segment that is begun from here on has it done again.
+                inner.upkeep.is_queued.store(false, SeqCst);
+                inner.maintain_journal();
+            }
+        };
+        if self.background.group.submit(Class::Collect, "journal upkeep", work).is_err() {
+            upkeep.is_queued.store(false, SeqCst);
+        }
+    }
+
     fn maintain_journal(&self) {
         // What is flushed to trim the journal would be flushed for nothing while it must stay.
         if self.check_writable().is_err() || self.trim_holds.is_held() {
             return;
         }
-        let flushed = match self.flushes.pausing(&self.options.environment) {
-            Some(_) => Ok(()),
-            None => self.flush_what_holds_back(),
-        };
-        if let Err(error) = flushed.and_then(|()| self.trim_journal()) {
-            self.fail(error);
+        // As long as that frees a segment: several keyspaces may hold it back.
+        loop {
+            let segments = self.journal.stats().segments;
+            let flushed = match self.flushes.pausing(&self.options.environment) {
+                Some(_) => Ok(()),
+                None => self.flush_what_holds_back(),
+            };
+            if let Err(error) = flushed.and_then(|()| self.trim_journal()) {
+                self.fail(error);
+                return;
+            }
+            let bytes = self.journal.bytes();
+            let is_large = bytes > self.options.journal_bytes;
+            let is_freed = self.journal.stats().segments < segments;
+            let retry_at = if is_large && !is_freed { bytes + bytes / RETRY_PARTS } else { 0 };
+            self.upkeep.retry_at.store(retry_at, Relaxed);
+            if !is_large || !is_freed || self.check_writable().is_err() {
+                return;
+            }
         }
     }
 }

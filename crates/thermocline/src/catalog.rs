@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::merge::MergeName;
 use crate::open::KEYSPACES_DIR;
 use crate::options::{EngineKind, KeyspaceOptions};
+use crate::owner;
 use crate::planted::{Planted, is_planted};
 use crate::tuning::Tuning;
 
@@ -27,7 +28,7 @@ const SUPERBLOCK: &str = "superblock";
 /// What the file begins with.
 const FORMAT: Format = Format::new(*b"THERMOCL", VERSION, 0);
 /// The version that is written.
-const VERSION: u16 = 5;
+pub(crate) const VERSION: u16 = 5;
 /// Journaled flag of a keyspace.
 const FLAG_JOURNALED: u8 = 1;
 /// Flag of a keyspace whose values may end.
@@ -53,6 +54,50 @@ impl Entry {
     /// The directory of its files, relative to the database's.
     pub(crate) fn dir(&self) -> String {
         format!("{}/{}", keyspace_dir(&self.name), self.id)
+    }
+
+    /// Appends its bytes.
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        writer.put_u32(self.id);
+        writer.put_u8(flags(self.options));
+        writer.put_u64(self.options.memory_bytes.unwrap_or(0));
+        writer.put_prefixed(self.options.engine.name().as_bytes());
+        writer.put_prefixed(self.name.as_bytes());
+        Tuning::encode(self.options.tuning, writer);
+        let merge = self.options.merge;
+        writer.put_prefixed(merge.as_ref().map_or("", MergeName::as_str).as_bytes());
+    }
+
+    /// Reads its bytes, as a catalog of this version has them.
+    pub(crate) fn decode(
+        reader: &mut Reader<'_>,
+        version: u16,
+    ) -> std::result::Result<Self, Corruption> {
+        let id = reader.take_u32()?;
+        let flags = reader.take_u8()?;
+        let memory = if version < VERSION_OF_MEMORY { 0 } else { reader.take_u64()? };
+        let memory_bytes = Some(memory).filter(|bytes| *bytes > 0);
+        let engine = text(reader)?;
+        let engine =
+            engine.parse::<EngineKind>().map_err(|error| reader.corruption(error.to_string()))?;
+        let name = text(reader)?;
+        check_keyspace_name(&name).map_err(|error| reader.corruption(error.to_string()))?;
+        if flags & !(FLAG_JOURNALED | FLAG_VALUES_END) != 0 {
+            return Err(reader.corruption(format!("a keyspace has unknown flags {flags:#04x}")));
+        }
+        let tuning = match version < VERSION_OF_TUNING {
+            true => None,
+            false => Tuning::decode(engine, reader)?,
+        };
+        let merge = match version < VERSION_OF_MERGE {
+            true => None,
+            false => take_merge(reader)?,
+        };
+        let journaled = flags & FLAG_JOURNALED != 0;
+        let values_end = flags & FLAG_VALUES_END != 0;
+        let options =
+            KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning };
+        Ok(Self { id, name, options })
     }
 }
 
@@ -87,14 +132,7 @@ impl Catalog {
         writer.put_u64(self.newest.get());
         writer.put_varint(self.keyspaces.len() as u64);
         for entry in &self.keyspaces {
-            writer.put_u32(entry.id);
-            writer.put_u8(flags(entry.options));
-            writer.put_u64(entry.options.memory_bytes.unwrap_or(0));
-            writer.put_prefixed(entry.options.engine.name().as_bytes());
-            writer.put_prefixed(entry.name.as_bytes());
-            Tuning::encode(entry.options.tuning, &mut writer);
-            let merge = entry.options.merge;
-            writer.put_prefixed(merge.as_ref().map_or("", MergeName::as_str).as_bytes());
+            entry.encode(&mut writer);
         }
         let mut bytes = FORMAT.header(0).encode().to_vec();
         let mut writer = Writer::new(&mut bytes);
@@ -133,41 +171,10 @@ impl Catalog {
         let count = reader.take_count(ENTRY_BYTES_MIN)?;
         let mut keyspaces = Vec::with_capacity(count);
         for _ in 0..count {
-            keyspaces.push(Self::decode_entry(reader, version)?);
+            keyspaces.push(Entry::decode(reader, version)?);
         }
         reader.clone().finish()?;
         Ok(Self { id, next_keyspace, newest, keyspaces })
-    }
-
-    fn decode_entry(
-        reader: &mut Reader<'_>,
-        version: u16,
-    ) -> std::result::Result<Entry, Corruption> {
-        let id = reader.take_u32()?;
-        let flags = reader.take_u8()?;
-        let memory = if version < VERSION_OF_MEMORY { 0 } else { reader.take_u64()? };
-        let memory_bytes = Some(memory).filter(|bytes| *bytes > 0);
-        let engine = text(reader)?;
-        let engine =
-            engine.parse::<EngineKind>().map_err(|error| reader.corruption(error.to_string()))?;
-        let name = text(reader)?;
-        check_keyspace_name(&name).map_err(|error| reader.corruption(error.to_string()))?;
-        if flags & !(FLAG_JOURNALED | FLAG_VALUES_END) != 0 {
-            return Err(reader.corruption(format!("a keyspace has unknown flags {flags:#04x}")));
-        }
-        let tuning = match version < VERSION_OF_TUNING {
-            true => None,
-            false => Tuning::decode(engine, reader)?,
-        };
-        let merge = match version < VERSION_OF_MERGE {
-            true => None,
-            false => take_merge(reader)?,
-        };
-        let journaled = flags & FLAG_JOURNALED != 0;
-        let values_end = flags & FLAG_VALUES_END != 0;
-        let options =
-            KeyspaceOptions { engine, journaled, memory_bytes, values_end, merge, tuning };
-        Ok(Entry { id, name, options })
     }
 
     /// Reads the file; `None` if there is none.
@@ -251,14 +258,15 @@ pub(crate) fn has_files(device: &dyn Device, entry: &Entry) -> Result<bool> {
 
 /// Refuses an entry that has no files, or no superblock among them. Every engine's were durable before the
 /// catalog named it, so an empty directory is no new keyspace but a lost one.
-pub(crate) fn check_present(device: &dyn Device, entry: &Entry) -> Result<()> {
+/// Nor one whose files are not those of the keyspace, by the file that says so ([`crate::owner`]).
+pub(crate) fn check_present(device: &dyn Device, database: [u8; 16], entry: &Entry) -> Result<()> {
     let dir = entry.dir();
     let (what, place) = if !has_files(device, entry)? {
         (format!("the files of keyspace {} are missing", entry.name), dir)
     } else {
         let superblock = format!("{dir}/{SUPERBLOCK}");
         if device.exists(&superblock)? {
-            return Ok(());
+            return owner::check(device, database, entry);
         }
         (format!("the superblock of keyspace {} is missing", entry.name), superblock)
     };

@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
 use device::Device;
+use journal::ReplayError;
 
 use crate::catalog::{self, Catalog, Entry};
 use crate::damaged;
 use crate::error::{Error, Result};
-use crate::open::{JOURNAL_DIR, LOCK_FILE, check_place, in_use, missing_journal};
+use crate::open::{JOURNAL_DIR, LOCK_FILE, check_place, in_use, missing_journal, unknown_keyspace};
 use crate::options::EngineKind;
+use crate::owner;
+use crate::record;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -159,15 +162,18 @@ pub(crate) fn check_content(
     report: &mut Report,
 ) -> Result<()> {
     report.checked.push(Checked::Catalog { keyspaces: catalog.keyspaces.len() as u64 });
+    report.extend(owner::older_than(&**device, catalog)?);
     report.extend(missing_journal(&**device, catalog)?);
-    check_journal(device, report)?;
+    let last = check_journal(device, report)?;
     let mut oldest: Option<SeqNo> = None;
     for entry in &catalog.keyspaces {
-        let persisted = check_keyspace(device, entry, report)?;
-        let wanting = persisted.filter(|_| entry.options.journaled);
-        oldest = oldest.into_iter().chain(wanting).min();
+        let files = check_keyspace(device, catalog.id, entry, report)?;
+        let Some(files) = files.filter(|_| entry.options.journaled) else { continue };
+        report.extend(last.as_ref().and_then(|last| last.is_behind(entry, files.newest)));
+        oldest = oldest.into_iter().chain([files.persisted]).min();
     }
     report.extend(missing_behind(&**device, oldest)?);
+    report.extend(unknown_keyspaces(&**device, catalog, oldest)?);
     Ok(())
 }
 
@@ -181,7 +187,61 @@ pub(crate) fn missing_behind(
     Ok(journal::missing_from(device, JOURNAL_DIR, oldest.next())?)
 }
 
-fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
+/// The last record of a journal that is whole.
+pub(crate) struct LastRecord {
+    number: SeqNo,
+    /// The segment that it is in, or the newest one.
+    file: String,
+}
+
+impl LastRecord {
+    pub(crate) fn of(journal: &journal::Report) -> Option<Self> {
+        let newest = journal.segments.last().filter(|_| journal.is_whole())?;
+        Some(Self { number: newest.last, file: newest.file.clone() })
+    }
+
+    /// The damage, if the files of a keyspace hold data of write `newest`, which is not in the journal: no
+    /// effect of a write is durable before the write is durable in the journal.
+    pub(crate) fn is_behind(&self, entry: &Entry, newest: SeqNo) -> Option<Corruption> {
+        (newest > self.number).then(|| {
+            let what = format!(
+                "the journal ends with record {}, but the files of {entry} hold data of record {newest}",
+                self.number
+            );
+            Corruption::new(what, 0).at(&self.file, 0)
+        })
+    }
+}
+
+/// The damage, if the journal has records of keyspaces that the catalog has never known. Only the records
+/// that opening would replay are read, which are above the number `oldest`.
+pub(crate) fn unknown_keyspaces(
+    device: &dyn Device,
+    catalog: &Catalog,
+    oldest: Option<SeqNo>,
+) -> Result<Option<Corruption>> {
+    if !device.exists(JOURNAL_DIR)? {
+        return Ok(None);
+    }
+    let mut found = None;
+    let mut visit = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
+        let steps = record::decode(payload).map_err(Error::from)?;
+        found = unknown_keyspace(catalog, seqno, &steps);
+        match found {
+            // No need to read on.
+            Some(_) => Err(Box::new(Error::Closed)),
+            None => Ok(()),
+        }
+    };
+    let from = oldest.unwrap_or(catalog.newest).next();
+    match journal::read(device, JOURNAL_DIR, from, &mut visit) {
+        Err(journal::OpenError::Device(error)) => Err(error.into()),
+        // Other damage is reported already.
+        _ => Ok(found),
+    }
+}
+
+fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<Option<LastRecord>> {
     let found = match device.exists(JOURNAL_DIR)? {
         true => journal::check(&**device, JOURNAL_DIR)?,
         false => journal::Report::default(),
@@ -191,17 +251,19 @@ fn check_journal(device: &Arc<dyn Device>, report: &mut Report) -> Result<()> {
         bytes: found.segments.iter().map(|segment| segment.bytes).sum(),
         segments: found.segments.len() as u64,
     });
+    let last = LastRecord::of(&found);
     report.extend(found.damage);
-    Ok(())
+    Ok(last)
 }
 
-/// Answers up to which write it has everything, if it is whole.
+/// Returns what is in its files, if they are whole.
 fn check_keyspace(
     device: &Arc<dyn Device>,
+    database: [u8; 16],
     entry: &Entry,
     report: &mut Report,
-) -> Result<Option<SeqNo>> {
-    if let Err(error) = catalog::check_present(&**device, entry) {
+) -> Result<Option<KeyspaceFiles>> {
+    if let Err(error) = catalog::check_present(&**device, database, entry) {
         let damage = error.corruption().cloned();
         report.extend([damage.ok_or(error)?]);
         return Ok(None);
@@ -214,10 +276,12 @@ fn check_keyspace(
         pair_bytes: files.pair_bytes,
         persisted: files.persisted,
     });
-    let persisted = files.damage.is_empty().then_some(files.persisted);
+    if files.damage.is_empty() {
+        return Ok(Some(files));
+    }
     report.extend(files.damage);
     report.further_damage += files.further_damage;
-    Ok(persisted)
+    Ok(None)
 }
 
 /// What an engine's own check found in the files of one keyspace.

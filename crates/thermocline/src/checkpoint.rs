@@ -22,9 +22,11 @@ use device::Device;
 use journal::{Durability, Journal, ReplayError};
 
 use crate::catalog::Catalog;
+use crate::copy_side::CopyTarget;
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, journal_options};
+use crate::owner;
 use crate::planted::{Planted, is_planted};
 use crate::slot::Generation;
 
@@ -33,7 +35,7 @@ impl Db {
     /// directory. The copy is durable when this returns, and opens like any database.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`]; failures of either device; [`Error::Closed`], also if it is closed meanwhile. What
+    /// [`Error::NotEmpty`]; failures of either device ([`Error::Copy`]); [`Error::Closed`], also if it is closed meanwhile. What
     /// was copied until then is no database.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.inner.check_open()?;
@@ -49,14 +51,20 @@ impl Db {
     /// The same, to any device; `place` is what messages call it.
     pub fn checkpoint_on(&self, target: Arc<dyn Device>, place: &str) -> Result<()> {
         self.inner.check_open()?;
-        if !target.list("")?.is_empty() {
-            return Err(Error::NotEmpty { path: place.to_owned() });
-        }
-        self.inner.copy_into(&target)?.store(&*target)
+        let target = CopyTarget::new(target, place);
+        let copied = self.inner.copy_all(&target.device(), place);
+        target.attribute(copied, &self.inner.place)
     }
 }
 
 impl Inner {
+    fn copy_all(&self, target: &Arc<dyn Device>, place: &str) -> Result<()> {
+        if !target.list("")?.is_empty() {
+            return Err(Error::NotEmpty { path: place.to_owned() });
+        }
+        self.copy_into(target)?.store(&**target)
+    }
+
     /// Steps 1 to 3: everything but the catalog, which is handed back as it was meanwhile.
     pub(crate) fn copy_into(&self, target: &Arc<dyn Device>) -> Result<Catalog> {
         let catalog = self.catalog.lock();
@@ -73,7 +81,7 @@ impl Inner {
             let generation = slot.generation()?;
             // Before the copy, which may be newer but never older.
             let persisted = generation.engine.persisted();
-            self.copy_engine(&generation, target, &slot.name)?;
+            self.copy_engine(&generation, target, &catalog, &slot.name)?;
             if generation.journaled {
                 let older = match is_planted(Planted::CopiedFromNewest) {
                     true => SeqNo::max,
@@ -96,12 +104,15 @@ impl Inner {
         &self,
         generation: &Generation,
         target: &Arc<dyn Device>,
+        catalog: &Catalog,
         name: &str,
     ) -> Result<()> {
         target.create_dir(&generation.dir)?;
         let go_on = || self.check_staying_open().map_err(|_| engine::Error::Closed);
         generation.engine.checkpoint_while(target.subdevice(&generation.dir)?, &go_on)?;
-        target.sync_dir(&generation.dir)?;
+        for entry in catalog.keyspaces.iter().filter(|entry| entry.id == generation.id) {
+            owner::copy_to(&**target, catalog.id, entry)?;
+        }
         target.sync_dir(&crate::catalog::keyspace_dir(name))?;
         Ok(())
     }
@@ -112,15 +123,15 @@ impl Inner {
         let (copy, _) = Journal::open(
             Arc::clone(target),
             JOURNAL_DIR,
-            journal_options(),
+            journal_options(&self.options, SeqNo::ZERO),
             &self.options.environment,
-            SeqNo::ZERO,
+            after,
             &mut nothing,
         )?;
         let mut append = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
             self.check_staying_open()?;
-            copy.append(|| seqno, |_, record| record.extend_from_slice(payload))?;
-            Ok(())
+            let append = copy.append(|| seqno, |_, record| record.extend_from_slice(payload));
+            append.map(drop).map_err(|failure| Error::from(failure).into())
         };
         let copied = journal::read(&*self.device, JOURNAL_DIR, after.next(), &mut append);
         self.check_staying_open()?;

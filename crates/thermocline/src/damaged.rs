@@ -30,9 +30,10 @@ pub(crate) fn damage_of(failure: error::Error) -> error::Result<Corruption> {
 /// What is damaged of a keyspace as far as a look at what says how much memory it takes tells.
 pub(crate) fn damage_at_first_sight(
     device: &dyn Device,
+    database: [u8; 16],
     entry: &Entry,
 ) -> error::Result<Option<Corruption>> {
-    if let Err(missing) = catalog::check_present(device, entry) {
+    if let Err(missing) = catalog::check_present(device, database, entry) {
         return missing.corruption().cloned().ok_or(missing).map(Some);
     }
     let files = device.subdevice(&entry.dir())?;

@@ -14,7 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use telemetry::Registry;
 
 use crate::async_writes::desk::Writers;
-use crate::background::Background;
+use crate::background::{Background, Upkeep};
 use crate::catalog::Catalog;
 use crate::close::Closing;
 use crate::error::{Error, Result};
@@ -101,6 +101,8 @@ pub(crate) struct Inner {
     pub(crate) copying: RwLock<()>,
     pub(crate) snapshot_ages: SnapshotAges,
     pub(crate) background: Background,
+    /// Asks for the journal to be maintained as soon as it has grown.
+    pub(crate) upkeep: Upkeep,
     /// What removes values that have ended.
     pub(crate) removal: Removal,
     /// What does the writes of futures.

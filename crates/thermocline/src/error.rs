@@ -5,6 +5,7 @@ use std::sync::Arc;
 use codec::{Corruption, NewerVersion};
 use engine::Overtaken;
 
+use crate::copy_side::CopySide;
 use crate::keyspace::Keyspace;
 use crate::merge::MergeName;
 use crate::options::EngineKind;
@@ -105,6 +106,17 @@ pub enum Error {
         /// Its name.
         keyspace: String,
         /// What is damaged first, and in which file.
+        damage: Corruption,
+    },
+    /// The file `THERMOCLINE` is older than the database's other files: they have keyspaces that it does not
+    /// know. No file was removed. Put the newer file back, or bring everything to a new database
+    /// ([`crate::salvage()`]).
+    #[error(
+        "{damage}; nothing was removed: put the newer file {} back, or salvage into a new database",
+        damage.file
+    )]
+    OlderCatalog {
+        /// The file, and what shows that it is older.
         damage: Corruption,
     },
     /// The keyspace exists with other options.
@@ -288,6 +300,16 @@ pub enum Error {
         /// One that was begun and never became whole.
         cut_off: Option<String>,
     },
+    /// A copy failed: a backup, a checkpoint, a database that is restored or salvaged.
+    #[error("{side} of the copy, {place}: {cause}")]
+    Copy {
+        /// The side that failed.
+        side: CopySide,
+        /// The directory on that side.
+        place: String,
+        /// The failure.
+        cause: Arc<Error>,
+    },
     /// The directory's backups are of another database.
     #[error("the backups in {path} are another database's; each wants a directory of its own")]
     OtherDatabase {
@@ -372,18 +394,34 @@ impl From<journal::OpenError> for Error {
             Open::Damaged(corruption) => corruption.into(),
             Open::Missing { what, file } => Corruption::new(what, 0).at(&file, 0).into(),
             Open::Unsupported { file, source } => Corruption::from(source).at(&file, 0).into(),
-            Open::Replay { seqno, file, offset, source } => match source.downcast::<Self>() {
-                Ok(own) => *own,
-                Err(other) => {
+            Open::Replay { seqno, file, offset, source } => {
+                Self::of_replay(source).unwrap_or_else(|other| {
                     let what = format!("record {seqno} cannot be replayed: {other}");
                     Corruption::new(what, offset).at(&file, 0).into()
-                }
-            },
+                })
+            }
         }
     }
 }
 
 impl Error {
+    /// The failure of the consumer of a record, whatever its type; what is none of ours comes back.
+    fn of_replay(source: journal::ReplayError) -> std::result::Result<Self, journal::ReplayError> {
+        let source = match source.downcast::<Self>() {
+            Ok(own) => return Ok(*own),
+            Err(other) => other,
+        };
+        let source = match source.downcast::<engine::Error>() {
+            Ok(error) => return Ok((*error).into()),
+            Err(other) => other,
+        };
+        let source = match source.downcast::<device::Error>() {
+            Ok(error) => return Ok((*error).into()),
+            Err(other) => other,
+        };
+        source.downcast::<journal::Error>().map(|error| Self::Journal(*error))
+    }
+
     /// The damage, if stored bytes were found damaged: what, and where.
     pub fn corruption(&self) -> Option<&Corruption> {
         match self {
@@ -394,8 +432,8 @@ impl Error {
                 engine::Error::Corruption(corruption) => Some(corruption),
                 _ => None,
             },
-            Self::DamagedKeyspace { damage, .. } => Some(damage),
-            Self::ReadOnly { cause } => cause.corruption(),
+            Self::DamagedKeyspace { damage, .. } | Self::OlderCatalog { damage } => Some(damage),
+            Self::ReadOnly { cause } | Self::Copy { cause, .. } => cause.corruption(),
             _ => None,
         }
     }
@@ -412,19 +450,27 @@ impl Error {
 
     /// Whether the storage was full.
     pub fn is_no_space(&self) -> bool {
-        let of_engine = |error: &engine::Error| {
-            matches!(error, engine::Error::Device(device::Error::NoSpace { .. }))
-        };
+        matches!(self.device_cause(), Some(device::Error::NoSpace { .. }))
+    }
+
+    /// The failure of the storage that is behind this one, if there is one.
+    pub(crate) fn device_cause(&self) -> Option<&device::Error> {
+        fn of_engine(error: &engine::Error) -> Option<&device::Error> {
+            match error {
+                engine::Error::Device(error) => Some(error),
+                engine::Error::ReadOnly { cause } | engine::Error::SpaceUsedUp { cause, .. } => {
+                    of_engine(cause)
+                }
+                _ => None,
+            }
+        }
         match self {
-            Self::Engine(
-                engine::Error::ReadOnly { cause } | engine::Error::SpaceUsedUp { cause, .. },
-            ) => of_engine(cause),
             Self::Engine(error) => of_engine(error),
             Self::Journal(journal::Error::Stopped { cause } | journal::Error::NoRoom { cause }) => {
-                matches!(cause, device::Error::NoSpace { .. })
+                Some(cause)
             }
-            Self::ReadOnly { cause } => cause.is_no_space(),
-            _ => false,
+            Self::ReadOnly { cause } | Self::Copy { cause, .. } => cause.device_cause(),
+            _ => None,
         }
     }
 

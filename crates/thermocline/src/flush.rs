@@ -74,7 +74,7 @@ impl Inner {
     /// are, of openings that wrote little, all.
     pub(crate) fn tidy_journal(&self) -> Result<()> {
         self.trim_journal()?;
-        if self.journal_floor() >= self.journal.last() {
+        if self.journal_floor() >= self.journal.last_record() {
             return Ok(());
         }
         let stats = self.journal.stats();

@@ -2,7 +2,8 @@
 //!
 //! The catalog file is the commit point of each. A new generation's directory is made and synced
 //! before the catalog names it; an old one is removed after the catalog no longer does, by the
-//! last snapshot or scan that shows it. What a crash leaves behind is swept at the next open.
+//! last snapshot or scan that shows it. Leftovers of a crash are swept at the next open: only
+//! directories of which the file in them proves that this database made them (`owner.rs`).
 //!
 //! The journal's part of what is gone is given back before the call returns, unless a keyspace that
 //! was written to since its last flush holds it back.
@@ -19,6 +20,7 @@ use crate::keyspace::Keyspace;
 use crate::merge::MergeName;
 use crate::open::KEYSPACES_DIR;
 use crate::options::KeyspaceOptions;
+use crate::owner::{self, Unnamed};
 use crate::planted::{Planted, is_planted};
 use crate::slot::{Generation, Slot};
 use crate::tuning::Tuning;
@@ -117,8 +119,9 @@ impl Inner {
         self.begin_persisted(&*slot.generation()?)?;
         let mut next = catalog.clone();
         next.next_keyspace = entry.id + 1;
-        next.keyspaces.push(entry);
+        next.keyspaces.push(entry.clone());
         self.store(&mut catalog, next)?;
+        self.finish(&entry)?;
         self.slots.write().insert(name.to_owned(), Arc::clone(&slot));
         Ok(slot)
     }
@@ -178,15 +181,25 @@ impl Inner {
 
     /// Makes the directory of a new generation durable, before the catalog names it.
     fn prepare(&self, catalog: &Catalog, name: &str, options: KeyspaceOptions) -> Result<Entry> {
-        let entry = Entry { id: catalog.next_keyspace, name: name.to_owned(), options };
-        // A crash before the catalog was stored may have left files under this id.
-        self.device.remove_dir(&entry.dir())?;
-        self.device.create_dir(&entry.dir())?;
+        let mut entry = Entry { id: catalog.next_keyspace, name: name.to_owned(), options };
+        // A crash before the catalog was stored may have left files under this id. Files that this database
+        // did not make stay, and the keyspace gets another id.
+        while !owner::make_vacant(&*self.device, catalog, &entry)? {
+            entry.id += 1;
+        }
+        owner::begin(&*self.device, catalog.id, &entry)?;
         if !is_planted(Planted::KeyspaceUnnamed) {
             self.device.sync_dir(&catalog::keyspace_dir(name))?;
             self.device.sync_dir(KEYSPACES_DIR)?;
         }
         Ok(entry)
+    }
+
+    /// Notes in a new generation's directory that the catalog names it, before it takes a write.
+    fn finish(&self, entry: &Entry) -> Result<()> {
+        // The catalog is stored, so there is no way back.
+        let finished = owner::finish(&*self.device, entry);
+        finished.map_err(|error| self.fail_for_good(error.into()))
     }
 
     /// Moves an empty engine's `persisted` to the present, so that recovery does not ask for
@@ -256,8 +269,9 @@ impl Inner {
         let mut next = catalog.clone();
         next.next_keyspace = entry.id + 1;
         next.keyspaces.retain(|known| known.name != slot.name);
-        next.keyspaces.push(entry);
+        next.keyspaces.push(entry.clone());
         self.store(&mut catalog, next)?;
+        self.finish(&entry)?;
         let switching = self.slots.write();
         let old = slot.replace(generation);
         drop(switching);
@@ -273,23 +287,13 @@ impl Inner {
         self.settle(self.sequence.last(), true, Durability::Synced).map(drop)
     }
 
-    /// Removes directories that no catalog entry names.
+    /// Removes the directories of this database that no catalog entry names. Everything else stays.
     pub(crate) fn sweep_leftovers(&self) -> Result<()> {
         let catalog = self.catalog.lock();
-        for space in self.device.list(KEYSPACES_DIR)? {
-            let dir = catalog::keyspace_dir(&space.name);
-            let known = |path: &str| catalog.keyspaces.iter().any(|entry| entry.dir() == path);
-            let generations = self.device.list(&dir)?;
-            let mut left = generations.len();
-            for generation in generations {
-                let path = format!("{dir}/{}", generation.name);
-                if !known(&path) {
-                    self.device.remove_dir(&path)?;
-                    left -= 1;
-                }
-            }
-            if left == 0 {
-                self.device.remove_dir(&dir)?;
+        for one in owner::unnamed(&*self.device, &catalog)? {
+            // Opening has refused a catalog that is older than a directory.
+            if let Unnamed::Leftover { dir, is_bare } = one {
+                owner::remove(&*self.device, &dir, is_bare)?;
             }
         }
         Ok(())

@@ -2,8 +2,10 @@
 //!
 //! 1. The catalog is read without changing anything; a directory that is something else, newer or
 //!    damaged is refused here.
-//! 2. The lock is taken, and the catalog read again under it. Data that do not fit the memory are
-//!    refused here or in 4 ([`crate::memory_limit`]).
+//! 2. The lock is taken, and the catalog read again under it. A catalog that is older than the
+//!    directories of keyspaces ([`crate::owner`]), and a journal whose newest segments are lost, are
+//!    refused before anything is changed. Data that do not fit the memory are refused here or in 4
+//!    ([`crate::memory_limit`]).
 //! 3. Every keyspace's engine is opened from its own files. One whose files are damaged stands aside
 //!    ([`crate::damaged`]), and is refused to whoever asks for it.
 //! 4. The journal is read; each record's steps are applied to the keyspaces whose files do not
@@ -12,12 +14,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use codec::{Corruption, SeqNo};
 use device::{Device, File, Process};
-use engine::{Barrier, Engine, Host, MemoryBudget, RecentWrites, Retries, Sequence};
+use engine::{Barrier, Engine, Host, MemoryBudget, Op, RecentWrites, Retries, Sequence};
 use environment::Environment;
 use journal::{Durability, Journal, ReplayError};
 use parking_lot::{Mutex, RwLock};
@@ -26,7 +29,7 @@ use telemetry::Registry;
 use workers::Pool;
 
 use crate::async_writes::desk::Writers;
-use crate::background::Background;
+use crate::background::{Background, Upkeep};
 use crate::catalog::{self, Catalog};
 use crate::close::Closing;
 use crate::damaged::{self, Damaged};
@@ -37,6 +40,7 @@ use crate::key_locks::KeyLocks;
 use crate::memory_limit::{self, Journaled};
 use crate::memory_shares::{MemoryShare, MemoryShares};
 use crate::options::{EngineKind, Options};
+use crate::owner;
 use crate::placed::Placed;
 use crate::planted::{InDatabase, Planted, is_planted};
 use crate::read_only::Access;
@@ -52,6 +56,10 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 pub(crate) const JOURNAL_DIR: &str = "journal";
 /// What part of the memory the keys may take that are written while transactions are open.
 const RECENT_WRITES_PART: u64 = 64;
+/// Segments of which a journal of [`Options::journal_bytes`] has at least this number.
+const SEGMENTS_MIN: u64 = 4;
+/// Bytes of the smallest segment: one costs some five syncs.
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// The directory of all keyspaces.
 pub(crate) const KEYSPACES_DIR: &str = "keyspaces";
 
@@ -106,7 +114,14 @@ impl Db {
         }
         // Before any keyspace is opened, which may change its files.
         journal::refuse_newer(&*device, JOURNAL_DIR)?;
+        if let Some(damage) = owner::older_than(&*device, &catalog)? {
+            return Err(Error::OlderCatalog { damage });
+        }
+        journal::check_newest(&*device, JOURNAL_DIR)?;
         let (sound, damaged) = part_damaged(&*device, &catalog)?;
+        for entry in &sound.keyspaces {
+            owner::finish(&*device, entry)?;
+        }
         let needed = memory_limit::check_snapshots(&*device, &sound, options.memory_bytes)?;
         let durability = options.durability;
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
@@ -126,8 +141,7 @@ impl Db {
             flexdb: options.flexdb.clone(),
         };
         let slots = nursery.open_all(&sound, damaged, needed)?;
-        let (journal, replayed_records) = recover(&nursery, &slots, catalog.newest, &options)?;
-        let journal = Arc::new(journal);
+        let (journal, replayed_records) = recover(&nursery, &slots, &catalog, &options)?;
         let inner = Arc::new(Inner {
             place: place.to_owned(),
             device,
@@ -145,6 +159,7 @@ impl Db {
             slots: RwLock::new(slots),
             trim_holds: TrimHolds::default(),
             flushes: Retries::default(),
+            upkeep: Upkeep::default(),
             copying: RwLock::default(),
             snapshot_ages: SnapshotAges::default(),
             background,
@@ -159,7 +174,6 @@ impl Db {
             planted: InDatabase::here(),
             options,
         });
-        inner.nursery.barrier.set(Arc::clone(&inner.journal));
         let inner = Arc::new(Opened(inner));
         if access == Access::Write {
             inner.sweep_leftovers()?;
@@ -235,10 +249,18 @@ pub(crate) fn missing_journal(
     Ok(is_missing.then(|| Corruption::new("the journal is missing", 0).at(JOURNAL_DIR, 0)))
 }
 
-/// The journal takes any record that its format can express: a value may be half of that.
-pub(crate) fn journal_options() -> journal::Options {
+/// How the journal is opened. It takes any record that its format can express: a value may be half of
+/// that.
+pub(crate) fn journal_options(options: &Options, reached: SeqNo) -> journal::Options {
     let record_bytes_max = journal::Options::RECORD_BYTES_MAX;
-    journal::Options { record_bytes_max, ..journal::Options::default() }
+    let default = journal::Options::default();
+    // Whole segments are trimmed, so a journal of this size has several. A group is at most as long as a
+    // segment, or it would make a longer one.
+    let segment_bytes = options.journal_bytes / SEGMENTS_MIN;
+    let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, default.segment_bytes);
+    let buffer_bytes = usize::try_from(segment_bytes)
+        .map_or(default.buffer_bytes, |bytes| bytes.min(default.buffer_bytes));
+    journal::Options { record_bytes_max, reached, segment_bytes, buffer_bytes }
 }
 
 /// What engines are opened with, at the start and whenever a keyspace is made.
@@ -363,7 +385,7 @@ fn part_damaged(
 ) -> Result<(Catalog, Vec<(catalog::Entry, Corruption)>)> {
     let (mut sound, mut damaged) = (Vec::new(), Vec::new());
     for entry in &catalog.keyspaces {
-        match damaged::damage_at_first_sight(device, entry)? {
+        match damaged::damage_at_first_sight(device, catalog.id, entry)? {
             Some(damage) => damaged.push((entry.clone(), damage)),
             None => sound.push(entry.clone()),
         }
@@ -376,30 +398,43 @@ fn part_damaged(
 #[derive(Debug, Default)]
 pub(crate) struct JournalBarrier {
     journal: OnceLock<Arc<Journal>>,
+    /// The newest write of which an engine's files are known to hold an effect, while there is no
+    /// journal: engines found it in their files, or it was replayed.
+    held: AtomicU64,
 }
 
 impl JournalBarrier {
-    pub(crate) fn set(&self, journal: Arc<Journal>) {
+    fn set(&self, journal: Arc<Journal>) {
         let _ = self.journal.set(journal);
+    }
+
+    fn held(&self) -> SeqNo {
+        SeqNo::new(self.held.load(Relaxed))
     }
 }
 
 impl Barrier for JournalBarrier {
     fn reach(&self, seqno: SeqNo) -> engine::Result<SeqNo> {
-        // During replay there is no journal yet, and no need: opening it syncs what it hands out.
-        let Some(journal) = self.journal.get() else { return Ok(seqno) };
+        // During replay there is no journal yet, and no need: opening it syncs the records that it hands
+        // out. Numbers above them are in no journal, whatever the sequence has reached.
+        let Some(journal) = self.journal.get() else { return Ok(seqno.min(self.held())) };
         if is_planted(Planted::BarrierUnasked) {
             return Ok(seqno);
         }
-        let upto = seqno.min(journal.last());
+        let upto = seqno.min(journal.last_record());
         let reached = journal.wait(seqno, Durability::Synced);
         reached.map(|()| upto).map_err(|error| match error {
             journal::Error::NoRoom { cause } => engine::Error::Device(cause),
             error => engine::Error::Journal(error.to_string()),
         })
     }
+
     fn is_journaled(&self) -> bool {
         true
+    }
+
+    fn holds(&self, newest: SeqNo) {
+        self.held.fetch_max(newest.get(), Relaxed);
     }
 }
 
@@ -407,9 +442,9 @@ impl Barrier for JournalBarrier {
 fn recover(
     nursery: &Nursery,
     slots: &BTreeMap<String, Arc<Slot>>,
-    cataloged: SeqNo,
+    catalog: &Catalog,
     options: &Options,
-) -> Result<(Journal, u64)> {
+) -> Result<(Arc<Journal>, u64)> {
     // What the journal has for a damaged keyspace stays there.
     let sound = slots.values().filter(|slot| slot.damage.is_none());
     let generations: Vec<Arc<Generation>> = sound.map(|slot| slot.last_generation()).collect();
@@ -419,7 +454,11 @@ fn recover(
         .map(|generation| (generation.id, &**generation))
         .collect();
     let persisted = generations.iter().map(|generation| generation.engine.persisted());
-    let newest = persisted.max().unwrap_or(SeqNo::ZERO).max(cataloged);
+    let newest = persisted.max().unwrap_or(SeqNo::ZERO).max(catalog.newest);
+    let barrier = &nursery.barrier;
+    for generation in journaled.values() {
+        barrier.holds(generation.engine.persisted());
+    }
     let oldest = journaled.values().map(|generation| generation.engine.persisted()).min();
     let oldest = match oldest {
         Some(oldest) => oldest,
@@ -427,12 +466,13 @@ fn recover(
         None if slots.values().any(|slot| slot.damage.is_some()) => {
             journal::begins_behind(&*nursery.device, JOURNAL_DIR)?
         }
-        None => cataloged,
+        None => catalog.newest,
     };
     let sequence = &nursery.sequence;
     let (device, limit) = (&*nursery.device, options.memory_bytes);
     let mut replay = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
-        replay_record(&journaled, seqno, payload)?;
+        barrier.holds(seqno);
+        replay_record(&journaled, catalog, seqno, payload)?;
         memory_limit::check_used(device, limit, &nursery.shares, (seqno, &journaled))?;
         sequence.recover_to(seqno);
         Ok(())
@@ -440,17 +480,28 @@ fn recover(
     let (journal, recovery) = Journal::open(
         Arc::clone(&nursery.device),
         JOURNAL_DIR,
-        journal_options(),
+        journal_options(options, barrier.held()),
         &options.environment,
         oldest,
         &mut replay,
     )?;
+    let journal = Arc::new(journal);
+    // Before the sequence goes above what the journal has: numbers of writes that are not journaled.
+    barrier.set(Arc::clone(&journal));
     sequence.recover_to(newest.max(journal.last()));
     Ok((journal, recovery.replayed))
 }
 
-fn replay_record(journaled: &Journaled<'_>, seqno: SeqNo, payload: &[u8]) -> Result<()> {
+fn replay_record(
+    journaled: &Journaled<'_>,
+    catalog: &Catalog,
+    seqno: SeqNo,
+    payload: &[u8],
+) -> Result<()> {
     let steps = record::decode(payload)?;
+    if let Some(damage) = unknown_keyspace(catalog, seqno, &steps) {
+        return Err(Error::OlderCatalog { damage });
+    }
     for run in steps.chunk_by(|(one, _), (other, _)| one == other) {
         // A keyspace that is not there was dropped or cleared after the record was written.
         let Some(generation) = journaled.get(&run[0].0) else { continue };
@@ -462,4 +513,15 @@ fn replay_record(journaled: &Journaled<'_>, seqno: SeqNo, payload: &[u8]) -> Res
         }
     }
     Ok(())
+}
+
+/// The evidence that `catalog` is older than the journal: a record names a keyspace whose id the catalog has
+/// not given out yet.
+pub(crate) fn unknown_keyspace(
+    catalog: &Catalog,
+    seqno: SeqNo,
+    steps: &[(u32, Op<'_>)],
+) -> Option<Corruption> {
+    let (id, _) = steps.iter().find(|(id, _)| *id >= catalog.next_keyspace)?;
+    Some(owner::is_older(&format!("record {seqno} of the journal is of the keyspace with id {id}")))
 }

@@ -43,8 +43,20 @@ pub struct Options {
     pub io: device::Io,
     /// Threads for background work, most of which wait for the disk. Default 6, between 1 and [`Options::BACKGROUND_THREADS_MAX`].
     pub background_threads: usize,
-    /// A keyspace that holds back more journal than this, or than its own data if that is more,
-    /// is flushed in the background so that the journal can be trimmed. Default 256 MiB.
+    /// Bytes of the journal above which a keyspace that holds it back is flushed in the background, so that
+    /// the journal can be trimmed. Default 256 MiB.
+    ///
+    /// A journal of this size has at least four segments: each has a quarter of this, at least 64 KiB and at
+    /// most 64 MiB. A larger record makes a larger segment. A change of the setting holds for the segments that
+    /// are begun from the next opening on.
+    ///
+    /// Most of the time the journal takes at most this, and a segment more: the flush begins when the journal
+    /// has grown by a segment beyond this size, and whole segments are trimmed. It takes more in these cases:
+    /// - While the flush runs, writers go on, and no write waits for it. These writes come on top.
+    /// - An engine that writes all its data to flush ([`EngineKind::Memory`]) is flushed only once the journal
+    ///   is as large as the data.
+    /// - Nothing is trimmed while a backup or a checkpoint is made, while a journaled keyspace is damaged, or
+    ///   while flushes fail.
     pub journal_bytes: u64,
     /// How often values that have ended are looked for in the background, to be removed, in keyspaces
     /// whose values may end. `None` never does: then they take space until [`crate::Keyspace::remove_ended`],

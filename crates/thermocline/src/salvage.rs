@@ -1,6 +1,7 @@
 //! A new database of all that is sound in one that does not open any more, or not whole.
 //!
 //! 1. The catalog says what the database had, and must be readable. Nothing of the old one is changed.
+//!    Keyspaces that only their directories name are added: then the catalog is an older one ([`owner`]).
 //! 2. The new database is made in a directory of its own in the new place ([`UNFINISHED`]), so that what a
 //!    crash leaves is no database.
 //! 3. A keyspace whose own files are whole by their checksums is copied, file by file. One with damage is
@@ -20,7 +21,8 @@ use engine::{KeyRange, Lost, Op, Salvaged, TakeSound};
 use journal::{Journal, OpenError, ReplayError};
 
 use crate::catalog::{self, Catalog, Entry};
-use crate::check::{self, KeyspaceFiles};
+use crate::check::{self, KeyspaceFiles, LastRecord};
+use crate::copy_side::CopyTarget;
 use crate::database::Db;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
@@ -29,6 +31,7 @@ use crate::open::{
     JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE, check_place, in_use, journal_options, missing_journal,
 };
 use crate::options::{EngineKind, Options};
+use crate::owner::{self, Unnamed};
 use crate::record;
 
 /// Where the new database grows until it is whole.
@@ -136,17 +139,19 @@ pub fn salvage_on(
     if !new.list("")?.is_empty() {
         return Err(Error::NotEmpty { path: into.to_owned() });
     }
-    new.create_dir(UNFINISHED)?;
     let (found, newest) = (Salvage::default(), catalog.newest);
-    let (persisted, damaged) = Default::default();
-    let mut work = Work { old, catalog, found, persisted, damaged, newest };
-    let made = work.make(&new.subdevice(UNFINISHED)?, options);
+    let (persisted, newest_of, damaged) = Default::default();
+    let mut work = Work { old, catalog, found, persisted, newest_of, damaged, newest };
+    work.adopt_newer()?;
+    let target = CopyTarget::new(Arc::clone(&new), into);
+    let unfinished = target.device().subdevice(UNFINISHED);
+    let made = unfinished.map_err(Error::from).and_then(|place| work.make(&place, options));
     if made.is_err() {
         // So that the place is empty for another attempt, and takes no room. The first failure is the one to tell.
         let _ = new.remove_dir(UNFINISHED);
     }
-    made?;
-    move_up(&*new)?;
+    let moved = made.and_then(|()| move_up(&*target.device()));
+    target.attribute(moved, from)?;
     Ok(work.found)
 }
 
@@ -162,6 +167,8 @@ struct Work {
     found: Salvage,
     /// Up to which write the files of each keyspace have everything, by its id.
     persisted: BTreeMap<u32, SeqNo>,
+    /// The newest write of which those files hold anything.
+    newest_of: BTreeMap<u32, SeqNo>,
     /// What a check said of those that are damaged, by their ids.
     damaged: BTreeMap<u32, KeyspaceFiles>,
     /// The newest number that is known to have been given: none is given again, since files that are
@@ -170,6 +177,22 @@ struct Work {
 }
 
 impl Work {
+    /// Adds the keyspaces that the catalog does not know, since it is older.
+    fn adopt_newer(&mut self) -> Result<()> {
+        self.found.extend(owner::older_than(&*self.old, &self.catalog)?);
+        for one in owner::unnamed(&*self.old, &self.catalog)? {
+            let Unnamed::Newer(entry) = one else { continue };
+            // One of the same name was cleared, or dropped.
+            self.catalog.keyspaces.retain(|known| known.name != entry.name || known.id > entry.id);
+            self.catalog.next_keyspace = self.catalog.next_keyspace.max(entry.id + 1);
+            if !self.catalog.keyspaces.iter().any(|known| known.name == entry.name) {
+                self.catalog.keyspaces.push(entry);
+            }
+        }
+        self.catalog.keyspaces.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(())
+    }
+
     fn make(&mut self, new: &Arc<dyn Device>, options: Options) -> Result<()> {
         new.create_dir(KEYSPACES_DIR)?;
         new.create_dir(JOURNAL_DIR)?;
@@ -181,7 +204,7 @@ impl Work {
         new.sync_dir(KEYSPACES_DIR)?;
         self.check_journal()?;
         let keyspaces = self.entries(|way| way == Way::Copied);
-        begin_journal(new, &options)?;
+        begin_journal(new, &options, self.newest)?;
         Catalog { keyspaces, newest: self.newest, ..self.catalog.clone() }.store(&**new)?;
         // Keyspaces keep the names of their operators, and nothing is merged here.
         let options = Options { merge_operators: MergeOperators::elsewhere(), ..options };
@@ -198,7 +221,7 @@ impl Work {
 
     /// Copies a keyspace's files if they are whole.
     fn take_files(&mut self, entry: &Entry, new: &Arc<dyn Device>) -> Result<Way> {
-        if let Err(error) = catalog::check_present(&*self.old, entry) {
+        if let Err(error) = catalog::check_present(&*self.old, self.catalog.id, entry) {
             let damage = error.corruption().cloned();
             self.found.extend([damage.ok_or(error)?]);
             return Ok(match catalog::has_files(&*self.old, entry)? {
@@ -213,6 +236,7 @@ impl Work {
             return Ok(Way::Rewritten { writes: 0, may_be_outdated: false });
         }
         self.persisted.insert(entry.id, files.persisted);
+        self.newest_of.insert(entry.id, files.newest);
         let dir = entry.dir();
         new.create_dir(&dir)?;
         let copied = copy_dir(&*self.old.subdevice(&dir)?, &*new.subdevice(&dir)?, "");
@@ -283,7 +307,15 @@ impl Work {
         let found = journal::check(&*self.old, JOURNAL_DIR)?;
         let last = found.segments.iter().map(|segment| segment.last).max();
         self.newest = self.newest.max(last.unwrap_or(SeqNo::ZERO));
+        if let Some(last) = LastRecord::of(&found) {
+            let journaled = self.catalog.keyspaces.iter().filter(|entry| entry.options.journaled);
+            let behind = journaled
+                .filter_map(|entry| last.is_behind(entry, *self.newest_of.get(&entry.id)?));
+            self.found.extend(behind.collect::<Vec<_>>());
+        }
         self.found.extend(found.damage);
+        let oldest = self.persisted.values().min().copied();
+        self.found.extend(check::unknown_keyspaces(&*self.old, &self.catalog, oldest)?);
         Ok(())
     }
 
@@ -339,19 +371,24 @@ impl Work {
     }
 }
 
-/// Makes an empty journal, without which no keyspace is opened that is written to it.
-fn begin_journal(new: &Arc<dyn Device>, options: &Options) -> Result<()> {
+/// Makes a journal without which no keyspace is opened that is written to it. It reaches `newest`, by a record
+/// that says nothing, as the files that are copied have writes up to there.
+fn begin_journal(new: &Arc<dyn Device>, options: &Options, newest: SeqNo) -> Result<()> {
     let mut nothing = |_: SeqNo, _: &[u8]| Ok(());
     let (device, environment) = (Arc::clone(new), &options.environment);
     let opened = Journal::open(
         device,
         JOURNAL_DIR,
-        journal_options(),
+        journal_options(options, SeqNo::ZERO),
         environment,
         SeqNo::ZERO,
         &mut nothing,
     );
-    Ok(opened?.0.close()?)
+    let (journal, _) = opened?;
+    if newest > SeqNo::ZERO {
+        journal.append(|| newest, |_, _| ())?;
+    }
+    Ok(journal.close()?)
 }
 
 /// Has the engine of a keyspace tell what is sound in its files.

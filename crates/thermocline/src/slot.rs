@@ -17,6 +17,7 @@ use crate::expiry::Expiry;
 use crate::memory_shares::MemoryShare;
 use crate::merge::MergeName;
 use crate::options::KeyspaceOptions;
+use crate::owner;
 use crate::seat::desk::Desk;
 use crate::seat::pool::SeatPool;
 use crate::tuning::Tuning;
@@ -237,7 +238,7 @@ impl Drop for Generation {
         let _ = self.engine.close();
         self.desk.stop();
         if self.doomed.load(Relaxed) {
-            let _ = self.device.remove_dir(&self.dir);
+            let _ = owner::remove_dropped(&*self.device, &self.dir);
         }
     }
 }

@@ -269,7 +269,10 @@ impl Inner {
             let appended = self.journal.try_append(number, |_, record| encode(record));
             appended.map_err(|error| self.fail(error.into()))?;
             match taken {
-                Some(ticket) => return Ok(ticket),
+                Some(ticket) => {
+                    self.look_at_journal();
+                    return Ok(ticket);
+                }
                 None => self.sequence.wait_for_room(),
             }
         }
@@ -288,6 +291,7 @@ impl Inner {
         let number = || Some(taken.insert(self.sequence.try_begin()?).seqno());
         let appended = self.journal.append_at_once(number, |_, record| encode(record));
         appended.map_err(|error| self.fail(error.into()))?;
+        self.look_at_journal();
         Ok(taken)
     }
 

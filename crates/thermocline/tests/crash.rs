@@ -394,7 +394,12 @@ fn setting(name: &str) -> Option<u64> {
 
 #[test]
 fn every_power_cut_leaves_a_prefix_and_whole_batches() {
-    for run in runs(&untuned(&IN_MEMORY), Parts::Usual, CASES, STEPS) {
+    power_cuts_over_memory(1);
+}
+
+/// Power cuts at every operation of runs from the seed `first` on.
+fn power_cuts_over_memory(first: u64) {
+    for run in runs_from(first, &untuned(&IN_MEMORY), Parts::Usual, CASES, STEPS) {
         run.judge_all(&run.all_cuts());
     }
 }
@@ -447,7 +452,17 @@ fn runs(
     cases: u64,
     steps: usize,
 ) -> impl Iterator<Item = Run> + use<> {
-    let first = setting("THERMOCLINE_SEED").unwrap_or(1);
+    runs_from(1, spaces, parts, cases, steps)
+}
+
+fn runs_from(
+    first: u64,
+    spaces: &Spaces,
+    parts: Parts,
+    cases: u64,
+    steps: usize,
+) -> impl Iterator<Item = Run> + use<> {
+    let first = setting("THERMOCLINE_SEED").unwrap_or(first);
     let cases = setting("THERMOCLINE_CASES").unwrap_or(cases);
     let spaces = spaces.clone();
     (first..first + cases).map(move |seed| {

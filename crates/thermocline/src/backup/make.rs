@@ -10,10 +10,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use device::{Mode, SyncKind};
 
 use super::manifest::{FileSum, Manifest};
 use super::{Backup, Backups, Progress, Stage, Whole, dir_name, files, unfinished_name};
+use crate::copy_side::CopyTarget;
 use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_planted};
@@ -34,11 +37,13 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::OtherDatabase`]; [`Error::InUse`] while another backup is made there; failures of either
-    /// device; [`Error::Closed`], also if the database is closed while it is copied. What was copied until then is no backup, and is
-    /// removed, at the latest when the next one is made.
+    /// device ([`Error::Copy`]); [`Error::Closed`], also if the database is closed while it is
+    /// copied. Then the copy is no backup; it is removed, at the latest when the next one is made.
     pub fn backup(&self, backups: &Backups, progress: &Progress) -> Result<Backup> {
         self.inner.check_open()?;
-        self.inner.backup(backups, progress)
+        let target = CopyTarget::new(Arc::clone(&backups.device), &backups.place);
+        let observed = Backups { device: target.device(), place: backups.place.clone() };
+        target.attribute(self.inner.backup(&observed, progress), &self.inner.place)
     }
 }
 
@@ -127,7 +132,12 @@ impl Backups {
         progress: &Progress,
     ) -> Result<Backup> {
         let names = files::list(&*self.device, &whole.dir)?;
-        progress.begin(Stage::Summing, progress.now().1);
+        let mut total_bytes = 0;
+        for name in &names {
+            let file = self.device.open(&files::under(&whole.dir, name), Mode::Read)?;
+            total_bytes += file.len()?;
+        }
+        progress.begin(Stage::Summing, total_bytes);
         for name in &names {
             let sum = files::sum(&*self.device, &whole.dir, name, progress)?;
             let alike = before.filter(|before| before.manifest.has(&sum));

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use device::Device;
 
 use super::{Backup, Backups, Progress, Stage, Whole, files};
+use crate::catalog;
 use crate::check::{Report, check_content};
+use crate::copy_side::{CopySide, CopyTarget};
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, check_place};
 use crate::planted::{Planted, is_planted};
@@ -63,11 +65,13 @@ impl Backups {
         if !target.list("")?.is_empty() {
             return Err(Error::NotEmpty { path: place.to_owned() });
         }
-        match self.write(&whole, target, progress) {
+        let observed = CopyTarget::new(Arc::clone(target), place);
+        let written = self.write(&whole, (&observed.device(), place), progress);
+        match observed.attribute(written, &self.place) {
             Ok(()) => whole.tell(),
             Err(error) => {
                 // The first failure is the one to tell; whatever stays is no database.
-                let _ = clear(&**target);
+                let _ = clear(&**target, &whole);
                 Err(error)
             }
         }
@@ -85,7 +89,12 @@ impl Backups {
     }
 
     /// Steps 2 to 4.
-    fn write(&self, whole: &Whole, target: &Arc<dyn Device>, progress: &Progress) -> Result<()> {
+    fn write(
+        &self,
+        whole: &Whole,
+        (target, place): (&Arc<dyn Device>, &str),
+        progress: &Progress,
+    ) -> Result<()> {
         let catalog = whole.catalog()?;
         let known = &whole.manifest.files;
         progress.begin(Stage::Copying, whole.manifest.bytes());
@@ -109,20 +118,30 @@ impl Backups {
         let mut report = Report::default();
         check_content(target, &catalog, &mut report)?;
         match report.damage.into_iter().next() {
-            Some(damage) => Err(damage.into()),
+            Some(damage) => Err(CopySide::Target.fail(place, damage.into())),
             None => catalog.store(&**target),
         }
     }
 }
 
-/// Removes all that is in a directory that was empty before.
-fn clear(target: &dyn Device) -> Result<()> {
-    for entry in target.list("")? {
-        if entry.is_dir {
-            target.remove_dir(&entry.name)?;
-        } else {
-            target.remove(&entry.name)?;
+/// Removes what a restoring writes, which was not there before, and nothing else.
+fn clear(target: &dyn Device, whole: &Whole) -> Result<()> {
+    for file in &whole.manifest.files {
+        match target.remove(&file.name) {
+            Ok(()) | Err(device::Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
     }
+    for name in [catalog::FILE_NEXT, catalog::FILE] {
+        if target.exists(name)? {
+            target.remove(name)?;
+        }
+    }
+    let names = whole.manifest.files.iter().map(|file| file.name.as_str());
+    let mut dirs = files::dirs(names);
+    dirs.extend([JOURNAL_DIR, KEYSPACES_DIR]);
+    dirs.sort_unstable();
+    // Those within others come first.
+    dirs.into_iter().rev().try_for_each(|dir| target.remove_empty_dir(dir).map(drop))?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use thermocline::planted::{Planted, must_be_found};
 
 use super::{
     every_power_cut_leaves_a_prefix_and_whole_batches as of_one_engine,
-    every_power_cut_leaves_batches_over_engines_whole as of_each_engine,
+    every_power_cut_leaves_batches_over_engines_whole as of_each_engine, power_cuts_over_memory,
 };
 
 /// What a run of power cuts says that has found something.
@@ -17,7 +17,8 @@ fn a_record_that_lacks_keyspaces_is_found() {
 
 #[test]
 fn a_batch_of_several_records_is_found() {
-    must_be_found(Planted::RecordOfEachPart, CUT, of_one_engine);
+    // The first run of which a power cut falls between the records of a batch.
+    must_be_found(Planted::RecordOfEachPart, CUT, || power_cuts_over_memory(7));
 }
 
 #[test]
