@@ -50,9 +50,10 @@ pub struct Options {
     /// most 64 MiB. A larger record makes a larger segment. A change of the setting holds for the segments that
     /// are begun from the next opening on.
     ///
-    /// Most of the time the journal takes at most this, and a segment more: the flush begins when the journal
-    /// has grown by a segment beyond this size, and whole segments are trimmed. It takes more in these cases:
-    /// - While the flush runs, writers go on, and no write waits for it. These writes come on top.
+    /// A flush begins when the journal has grown by a segment beyond this size, and whole segments are trimmed.
+    /// So the journal takes at most this and a segment more when no flush runs. It takes more in these cases:
+    /// - While the flush runs, writers go on, and no write waits for it. These writes come on top: with a small
+    ///   setting and a fast writer they are several times the setting.
     /// - An engine that writes all its data to flush ([`EngineKind::Memory`]) is flushed only once the journal
     ///   is as large as the data.
     /// - Nothing is trimmed while a backup or a checkpoint is made, while a journaled keyspace is damaged, or
