@@ -4,6 +4,7 @@
 
 mod basics;
 mod damage;
+mod end;
 mod errors;
 mod format;
 mod model;

@@ -66,12 +66,7 @@ impl Owner {
     }
 
     fn decode(bytes: &[u8], file: &str) -> Result<Self> {
-        FORMAT.decode(bytes).map_err(|error| match error {
-            HeaderError::Version { found, newest } => {
-                Error::NewerVersion { file: file.to_owned(), found, supported: newest }
-            }
-            other => Corruption::new(other.to_string(), 0).at(file, 0).into(),
-        })?;
+        FORMAT.decode(bytes).map_err(|error| Corruption::from(error).at(file, 0))?;
         Self::decode_body(bytes).map_err(|damage| damage.at(file, 0).into())
     }
 
@@ -90,7 +85,9 @@ impl Owner {
         let database = reader.take_array()?;
         let version = reader.take_u16()?;
         if version > catalog::VERSION {
-            return Err(reader.corruption("the entry has an unknown version"));
+            // A catalog of that version belongs to it, so a newer release wrote both.
+            let newest = catalog::VERSION;
+            return Err(HeaderError::Version { found: version, newest }.into());
         }
         let entry = Entry::decode(reader, version)?;
         reader.clone().finish()?;

@@ -6,7 +6,9 @@
 mod async_writes;
 #[path = "backup/main.rs"]
 mod backup;
+mod belonging;
 mod closing;
+mod copy_sides;
 mod crash;
 mod damage_places;
 mod damaged;
@@ -17,6 +19,7 @@ mod few_pages;
 mod full_device;
 mod ingestion;
 mod ingestion_crash;
+mod journal_size;
 #[path = "memory_balance/main.rs"]
 mod memory_balance;
 #[path = "merge/main.rs"]
