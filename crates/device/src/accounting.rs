@@ -1,6 +1,8 @@
 //! Every byte and every operation, counted.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::error::Result;
 
 /// Counters of one device. Reading them costs nothing to those who write.
 #[derive(Debug, Default)]
@@ -10,6 +12,7 @@ pub struct Accounting {
     write_ops: AtomicU64,
     write_bytes: AtomicU64,
     syncs: AtomicU64,
+    has_failed: AtomicBool,
 }
 
 /// What an [`Accounting`] held at one moment.
@@ -43,6 +46,25 @@ impl Accounting {
     /// Counts one sync.
     pub fn synced(&self) {
         self.syncs.fetch_add(1, Relaxed);
+    }
+
+    /// Notes that a write or a sync failed for a reason that does not pass: from then on it is
+    /// unknown which of the bytes that can be read are on the storage.
+    pub fn note_failure(&self) {
+        self.has_failed.store(true, Relaxed);
+    }
+
+    /// Returns whether a write or a sync has failed so.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Relaxed)
+    }
+
+    /// Notes how a write or a sync has ended.
+    pub(crate) fn ended<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.as_ref().is_err_and(|error| !error.may_pass()) {
+            self.note_failure();
+        }
+        outcome
     }
 
     /// The counts so far.

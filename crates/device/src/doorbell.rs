@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::error::{Error, Operation, Result};
+use crate::limit::sparing;
 
 /// A bell. Several queues may ring one.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ impl Doorbell {
     /// The process has no descriptor left.
     pub fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        eventfd(0, flags).map(Self).map_err(bell_error)
+        sparing(|| eventfd(0, flags)).map(Self).map_err(bell_error)
     }
 
     /// Rings it.

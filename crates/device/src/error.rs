@@ -110,14 +110,26 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the process, or all together, have too many files open.
+    /// Returns whether the operation could not begin, since the process, or the whole system, has
+    /// too many files open. A transfer or a sync of an open file needs no descriptor: one that
+    /// fails with such a number has failed.
     pub fn is_out_of_files(&self) -> bool {
-        let numbers = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-        matches!(self, Self::Io { operation: Operation::Open, code, .. } if numbers.contains(code))
+        use Operation::{Metadata, Open, Queue};
+        match self {
+            Self::Io { operation: Open | Metadata | Queue, code, .. } => is_out_of_files(*code),
+            _ => false,
+        }
     }
 
-    /// Whether the same may succeed later: nothing was done, because room was missing or too many files
-    /// were open.
+    /// Returns whether nothing may be written there: the file system is mounted to be read, or the
+    /// process has no permission.
+    pub fn is_write_protected(&self) -> bool {
+        let numbers = [Errno::ROFS, Errno::ACCESS, Errno::PERM].map(Errno::raw_os_error);
+        matches!(self, Self::Io { code, .. } if numbers.contains(code))
+    }
+
+    /// Returns whether the same operation may succeed later: it changed nothing, because there was
+    /// no room or no descriptor for it.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::NoSpace { .. }) || self.is_out_of_files()
     }
@@ -150,4 +162,9 @@ impl Error {
             other => other,
         }
     }
+}
+
+/// Returns whether the operating system's error number says that there is no descriptor left.
+pub(crate) fn is_out_of_files(code: i32) -> bool {
+    [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code)
 }

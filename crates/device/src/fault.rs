@@ -29,8 +29,10 @@ use std::sync::Arc;
 
 use crate::Device;
 use crate::accounting::Accounting;
+use crate::blocking_queue::BlockingQueue;
 use crate::error::Result;
 use crate::file::{Entry, File, Mode, Space};
+use crate::name::split;
 use crate::queue::Queue;
 
 use file::FaultFile;
@@ -76,8 +78,8 @@ impl FaultDevice {
     }
 
     /// How many operations of a kind, or of all kinds, there were so far, failed ones included.
-    /// Opening, reading, writing, resizing, syncing, listing and changes of names count; asking
-    /// for lengths, for the existence of a name and for room does not.
+    /// Opening, making a queue, reading, writing, resizing, syncing, listing, asking for the
+    /// existence of a name and changes of names count; asking for lengths and for room does not.
     pub fn count(&self, kind: Option<OperationKind>) -> u64 {
         self.plan.count(kind)
     }
@@ -88,7 +90,7 @@ impl FaultDevice {
     }
 
     fn wrap(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(FaultFile { inner, plan: self.plan.clone() })
+        Arc::new(FaultFile { inner, device: self.inner.clone(), plan: self.plan.clone() })
     }
 }
 
@@ -99,7 +101,12 @@ impl Device for FaultDevice {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
-        let inner = self.inner.queue(depth)?;
+        let inner = match self.plan.strike(OperationKind::Queue, "") {
+            // As the system's device does.
+            Some((Failure::OutOfFiles, _)) => Box::new(BlockingQueue::new(depth)),
+            Some((_, error)) => return Err(error),
+            None => self.inner.queue(depth)?,
+        };
         Ok(Box::new(FaultQueue::new(inner, self.plan.clone(), depth)))
     }
 
@@ -114,12 +121,26 @@ impl Device for FaultDevice {
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
+        self.plan.check(OperationKind::Exists, name)?;
         self.inner.exists(name)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.plan.check(OperationKind::Rename, from)?;
         self.inner.rename(from, to)
+    }
+
+    fn rename_synced(&self, from: &str, to: &str) -> Result<()> {
+        self.plan.check(OperationKind::Rename, from)?;
+        let (dir, _) = split(to);
+        match self.plan.strike(OperationKind::SyncDir, dir) {
+            None => self.inner.rename_synced(from, to),
+            Some((Failure::OutOfFiles, error)) => Err(error),
+            Some((_, error)) => {
+                self.accounting().note_failure();
+                self.inner.rename(from, to).and(Err(error))
+            }
+        }
     }
 
     fn link(&self, from: &str, to: &str) -> Result<()> {
@@ -138,7 +159,7 @@ impl Device for FaultDevice {
     }
 
     fn sync_dir(&self, dir: &str) -> Result<()> {
-        self.plan.check(OperationKind::SyncDir, dir)?;
+        self.accounting().ended(self.plan.check(OperationKind::SyncDir, dir))?;
         self.inner.sync_dir(dir)
     }
 

@@ -41,6 +41,7 @@ mod memory;
 mod name;
 mod observed;
 mod overlay;
+mod pool;
 pub mod process;
 mod queue;
 mod recorder;
@@ -61,6 +62,7 @@ pub use memory::memory;
 pub use name::{check_name, join};
 pub use observed::ObservedDevice;
 pub use overlay::overlay;
+pub use pool::OnDemandFile;
 pub use process::{Forked, OfProcess, Process};
 pub use queue::{Completion, Queue, Request, Work};
 pub use recorder::{Recorded, Recorder, Recording};
@@ -90,8 +92,9 @@ pub trait Device: Send + Sync + Debug {
         self.open(name, mode)
     }
 
-    /// A queue on which up to `depth` requests are in flight at once. A queue belongs to one
-    /// thread at a time; a thread that wants overlapped I/O keeps one.
+    /// Makes a queue on which up to `depth` requests are in flight. A queue belongs to one thread at
+    /// a time; a thread that wants overlapped I/O keeps one. If the process has no descriptor left
+    /// for one, the queue does its requests by the files' blocking calls.
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>>;
 
     /// Makes a directory and those above it; no error where they exist. Not durable until each
@@ -107,6 +110,17 @@ pub trait Device: Send + Sync + Debug {
     /// Renames a file or directory, replacing a file of the new name atomically. Durable once
     /// the directories of both names are synced.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Renames a file or directory within its directory, replacing a file of the new name atomically. Durable on
+    /// return. If a descriptor is missing ([`Error::is_out_of_files`]), nothing was renamed, so the
+    /// call may be repeated; after any other error both names must be taken for possible.
+    ///
+    /// # Errors
+    /// The storage's.
+    fn rename_synced(&self, from: &str, to: &str) -> Result<()> {
+        self.rename(from, to)?;
+        self.sync_dir(name::split(to).0)
+    }
 
     /// Gives a file a second name (a hard link), or copies it where the storage has no links.
     fn link(&self, from: &str, to: &str) -> Result<()>;

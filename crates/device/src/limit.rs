@@ -4,9 +4,13 @@
 //! descriptor left all of them are, and what was to be opened is opened once more: it may be the
 //! next file of a journal, which would end for want of it.
 
+use std::io;
+
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+
+use crate::error::is_out_of_files;
 
 /// What closes files that can be spared.
 static SPARE: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
@@ -22,14 +26,30 @@ pub fn close_when_out_of_files(close: fn()) {
     SPARE.lock().push(close);
 }
 
-/// What `open` gives, or gives once files were closed that can be spared.
+/// Opens something, and once more if there is no descriptor left and files could be closed that are
+/// kept only to have them at hand.
 pub(crate) fn sparing<T>(open: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     match open() {
         Err(Errno::MFILE | Errno::NFILE) => {
-            let spare = SPARE.lock().clone();
-            spare.iter().for_each(|close| close());
+            close_spare();
             open()
         }
         outcome => outcome,
     }
+}
+
+/// Does the same for a call whose errors are the standard library's.
+pub(crate) fn sparing_io<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match open() {
+        Err(error) if error.raw_os_error().is_some_and(is_out_of_files) => {
+            close_spare();
+            open()
+        }
+        outcome => outcome,
+    }
+}
+
+fn close_spare() {
+    let spare = SPARE.lock().clone();
+    spare.iter().for_each(|close| close());
 }

@@ -8,6 +8,7 @@ mod errors;
 mod file;
 mod named;
 mod names;
+mod queue;
 mod root;
 #[cfg(test)]
 mod tests;
@@ -28,8 +29,8 @@ use crate::queue::Queue;
 
 use errors::explain;
 use file::SystemFile;
+use queue::SystemQueue;
 use root::Root;
-use uring::UringQueue;
 
 /// How bytes move between the process and the storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,7 +138,7 @@ impl Device for SystemDevice {
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
         if self.uring {
-            Ok(Box::new(UringQueue::new(depth)?))
+            Ok(Box::new(SystemQueue::new(depth)))
         } else {
             Ok(Box::new(BlockingQueue::new(depth)))
         }
@@ -164,6 +165,13 @@ impl Device for SystemDevice {
         names::rename(&self.root, from, to)
     }
 
+    fn rename_synced(&self, from: &str, to: &str) -> Result<()> {
+        check_below_root(from)?;
+        check_below_root(to)?;
+        self.accounting.synced();
+        self.accounting.ended(names::rename_synced(&self.root, from, to))
+    }
+
     fn link(&self, from: &str, to: &str) -> Result<()> {
         check_below_root(from)?;
         check_below_root(to)?;
@@ -188,7 +196,7 @@ impl Device for SystemDevice {
     fn sync_dir(&self, dir: &str) -> Result<()> {
         check_name(dir)?;
         self.accounting.synced();
-        names::sync_dir(&self.root, dir)
+        self.accounting.ended(names::sync_dir(&self.root, dir))
     }
 
     fn lock(&self, name: &str) -> Result<Arc<dyn File>> {
@@ -226,7 +234,7 @@ impl Device for SystemDevice {
 
     fn subdevice(&self, dir: &str) -> Result<Arc<dyn Device>> {
         self.create_dir(dir)?;
-        let (root, accounting) = (self.root.below(dir)?, self.accounting.clone());
+        let (root, accounting) = (self.root.below(dir), self.accounting.clone());
         let (alignment, io, uring) = (self.alignment, self.io, self.uring);
         Ok(Arc::new(Self { root, alignment, io, uring, accounting }))
     }

@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use crate::Device;
 use crate::error::{Error, Result};
 use crate::file::{File, SyncKind};
 
@@ -11,6 +12,8 @@ use super::plan::{Failure, OperationKind, Plan};
 #[derive(Debug)]
 pub(super) struct FaultFile {
     pub(super) inner: Arc<dyn File>,
+    /// The device that has it.
+    pub(super) device: Arc<dyn Device>,
     pub(super) plan: Arc<Plan>,
 }
 
@@ -42,11 +45,12 @@ impl FaultFile {
         offset: u64,
         bytes: &[u8],
     ) -> Result<()> {
+        let error = self.device.accounting().ended::<()>(Err(error));
         let done = self.done(failure, bytes.len());
         if done > 0 {
             self.inner.write_at(offset, &bytes[..done])?;
         }
-        Err(error)
+        error
     }
 }
 
@@ -66,7 +70,8 @@ impl File for FaultFile {
     }
 
     fn sync(&self, kind: SyncKind) -> Result<()> {
-        self.plan.check(OperationKind::Sync, self.name())?;
+        let struck = self.plan.check(OperationKind::Sync, self.name());
+        self.device.accounting().ended(struck)?;
         self.inner.sync(kind)
     }
 

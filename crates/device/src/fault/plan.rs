@@ -26,11 +26,15 @@ pub enum OperationKind {
     Link,
     /// Of a file or a directory.
     Remove,
+    /// Asking whether there is a name.
+    Exists,
+    /// Making a queue.
+    Queue,
 }
 
 impl OperationKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Open,
         Self::Read,
         Self::Write,
@@ -42,6 +46,8 @@ impl OperationKind {
         Self::Rename,
         Self::Link,
         Self::Remove,
+        Self::Exists,
+        Self::Queue,
     ];
 
     fn operation(self) -> Operation {
@@ -50,8 +56,15 @@ impl OperationKind {
             Self::Read => Operation::Read,
             Self::Write | Self::Resize => Operation::Write,
             Self::Sync | Self::SyncDir => Operation::Sync,
+            Self::Queue => Operation::Queue,
             _ => Operation::Metadata,
         }
+    }
+
+    /// Returns whether the operation needs a descriptor of its own, as all but those on an open
+    /// file do.
+    pub fn needs_descriptor(self) -> bool {
+        !matches!(self, Self::Read | Self::Write | Self::Resize | Self::Sync)
     }
 }
 
@@ -62,7 +75,9 @@ pub enum Failure {
     Io,
     /// Without effect, with [`Error::NoSpace`]; of a sync with `ENOSPC`.
     NoSpace,
-    /// Without effect, with `EMFILE`: the process has no descriptor left.
+    /// Without effect, with `EMFILE`: the process has no descriptor left. Operations that need none
+    /// are not failed so ([`OperationKind::needs_descriptor`]), and a queue that is made so has no
+    /// ring.
     OutOfFiles,
     /// A read or a write stops in the middle, with `EIO`: a short transfer whose rest fails.
     /// Other operations fail without effect.
@@ -172,6 +187,9 @@ impl Plan {
             due && fault.kind.is_none_or(|of| of == kind)
         };
         let failure = state.faults.iter().find(hit)?.failure;
+        if failure == Failure::OutOfFiles && !kind.needs_descriptor() {
+            return None;
+        }
         state.failed += 1;
         let (operation, name) = (kind.operation(), name.to_owned());
         let error = match failure {
@@ -179,7 +197,12 @@ impl Plan {
                 Error::Io { operation, name, code: Errno::NOSPC.raw_os_error() }
             }
             Failure::NoSpace => Error::NoSpace { name },
-            Failure::OutOfFiles => Error::Io { operation, name, code: Errno::MFILE.raw_os_error() },
+            Failure::OutOfFiles => {
+                // Of a directory's sync it is the opening that fails.
+                let is_sync = operation == Operation::Sync;
+                let operation = if is_sync { Operation::Open } else { operation };
+                Error::Io { operation, name, code: Errno::MFILE.raw_os_error() }
+            }
             Failure::Io | Failure::Short => {
                 Error::Io { operation, name, code: Errno::IO.raw_os_error() }
             }

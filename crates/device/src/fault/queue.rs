@@ -49,7 +49,7 @@ impl FaultQueue {
                 let result = file.fail_write(struck, offset, &buffer);
                 (Some(buffer), result)
             }
-            Work::Sync(_) => (None, Err(struck.1)),
+            Work::Sync(_) => (None, file.device.accounting().ended(Err(struck.1))),
         };
         Err(Completion { tag, buffer, result })
     }
@@ -60,7 +60,7 @@ impl Queue for FaultQueue {
         if self.in_flight() == self.depth {
             return Err(request);
         }
-        let Request { tag, file, work } = request;
+        let Request { tag, file, work } = request.on_open_file();
         let any: &dyn Any = &*file;
         let Some(ours) = any.downcast_ref::<FaultFile>() else {
             return self.inner.submit(Request { tag, file, work });

@@ -21,6 +21,8 @@ fn workload(device: &dyn Device) -> Result<()> {
     file.set_len(2 * LENGTH as u64)?;
     file.sync(SyncKind::Data)?;
     device.list("d")?;
+    device.exists("d/a")?;
+    device.queue(1)?;
     device.link("d/a", "d/b")?;
     device.rename("d/b", "d/c")?;
     device.remove("d/c")?;
@@ -36,7 +38,7 @@ fn every_operation_can_be_made_to_fail() {
     let device = FaultDevice::new(memory());
     workload(&*device).unwrap();
     let all = device.count(None);
-    assert_eq!(all, 12);
+    assert_eq!(all, 14);
     for kind in OperationKind::ALL {
         let expected = if kind == OperationKind::Write { 2 } else { 1 };
         assert_eq!(device.count(Some(kind)), expected, "{kind:?}");
@@ -146,4 +148,34 @@ fn something_is_done_once_before_an_operation_of_the_thread_that_asked() {
     assert_eq!(read(), [2, 2, 2, 2, 3, 3, 3, 3]);
     file.write_at(0, &[4; 4]).unwrap();
     assert_eq!(read(), [4, 4, 4, 4, 3, 3, 3, 3]);
+}
+
+/// An operation on an open file needs no descriptor, and a queue does without one.
+#[test]
+fn only_operations_that_need_a_descriptor_find_none() {
+    for kind in OperationKind::ALL {
+        let device = FaultDevice::new(memory());
+        let failure = Failure::OutOfFiles;
+        device.fail(Fault { kind: Some(kind), nth: 1, failure, lasting: Lasting::ForGood });
+        let refused = workload(&*device);
+        let is_refused = kind.needs_descriptor() && kind != OperationKind::Queue;
+        assert_eq!(refused.is_err(), is_refused, "{kind:?}: {refused:?}");
+        assert!(refused.err().is_none_or(|error| error.is_out_of_files()), "{kind:?}");
+    }
+}
+
+/// A renaming whose directory cannot be opened has not begun.
+#[test]
+fn a_synced_renaming_without_a_descriptor_renames_nothing() {
+    for (kind, failure, is_renamed) in [
+        (OperationKind::Rename, Failure::OutOfFiles, false),
+        (OperationKind::SyncDir, Failure::OutOfFiles, false),
+        (OperationKind::SyncDir, Failure::Io, true),
+    ] {
+        let device = FaultDevice::new(memory());
+        device.open("old", Mode::CreateNew).unwrap();
+        device.fail(Fault { kind: Some(kind), nth: 1, failure, lasting: Lasting::Once });
+        device.rename_synced("old", "new").unwrap_err();
+        assert_eq!(device.exists("new").unwrap(), is_renamed, "{kind:?} {failure:?}");
+    }
 }

@@ -57,7 +57,7 @@ impl RecordedQueue {
 
 impl Queue for RecordedQueue {
     fn submit(&mut self, request: Request) -> std::result::Result<(), Request> {
-        let Request { tag, file, work } = request;
+        let Request { tag, file, work } = request.on_open_file();
         let what = match &work {
             Work::Read { offset, .. } => What::Read(*offset),
             Work::Write { offset, .. } => What::Write(*offset),

@@ -59,7 +59,7 @@ impl SimulatedFile {
     /// Makes durable what changed before `until`.
     pub(super) fn sync_until(&self, kind: SyncKind, until: u64) -> Result<()> {
         self.accounting.synced();
-        self.disk.lock().sync(self.id(), kind, until)
+        self.accounting.ended(self.disk.lock().sync(self.id(), kind, until))
     }
 }
 
@@ -92,7 +92,7 @@ impl File for SimulatedFile {
         }
         self.accounting.wrote(bytes.len());
         self.check_writable()?;
-        self.disk.lock().write(self.id(), offset, bytes)
+        self.accounting.ended(self.disk.lock().write(self.id(), offset, bytes))
     }
 
     fn sync(&self, kind: SyncKind) -> Result<()> {

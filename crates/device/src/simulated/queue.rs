@@ -97,7 +97,8 @@ impl SimulatedQueue {
 }
 
 impl Queue for SimulatedQueue {
-    fn submit(&mut self, mut request: Request) -> std::result::Result<(), Request> {
+    fn submit(&mut self, request: Request) -> std::result::Result<(), Request> {
+        let mut request = request.on_open_file();
         if self.held.len() == self.depth {
             return Err(request);
         }

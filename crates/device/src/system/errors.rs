@@ -15,6 +15,10 @@ pub(super) fn explain(operation: Operation, name: &str, errno: Errno) -> Error {
         Errno::NOENT => Error::NotFound { name },
         Errno::EXIST => Error::AlreadyExists { name },
         Errno::NOSPC | Errno::DQUOT if operation != Operation::Sync => Error::NoSpace { name },
+        // No sync has begun: its directory could not be opened.
+        Errno::MFILE | Errno::NFILE if operation == Operation::Sync => {
+            Error::Io { operation: Operation::Open, name, code: errno.raw_os_error() }
+        }
         other => Error::Io { operation, name, code: other.raw_os_error() },
     }
 }

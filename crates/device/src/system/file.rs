@@ -163,11 +163,11 @@ impl File for SystemFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.check_write(offset, bytes.len())?;
         self.accounting.wrote(bytes.len());
-        if is_aligned(self.alignment, offset, bytes) {
+        self.accounting.ended(if is_aligned(self.alignment, offset, bytes) {
             self.write_whole(offset, bytes)
         } else {
             self.write_bounced(offset, bytes)
-        }
+        })
     }
 
     fn sync(&self, kind: SyncKind) -> Result<()> {
@@ -176,7 +176,7 @@ impl File for SystemFile {
             SyncKind::Data => fs::fdatasync(&self.fd),
             SyncKind::All => fs::fsync(&self.fd),
         };
-        outcome.map_err(self.failed(Operation::Sync))
+        self.accounting.ended(outcome.map_err(self.failed(Operation::Sync)))
     }
 
     fn len(&self) -> Result<u64> {

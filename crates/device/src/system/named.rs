@@ -6,6 +6,8 @@ use std::path::Path;
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::limit::sparing;
+
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Makes the directory at `path`, and those above it that are missing, from the top down. Each that was missing is handed
@@ -34,10 +36,10 @@ pub(super) fn sync_name(path: &Path) -> io::Result<()> {
         // Something is mounted there: the name is that of a mount.
         return Ok(());
     }
-    match fs::open(parent, DIRECTORY, Mode::empty()) {
+    match sparing(|| fs::open(parent, DIRECTORY, Mode::empty())) {
         Ok(parent) => fs::fsync(parent)?,
         // Names can be made where none may be read.
-        Err(Errno::ACCESS) => fs::syncfs(fs::open(&whole, DIRECTORY, Mode::empty())?)?,
+        Err(Errno::ACCESS) => fs::syncfs(sparing(|| fs::open(&whole, DIRECTORY, Mode::empty()))?)?,
         Err(errno) => return Err(errno.into()),
     }
     Ok(())

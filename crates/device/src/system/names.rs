@@ -8,7 +8,8 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Operation, Result};
 use crate::file::Entry;
-use crate::name::check_below_root;
+use crate::limit::sparing;
+use crate::name::{check_below_root, split};
 
 use super::errors::explain;
 use super::root::{DIR_MODE, Root, metadata_error};
@@ -45,7 +46,7 @@ fn file_type(parent: BorrowedFd<'_>, last: &str) -> rustix::io::Result<FileType>
 pub(super) fn list(root: &Root, dir: &str) -> Result<Vec<Entry>> {
     let fd = root.directory(dir, Operation::Metadata)?;
     let mut entries = Vec::new();
-    for found in Dir::read_from(&fd).map_err(metadata_error(dir))? {
+    for found in sparing(|| Dir::read_from(&fd)).map_err(metadata_error(dir))? {
         let found = found.map_err(metadata_error(dir))?;
         let Ok(name) = found.file_name().to_str() else { continue };
         if check_below_root(name).is_err() {
@@ -88,6 +89,17 @@ pub(super) fn rename(root: &Root, from: &str, to: &str) -> Result<()> {
     let (from_dir, from_last) = root.parent(from, Operation::Metadata)?;
     let (to_dir, to_last) = root.parent(to, Operation::Metadata)?;
     fs::renameat(&from_dir, from_last, &to_dir, to_last).map_err(metadata_error(from))
+}
+
+/// Opens the directory first, so that only the renaming and the sync are left to fail.
+pub(super) fn rename_synced(root: &Root, from: &str, to: &str) -> Result<()> {
+    let (dir, from_last) = root.parent(from, Operation::Metadata)?;
+    let (to_dir, to_last) = split(to);
+    if split(from).0 != to_dir {
+        return Err(explain(Operation::Metadata, to, Errno::XDEV));
+    }
+    fs::renameat(&dir, from_last, &dir, to_last).map_err(metadata_error(from))?;
+    fs::fsync(&dir).map_err(|errno| explain(Operation::Sync, to_dir, errno))
 }
 
 pub(super) fn link(root: &Root, from: &str, to: &str) -> Result<()> {
@@ -171,9 +183,9 @@ pub(super) fn remove_empty_dir(root: &Root, name: &str) -> Result<bool> {
 /// Removes all that is in a directory, whoever made it; symbolic links are removed, not followed.
 fn empty(parent: BorrowedFd<'_>, last: &CStr) -> rustix::io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = fs::openat(parent, last, flags, Mode::empty())?;
+    let dir = sparing(|| fs::openat(parent, last, flags, Mode::empty()))?;
     // The names are gathered first: a directory that shrinks while it is read may skip some.
-    let found: Vec<_> = Dir::read_from(&dir)?.collect::<rustix::io::Result<_>>()?;
+    let found: Vec<_> = sparing(|| Dir::read_from(&dir))?.collect::<rustix::io::Result<_>>()?;
     for entry in found {
         let name = entry.file_name();
         if name == c"." || name == c".." {

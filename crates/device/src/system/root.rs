@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Operation, Result};
 use crate::file::Space;
 use crate::limit::sparing;
-use crate::name::split;
+use crate::name::{join, split};
 
 use super::errors::explain;
 use super::named;
@@ -30,10 +30,13 @@ pub(super) const DIR_MODE: Mode = Mode::from_raw_mode(0o750);
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// An open directory.
+/// A directory: an open one, or one below it that has no descriptor of its own, so that their number
+/// in a process has no limit.
 #[derive(Debug)]
 pub(super) struct Root {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
+    /// The directory's name below `fd`; empty if it is that one.
+    prefix: String,
     /// Set once the kernel turned out to have no `openat2`.
     walks: Arc<AtomicBool>,
 }
@@ -63,16 +66,15 @@ impl Root {
                 errno => explain(Operation::Open, &name, errno),
             }
         })?;
-        let fd = fs::open(path, DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        let fd = sparing(|| fs::open(path, DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
             .map_err(|errno| explain(Operation::Open, &name, errno))?;
-        Ok(Self { fd, walks: Arc::default() })
+        Ok(Self { fd: Arc::new(fd), prefix: String::new(), walks: Arc::default() })
     }
 
-    /// The directory `dir` beneath this one, as a root of its own.
-    pub(super) fn below(&self, dir: &str) -> Result<Self> {
-        let name = if dir.is_empty() { "." } else { dir };
-        let fd = self.resolve(name, DIRECTORY).map_err(|e| explain(Operation::Open, dir, e))?;
-        Ok(Self { fd, walks: self.walks.clone() })
+    /// Returns the directory `dir` below this one as a root of its own, without opening it.
+    pub(super) fn below(&self, dir: &str) -> Self {
+        let prefix = if dir.is_empty() { self.prefix.clone() } else { join(&self.prefix, dir) };
+        Self { fd: Arc::clone(&self.fd), prefix, walks: self.walks.clone() }
     }
 
     /// The file `name`.
@@ -82,7 +84,7 @@ impl Root {
 
     /// A file in this directory that has no name and goes when it is closed.
     pub(super) fn open_unnamed(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        fs::openat(&self.fd, ".", flags | OFlags::CLOEXEC, FILE_MODE)
+        sparing(|| fs::openat(&*self.fd, ".", flags | OFlags::CLOEXEC, FILE_MODE))
     }
 
     /// The directory `dir`; errors name `dir`.
@@ -101,16 +103,21 @@ impl Root {
     }
 
     fn directory_for(&self, dir: &str, name: &str, operation: Operation) -> Result<Directory<'_>> {
-        if dir.is_empty() {
+        if dir.is_empty() && self.prefix.is_empty() {
             return Ok(Directory::Root(self.fd.as_fd()));
         }
         let fd = self.resolve(dir, DIRECTORY).map_err(|errno| explain(operation, name, errno))?;
         Ok(Directory::Below(fd))
     }
 
-    /// Opens `name`, following no symbolic link on the way.
+    /// Opens `name`, or the directory itself if that is empty, following no symbolic link on the way.
     fn resolve(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        sparing(|| self.resolve_once(name, flags | OFlags::CLOEXEC))
+        let whole = match (self.prefix.as_str(), name) {
+            ("", "") => ".".to_owned(),
+            (prefix, "") => prefix.to_owned(),
+            (prefix, name) => join(prefix, name),
+        };
+        sparing(|| self.resolve_once(&whole, flags | OFlags::CLOEXEC))
     }
 
     fn resolve_once(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -145,7 +152,8 @@ impl Root {
 
     /// Room on the file system.
     pub(super) fn space(&self) -> Result<Space> {
-        let stat = fs::fstatvfs(&self.fd).map_err(|e| explain(Operation::Metadata, "", e))?;
+        let dir = self.directory("", Operation::Metadata)?;
+        let stat = fs::fstatvfs(dir).map_err(|e| explain(Operation::Metadata, "", e))?;
         let unit = stat.f_frsize;
         Ok(Space {
             total: stat.f_blocks.saturating_mul(unit),

@@ -32,8 +32,9 @@ use rustix::io::Errno;
 use crate::blocking_queue::perform;
 use crate::buffer::Buffer;
 use crate::doorbell::Doorbell;
-use crate::error::{Error, Operation, Result};
+use crate::error::{Error, Operation, Result, is_out_of_files};
 use crate::file::{File, SyncKind};
+use crate::limit::sparing_io;
 use crate::queue::{Completion, Queue, Request, Work};
 
 use super::direct::{fits, window};
@@ -87,9 +88,13 @@ enum Progress {
     Whole(Result<()>),
 }
 
-/// Whether the kernel lets this process have a ring that can do what a queue needs.
+/// Returns whether the kernel lets this process have a ring that can do what a queue needs. If
+/// only a descriptor is missing, there may be one when a queue is made.
 pub(super) fn is_available() -> bool {
-    let Ok(ring) = build(1) else { return false };
+    let ring = match build(1) {
+        Ok(ring) => ring,
+        Err(error) => return error.raw_os_error().is_some_and(is_out_of_files),
+    };
     let mut probe = Probe::new();
     let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE];
     ring.submitter().register_probe(&mut probe).is_ok()
@@ -97,6 +102,10 @@ pub(super) fn is_available() -> bool {
 }
 
 fn build(entries: u32) -> std::io::Result<IoUring> {
+    sparing_io(|| build_once(entries))
+}
+
+fn build_once(entries: u32) -> std::io::Result<IoUring> {
     // Completions are only looked at when the queue's thread comes by, so the kernel need not
     // interrupt it. Kernels before 5.19 do not know the flags.
     let mut lazy = IoUring::builder();
@@ -282,6 +291,10 @@ impl Slot {
 
     /// The end of the request.
     fn complete(self, result: Result<()>) -> Completion {
+        let result = match self.action {
+            Action::Read { .. } | Action::Bounced { .. } => result,
+            Action::Write { .. } | Action::Sync(_) => self.file.accounting().ended(result),
+        };
         let buffer = match self.action {
             Action::Read { buffer, .. } | Action::Write { buffer, .. } => Some(buffer),
             Action::Bounced { mut buffer, window, before, .. } => {
