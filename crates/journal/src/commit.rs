@@ -21,8 +21,9 @@
 //! - What a sync publishes was written before the sync began.
 //! - A role is given back whatever the device answers, and everybody who could take it is woken.
 //! - After the first failure no group is written and no sync is begun.
-//! - That there is no room for a group is no such failure: the group is kept as it is, and written before
-//!   any other ([`State::unwritten`]). Whoever tried it learns of it, and so does each who tries again.
+//! - A group for which there is no room, or no descriptor for its segment, is no such failure: it is
+//!   kept as it is and written before any other ([`State::unwritten`]). The caller that tried gets the
+//!   error, and so does each caller that tries again.
 
 use codec::SeqNo;
 use device::SyncKind;
@@ -207,7 +208,7 @@ impl Journal {
                 self.publish_written(state, taken, file);
                 Ok(())
             }
-            Err(cause @ device::Error::NoSpace { .. }) => {
+            Err(cause) if cause.may_pass() => {
                 state.unwritten = Some(taken);
                 Err(Error::NoRoom { cause })
             }

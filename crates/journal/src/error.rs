@@ -8,17 +8,18 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why an append, a wait or a trim failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A write or sync failed, now or earlier, and not for want of room. Nothing more is accepted until the journal is
+    /// A write or sync failed, now or earlier, for a reason that does not pass. Nothing more is accepted until the journal is
     /// opened anew; what was acknowledged before stays acknowledged.
     #[error("the journal has stopped, and must be opened anew, because {cause}")]
     Stopped {
         /// The first failure.
         cause: device::Error,
     },
-    /// There is no room for what is to be written. Nothing is lost: it stays in memory, and is written before
-    /// anything else by the next append, wait or close, once there is room. What was appended is in
-    /// the journal then, also if its wait has failed so; until then nothing more is appended.
-    #[error("there is no room for the journal: {cause}")]
+    /// There is no room for the records to be written, or no file descriptor for their segment.
+    /// Nothing is lost: they stay in memory, and the next append, wait or close writes them before
+    /// anything else. An appended record is in the journal then, also if its wait failed so; until
+    /// then nothing more is appended.
+    #[error("the journal has no room for now: {cause}")]
     NoRoom {
         /// What the device says.
         cause: device::Error,

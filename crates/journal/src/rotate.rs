@@ -94,7 +94,7 @@ impl Journal {
         group
     }
 
-    /// Writes a group, without the lock. Returns the file it lies in. If there was no room for it the same
+    /// Writes a group, without the lock. Returns the file it lies in. If the failure may pass the same
     /// may be done again, and leaves the same: the same bytes in the same place, of a segment that is made
     /// anew if it is the group's own.
     pub(crate) fn write_taken(&self, taken: &Taken) -> device::Result<Arc<dyn File>> {

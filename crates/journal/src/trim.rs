@@ -3,7 +3,7 @@
 use codec::SeqNo;
 
 use crate::error::{Error, Result};
-use crate::journal::Journal;
+use crate::journal::{Journal, State};
 use crate::segment::file_name;
 
 /// A newest segment that is not needed is ended, so that it can be removed, once it holds this
@@ -20,7 +20,8 @@ impl Journal {
     /// Costs a directory sync for each segment removed.
     ///
     /// # Errors
-    /// [`crate::Error::Stopped`] if the journal had stopped or stops now; [`crate::Error::Closed`].
+    /// [`crate::Error::Stopped`] if the journal had stopped or stops now; [`crate::Error::NoRoom`]
+    /// if a descriptor was missing, then the call may be repeated; [`crate::Error::Closed`].
     pub fn trim(&self, persisted: SeqNo) -> Result<()> {
         let _one_at_a_time = self.trimming.lock();
         match self.end_newest_if_useless(persisted) {
@@ -29,22 +30,46 @@ impl Journal {
             Err(error) => return Err(error),
         }
         while let Some(index) = self.oldest_useless(persisted)? {
-            let removed =
-                self.store.remove(&file_name(index)).and_then(|()| self.store.sync_names());
+            let removed = self.remove_segment(index);
             let mut state = self.state.lock();
-            removed.map_err(|cause| state.stop(cause))?;
-            state.segments.pop_front();
+            match removed {
+                Ok(()) => state.segments.pop_front(),
+                // It is tried again.
+                Err(cause) if cause.may_pass() => return Err(Error::NoRoom { cause }),
+                Err(cause) => return Err(state.stop(cause)),
+            };
         }
         Ok(())
+    }
+
+    /// Returns whether [`Journal::trim`] would remove or end a segment.
+    ///
+    /// # Errors
+    /// As [`Journal::trim`].
+    pub fn has_useless(&self, persisted: SeqNo) -> Result<bool> {
+        Ok(self.is_newest_useless(&self.state.lock(), persisted)
+            || self.oldest_useless(persisted)?.is_some())
+    }
+
+    fn is_newest_useless(&self, state: &State, persisted: SeqNo) -> bool {
+        // A segment that has reached its size is ended, but exists until its follower is begun.
+        let is_ended = state.opens.is_some();
+        let large = state.active.end() >= self.options.segment_bytes / WORTH_ENDING;
+        (large || is_ended) && state.last_record <= persisted
+    }
+
+    /// Removes a segment durably. An attempt before may have come as far as the file.
+    fn remove_segment(&self, index: u64) -> device::Result<()> {
+        match self.store.remove(&file_name(index)) {
+            Ok(()) | Err(device::Error::NotFound { .. }) => self.store.sync_names(),
+            failed => failed,
+        }
     }
 
     fn end_newest_if_useless(&self, persisted: SeqNo) -> Result<()> {
         let mut state = self.state.lock();
         state.check_open()?;
-        // A segment that has reached its size is ended, but exists until its follower is begun.
-        let is_ended = state.opens.is_some();
-        let large = state.active.end() >= self.options.segment_bytes / WORTH_ENDING;
-        if !(large || is_ended) || state.last_record > persisted {
+        if !self.is_newest_useless(&state, persisted) {
             return Ok(());
         }
         let last = state.last;
