@@ -158,7 +158,18 @@ impl Database {
 
     /// Lets the journal forget what the engine says it has, which a host may do at any time.
     pub(crate) fn trim(&self) -> Result<(), Failed> {
+        self.opened.engine.settle()?;
         Ok(self.journal.trim(self.opened.engine.persisted())?)
+    }
+
+    /// Returns the number of the newest write that the journal was given.
+    pub(crate) fn journaled(&self) -> u64 {
+        self.journal.last().get()
+    }
+
+    /// Waits until every write is synced.
+    pub(crate) fn settle(&self) -> Result<(), Failed> {
+        Ok(self.journal.wait(self.journal.last(), Durability::Synced)?)
     }
 
     /// Closes in order.

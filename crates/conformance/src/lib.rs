@@ -55,6 +55,7 @@ pub mod ledger;
 pub mod linearizable;
 mod model;
 mod operation;
+mod out_of_files;
 pub mod reference;
 pub mod resident;
 mod sequential;

@@ -10,6 +10,7 @@ use crate::damage::damage;
 use crate::errors::errors;
 use crate::failure::{Failure, catch};
 use crate::operation::Profile;
+use crate::out_of_files::out_of_files;
 use crate::sequential::{Memory, operations, run, shrink};
 use crate::{Fixture, concurrent, host};
 
@@ -32,6 +33,8 @@ pub enum Check {
     Crowd,
     /// Every I/O of a workload fails in turn: nothing acknowledged is lost, writes stop.
     Errors,
+    /// Every operation that needs a descriptor finds none in turn: no store stops for good.
+    OutOfFiles,
     /// Every sector of every file is damaged in turn: right data, or an error with the place.
     Damage,
     /// The same seed gives the same trace.
@@ -40,7 +43,7 @@ pub enum Check {
 
 impl Check {
     /// All of them, the quickest to find something first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Model,
         Self::Budget,
         Self::Registers,
@@ -49,6 +52,7 @@ impl Check {
         Self::Crashes,
         Self::Crowd,
         Self::Errors,
+        Self::OutOfFiles,
         Self::Damage,
         Self::Determinism,
     ];
@@ -64,6 +68,7 @@ impl Check {
             Self::Crashes => "crashes",
             Self::Crowd => "crowd",
             Self::Errors => "errors",
+            Self::OutOfFiles => "out_of_files",
             Self::Damage => "damage",
             Self::Determinism => "determinism",
         }
@@ -80,6 +85,7 @@ impl Check {
             Self::Snapshots => 15,
             Self::Crashes => 40,
             Self::Errors | Self::Damage => 4,
+            Self::OutOfFiles => 2,
             Self::Determinism => 10,
         }
     }
@@ -149,6 +155,7 @@ impl<'a> Suite<'a> {
             Check::Crashes => |fixture, seed| voyage(fixture, seed).map(drop),
             Check::Crowd => crowd,
             Check::Errors => |fixture, seed| errors(fixture, seed).map(drop),
+            Check::OutOfFiles => |fixture, seed| out_of_files(fixture, seed).map(drop),
             Check::Damage => |fixture, seed| damage(fixture, seed).map(drop),
             Check::Registers => concurrent::registers,
             Check::Counters => concurrent::counters,
@@ -247,7 +254,7 @@ macro_rules! suite {
         $crate::suite!(@tests $fixture,
             conforms_model Model, conforms_budget Budget, conforms_registers Registers,
             conforms_counters Counters, conforms_snapshots Snapshots, conforms_crashes Crashes,
-            conforms_crowd Crowd, conforms_errors Errors, conforms_damage Damage, conforms_determinism Determinism);
+            conforms_crowd Crowd, conforms_errors Errors, conforms_out_of_files OutOfFiles, conforms_damage Damage, conforms_determinism Determinism);
     };
     (@tests $fixture:expr, $($name:ident $check:ident),*) => {
         $(

@@ -248,9 +248,21 @@ pub trait Engine: Send + Sync {
     /// What `go_on` has answered; `into` has a part of a copy then, which is no store. Nothing has changed here.
     fn checkpoint_while(&self, into: Arc<dyn device::Device>, go_on: &GoOn<'_>) -> Result<()>;
 
-    /// Every write up to this number is durable in the engine's own files; the journal may
-    /// forget it.
+    /// Every write up to this number is in the engine's own files. The journal may forget it, after
+    /// [`Engine::settle`] has returned once.
     fn persisted(&self) -> SeqNo;
+
+    /// Makes durable what opening has found. A process that was killed may have left it in the page
+    /// cache alone, so the host calls this before it removes anything because of
+    /// [`Engine::persisted`]. It need not, if all was closed in order. An engine that writes nothing
+    /// when it is opened costs two syncs here, once; one that does it when it is opened has nothing
+    /// to do.
+    ///
+    /// # Errors
+    /// The storage's; then nothing must be removed.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Live keys, if the engine counts them, at the cost of a few loads.
     fn live_keys(&self) -> Option<u64>;

@@ -5,6 +5,8 @@
 //!    syncs. Until that is durable the other slot stands.
 //! 3. On opening, the slot with the higher generation is the state.
 //!
+//! An open superblock keeps no file open, unless its owner says so: a process has many of them.
+//!
 //! # Invariants
 //! - S1. Both slots are valid at any time: the file is made under another name and renamed when it
 //!   is durable, and a slot lies in one sector of 512 bytes, which a power cut does not tear. So a
@@ -41,9 +43,13 @@ const NEW_SUFFIX: &str = ".new";
 /// A superblock, opened.
 #[derive(Debug)]
 pub struct Superblock {
-    file: Arc<dyn File>,
+    name: String,
     kind: [u8; 8],
     current: Slot,
+    /// Whether this process has written the file, so that its syncs can be trusted.
+    is_settled: bool,
+    /// The file, once it is kept open.
+    held: Option<Arc<dyn File>>,
 }
 
 /// What a slot holds.
@@ -68,19 +74,22 @@ impl Superblock {
     /// # Panics
     /// If the payload is longer than [`Self::PAYLOAD_BYTES_MAX`].
     pub fn create(device: &dyn Device, name: &str, kind: [u8; 8], payload: &[u8]) -> Result<Self> {
-        Self::replace(device, name, kind, Slot { generation: 1, payload: payload.to_vec() })
+        let current = Slot { generation: 1, payload: payload.to_vec() };
+        let mut made = Self { name: name.to_owned(), kind, current, is_settled: false, held: None };
+        made.settle_in(device)?;
+        Ok(made)
     }
 
-    /// Puts a new file in the place of the old, durable on return.
-    fn replace(device: &dyn Device, name: &str, kind: [u8; 8], current: Slot) -> Result<Self> {
+    /// Puts a new file with `older` and `current` in the place of the old, durable on return.
+    fn replace(&mut self, device: &dyn Device, older: Slot, current: Slot) -> Result<()> {
+        let (name, kind) = (self.name.as_str(), self.kind);
         let temporary = format!("{name}{NEW_SUFFIX}");
         if device.exists(&temporary)? {
             device.remove(&temporary)?;
         }
-        let older = Slot { generation: current.generation - 1, ..current.clone() };
         let mut bytes = device::Buffer::zeroed(FILE_BYTES);
         bytes[..FileHeader::LEN].copy_from_slice(&FORMAT.header(0).encode());
-        for slot in [older, current] {
+        for slot in [&older, &current] {
             let at = offset(slot.generation) as usize;
             bytes[at..at + BLOCK_BYTES].copy_from_slice(&slot.encode(kind));
         }
@@ -88,9 +97,9 @@ impl Superblock {
         file.write_at(0, &bytes)?;
         file.sync(SyncKind::All)?;
         drop(file);
-        device.rename(&temporary, name)?;
-        device.sync_dir("")?;
-        Self::open(device, name, kind)
+        device.rename_synced(&temporary, name)?;
+        (self.current, self.is_settled, self.held) = (current, true, None);
+        Ok(())
     }
 
     /// Opens the file `name`.
@@ -98,7 +107,7 @@ impl Superblock {
     /// # Errors
     /// [`crate::Error::Corruption`] if any part of it is not what was written.
     pub fn open(device: &dyn Device, name: &str, kind: [u8; 8]) -> Result<Self> {
-        let file = device.open(name, Mode::Write)?;
+        let file = device.open(name, Mode::Read)?;
         let len = file.len()?;
         let mut bytes = device::Buffer::zeroed(FILE_BYTES);
         let there = bytes.get_mut(..len.min(FILE_BYTES as u64) as usize).unwrap_or_default();
@@ -110,7 +119,7 @@ impl Superblock {
             return Err(Corruption::new(what, 0).at(name, 0).into());
         }
         let current = decode(&bytes, kind).map_err(|damage| damage.at(name, 0))?;
-        Ok(Self { file, kind, current })
+        Ok(Self { name: name.to_owned(), kind, current, is_settled: false, held: None })
     }
 
     /// Makes what opening read durable, whatever became of the commit that wrote it: a process that
@@ -120,8 +129,33 @@ impl Superblock {
     ///
     /// # Errors
     /// The storage's; nothing must be done upon the payload then.
-    pub fn settle(self, device: &dyn Device, name: &str) -> Result<Self> {
-        Self::replace(device, name, self.kind, self.current)
+    pub fn settle(mut self, device: &dyn Device) -> Result<Self> {
+        self.settle_in(device)?;
+        Ok(self)
+    }
+
+    /// Does the same for one that stays where it is; nothing if this process has written the file.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn settle_in(&mut self, device: &dyn Device) -> Result<()> {
+        if self.is_settled {
+            return Ok(());
+        }
+        let current = self.current.clone();
+        let older = Slot { generation: current.generation - 1, ..current.clone() };
+        self.replace(device, older, current)
+    }
+
+    /// Keeps the file open from now on, so that a commit wants for no descriptor. Only for a
+    /// superblock that is settled.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn hold_open(&mut self, device: &dyn Device) -> Result<()> {
+        debug_assert!(self.is_settled, "another file will take its place");
+        self.held = Some(device.open(&self.name, Mode::Write)?);
+        Ok(())
     }
 
     /// What was committed last.
@@ -134,22 +168,31 @@ impl Superblock {
         self.current.generation
     }
 
-    /// Commits a new payload: durable on return. One write and one sync.
+    /// Commits a new payload to the file, which `device` has: durable on return. One write and one
+    /// sync, if it is settled; otherwise a new file takes its place.
     ///
     /// # Errors
-    /// The storage's, but never [`device::Error::NoSpace`]. It is then unknown which of the two payloads
-    /// stands; both must stay usable, and nothing more must be committed.
+    /// The storage's. If it may pass ([`crate::Error::may_pass`]) the old payload stands; one that is
+    /// settled and held open has no such failure. After any other it is unknown which of the two
+    /// payloads stands; both must stay usable, and nothing more must be committed.
     ///
     /// # Panics
     /// If the payload is longer than [`Self::PAYLOAD_BYTES_MAX`].
-    pub fn commit(&mut self, payload: &[u8]) -> Result<()> {
+    pub fn commit(&mut self, device: &dyn Device, payload: &[u8]) -> Result<()> {
         let next = Slot { generation: self.current.generation + 1, payload: payload.to_vec() };
+        if !self.is_settled {
+            return self.replace(device, self.current.clone(), next);
+        }
         let block = device::Buffer::copy_of(&next.encode(self.kind));
-        let written = self.file.write_at(offset(next.generation), &block);
+        let file = match &self.held {
+            Some(file) => Arc::clone(file),
+            None => device.open(&self.name, Mode::Write)?,
+        };
+        let written = file.write_at(offset(next.generation), &block);
         // It lies over what has its room already. If that is refused all the same it is not known what was
         // done, as after any other failure.
         written.map_err(device::Error::for_good)?;
-        self.file.sync(SyncKind::Data)?;
+        file.sync(SyncKind::Data)?;
         self.current = next;
         Ok(())
     }

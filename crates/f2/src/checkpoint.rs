@@ -224,7 +224,7 @@ impl Shared {
             self.remove_below(&standing)?;
         }
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
-        superblock.commit(&standing.encode())?;
+        superblock.commit(&*self.host.device, &standing.encode())?;
         let before = std::mem::replace(&mut checkpointer.standing, standing);
         for (tail, cut) in checkpointer.durable_tails.iter_mut().zip(cuts) {
             *tail = cut.unwrap_or_default().max(*tail);

@@ -213,7 +213,7 @@ impl Store {
         let plan = MemoryPlan::new(options, identity, host.memory.limit());
         let parts = parts(&host, &plan);
         let recovered = Recovered::read(&host, &standing, &plan, &parts.workers)?;
-        let superblock = superblock.settle(&*host.device, SUPERBLOCK)?;
+        let superblock = superblock.settle(&*host.device)?;
         recovered.remove_what_is_left(&standing, &host)?;
         let tails = recovered.tails();
         let Recovered { hot, index, cold, hot_log_time, chunk_log_time } = recovered;

@@ -4,37 +4,22 @@ use std::sync::Arc;
 
 use device::{Buffer, Queue, Request, Work};
 use engine::{Charge, Result};
-use parking_lot::Mutex;
 
 use crate::store::Shared;
 use crate::table::Missing;
 
 /// Pieces that are read at once.
 const DEPTH: usize = 32;
-/// Queues that are kept for later.
-const QUEUES_KEPT: usize = 8;
 /// Bytes that are read at once, or one piece that is longer.
 const BYTES_MAX: usize = 1 << 20;
-
-/// Queues on which nothing is under way.
-#[derive(Default)]
-pub(crate) struct Queues {
-    kept: Mutex<Vec<Box<dyn Queue>>>,
-}
 
 impl Shared {
     /// Reads pieces beside each other, so that the cache has them. What cannot be read, or is damaged,
     /// is left to whoever needs it, and so is what is too much.
     pub(crate) fn fetch(&self, missing: &[Missing]) {
-        let kept = self.queues.kept.lock().pop();
-        let Ok(mut queue) = kept.map_or_else(|| self.host.device.queue(DEPTH), Ok) else { return };
-        // A queue that fails is not used again.
-        if self.fetch_on(&mut *queue, missing).is_ok() {
-            let mut kept = self.queues.kept.lock();
-            if kept.len() < QUEUES_KEPT {
-                kept.push(queue);
-            }
-        }
+        let Ok(mut queue) = self.host.device.queue(DEPTH) else { return };
+        // The pieces that it could not read are read one by one.
+        let _ = self.fetch_on(&mut *queue, missing);
     }
 
     fn fetch_on(&self, queue: &mut dyn Queue, missing: &[Missing]) -> Result<()> {

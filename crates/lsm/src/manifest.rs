@@ -9,8 +9,11 @@
 //! 4. The tables that the edit removes are removed from the device when nobody reads them any more.
 //!
 //! When the manifest has grown, step 2 writes another file instead, with one edit that names all
-//! tables, and step 4 removes the old one. Opening does so too, since nothing is appended to a file
-//! of which another process may have failed to make everything durable.
+//! tables, and step 4 removes the old one. So does the first edit after an opening, since nothing is
+//! appended to a file of which another process may have failed to make everything durable. Opening
+//! itself writes nothing if a crash has left nothing to remove.
+//!
+//! No file stays open between two edits: a process may have many stores.
 //!
 //! # Invariants
 //! - N1. The superblock names a manifest that is durable up to where it says, and whose tables are.
@@ -43,8 +46,9 @@ use crate::planted::{Planted, is_planted};
 pub(crate) struct Manifest {
     device: Arc<dyn Device>,
     superblock: Superblock,
-    file: Arc<dyn File>,
     standing: Standing,
+    /// Whether this process has written the manifest that stands.
+    is_ours: bool,
     /// The manifest is written anew above this, if that makes it shorter by half.
     bytes_max: u64,
 }
@@ -94,39 +98,44 @@ fn load(device: &dyn Device, standing: &Standing) -> Result<Edit> {
 }
 
 impl Manifest {
-    /// Makes what [`read`] gave durable, removes what a crash has left of other manifests, and
-    /// writes the manifest anew. In an empty directory it begins one.
+    /// Begins with what [`read`] gave, and removes what a crash has left of other manifests. In an
+    /// empty directory it makes an empty manifest.
     pub(crate) fn begin(
         device: &Arc<dyn Device>,
         found: Option<(Superblock, Contents)>,
         bytes_max: u64,
     ) -> Result<(Self, Contents)> {
-        let (superblock, contents) = match found {
-            Some((superblock, contents)) => (superblock.settle(&**device, SUPERBLOCK)?, contents),
-            None => {
-                let nothing = Contents::default();
-                let payload = nothing.standing.encode();
-                (Superblock::create(&**device, SUPERBLOCK, SUPERBLOCK_KIND, &payload)?, nothing)
-            }
+        let device = Arc::clone(device);
+        let Some((superblock, contents)) = found else {
+            let nothing = Contents::default();
+            let (standing, is_ours) = (nothing.standing, false);
+            let payload = standing.encode();
+            let superblock = Superblock::create(&*device, SUPERBLOCK, SUPERBLOCK_KIND, &payload)?;
+            let mut manifest = Self { device, superblock, standing, is_ours, bytes_max };
+            manifest.replace(standing.persisted, &nothing.edit)?;
+            return Ok((manifest, nothing));
         };
-        for entry in device.list("")? {
+        let (standing, is_ours) = (contents.standing, false);
+        let mut manifest = Self { device, superblock, standing, is_ours, bytes_max };
+        for entry in manifest.device.list("")? {
             let Some(number) = format::file_number(&entry.name) else { continue };
-            if number != contents.standing.manifest {
-                device.remove(&entry.name)?;
+            if number != standing.manifest {
+                manifest.settle()?;
+                manifest.device.remove(&entry.name)?;
             }
         }
-        let (file, standing) = write_anew(&**device, &contents.standing, &contents.edit)?;
-        let device = Arc::clone(device);
-        let mut manifest = Self { device, superblock, file, standing, bytes_max };
-        manifest.superblock.commit(&standing.encode())?;
-        manifest.remove_old(contents.standing.manifest);
         Ok((manifest, contents))
+    }
+
+    /// Makes durable what opening has found. The manifest and the tables are, by N1.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        self.superblock.settle_in(&*self.device)
     }
 
     /// Begins the manifest of a copy in an empty directory: durable on return, with its name.
     pub(crate) fn write_copy(device: &dyn Device, persisted: SeqNo, edit: &Edit) -> Result<()> {
         let standing = Standing { persisted, ..Standing::default() };
-        let (_, standing) = write_anew(device, &standing, edit)?;
+        let standing = write_anew(device, &standing, edit)?;
         Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, &standing.encode())?;
         Ok(())
     }
@@ -158,37 +167,50 @@ impl Manifest {
     ) -> Result<()> {
         let old = self.standing;
         let mut next = Standing { persisted: persisted.max(old.persisted), ..old };
-        if !edit.is_empty() {
+        if edit.is_empty() {
+            if next == old {
+                return Ok(());
+            }
+        } else if !self.is_ours {
+            return self.replace(next.persisted, &all());
+        } else {
             let record = format::record(edit, &mut next);
             if old.bytes + record.len() as u64 > self.bytes_max {
                 let all = all();
                 if all.encoded_len() * 2 < old.bytes {
-                    let standing = Standing { persisted: next.persisted, ..old };
-                    match write_anew(&*self.device, &standing, &all) {
+                    match self.replace(next.persisted, &all) {
                         // The old one is longer than need be, and that is all.
-                        Err(Error::Device(error)) if error.may_pass() => {}
-                        written => {
-                            let (file, standing) = written?;
-                            if is_planted(Planted::ManifestRemovedEarly) {
-                                self.remove_old(old.manifest);
-                            }
-                            self.superblock.commit(&standing.encode())?;
-                            (self.file, self.standing) = (file, standing);
-                            self.remove_old(old.manifest);
-                            return Ok(());
-                        }
+                        Err(error) if error.may_pass() => {}
+                        replaced => return replaced,
                     }
                 }
             }
-            self.file.write_at(old.bytes, &record)?;
+            let file = self.device.open(&format::file_name(old.manifest), Mode::Write)?;
+            file.write_at(old.bytes, &record)?;
             if !is_planted(Planted::EditUnsynced) {
-                self.file.sync(SyncKind::Data)?;
+                file.sync(SyncKind::Data)?;
             }
-        } else if next == old {
-            return Ok(());
         }
-        self.superblock.commit(&next.encode())?;
+        self.superblock.commit(&*self.device, &next.encode())?;
         self.standing = next;
+        Ok(())
+    }
+
+    /// Writes another manifest, with one edit that names all tables.
+    fn replace(&mut self, persisted: SeqNo, all: &Edit) -> Result<()> {
+        let old = self.standing;
+        let standing = write_anew(&*self.device, &Standing { persisted, ..old }, all)?;
+        if is_planted(Planted::ManifestRemovedEarly) {
+            self.remove_old(old.manifest);
+        }
+        let committed = self.superblock.commit(&*self.device, &standing.encode());
+        if committed.as_ref().is_err_and(Error::may_pass) {
+            // The old one stands, and another attempt makes a file of that name.
+            self.remove_old(standing.manifest);
+        }
+        committed?;
+        (self.standing, self.is_ours) = (standing, true);
+        self.remove_old(old.manifest);
         Ok(())
     }
 
@@ -203,11 +225,7 @@ impl Manifest {
 
 /// Writes a manifest of one edit, under the number after that of `standing`: durable, with its
 /// name.
-fn write_anew(
-    device: &dyn Device,
-    standing: &Standing,
-    edit: &Edit,
-) -> Result<(Arc<dyn File>, Standing)> {
+fn write_anew(device: &dyn Device, standing: &Standing, edit: &Edit) -> Result<Standing> {
     let number = standing.manifest + 1;
     let mut next = Standing { manifest: number, ..*standing };
     let mut bytes = FORMAT.header(0).encode().to_vec();
@@ -215,7 +233,7 @@ fn write_anew(
     next.checksum = format::first_checksum(number);
     bytes.extend_from_slice(&format::record(edit, &mut next));
     let name = format::file_name(number);
-    let file = device.open(&name, Mode::CreateNew)?;
+    let file = create(device, &name)?;
     let written = file.write_at(0, &bytes).and_then(|()| file.sync(SyncKind::All));
     let named = written.and_then(|()| match is_planted(Planted::ManifestUnnamed) {
         true => Ok(()),
@@ -226,5 +244,16 @@ fn write_anew(
         let _ = device.remove(&name);
         return Err(error.into());
     }
-    Ok((file, next))
+    Ok(next)
+}
+
+/// Makes a file, in the place of one that an attempt before could not remove again.
+fn create(device: &dyn Device, name: &str) -> Result<Arc<dyn File>> {
+    match device.open(name, Mode::CreateNew) {
+        Err(device::Error::AlreadyExists { .. }) => {
+            device.remove(name)?;
+            Ok(device.open(name, Mode::CreateNew)?)
+        }
+        made => Ok(made?),
+    }
 }

@@ -2,10 +2,9 @@
 //!
 //! 1. The superblock is read, the manifest that it names, and the header and footer of each table
 //!    that the manifest names. Nothing was changed so far, and nothing is if any of it is damaged.
-//! 2. The superblock is settled, and the manifest written anew ([`Manifest::begin`]).
-//! 3. Tables that the manifest does not name are what a crash left of a flush or a compaction; they
-//!    go.
-//! 4. Compactions that are due begin, and the store looks around from time to time. The host replays its
+//! 2. Files that a crash left of other manifests, flushes and compactions are removed, once the
+//!    superblock is settled. If there are none nothing is written.
+//! 3. Compactions that are due begin, and the store looks around from time to time. The host replays its
 //!    journal above `persisted`.
 
 use std::sync::Arc;
@@ -66,12 +65,14 @@ impl Store {
             contents.edit.range_deletes.retain(|delete| version.may_hide(delete));
             (superblock, contents)
         });
-        let (manifest, contents) = Manifest::begin(&host.device, found, options.manifest_bytes)?;
+        let (mut manifest, contents) =
+            Manifest::begin(&host.device, found, options.manifest_bytes)?;
         let summaries = || contents.edit.added.iter().map(|(_, summary)| summary);
         let mut newest_table = 0;
         for number in tables.list()? {
             newest_table = newest_table.max(number);
             if !summaries().any(|summary| summary.id.number == number) {
+                manifest.settle()?;
                 tables.remove(number)?;
             }
         }
@@ -115,7 +116,6 @@ impl Store {
             reorganiser: Default::default(),
             lookup_index: ArcSwap::from_pointee(LookupIndex::none(&host.memory)),
             stands: Default::default(),
-            queues: Default::default(),
             group: host.tasks(GROUP, &health),
             health,
             host,

@@ -18,7 +18,6 @@ use crate::background::Background;
 use crate::background::remove::Removals;
 use crate::background::reorganise::Reorganiser;
 use crate::cache::Cache;
-use crate::fetch::Queues;
 use crate::ingest::SortedTables;
 use crate::lookup_index::LookupIndex;
 use crate::manifest::Manifest;
@@ -69,8 +68,6 @@ pub(crate) struct Shared {
     pub(crate) lookup_index: ArcSwap<LookupIndex>,
     /// What cursors stand on.
     pub(crate) stands: Stands,
-    /// What walks read with.
-    pub(crate) queues: Queues,
     pub(crate) group: Group,
     pub(crate) host: Host,
 }
@@ -208,6 +205,10 @@ impl Engine for Store {
 
     fn flush(&self) -> Result<()> {
         self.shared.flush()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.shared.settle()
     }
 
     fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {

@@ -27,7 +27,6 @@ mod filter;
 mod held;
 mod local;
 mod metadata;
-mod open_files;
 mod ribbon;
 mod source;
 mod summary;

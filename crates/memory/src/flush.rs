@@ -74,6 +74,18 @@ impl Shared {
         self.flush_at(&mut flusher, pin)
     }
 
+    /// Makes durable what opening has found.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let mut flusher = self.flusher.lock();
+        self.health.check_writable()?;
+        let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
+        let settled = superblock.settle_in(&*self.host.device);
+        if let Some(error) = settled.as_ref().err().filter(|error| !error.may_pass()) {
+            self.health.fail(error);
+        }
+        settled
+    }
+
     /// The same, unless it would have to wait for a write; `false` then. Whoever flushes already may be
     /// waiting for one.
     pub(crate) fn try_flush(&self) -> Result<bool> {
@@ -141,7 +153,11 @@ impl Shared {
         self.last_snapshot.bytes.store(summary.bytes, Relaxed);
         self.last_snapshot.pairs.store(summary.totals.pairs, Relaxed);
         if let Some(old) = flusher.snapshot.replace(summary) {
-            device.remove(&format::file_name(old.identity.number))?;
+            match device.remove(&format::file_name(old.identity.number)) {
+                // Opening removes it.
+                Err(error) if error.may_pass() => {}
+                removed => removed?,
+            }
         }
         Ok(())
     }
@@ -152,7 +168,7 @@ impl Shared {
             return Ok(());
         }
         let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
-        superblock.commit(&Standing { persisted: up_to, snapshot }.encode())?;
+        superblock.commit(&*self.host.device, &Standing { persisted: up_to, snapshot }.encode())?;
         self.persisted.store(up_to.get(), Release);
         Ok(())
     }

@@ -81,9 +81,11 @@ impl Store {
             let loaded = Delta { keys: totals.pairs as i64, bytes: totals.pair_bytes as i64 };
             tally.add(0, loaded, standing.persisted.get());
         }
-        let superblock = superblock.settle(device, SUPERBLOCK)?;
+        let mut superblock = superblock;
         let current = standing.snapshot.map(|summary| summary.identity.number);
         for number in numbers.iter().filter(|number| Some(**number) != current) {
+            // Nothing is removed upon what the page cache alone may say.
+            superblock.settle_in(device)?;
             device.remove(&format::file_name(*number))?;
         }
         let next_number = numbers.iter().max().map_or(1, |number| number.saturating_add(1));

@@ -101,6 +101,10 @@ impl Engine for Store {
         self.shared.try_flush()
     }
 
+    fn settle(&self) -> Result<()> {
+        self.shared.settle()
+    }
+
     fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
         self.shared.checkpoint(&*into, go_on)
     }

@@ -324,6 +324,10 @@ impl Engine for Broken {
         self.inner.checkpoint_while(into, go_on)
     }
 
+    fn settle(&self) -> Result<()> {
+        self.inner.settle()
+    }
+
     fn persisted(&self) -> SeqNo {
         match self.flaw {
             Flaw::PersistedTooHigh => SeqNo::new(self.top.load(SeqCst)),

@@ -25,12 +25,12 @@ fn what_was_committed_last_is_found_again() {
     assert_eq!((superblock.payload(), superblock.generation()), (&b""[..], 1));
     for round in 2..10_u8 {
         let payload = vec![round; usize::from(round) * 54];
-        superblock.commit(&payload).expect("commits");
+        superblock.commit(&*device, &payload).expect("commits");
         let opened = Superblock::open(&*device, NAME, KIND).expect("opens");
         assert_eq!((opened.payload(), opened.generation()), (&*payload, u64::from(round)));
     }
     let longest = vec![1; Superblock::PAYLOAD_BYTES_MAX];
-    superblock.commit(&longest).expect("commits");
+    superblock.commit(&*device, &longest).expect("commits");
     assert_eq!(Superblock::open(&*device, NAME, KIND).expect("opens").payload(), longest);
 }
 
@@ -51,7 +51,7 @@ fn a_power_cut_leaves_none_the_old_or_the_new() {
     let mut superblock = Superblock::create(&*disk, NAME, KIND, b"1").expect("makes it");
     let mut durable_from = vec![disk.operations()];
     for round in ["2", "3", "4"] {
-        superblock.commit(round.as_bytes()).expect("commits");
+        superblock.commit(&*disk, round.as_bytes()).expect("commits");
         durable_from.push(disk.operations());
     }
     let history = disk.history();
@@ -83,12 +83,12 @@ fn what_was_settled_survives_the_failed_sync_before_it() {
         let disk = SimulatedDisk::new(seed, Faults::none());
         let mut superblock = Superblock::create(&*disk, NAME, KIND, b"old").unwrap();
         disk.set_faults(Faults { sync_error_ppm: 1_000_000, ..Faults::none() });
-        superblock.commit(b"new").unwrap_err();
+        superblock.commit(&*disk, b"new").unwrap_err();
         drop(superblock);
         disk.set_faults(Faults::none());
         let reopened = Superblock::open(&*disk, NAME, KIND).unwrap();
         let read = reopened.payload().to_vec();
-        reopened.settle(&*disk, NAME).unwrap();
+        reopened.settle(&*disk).unwrap();
         for image in 0..20 {
             let found = Superblock::open(&*disk.crash(image), NAME, KIND).unwrap();
             assert_eq!(found.payload(), read, "seed {seed}, image {image}");
@@ -100,7 +100,7 @@ fn what_was_settled_survives_the_failed_sync_before_it() {
 fn every_flipped_bit_is_noticed_where_it_is() {
     let device = device::memory();
     let mut superblock = Superblock::create(&*device, NAME, KIND, b"one").expect("makes it");
-    superblock.commit(b"second").expect("commits");
+    superblock.commit(&*device, b"second").expect("commits");
     let whole = bytes(&*device);
     assert_eq!(Superblock::decode(&whole, KIND), Ok((b"second".to_vec(), 2)));
     for at in 0..whole.len() {
@@ -119,11 +119,11 @@ fn slots_that_do_not_follow_each_other_are_damage() {
     // A disk that lost a commit's write, twice: the slots are valid, and three apart.
     let device = device::memory();
     let mut superblock = Superblock::create(&*device, NAME, KIND, b"1").expect("makes it");
-    superblock.commit(b"2").expect("commits");
+    superblock.commit(&*device, b"2").expect("commits");
     let old = bytes(&*device)[4096..8192].to_vec();
-    superblock.commit(b"3").expect("commits");
-    superblock.commit(b"4").expect("commits");
-    superblock.commit(b"5").expect("commits");
+    superblock.commit(&*device, b"3").expect("commits");
+    superblock.commit(&*device, b"4").expect("commits");
+    superblock.commit(&*device, b"5").expect("commits");
     device.open(NAME, Mode::Write).expect("opens").write_at(4096, &old).expect("writes");
     let Err(Error::Corruption(Corruption { what, .. })) = Superblock::open(&*device, NAME, KIND)
     else {
@@ -136,7 +136,7 @@ fn slots_that_do_not_follow_each_other_are_damage() {
 fn the_page_s_example_is_what_is_written() {
     let device = device::memory();
     let mut superblock = Superblock::create(&*device, NAME, KIND, b"one").expect("makes it");
-    superblock.commit(b"second").expect("commits");
+    superblock.commit(&*device, b"second").expect("commits");
     let written = bytes(&*device);
     let mut lines = String::new();
     for at in [0, 4096, 4112, 8192, 8208] {

@@ -10,17 +10,17 @@
 //! What is in flight is bounded by `flight_bytes`, and by [`FLIGHT_SPANS`] spans of the longest kind;
 //! but one span, or one record that is longer, always is.
 
-use device::{Buffer, Completion, Request, Work};
+use device::{Buffer, Completion, Queue, Request, Work};
 use engine::Result;
 use workers::StopToken;
 
-use super::segments::LentQueue;
+use super::segments::LOOKUP_DEPTH;
 use super::{Fetched, HybridLog, Place, RecordRead};
 use crate::address::LogAddress;
 use crate::record::{Header, Read, Shape, Stored};
 
 /// Reads in flight at once.
-const DEPTH: usize = LentQueue::DEPTH;
+const DEPTH: usize = LOOKUP_DEPTH;
 /// Longest spans in flight at once; more of shorter ones.
 const FLIGHT_SPANS: usize = 8;
 /// Longest span, where a page or the memory for reads is not less: longer reads are no faster on any
@@ -82,8 +82,8 @@ struct Span<P> {
 }
 
 /// Spans on their way.
-struct Flight<'a, P> {
-    queue: LentQueue<'a>,
+struct Flight<P> {
+    queue: Box<dyn Queue>,
     flying: Vec<Option<Span<P>>>,
     free: Vec<usize>,
     bytes: usize,
@@ -150,7 +150,7 @@ impl HybridLog {
     ) -> Result<bool> {
         let span_bytes = self.span_bytes_max();
         let flight_bytes = (self.flight_bytes as usize).min(FLIGHT_SPANS * span_bytes);
-        let mut flight = Flight::new(self.segments.lend_queue()?, flight_bytes);
+        let mut flight = Flight::new(self.segments.queue(DEPTH)?, flight_bytes);
         let mut next: Option<Span<P>> = None;
         let mut longer = Vec::new();
         loop {
@@ -246,8 +246,8 @@ impl<P> Span<P> {
     }
 }
 
-impl<'a, P> Flight<'a, P> {
-    fn new(queue: LentQueue<'a>, bytes_max: usize) -> Self {
+impl<P> Flight<P> {
+    fn new(queue: Box<dyn Queue>, bytes_max: usize) -> Self {
         Self {
             queue,
             flying: (0..DEPTH).map(|_| None).collect(),
@@ -265,7 +265,7 @@ impl<'a, P> Flight<'a, P> {
         let Some(tag) = self.free.pop() else { return Err(span) };
         let work = Work::Read { offset: read.0.offset(), buffer: Buffer::zeroed(span.bytes) };
         let request = Request { tag: tag as u64, file: read.0.file(), work };
-        let submitted = self.queue.get().submit(request);
+        let submitted = self.queue.submit(request);
         assert!(submitted.is_ok(), "no more is submitted than the queue has room for");
         self.bytes += span.bytes;
         self.flying[tag] = Some(span);
@@ -278,7 +278,7 @@ impl<'a, P> Flight<'a, P> {
             return Ok(false);
         }
         let mut completions = std::mem::take(&mut self.completions);
-        self.queue.get().wait(1, &mut completions)?;
+        self.queue.wait(1, &mut completions)?;
         for completion in completions.drain(..) {
             completion.result?;
             let tag = completion.tag as usize;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
-use device::{Buffer, Device, File, Mode, Queue, SyncKind};
+use device::{Buffer, Device, File, Mode, OnDemandFile, Queue, SyncKind};
 use engine::{Error, Result};
 use environment::Random;
 use parking_lot::{Mutex, RwLock};
@@ -42,39 +42,12 @@ pub(crate) struct Segments {
     /// Where the log of the life before ended, until a segment of this life says so.
     previous_end: Mutex<Option<LogAddress>>,
     salts: Mutex<Random>,
-    /// Queues that nobody uses just now.
-    queues: Mutex<Vec<Box<dyn Queue>>>,
     /// Bytes of pages that were written since it was opened.
     written_bytes: AtomicU64,
 }
 
-/// A queue of the device, lent.
-pub(super) struct LentQueue<'a> {
-    segments: &'a Segments,
-    queue: Option<Box<dyn Queue>>,
-}
-
-impl LentQueue<'_> {
-    /// Reads in flight at once.
-    pub(super) const DEPTH: usize = 32;
-    /// Queues that are kept for the next who want one.
-    const SPARE_MAX: usize = 4;
-
-    pub(super) fn get(&mut self) -> &mut dyn Queue {
-        &mut **self.queue.as_mut().expect("it is here until it is dropped")
-    }
-}
-
-impl Drop for LentQueue<'_> {
-    fn drop(&mut self) {
-        let Some(queue) = self.queue.take() else { return };
-        let mut spare = self.segments.queues.lock();
-        // After an error there may be reads in flight.
-        if queue.in_flight() == 0 && spare.len() < Self::SPARE_MAX {
-            spare.push(queue);
-        }
-    }
-}
+/// Reads of a lookup that are in flight at the same time, at most.
+pub(super) const LOOKUP_DEPTH: usize = 32;
 
 /// What has to be synced before a checkpoint may refer to it.
 #[derive(Default)]
@@ -87,7 +60,7 @@ struct Unsynced {
 pub(crate) struct Segment {
     header: SegmentHeader,
     begin: LogAddress,
-    file: Arc<dyn File>,
+    file: Arc<OnDemandFile>,
     name: String,
     /// Bytes of the file that were written.
     written: AtomicU64,
@@ -181,7 +154,6 @@ impl Segments {
             unsynced: Mutex::default(),
             previous_end: Mutex::new(Some(end)),
             salts: Mutex::new(salts),
-            queues: Mutex::default(),
             written_bytes: AtomicU64::new(0),
         };
         let (first, last) = segments.numbers(begin, end);
@@ -220,7 +192,7 @@ impl Segments {
 
     fn open_one(&self, number: u64) -> Result<Segment> {
         let name = self.file_name(number);
-        let file = self.device.open_blocks(&name, Mode::Write)?;
+        let file = Arc::new(OnDemandFile::new(&self.device, name.clone(), Mode::Write));
         let mut block = Buffer::zeroed(BLOCK_BYTES as usize);
         let damaged = |damage: Corruption| damage.at(&name, 0);
         if file.len()? < BLOCK_BYTES {
@@ -262,7 +234,8 @@ impl Segments {
         if self.device.exists(&name)? {
             self.device.remove(&name)?;
         }
-        let file = self.device.open_blocks(&name, Mode::CreateNew)?;
+        self.device.open_blocks(&name, Mode::CreateNew)?;
+        let file = Arc::new(OnDemandFile::new(&self.device, name.clone(), Mode::Write));
         file.write_at(0, &header.encode())?;
         // Not before: another try has to tell it, too.
         *previous_end = None;
@@ -303,7 +276,8 @@ impl Segments {
             segment.file.sync(SyncKind::All)?;
         }
         if unsynced.names {
-            self.device.sync_dir("")?;
+            // The next sync must cover them if this one could not begin.
+            self.device.sync_dir("").inspect_err(|_| self.unsynced.lock().names = true)?;
         }
         Ok(())
     }
@@ -313,8 +287,13 @@ impl Segments {
         let first = self.geometry.segment(begin);
         let gone: Vec<u64> = self.open.read().range(..first).map(|(number, _)| *number).collect();
         for number in gone {
-            self.open.write().remove(&number);
+            // A lookup that has begun may still read it.
+            if let Some(segment) = self.get(number) {
+                segment.file.hold()?;
+            }
+            // First, so that a removal that could not begin is tried again.
             self.device.remove(&self.file_name(number))?;
+            self.open.write().remove(&number);
         }
         Ok(())
     }
@@ -336,17 +315,6 @@ impl Segments {
         Ok(self.device.queue(depth)?)
     }
 
-    /// A queue for [`LentQueue::DEPTH`] reads that goes back to the others when it is dropped: making
-    /// one takes longer than a read.
-    pub(super) fn lend_queue(&self) -> Result<LentQueue<'_>> {
-        let spare = self.queues.lock().pop();
-        let queue = match spare {
-            Some(queue) => queue,
-            None => self.queue(LentQueue::DEPTH)?,
-        };
-        Ok(LentQueue { segments: self, queue: Some(queue) })
-    }
-
     pub(super) fn count_written(&self, bytes: u64) {
         self.written_bytes.fetch_add(bytes, Relaxed);
     }
@@ -364,7 +332,6 @@ impl Segments {
 
     /// Lets go of the files.
     pub(crate) fn close(&self) {
-        self.queues.lock().clear();
         self.open.write().clear();
     }
 }
@@ -411,7 +378,7 @@ impl Segment {
 
     /// The file, for reads on a queue.
     pub(super) fn file(&self) -> Arc<dyn File> {
-        Arc::clone(&self.file)
+        Arc::clone(&self.file) as Arc<dyn File>
     }
 
     pub(super) fn write(&self, from: LogAddress, bytes: &[u8]) -> Result<()> {

@@ -54,7 +54,14 @@ impl EmptyLog {
         records: &[u8],
     ) -> Result<Self, device::Error> {
         let name = file_name(number);
-        let file = device.open(&name, Mode::CreateNew)?;
+        let file = match device.open(&name, Mode::CreateNew) {
+            // An attempt that could not be finished has left it.
+            Err(device::Error::AlreadyExists { .. }) => {
+                device.remove(&name)?;
+                device.open(&name, Mode::CreateNew)?
+            }
+            made => made?,
+        };
         // A unit that the device can write, in which nothing is written twice.
         let unit_bytes = (file.alignment() as u32).max(UNIT_BYTES_MIN);
         let frame_bytes = (format::FRAME_HEAD_BYTES + records.len()) as u64;

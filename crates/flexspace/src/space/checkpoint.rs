@@ -78,7 +78,7 @@ impl Shared {
             return Ok(());
         }
         match self.checkpoint_with(&mut checkpointer) {
-            Err(error) if error.is_refusal() => Ok(()),
+            Err(error) if error.leaves_log() => Ok(()),
             stored => stored,
         }
     }
@@ -100,7 +100,7 @@ impl Shared {
         let len = cut.snapshot.len();
         let standing = Standing { log: number, len, root, ..checkpointer.standing };
         self.health.check_writable()?;
-        self.health.stop_on(checkpointer.superblock.commit(&standing.encode()))?;
+        self.health.stop_on(checkpointer.superblock.commit(&*self.device, &standing.encode()))?;
         let old = checkpointer.standing.log;
         checkpointer.standing = standing;
         checkpointer.count += 1;
@@ -108,7 +108,11 @@ impl Shared {
             checkpointer.nodes.retire(&cut.retired);
         }
         self.ballast.stored(checkpointer.nodes.slots().1);
-        self.health.stop_on(remove_logs(&*self.device, &[old]))?;
+        match remove_logs(&*self.device, &[old]) {
+            // Opening removes it.
+            Err(error) if error.may_pass() => {}
+            removed => self.health.stop_on(removed)?,
+        }
         self.fit_ballast()
     }
 
@@ -132,6 +136,10 @@ impl Shared {
         let slots = NodeFile::slots_of(&cut);
         let empty = self.room_for_checkpoint(&checkpointer.nodes, slots, number, &records);
         let empty = match empty {
+            Err(error) if error.is_out_of_files() => {
+                checkpointer.unstored = Some(cut);
+                return Err(error);
+            }
             Err(error) if error.is_full_device() => {
                 checkpointer.unstored = Some(cut);
                 self.ballast.owes(u64::from(slots));
@@ -141,11 +149,7 @@ impl Shared {
         };
         let growth_bytes = log_growth_bytes(self.data.geometry);
         let next = LogWriter::begin(empty, life, log.end(), growth_bytes, &records);
-        let next = self.health.stop_on(next)?;
-        if !is_planted(Planted::LogUnnamed) {
-            self.health.stop_on(self.device.sync_dir(""))?;
-        }
-        *log = next;
+        *log = self.health.stop_on(next)?;
         Ok((cut, number))
     }
 
@@ -160,7 +164,8 @@ impl Shared {
         Ok(Moment { batch, cut, records, life })
     }
 
-    /// Room for nodes, and the file of the next log.
+    /// Makes room for nodes, and the file of the next log with a durable name: from then on no
+    /// descriptor is needed.
     fn room_for_checkpoint(
         &self,
         nodes: &NodeFile,
@@ -169,7 +174,11 @@ impl Shared {
         records: &[u8],
     ) -> Result<EmptyLog, Error> {
         reserve_slots(&self.ballast, nodes, slots)?;
-        empty_log(&self.ballast, &*self.device, number, records)
+        let empty = empty_log(&self.ballast, &*self.device, number, records)?;
+        if !is_planted(Planted::LogUnnamed) {
+            self.device.sync_dir("")?;
+        }
+        Ok(empty)
     }
 }
 
@@ -197,7 +206,7 @@ pub(super) fn commit(
     match superblock {
         None => Ok(Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, payload)?),
         Some(mut superblock) => {
-            superblock.commit(payload)?;
+            superblock.commit(device, payload)?;
             Ok(superblock)
         }
     }

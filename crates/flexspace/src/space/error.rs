@@ -76,9 +76,19 @@ impl Error {
         )
     }
 
-    /// Whether the device has no room.
+    /// Returns whether the device has no room.
     pub(super) fn is_full_device(&self) -> bool {
         matches!(self, Self::Device(device::Error::NoSpace { .. }))
+    }
+
+    /// Returns whether nothing was done and the log can go on as it is.
+    pub(super) fn leaves_log(&self) -> bool {
+        self.is_refusal() || self.is_out_of_files()
+    }
+
+    /// Returns whether a descriptor was missing, so that nothing was done.
+    pub(super) fn is_out_of_files(&self) -> bool {
+        matches!(self, Self::Device(error) if error.is_out_of_files())
     }
 }
 

@@ -72,7 +72,7 @@ impl FlexSpace {
         let ballast = Ballast::found(device.clone(), measures(&options, &recovered))?;
         let superblock = ballast.spend(1, || {
             let found = Superblock::open(&*device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-            Ok(found.settle(&*device, SUPERBLOCK)?)
+            Ok(found.settle(&*device)?)
         })?;
         let space = Self::begin(device, lock, options, recovered, (Some(superblock), ballast))?;
         space.shared.fit_ballast()?;
@@ -121,7 +121,7 @@ impl FlexSpace {
         }
         Ok(match self.checkpoint() {
             // The log, which is as good, may have room.
-            Err(error) if error.is_refusal() => shared.commit().map(drop),
+            Err(error) if error.leaves_log() => shared.commit().map(drop),
             stored => stored,
         })
     }
@@ -172,7 +172,9 @@ impl FlexSpace {
         let (segment_bytes, slot_bytes) = (geometry.segment_bytes(), recovered.slot_bytes);
         let len = cut.snapshot.len();
         let standing = Standing { segment_bytes, slot_bytes, life, log: number, len, root };
-        let superblock = checkpoint::commit(&*device, superblock, &standing.encode())?;
+        let mut superblock = checkpoint::commit(&*device, superblock, &standing.encode())?;
+        // A checkpoint must not want for a descriptor between the new log and this.
+        superblock.hold_open(&*device)?;
         recovered.nodes.retire(&cut.retired);
         ballast.stored(recovered.nodes.slots().1);
         checkpoint::remove_logs(&*device, &found)?;

@@ -321,6 +321,13 @@ impl Shared {
         self.commit_with(change, flushed, persisted, persisted)
     }
 
+    /// Makes durable what opening has found.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        self.health.check_writable()?;
+        self.stopping(manifest.as_mut().ok_or(Error::Closed)?.settle())
+    }
+
     /// The same, with the range deletes up to the number `deletes_upto`, which the journal has. If
     /// everything up to `persisted` is to be, these are among them: each was in a state before
     /// anybody could say that it is finished.

@@ -100,7 +100,9 @@ fn what_lies_behind_the_end_is_not_read() {
     let device = device::memory();
     let (mut manifest, _) = begin(&device, 1 << 20);
     manifest.commit(&adds(&[1]), SeqNo::new(5), never).expect("memory takes it");
-    manifest.file.write_at(manifest.standing.bytes, b"torn").expect("memory writes");
+    let name = format::file_name(manifest.standing.manifest);
+    let file = device.open(&name, Mode::Write).expect("it is there");
+    file.write_at(manifest.standing.bytes, b"torn").expect("memory writes");
     drop(manifest);
     assert_eq!(numbers(&begin(&device, 1 << 20).1.edit), [1]);
 }
@@ -156,6 +158,51 @@ fn edits_that_contradict_each_other_are_damage() {
         assert!(matches!(read(&*device), Err(Error::Corruption(_))));
         for entry in device.list("").expect("memory lists") {
             device.remove(&entry.name).expect("memory removes");
+        }
+    }
+}
+
+/// An opening that finds nothing to remove writes nothing, and the first edit after it goes to a
+/// manifest of its own.
+#[test]
+fn an_opening_writes_nothing_before_the_first_edit() {
+    let device = device::memory();
+    let (mut manifest, _) = begin(&device, 1 << 20);
+    manifest.commit(&adds(&[1]), SeqNo::new(5), never).expect("memory takes it");
+    drop(manifest);
+    let before = device.accounting().counts();
+    let (mut manifest, _) = begin(&device, 1 << 20);
+    let opened = device.accounting().counts();
+    assert_eq!((opened.write_ops, opened.syncs), (before.write_ops, before.syncs));
+    let old = manifest.standing.manifest;
+    manifest.commit(&adds(&[2]), SeqNo::new(6), || adds(&[1, 2])).expect("memory takes it");
+    assert_eq!(manifest.standing.manifest, old + 1);
+    drop(manifest);
+    assert!(!device.exists(&format::file_name(old)).expect("memory knows"));
+    let (manifest, contents) = begin(&device, 1 << 20);
+    assert_eq!((numbers(&contents.edit), manifest.persisted()), (vec![1, 2], SeqNo::new(6)));
+}
+
+/// The sync of the last commit failed, and another process opens the store: what it has found is on
+/// the disk before anything is removed because of it.
+#[test]
+fn the_superblock_is_settled_before_anything_is_removed() {
+    use device::{Faults, SimulatedDisk};
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new(seed, Faults::none());
+        let device: Arc<dyn Device> = disk.clone();
+        let (mut manifest, _) = begin(&device, 1 << 20);
+        manifest.commit(&adds(&[1]), SeqNo::new(5), never).expect("it works still");
+        device.open("manifest-9", Mode::CreateNew).expect("a crash has left it");
+        disk.set_faults(Faults { sync_error_ppm: 1_000_000, ..Faults::none() });
+        manifest.commit(&Edit::default(), SeqNo::new(7), never).expect_err("the sync fails");
+        drop(manifest);
+        disk.set_faults(Faults::none());
+        let (manifest, _) = begin(&device, 1 << 20);
+        let found = manifest.persisted();
+        for image in 0..20 {
+            let image: Arc<dyn Device> = disk.crash(image);
+            assert_eq!(begin(&image, 1 << 20).0.persisted(), found, "seed {seed}");
         }
     }
 }

@@ -9,13 +9,12 @@
 use std::sync::Arc;
 
 use codec::{Corruption, FileHeader, Format, Place, Reader, Writer};
-use device::{Buffer, Device, File, Mode, SyncKind};
+use device::{Buffer, Device, File, Mode, OnDemandFile, SyncKind};
 use engine::{Error, Result};
 use parking_lot::Mutex;
 
 use super::held::Home;
 use super::metadata::Metadata;
-use super::open_files::{OpenFiles, PROCESS};
 use super::source::{Span, TableSink, TableSource, TableStore};
 use super::summary::{Summary, TableId};
 use crate::planted::{Planted, is_planted};
@@ -45,7 +44,6 @@ fn file_number(name: &str) -> Option<u64> {
 #[derive(Debug)]
 pub struct LocalTables {
     device: Arc<dyn Device>,
-    files: Arc<OpenFiles>,
     /// Held while a file is made or removed, so that none is once this is set.
     is_closed: Mutex<bool>,
 }
@@ -53,8 +51,7 @@ pub struct LocalTables {
 impl LocalTables {
     /// The tables in the root of `device`.
     pub fn on(device: Arc<dyn Device>) -> Arc<dyn TableStore> {
-        let files = OpenFiles::on(Arc::clone(&device), &PROCESS);
-        Arc::new(Self { device, files, is_closed: Mutex::new(false) })
+        Arc::new(Self { device, is_closed: Mutex::new(false) })
     }
 }
 
@@ -68,7 +65,7 @@ impl TableStore for LocalTables {
         if *is_closed {
             return Err(Error::Closed);
         }
-        let file = self.files.open(&file_name(id.number), Mode::CreateNew)?;
+        let file = self.device.open_blocks(&file_name(id.number), Mode::CreateNew)?;
         drop(is_closed);
         let buffer_bytes = buffer_bytes.clamp(UNIT as usize, WRITE_BYTES_MAX);
         let buffer = Buffer::zeroed(buffer_bytes.next_multiple_of(UNIT as usize));
@@ -79,17 +76,16 @@ impl TableStore for LocalTables {
 
     fn open(&self, summary: &Summary) -> Result<Arc<dyn TableSource>> {
         let name = file_name(summary.id.number);
-        let bytes = match self.files.get(summary.id.number, &name) {
+        let file = OnDemandFile::new(&self.device, name.clone(), Mode::Read);
+        let bytes = match file.get() {
             Err(device::Error::NotFound { .. }) => {
                 let what = "a table that the manifest names is missing";
                 return Err(Corruption::new(what, 0).at(&name, 0).into());
             }
             file => file?.len()?,
         };
-        let files = Arc::clone(&self.files);
         let begins = begins(summary.fragments());
-        let source =
-            LocalTable { files, name, id: summary.id, bytes, begins, data: 0, metadata: 0 };
+        let source = LocalTable { file, name, id: summary.id, bytes, begins, data: 0, metadata: 0 };
         Ok(Arc::new(source.verified(summary)?))
     }
 
@@ -98,7 +94,6 @@ impl TableStore for LocalTables {
         if *is_closed {
             return Ok(());
         }
-        self.files.forget(number);
         match self.device.remove(&file_name(number)) {
             Err(device::Error::NotFound { .. }) => Ok(()),
             removed => Ok(removed?),
@@ -107,7 +102,6 @@ impl TableStore for LocalTables {
 
     fn close(&self) {
         *self.is_closed.lock() = true;
-        self.files.close();
     }
 
     fn list(&self) -> Result<Vec<u64>> {
@@ -286,7 +280,7 @@ pub fn decode_footer(fields: [u64; 4], bytes: u64) -> std::result::Result<u64, C
 /// A file, which is opened when it is read.
 #[derive(Debug)]
 struct LocalTable {
-    files: Arc<OpenFiles>,
+    file: OnDemandFile,
     name: String,
     id: TableId,
     bytes: u64,
@@ -340,7 +334,7 @@ impl LocalTable {
     }
 
     fn file(&self) -> Result<Arc<dyn File>> {
-        Ok(self.files.get(self.id.number, &self.name)?)
+        Ok(self.file.get()?)
     }
 
     /// Bytes of the file, in whole blocks where it wants them.

@@ -44,7 +44,7 @@ fn cases(check: Check) -> u64 {
         Check::Model | Check::Budget => 25,
         Check::Crashes | Check::Registers => 8,
         Check::Counters | Check::Snapshots | Check::Crowd => 4,
-        Check::Errors | Check::Damage | Check::Determinism => 1,
+        Check::Errors | Check::OutOfFiles | Check::Damage | Check::Determinism => 1,
     }
 }
 

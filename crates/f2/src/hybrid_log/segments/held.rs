@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use device::{Buffer, Device, Mode, SyncKind};
+use device::{Buffer, Device, File, Mode, SyncKind};
 use engine::{GoOn, Result};
 
 use super::{BLOCK_BYTES, Segment, Segments};

@@ -1,0 +1,182 @@
+//! No descriptor is left for one operation of a workload, and from there on: nothing stops for good.
+//!
+//! 1. The workload runs once without a fault, to count its operations of each kind.
+//! 2. For each operation that needs a descriptor, it runs again and that one finds none, once or
+//!    until the fault is taken away, which happens as soon as a call has failed.
+//! 3. Each call that fails must do so with an error that may pass ([`engine::Error::may_pass`]). The
+//!    same call must then succeed: no store stays read-only.
+//! 4. At the end everything is flushed and closed, and opening finds every write.
+
+use std::sync::Arc;
+
+use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
+use journal::{Durability, OpenError};
+
+use crate::Fixture;
+use crate::database::{Database, Failed};
+use crate::draw::Draw;
+use crate::failure::catch;
+use crate::model::Model;
+use crate::operation::{Generator, Profile, Step};
+use crate::sequential::compare_everything;
+
+const WRITES: usize = 14;
+
+/// The writes of the workload after which the engine flushes.
+const FLUSH_EVERY: usize = 5;
+
+/// A run, and the device on which the fault strikes.
+struct Run<'a> {
+    fixture: &'a dyn Fixture,
+    device: Arc<FaultDevice>,
+    seed: u64,
+    model: Model,
+}
+
+/// How a write has ended.
+enum Written {
+    Whole,
+    /// The journal has it and the engine does not: opening will apply it.
+    InJournal,
+}
+
+/// Returns whether the failure leaves everything as it was.
+fn passes(error: &Failed) -> bool {
+    match error {
+        Failed::Device(error) | Failed::Open(OpenError::Device(error)) => error.may_pass(),
+        Failed::Engine(error) => error.may_pass(),
+        Failed::Journal(error) => matches!(error, journal::Error::NoRoom { .. }),
+        Failed::Open(OpenError::Replay { source, .. }) => {
+            source.downcast_ref::<engine::Error>().is_some_and(engine::Error::may_pass)
+        }
+        Failed::Open(_) | Failed::Ahead { .. } => false,
+    }
+}
+
+impl Run<'_> {
+    /// Does `call`, and once more with descriptors if there was none.
+    fn twice<T>(
+        &self,
+        what: &str,
+        mut call: impl FnMut() -> Result<T, Failed>,
+    ) -> Result<T, String> {
+        let error = match call() {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        if !passes(&error) {
+            return Err(format!("{what} failed for good: {error}"));
+        }
+        self.device.heal();
+        call().map_err(|again| format!("{what} failed ({error}), and then again: {again}"))
+    }
+
+    fn open(&self) -> Result<Database, String> {
+        let device: Arc<dyn Device> = self.device.clone();
+        self.twice("opening", || Database::open(self.fixture, &device, self.seed))
+    }
+
+    fn write(
+        &mut self,
+        database: &Database,
+        steps: &[Step],
+        durability: Durability,
+    ) -> Result<Written, String> {
+        for _ in 0..2 {
+            let seqno = database.opened.sequence.last().get() + 1;
+            let error = match database.write(steps, durability) {
+                Ok(number) => {
+                    self.model.apply(steps, number);
+                    return Ok(Written::Whole);
+                }
+                Err(error) => error,
+            };
+            if !passes(&error) {
+                return Err(format!("a write failed for good: {error}"));
+            }
+            self.device.heal();
+            if database.journaled() < seqno {
+                continue;
+            }
+            self.model.apply(steps, seqno);
+            if !matches!(error, Failed::Journal(_)) {
+                return Ok(Written::InJournal);
+            }
+            self.twice("the wait for a write", || database.settle())?;
+            return Ok(Written::Whole);
+        }
+        Err("a write failed twice".to_owned())
+    }
+
+    /// Opens, writes, flushes, closes.
+    fn work(&mut self) -> Result<(), String> {
+        let database = self.open()?;
+        let profile = Profile {
+            keys_more: 0,
+            ingests: false,
+            ordered: false,
+            deletes_ranges: database.opened.engine.capabilities().deletes_ranges,
+            key_bytes_max: self.fixture.key_bytes_max(),
+            value_bytes_max: 500,
+            reopens: false,
+        };
+        let mut generator = Generator::new(self.seed, profile);
+        let mut draw = Draw::new(self.seed, "out of files");
+        for number in 1..=WRITES {
+            if number % FLUSH_EVERY == 0 {
+                self.twice("a flush", || database.flush())?;
+            }
+            let durability =
+                *draw.pick(&[Durability::Buffered, Durability::Flushed, Durability::Synced]);
+            let steps = generator.write();
+            if let Written::InJournal = self.write(&database, &steps, durability)? {
+                return Ok(());
+            }
+        }
+        self.device.heal();
+        self.twice("the last flush", || database.flush())?;
+        database.close().map_err(|error| format!("closing: {error}"))
+    }
+
+    /// Everything is there.
+    fn compare(&self) -> Result<(), String> {
+        self.device.heal();
+        let device: Arc<dyn Device> = self.device.clone();
+        let database = self.open()?;
+        let (found, last) = (database.recovered, self.model.last());
+        if found != last {
+            return Err(format!("found write {found} of {last}"));
+        }
+        let opened = &database.opened;
+        compare_everything(opened.engine.as_ref(), &opened.sequence, &self.model, last)?;
+        drop(database);
+        crate::database::check(self.fixture, &device)
+    }
+}
+
+fn run(fixture: &dyn Fixture, seed: u64, fault: Option<Fault>) -> Result<Arc<FaultDevice>, String> {
+    let device = FaultDevice::new(device::memory());
+    let mut run = Run { fixture, device: Arc::clone(&device), seed, model: Model::default() };
+    fault.into_iter().for_each(|fault| device.fail(fault));
+    catch(|| run.work())?;
+    catch(|| run.compare())?;
+    Ok(device)
+}
+
+/// Runs the workload of `seed` with each of its operations in turn. Returns how many runs there were.
+pub(crate) fn out_of_files(fixture: &dyn Fixture, seed: u64) -> Result<u64, String> {
+    let whole = run(fixture, seed, None)?;
+    let mut runs = 0;
+    for kind in OperationKind::ALL.into_iter().filter(|kind| kind.needs_descriptor()) {
+        for nth in 1..=whole.count(Some(kind)) {
+            for lasting in [Lasting::Once, Lasting::ForGood] {
+                let failure = Failure::OutOfFiles;
+                let fault = Fault { kind: Some(kind), nth, failure, lasting };
+                run(fixture, seed, Some(fault))
+                    .map_err(|what| format!("{kind:?} {nth} finds no descriptor: {what}"))?;
+                runs += 1;
+            }
+        }
+    }
+    Ok(runs)
+}
