@@ -250,8 +250,7 @@ impl Backups {
         for number in &numbers {
             let unfinished = unfinished_name(*number);
             self.device.remove_dir(&unfinished)?;
-            self.device.rename(&dir_name(*number), &unfinished)?;
-            self.device.sync_dir("")?;
+            self.device.rename_synced(&dir_name(*number), &unfinished)?;
             self.device.remove_dir(&unfinished)?;
         }
         Ok(numbers.len())

@@ -201,9 +201,9 @@ impl Catalog {
         if !is_planted(Planted::CatalogUnsynced) {
             file.sync(SyncKind::All)?;
         }
-        device.rename(FILE_NEXT, FILE)?;
-        if !is_planted(Planted::CatalogUnnamed) {
-            device.sync_dir("")?;
+        match is_planted(Planted::CatalogUnnamed) {
+            true => device.rename(FILE_NEXT, FILE)?,
+            false => device.rename_synced(FILE_NEXT, FILE)?,
         }
         Ok(())
     }

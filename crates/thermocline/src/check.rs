@@ -10,8 +10,9 @@ use journal::ReplayError;
 
 use crate::catalog::{self, Catalog, Entry};
 use crate::damaged;
+use crate::directory::{check_still_unlocked, lock_to_read};
 use crate::error::{Error, Result};
-use crate::open::{JOURNAL_DIR, LOCK_FILE, check_place, in_use, missing_journal, unknown_keyspace};
+use crate::open::{JOURNAL_DIR, check_place, missing_journal, unknown_keyspace};
 use crate::options::EngineKind;
 use crate::owner;
 use crate::record;
@@ -149,9 +150,12 @@ pub fn check_on(device: Arc<dyn Device>, place: &str) -> Result<Report> {
             };
         }
     };
-    let _lock = device.lock_shared(LOCK_FILE).map_err(|error| in_use(error, place))?;
+    let lock = lock_to_read(&*device, place)?;
     // What is opened as if it were to be written may lie where nothing can be.
-    check_content(&device::overlay(device), &catalog, &mut report)?;
+    check_content(&device::overlay(Arc::clone(&device)), &catalog, &mut report)?;
+    if lock.is_none() {
+        check_still_unlocked(&*device, place)?;
+    }
     Ok(report)
 }
 

@@ -24,6 +24,7 @@ use journal::{Durability, Journal, ReplayError};
 use crate::catalog::Catalog;
 use crate::copy_side::CopyTarget;
 use crate::database::{Db, Inner};
+use crate::directory::make_lock_file;
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, journal_options};
 use crate::owner;
@@ -62,6 +63,7 @@ impl Inner {
         if !target.list("")?.is_empty() {
             return Err(Error::NotEmpty { path: place.to_owned() });
         }
+        make_lock_file(&**target)?;
         self.copy_into(target)?.store(&**target)
     }
 

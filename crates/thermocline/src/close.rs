@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use parking_lot::{Condvar, Mutex};
 
 use crate::database::{Db, Inner};
+use crate::directory::leave_closed_mark;
 use crate::error::{Error, Result};
 use crate::planted::Planted;
 use crate::read_only::Access;
@@ -128,6 +129,9 @@ impl Inner {
             generation.desk.stop();
         }
         outcome = outcome.and(self.journal.close().map_err(Error::from));
+        if outcome.is_ok() && self.failure.get().is_none() && self.access == Access::Write {
+            leave_closed_mark(&*self.device);
+        }
         drop(self.directory_lock.lock().take());
         outcome
     }

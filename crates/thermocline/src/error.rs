@@ -68,6 +68,23 @@ pub enum Error {
         /// The least that it is made with.
         needed: u64,
     },
+    /// The database could not be opened again with a keyspace that is to be made: it would hold more
+    /// files open than the process may.
+    #[error(
+        "with one more keyspace of engine {engine}, next to {keyspaces} others, the database needs \
+             {needed} open files, and this process may have {limit}: raise its limit (ulimit -n), \
+             or take an engine that holds none open (memory, lsm)"
+    )]
+    TooManyDescriptors {
+        /// The engine of the new keyspace.
+        engine: EngineKind,
+        /// Keyspaces that there are.
+        keyspaces: u64,
+        /// Descriptors that opening the database would need.
+        needed: u64,
+        /// Descriptors that the process may have.
+        limit: u64,
+    },
     /// No engine of that name.
     #[error("there is no engine {name:?}; this version has: memory, f2, lsm and flexdb")]
     UnknownEngine {

@@ -123,7 +123,11 @@ impl Inner {
         if trimming.is_none() && !self.planted.has(Planted::TrimmedMeanwhile) {
             return Ok(());
         }
-        Ok(self.journal.trim(self.journal_floor())?)
+        let floor = self.journal_floor();
+        if self.journal.has_useless(floor)? {
+            self.journaled_generations().iter().try_for_each(|generation| generation.settle())?;
+        }
+        Ok(self.journal.trim(floor)?)
     }
 }
 

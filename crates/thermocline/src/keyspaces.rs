@@ -14,6 +14,7 @@ use journal::Durability;
 
 use crate::catalog::{self, Catalog, Entry};
 use crate::database::{Db, Inner};
+use crate::descriptors;
 use crate::error::{Error, Result};
 use crate::expiry::Form;
 use crate::keyspace::Keyspace;
@@ -31,9 +32,10 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::BadKeyspaceName`], [`Error::NotBuilt`], [`Error::NoMemoryLeft`],
-    /// [`Error::DamagedKeyspace`]. [`Error::KeyspaceExists`] if it exists and was made with another engine,
-    /// journaled otherwise, or with values that end otherwise. An option that has its default value is
-    /// not compared, so [`KeyspaceOptions::default`] opens every keyspace as it is. For [`KeyspaceOptions::merge`]
+    /// [`Error::TooManyDescriptors`], [`Error::DamagedKeyspace`]. [`Error::KeyspaceExists`] if it exists and
+    /// was made with another engine, journaled otherwise, or with values that end otherwise. An option that
+    /// has its default value is not compared, so [`KeyspaceOptions::default`] opens every keyspace as it is.
+    /// For [`KeyspaceOptions::merge`]
     /// [`Error::UnknownMergeOperator`] and [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::tuning`] [`Error::OtherEngine`],
     /// [`Error::FixedOption`], and [`engine::Error::BadOption`] with what is allowed.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
@@ -112,6 +114,7 @@ impl Inner {
             return Ok(slot);
         }
         let options = options.normal();
+        descriptors::check_new(&catalog, options.engine)?;
         let share = self.memory_for_new(options)?;
         let _untrimmed = self.trim_holds.hold();
         let entry = self.prepare(&catalog, name, options)?;

@@ -108,6 +108,8 @@ mod compare_and_swap;
 mod copy_side;
 mod damaged;
 mod database;
+mod descriptors;
+mod directory;
 mod error;
 mod expiry;
 mod flush;

@@ -34,6 +34,7 @@ use crate::catalog::{self, Catalog};
 use crate::close::Closing;
 use crate::damaged::{self, Damaged};
 use crate::database::{Db, Inner, Opened};
+use crate::directory::take_closed_mark;
 use crate::error::{Error, Result};
 use crate::expiry::{Expiry, Removal};
 use crate::key_locks::KeyLocks;
@@ -97,7 +98,7 @@ impl Db {
             check_vacant(&*device, place, options.create_if_missing)?;
         }
         let directory_lock = device.lock(LOCK_FILE).map_err(|error| in_use(error, place))?;
-        Self::open_locked(device, place, options, directory_lock, Access::Write)
+        Self::open_locked(device, place, options, Some(directory_lock), Access::Write)
     }
 
     /// Steps 2 to 5, by who holds the lock.
@@ -105,7 +106,7 @@ impl Db {
         device: Arc<dyn Device>,
         place: &str,
         options: Options,
-        directory_lock: Arc<dyn File>,
+        directory_lock: Option<Arc<dyn File>>,
         access: Access,
     ) -> Result<Self> {
         let catalog = load_or_create(&*device, &options)?;
@@ -118,6 +119,8 @@ impl Db {
             return Err(Error::OlderCatalog { damage });
         }
         journal::check_newest(&*device, JOURNAL_DIR)?;
+        // Nothing has been changed before this.
+        let was_closed = access == Access::Write && take_closed_mark(&*device)?;
         let (sound, damaged) = part_damaged(&*device, &catalog)?;
         for entry in &sound.keyspaces {
             owner::finish(&*device, entry)?;
@@ -141,6 +144,9 @@ impl Db {
             flexdb: options.flexdb.clone(),
         };
         let slots = nursery.open_all(&sound, damaged, needed)?;
+        if was_closed {
+            slots.values().for_each(|slot| slot.last_generation().trust_found());
+        }
         let (journal, replayed_records) = recover(&nursery, &slots, &catalog, &options)?;
         let inner = Arc::new(Inner {
             place: place.to_owned(),
@@ -170,7 +176,7 @@ impl Db {
             closed: AtomicBool::new(false),
             closing: Closing::default(),
             nursery,
-            directory_lock: Mutex::new(Some(directory_lock)),
+            directory_lock: Mutex::new(directory_lock),
             planted: InDatabase::here(),
             options,
         });

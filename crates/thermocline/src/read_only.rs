@@ -4,8 +4,11 @@
 //! and with a pool without threads.
 //!
 //! # Invariants
-//! - R1. No file of the directory is made, changed or removed, but an empty one to lock where there was none.
-//! - R2. Any number of readers have a database open, or one who writes.
+//! - R1. No file of the directory is made, changed or removed, but an empty one to lock if there was
+//!   none and one can be made.
+//! - R2. Any number of readers have a database open, or one writer. If there is no file to lock and
+//!   none can be made, readers have it open without a lock ([`crate::directory`]): then no writer has
+//!   it open, but one that comes later is not kept out.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -14,9 +17,10 @@ use device::Device;
 
 use crate::catalog::Catalog;
 use crate::database::Db;
+use crate::directory::{check_still_unlocked, lock_to_read};
 use crate::error::{Error, Result};
 use crate::memory_limit;
-use crate::open::{LOCK_FILE, check_place, in_use};
+use crate::open::check_place;
 use crate::options::Options;
 
 /// What a database was opened for.
@@ -65,7 +69,10 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::open`]; [`Error::InUse`] while somebody has it open to write.
+    /// As [`Db::open`]; [`Error::InUse`] while a writer has it open. On a file system that is mounted
+    /// to be read, or in a directory of another user, a database without a file `LOCK` is opened
+    /// without a lock. A writer of another process that begins later is not kept out then, and reads
+    /// may fail with damage that is none.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let path = path.as_ref();
         check_place(path, false)?;
@@ -88,8 +95,14 @@ impl Db {
         if Catalog::load(&*device)?.is_none() {
             return Err(Error::NotADatabase { path: place.to_owned(), found: None });
         }
-        let lock = device.lock_shared(LOCK_FILE).map_err(|error| in_use(error, place))?;
+        let lock = lock_to_read(&*device, place)?;
+        let is_locked = lock.is_some();
         let options = Options { create_if_missing: false, ..options };
-        Self::open_locked(device::overlay(device), place, options, lock, Access::Read)
+        let shown = device::overlay(Arc::clone(&device));
+        let db = Self::open_locked(shown, place, options, lock, Access::Read)?;
+        if !is_locked {
+            check_still_unlocked(&*device, place)?;
+        }
+        Ok(db)
     }
 }

@@ -24,12 +24,11 @@ use crate::catalog::{self, Catalog, Entry};
 use crate::check::{self, KeyspaceFiles, LastRecord};
 use crate::copy_side::CopyTarget;
 use crate::database::Db;
+use crate::directory::{check_still_unlocked, lock_to_read, make_lock_file};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::merge::MergeOperators;
-use crate::open::{
-    JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE, check_place, in_use, journal_options, missing_journal,
-};
+use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, check_place, journal_options, missing_journal};
 use crate::options::{EngineKind, Options};
 use crate::owner::{self, Unnamed};
 use crate::record;
@@ -133,7 +132,8 @@ pub fn salvage_on(
     options: Options,
 ) -> Result<Salvage> {
     let catalog = load(&*old, from)?;
-    let _lock = old.lock_shared(LOCK_FILE).map_err(|error| in_use(error, from))?;
+    let lock = lock_to_read(&*old, from)?;
+    let source = Arc::clone(&old);
     // What is opened as if it were to be written may lie where nothing can be.
     let old = device::overlay(old);
     if !new.list("")?.is_empty() {
@@ -150,7 +150,11 @@ pub fn salvage_on(
         // So that the place is empty for another attempt, and takes no room. The first failure is the one to tell.
         let _ = new.remove_dir(UNFINISHED);
     }
-    let moved = made.and_then(|()| move_up(&*target.device()));
+    let unwritten = made.and_then(|()| match &lock {
+        Some(_) => Ok(()),
+        None => check_still_unlocked(&*source, from),
+    });
+    let moved = unwritten.and_then(|()| move_up(&*target.device()));
     target.attribute(moved, from)?;
     Ok(work.found)
 }
@@ -420,6 +424,7 @@ fn salvage_engine(
 
 /// Step 5.
 fn move_up(new: &dyn Device) -> Result<()> {
+    make_lock_file(new)?;
     for name in [KEYSPACES_DIR, JOURNAL_DIR, catalog::FILE] {
         // What the catalog speaks of is there before it.
         new.sync_dir("")?;

@@ -185,6 +185,8 @@ pub(crate) struct Generation {
     device: Arc<dyn Device>,
     /// The newest write that was applied to it, in this life or by replay.
     newest: AtomicU64,
+    /// Whether what its opening has found is known to be durable.
+    is_settled: AtomicBool,
     /// Set once the catalog no longer names it: the last one to let go removes its files.
     doomed: AtomicBool,
 }
@@ -199,9 +201,36 @@ impl Generation {
         share: Option<Arc<MemoryShare>>,
         expiry: Option<Expiry>,
     ) -> Self {
-        let (newest, doomed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (newest, is_settled, doomed) = Default::default();
         let (seats, desk) = Default::default();
-        Self { id, journaled, engine, expiry, seats, desk, share, dir, device, newest, doomed }
+        Self {
+            id,
+            journaled,
+            engine,
+            expiry,
+            seats,
+            desk,
+            share,
+            dir,
+            device,
+            newest,
+            is_settled,
+            doomed,
+        }
+    }
+
+    /// Notes that what its opening has found is durable, since everything was closed in order.
+    pub(crate) fn trust_found(&self) {
+        self.is_settled.store(true, Relaxed);
+    }
+
+    /// Makes sure of that, before anything is removed because its files have it.
+    pub(crate) fn settle(&self) -> Result<()> {
+        if !self.is_settled.load(Relaxed) {
+            self.engine.settle()?;
+            self.is_settled.store(true, Relaxed);
+        }
+        Ok(())
     }
 
     /// Returns an outcome of the engine's own views, cursors, seats and ingestions, with a failure

@@ -240,7 +240,7 @@ impl Device for Mounted {
     }
 
     fn lock_shared(&self, name: &str) -> device::Result<Arc<dyn File>> {
-        self.0.lock_shared(name)
+        if self.0.exists(name)? { self.0.lock_shared(name) } else { refused(name) }
     }
 
     fn space(&self) -> device::Result<Space> {
@@ -282,4 +282,82 @@ fn what_cannot_be_written_to_is_read_checked_and_salvaged() {
     let found = salvage_on((mounted, "mounted"), (Arc::clone(&new), "new"), options()).unwrap();
     assert_eq!(found.damage_count(), 0, "{:?}", found.damage);
     assert!(content(&Db::open_on(new, "new", options()).unwrap()) == expected);
+}
+
+/// Each way to read the database in `device`.
+fn read_in_each_way(device: &Arc<dyn Device>) -> [Result<(), Error>; 3] {
+    let opened = Db::open_read_only_on(Arc::clone(device), "mounted", options());
+    let new = (device::memory(), "new");
+    [
+        opened.and_then(|db| db.close()),
+        check_on(Arc::clone(device), "mounted").map(|report| assert!(report.is_whole())),
+        salvage_on((Arc::clone(device), "mounted"), new, options()).map(drop),
+    ]
+}
+
+/// No writer has a database open that has no file to lock; a file that can be read keeps out a writer
+/// of any user.
+#[test]
+fn a_database_without_a_lock_file_is_read_where_none_can_be_made() {
+    let base = device::memory();
+    let db = Db::open_on(Arc::clone(&base), "db", options()).unwrap();
+    fill(&db);
+    let expected = content(&db);
+    let mounted = Arc::new(Mounted(Arc::clone(&base))) as Arc<dyn Device>;
+    for refused in read_in_each_way(&mounted) {
+        assert!(matches!(refused, Err(Error::InUse { .. })), "{refused:?}");
+    }
+    db.close().unwrap();
+    drop(db);
+    base.remove("LOCK").unwrap();
+    for read in read_in_each_way(&mounted) {
+        read.unwrap();
+    }
+    let db = Db::open_read_only_on(Arc::clone(&mounted), "mounted", options()).unwrap();
+    assert!(content(&db) == expected);
+    assert!(!base.exists("LOCK").unwrap());
+}
+
+/// A writer that comes while a database is opened without a lock is noticed.
+#[test]
+fn a_writer_that_comes_meanwhile_is_noticed() {
+    let base = device::memory();
+    let db = Db::open_on(Arc::clone(&base), "db", options()).unwrap();
+    fill(&db);
+    db.close().unwrap();
+    drop(db);
+    for way in 0..3 {
+        base.remove("LOCK").unwrap();
+        let faulty = device::FaultDevice::new(Arc::clone(&base));
+        let made = Arc::clone(&base);
+        faulty.interpose_anywhere(device::OperationKind::List, move || {
+            drop(made.lock("LOCK").unwrap());
+        });
+        let mounted = Arc::new(Mounted(faulty)) as Arc<dyn Device>;
+        let new = (device::memory(), "new");
+        let refused = match way {
+            0 => Db::open_read_only_on(mounted, "mounted", options()).map(drop),
+            1 => check_on(mounted, "mounted").map(drop),
+            _ => salvage_on((mounted, "mounted"), new, options()).map(drop),
+        };
+        assert!(matches!(refused, Err(Error::InUse { .. })), "{way}: {refused:?}");
+    }
+}
+
+/// A copy may be moved to where nothing can be made, so it has the file that is locked.
+#[test]
+fn copies_have_a_file_to_lock() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let db = Db::open(path("db"), options()).unwrap();
+    fill(&db);
+    let backups = thermocline::Backups::open(path("backups")).unwrap();
+    db.backup(&backups, &Default::default()).unwrap();
+    db.checkpoint(path("checkpoint")).unwrap();
+    db.close().unwrap();
+    backups.restore(None, path("restored"), &Default::default()).unwrap();
+    thermocline::salvage(path("db"), path("salvaged"), options()).unwrap();
+    for copy in ["checkpoint", "restored", "salvaged"] {
+        assert!(path(copy).join("LOCK").exists(), "{copy}");
+    }
 }

@@ -1,6 +1,7 @@
 //! backup, restore and check of backups: copies of a whole directory, and what is refused.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::program::{Said, Small, finish, on};
 
@@ -107,5 +108,47 @@ fn a_backup_is_made_of_a_database_where_nothing_can_be_written() {
     assert_eq!(restore(&copy, &copies, &[]).code, 0);
     for engine in ["memory", "f2", "lsm", "flexdb"] {
         assert_eq!(get(&copy, engine), "value\n");
+    }
+}
+
+/// Another user's databases, and one from before copies had a file to lock.
+#[test]
+fn another_user_reads_what_a_user_has_restored() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::process::CommandExt as _;
+    const NOBODY: u32 = 65_534;
+    let dir = tempfile::tempdir().unwrap();
+    if std::fs::metadata(dir.path()).unwrap().uid() != 0 {
+        return;
+    }
+    let [db, copies, copy] = ["db", "b", "c"].map(|name| dir.path().join(name));
+    put(&db, "lsm", "lsm", "one");
+    assert_eq!(backup(&db, &copies, &["-q"]).code, 0);
+    assert_eq!(restore(&copy, &copies, &["-q"]).code, 0);
+    assert!(copy.join("LOCK").exists());
+    // The directory of the program may be closed to other users.
+    let program = dir.path().join("thermocline");
+    std::fs::copy(env!("CARGO_BIN_EXE_thermocline"), &program).unwrap();
+    let opened = Command::new("chmod").args(["-R", "a+rX"]).arg(dir.path()).status().unwrap();
+    assert!(opened.success());
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let as_nobody = |name: &str, rest: &[&str]| {
+        let mut command = Command::new(&program);
+        command.uid(NOBODY).gid(NOBODY).arg(name).arg(&copy).args(rest);
+        finish(&mut command, b"")
+    };
+    for has_lock in [true, false] {
+        if !has_lock {
+            std::fs::remove_file(copy.join("LOCK")).unwrap();
+        }
+        let said = as_nobody("get", &["k", "-k", "lsm"]);
+        assert_eq!((said.code, said.out.as_str()), (0, "one\n"), "{has_lock}: {said:?}");
+        for command in [&["check"][..], &["scan", "-k", "lsm"], &["dump"], &["stats"]] {
+            let said = as_nobody(command[0], &command[1..]);
+            assert_eq!(said.code, 0, "{has_lock}: {said:?}");
+        }
+        let said = as_nobody("put", &["k", "other", "-k", "lsm"]);
+        assert_ne!(said.code, 0, "{has_lock}: {said:?}");
+        assert_eq!(copy.join("LOCK").exists(), has_lock);
     }
 }

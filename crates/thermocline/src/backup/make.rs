@@ -161,8 +161,7 @@ impl Backups {
             self.device.sync_dir(&whole.dir)?;
         }
         let told = whole.tell()?;
-        self.device.rename(&whole.dir, &dir_name(whole.number))?;
-        self.device.sync_dir("")?;
+        self.device.rename_synced(&whole.dir, &dir_name(whole.number))?;
         Ok(told)
     }
 

@@ -16,6 +16,7 @@ use super::{Backup, Backups, Progress, Stage, Whole, files};
 use crate::catalog;
 use crate::check::{Report, check_content};
 use crate::copy_side::{CopySide, CopyTarget};
+use crate::directory::make_lock_file;
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, check_place};
 use crate::planted::{Planted, is_planted};
@@ -102,6 +103,7 @@ impl Backups {
         // They may be empty, and belong to a database.
         dirs.extend([JOURNAL_DIR, KEYSPACES_DIR]);
         dirs.iter().try_for_each(|dir| target.create_dir(dir))?;
+        make_lock_file(&**target)?;
         for file in known {
             let copied = files::copy(&*self.device, &whole.dir, &file.name, &**target, progress);
             files::compare(copied, file, &whole.dir)?;

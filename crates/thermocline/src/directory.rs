@@ -1,0 +1,66 @@
+//! Files in a database's directory that hold no data: the one that is locked, and the mark of an
+//! orderly close.
+//!
+//! # Invariants
+//! - D1. Every opening to write locks [`LOCK_FILE`] alone, and makes it if it is missing. So where
+//!   there is none, nobody writes.
+//! - D2. [`CLOSED_FILE`] is there only while no process has changed anything since all files were
+//!   synced without a failure. It is not synced itself: after a power cut everything that is found is
+//!   on the disk, with or without it.
+
+use std::sync::Arc;
+
+use device::{Device, File, Mode};
+
+use crate::error::{Error, Result};
+use crate::open::{LOCK_FILE, in_use};
+
+/// The mark of an orderly close.
+const CLOSED_FILE: &str = "CLOSED";
+
+/// Keeps writers out as long as the returned file is open, by a lock that readers share. Returns
+/// `None` if there is no file to lock and none can be made, because the file system is mounted to be
+/// read or belongs to another user: then nobody writes (D1). [`check_still_unlocked`] must follow.
+///
+/// # Errors
+/// [`Error::InUse`]; the device's, also if the file is there and must not be read.
+pub(crate) fn lock_to_read(device: &dyn Device, place: &str) -> Result<Option<Arc<dyn File>>> {
+    match device.lock_shared(LOCK_FILE) {
+        Err(error) if error.is_write_protected() && !device.exists(LOCK_FILE)? => Ok(None),
+        locked => locked.map(Some).map_err(|error| in_use(error, place)),
+    }
+}
+
+/// Refuses what was read without a lock if a writer has come meanwhile.
+///
+/// # Errors
+/// [`Error::InUse`].
+pub(crate) fn check_still_unlocked(device: &dyn Device, place: &str) -> Result<()> {
+    match device.exists(LOCK_FILE)? {
+        true => Err(Error::InUse { path: place.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+/// Makes the file that is locked, in a copy that may be moved to where nothing can be made.
+pub(crate) fn make_lock_file(device: &dyn Device) -> Result<()> {
+    device.open(LOCK_FILE, Mode::Create)?;
+    Ok(())
+}
+
+/// Takes the mark of an orderly close away, before anything is changed. Returns whether it was there.
+pub(crate) fn take_closed_mark(device: &dyn Device) -> Result<bool> {
+    match device.remove(CLOSED_FILE) {
+        Ok(()) => Ok(true),
+        Err(device::Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Leaves the mark of an orderly close, unless a write or a sync has failed on the device. Without it
+/// the next opening costs a little more.
+pub(crate) fn leave_closed_mark(device: &dyn Device) {
+    if !device.accounting().has_failed() {
+        let _ = device.open(CLOSED_FILE, Mode::Create);
+    }
+}

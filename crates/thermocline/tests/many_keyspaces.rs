@@ -1,0 +1,109 @@
+//! Many keyspaces in one database: what opening them costs, counted at the device.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use device::Device;
+use thermocline::{Db, Durability, EngineKind, KeyspaceOptions, Options};
+
+/// Syncs of an opening after an orderly close, whatever the number of keyspaces.
+const SYNCS_MAX: u64 = 10;
+
+fn options() -> Options {
+    Options { memory_bytes: 16 << 30, durability: Durability::Buffered, ..Options::default() }
+}
+
+fn open(device: &Arc<dyn Device>) -> Db {
+    Db::open_on(Arc::clone(device), "many", options()).unwrap()
+}
+
+fn name(number: u32) -> String {
+    format!("space-{number}")
+}
+
+/// Makes keyspaces, each with a pair that was flushed and one that the journal alone has.
+fn fill(device: &Arc<dyn Device>, engine: EngineKind, keyspaces: u32) {
+    let db = open(device);
+    for number in 0..keyspaces {
+        let options = KeyspaceOptions { engine, ..KeyspaceOptions::default() };
+        let space = db.keyspace(&name(number), options).unwrap();
+        space.put(b"flushed", &number.to_le_bytes()).unwrap();
+        space.flush().unwrap();
+        space.put(b"journaled", &number.to_le_bytes()).unwrap();
+    }
+    db.close().unwrap();
+}
+
+fn check(db: &Db, keyspaces: u32) {
+    for number in 0..keyspaces {
+        let space = db.existing_keyspace(&name(number)).unwrap();
+        for key in [&b"flushed"[..], b"journaled"] {
+            assert_eq!(space.get(key).unwrap().as_deref(), Some(&number.to_le_bytes()[..]));
+        }
+    }
+}
+
+#[test]
+fn a_thousand_keyspaces_of_lsm_open_with_few_syncs() {
+    const KEYSPACES: u32 = 1000;
+    let device = device::memory();
+    fill(&device, EngineKind::Lsm, KEYSPACES);
+    for _ in 0..2 {
+        let before = device.accounting().counts();
+        let db = open(&device);
+        let syncs = device.accounting().counts().syncs - before.syncs;
+        assert!(syncs <= SYNCS_MAX, "{syncs} syncs");
+        check(&db, KEYSPACES);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn keyspaces_in_memory_open_with_few_syncs() {
+    const KEYSPACES: u32 = 50;
+    let device = device::memory();
+    fill(&device, EngineKind::Memory, KEYSPACES);
+    let before = device.accounting().counts();
+    let db = open(&device);
+    let syncs = device.accounting().counts().syncs - before.syncs;
+    assert!(syncs <= SYNCS_MAX, "{syncs} syncs");
+    check(&db, KEYSPACES);
+    db.close().unwrap();
+}
+
+/// A process was killed while its last commit was not synced. Another one opens the database, and
+/// trims the journal: a power cut afterwards finds every write.
+#[test]
+fn nothing_is_trimmed_because_of_what_the_page_cache_alone_has() {
+    use device::{Faults, SimulatedDisk};
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new(seed, Faults::none());
+        let device: Arc<dyn Device> = disk.clone();
+        let db = open(&device);
+        let options = KeyspaceOptions { engine: EngineKind::Lsm, ..KeyspaceOptions::default() };
+        let space = db.keyspace("space", options).unwrap();
+        for round in 0..20_u32 {
+            space.put(&round.to_le_bytes(), &[seed as u8; 100]).unwrap();
+        }
+        db.sync().unwrap();
+        // The flush fails at some sync, so the superblock may be in the page cache alone.
+        disk.set_faults(Faults { sync_error_ppm: 300_000, ..Faults::none() });
+        let _ = space.flush();
+        let _ = db.close();
+        drop((space, db));
+        disk.set_faults(Faults::none());
+        let db = open(&device);
+        db.close().unwrap();
+        drop(db);
+        for image in 0..10 {
+            let image: Arc<dyn Device> = disk.crash(image);
+            let db = open(&image);
+            let space = db.existing_keyspace("space").unwrap();
+            for round in 0..20_u32 {
+                let found = space.get(&round.to_le_bytes()).unwrap();
+                assert_eq!(found.as_deref(), Some(&[seed as u8; 100][..]), "seed {seed}");
+            }
+        }
+    }
+}
