@@ -13,6 +13,7 @@ mod durability;
 mod fetch;
 mod figures;
 mod full_device;
+mod idle;
 mod laws;
 mod memory_resize;
 mod memory_split;

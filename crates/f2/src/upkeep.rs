@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use workers::{Class, StopToken, Stopped};
 
+use crate::address::LogAddress;
+use crate::checkpoint::OfEach;
 use crate::hash_index::Trimmed;
 use crate::options::MemoryPlan;
 use crate::pressure::Level;
 use crate::store::{Shared, Store};
 
-/// How often upkeep looks whether something is to be done.
-const INTERVAL: Duration = Duration::from_millis(20);
+/// How often upkeep looks whether something is to be done, while something changes.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
+/// The longest interval while nothing changes: a process may have hundreds of idle stores.
+pub(crate) const INTERVAL_IDLE: Duration = Duration::from_millis(320);
 /// Rounds of a compaction that is behind before other work has its turn.
 const ROUNDS_AT_ONCE: usize = 4;
 /// Buckets that are split before the task looks whether it should stop.
@@ -34,42 +38,41 @@ const SINGLE_LOG_INDEX_SHARES: u64 = 3;
 impl Store {
     /// Begins upkeep; it ends with the group.
     pub(crate) fn start_upkeep(&self) -> Result<(), Stopped> {
-        let shared = Arc::downgrade(&self.shared);
-        self.shared.workers.every(Class::Compact, "tend index", INTERVAL, move |stop| {
-            if let Some(shared) = shared.upgrade() {
-                shared.tend_index(stop);
-            }
-        })?;
-        let shared = Arc::downgrade(&self.shared);
-        self.shared.workers.every(Class::Flush, "balance memory", INTERVAL, move |_stop| {
-            if let Some(shared) = shared.upgrade() {
-                shared.balance_memory();
-            }
-        })?;
+        self.upkeep_every(Class::Compact, "tend index", Shared::tend_index)?;
+        self.upkeep_every(Class::Flush, "balance memory", |shared, _stop| shared.balance_memory())?;
         self.compact_every("compact log", Shared::compact_if_due)?;
         if self.shared.cold.is_some() {
             self.compact_every("compact cold log", Shared::compact_cold_if_due)?;
             self.compact_every("compact chunk log", Shared::compact_chunks_if_due)?;
         }
         if self.shared.split.plan().digest_bytes_max() > 0 {
-            let shared = Arc::downgrade(&self.shared);
-            self.shared.workers.every(Class::Compact, "fill digests", INTERVAL, move |stop| {
-                if let Some(shared) = shared.upgrade() {
-                    shared.fill_digests(stop);
-                }
+            self.upkeep_every(Class::Compact, "fill digests", |shared, stop| {
+                shared.fill_digests(stop);
             })?;
         }
         Ok(())
     }
 
+    fn upkeep_every(
+        &self,
+        class: Class,
+        name: &'static str,
+        work: impl Fn(&Arc<Shared>, &StopToken) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        let (shared, mut pace) = (Arc::downgrade(&self.shared), Pace::of(&self.shared));
+        self.shared.workers.repeat(class, name, INTERVAL, move |stop| {
+            let shared = shared.upgrade()?;
+            work(&shared, stop);
+            Some(pace.next(&shared))
+        })
+    }
+
     fn compact_every(&self, name: &'static str, compact: Compact) -> Result<(), Stopped> {
-        let shared = Arc::downgrade(&self.shared);
-        self.shared.workers.every(Class::Compact, name, INTERVAL, move |stop| {
-            let Some(shared) = shared.upgrade() else { return };
+        self.upkeep_every(Class::Compact, name, move |shared, stop| {
             // One round, so that other work of the pool has its turn; or a few while writers wait. A failed write is
             // remembered and told to whoever writes next; what cannot be read is a trouble that is told of.
             for _ in 0..ROUNDS_AT_ONCE {
-                let has_compacted = compact(&shared, stop).unwrap_or_default();
+                let has_compacted = compact(shared, stop).unwrap_or_default();
                 if !has_compacted || shared.pressure.is_none() || stop.is_stopping() {
                     break;
                 }
@@ -78,10 +81,47 @@ impl Store {
     }
 }
 
+/// How often a task comes: rarely, once its store is idle.
+#[derive(Debug)]
+struct Pace {
+    activity: Activity,
+    interval: Duration,
+}
+
+impl Pace {
+    /// Begins with the shortest interval.
+    fn of(shared: &Shared) -> Self {
+        Self { activity: shared.activity(), interval: INTERVAL }
+    }
+
+    /// Returns the interval after a round: twice the one before if nothing has changed since that.
+    fn next(&mut self, shared: &Shared) -> Duration {
+        let before = std::mem::replace(&mut self.activity, shared.activity());
+        let is_idle = before == self.activity;
+        self.interval = if is_idle { (self.interval * 2).min(INTERVAL_IDLE) } else { INTERVAL };
+        self.interval
+    }
+}
+
+/// State on which upkeep decides: where each log begins, how much of it is flushed and where it ends,
+/// lookups on the device, and the limit of the memory.
+#[derive(Debug, PartialEq, Eq)]
+struct Activity {
+    logs: OfEach<Option<[LogAddress; 3]>>,
+    reads: [u64; 3],
+    memory_limit: u64,
+}
+
 /// A round of one compaction.
 type Compact = fn(&Arc<Shared>, &StopToken) -> engine::Result<bool>;
 
 impl Shared {
+    fn activity(&self) -> Activity {
+        let logs = self.logs().map(|log| log.map(|log| [log.begin(), log.flushed(), log.tail()]));
+        let (reads, memory_limit) = (self.look_up_reads.get(), self.host.memory.limit());
+        Activity { logs, reads, memory_limit }
+    }
+
     /// A slice of a pass that makes digests of chunks, if one pays.
     fn fill_digests(&self, stop: &StopToken) {
         let Some(cold) = &self.cold else { return };

@@ -66,7 +66,26 @@ impl Group {
         class: Class,
         name: &'static str,
         interval: Duration,
-        work: impl FnMut(&StopToken) + Send + 'static,
+        mut work: impl FnMut(&StopToken) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        let work = move |token: &StopToken| {
+            work(token);
+            None
+        };
+        self.repeat(class, name, interval, work)
+    }
+
+    /// Does the same for a task of which each round may return another interval, for the rounds that
+    /// follow: so a task that finds nothing to do comes less often.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn repeat(
+        &self,
+        class: Class,
+        name: &'static str,
+        interval: Duration,
+        work: impl FnMut(&StopToken) -> Option<Duration> + Send + 'static,
     ) -> Result<(), Stopped> {
         let work = Work::Periodic(Periodic { interval, work: Box::new(work) });
         self.runner.arm(Job { group: self.id, class, name, work })

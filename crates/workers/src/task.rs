@@ -88,7 +88,8 @@ pub(crate) struct Job {
 }
 
 type Once = Box<dyn FnOnce(&StopToken) + Send>;
-type Repeated = Box<dyn FnMut(&StopToken) + Send>;
+/// A round, which returns the interval from then on if that changes.
+type Repeated = Box<dyn FnMut(&StopToken) -> Option<Duration> + Send>;
 
 pub(crate) enum Work {
     Once(Once),
@@ -110,14 +111,20 @@ impl Work {
     pub(crate) fn run(self, token: &StopToken) -> Result<Option<Periodic>, String> {
         match self {
             Self::Once(work) => contain(|| work(token)).map(|()| None),
-            Self::Periodic(mut periodic) => match contain(|| (periodic.work)(token)) {
-                Ok(()) => Ok(Some(periodic)),
-                Err(message) => {
-                    // The task's own panic says more than one of its destructor.
-                    let _ = contain(|| drop(periodic));
-                    Err(message)
+            Self::Periodic(mut periodic) => {
+                let mut interval = None;
+                match contain(|| interval = (periodic.work)(token)) {
+                    Ok(()) => {
+                        periodic.interval = interval.unwrap_or(periodic.interval);
+                        Ok(Some(periodic))
+                    }
+                    Err(message) => {
+                        // The task's own panic says more than one of its destructor.
+                        let _ = contain(|| drop(periodic));
+                        Err(message)
+                    }
                 }
-            },
+            }
         }
     }
 }

@@ -196,3 +196,22 @@ fn a_wait_for_what_another_thread_cranks_is_no_deadlock() {
         assert!(stops.recv().unwrap().is_empty());
     });
 }
+
+/// A task that finds nothing to do comes less often, until it says otherwise.
+#[test]
+fn a_round_may_change_the_interval() {
+    let (env, clock) = Environment::simulated(1);
+    let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let group = pool.group("keyspace");
+    let seconds = Duration::from_secs;
+    let mut intervals = [Some(seconds(4)), None, Some(seconds(1))].into_iter();
+    let work = move |_: &_| intervals.next().flatten();
+    group.repeat(Class::Collect, "tick", seconds(1), work).expect("accepted");
+    let mut runs = Vec::new();
+    for second in 1..=12 {
+        clock.advance(seconds(1));
+        runs.extend(std::iter::repeat_n(second, crank.run_all()));
+    }
+    assert_eq!(runs, [1, 5, 9, 10, 11, 12]);
+    assert!(group.stop().is_empty());
+}

@@ -132,9 +132,14 @@ impl Bench {
 
     /// Lets upkeep become due, and does all background work there is.
     pub(super) fn advance(&self) {
+        self.advance_by(crate::upkeep::INTERVAL_IDLE);
+    }
+
+    /// Lets that much time pass, does the background work that is due, and returns how many tasks ran.
+    pub(super) fn advance_by(&self, time: Duration) -> usize {
         let (crank, clock) = self.hand.as_ref().expect("opened by hand");
-        clock.advance(Duration::from_millis(20));
-        crank.run_all();
+        clock.advance(time);
+        crank.run_all()
     }
 
     /// Ends all background work, and answers what tells its tasks so.
