@@ -1,8 +1,8 @@
 //! Files that are open only while they are used, or while there are descriptors to spare.
 //!
-//! An [`OnDemandFile`] opens its file when it is asked for it. The process keeps such files open up to
-//! a number that follows from its limit, all stores together, and closes those that were not used
-//! for longest (a clock). If no descriptor is left for anything else, all of them are closed.
+//! An [`OnDemandFile`] opens its file when a caller wants it. The process keeps such files open up to
+//! a number that follows from its limit, all stores together, and closes the files that were not
+//! used for longest (a clock). If no descriptor is left for anything else, all of them are closed.
 //!
 //! # Invariants
 //! - P1. A file that was written to stays open until it is synced: if it were closed in between, the
@@ -53,7 +53,7 @@ pub struct OnDemandFile {
     place: Arc<Place>,
 }
 
-/// What may be open.
+/// The file, if it is open.
 #[derive(Debug, Default)]
 struct Place {
     file: Mutex<Option<Arc<dyn File>>>,
@@ -144,7 +144,7 @@ impl File for OnDemandFile {
     }
 
     fn sync(&self, kind: SyncKind) -> Result<()> {
-        // What is written from here on holds it again.
+        // A write that comes from here on holds it again.
         let held = self.place.held.lock().take();
         held.map_or_else(|| self.get(), Ok)?.sync(kind)
     }
@@ -205,7 +205,7 @@ impl Pool {
         Self { files_max, clock: Mutex::default() }
     }
 
-    /// Takes in a file that was opened, and closes those that are too many.
+    /// Takes in a file that was opened, and closes others if they are too many.
     fn add(&self, place: &Arc<Place>) {
         let mut clock = self.clock.lock();
         clock.push_back(Arc::downgrade(place));

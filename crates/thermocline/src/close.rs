@@ -114,8 +114,11 @@ impl Inner {
         // find it closed.
         let _untrimmed = self.trim_holds.hold();
         let slots = std::mem::take(&mut *self.slots.write());
+        let mut is_settled = self.access == Access::Write && self.failure.get().is_none();
         for slot in slots.values() {
             let generation = slot.last_generation();
+            // The mark of this close says so of all of them.
+            is_settled = is_settled && generation.settle().is_ok();
             // What no journal holds is lost unless the engine's own files have it.
             let is_flushed = !generation.journaled && self.access == Access::Write;
             if is_flushed && !self.planted.has(Planted::ClosedUnflushed) {
@@ -129,7 +132,7 @@ impl Inner {
             generation.desk.stop();
         }
         outcome = outcome.and(self.journal.close().map_err(Error::from));
-        if outcome.is_ok() && self.failure.get().is_none() && self.access == Access::Write {
+        if outcome.is_ok() && is_settled {
             leave_closed_mark(&*self.device);
         }
         drop(self.directory_lock.lock().take());

@@ -2,8 +2,8 @@
 //! orderly close.
 //!
 //! # Invariants
-//! - D1. Every opening to write locks [`LOCK_FILE`] alone, and makes it if it is missing. So where
-//!   there is none, nobody writes.
+//! - D1. Every opening to write locks [`LOCK_FILE`] alone, and makes it if it is missing. So if
+//!   there is none, no writer has the database open.
 //! - D2. [`CLOSED_FILE`] is there only while no process has changed anything since all files were
 //!   synced without a failure. It is not synced itself: after a power cut everything that is found is
 //!   on the disk, with or without it.
@@ -20,7 +20,7 @@ const CLOSED_FILE: &str = "CLOSED";
 
 /// Keeps writers out as long as the returned file is open, by a lock that readers share. Returns
 /// `None` if there is no file to lock and none can be made, because the file system is mounted to be
-/// read or belongs to another user: then nobody writes (D1). [`check_still_unlocked`] must follow.
+/// read or belongs to another user: then there is no writer (D1). [`check_still_unlocked`] must follow.
 ///
 /// # Errors
 /// [`Error::InUse`]; the device's, also if the file is there and must not be read.

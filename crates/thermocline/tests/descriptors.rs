@@ -1,4 +1,4 @@
-//! File descriptors: how many a database holds, and what it does where there are none.
+//! File descriptors: how many a database holds, and how it behaves without any.
 //!
 //! Limits and counts are a process's, so each test runs in a process of its own: it starts this
 //! program again, for itself alone.
@@ -30,7 +30,7 @@ fn in_child(name: &str, limit: u64, work: fn()) {
     assert!(said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Where syncs cost little, if there is such a place.
+/// A directory in which syncs cost little, if there is such a place.
 fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
@@ -56,7 +56,7 @@ fn take_all() -> Vec<std::fs::File> {
 fn keyspaces_hold_few_descriptors() {
     in_child("keyspaces_hold_few_descriptors", 1024, || {
         const KEYSPACES: usize = 8;
-        // Of each keyspace, with its one table of `lsm`, which can be spared.
+        // Descriptors of each keyspace, with its one table of `lsm`, which can be spared.
         let held = [(EngineKind::Memory, 0), (EngineKind::Lsm, 1), (EngineKind::F2, 3)];
         for (engine, held) in held.into_iter().chain([(EngineKind::FlexDb, 6)]) {
             let dir = directory();
@@ -101,7 +101,7 @@ fn a_thousand_keyspaces_of_lsm_open_within_the_usual_limit() {
     });
 }
 
-/// Whatever was made can be written, backed up, dropped from and opened again.
+/// Each keyspace that was made can be written, backed up, dropped and opened again.
 #[test]
 fn what_is_accepted_works_with_few_descriptors() {
     in_child("what_is_accepted_works_with_few_descriptors", 64, || {

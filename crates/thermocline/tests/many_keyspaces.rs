@@ -72,6 +72,24 @@ fn keyspaces_in_memory_open_with_few_syncs() {
     db.close().unwrap();
 }
 
+/// After a kill nothing says that the files are durable. The next close sees to that before it says
+/// so itself.
+#[test]
+fn a_close_settles_what_an_opening_after_a_kill_has_found() {
+    const KEYSPACES: u32 = 30;
+    let device = device::memory();
+    fill(&device, EngineKind::Lsm, KEYSPACES);
+    // As a kill leaves it: an opening takes the mark away first.
+    device.remove("CLOSED").unwrap();
+    let syncs = || device.accounting().counts().syncs;
+    let before = syncs();
+    open(&device).close().unwrap();
+    assert!(syncs() - before >= u64::from(2 * KEYSPACES), "{}", syncs() - before);
+    let before = syncs();
+    open(&device).close().unwrap();
+    assert!(syncs() - before < u64::from(KEYSPACES), "{}", syncs() - before);
+}
+
 /// A process was killed while its last commit was not synced. Another one opens the database, and
 /// trims the journal: a power cut afterwards finds every write.
 #[test]

@@ -92,7 +92,7 @@ fn nothing_is_kept_without_room() {
     assert_eq!(pool.open_files(), 0);
 }
 
-/// A sync must be told of what the system could not write.
+/// A sync must report that the system could not write.
 #[test]
 fn a_file_that_was_written_to_stays_open_until_it_is_synced() {
     let (pool, device) = (Arc::new(Pool::new(1)), memory());

@@ -1,8 +1,8 @@
 //! A queue of the operating system's device: an io_uring, or blocking calls while there is none.
 //!
-//! A ring takes a descriptor and kernel memory. Where a process has none left, reads and writes must
-//! go on: the queue then does its requests by blocking calls, and now and again tries to make the
-//! ring, when nothing is in flight.
+//! A ring takes a descriptor and kernel memory. If a process has none left, reads and writes must
+//! continue. The queue then does its requests by blocking calls. From time to time it tries to make
+//! the ring, when nothing is in flight.
 //!
 //! Making a ring takes longer than a read, so a few that are idle are kept for the whole process. If
 //! a descriptor is missing for anything else, they are closed.
@@ -26,7 +26,7 @@ const REQUESTS_BEFORE_RETRY: u32 = 256;
 const SPARE_MAX: usize = 8;
 
 /// Idle rings, each with its depth. Nothing rings a bell for them.
-static SPARE: Mutex<Vec<(usize, UringQueue)>> = Mutex::new(Vec::new());
+static SPARE: Mutex<Vec<(usize, Box<UringQueue>)>> = Mutex::new(Vec::new());
 
 /// A ring, or its substitute.
 pub(super) struct SystemQueue {
@@ -38,7 +38,7 @@ pub(super) struct SystemQueue {
 
 /// How requests are done.
 enum Way {
-    Ring(UringQueue),
+    Ring(Box<UringQueue>),
     Blocking {
         queue: BlockingQueue,
         bell: Option<Arc<Doorbell>>,
@@ -50,7 +50,7 @@ enum Way {
 impl SystemQueue {
     /// Makes a queue with room for `depth` requests.
     pub(super) fn new(depth: usize) -> Self {
-        let ring = take_spare(depth).map_or_else(|| UringQueue::new(depth), Ok);
+        let ring = take_spare(depth).map_or_else(|| UringQueue::new(depth).map(Box::new), Ok);
         let way = ring.map_or_else(
             |_| Way::Blocking { queue: BlockingQueue::new(depth), bell: None, requests: 0 },
             Way::Ring,
@@ -60,7 +60,7 @@ impl SystemQueue {
 
     fn queue(&mut self) -> &mut dyn Queue {
         match &mut self.way {
-            Way::Ring(queue) => queue,
+            Way::Ring(queue) => &mut **queue,
             Way::Blocking { queue, .. } => queue,
         }
     }
@@ -75,7 +75,7 @@ impl SystemQueue {
         *requests = 0;
         let Ok(mut ring) = UringQueue::new(self.depth) else { return };
         if bell.as_ref().is_none_or(|bell| ring.ring(bell).is_ok()) {
-            self.way = Way::Ring(ring);
+            self.way = Way::Ring(Box::new(ring));
         }
     }
 }
@@ -127,7 +127,7 @@ impl Drop for SystemQueue {
 }
 
 /// Takes an idle ring of this depth.
-fn take_spare(depth: usize) -> Option<UringQueue> {
+fn take_spare(depth: usize) -> Option<Box<UringQueue>> {
     let mut spare = SPARE.lock();
     let at = spare.iter().position(|(known, _)| *known == depth)?;
     Some(spare.swap_remove(at).1)
