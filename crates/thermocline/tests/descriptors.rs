@@ -48,6 +48,7 @@ fn of(engine: EngineKind) -> KeyspaceOptions {
 }
 
 /// Takes all descriptors that are left.
+#[expect(clippy::disallowed_methods, reason = "it wants descriptors of the system")]
 fn take_all() -> Vec<std::fs::File> {
     std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
 }
@@ -178,7 +179,8 @@ fn without_descriptors(engine: EngineKind) {
     let space = db.keyspace("space", of(engine)).unwrap();
     let mut written = 0;
     let mut write = |space: &Keyspace, upto: u32| {
-        for number in written..upto {
+        let first = written;
+        for number in first..upto {
             match space.put(&number.to_be_bytes(), &value(number)) {
                 Ok(_) => written = number + 1,
                 Err(error) => return Some(error),
