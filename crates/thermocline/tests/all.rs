@@ -20,6 +20,7 @@ mod full_device;
 mod ingestion;
 mod ingestion_crash;
 mod journal_size;
+mod many_keyspaces;
 #[path = "memory_balance/main.rs"]
 mod memory_balance;
 #[path = "merge/main.rs"]
