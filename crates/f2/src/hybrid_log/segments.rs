@@ -62,7 +62,7 @@ pub(crate) struct Segment {
     begin: LogAddress,
     file: Arc<OnDemandFile>,
     name: String,
-    /// Bytes of the file that were written.
+    /// Bytes of the file that were written, in whole blocks.
     written: AtomicU64,
 }
 
@@ -210,7 +210,9 @@ impl Segments {
             let what = "a segment says that the log before it ended elsewhere";
             return Err(damaged(Corruption::new(what, 0)).into());
         }
-        let written = AtomicU64::new(file.len()?);
+        // The log is written in whole blocks. Bytes behind the last whole block were added to the file
+        // by another program, and are never read.
+        let written = AtomicU64::new(file.len()? / BLOCK_BYTES * BLOCK_BYTES);
         Ok(Segment { header, begin, file, name, written })
     }
 
