@@ -30,6 +30,7 @@
 //! - I3. A buffer given to a queue belongs to the device until its completion hands it back.
 
 mod accounting;
+mod ballast;
 mod blocking_queue;
 mod buffer;
 mod doorbell;
@@ -52,6 +53,7 @@ mod system;
 mod tests;
 
 pub use accounting::{Accounting, IoCounts};
+pub use ballast::Ballast;
 pub use buffer::Buffer;
 pub use doorbell::Doorbell;
 pub use error::{Error, Operation as FailedOperation, Result};

@@ -8,13 +8,12 @@
 //!   says, so a device that other users leave alone is never full for those above.
 //!
 //! # Concurrency
-//! One lock, held over I/O, and the last to be taken before that of the state.
+//! The lock of [`device::Ballast`] is held over I/O, and is the last to be taken before that of the state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use device::{Device, File, Mode};
-use sync::Mutex;
+use device::Device;
 
 use super::Error;
 use crate::data::Geometry;
@@ -27,8 +26,6 @@ const SEGMENTS_MIN: u64 = 2;
 /// Segments in use, for each of which it has room for one more, up to the reserve: with room for n
 /// it wins one out of n + 1 that hold 31/32 of n between them.
 const SEGMENTS_SHARE: u64 = 8;
-/// What is given of it is a multiple of this, which is a page of all but the rarest file systems.
-const GIVEN_AT_ONCE: u64 = 4096;
 /// Of the copies' bytes the share that records of their new places may take: those of extents of 200
 /// bytes and more do.
 const RELOCATIONS_SHARE: u64 = 8;
@@ -38,14 +35,11 @@ const RECORD_BYTES: u64 = 16;
 /// The file, and what its length is made of.
 #[derive(Debug)]
 pub(super) struct Ballast {
-    device: Arc<dyn Device>,
+    room: device::Ballast,
     segment_bytes: u64,
     segments_max: u64,
     slot_bytes: u64,
     log_growth_bytes: u64,
-    /// The file, if there is one: a device without room for it is opened all the same.
-    file: Mutex<Option<Arc<dyn File>>>,
-    bytes: AtomicU64,
     /// Whether the device had no room, and no caller has been given any since.
     is_device_full: AtomicBool,
     /// Slots of the tree that are free, as of the last checkpoint.
@@ -66,17 +60,12 @@ pub(super) struct Measures {
 impl Ballast {
     /// The ballast that the device holds.
     pub(super) fn found(device: Arc<dyn Device>, of: Measures) -> Result<Self, Error> {
-        let file =
-            if device.exists(BALLAST)? { Some(device.open(BALLAST, Mode::Write)?) } else { None };
-        let bytes = file.as_ref().map_or(Ok(0), |file| file.len())?;
         Ok(Self {
-            device,
+            room: device::Ballast::found(device, BALLAST)?,
             segment_bytes: u64::from(of.geometry.segment_bytes()),
             segments_max: u64::from(of.reserved_segments),
             slot_bytes: u64::from(of.slot_bytes),
             log_growth_bytes: of.log_growth_bytes,
-            file: Mutex::new(file),
-            bytes: AtomicU64::new(bytes),
             is_device_full: AtomicBool::new(false),
             spare_slots: AtomicU64::new(0),
             owed_slots: AtomicU64::new(0),
@@ -108,7 +97,7 @@ impl Ballast {
 
     /// What it holds.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+        self.room.bytes()
     }
 
     /// Whether the device had no room, and no caller has been given any since.
@@ -137,44 +126,13 @@ impl Ballast {
     /// # Errors
     /// [`device::Error::NoSpace`], which is no failure; it holds what it did.
     pub(super) fn hold(&self, bytes: u64) -> Result<(), device::Error> {
-        if bytes <= self.bytes() {
-            return Ok(());
-        }
-        let mut file = self.file.lock();
-        let (held, file) = (self.bytes(), self.file_of(&mut file)?);
-        if bytes > held {
-            if let Err(error) = file.allocate(held, bytes - held) {
-                // What it got of it nobody else should lack.
-                file.set_len(held)?;
-                return Err(error);
-            }
-            self.bytes.store(bytes, Relaxed);
-        }
-        Ok(())
+        self.room.hold(bytes)
     }
 
     /// Holds that many bytes, or as many as it did if there is no room for more; gives back what is
     /// much more.
     pub(super) fn fit(&self, bytes: u64) -> Result<(), device::Error> {
-        if self.bytes() > 2 * bytes {
-            self.give(self.bytes() - bytes)?;
-        }
-        match self.hold(bytes) {
-            Err(device::Error::NoSpace { .. }) => Ok(()),
-            held => held,
-        }
-    }
-
-    /// Gives so many bytes back to the device, or all that are there; says how many.
-    fn give(&self, bytes: u64) -> Result<u64, device::Error> {
-        let mut file = self.file.lock();
-        let held = self.bytes();
-        let given = bytes.min(held);
-        if given > 0 {
-            self.file_of(&mut file)?.set_len(held - given)?;
-            self.bytes.store(held - given, Relaxed);
-        }
-        Ok(given)
+        self.room.fit(bytes)
     }
 
     /// Does what needs up to `bytes` of room, and gives of the ballast where there is none.
@@ -194,30 +152,13 @@ impl Ballast {
         &self,
         kept: u64,
         bytes: u64,
-        mut work: impl FnMut() -> Result<T, Error>,
+        work: impl FnMut() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        loop {
-            match work() {
-                Err(error) if error.is_full_device() => {
-                    // A file system may want more than the bytes, so it is asked until all is given.
-                    let bytes = bytes.max(1).next_multiple_of(GIVEN_AT_ONCE);
-                    if self.give(bytes.min(self.bytes().saturating_sub(kept)))? == 0 {
-                        return Err(error);
-                    }
-                    self.is_device_full.store(true, Relaxed);
-                }
-                done => return done,
-            }
+        let held = self.bytes();
+        let done = self.room.spend((kept, bytes), Error::is_full_device, work);
+        if self.bytes() < held {
+            self.is_device_full.store(true, Relaxed);
         }
-    }
-
-    fn file_of<'a>(
-        &self,
-        file: &'a mut Option<Arc<dyn File>>,
-    ) -> Result<&'a Arc<dyn File>, device::Error> {
-        if file.is_none() {
-            *file = Some(self.device.open(BALLAST, Mode::Create)?);
-        }
-        Ok(file.as_ref().expect("it was opened just now"))
+        done
     }
 }
