@@ -94,7 +94,12 @@ impl Superblock {
             bytes[at..at + BLOCK_BYTES].copy_from_slice(&slot.encode(kind));
         }
         let file = device.open(&temporary, Mode::CreateNew)?;
-        file.write_at(0, &bytes)?;
+        if let Err(error) = file.write_at(0, &bytes) {
+            // A device without room for all of it has taken a part. The next attempt removes a file that stays.
+            drop(file);
+            let _left: device::Result<()> = device.remove(&temporary);
+            return Err(error.into());
+        }
         file.sync(SyncKind::All)?;
         drop(file);
         device.rename_synced(&temporary, name)?;

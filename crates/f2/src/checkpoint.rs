@@ -84,6 +84,11 @@ impl Checkpointer {
         Self { superblock: Some(superblock), standing, durable_tails }
     }
 
+    /// The state that the superblock names, unless the store is closed.
+    pub(crate) fn standing_if_open(&self) -> Option<Standing> {
+        self.superblock.as_ref().map(|_| self.standing)
+    }
+
     /// Lets go of the file.
     pub(crate) fn close(&mut self) {
         self.superblock = None;
@@ -176,7 +181,7 @@ impl Shared {
     /// appended anew. So the checkpoint still ends where it did, which is right only where the journal
     /// is replayed on top of it: a record may be dead because of a newer one behind the checkpoint's
     /// end. Without a journal the space waits for a whole checkpoint, which comes when it is as much
-    /// as the hot log should take.
+    /// as the hot log should take, or when the hot log is as the last checkpoint left it.
     pub(crate) fn give_back(&self) -> Result<()> {
         self.health.check_writable()?;
         // Whoever flushes may hold it for long; the next round gives back more.
@@ -189,7 +194,9 @@ impl Shared {
         };
         let named = checkpointer.standing.spans();
         let waiting: u64 = self.logs().into_iter().zip(named).map(waiting).sum();
-        if waiting <= self.hot_disk_bytes_max().unwrap_or(0) {
+        // If nothing was appended to the hot log since, no record that is in use becomes read-only.
+        let is_idle = self.log.is_at(checkpointer.durable_tails[0]);
+        if !is_idle && waiting <= self.hot_disk_bytes_max().unwrap_or(0) {
             return Ok(());
         }
         self.commit(&mut checkpointer, Self::fold_over)

@@ -35,6 +35,7 @@ mod figures;
 mod hot_cold;
 mod judge;
 mod plan;
+mod reclaim;
 mod scan_based;
 mod settle;
 mod truncate;
@@ -48,6 +49,7 @@ use workers::StopToken;
 
 use crate::address::LogAddress;
 use crate::cold::Cold;
+use crate::held_room::RoomToCompact;
 use crate::hybrid_log::HybridLog;
 use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
@@ -56,6 +58,7 @@ pub(crate) use copy::Copied;
 pub(crate) use crew::together;
 pub(crate) use figures::CompactionFigures;
 pub(crate) use plan::Figures;
+pub(crate) use reclaim::{DeadBytes, usual_bytes};
 pub(crate) use work::Work;
 
 impl Shared {
@@ -71,13 +74,16 @@ impl Shared {
     }
 
     fn compact_hot(self: &Arc<Self>, cold: &Cold, stop: &StopToken) -> Result<bool> {
+        self.begin_reclaim_if_due()?;
         let figures = self.figures_of(&self.log, &self.hot_figures);
         let (disk_bytes_max, is_crowded) = (self.hot_disk_bytes_max(), self.is_index_crowded());
         let is_wanted = plan::is_wanted_of_hot(&figures, disk_bytes_max, is_crowded);
-        self.forgive_unless(is_wanted, &self.hot_figures);
+        self.forgive_unless(is_wanted || self.is_reclaiming(), &self.hot_figures);
         // Entries of the last round are to be gone before another one is made for their sake.
         let is_crowded = self.scrubs.load(Acquire) == 0 && is_crowded;
-        let until = plan::plan_hot(&figures, disk_bytes_max, is_crowded, &self.log.geometry);
+        let until = self
+            .reclaim_round(&figures)
+            .or_else(|| plan::plan_hot(&figures, disk_bytes_max, is_crowded, &self.log.geometry));
         let Some(until) = until else { return Ok(false) };
         if until > figures.flushed {
             // The index is full before the log is: what is in memory only has to be on disk first.
@@ -88,6 +94,7 @@ impl Shared {
             // A checkpoint is being cut; that is soon over.
             return Ok(false);
         }
+        let _room = self.room_for_round(&self.hot_figures, &self.log)?;
         let copied = self.move_if_readable(cold, figures.begin, until, stop);
         cold.unnamed_from.end();
         if !self.note(&self.hot_figures, &self.log, copied)? {
@@ -124,12 +131,26 @@ impl Shared {
         let Some(until) = plan::plan(&figures, self.cold_disk_bytes_max, geometry) else {
             return Ok(false);
         };
+        self.compact_cold_until(cold, until, stop)
+    }
+
+    /// A round of the cold log up to `until`, by the one that compacts it. `false`: it was stopped, or what
+    /// lies there may not be judged yet.
+    fn compact_cold_until(
+        self: &Arc<Self>,
+        cold: &Cold,
+        until: LogAddress,
+        stop: &StopToken,
+    ) -> Result<bool> {
+        let geometry = &cold.log.geometry;
+        let figures = self.figures_of(&cold.log, &self.cold_figures);
         let named = cold.unnamed_from.clip(until);
         let until = if is_planted(Planted::UnnamedJudged) { until } else { named };
         let until = geometry.segment_begin(geometry.segment(until));
         if until <= figures.begin {
             return Ok(false);
         }
+        let _room = self.room_for_round(&self.cold_figures, &cold.log)?;
         self.cold_figures.begin_round(figures.begin, until);
         let copied = self.copy_cold(cold, figures.begin, until, stop);
         if !self.note(&self.cold_figures, &cold.log, copied)? {
@@ -151,6 +172,18 @@ impl Shared {
         if figures.waits_after_failure() {
             return Ok(false);
         }
+        self.compact_chunks_until(cold, until, stop)
+    }
+
+    /// A round of the chunk log up to `until`, by the one that compacts it. `false`: it was stopped.
+    fn compact_chunks_until(
+        self: &Arc<Self>,
+        cold: &Cold,
+        until: LogAddress,
+        stop: &StopToken,
+    ) -> Result<bool> {
+        let figures = self.figures_of(&cold.chunk_log, &self.chunk_figures);
+        let _room = self.room_for_round(&self.chunk_figures, &cold.chunk_log)?;
         self.chunk_figures.begin_round(figures.begin, until);
         let note_progress = |at| self.chunk_figures.note_progress(at);
         let compacted = cold.index.compact(until, stop, &note_progress);
@@ -170,6 +203,7 @@ impl Shared {
         let Some(until) = plan::plan(&figures, self.hot_disk_bytes_max(), geometry) else {
             return Ok(false);
         };
+        let _room = self.room_for_round(&self.hot_figures, &self.log)?;
         self.hot_figures.begin_round(figures.begin, until);
         let copied = match self.scan_compaction {
             false => self.copy_live(figures.begin, until, stop),
@@ -182,6 +216,17 @@ impl Shared {
         self.update_pressure();
         self.flush()?;
         Ok(true)
+    }
+
+    /// Room on the device for the copies of a round. If there is none, the round has failed.
+    fn room_for_round(
+        &self,
+        figures: &CompactionFigures,
+        log: &HybridLog,
+    ) -> Result<RoomToCompact<'_>> {
+        self.hold_room_to_compact().inspect_err(|error| {
+            self.note_failed_round(figures, log, error);
+        })
     }
 
     /// A log that is not to be compacted is in no trouble, however its last round ended.

@@ -61,6 +61,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
+use device::Ballast;
 use engine::{Error, Health, MemoryBudget};
 use sync::atomic::{AtomicU64, Ordering};
 use sync::epoch::Epochs;
@@ -112,6 +113,8 @@ pub(crate) struct HybridLog {
     pub(crate) epochs: Epochs,
     health: Arc<Health>,
     workers: Arc<Group>,
+    /// Room for pages that are flushed while the device is full.
+    ballast: Arc<Ballast>,
 }
 
 /// What all logs of a store share.
@@ -123,6 +126,7 @@ pub(crate) struct StoreParts {
     pub(crate) workers: Arc<Group>,
     /// Bytes of reads of many records that may be in flight at once.
     pub(crate) flight_bytes: u64,
+    pub(crate) ballast: Arc<Ballast>,
 }
 
 /// The log's borders, as addresses. [H1]
@@ -152,7 +156,7 @@ impl HybridLog {
         tail: LogAddress,
         store: &StoreParts,
     ) -> Arc<Self> {
-        let StoreParts { epochs, health, memory, workers, flight_bytes } = store.clone();
+        let StoreParts { epochs, health, memory, workers, flight_bytes, ballast } = store.clone();
         assert_eq!(geometry.offset(tail), 0, "a log goes on at the beginning of a page");
         let at = || AtomicU64::new(tail.get());
         let log = Arc::new(Self {
@@ -182,6 +186,7 @@ impl HybridLog {
             epochs,
             health,
             workers,
+            ballast,
         });
         if log.geometry.is_last(log.geometry.page(tail)) {
             log.health.fail(&Error::LogEnded);

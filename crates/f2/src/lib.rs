@@ -47,6 +47,7 @@ mod cold;
 mod cold_index;
 mod compaction;
 mod hash_index;
+mod held_room;
 mod hybrid_log;
 mod key_hash;
 mod memory_resize;

@@ -5,8 +5,8 @@
 //!    the hot index is rebuilt. Of the directory of the cold index the snapshot is read, and of the chunk
 //!    log what is not in that, or all of it, if there is none that is sound. Of the cold log the
 //!    segments' heads are read. Nothing was changed so far, and nothing is if any of it is damaged.
-//! 3. The superblock is settled: it may be in the page cache alone. Segments outside the parts that
-//!    it names are what a crash left; they go.
+//! 3. A crash, or an opening that found no room, leaves segments behind the parts that the superblock names. They go first, and give their room back. Then the superblock is settled: it may be in the page
+//!    cache alone. Room for that may come from the ballast. Then all other segments outside of these parts go.
 //! 4. Each log goes on in a new segment. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use codec::Corruption;
-use device::Device;
+use device::{Ballast, Device};
 use engine::{Health, Host, Result, Retries, Superblock};
 use environment::Environment;
 use parking_lot::{Mutex, RwLock};
@@ -30,8 +30,9 @@ use crate::checkpoint::{
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
-use crate::compaction::CompactionFigures;
+use crate::compaction::{CompactionFigures, DeadBytes, usual_bytes};
 use crate::hash_index::{BASE_BITS_MAX, HashIndex};
+use crate::held_room::HeldRoom;
 use crate::hybrid_log::{Geometry, HybridLog, Segments, StoreParts};
 use crate::memory_split::MemorySplit;
 use crate::memory_use::{Charge, UserBytes};
@@ -79,6 +80,11 @@ impl StoredLog {
         self.geometry.segment_begin(next)
     }
 
+    /// Removes what a crash left behind its end.
+    fn remove_behind(&self) -> Result<()> {
+        self.segments.remove_behind(self.span.end)
+    }
+
     /// Removes what a crash left.
     fn remove_outside(&self) -> Result<()> {
         self.segments.remove_outside(self.span.begin, self.span.end)
@@ -113,6 +119,8 @@ type StoredCold = (StoredLog, StoredLog, Directory);
 struct Recovered {
     hot: StoredLog,
     index: HashIndex,
+    /// Tombstones of the hot log.
+    tombstones: u64,
     cold: Option<StoredCold>,
     hot_log_time: Duration,
     chunk_log_time: Duration,
@@ -128,7 +136,7 @@ impl Recovered {
         let hot = open(HOT_LOG, standing.hot, plan.hot_geometry())?;
         let index = HashIndex::new(identity.index_bits);
         let threads = plan.options.threads();
-        let (index, hot) = rebuild(index, identity.hash_seed, hot, workers, threads)?;
+        let (index, hot, tombstones) = rebuild(index, identity.hash_seed, hot, workers, threads)?;
         let hot_log_read = host.environment.now();
         let cold = identity.has_cold_log().then(|| -> Result<_> {
             let cold = open(COLD_LOG, standing.cold, identity.cold.background_geometry())?;
@@ -141,7 +149,23 @@ impl Recovered {
         });
         let cold = cold.transpose()?;
         let chunk_log_time = host.environment.now() - hot_log_read;
-        Ok(Self { hot, index, cold, hot_log_time: hot_log_read - begun, chunk_log_time })
+        Ok(Self {
+            hot,
+            index,
+            tombstones,
+            cold,
+            hot_log_time: hot_log_read - begun,
+            chunk_log_time,
+        })
+    }
+
+    /// Removes segments that a crash, or an opening without room, has left behind the logs' ends.
+    fn remove_behind(&self) -> Result<()> {
+        self.hot.remove_behind()?;
+        self.cold.as_ref().map_or(Ok(()), |(cold, chunks, _)| {
+            cold.remove_behind()?;
+            chunks.remove_behind()
+        })
     }
 
     /// Removes files that a crash has left behind.
@@ -185,7 +209,7 @@ fn go_on_cold(
 }
 
 /// What the logs of a store share.
-fn parts(host: &Host, plan: &MemoryPlan) -> StoreParts {
+fn parts(host: &Host, plan: &MemoryPlan, ballast: Arc<Ballast>) -> StoreParts {
     let health: Arc<Health> = Arc::default();
     StoreParts {
         epochs: Epochs::new(),
@@ -193,6 +217,7 @@ fn parts(host: &Host, plan: &MemoryPlan) -> StoreParts {
         workers: Arc::new(host.tasks("f2", &health)),
         health,
         flight_bytes: plan.work().flight,
+        ballast,
     }
 }
 
@@ -211,16 +236,22 @@ impl Store {
         let standing = decode_standing(&superblock)?;
         let identity = standing.identity;
         let plan = MemoryPlan::new(options, identity, host.memory.limit());
-        let parts = parts(&host, &plan);
+        let room = HeldRoom::found(&host.device)?;
+        let parts = parts(&host, &plan, Arc::clone(&room.ballast));
         let recovered = Recovered::read(&host, &standing, &plan, &parts.workers)?;
-        let superblock = superblock.settle(&*host.device)?;
+        recovered.remove_behind()?;
+        let mut superblock = superblock;
+        HeldRoom::spend(&room.ballast, Superblock::FILE_BYTES, || {
+            superblock.settle_in(&*host.device)
+        })?;
         recovered.remove_what_is_left(&standing, &host)?;
         let tails = recovered.tails();
-        let Recovered { hot, index, cold, hot_log_time, chunk_log_time } = recovered;
+        let Recovered { hot, index, tombstones, cold, hot_log_time, chunk_log_time } = recovered;
         if !host.barrier.is_journaled() {
             // Nobody replays anything, so what is written from now on is newer than what is here.
             host.sequence.recover_to(standing.persisted);
         }
+        let dead = dead_bytes(tombstones, &index, &standing);
         let cold = cold.map(|cold| go_on_cold(cold, &*host.device, &standing, &plan, &parts));
         let shared = Arc::new(Shared {
             health: Arc::clone(&parts.health),
@@ -232,7 +263,9 @@ impl Store {
             epochs: parts.epochs,
             hash_seed: identity.hash_seed,
             pressure: Pressure::default(),
+            room,
             flushes: Retries::default(),
+            dead,
             truncations: sync::atomic::AtomicU64::new(0),
             fetchers: Mutex::default(),
             compacting: Mutex::default(),
@@ -265,11 +298,19 @@ impl Store {
             host,
         });
         shared.charge_own_memory();
+        shared.hold_first_room()?;
         let store = Self { shared };
         // A pool that is stopping does no upkeep; nothing depends on it but time and space.
         let _: std::result::Result<(), Stopped> = store.start_upkeep();
         Ok(store)
     }
+}
+
+/// Estimates dead bytes by the tombstones of the hot log.
+fn dead_bytes(tombstones: u64, index: &HashIndex, standing: &Standing) -> DeadBytes {
+    let bytes = standing.hot.bytes() + standing.cold_live_bytes;
+    let keys = index.figures().entries + standing.counts.entries;
+    DeadBytes::found(tombstones, usual_bytes(bytes, keys))
 }
 
 /// What is told of what the store was opened from.

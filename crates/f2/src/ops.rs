@@ -121,7 +121,7 @@ impl Shared {
     /// where compaction is behind with giving them back, who writes waits a moment.
     pub(crate) fn admit(&self, ops: &[Op<'_>]) -> Result<()> {
         self.check_ops(ops)?;
-        self.admit_to_log(ops.iter().map(record_bytes).sum())?;
+        self.admit_to_log(ops.len(), ops.iter().map(record_bytes).sum())?;
         match self.wait_for_compaction(units_of(ops)) {
             Err(Error::OutOfMemory { .. }) if self.take_no_index(ops) => Ok(()),
             waited => waited,
@@ -137,7 +137,8 @@ impl Shared {
             Err(_) => return Ok(false),
             Ok(()) => {}
         }
-        let has_room = self.log.has_room_for(ops.iter().map(record_bytes).sum());
+        let bytes = ops.iter().map(record_bytes).sum();
+        let has_room = self.holds_room_for(bytes) && self.log.has_room_for_steps(ops.len(), bytes);
         if has_room {
             self.pressure.owe_unpaid(units_of(ops));
         }
@@ -172,6 +173,7 @@ impl Shared {
         self.note_new_page();
         // As `apply` does it.
         let has_room = || match steps {
+            _ if !self.holds_room_for(bytes) => false,
             0 | 1 => self.log.has_room_for(bytes),
             _ => self.log.has_room_to_reserve(bytes),
         };

@@ -47,6 +47,7 @@ impl Shared {
             ("log_tail", log.tail().get()),
             ("log_bytes", log.bytes()),
             ("log_disk_bytes", log.segments.disk_bytes()),
+            ("ballast_bytes", self.room.ballast.bytes()),
         ];
         let refuses = self.troubles().iter().any(|trouble| trouble.refuses_writes);
         detail.push(("compactions_failing", self.compactions_failing()));
@@ -67,7 +68,7 @@ impl Shared {
             live_keys: None,
             live_bytes: None,
             memory_bytes,
-            disk_bytes: disk_bytes + engine::Superblock::FILE_BYTES,
+            disk_bytes: disk_bytes + engine::Superblock::FILE_BYTES + self.room.ballast.bytes(),
             detail,
             running: &RUNNING,
         }

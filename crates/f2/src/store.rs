@@ -16,8 +16,9 @@ use workers::{Group, StopToken};
 use crate::checkpoint::{Checkpoint, Checkpointer, Frontier};
 use crate::cold::Cold;
 use crate::cold_index::DigestFigures;
-use crate::compaction::{CompactionFigures, Work};
+use crate::compaction::{CompactionFigures, DeadBytes, Work};
 use crate::hash_index::HashIndex;
+use crate::held_room::HeldRoom;
 use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::memory_split::MemorySplit;
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) own_memory: Charge,
     pub(crate) hash_seed: u64,
     pub(crate) pressure: Pressure,
+    /// Bytes that deletes have made dead.
+    pub(crate) dead: DeadBytes,
     /// How often the log's beginning has moved; counted before it moves.
     pub(crate) truncations: sync::atomic::AtomicU64,
     /// Everything up to this is in the checkpoint that the superblock names.
@@ -85,6 +88,8 @@ pub(crate) struct Shared {
     /// One checkpoint at a time.
     pub(crate) checkpointer: Mutex<Checkpointer>,
     pub(crate) frontier: Frontier,
+    /// Room on the device for what memory has to write.
+    pub(crate) room: HeldRoom,
     /// Flushes that fail for a reason that may pass.
     pub(crate) flushes: Retries,
     /// What it was opened from, and what was committed last.
@@ -236,6 +241,8 @@ impl Engine for Store {
     fn close(&self) -> Result<()> {
         self.shared.health.close();
         let panics = self.shared.workers.stop();
+        // The next opening removes files that stay.
+        let _left: Result<()> = self.shared.leave_room();
         self.shared.checkpointer.lock().close();
         self.shared.fetchers.lock().clear();
         self.shared.logs().into_iter().flatten().for_each(|log| log.segments.close());

@@ -24,6 +24,7 @@ mod planted;
 mod planted_page;
 mod prefix;
 mod read_cache;
+mod reclaim;
 mod salvage;
 mod sessions;
 mod stores;

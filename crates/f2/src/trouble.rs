@@ -136,7 +136,9 @@ impl Shared {
         // As long as memory has room for a record nobody has to wait for a flush.
         let refuses_writes = !self.log.has_room_for(self.log.record_bytes());
         let flushes = self.flushes.trouble("the flush of the logs", refuses_writes);
-        self.parts().filter_map(|part| part.trouble()).map(told).chain(flushes).collect()
+        let room = self.room.retries.trouble("holding room on the device for the logs", true);
+        let others = flushes.into_iter().chain(room);
+        self.parts().filter_map(|part| part.trouble()).map(told).chain(others).collect()
     }
 
     /// Whether what writers would wait for fails.

@@ -239,6 +239,8 @@ impl Shared {
     /// and the budget allows it.
     fn tend_index(self: &Arc<Self>, stop: &StopToken) {
         self.update_pressure();
+        self.measure_records();
+        self.hold_room_again();
         if self.index.should_trim() {
             self.trim_index(stop);
         }

@@ -55,6 +55,17 @@ pub enum Error {
         /// What would do.
         needed: u64,
     },
+    /// The device has no room for what an opening has to write. Nothing is lost, and the database can be opened to be
+    /// read ([`crate::Db::open_read_only`]).
+    #[error(
+        "the database cannot be opened for lack of room: with {needed_bytes} bytes free on the device it can: {cause}"
+    )]
+    NoRoomToOpen {
+        /// Free bytes with which an opening succeeds. Fewer may be enough.
+        needed_bytes: u64,
+        /// The failure for lack of room.
+        cause: Arc<Error>,
+    },
     /// No memory is left for a keyspace that is to be made.
     #[error(
         "{left} bytes of memory are left, a keyspace of engine {engine} wants {needed}: open the \
@@ -486,7 +497,9 @@ impl Error {
             Self::Journal(journal::Error::Stopped { cause } | journal::Error::NoRoom { cause }) => {
                 Some(cause)
             }
-            Self::ReadOnly { cause } | Self::Copy { cause, .. } => cause.device_cause(),
+            Self::ReadOnly { cause }
+            | Self::Copy { cause, .. }
+            | Self::NoRoomToOpen { cause, .. } => cause.device_cause(),
             _ => None,
         }
     }

@@ -132,6 +132,7 @@ pub mod planted;
 mod read_only;
 mod record;
 mod rmw;
+mod room_to_open;
 mod salvage;
 mod scan;
 mod seat;

@@ -10,6 +10,8 @@
 //!    ([`crate::damaged`]), and is refused to whoever asks for it.
 //! 4. The journal is read; each record's steps are applied to the keyspaces whose files do not
 //!    have them yet (the replay law), and the sequence follows.
+//!
+//!    If 3 or 4 finds no room to write, all is given back ([`crate::room_to_open`]).
 //! 5. Background work starts.
 
 use std::collections::BTreeMap;
@@ -46,6 +48,7 @@ use crate::placed::Placed;
 use crate::planted::{InDatabase, Planted, is_planted};
 use crate::read_only::Access;
 use crate::record;
+use crate::room_to_open;
 use crate::slot::{Generation, Slot};
 use crate::snapshot_ages::SnapshotAges;
 use crate::trim_holds::TrimHolds;
@@ -98,7 +101,13 @@ impl Db {
             check_vacant(&*device, place, options.create_if_missing)?;
         }
         let directory_lock = device.lock(LOCK_FILE).map_err(|error| in_use(error, place))?;
-        Self::open_locked(device, place, options, Some(directory_lock), Access::Write)
+        let open = || {
+            let (device, lock) = (Arc::clone(&device), Some(Arc::clone(&directory_lock)));
+            Self::open_locked(device, place, options.clone(), lock, Access::Write)
+        };
+        let db = room_to_open::open_with_room(&device, open)?;
+        room_to_open::hold(&device, &db.inner.catalog.lock())?;
+        Ok(db)
     }
 
     /// Steps 2 to 5, by who holds the lock.
@@ -147,7 +156,13 @@ impl Db {
         if was_closed {
             slots.values().for_each(|slot| slot.last_generation().trust_found());
         }
-        let (journal, replayed_records) = recover(&nursery, &slots, &catalog, &options)?;
+        let recovered = recover(&nursery, &slots, &catalog, &options);
+        if recovered.as_ref().is_err_and(Error::is_no_space) {
+            // The replay gives back the room that it has taken.
+            let engines = slots.values().map(|slot| slot.last_generation());
+            engines.for_each(|one| drop(one.engine.close()));
+        }
+        let (journal, replayed_records) = recovered?;
         let inner = Arc::new(Inner {
             place: place.to_owned(),
             device,

@@ -45,7 +45,7 @@ const PAUSE_MS_MAX: u64 = 200;
 /// Images taken at each operation of a run.
 const IMAGES: u64 = 2;
 /// Runs unless `THERMOCLINE_CASES` says otherwise.
-const CASES: u64 = 3;
+const CASES: u64 = 5;
 /// What has to have been beside the steps over small parts.
 const BESIDE: [(EngineKind, &str); 4] = [
     (EngineKind::F2, "compactions"),

@@ -113,9 +113,9 @@ enum Damage {
     Flip(u64),
     Cut,
     Remove,
-    /// Takes so many bytes off the end.
+    /// Takes this number of bytes off the end.
     Shorten(u64),
-    /// Adds so many bytes to the end, each of this value, or noise.
+    /// Adds this number of bytes to the end, each of this value, or noise.
     Append(u64, Option<u8>),
 }
 
@@ -131,7 +131,7 @@ impl Damage {
         Self::Flip(22),
     ];
 
-    /// What changes nothing but a file's length.
+    /// Changes of a file's length alone.
     const LENGTHS: [Self; 8] = [
         Self::Shorten(17),
         Self::Shorten(512),
@@ -508,11 +508,12 @@ fn in_many_files(engine: EngineKind) -> Arc<dyn Device> {
             write(&mut (0..KEYS).filter(|number| number % 3 == part), version);
         }
     }
-    write(&mut LATE.into_iter(), 3);
+    let mut late = LATE;
+    write(&mut late, 3);
     device
 }
 
-/// Of each kind of file the first, and the last two.
+/// The first file of each kind, and the last two.
 fn some_of_each_kind(names: Vec<String>) -> Vec<String> {
     let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for name in names {

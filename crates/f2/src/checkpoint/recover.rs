@@ -13,6 +13,7 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::{Error, Result};
 use parking_lot::Mutex;
@@ -34,12 +35,13 @@ struct Rebuild {
     hash_seed: u64,
     log: StoredLog,
     scan: Mutex<Scan>,
+    tombstones: AtomicU64,
     /// The first failure in the order of the log, and the beginning of its page.
     failed: Mutex<Option<(LogAddress, Error)>>,
 }
 
 /// Reads and verifies the log and enters every record into `index`, on this thread and as many of the
-/// pool as are free, up to `threads` in all. Each has a page in memory, beside those that are read ahead.
+/// pool as are free, up to `threads` in all, and counts tombstones. Each has a page in memory, and some pages are read ahead.
 ///
 /// # Errors
 /// Damage with its place; the storage's.
@@ -49,13 +51,14 @@ pub(crate) fn rebuild(
     log: StoredLog,
     workers: &Group,
     threads: usize,
-) -> Result<(HashIndex, StoredLog)> {
+) -> Result<(HashIndex, StoredLog, u64)> {
     let (begin, end) = (log.span.begin, log.span.end);
     let scan = Mutex::new(Scan::new(&log.geometry, begin, end));
     // Nobody is asked to help where there is nothing to do.
     let pages = end.get().div_ceil(log.geometry.page_bytes()) - log.geometry.page(begin);
     let others = threads.min(pages as usize).saturating_sub(1);
-    let rebuild = Arc::new(Rebuild { index, hash_seed, log, scan, failed: Mutex::default() });
+    let (tombstones, failed) = Default::default();
+    let rebuild = Arc::new(Rebuild { index, hash_seed, log, scan, tombstones, failed });
     let shared = Arc::clone(&rebuild);
     let work: Arc<dyn Fn() + Send + Sync> = Arc::new(move || shared.run());
     together(workers, "help to open", others, &work);
@@ -63,7 +66,7 @@ pub(crate) fn rebuild(
     let rebuilt = Arc::into_inner(rebuild).expect("nobody is at it any more");
     match rebuilt.failed.into_inner() {
         Some((_, error)) => Err(error),
-        None => Ok((rebuilt.index, rebuilt.log)),
+        None => Ok((rebuilt.index, rebuilt.log, rebuilt.tombstones.into_inner())),
     }
 }
 
@@ -102,9 +105,10 @@ impl Rebuild {
     }
 
     fn enter(&self, stretch: &Stretch) -> Result<()> {
-        let mut heads = Vec::with_capacity(LOADED_AT_ONCE);
+        let (mut heads, mut tombstones) = (Vec::with_capacity(LOADED_AT_ONCE), 0);
         stretch.records(&mut |address, stored| {
             if !stored.header.is_invalid() {
+                tombstones += u64::from(stored.value.is_none());
                 heads.push((KeyHash::of(stored.key, self.hash_seed), address));
             }
             if heads.len() == LOADED_AT_ONCE {
@@ -114,6 +118,7 @@ impl Rebuild {
             Ok(())
         })?;
         self.lead(&heads);
+        self.tombstones.fetch_add(tombstones, Relaxed);
         Ok(())
     }
 

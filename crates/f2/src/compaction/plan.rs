@@ -80,6 +80,10 @@ pub(super) const LIVE_SHARE_MAX: f64 = 0.9;
 const DEAD_SHARE_MIN: f64 = 0.15;
 /// The same where there is a budget, which wants more work for less gain.
 const DEAD_SHARE_MIN_AT_BUDGET: f64 = 0.02;
+/// Share of the log that is dead from which on it is compacted without waiting for users to append: each byte that
+/// is copied gives at least another one back. The usual pace keeps the share below this, so this is for records that
+/// deletes have made dead.
+const DEAD_SHARE_HALF: f64 = 0.5;
 /// One of which so much is dead is compacted at the usual pace even though its oldest part lives: what is dead
 /// lies behind that.
 const DEAD_SHARE_MUCH: f64 = 0.3;
@@ -108,6 +112,7 @@ pub(crate) fn plan(
     let is_much_dead = figures.dead_share.is_some_and(|dead| dead >= DEAD_SHARE_MUCH);
     let was_worth_it = figures.live_share <= LIVE_SHARE_MAX || is_much_dead;
     let patience = match disk_bytes_max {
+        None if is_half_dead(figures, geometry) => 0.0,
         Some(_) if was_worth_it => 0.0,
         Some(_) => PATIENCE_SHARE_AT_BUDGET,
         None if was_worth_it => ROUND_SHARE / BYTES_PER_BYTE,
@@ -134,7 +139,14 @@ pub(crate) fn is_wanted(
         Some(max) => (figures.bytes as f64 >= max as f64 * TRIGGER_SHARE, DEAD_SHARE_MIN_AT_BUDGET),
         None => (figures.bytes > SEGMENTS_MIN * geometry.segment_bytes(), DEAD_SHARE_MIN),
     };
-    is_large && figures.dead_share.is_none_or(|dead| dead >= dead_min)
+    let is_half_dead = disk_bytes_max.is_none() && is_half_dead(figures, geometry);
+    is_half_dead || is_large && figures.dead_share.is_none_or(|dead| dead >= dead_min)
+}
+
+/// Whether half of it is dead, and it has more than the segment at its tail.
+fn is_half_dead(figures: &Figures, geometry: &Geometry) -> bool {
+    figures.bytes > geometry.segment_bytes()
+        && figures.dead_share.is_some_and(|dead| dead >= DEAD_SHARE_HALF)
 }
 
 /// The same of the hot log of two.
@@ -159,8 +171,7 @@ pub(crate) fn plan_hot(
     if !is_wanted || figures.waits_after_failure() {
         return None;
     }
-    let round = ((figures.bytes as f64 * HOT_ROUND_SHARE) as u64).clamp(1, ROUND_BYTES_MAX);
-    let until = geometry.page_begin(geometry.page(figures.begin.plus(round - 1)) + 1);
+    let until = hot_round_end(figures, geometry);
     let on_disk = geometry.page_begin(geometry.page(figures.flushed));
     if on_disk > figures.begin {
         return Some(until.min(on_disk));
@@ -169,6 +180,12 @@ pub(crate) fn plan_hot(
     let tail_page = geometry.page_begin(geometry.page(figures.tail));
     let until = until.min(tail_page);
     (is_index_crowded && until > figures.begin).then_some(until)
+}
+
+/// Returns the end of a round of the hot log: a page's end, whether that is on disk or not.
+pub(super) fn hot_round_end(figures: &Figures, geometry: &Geometry) -> LogAddress {
+    let round = ((figures.bytes as f64 * HOT_ROUND_SHARE) as u64).clamp(1, ROUND_BYTES_MAX);
+    geometry.page_begin(geometry.page(figures.begin.plus(round - 1)) + 1)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

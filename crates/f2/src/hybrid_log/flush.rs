@@ -14,6 +14,7 @@ use sync::atomic::Ordering;
 
 use super::{BLOCK_BYTES, HybridLog};
 use crate::address::LogAddress;
+use crate::held_room::HeldRoom;
 use crate::record::{WORD_BYTES, stamp};
 
 /// What one flush keeps for the next.
@@ -68,7 +69,9 @@ impl HybridLog {
             // Acquire of `SAFE_READ_ONLY` ordered this after the last change.
             *chunk = word.load(Ordering::Relaxed).to_le_bytes();
         }
-        let segment = self.segments.of_write(self.geometry.segment(from))?;
+        let number = self.geometry.segment(from);
+        let segment =
+            HeldRoom::spend(&self.ballast, BLOCK_BYTES, || self.segments.of_write(number))?;
         let (mut at, mut records) = (0, 0);
         while at < len {
             at += stamp(&mut buffer[at..], segment.salt(), from.plus(at as u64));
@@ -76,9 +79,9 @@ impl HybridLog {
         }
         assert_eq!(at, len, "records end where what is flushed ends");
         self.record_bytes.store(len / records, Relaxed);
-        segment.write(from, &buffer)?;
+        HeldRoom::spend(&self.ballast, len as u64, || segment.write(from, &buffer))?;
         self.segments.count_written(len as u64);
-        self.segments.note_written(self.geometry.segment(from));
+        self.segments.note_written(number);
         flusher.buffer = (len == page_bytes).then_some(buffer);
         Ok(())
     }

@@ -68,6 +68,41 @@ impl HybridLog {
             && self.has_room_after(tail_page + turned + reserved + pages)
     }
 
+    /// Whether a write of `steps` steps and `bytes` bytes finds room now without waiting: one of several steps sets
+    /// its pages aside when it is applied, if that number ever fits in memory.
+    pub(crate) fn has_room_for_steps(&self, steps: usize, bytes: u64) -> bool {
+        match steps > 1 && self.may_ever_reserve(bytes) {
+            true => self.has_room_to_reserve(bytes),
+            false => self.has_room_for(bytes),
+        }
+    }
+
+    /// Blocks until that is so, and helps to make room. The caller is not protected [H4].
+    ///
+    /// # Errors
+    /// The store is closed, or a flush failed. Not that the log's addresses are used up.
+    pub(crate) fn wait_for_room_for_steps(
+        self: &Arc<Self>,
+        steps: usize,
+        bytes: u64,
+    ) -> Result<()> {
+        if steps <= 1 || !self.may_ever_reserve(bytes) {
+            return self.wait_for_room_for(bytes);
+        }
+        while !self.has_room_to_reserve(bytes) {
+            self.check_writable()?;
+            // One more, for a page that others turn to.
+            let pages = self.pages_to_reserve(bytes) + 1;
+            self.make_room(self.reserved_pages.load(Ordering::Acquire) + pages)?;
+        }
+        Ok(())
+    }
+
+    /// Whether its pages, and one that others turn to, ever fit in memory.
+    fn may_ever_reserve(&self, bytes: u64) -> bool {
+        self.pages_to_reserve(bytes) + 4 <= self.frames()
+    }
+
     /// Does something so that there is memory for `pages` behind the tail.
     fn make_room(self: &Arc<Self>, pages: u64) -> Result<()> {
         // Pages count as evictable only once they are read-only.

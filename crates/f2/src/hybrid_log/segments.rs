@@ -300,6 +300,17 @@ impl Segments {
         Ok(())
     }
 
+    /// Opening: removes every segment behind `end`. No superblock of before names one of them, so this needs
+    /// no other step to be durable, and gives its room back before anything is written.
+    pub(crate) fn remove_behind(&self, end: LogAddress) -> Result<()> {
+        // Also where the log is empty: the superblock before may name what lies below its end.
+        let last = end.get().div_ceil(self.geometry.segment_bytes());
+        for number in self.files()?.into_iter().filter(|number| *number >= last) {
+            self.device.remove(&self.file_name(number))?;
+        }
+        Ok(())
+    }
+
     /// Opening: removes every segment that holds nothing between `begin` and `end`.
     pub(crate) fn remove_outside(&self, begin: LogAddress, end: LogAddress) -> Result<()> {
         let (first, last) = self.numbers(begin, end);

@@ -29,6 +29,7 @@ fn log_from(tail: LogAddress) -> (Arc<HybridLog>, Pool) {
         health: Arc::new(Health::default()),
         memory: Arc::new(MemoryBudget::new(u64::MAX)),
         workers: Arc::new(pool.group("f2")),
+        ballast: Arc::new(device::Ballast::found(device::memory(), "ballast").expect("it is made")),
     };
     (HybridLog::new(geometry, segments, tail, tail, &parts), pool)
 }

@@ -147,7 +147,7 @@ impl Shared {
     /// hot index and log as a put's does. How much nobody knows yet: a page at most.
     pub(crate) fn admit_rmw(&self, key: &[u8]) -> Result<()> {
         self.check_rmw(key)?;
-        self.admit_to_log(self.log.geometry.page_bytes())?;
+        self.admit_to_log(1, self.log.geometry.page_bytes())?;
         self.wait_for_compaction(1)
     }
 

@@ -1,7 +1,9 @@
 //! Room for what a write appends, where the device has none for the pages that have to leave memory.
 //!
-//! 1. A write is admitted if the page at the tail has room for it, or memory for the page behind. Where
-//!    neither is so it waits until a page is flushed, as it would have to when it is applied: so that it is
+//! 0. Room is held on the device for the write's records (`held_room`), or the write is refused.
+//! 1. A write is admitted if the page at the tail has room for it, or memory for the page behind; one of
+//!    several steps if its pages can be set aside, which its application does. If
+//!    neither is so, it waits until a page is flushed, as it would have to when it is applied: so that it is
 //!    here that a flush fails for want of room, before the write is journaled.
 //! 2. It is refused then, and so are others, until a flush succeeds. Flushes are tried again after pauses
 //!    that grow, by whoever writes then, and by who asks for a flush.
@@ -20,15 +22,16 @@ const WAIT_MOST: Duration = Duration::from_secs(2);
 const WAIT_STEP: Duration = Duration::from_millis(10);
 
 impl Shared {
-    /// Steps 1 and 2, of a write of so many bytes.
-    pub(super) fn admit_to_log(&self, bytes: u64) -> Result<()> {
-        if self.log.has_room_for(bytes) {
+    /// Does steps 0 to 2 for a write of `steps` steps and `bytes` bytes.
+    pub(super) fn admit_to_log(&self, steps: usize, bytes: u64) -> Result<()> {
+        self.hold_room_for(bytes)?;
+        if self.log.has_room_for_steps(steps, bytes) {
             return Ok(());
         }
         let environment = &self.host.environment;
         let flushed = match self.flushes.pausing(environment) {
             Some(cause) => return Err(self.refusal_of_log(cause)),
-            None => self.log.wait_for_room_for(bytes),
+            None => self.log.wait_for_room_for_steps(steps, bytes),
         };
         self.flushes.note(&flushed, environment);
         match flushed {

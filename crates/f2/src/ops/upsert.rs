@@ -55,6 +55,9 @@ impl Shared {
         if let Found::Here(record, _) = self.walk(slot.address(), mutable, key)
             && record.put_in_place(value) == InPlace::Done
         {
+            if value.is_none() {
+                self.dead.note_replaced(0);
+            }
             return Ok(());
         }
         let shape = Shape { key_bytes: key.len(), value_bytes: value.map_or(0, <[u8]>::len) };
@@ -64,6 +67,7 @@ impl Shared {
             self.log.live(at).write(self.cache.log_head(slot.address()), key, value);
             before_link();
             if self.link(slot, hash, at, |_| true).is_ok() {
+                self.dead.note_replaced(shape.bytes() as u64);
                 return Ok(());
             }
             self.log.live(at).invalidate();

@@ -53,6 +53,7 @@ fn a_store_that_was_only_opened_tells_sizes_and_counts_nothing() {
         "cold_log_disk_bytes",
         "chunk_log_disk_bytes",
         "cold_index_directory_disk_bytes",
+        "ballast_bytes",
     ];
     let disk: u64 = disk.into_iter().map(|name| figure(&opened, name)).sum();
     assert_eq!(opened.disk_bytes, disk + engine::Superblock::FILE_BYTES);

@@ -25,6 +25,94 @@ fn store() -> (Bench, Arc<RoomDevice>) {
     (bench, device)
 }
 
+/// Another program takes the room that the store holds.
+fn take_ballast(device: &RoomDevice) {
+    device.remove("ballast").expect("the store holds room");
+    device.fill();
+}
+
+/// Fills memory and flushes it, so that the store has held room for all of it.
+fn hold_room(bench: &Bench) {
+    for number in 0..PAGES {
+        bench.put(&key(1_000_000 + number), &[3; PAGE as usize / 2]);
+    }
+    bench.store.flush().expect("there is room");
+}
+
+/// Three steps of a third of a page in all.
+fn batch(number: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
+    (3 * number..3 * number + 3).map(|one| (key(one), vec![5; PAGE as usize / 9])).collect()
+}
+
+/// Every step of a batch that was admitted is taken, though the device has no room, and the store goes on once
+/// there is some.
+#[test]
+fn a_batch_is_refused_before_it_begins() {
+    let (bench, device) = store();
+    hold_room(&bench);
+    device.fill();
+    let write = |number: u64| -> Result<(), Error> {
+        let pairs = batch(number);
+        let puts: Vec<Op<'_>> = pairs.iter().map(|(key, value)| Op::Put { key, value }).collect();
+        bench.store.admit(&puts)?;
+        let ticket = bench.sequence.begin();
+        bench.store.apply(&puts, ticket.seqno()).expect("it was admitted");
+        Ok(())
+    };
+    let (taken, refusal) = (0..10_000)
+        .find_map(|number| write(number).err().map(|refusal| (number, refusal)))
+        .expect("the device is full");
+    assert!(matches!(refusal, Error::SpaceUsedUp { .. }), "{refusal:?}");
+    assert!(taken > 10, "{taken}");
+    bench.store.flush().expect("there is room for all that was admitted");
+    device.grow(1 << 20);
+    (0..10).for_each(|_| bench.advance());
+    write(taken).expect("there is room");
+    for (key, value) in (0..=taken).flat_map(batch) {
+        assert_eq!(bench.get(&key), Some(value));
+    }
+}
+
+/// A flush takes the room that was held for it.
+#[test]
+fn a_checkpoint_is_made_while_the_device_is_full() {
+    let (bench, device) = store();
+    for number in 0..PAGES / 2 {
+        bench.put(&key(number), &[3; PAGE as usize / 2]);
+    }
+    device.fill();
+    bench.store.flush().expect("room was held for it");
+    assert!(bench.store.troubles().is_empty());
+    drop(bench.store);
+    let again = Bench::open_on(Arc::clone(&bench.device), Options::default());
+    for number in 0..PAGES / 2 {
+        assert_eq!(again.get(&key(number)), Some(vec![3; PAGE as usize / 2]));
+    }
+}
+
+/// Segments that no checkpoint names are removed before an opening needs room, which may come from the ballast.
+#[test]
+fn a_store_is_opened_while_the_device_is_full() {
+    let (bench, device) = store();
+    bench.put(&key(0), &value(0, 0, 8));
+    bench.store.flush().expect("there is room");
+    let named = device.list("").expect("lists").len();
+    for number in 1..4 * PAGES {
+        bench.put(&key(number), &[3; PAGE as usize / 2]);
+    }
+    bench.advance();
+    assert!(device.list("").expect("lists").len() > named + 3, "pages were flushed");
+    // As a process that is killed leaves it.
+    drop(bench.store);
+    device.fill();
+    for _ in 0..3 {
+        let again = Bench::open_on(Arc::clone(&bench.device), Options::default());
+        assert_eq!(again.get(&key(0)), Some(value(0, 0, 8)));
+        assert_eq!(again.get(&key(1)), None, "no checkpoint has it");
+        again.store.close().expect("closes");
+    }
+}
+
 /// Replaces whatever there is by more than half a page.
 struct Long;
 
@@ -42,7 +130,8 @@ impl Operator for Long {
 #[test]
 fn a_read_modify_write_is_refused_before_it_begins() {
     let (bench, device) = store();
-    device.fill();
+    hold_room(&bench);
+    take_ballast(&device);
     let mut taken = 0;
     let refusal = (0..10_000).find_map(|number| {
         if let Err(refusal) = bench.store.admit_rmw(&key(number)) {
@@ -71,7 +160,7 @@ fn pages_are_flushed_once_there_is_room_without_a_writer() {
         bench.put(&key(keys), &value(keys, 0, 8));
         keys += 1;
     }
-    device.fill();
+    take_ballast(&device);
     log.resize(8);
     (0..10).for_each(|_| bench.advance());
     assert!(!log.is_settled() && log.pages_held() > 8, "there is no room for what has to go");
@@ -88,15 +177,14 @@ fn pages_are_flushed_once_there_is_room_without_a_writer() {
 fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     let (bench, device) = store();
     bench.put(&key(0), &value(0, 0, 8));
-    device.fill();
+    take_ballast(&device);
     let flushed = bench.store.flush();
     assert!(flushed.as_ref().is_err_and(Error::may_pass), "{flushed:?}");
     let told = || {
         let troubles = bench.store.troubles();
-        let [trouble] = &troubles[..] else { panic!("{troubles:?}") };
-        assert_eq!(trouble.work, "the flush of the logs");
+        assert_eq!(troubles[0].work, "the flush of the logs");
         let figures = ["compactions_failing", "writes_refused"].map(|name| bench.figure(name));
-        (trouble.refuses_writes, figures)
+        (troubles.iter().any(|trouble| trouble.refuses_writes), figures)
     };
     assert_eq!(told(), (false, [0, 0]));
     let refused = (1..10_000).find(|number| {
@@ -112,5 +200,6 @@ fn a_flush_without_room_is_told_and_refuses_nothing_that_memory_has_room_for() {
     assert_eq!(told(), (true, [0, 1]));
     device.grow(1 << 20);
     bench.store.flush().expect("there is room");
+    (0..10).for_each(|_| bench.advance());
     assert_eq!((bench.store.troubles(), bench.figure("writes_refused")), (Vec::new(), 0));
 }

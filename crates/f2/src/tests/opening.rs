@@ -61,7 +61,7 @@ fn on_threads(log: StoredLog, threads: usize) -> Result<Vec<(ChainId, LogAddress
     let pool = pool.expect("threads start");
     let group = pool.group("opening");
     let index = HashIndex::new(BASE_BITS);
-    rebuild(index, SEED, log, &group, threads).map(|(index, _)| {
+    rebuild(index, SEED, log, &group, threads).map(|(index, ..)| {
         assert!(!index.is_growing() && !index.should_grow());
         walk(&index)
     })

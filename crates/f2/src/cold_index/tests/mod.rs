@@ -92,6 +92,9 @@ impl Bench {
             health: Arc::new(Health::default()),
             memory: Arc::new(MemoryBudget::new(sizes.memory_bytes)),
             workers: Arc::new(pool.group("f2")),
+            ballast: Arc::new(
+                device::Ballast::found(device::memory(), "ballast").expect("it is made"),
+            ),
         };
         let log = HybridLog::new(geometry, segments, begin, tail, &parts);
         let directory = directory.unwrap_or_else(Directory::new);

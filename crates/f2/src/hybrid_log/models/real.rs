@@ -38,6 +38,9 @@ impl Log {
             memory: Arc::new(MemoryBudget::new(u64::MAX)),
             workers: Arc::new(pool.0.group("log")),
             flight_bytes: 1,
+            ballast: Arc::new(
+                device::Ballast::found(device::memory(), "ballast").expect("it is made"),
+            ),
         };
         let log = HybridLog::new(geometry, segments.expect("opens"), none, none, &parts);
         Arc::new(Self { log, _pool: pool })

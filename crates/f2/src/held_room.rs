@@ -1,0 +1,232 @@
+//! Room on the device for all that memory still has to write: a flush never finds the device full.
+//!
+//! 1. Before a write is admitted, room is held for all of the hot log that is not flushed, for the records
+//!    of the write, and for the pages of the other logs in memory. If there is no room for that, the
+//!    write is refused. So it is refused before it is journaled.
+//! 2. A flush that finds the device full takes the room of its page from the ballast ([`device::Ballast`]).
+//!    So the checkpoint is made, and the journal can be trimmed, which gives room back.
+//! 3. A compaction that copies holds room for all pages of the logs that it appends to before it begins.
+//! 4. An opening takes the room for its superblock and for pages that it replays from the ballast.
+//!
+//! # Invariants
+//! - B1. The ballast and the pages that were flushed since have room for all of the hot log below
+//!   [`HeldRoom::until`]. Only writes that were not admitted, as in a replay, go beyond it.
+//! - B2. The ballast only gets shorter by the bytes that a flush writes, or when the store is closed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
+
+use device::{Ballast, Device};
+use engine::{Error, Result, Retries};
+
+use crate::hybrid_log::{BLOCK_BYTES, HybridLog};
+use crate::store::Shared;
+
+/// The ballast's file.
+const BALLAST: &str = "ballast";
+/// Bytes that are held for a superblock and the first blocks of segments, however little is written.
+const LEAST_BYTES: u64 = 64 << 10;
+/// Bytes of the hot log for which room is held ahead of its tail, if there is room: at least these, and this
+/// share of the bytes that are not flushed.
+const AHEAD_BYTES_MIN: u64 = 64 << 10;
+const AHEAD_SHARE: u64 = 4;
+/// Bytes that are held for writes that were admitted and are not applied yet.
+const OTHERS_BYTES: u64 = 64 << 10;
+
+/// The ballast, and the part of the hot log for which it holds room.
+pub(crate) struct HeldRoom {
+    pub(crate) ballast: Arc<Ballast>,
+    /// The hot log has room up to here, as an address.
+    until: AtomicU64,
+    /// Compactions that are under way.
+    compactions: AtomicU64,
+    /// Bytes of the ballast when the store was opened.
+    found_bytes: u64,
+    pub(crate) retries: Retries,
+}
+
+/// Room for all that a compaction may leave in memory; given up on drop.
+pub(crate) struct RoomToCompact<'a>(&'a HeldRoom);
+
+impl HeldRoom {
+    /// The ballast that the device holds.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn found(device: &Arc<dyn Device>) -> Result<Self> {
+        let ballast = Arc::new(Ballast::found(Arc::clone(device), BALLAST)?);
+        let found_bytes = ballast.bytes();
+        Ok(Self {
+            ballast,
+            until: AtomicU64::new(0),
+            compactions: AtomicU64::new(0),
+            found_bytes,
+            retries: Retries::default(),
+        })
+    }
+
+    /// Does `work`, which may take up to `bytes` bytes from the ballast.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(crate) fn spend<T>(
+        ballast: &Ballast,
+        bytes: u64,
+        work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let is_full = |error: &Error| matches!(error, Error::Device(device::Error::NoSpace { .. }));
+        ballast.spend((0, bytes), is_full, work)
+    }
+}
+
+impl Drop for RoomToCompact<'_> {
+    fn drop(&mut self) {
+        self.0.compactions.fetch_sub(1, AcqRel);
+    }
+}
+
+impl HybridLog {
+    /// Bytes that it takes on the device from the end of its flushed part up to `until`.
+    fn unflushed_bytes(&self, until: u64) -> u64 {
+        let bytes = until.saturating_sub(self.flushed().get()).next_multiple_of(BLOCK_BYTES);
+        // The first block of each segment that begins there.
+        bytes + BLOCK_BYTES * (bytes / self.geometry.segment_bytes() + 2)
+    }
+
+    /// The same up to its tail, or of all pages that may be in memory, if a compaction appends to it.
+    fn background_bytes(&self, is_appended_to: bool) -> u64 {
+        let (flushed, tail) = (self.flushed().get(), self.tail().get());
+        let pages = (self.frames() + 1) * self.geometry.page_bytes();
+        match is_appended_to {
+            true => self.unflushed_bytes(tail.max(flushed + pages)),
+            false if tail == flushed => 0,
+            false => self.unflushed_bytes(tail),
+        }
+    }
+}
+
+impl Shared {
+    /// Up to where the hot log may come by a write of `bytes` bytes: it may end a page, or be written again.
+    fn end_of_write(&self, bytes: u64) -> u64 {
+        self.log.tail().get() + 2 * bytes + OTHERS_BYTES
+    }
+
+    /// Whether room is held for a write of `bytes` bytes. Costs a few loads.
+    pub(crate) fn holds_room_for(&self, bytes: u64) -> bool {
+        self.end_of_write(bytes) <= self.room.until.load(Acquire)
+    }
+
+    /// Holds room for it. Blocks if it has to ask the device; the caller is not protected.
+    ///
+    /// # Errors
+    /// [`Error::SpaceUsedUp`] if the device has no room.
+    pub(crate) fn hold_room_for(&self, bytes: u64) -> Result<()> {
+        if self.holds_room_for(bytes) {
+            return Ok(());
+        }
+        let environment = &self.host.environment;
+        if let Some(cause) = self.room.retries.pausing(environment) {
+            return Err(self.refusal_of_room(cause));
+        }
+        let until = self.end_of_write(bytes);
+        let unflushed = until.saturating_sub(self.log.flushed().get());
+        let ahead = (unflushed / AHEAD_SHARE).max(AHEAD_BYTES_MIN);
+        let held = match self.hold_until(until + ahead) {
+            Err(error) if error.may_pass() => self.hold_until(until),
+            held => held,
+        };
+        self.room.retries.note(&held, environment);
+        match held {
+            Err(cause) if cause.may_pass() => Err(self.refusal_of_room(cause)),
+            Err(error) => {
+                self.health.fail(&error);
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Opening: holds room for first writes, if there is any.
+    ///
+    /// # Errors
+    /// The storage's, but not that there is none.
+    pub(crate) fn hold_first_room(&self) -> Result<()> {
+        match self.hold_until(self.end_of_write(0) + AHEAD_BYTES_MIN) {
+            Err(error) if error.may_pass() => Ok(()),
+            held => held,
+        }
+    }
+
+    /// Asks the device again for room that it did not have, unless it was asked just now.
+    pub(crate) fn hold_room_again(&self) {
+        let is_failing = self.room.retries.trouble("", true).is_some();
+        if is_failing && self.room.retries.pausing(&self.host.environment).is_none() {
+            let bytes = self.log.record_bytes();
+            let held = self.hold_until(self.end_of_write(bytes));
+            self.room.retries.note(&held, &self.host.environment);
+        }
+    }
+
+    fn refusal_of_room(&self, cause: Error) -> Error {
+        Error::SpaceUsedUp {
+            what: "the room that is held on the device for what memory has to write",
+            bytes: self.room_bytes(self.end_of_write(0)),
+            limit: self.room.ballast.bytes(),
+            cause: Arc::new(cause),
+        }
+    }
+
+    fn hold_until(&self, until: u64) -> Result<()> {
+        self.room.ballast.hold(self.room_bytes(until))?;
+        self.room.until.fetch_max(until, AcqRel);
+        Ok(())
+    }
+
+    /// Holds room for all pages that a compaction may leave in memory.
+    ///
+    /// # Errors
+    /// The device has no room for that; the storage's.
+    pub(crate) fn hold_room_to_compact(&self) -> Result<RoomToCompact<'_>> {
+        self.room.compactions.fetch_add(1, AcqRel);
+        let room = RoomToCompact(&self.room);
+        let until = self.room.until.load(Acquire).max(self.log.tail().get());
+        self.room.ballast.hold(self.room_bytes(until))?;
+        Ok(room)
+    }
+
+    /// Bytes of room that all logs need if the hot log is written up to `until`.
+    fn room_bytes(&self, until: u64) -> u64 {
+        let is_compacting = self.room.compactions.load(Acquire) > 0;
+        let [hot, cold, chunks] = self.logs();
+        // A single log is compacted into itself.
+        let copies = hot.filter(|_| cold.is_none() && is_compacting);
+        let copied = copies.map_or(0, |log| log.background_bytes(true));
+        let others = [cold, chunks].into_iter().flatten();
+        let others: u64 = others.map(|log| log.background_bytes(is_compacting)).sum();
+        LEAST_BYTES + self.log.unflushed_bytes(until).max(copied) + others
+    }
+
+    /// Closing: removes the segments that the next opening would remove, and leaves room for its superblock and
+    /// its replay.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub(crate) fn leave_room(&self) -> Result<()> {
+        let Some(standing) = self.checkpointer.lock().standing_if_open() else { return Ok(()) };
+        for (log, span) in self.logs().into_iter().zip(standing.spans()) {
+            log.map_or(Ok(()), |log| log.segments.remove_outside(span.begin, span.end))?;
+        }
+        let [hot, ..] = standing.spans();
+        let replayed = match self.host.barrier.is_journaled() {
+            true => self.log.gaps.bytes_between(hot.end.max(self.log.begin()), self.log.tail()),
+            false => 0,
+        };
+        // An opening that failed has replayed a part of the journal alone.
+        let was_never_flushed = standing.checkpoint() == self.recovered;
+        let found = if was_never_flushed { self.room.found_bytes } else { 0 };
+        let ballast = &self.room.ballast;
+        let wanted = (LEAST_BYTES + replayed).max(found);
+        ballast.give(ballast.bytes().saturating_sub(wanted))?;
+        Ok(ballast.fit(wanted)?)
+    }
+}

@@ -1,0 +1,123 @@
+//! Room that an opening needs on the device: what the database holds for it, and how much to free if that is too
+//! little.
+//!
+//! 1. An open database holds a little room in a file of its own ([`device::Ballast`]), for the next opening's
+//!    superblocks and its journal segment. Engines hold room for their replays.
+//! 2. An opening that finds the device full gives that room back and is tried once more.
+//! 3. If it fails for lack of room then, the error says how many bytes are enough.
+
+use std::sync::Arc;
+
+use device::{Ballast, Device, Mode, join};
+
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::open::JOURNAL_DIR;
+use crate::options::EngineKind;
+
+/// The file that holds the room.
+const BALLAST: &str = "ballast";
+/// How names of the journal's segments end.
+const SEGMENT_SUFFIX: &str = ".journal";
+/// The same of one that is being made, behind its number of twenty digits.
+const UNFINISHED_SUFFIX: &str = ".new";
+/// Bytes that are held for the journal's next segment, with the records that it takes over.
+const JOURNAL_BYTES: u64 = 1 << 20;
+/// Bytes that are held for each keyspace: its superblock, which is written under another name, and some blocks.
+const KEYSPACE_BYTES: u64 = 32 << 10;
+/// Bytes on the device for each byte that is replayed: a record with its padding and the rest of its page, and
+/// a copy of it by a compaction.
+const REPLAY_FACTOR: u64 = 3;
+/// Bytes for the logs and the tree of a `flexdb` keyspace, of an engine whose own ballast is gone.
+const SPACE_BYTES: u64 = 4 << 20;
+
+fn held_bytes(catalog: &Catalog) -> u64 {
+    JOURNAL_BYTES + KEYSPACE_BYTES * catalog.keyspaces.len() as u64
+}
+
+/// Holds room for the next opening, as far as there is any.
+///
+/// # Errors
+/// The device's, but not that it is full.
+pub(crate) fn hold(device: &Arc<dyn Device>, catalog: &Catalog) -> Result<()> {
+    Ok(Ballast::found(Arc::clone(device), BALLAST)?.fit(held_bytes(catalog))?)
+}
+
+/// Opens by `open`, if need be with the room that is held for it.
+///
+/// # Errors
+/// Those of `open`; [`Error::NoRoomToOpen`] in the place of those for lack of room.
+pub(crate) fn open_with_room<T>(
+    device: &Arc<dyn Device>,
+    open: impl Fn() -> Result<T>,
+) -> Result<T> {
+    let ballast = Ballast::found(Arc::clone(device), BALLAST)?;
+    match open() {
+        Err(error) if error.is_no_space() => {
+            let held = ballast.give(u64::MAX)?;
+            let again = if held > 0 { open() } else { Err(error) };
+            again.or_else(|error| {
+                remove_unfinished(&**device)?;
+                ballast.fit(held)?;
+                Err(explain(&**device, error))
+            })
+        }
+        opened => opened,
+    }
+}
+
+/// Removes the journal segment that an opening without room has begun, as the next one would.
+fn remove_unfinished(device: &dyn Device) -> Result<()> {
+    for entry in device.list(JOURNAL_DIR)? {
+        let number = entry.name.strip_suffix(UNFINISHED_SUFFIX);
+        let is_ours = |number: &str| number.len() == 20 && number.parse::<u64>().is_ok();
+        if number.is_some_and(is_ours) {
+            device.remove(&join(JOURNAL_DIR, &entry.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The error that says how much room is enough.
+fn explain(device: &dyn Device, error: Error) -> Error {
+    if !error.is_no_space() {
+        return error;
+    }
+    match bytes_to_open(device) {
+        Ok(needed_bytes) => Error::NoRoomToOpen { needed_bytes, cause: Arc::new(error) },
+        Err(_unreadable) => error,
+    }
+}
+
+/// Bytes with which an opening succeeds: for the newest segment of the journal, of which all may be taken over,
+/// and for all records of the journal, if any engine writes what it replays.
+fn bytes_to_open(device: &dyn Device) -> Result<u64> {
+    let Some(catalog) = Catalog::load(device)? else { return Ok(0) };
+    let len = |name: &str| Ok::<_, Error>(device.open(name, Mode::Read)?.len()?);
+    let mut segments = Vec::new();
+    let entries = device.list(JOURNAL_DIR)?.into_iter();
+    for entry in entries.filter(|entry| entry.name.ends_with(SEGMENT_SUFFIX)) {
+        segments.push(len(&join(JOURNAL_DIR, &entry.name))?);
+    }
+    let newest = segments.last().copied().unwrap_or_default();
+    let mut bytes = held_bytes(&catalog) + newest;
+    for keyspace in &catalog.keyspaces {
+        match keyspace.options.engine {
+            EngineKind::FlexDb => bytes += SPACE_BYTES,
+            EngineKind::Lsm => {
+                let dir = keyspace.dir();
+                for file in device.list(&dir)? {
+                    if file.name.starts_with("manifest") {
+                        bytes += len(&join(&dir, &file.name))?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let writes = |engine: EngineKind| engine != EngineKind::Memory;
+    if catalog.keyspaces.iter().any(|one| one.options.journaled && writes(one.options.engine)) {
+        bytes += REPLAY_FACTOR * segments.iter().sum::<u64>();
+    }
+    Ok(bytes)
+}
