@@ -90,6 +90,10 @@ pub(crate) enum Command {
     Scan(With<Scan>),
     /// Print figures of a database and its keyspaces
     Stats(With<Stats>),
+    /// Write all that is in memory to the keyspaces' own files, and trim the journal
+    Flush(With<Flush>),
+    /// Rewrite files so that nothing deleted or overwritten takes space in them
+    Compact(With<Compact>),
     /// Verify every byte of a database that is not open, or of backups; changes nothing
     Check(With<Check>),
     /// Make a new database of what is sound in a damaged one, which is not changed
@@ -134,6 +138,20 @@ pub(crate) struct Place {
     /// clients from: values as they are stored, with their ends, also those that have ended
     #[arg(long)]
     pub(crate) as_stored: bool,
+}
+
+/// Which keys.
+#[derive(Debug, Args)]
+pub(crate) struct Span {
+    /// First key, itself included
+    #[arg(long, value_name = "KEY", conflicts_with = "prefix")]
+    pub(crate) start: Option<String>,
+    /// Last key, itself excluded
+    #[arg(long, value_name = "KEY", conflicts_with = "prefix")]
+    pub(crate) end: Option<String>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "KEY")]
+    pub(crate) prefix: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -186,15 +204,8 @@ pub(crate) struct Scan {
     pub(crate) database: Database,
     #[command(flatten)]
     pub(crate) place: Place,
-    /// First key, itself included
-    #[arg(long, value_name = "KEY", conflicts_with = "prefix")]
-    pub(crate) start: Option<String>,
-    /// Last key, itself excluded
-    #[arg(long, value_name = "KEY", conflicts_with = "prefix")]
-    pub(crate) end: Option<String>,
-    /// Only keys that begin with this
-    #[arg(long, value_name = "KEY")]
-    pub(crate) prefix: Option<String>,
+    #[command(flatten)]
+    pub(crate) span: Span,
     /// From the largest key down
     #[arg(long)]
     pub(crate) reverse: bool,
@@ -238,6 +249,29 @@ pub(crate) struct DropKeyspace {
     /// The keyspace
     #[arg(value_name = "NAME")]
     pub(crate) keyspace: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Flush {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// This keyspace alone
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) keyspace: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compact {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// This keyspace alone; a range of keys needs it
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) keyspace: Option<String>,
+    /// How keys stand in arguments
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(crate) encoding: Encoding,
+    #[command(flatten)]
+    pub(crate) span: Span,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::ingestion::Ingestion;
 use crate::memory_needs::MemoryNeeds;
 use crate::range::{Direction, KeyRange};
+use crate::ranges::Ranges;
 use crate::seat::Seat;
 use crate::sequence::Pin;
 use crate::stats::Stats;
@@ -72,6 +73,11 @@ pub trait Cursor: Send {
     /// Returns the next pair, or `None` at the end. An error ends the walk too: it is returned
     /// once, and every later call returns `None`.
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
+
+    /// Moves the walk, forth or back, within the range that it began with: the next pair is the first one at or
+    /// behind `key` in the walk's direction. After the end it goes on from there, after an error it does not.
+    /// Costs no more than a new walk.
+    fn seek(&mut self, key: &[u8]);
 }
 
 /// A snapshot of one engine at one moment.
@@ -222,6 +228,11 @@ pub trait Engine: Send + Sync {
     /// [`crate::Error::NoIngestion`] from an engine that takes none so; [`crate::Error::ReadOnly`].
     fn ingestion(&self) -> Result<Box<dyn Ingestion>> {
         Err(Error::NoIngestion { engine: self.capabilities().name })
+    }
+
+    /// Compaction on demand and sizes of ranges; `None` from an engine that has neither.
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        None
     }
 
     /// Makes everything applied before the call durable in the engine's own files. If nothing was

@@ -169,6 +169,8 @@ pub enum InOrder {
     Snapshot,
     /// A range delete.
     RangeDelete,
+    /// The compaction of a range, or its size.
+    PartOfKeys,
 }
 
 /// What an engine without order does not do, and what is left to the caller.
@@ -184,6 +186,9 @@ impl fmt::Display for InOrder {
             }
             Self::RangeDelete => {
                 "cannot delete a range: delete its keys one by one; memory and lsm can"
+            }
+            Self::PartOfKeys => {
+                "compacts and measures only the whole keyspace: give no range; memory, lsm and flexdb take one"
             }
         })
     }

@@ -50,12 +50,7 @@ impl KeyRange {
 
     /// Whether `key` lies in it.
     pub fn contains(&self, key: &[u8]) -> bool {
-        let above = match &self.start {
-            Bound::Included(start) => key >= start.as_slice(),
-            Bound::Excluded(start) => key > start.as_slice(),
-            Bound::Unbounded => true,
-        };
-        above && !self.ends_before(key)
+        !self.begins_behind(key) && !self.ends_before(key)
     }
 
     /// Whether `key` lies above the upper end.
@@ -65,6 +60,37 @@ impl KeyRange {
             Bound::Excluded(end) => key >= end.as_slice(),
             Bound::Unbounded => false,
         }
+    }
+
+    /// The part of it that a walk in `direction` still has before it at `key`, that key included.
+    #[must_use]
+    pub fn from_key(&self, key: &[u8], direction: Direction) -> Self {
+        let (mut range, at) = (self.clone(), Bound::Included(key.to_vec()));
+        match direction {
+            Direction::Forward if !self.begins_behind(key) => range.start = at,
+            Direction::Backward if !self.ends_before(key) => range.end = at,
+            _ => {}
+        }
+        range
+    }
+
+    /// Whether `key` lies below the lower end.
+    fn begins_behind(&self, key: &[u8]) -> bool {
+        match &self.start {
+            Bound::Included(start) => key < start.as_slice(),
+            Bound::Excluded(start) => key <= start.as_slice(),
+            Bound::Unbounded => false,
+        }
+    }
+
+    /// Whether every key lies in it.
+    pub fn is_all(&self) -> bool {
+        let starts = match &self.start {
+            Bound::Included(start) => start.is_empty(),
+            Bound::Excluded(_) => false,
+            Bound::Unbounded => true,
+        };
+        starts && self.end == Bound::Unbounded
     }
 
     /// Whether no key can lie in it, its ends being in the wrong order.

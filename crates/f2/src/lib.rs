@@ -61,6 +61,7 @@ mod patience;
 mod planted;
 mod position;
 mod pressure;
+mod ranges;
 mod read_cache;
 mod record;
 mod scratch;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, GoOn, Health, Host, InOrder, MemoryNeeds, Op, Operator, Pin, Result,
-    Retries, Seat, SeqNo, Stats, Trouble, View, Visit,
+    Capabilities, Engine, GoOn, Health, Host, InOrder, MemoryNeeds, Op, Operator, Pin, Ranges,
+    Result, Retries, Seat, SeqNo, Stats, Trouble, View, Visit,
 };
 use parking_lot::{Mutex, RwLock};
 use sync::epoch::Epochs;
@@ -204,6 +204,10 @@ impl Engine for Store {
 
     fn position(&self, key: &[u8]) -> u64 {
         self.shared.position(key)
+    }
+
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        Some(self)
     }
 
     fn flush(&self) -> Result<()> {

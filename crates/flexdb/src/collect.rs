@@ -28,6 +28,7 @@ pub(crate) fn begin(shared: &Arc<Shared>) -> Result<()> {
         shared.cache.shrink(shared.cache_share());
         shared.refill_allowance();
         let put = shared.tidy_if_idle();
+        shared.reclaim();
         if let Err(error) = shared.sync_rewritten() {
             shared.note_ended(&shared.rewriting_failing, Err(error));
         }

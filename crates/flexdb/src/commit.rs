@@ -34,6 +34,7 @@
 //! stops writes only for as long as it is held. Each other failure turns the store read-only (law L5).
 
 mod changing;
+mod compacting;
 mod merging;
 mod neighbours;
 mod plan;
@@ -219,6 +220,9 @@ impl Shared {
             self.seal(&active);
         }
         while self.commit_oldest(active.id())? {}
+        // One that was made for the flush has the number of the store's newest write as its floor, and other stores may
+        // have written since: the journal of all would be kept for that.
+        self.open_state()?.active.lift_if_empty(|| self.host.sequence.visible());
         let mut committer = self.committer.lock();
         self.health.check_writable()?;
         let floor = self.open_state()?.floor_without(None);

@@ -90,6 +90,7 @@ mod pressure;
 mod read;
 mod read_many;
 mod reads;
+mod reclaim;
 mod recover;
 mod salvage;
 mod scan;

@@ -115,6 +115,8 @@ pub(crate) struct Memtable {
     oldest: AtomicU64,
     newest: AtomicU64,
     bytes: AtomicU64,
+    /// Deletes that were put into it.
+    tombstones: AtomicU64,
     /// M6.
     replaced_by: AtomicU64,
     /// Whether it is sealed. Writers read, and hold it while they write.
@@ -139,6 +141,7 @@ impl Memtable {
             oldest: AtomicU64::new(u64::MAX),
             newest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            tombstones: AtomicU64::new(0),
             replaced_by: AtomicU64::new(0),
             gate: RwLock::new(false),
             family: Arc::clone(family),
@@ -179,6 +182,21 @@ impl Memtable {
     /// Bytes of memory, as the budget counts them.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    /// Deletes that were put into it, those included that later writes have replaced.
+    pub(crate) fn tombstones(&self) -> u64 {
+        self.tombstones.load(Relaxed)
+    }
+
+    /// Calls `tell` with the key of each tombstone among every `stride`th of its versions.
+    pub(crate) fn sample_tombstones(&self, stride: usize, tell: &mut dyn FnMut(&[u8])) {
+        let mut key = Vec::new();
+        let sampled = self.entries.iter().step_by(stride.max(1));
+        sampled.filter(|entry| entry.value_len().is_none()).for_each(|entry| {
+            entry.read_key(&mut key);
+            tell(&key);
+        });
     }
 
     /// Versions in it, and those that had no room for the ones that replaced them.
@@ -250,6 +268,9 @@ impl Entered<'_> {
         memtable.oldest.fetch_min(seqno.get(), Relaxed);
         memtable.newest.fetch_max(seqno.get(), Relaxed);
         memtable.filter.add(op.key());
+        if op.value().is_none() {
+            memtable.tombstones.fetch_add(1, Relaxed);
+        }
         let is_unseen = |older| !is_seen(SeqNo::new(older), seqno);
         let bytes = memtable.entries.put(op.key(), seqno.get(), op.value(), is_unseen);
         if bytes > 0 {

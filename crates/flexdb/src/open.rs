@@ -106,6 +106,7 @@ impl Store {
             fragmented: Default::default(),
             scanned: Default::default(),
             tidying: Tidying::new(space.len()),
+            reclaim: Default::default(),
             queues: Mutex::default(),
             buffers: Mutex::default(),
             cached_bytes: AtomicU64::new(0),

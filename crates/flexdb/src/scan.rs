@@ -43,12 +43,15 @@ impl Snapshot {
             shared: Arc::clone(&self.shared),
             pin: Arc::clone(&self.pin),
             is_at_end: range.is_empty(),
+            all: range.clone(),
             range,
             direction,
+            dead: 0,
             last: None,
             run: Run::default(),
             pairs_max: RUN_PAIRS_MIN,
             failure: None,
+            has_failed: false,
         }
     }
 }
@@ -96,8 +99,13 @@ impl Run {
 pub(crate) struct Walk {
     shared: Arc<Shared>,
     pin: Arc<Pin>,
+    /// The range that it began with.
+    all: KeyRange,
+    /// The part of it that the walk has before it since the last seek.
     range: KeyRange,
     direction: Direction,
+    /// Keys in a row that are deleted, before the one that comes next.
+    dead: u64,
     /// The last key of the last run.
     last: Option<Vec<u8>>,
     run: Run,
@@ -106,6 +114,8 @@ pub(crate) struct Walk {
     is_at_end: bool,
     /// The error that ended it, until it is returned behind the run.
     failure: Option<Error>,
+    /// Set with the failure, and kept when the caller has it.
+    has_failed: bool,
 }
 
 impl Cursor for Walk {
@@ -121,6 +131,16 @@ impl Cursor for Walk {
         self.run.given += 1;
         Ok(self.run.pair(self.run.given - 1))
     }
+
+    fn seek(&mut self, key: &[u8]) {
+        self.run.clear();
+        if self.has_failed {
+            return;
+        }
+        self.range = self.all.from_key(key, self.direction);
+        self.is_at_end = self.range.is_empty();
+        (self.last, self.pairs_max) = (None, RUN_PAIRS_MIN);
+    }
 }
 
 impl Walk {
@@ -132,7 +152,11 @@ impl Walk {
             Direction::Backward => self.backward(),
         };
         self.failure = filled.err();
-        self.is_at_end |= self.failure.is_some();
+        self.has_failed |= self.failure.is_some();
+        self.is_at_end |= self.has_failed;
+        if self.is_at_end {
+            self.end_dead_run();
+        }
         self.pairs_max = (self.pairs_max * 2).min(RUN_PAIRS_MAX);
         let count = self.run.pairs.len();
         if let Some((key, _)) = count.checked_sub(1).and_then(|last| self.run.pair(last)) {
@@ -181,6 +205,7 @@ impl Walk {
             }
             if let Some((key, value)) = in_base.filter(|_| least != Some(key)) {
                 self.run.push(key, value);
+                self.end_dead_run();
                 base.wanted = self.pairs_max.saturating_sub(self.run.pairs.len());
                 if self.is_nearly_full() && base.is_last_ahead() {
                     return Ok(());
@@ -225,6 +250,7 @@ impl Walk {
             }
             if let Some((key, value)) = in_base.filter(|_| most != Some(key)) {
                 self.run.push(key, value);
+                self.end_dead_run();
                 base.wanted = self.pairs_max.saturating_sub(self.run.pairs.len());
                 if self.is_nearly_full() && base.is_last_behind() {
                     return Ok(());
@@ -249,14 +275,27 @@ impl Walk {
         key: &[u8],
         step: impl Fn(&mut Walker<'a>),
     ) {
-        let mut is_taken = false;
+        let (mut is_taken, mut is_value) = (false, false);
         for walker in walkers {
             let Some(update) = walker.here().filter(|update| update.key() == key) else { continue };
             if !is_taken && let Some(value) = update.value() {
                 self.run.push(key, value);
+                is_value = true;
             }
             is_taken = true;
             step(walker);
+        }
+        match is_value {
+            true => self.end_dead_run(),
+            false => self.dead += 1,
+        }
+    }
+
+    /// There is a pair behind keys that are deleted, or the end.
+    fn end_dead_run(&mut self) {
+        let steps = std::mem::take(&mut self.dead);
+        if steps > 0 {
+            self.shared.note_dead_run(steps);
         }
     }
 }

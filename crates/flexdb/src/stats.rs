@@ -8,7 +8,7 @@ use flexspace::space;
 use crate::store::Shared;
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 28] = [
+const RUNNING: [&str; 29] = [
     "cache_hits",
     "cache_misses",
     "cache_ghost_hits",
@@ -34,6 +34,7 @@ const RUNNING: [&str; 28] = [
     "changes_broken_off",
     "room_made",
     "relieved_pairs",
+    "scanned_dead_entries",
     "opening_keys",
     "stalls",
     "paced_waits",
@@ -98,6 +99,7 @@ impl Shared {
             ("relieved_pairs", counts.relieved_pairs.load(Relaxed)),
             ("collected_segments", counts.collected_segments.load(Relaxed)),
             ("collected_bytes", counts.collected_bytes.load(Relaxed)),
+            ("scanned_dead_entries", self.reclaim.dead_runs.steps()),
             ("opening_keys", counts.opening_keys),
             ("stalls", self.pressure.stalls.load(Relaxed)),
             ("paced_waits", self.pace.waits.load(Relaxed)),

@@ -7,8 +7,8 @@ use arc_swap::ArcSwapOption;
 use codec::SeqNo;
 use device::{Buffer, Device};
 use engine::{
-    Capabilities, Engine, Error, GoOn, Health, Host, MemoryNeeds, Op, Operator, Pin, Result, Stats,
-    Trouble, View, Visit, walk_in_order,
+    Capabilities, Engine, Error, GoOn, Health, Host, KeyRange, MemoryNeeds, Op, Operator, Pin,
+    Ranges, Result, Stats, Trouble, View, Visit, walk_in_order,
 };
 use flexspace::space::{self, FlexSpace};
 use sync::Mutex;
@@ -27,6 +27,7 @@ use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
 use crate::pressure::Pressure;
 use crate::reads::Reads;
+use crate::reclaim::Reclaim;
 use crate::scan::Snapshot;
 use crate::scanned::Scanned;
 use crate::seat::Seat;
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) scanned: Scanned,
     /// How far what lies in pieces was written as one.
     pub(crate) tidying: Tidying,
+    /// Commits for the sake of deletes.
+    pub(crate) reclaim: Reclaim,
     /// For reads that are many at once, as nothing is under way on them.
     pub(crate) queues: Mutex<Vec<Reads<usize>>>,
     /// For reads that are alone, as nothing is read into them.
@@ -283,6 +286,10 @@ impl Engine for Store {
         walk_in_order(&*view, from, visit)
     }
 
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        Some(self)
+    }
+
     fn flush(&self) -> Result<()> {
         self.shared.flush()
     }
@@ -345,5 +352,15 @@ impl Engine for Store {
             Err(Error::ReadOnly { .. } | Error::Closed) => stored,
             closed => closed.and(stored),
         }
+    }
+}
+
+impl Ranges for Store {
+    fn compact(&self, range: &KeyRange) -> Result<()> {
+        self.shared.compact_range(range)
+    }
+
+    fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
+        self.shared.approximate_bytes(range)
     }
 }

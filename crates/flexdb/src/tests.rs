@@ -30,6 +30,8 @@ mod parts;
 #[cfg(not(shuttle))]
 mod planted;
 #[cfg(not(shuttle))]
+mod reclaim;
+#[cfg(not(shuttle))]
 mod recovery;
 #[cfg(not(shuttle))]
 mod rounds;

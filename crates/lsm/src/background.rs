@@ -10,6 +10,7 @@
 //! where they are, and nothing else is in danger. Jobs that do not meet it go on, and so do writes
 //! until Level 0 is full and no job can help.
 
+mod compact_range;
 pub(crate) mod compaction;
 pub(crate) mod flush;
 pub(crate) mod give_back;
@@ -20,6 +21,7 @@ mod plan_idle;
 mod plan_ingest;
 mod plan_sweep;
 mod plan_tombstones;
+mod reclaim;
 pub(crate) mod remove;
 pub(crate) mod reorganise;
 pub(crate) mod retention;
@@ -29,7 +31,8 @@ pub(crate) mod sweep;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use engine::Error;
+use codec::SeqNo;
+use engine::{DeadRuns, Error, Result};
 use sync::Mutex;
 use workers::Class;
 
@@ -50,6 +53,11 @@ pub(crate) struct Background {
     /// Whether the next flush task has the manifest get the range deletes, if it has nothing else to
     /// do.
     is_settling_due: AtomicBool,
+    /// Whether the next flush task flushes all sealed memtables, for the sake of deletes.
+    are_tombstones_due: AtomicBool,
+    pub(crate) dead_runs: DeadRuns,
+    /// The version and the horizon of the last plan that was made for deletes.
+    planned: Mutex<(u64, SeqNo)>,
     claims: Mutex<Claims>,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushed_bytes: AtomicU64,
@@ -71,6 +79,9 @@ impl Background {
         Self {
             is_flush_queued: AtomicBool::default(),
             is_settling_due: AtomicBool::default(),
+            are_tombstones_due: AtomicBool::default(),
+            dead_runs: DeadRuns::default(),
+            planned: Mutex::default(),
             claims: Mutex::default(),
             flushes: AtomicU64::default(),
             flushed_bytes: AtomicU64::default(),
@@ -85,6 +96,12 @@ impl Background {
             idle: Idle::new(level0_bytes),
             tally: Arc::default(),
         }
+    }
+
+    /// Notes a version and a horizon for which there is a plan; returns whether they are new.
+    fn note_planned(&self, version: u64, horizon: SeqNo) -> bool {
+        let before = std::mem::replace(&mut *self.planned.lock(), (version, horizon));
+        before != (version, horizon)
     }
 }
 
@@ -109,7 +126,10 @@ impl Claims {
 impl Shared {
     /// Has the memtables that wait flushed, soon.
     pub(crate) fn schedule_flush(self: &Arc<Self>) {
-        let is_due = self.state.load().due() > 0 || self.background.is_settling_due.load(SeqCst);
+        let background = &self.background;
+        let is_due = self.state.load().due() > 0
+            || background.is_settling_due.load(SeqCst)
+            || background.are_tombstones_due.load(SeqCst);
         if !is_due || self.background.is_flush_queued.swap(true, SeqCst) {
             return;
         }
@@ -128,11 +148,14 @@ impl Shared {
             }
             // What rests in memory may be what keeps range deletes from ending.
             let deletes = Arc::clone(&shared.state.load().deletes);
-            let wanted = match deletes.are_many(shared.host.memory.limit()) {
-                true => Wanted::Everything,
-                false => Wanted::WhatWaitsLongest,
-            };
-            let flushed = settled.and_then(|()| shared.flush_sealed(wanted));
+            let are_tombstones_due = shared.background.are_tombstones_due.swap(false, SeqCst);
+            let flushed = settled.and_then(|()| match are_tombstones_due {
+                true => shared.flush_for_deletes(),
+                false if deletes.are_many(shared.host.memory.limit()) => {
+                    shared.flush_sealed(Wanted::Everything)
+                }
+                false => shared.flush_sealed(Wanted::WhatWaitsLongest),
+            });
             shared.note_flush(&flushed);
             // Whoever sealed something until here found this task, and queued none.
             shared.background.is_flush_queued.store(false, SeqCst);
@@ -206,6 +229,11 @@ impl Shared {
     fn run_job(self: &Arc<Self>, job: Job, stop: &workers::StopToken) {
         let claim = job.claim();
         let done = self.health.check_writable().and_then(|()| self.compact(job, stop));
+        self.end_job(claim, done);
+    }
+
+    /// A job has ended, whose claim is given back.
+    fn end_job(self: &Arc<Self>, claim: Claim, done: Result<()>) {
         self.cache.freed().give_back();
         self.removals.run();
         let mut claims = self.background.claims.lock();

@@ -55,6 +55,8 @@ pub(crate) struct Memtable {
     floor: AtomicU64,
     newest: AtomicU64,
     bytes: AtomicU64,
+    /// Versions in it that are tombstones.
+    tombstones: AtomicU64,
     /// Whether it is sealed. Writers read, and hold it while they write.
     gate: RwLock<bool>,
     family: Arc<Family>,
@@ -117,6 +119,7 @@ impl Memtable {
             floor: AtomicU64::new(floor.get()),
             newest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            tombstones: AtomicU64::new(0),
             gate: RwLock::new(false),
             family: Arc::clone(family),
         }
@@ -160,6 +163,11 @@ impl Memtable {
     /// Bytes of memory, as the budget counts them.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    /// Tombstones in it.
+    pub(crate) fn tombstones(&self) -> u64 {
+        self.tombstones.load(Relaxed)
     }
 
     /// Versions in it.
@@ -278,6 +286,9 @@ impl Entered<'_> {
         }
         let bytes = entry_bytes(op.key(), op.value());
         memtable.bytes.fetch_add(bytes, Relaxed);
+        if op.value().is_none() {
+            memtable.tombstones.fetch_add(1, Relaxed);
+        }
         bytes
     }
 }

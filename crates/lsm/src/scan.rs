@@ -103,8 +103,11 @@ impl View for Snapshot {
             shared: Arc::clone(&self.shared),
             pin: Arc::clone(&self.pin),
             has_ended: range.is_empty(),
+            has_failed: false,
+            all: range.clone(),
             range,
             direction,
+            dead: 0,
             stand: self.shared.stands.add(),
             last: None,
             edge: None,
@@ -118,9 +121,14 @@ impl View for Snapshot {
 struct Walk {
     shared: Arc<Shared>,
     pin: Arc<Pin>,
+    /// The range that it began with.
+    all: KeyRange,
+    /// The part of it that the walk has before it since the last seek.
     range: KeyRange,
     direction: Direction,
     stand: Arc<Stand>,
+    /// Entries that the present step has stepped over and that show nothing.
+    dead: u64,
     /// The key that was decided upon last, given or not.
     last: Option<Vec<u8>>,
     /// The edge of the partition that it came to last: where the next one begins, or this one.
@@ -129,6 +137,8 @@ struct Walk {
     value: Vec<u8>,
     /// Set at the end, and by an error.
     has_ended: bool,
+    /// Set by an error, after which no seek continues the walk.
+    has_failed: bool,
 }
 
 impl Cursor for Walk {
@@ -142,8 +152,19 @@ impl Cursor for Walk {
             return Ok(Some((&self.key, &self.value)));
         }
         self.has_ended = true;
+        self.has_failed = found.is_err();
         *self.stand.lock() = None;
         found.map(|_| None)
+    }
+
+    fn seek(&mut self, key: &[u8]) {
+        if self.has_failed {
+            return;
+        }
+        self.range = self.all.from_key(key, self.direction);
+        self.has_ended = self.range.is_empty();
+        (self.last, self.edge) = (None, None);
+        *self.stand.lock() = None;
     }
 }
 
@@ -152,6 +173,7 @@ impl Walk {
     fn advance(&mut self) -> Result<bool> {
         let stand = Arc::clone(&self.stand);
         let mut held = stand.lock();
+        self.dead = 0;
         let (found, generation) = loop {
             let mut standing = self.stand_on(held.take())?;
             let step = match self.direction {
@@ -169,6 +191,9 @@ impl Walk {
             }
         };
         drop(held);
+        // On the way back the pair itself was stepped over, too.
+        let is_counted = found && self.direction == Direction::Backward;
+        self.shared.note_dead_run(self.dead.saturating_sub(u64::from(is_counted)));
         if self.shared.state.load().generation != generation {
             *stand.lock() = None;
         }
@@ -242,6 +267,7 @@ impl Walk {
                 return Ok(Step::End);
             }
             if is_decided || entry.seqno > pin {
+                self.dead += 1;
                 merged.next()?;
                 continue;
             }
@@ -250,6 +276,7 @@ impl Walk {
                 let last = self.last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(entry.key);
+                self.dead += 1;
                 merged.next()?;
                 continue;
             };
@@ -294,6 +321,7 @@ impl Walk {
                 self.value.clear();
                 self.value.extend_from_slice(entry.value.unwrap_or_default());
             }
+            self.dead += 1;
             merged.previous()?;
         }
         if newest.is_some_and(|(_, is_value)| is_value) {

@@ -29,7 +29,7 @@ const LEVEL_BYTES: [&str; LEVELS] = [
 ];
 
 /// What only a store knows that has been running.
-const RUNNING: [&str; 32] = [
+const RUNNING: [&str; 33] = [
     "put_share_deviation_ppm",
     "reorganisations_minor",
     "reorganisations_major",
@@ -53,6 +53,7 @@ const RUNNING: [&str; 32] = [
     "compacted_bytes",
     "idle_compactions",
     "idle_compacted_bytes",
+    "scanned_dead_entries",
     "moves",
     "drops",
     "ingestions",
@@ -106,6 +107,7 @@ impl Shared {
             ("compacted_bytes", background.compacted_bytes.load(Relaxed)),
             ("idle_compactions", background.idle.compactions.load(Relaxed)),
             ("idle_compacted_bytes", background.idle.bytes.load(Relaxed)),
+            ("scanned_dead_entries", background.dead_runs.steps()),
             ("moves", background.moves.load(Relaxed)),
             ("drops", background.drops.load(Relaxed)),
             ("ingestions", background.ingestions.load(Relaxed)),

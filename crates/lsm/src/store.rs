@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    Capabilities, Engine, Error, GoOn, Health, Host, Ingestion, MemoryNeeds, Op, Operator, Pin,
-    Result, Stats, Trouble, View, Visit, walk_in_order,
+    Capabilities, Engine, Error, GoOn, Health, Host, Ingestion, KeyRange, MemoryNeeds, Op,
+    Operator, Pin, Ranges, Result, Stats, Trouble, View, Visit, walk_in_order,
 };
 use rand::Rng;
 use sync::Mutex;
@@ -203,6 +203,10 @@ impl Engine for Store {
         Ok(Box::new(SortedTables::begin(&self.shared)?))
     }
 
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        Some(self)
+    }
+
     fn flush(&self) -> Result<()> {
         self.shared.flush()
     }
@@ -257,6 +261,16 @@ impl Engine for Store {
         shared.lookup_index.store(Arc::new(LookupIndex::none(&shared.host.memory)));
         shared.stands.leave_all_but(shared.state.load().generation);
         engine::stopped(panics)
+    }
+}
+
+impl Ranges for Store {
+    fn compact(&self, range: &KeyRange) -> Result<()> {
+        self.shared.compact_range(range)
+    }
+
+    fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
+        self.shared.approximate_bytes(range)
     }
 }
 

@@ -38,6 +38,8 @@ mod planted_page;
 #[cfg(not(shuttle))]
 mod range_deletes;
 #[cfg(not(shuttle))]
+mod reclaim;
+#[cfg(not(shuttle))]
 mod scan_reads;
 #[cfg(not(shuttle))]
 mod seats;
@@ -45,5 +47,7 @@ mod seats;
 pub(crate) mod stores;
 #[cfg_attr(shuttle, expect(dead_code, reason = "models use a part of it"))]
 pub(crate) mod tables;
+#[cfg(not(shuttle))]
+mod unjournaled;
 #[cfg(not(shuttle))]
 mod upkeep;

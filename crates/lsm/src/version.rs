@@ -16,7 +16,7 @@ use codec::SeqNo;
 
 use crate::entry::EntryCursor;
 use crate::range_deletes::RangeDelete;
-use crate::table::{LevelCursor, Reading, Table, TableCursor};
+use crate::table::{LevelCursor, Reading, Summary, Table, TableCursor};
 
 /// Levels, Level 0 included. At a ratio of ten the last one begins at 6 TiB.
 pub(crate) const LEVELS: usize = 7;
@@ -199,6 +199,29 @@ impl Version {
     pub(crate) fn is_below(&self, level: usize, key: &[u8]) -> bool {
         (level + 1..LEVELS)
             .any(|below| self.candidate(below, key).is_some_and(|table| table.covers(key)))
+    }
+
+    /// Estimates the bytes that `tombstones` hide in those tables from level `from` on for which `overlaps`
+    /// returns true: an entry of mean length for each.
+    pub(crate) fn covered_bytes(
+        &self,
+        from: usize,
+        tombstones: u64,
+        overlaps: &dyn Fn(&Summary) -> bool,
+    ) -> u64 {
+        let tables =
+            self.tables().filter(|(level, table)| *level >= from && overlaps(table.summary()));
+        let (bytes, values) = tables.fold((0, 0), |(bytes, values), (_, table)| {
+            let Summary { stored_bytes, properties, .. } = table.summary();
+            (bytes + stored_bytes, values + properties.entries - properties.tombstones)
+        });
+        let share = u128::from(tombstones.min(values)) * u128::from(bytes);
+        (share / u128::from(values.max(1))) as u64
+    }
+
+    /// Whether some table's range has `key`.
+    pub(crate) fn may_have(&self, key: &[u8]) -> bool {
+        self.level(0).iter().any(|table| table.covers(key)) || self.is_below(0, key)
     }
 
     /// Walks over these tables of Level 0, and over all other levels.

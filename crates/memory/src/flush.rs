@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 use codec::SeqNo;
 use device::Device;
-use engine::{Direction, Error, GoOn, KeyRange, Pin, Result, Superblock};
+use engine::{Direction, Error, GoOn, KeyRange, Pin, Result, Superblock, WaitingDeletes};
 use rand::Rng;
 
 use crate::map::{Position, Run};
@@ -93,6 +93,27 @@ impl Shared {
         self.health.check_writable()?;
         let Some(pin) = self.host.sequence.try_pin() else { return Ok(false) };
         self.flush_at(&mut flusher, pin).map(|()| true)
+    }
+
+    /// A second has passed. Writes a snapshot if at least half of the one that stands is dead, which is deleted or
+    /// was overwritten by less: so it writes no more bytes than it frees (`engine::reclaim`).
+    pub(crate) fn flush_if_dead(&self) {
+        let stored_bytes = self.last_snapshot.bytes.load(Relaxed);
+        let live_bytes = self.map.tally.bytes();
+        let deletes = WaitingDeletes {
+            covered_bytes: stored_bytes.saturating_sub(live_bytes),
+            // The rule asks for two free bytes for each that is written, and here one is enough.
+            flush_bytes: live_bytes / 2,
+            stored_bytes,
+        };
+        let newest = SeqNo::new(self.map.tally.newest());
+        let look = self.looks.look(newest, || deletes.are_worth_a_flush());
+        let may_flush = self.health.check_writable().is_ok()
+            && self.flushes.pausing(&self.host.environment).is_none();
+        if look.is_flush_due && may_flush {
+            // A failure is noted, and the next flush tries again.
+            let _ = self.try_flush();
+        }
     }
 
     fn flush_at(&self, flusher: &mut Flusher, pin: Arc<Pin>) -> Result<()> {

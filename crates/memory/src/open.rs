@@ -102,6 +102,8 @@ impl Store {
             flusher: Flusher::new(superblock, standing.snapshot, next_number).into(),
             last_snapshot,
             flushes: Retries::default(),
+            looks: Default::default(),
+            scanned_dead: Default::default(),
             host,
         });
         let store = Self { shared, group };
@@ -115,6 +117,7 @@ impl Store {
         self.group.every(Class::Collect, "prune", PRUNE_INTERVAL, move |_stop| {
             if let Some(shared) = shared.upgrade() {
                 shared.prune(PRUNED_PER_ROUND);
+                shared.flush_if_dead();
             }
         })
     }

@@ -1,6 +1,7 @@
 //! Snapshots and the cursors on them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use engine::{Cursor, Direction, KeyRange, Pin, Result, View};
 
@@ -29,7 +30,9 @@ impl View for Snapshot {
         Ok(Box::new(Walk {
             shared: Arc::clone(&self.shared),
             pin: Arc::clone(&self.pin),
-            position: Position::new(range, direction),
+            position: Position::new(range.clone(), direction),
+            range,
+            direction,
             run: Run::default(),
             next: 0,
             has_failed: false,
@@ -42,6 +45,9 @@ impl View for Snapshot {
 struct Walk {
     shared: Arc<Shared>,
     pin: Arc<Pin>,
+    /// The range that it began with.
+    range: KeyRange,
+    direction: Direction,
     position: Position,
     run: Run,
     next: usize,
@@ -59,9 +65,16 @@ impl Cursor for Walk {
             let pin = self.pin.seqno().get();
             self.shared.map.next_run(&mut self.position, pin, &mut self.run);
             self.next = 0;
+            self.shared.scanned_dead.fetch_add(self.run.dead(), Relaxed);
         }
         let pair = self.run.get(self.next);
         self.next += usize::from(pair.is_some());
         Ok(pair)
+    }
+
+    fn seek(&mut self, key: &[u8]) {
+        let range = self.range.from_key(key, self.direction);
+        self.position = Position::new(range, self.direction);
+        (self.run, self.next) = (Run::default(), 0);
     }
 }

@@ -22,13 +22,20 @@ impl Shared {
                 ("splits", shape.splits),
                 ("merges", shape.merges),
                 ("superseded_versions", shape.superseded),
+                ("scanned_dead_entries", self.scanned_dead.load(Relaxed)),
                 ("directory_bytes", self.map.directory_memory() as u64),
                 ("snapshots_written", last.count.load(Relaxed)),
                 ("snapshot_bytes", snapshot_bytes),
                 ("snapshot_pairs", last.pairs.load(Relaxed)),
                 ("snapshot_micros", last.micros.load(Relaxed)),
             ],
-            running: &["splits", "merges", "snapshots_written", "snapshot_micros"],
+            running: &[
+                "splits",
+                "merges",
+                "scanned_dead_entries",
+                "snapshots_written",
+                "snapshot_micros",
+            ],
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use device::Device;
 use engine::{
-    Capabilities, Engine, GoOn, Health, Host, Op, Operator, Pin, Result, Retries, SeqNo, Stats,
-    Trouble, View, Visit, walk_in_order,
+    Capabilities, Engine, GoOn, Health, Host, IdleLooks, KeyRange, Op, Operator, Pin, Ranges,
+    Result, Retries, SeqNo, Stats, Trouble, View, Visit, walk_in_order,
 };
 use parking_lot::Mutex;
 use workers::Group;
@@ -38,6 +38,9 @@ pub(crate) struct Shared {
     pub(crate) last_snapshot: LastSnapshot,
     /// Flushes that fail for a reason that may pass.
     pub(crate) flushes: Retries,
+    pub(crate) looks: IdleLooks,
+    /// Keys without a value that scans have stepped over, and leaves without pairs.
+    pub(crate) scanned_dead: AtomicU64,
 }
 
 impl std::fmt::Debug for Shared {
@@ -93,6 +96,10 @@ impl Engine for Store {
         walk_in_order(&*view, from, visit)
     }
 
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        Some(self)
+    }
+
     fn flush(&self) -> Result<()> {
         self.shared.flush()
     }
@@ -131,5 +138,18 @@ impl Engine for Store {
         // A flush that runs sees the state between two blocks and gives up; files are closed then.
         self.shared.flusher.lock().close();
         engine::stopped(panics)
+    }
+}
+
+impl Ranges for Store {
+    /// Writes a snapshot of all keys, unless the last one holds the present: it has nothing that is deleted.
+    fn compact(&self, _range: &KeyRange) -> Result<()> {
+        self.shared.flush()
+    }
+
+    /// The keys and values that a snapshot has of the range. Visits each key.
+    fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
+        self.shared.health.check_open()?;
+        Ok(self.shared.map.pair_bytes(range))
     }
 }

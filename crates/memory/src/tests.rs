@@ -4,5 +4,6 @@ mod concurrency;
 mod contract;
 mod durability;
 mod model;
+mod reclaim;
 mod salvage;
 mod stores;

@@ -181,7 +181,7 @@ impl Inner {
             let segments = self.journal.stats().segments;
             let flushed = match self.flushes.pausing(&self.options.environment) {
                 Some(_) => Ok(()),
-                None => self.flush_what_holds_back(),
+                None => self.flush_what_holds_back().and_then(|()| self.flush_dead_journal()),
             };
             if let Err(error) = flushed.and_then(|()| self.trim_journal()) {
                 self.fail(error);

@@ -19,6 +19,7 @@ use crate::catalog::Catalog;
 use crate::close::Closing;
 use crate::error::{Error, Result};
 use crate::expiry::{Form, Removal};
+use crate::flush::JournalLooks;
 use crate::key_locks::KeyLocks;
 use crate::keyspace::Keyspace;
 use crate::memory_balance::MemoryBalance;
@@ -97,6 +98,7 @@ pub(crate) struct Inner {
     pub(crate) trim_holds: TrimHolds,
     /// Flushes in the background that fail for a reason that may pass.
     pub(crate) flushes: Retries,
+    pub(crate) journal_looks: JournalLooks,
     /// Read while a copy is made, written while pairs are ingested, which the journal does not have.
     pub(crate) copying: RwLock<()>,
     pub(crate) snapshot_ages: SnapshotAges,

@@ -5,10 +5,16 @@
 //! Nothing is lost then, as the journal has it all. Who asked for the flush is told, and in the background it
 //! is tried again after pauses that grow. Meanwhile the journal grows; engines refuse writes that they have no
 //! memory for.
+//!
+//! The journal may also be short and mostly dead: of a keyspace of `memory` that was written and deleted and never
+//! flushed. If what a flush of all keyspaces writes is at most half of the journal, they are flushed, once nothing was
+//! written for two seconds, or after ten.
 
 use std::sync::Arc;
 
 use codec::SeqNo;
+use engine::IdleLooks;
+use parking_lot::Mutex;
 
 use crate::database::Inner;
 use crate::error::Result;
@@ -23,7 +29,42 @@ const SMALL_SEGMENTS_MAX: u64 = 32;
 /// A segment with less in it costs more to open than to read.
 const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 
+/// Bytes of journal from which on it is worth to ask whether they are dead: more than a trim leaves.
+const DEAD_JOURNAL_BYTES_MIN: u64 = 32 << 20;
+/// Bytes of journal for each byte that a flush of all keyspaces writes.
+const DEAD_JOURNAL_TIMES: u64 = 2;
+
+/// When the journal was asked whether it is dead.
+#[derive(Debug, Default)]
+pub(crate) struct JournalLooks {
+    looks: IdleLooks,
+    /// The newest write when it was last asked.
+    asked: Mutex<Option<SeqNo>>,
+}
+
 impl Inner {
+    /// A second has passed: flushes the keyspaces if that makes a journal free that is mostly dead.
+    pub(crate) fn flush_dead_journal(&self) -> Result<()> {
+        let (journal_bytes, newest) = (self.journal.bytes(), self.sequence.last());
+        let is_long = || journal_bytes >= DEAD_JOURNAL_BYTES_MIN;
+        let is_due = self.journal_looks.looks.look(newest, is_long).is_flush_due;
+        if !is_due || self.journal_looks.asked.lock().replace(newest) == Some(newest) {
+            return Ok(());
+        }
+        if self.slots.read().values().any(|slot| slot.damage.is_some() && slot.options.journaled) {
+            return Ok(());
+        }
+        let mut behind = self.journaled_generations();
+        behind.retain(|generation| !generation.is_idle());
+        let written = behind.iter().try_fold(0_u64, |sum, one| sum.checked_add(flush_bytes(one)?));
+        if written.is_none_or(|bytes| bytes.saturating_mul(DEAD_JOURNAL_TIMES) > journal_bytes) {
+            return Ok(());
+        }
+        self.journaled_generations()
+            .iter()
+            .try_for_each(|one| self.flush_in_background(one).map(drop))
+    }
+
     /// Flushes the keyspaces that hold back most of the journal, if that is more than it may be: up
     /// to the first one that has to write its data for it, and that one only if it is worth it. It may be put
     /// off until the next time, for a write that is under way.
@@ -43,19 +84,24 @@ impl Inner {
             if !idle && !is_worth_flushing(&generation, journal_bytes) {
                 return Ok(());
             }
-            // A flush may wait for a write, and a write for a flush, which the only thread must not do.
-            let flushed = match self.background.has_thread_for_flushes() {
-                true => generation.engine.flush().map(|()| true),
-                false => generation.engine.try_flush(),
-            };
-            if flushed != Ok(false) {
-                self.flushes.note(&flushed, &self.options.environment);
-            }
-            if !flushed? || !idle {
+            if !self.flush_in_background(&generation)? || !idle {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Flushes it from a task of the pool; `false` if that was put off.
+    fn flush_in_background(&self, generation: &Generation) -> Result<bool> {
+        // A flush may wait for a write, and a write for a flush, which the only thread must not do.
+        let flushed = match self.background.has_thread_for_flushes() {
+            true => generation.engine.flush().map(|()| true),
+            false => generation.engine.try_flush(),
+        };
+        if flushed != Ok(false) {
+            self.flushes.note(&flushed, &self.options.environment);
+        }
+        Ok(flushed?)
     }
 
     /// Gives back the part of the journal that only idle keyspaces hold back. Costs a sync for each
@@ -136,4 +182,14 @@ impl Inner {
 fn is_worth_flushing(generation: &Generation, journal_bytes: u64) -> bool {
     !generation.engine.capabilities().flush_rewrites_all
         || journal_bytes > generation.engine.stats().disk_bytes
+}
+
+/// Returns the bytes that a flush of a keyspace writes: all its data, or its memtables. `None` if the engine does not
+/// say.
+fn flush_bytes(generation: &Generation) -> Option<u64> {
+    let stats = generation.engine.stats();
+    match generation.engine.capabilities().flush_rewrites_all {
+        true => stats.live_bytes,
+        false => stats.detail.iter().find(|(name, _)| *name == "memtable_bytes").map(|(_, it)| *it),
+    }
 }

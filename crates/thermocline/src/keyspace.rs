@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use codec::SeqNo;
-use engine::{Change, Direction, InOrder, KeyRange, Op, Operator, Visit};
+use engine::{Change, Direction, Engine, InOrder, KeyRange, Op, Operator, Ranges, Visit};
 use journal::Durability;
 
 use crate::database::Opened;
@@ -62,6 +62,24 @@ impl Keyspace {
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.inner.check_open()?;
         Ok(self.slot.current()?.get(self.form, key, value)?)
+    }
+
+    /// Whether the key has a value. Has the cost of [`Keyspace::get`]: the value is read and dropped.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let users = db.keyspace("users", Default::default())?;
+    /// users.put(b"ada", b"")?;
+    /// assert!(users.contains_key(b"ada")? && !users.contains_key(b"alan")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.get_into(key, &mut Vec::new())
     }
 
     /// The same as far as it comes without waiting for the device: `None` if it would have to.
@@ -319,6 +337,70 @@ impl Keyspace {
         generation.engine.flush().map_err(|error| self.inner.fail(error.into()))
     }
 
+    /// Flushes the keyspace and rewrites its files. Afterwards nothing that was deleted or overwritten in `range`
+    /// before the call takes space in them, unless a snapshot or a scan shows it; the journal is trimmed. The
+    /// new files are durable when it returns. Other reads and writes go on meanwhile. Engines do it without being
+    /// asked, where it frees more than it costs; see `docs/lsm.md` and `docs/flexdb.md`.
+    ///
+    /// `lsm` merges each level's tables that overlap with the range into the next level, one table at a time;
+    /// `flexdb` commits, rewrites intervals of the range that lie in pieces, and collects the whole space; `memory`
+    /// writes a snapshot of the whole keyspace. `f2` keeps no order and takes only the range of all keys; it does
+    /// the compactions that are due. Costs reads and writes of up to all bytes of the range on each level.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, EngineKind, KeyRange, KeyspaceOptions, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let options = KeyspaceOptions { engine: EngineKind::Lsm, ..Default::default() };
+    /// let events = db.keyspace("events", options)?;
+    /// for day in 0..100_u32 {
+    ///     events.put(&day.to_be_bytes(), &[7; 1000])?;
+    /// }
+    /// db.flush()?;
+    /// let before = events.approximate_bytes(&KeyRange::all())?;
+    /// for day in 0..100_u32 {
+    ///     events.delete(&day.to_be_bytes())?;
+    /// }
+    /// events.compact()?;
+    /// assert!(before > 0 && events.approximate_bytes(&KeyRange::all())? == 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`engine::Error::Unordered`] for a part of the keys of a keyspace of `f2`; otherwise as
+    /// [`Keyspace::flush`]. An error leaves the files that were rewritten before it.
+    pub fn compact_range(&self, range: &KeyRange) -> Result<()> {
+        self.inner.check_writable()?;
+        let generation = self.slot.generation()?;
+        let compacted = ranges(&*generation.engine)?.compact(range);
+        compacted.map_err(|error| match error.is_refusal() {
+            true => error.into(),
+            false => self.inner.fail(error.into()),
+        })?;
+        self.inner.trim_journal()
+    }
+
+    /// [`Keyspace::compact_range`] of all keys, which every engine takes.
+    ///
+    /// # Errors
+    /// As [`Keyspace::flush`].
+    pub fn compact(&self) -> Result<()> {
+        self.compact_range(&KeyRange::all())
+    }
+
+    /// Estimates the bytes that `range` takes in the keyspace's own files. Writes that no flush has written yet do
+    /// not count. `lsm` sums its tables, those at the ends of the range by their indexes; `flexdb` sums intervals by
+    /// the index in memory; `memory` visits the keys of the range, and counts what a snapshot of them has; `f2`
+    /// takes only the range of all keys, and returns the bytes of its files. Dead bytes count in `lsm` and `f2`.
+    ///
+    /// # Errors
+    /// [`engine::Error::Unordered`] for a part of the keys of a keyspace of `f2`; damage or a failure of the device.
+    pub fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
+        self.inner.check_open()?;
+        let generation = self.slot.generation()?;
+        Ok(ranges(&*generation.engine)?.approximate_bytes(range)?)
+    }
+
     /// Removes every pair at once, at a cost that does not depend on how many there are. Durable
     /// when this returns, together with everything written before. Snapshots keep what they show.
     /// Files are given back at once, unless a [`crate::Seat`] or a scan keeps them; the journal's
@@ -339,4 +421,12 @@ impl Keyspace {
         self.inner.check_process()?;
         Ok(self.slot.current()?.engine.stats())
     }
+}
+
+/// Returns an engine's part for ranges on its device.
+fn ranges(engine: &dyn Engine) -> Result<&dyn Ranges> {
+    engine.ranges().ok_or_else(|| {
+        let engine = engine.capabilities().name;
+        engine::Error::Unordered { engine, asked: InOrder::PartOfKeys }.into()
+    })
 }

@@ -181,6 +181,7 @@ impl Db {
             trim_holds: TrimHolds::default(),
             flushes: Retries::default(),
             upkeep: Upkeep::default(),
+            journal_looks: Default::default(),
             copying: RwLock::default(),
             snapshot_ages: SnapshotAges::default(),
             background,

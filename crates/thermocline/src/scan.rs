@@ -42,6 +42,29 @@ impl Scan {
         self.has_ended = pair.is_none();
         Ok(pair)
     }
+
+    /// Moves the scan within its range, forth or back: the next pair is the first one at or behind `key`, for a
+    /// scan in reverse order the last one at or before it. The scan still shows its moment. After its end it goes
+    /// on from there; after an error it stays at its end. The next pair has the cost of the first one of a scan.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, KeyRange, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let users = db.keyspace("users", Default::default())?;
+    /// for name in [&b"ada"[..], b"alan", b"grace"] {
+    ///     users.put(name, b"")?;
+    /// }
+    /// let mut scan = users.scan(KeyRange::all())?;
+    /// scan.seek(b"b");
+    /// assert_eq!(scan.next_ref()?.map(|(key, _)| key), Some(&b"grace"[..]));
+    /// scan.seek(b"al");
+    /// assert_eq!(scan.next_ref()?.map(|(key, _)| key), Some(&b"alan"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn seek(&mut self, key: &[u8]) {
+        self.cursor.seek(key);
+    }
 }
 
 impl Iterator for Scan {

@@ -3,11 +3,13 @@
 mod backup;
 mod bench;
 mod check;
+mod compact;
 mod completions;
 mod del;
 mod drop;
 mod dump;
 mod flexspace;
+mod flush;
 mod get;
 mod load;
 mod print_config;
@@ -18,14 +20,15 @@ mod scan;
 mod serve;
 mod stats;
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::process::ExitCode;
 
-use thermocline::{Db, Keyspace, MergeOperators};
+use thermocline::{Db, KeyRange, Keyspace, MergeOperators};
 
 pub(crate) use self::flexspace::arguments::FlexspaceCommand;
-use crate::arguments::{Arguments, Command, Place, Shared};
+use crate::arguments::{Arguments, Command, Place, Shared, Span};
+use crate::byte_string::Encoding;
 use crate::config::{Effective, Flags, Scope};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::value_form::ValueForm;
@@ -59,6 +62,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Del(with) => del::run(&context, &with.own),
         Command::Scan(with) => scan::run(&context, &with.own),
         Command::Stats(with) => stats::run(&context, &with.own),
+        Command::Flush(with) => flush::run(&context, &with.own),
+        Command::Compact(with) => compact::run(&context, &with.own),
         Command::Check(with) => check::run(&context, &with.own),
         Command::Salvage(with) => salvage::run(&context, &with.own),
         Command::Drop(with) => drop::run(&context, &with.own),
@@ -83,6 +88,8 @@ impl Command {
             Self::Del(with) => Some(&with.shared),
             Self::Scan(with) => Some(&with.shared),
             Self::Stats(with) => Some(&with.shared),
+            Self::Flush(with) => Some(&with.shared),
+            Self::Compact(with) => Some(&with.shared),
             Self::Check(with) => Some(&with.shared),
             Self::Salvage(with) => Some(&with.shared),
             Self::Drop(with) => Some(&with.shared),
@@ -106,6 +113,8 @@ impl Command {
             Self::Del(with) => &with.own.database.settings.0,
             Self::Scan(with) => &with.own.database.settings.0,
             Self::Stats(with) => &with.own.database.settings.0,
+            Self::Flush(with) => &with.own.database.settings.0,
+            Self::Compact(with) => &with.own.database.settings.0,
             Self::Salvage(with) => &with.own.database.settings.0,
             Self::Drop(with) => &with.own.database.settings.0,
             Self::Backup(with) => &with.own.database.settings.0,
@@ -251,7 +260,37 @@ impl Place {
 
     /// The bytes of an argument.
     fn bytes(&self, what: &str, text: &str) -> Result<Vec<u8>, Failure> {
-        self.encoding.parse(text).map_err(|why| Failure::usage(format_args!("{what}: {why}")))
+        bytes(self.encoding, what, text)
+    }
+}
+
+fn bytes(encoding: Encoding, what: &str, text: &str) -> Result<Vec<u8>, Failure> {
+    encoding.parse(text).map_err(|why| Failure::usage(format_args!("{what}: {why}")))
+}
+
+impl Span {
+    /// The range of keys, whose ends are written in `encoding`.
+    fn range(&self, encoding: Encoding) -> Result<KeyRange, Failure> {
+        if let Some(prefix) = &self.prefix {
+            return Ok(KeyRange::prefix(&bytes(encoding, "--prefix", prefix)?));
+        }
+        let start = match &self.start {
+            Some(key) => Bound::Included(bytes(encoding, "--start", key)?),
+            None => Bound::Unbounded,
+        };
+        let end = match &self.end {
+            Some(key) => Bound::Excluded(bytes(encoding, "--end", key)?),
+            None => Bound::Unbounded,
+        };
+        Ok(KeyRange { start, end })
+    }
+}
+
+/// The keyspaces that a command works on: one by its name, or all that are not damaged.
+fn chosen(db: &Db, name: Option<&str>) -> Result<Vec<Keyspace>, Failure> {
+    match name {
+        Some(name) => Ok(vec![existing(db, name)?]),
+        None => Ok(db.keyspaces().into_iter().filter(|one| one.stats().is_ok()).collect()),
     }
 }
 

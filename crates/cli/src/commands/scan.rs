@@ -3,11 +3,10 @@
 //! A keyspace that keeps no order is walked over in the order of its engine: all of it, also for
 //! those keys that begin with a prefix. A range or a direction of it make no sense and are refused.
 
-use std::ops::Bound;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use serde_json::json;
-use thermocline::{Direction, KeyRange, Keyspace};
+use thermocline::{Direction, Keyspace};
 
 use super::{Context, walk};
 use crate::arguments::Scan;
@@ -16,7 +15,7 @@ use crate::output;
 use crate::value_form::Shown;
 
 pub(super) fn run(context: &Context, arguments: &Scan) -> Outcome {
-    let range = range(arguments)?;
+    let range = arguments.span.range(arguments.place.encoding)?;
     let direction = if arguments.reverse { Direction::Backward } else { Direction::Forward };
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let mut lines = Lines::default();
@@ -56,7 +55,8 @@ pub(super) fn run(context: &Context, arguments: &Scan) -> Outcome {
 
 /// What the keys of a keyspace without order are chosen by.
 fn prefix_alone(arguments: &Scan, keyspace: &Keyspace) -> Result<Vec<u8>, Failure> {
-    if arguments.start.is_some() || arguments.end.is_some() || arguments.reverse {
+    let span = &arguments.span;
+    if span.start.is_some() || span.end.is_some() || arguments.reverse {
         return Err(Failure::usage(format_args!(
             "keyspace {:?} is stored by engine {}, which keeps no order: --start, --end and \
              --reverse have no meaning there; --prefix and --limit do",
@@ -64,7 +64,7 @@ fn prefix_alone(arguments: &Scan, keyspace: &Keyspace) -> Result<Vec<u8>, Failur
             keyspace.options().engine
         )));
     }
-    match &arguments.prefix {
+    match &span.prefix {
         Some(prefix) => arguments.place.bytes("--prefix", prefix),
         None => Ok(Vec::new()),
     }
@@ -86,22 +86,6 @@ fn line(context: &Context, arguments: &Scan, key: &[u8], value: Shown<'_>) -> St
         }
     }
     pair.to_string()
-}
-
-fn range(arguments: &Scan) -> Result<KeyRange, Failure> {
-    let place = &arguments.place;
-    if let Some(prefix) = &arguments.prefix {
-        return Ok(KeyRange::prefix(&place.bytes("--prefix", prefix)?));
-    }
-    let start = match &arguments.start {
-        Some(key) => Bound::Included(place.bytes("--start", key)?),
-        None => Bound::Unbounded,
-    };
-    let end = match &arguments.end {
-        Some(key) => Bound::Excluded(place.bytes("--end", key)?),
-        None => Bound::Unbounded,
-    };
-    Ok(KeyRange { start, end })
 }
 
 /// Lines gathered to blocks, so that a long scan does not pay a system call for each.

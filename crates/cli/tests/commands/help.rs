@@ -20,6 +20,8 @@ fn help_is_what_was_agreed() {
         "del",
         "scan",
         "stats",
+        "flush",
+        "compact",
         "check",
         "backup",
         "restore",

@@ -12,3 +12,4 @@ mod program;
 mod salvage;
 mod serving;
 mod unordered;
+mod upkeep;

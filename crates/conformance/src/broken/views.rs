@@ -55,19 +55,29 @@ impl View for BrokenView {
         };
         let mut pairs = collect(cursor.as_mut(), usize::MAX)?;
         spoil(&mut pairs);
-        Ok(Box::new(Listed { pairs: pairs.into_iter(), at: None }))
+        Ok(Box::new(Listed { pairs, next: 0, direction }))
     }
 }
 
 /// A cursor over pairs that were collected before.
 struct Listed {
-    pairs: std::vec::IntoIter<Pair>,
-    at: Option<Pair>,
+    pairs: Vec<Pair>,
+    next: usize,
+    direction: Direction,
 }
 
 impl Cursor for Listed {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        self.at = self.pairs.next();
-        Ok(self.at.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice())))
+        let pair = self.pairs.get(self.next);
+        self.next += usize::from(pair.is_some());
+        Ok(pair.map(|(key, value)| (key.as_slice(), value.as_slice())))
+    }
+
+    fn seek(&mut self, key: &[u8]) {
+        let is_passed = |pair: &Pair| match self.direction {
+            Direction::Forward => pair.0.as_slice() < key,
+            Direction::Backward => pair.0.as_slice() > key,
+        };
+        self.next = self.pairs.partition_point(is_passed);
     }
 }

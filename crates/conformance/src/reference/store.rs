@@ -263,7 +263,8 @@ impl View for Snapshot {
 
     fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
         let versions = Arc::clone(&self.versions);
-        Ok(Box::new(Walk { versions, pin: Arc::clone(&self.pin), range, direction, at: None }))
+        let (all, at) = (range.clone(), None);
+        Ok(Box::new(Walk { versions, pin: Arc::clone(&self.pin), all, range, direction, at }))
     }
 }
 
@@ -271,6 +272,8 @@ impl View for Snapshot {
 struct Walk {
     versions: Arc<RwLock<Versions>>,
     pin: Arc<Pin>,
+    /// The range that it began with.
+    all: KeyRange,
     range: KeyRange,
     direction: Direction,
     at: Option<Pair>,
@@ -278,6 +281,9 @@ struct Walk {
 
 impl Cursor for Walk {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.range.is_empty() {
+            return Ok(None);
+        }
         let upto = self.pin.seqno().get();
         self.at = self.versions.read().next(&self.range, self.direction, upto);
         if let Some((key, _)) = &self.at {
@@ -288,5 +294,9 @@ impl Cursor for Walk {
             }
         }
         Ok(self.at.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice())))
+    }
+
+    fn seek(&mut self, key: &[u8]) {
+        self.range = self.all.from_key(key, self.direction);
     }
 }

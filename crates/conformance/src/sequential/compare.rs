@@ -8,6 +8,10 @@ use engine::{Cursor, Direction, Engine, Error, KeyRange, Sequence};
 use crate::model::{Model, Pair};
 use crate::text::Quoted;
 
+/// Seeks that a comparison makes in each direction, at most, and pairs from one to the next.
+const SEEKS: usize = 16;
+const SEEK_STRIDE: usize = 37;
+
 /// A value or its absence, short enough for a message.
 pub(crate) fn describe(value: Option<&[u8]>) -> String {
     match value {
@@ -102,10 +106,32 @@ pub(crate) fn compare_everything(
     let view = engine.view(sequence.pin()).map_err(|error| failed("a view", error))?;
     for direction in [Direction::Forward, Direction::Backward] {
         let cursor = view.scan(KeyRange::all(), direction);
-        let pairs = cursor.and_then(|mut cursor| collect(cursor.as_mut(), usize::MAX));
+        let mut cursor = cursor.map_err(|error| failed("a scan", error))?;
+        let pairs = collect(cursor.as_mut(), usize::MAX);
         let pairs = pairs.map_err(|error| failed("a scan", error))?;
-        compare_pairs(&pairs, &model.scan_at(&KeyRange::all(), direction, upto))
+        let expected = model.scan_at(&KeyRange::all(), direction, upto);
+        compare_pairs(&pairs, &expected)
             .map_err(|what| format!("{direction:?} scan of everything: {what}"))?;
+        check_seeks(cursor.as_mut(), &expected)
+            .map_err(|error| failed("a scan after a seek", error))?
+            .map_err(|what| format!("{direction:?} scan after a seek: {what}"))?;
     }
     Ok(())
+}
+
+/// Moves a cursor forth and back over all `pairs`, in which it has come to the end: to keys that are there, and to
+/// the end again.
+fn check_seeks(cursor: &mut dyn Cursor, pairs: &[Pair]) -> Result<Result<(), String>, Error> {
+    for seek in 0..SEEKS.min(pairs.len()) {
+        let at = seek * SEEK_STRIDE % pairs.len();
+        let (Some((key, _)), Some(rest)) = (pairs.get(at), pairs.get(at..)) else { break };
+        cursor.seek(key);
+        let count = 1 + seek % 3;
+        let seen = collect(cursor, count)?;
+        let expected = &rest[..count.min(rest.len())];
+        if let Err(what) = compare_pairs(&seen, expected) {
+            return Ok(Err(format!("to {}: {what}", Quoted(key))));
+        }
+    }
+    Ok(Ok(()))
 }

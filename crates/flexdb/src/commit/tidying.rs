@@ -39,7 +39,7 @@ const LOOKED_AT_MAX: usize = 4096;
 /// the collector.
 const ROOM_PARTS: u64 = 8;
 /// Forms in which a slice is in memory beside its blocks: as it was read, and as it is written.
-const FORMS: usize = 2;
+pub(super) const FORMS: usize = 2;
 
 /// When neighbours are worth it.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ pub(super) struct Limits {
 #[derive(Debug, Default)]
 pub(super) struct Slice<'a> {
     pub(super) members: Vec<Found<'a, Interval>>,
-    bytes: u64,
+    pub(super) bytes: u64,
     pieces: u64,
     /// Where to look next; none behind all others.
     pub(super) next: Option<Key>,
@@ -144,7 +144,7 @@ pub(super) fn next_slice<'a>(base: &'a Base, from: &Key, limits: &Limits) -> Sli
 }
 
 impl Shared {
-    fn slice_limits(&self) -> Limits {
+    pub(super) fn slice_limits(&self) -> Limits {
         let segment = self.segment_bytes();
         let slice = self.host.memory.limit() / SLICE_PARTS;
         let slice = slice.clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX);
@@ -193,7 +193,7 @@ impl Shared {
     }
 
     /// Step 2. What is damaged is left out.
-    fn read_slice(&self, base: &Arc<Base>, slice: &Slice<'_>) -> Result<Vec<InPieces>> {
+    pub(super) fn read_slice(&self, base: &Arc<Base>, slice: &Slice<'_>) -> Result<Vec<InPieces>> {
         let members = slice.members.iter().filter_map(|found| {
             let head = found.entry.head()?;
             Some((Cold::new(base, found, head), head.whole()))

@@ -19,6 +19,7 @@ pub(crate) struct Bench {
     pub(crate) sequence: Arc<Sequence>,
     pub(crate) budget: Arc<MemoryBudget>,
     pub(crate) crank: HandCranked,
+    pub(crate) clock: Arc<environment::ManualClock>,
     pub(crate) device: Arc<dyn Device>,
 }
 
@@ -59,11 +60,11 @@ impl Bench {
         limit: u64,
         options: Options,
     ) -> Result<Self> {
-        let (host, crank, _clock) = cranked_host(device, barrier, limit, Order::Random);
+        let (host, crank, clock) = cranked_host(device, barrier, limit, Order::Random);
         let store = Store::open(host.clone(), options)?;
         let Host { device, sequence, memory: budget, .. } = host;
         sequence.recover_to(store.persisted());
-        Ok(Self { store, sequence, budget, crank, device })
+        Ok(Self { store, sequence, budget, crank, clock, device })
     }
 
     /// Closes and opens again.

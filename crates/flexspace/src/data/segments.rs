@@ -67,6 +67,8 @@ pub(crate) struct SegmentView {
     pub(crate) is_device_full: bool,
     /// Whether so much is written that segments come to be empty by that.
     pub(crate) is_beside_writes: bool,
+    /// Whether every dead byte is to be collected, as far as segments become fewer.
+    pub(crate) is_thorough: bool,
     /// Segments that are kept for the collector.
     pub(crate) reserved: u32,
     /// How many of those it can begin now.
@@ -361,6 +363,7 @@ impl Segments {
             demand: self.demand,
             is_device_full,
             is_beside_writes: false,
+            is_thorough: false,
             reserved: self.reserved,
             room: self.free_count().min(self.reserved),
             payload_bytes: u64::from(self.geometry.payload_bytes()),

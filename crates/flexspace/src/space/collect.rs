@@ -44,6 +44,7 @@ const NOTED_FEW: usize = if cfg!(shuttle) { 2 } else { 256 };
 enum Pace {
     AtEase,
     BesideWrites,
+    Thorough,
 }
 
 /// What a collection did.
@@ -83,6 +84,15 @@ impl FlexSpace {
     /// As [`Self::sync`].
     pub fn collect_beside_writes(&self) -> Result<Collected, Error> {
         self.shared.collect(Pace::BesideWrites, &|| false)
+    }
+
+    /// The same on demand: moves live bytes together as long as they fit in a segment less, however few
+    /// bytes are dead.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    pub fn collect_all(&self) -> Result<Collected, Error> {
+        self.shared.collect(Pace::Thorough, &|| false)
     }
 
     /// Has the collector run in `group`, every `interval`, as long as the space is open.
@@ -147,7 +157,9 @@ impl Shared {
     /// capacity is: makes sure of room for all copies, or for as many as there is.
     fn victims_with_room(&self, writer: &mut Writer, pace: Pace) -> Result<Vec<u32>, Error> {
         let view = writer.segments.view(self.ballast.is_device_full());
-        let view = SegmentView { is_beside_writes: pace == Pace::BesideWrites, ..view };
+        let is_beside_writes = pace == Pace::BesideWrites;
+        let is_thorough = pace == Pace::Thorough;
+        let view = SegmentView { is_beside_writes, is_thorough, ..view };
         let victims = plan(&view);
         let count = packed(&view, &victims);
         let wanted: Vec<u32> = writer.segments.next_ones(count).collect();

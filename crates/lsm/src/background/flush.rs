@@ -113,6 +113,21 @@ impl Shared {
         self.stopping(self.settle_range_deletes())?;
         self.seal(&full);
         self.flush_sealed(Wanted::Everything)?;
+        self.persist_floor()
+    }
+
+    /// Flushes all that is sealed, and persists everything up to the writes that are left in memory.
+    pub(super) fn flush_for_deletes(self: &Arc<Self>) -> Result<()> {
+        self.flush_sealed(Wanted::Everything)?;
+        self.persist_floor()
+    }
+
+    fn persist_floor(&self) -> Result<()> {
+        // Those that were made for the flush have the number of the store's newest write as their floor, and other
+        // stores may have written since: the journal of all would be kept for that.
+        for active in &self.open_state()?.actives {
+            active.lift_if_empty(|| self.host.sequence.visible());
+        }
         let _flusher = self.flusher.lock();
         self.health.check_writable()?;
         let floor = self.open_state()?.floor_without(&[]);
@@ -197,11 +212,7 @@ impl Shared {
             go_on: &|| Ok(()),
         };
         let below = &state.version;
-        let is_below = |key: &[u8]| {
-            let is_there =
-                below.level(0).iter().any(|table| table.covers(key)) || below.is_below(0, key);
-            is_there && !is_planted(Planted::TombstonesDropped)
-        };
+        let is_below = |key: &[u8]| below.may_have(key) && !is_planted(Planted::TombstonesDropped);
         let summaries = self.write_memtables(unit, SeqNo::MAX, &output, &is_below)?;
         let newest = unit.iter().map(|memtable| memtable.newest()).max().unwrap_or(SeqNo::ZERO);
         let floor = match is_planted(Planted::PersistedEarly) {

@@ -1,4 +1,5 @@
-//! Compactions of Level 0 that nothing asks for, while nobody writes.
+//! Compactions of Level 0 in a quiet store, and the looks of each second, after which deletes have their turn
+//! (`reclaim`).
 //!
 //! A group of Level 0 waits until its compaction is worth what it writes (`plan_compaction`), and whoever
 //! reads pays for that meanwhile. Where nobody writes and nothing else is to be done, it need not wait.
@@ -22,8 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use codec::SeqNo;
-use engine::{Error, Result};
+use engine::{Error, IdleLooks, Result};
 use parking_lot::Mutex;
 use workers::Class;
 
@@ -34,8 +34,6 @@ use crate::version::Version;
 
 /// How often the store looks around.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Looks that have to find no write since the one before.
-const QUIET_LOOKS: u32 = 2;
 /// Bytes that may be written for each that came to Level 0: once what goes down, which has to some time,
 /// and once as much of what it is merged with.
 const BYTES_A_BYTE: u64 = 2;
@@ -43,7 +41,7 @@ const BYTES_A_BYTE: u64 = 2;
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Idle {
-    looks: Mutex<Looks>,
+    looks: IdleLooks,
     allowance: Mutex<Allowance>,
     /// The number of a version in which there was nothing to do that was allowed.
     done_with: AtomicU64,
@@ -51,14 +49,6 @@ pub(crate) struct Idle {
     pub(crate) compactions: AtomicU64,
     /// What all of them have written.
     pub(crate) bytes: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Looks {
-    /// The newest write, as of the last look.
-    applied: SeqNo,
-    /// So many looks have found no other one.
-    quiet: u32,
 }
 
 /// W1.
@@ -74,7 +64,7 @@ impl Idle {
     pub(crate) fn new(level0_bytes: u64) -> Self {
         let allowance = Allowance { bytes: level0_bytes * BYTES_A_BYTE, granted: 0 };
         Self {
-            looks: Mutex::default(),
+            looks: IdleLooks::default(),
             allowance: Mutex::new(allowance),
             done_with: AtomicU64::new(u64::MAX),
             compactions: AtomicU64::new(0),
@@ -113,15 +103,11 @@ impl Shared {
     /// A second has passed.
     pub(crate) fn compact_if_idle(self: &Arc<Self>) {
         let idle = &self.background.idle;
-        let mut looks = idle.looks.lock();
-        let applied = self.family.applied();
-        looks.quiet = if looks.applied == applied { looks.quiet.saturating_add(1) } else { 0 };
-        looks.applied = applied;
-        let is_quiet = looks.quiet >= QUIET_LOOKS;
-        drop(looks);
-        if is_quiet {
+        let look = idle.looks.look(self.family.applied(), || self.are_deletes_worth_a_flush());
+        if look.is_quiet {
             self.family.shrink_spare(0);
         }
+        self.reclaim(look);
         let version = self.state.load().version.number();
         if self.is_idle() && idle.done_with.load(Relaxed) != version {
             self.schedule_compactions();
@@ -130,8 +116,7 @@ impl Shared {
 
     /// Whether nobody has written for a while, and nothing waits for its flush.
     pub(super) fn is_idle(&self) -> bool {
-        let looks = self.background.idle.looks.lock();
-        let is_quiet = looks.quiet >= QUIET_LOOKS && looks.applied == self.family.applied();
+        let is_quiet = self.background.idle.looks.is_quiet(self.family.applied());
         is_quiet && self.options.tidies_when_idle && self.state.load().due() == 0
     }
 

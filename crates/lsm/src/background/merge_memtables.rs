@@ -3,9 +3,15 @@
 //!
 //! What is merged is not persisted, and the floor of the new memtable is the least of its inputs',
 //! so the journal keeps their writes, until it is too long for the host, which flushes everything
-//! then. Which versions stay, [`Retention`] says, as for a table; a tombstone always stays, since
-//! older versions may lie in tables. What would stay is counted before anything is copied. If it has
-//! become too much meanwhile, since somebody sees more, what was copied is dropped.
+//! then. Which versions stay, [`Retention`] says, as for a table; a tombstone stays if older versions
+//! may be in tables. A first pass counts the versions that would stay, before anything is copied. If they have
+//! become too many meanwhile, since a snapshot sees more, the copy is dropped.
+//!
+//! # Invariants
+//! - H1. A tombstone is dropped only if no table covers its key, and no memtable outside of the inputs
+//!   can have an older version. Older memtables with the same keys were flushed (E1), and the younger
+//!   ones have later versions, unless the Drange has several slots: there every tombstone stays. Tables
+//!   that come meanwhile are ingested, with later versions.
 
 use std::sync::Arc;
 
@@ -95,7 +101,10 @@ impl Shared {
     ) -> Result<bool> {
         let is_seen = |older, newer| self.host.sequence.is_seen(older, newer);
         let sweep = self.sweep();
-        let mut retention = Retention::new(&is_seen, &|_| true, &sweep);
+        let version = Arc::clone(&self.state.load().version);
+        let is_shared = inputs.iter().any(|input| input.is_one_of_many());
+        let is_below = |key: &[u8]| is_shared || version.may_have(key);
+        let mut retention = Retention::new(&is_seen, &is_below, &sweep);
         let mut all = walk(inputs);
         all.seek(Target::START)?;
         let mut goes_on = true;

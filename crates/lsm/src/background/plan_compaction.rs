@@ -156,7 +156,9 @@ impl Job {
 }
 
 /// The smallest and the largest key of some tables.
-fn bounds<'a>(tables: impl Iterator<Item = &'a Arc<Table>> + Clone) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn bounds<'a>(
+    tables: impl Iterator<Item = &'a Arc<Table>> + Clone,
+) -> (Vec<u8>, Vec<u8>) {
     let properties = |table: &'a Arc<Table>| &table.summary().properties;
     let smallest = tables.clone().map(|table| &properties(table).smallest).min();
     let largest = tables.map(|table| &properties(table).largest).max();

@@ -2,9 +2,15 @@
 //! is under way.
 //!
 //! A queue, whose keys are put in order and deleted in order, leaves tombstones that no level is ever too
-//! large for, and every scan from its beginning walks over all of them. So tables that are tombstones for
-//! the most part go on, one job at a time, as long as no other one is due: to the level below, and where
-//! nothing lies below they are written anew without them.
+//! large for, and every scan from its beginning walks over all of them. Deletes of large values leave few bytes of
+//! tombstones over many bytes that are dead. So tables go on for the sake of their tombstones, one job at a time,
+//! as long as no other one is due: to the level below, and if there is nothing below they are rewritten without
+//! them. A job is worth it
+//!
+//! - if the tombstones hide at least a quarter of the bytes that the job reads. The estimate is their number,
+//!   times the mean length of the entries below. Or
+//! - if at least half of the entries are tombstones, and the job reads at most ten times their tables from the
+//!   level below, as an ordinary compaction does.
 //!
 //! # Invariants
 //! - T1. What a snapshot may be older than stays: its tombstones could not go, and the job would be done
@@ -18,9 +24,14 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 
-use super::plan_compaction::{Claim, Job, groups};
-use crate::table::Table;
+use super::plan_compaction::{Claim, Job, bounds, groups};
+use crate::table::{Summary, Table};
 use crate::version::{LEVELS, Version};
+
+/// Share of the bytes of a job that tombstones have to hide.
+const HIDDEN_PARTS: u64 = 4;
+/// Bytes of the level below that a job reads for each byte of tables that are mostly tombstones.
+const LOWER_TIMES: u64 = 10;
 
 /// The job that takes most tombstones away, if there is one that meets none of `claims`. Everything up to
 /// `horizon` every snapshot sees.
@@ -34,18 +45,41 @@ pub(super) fn plan_tombstones(version: &Version, horizon: SeqNo, claims: &[Claim
         .filter_map(|(level, tables)| Some((gain(&tables, horizon)?, level, tables)))
         .collect();
     wanted.sort_by_key(|(gain, level, _)| (std::cmp::Reverse(*gain), *level));
-    let jobs = wanted.into_iter().map(|(_, level, tables)| job(version, level, tables));
+    let jobs = wanted.into_iter().map(|(gain, level, tables)| (gain, job(version, level, tables)));
     let meets = |job: &Job| claims.iter().any(|claim| claim.meets(&job.claim()));
-    jobs.into_iter().find(|job| !meets(job))
+    let mut worth = jobs.filter(|(gain, job)| is_worth_it(version, gain, job));
+    worth.find(|(_, job)| !meets(job)).map(|(_, job)| job)
 }
 
-/// Tombstones of these tables, if they are at least half of what they hold, and may go (T1).
-fn gain(tables: &[Arc<Table>], horizon: SeqNo) -> Option<u64> {
+/// The gain of a job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Gain {
+    tombstones: u64,
+    /// Whether they are at least half of what their tables hold.
+    are_most: bool,
+}
+
+/// The tombstones of these tables, if there are some that may go (T1).
+fn gain(tables: &[Arc<Table>], horizon: SeqNo) -> Option<Gain> {
     let properties = || tables.iter().map(|table| &table.summary().properties);
     let tombstones: u64 = properties().map(|properties| properties.tombstones).sum();
     let entries: u64 = properties().map(|properties| properties.entries).sum();
     let may_go = properties().all(|properties| properties.newest <= horizon);
-    (tombstones > 0 && 2 * tombstones >= entries && may_go).then_some(tombstones)
+    let gain = Gain { tombstones, are_most: 2 * tombstones >= entries };
+    (tombstones > 0 && may_go).then_some(gain)
+}
+
+/// Whether a job is worth what it writes.
+fn is_worth_it(version: &Version, gain: &Gain, job: &Job) -> bool {
+    let bytes = |tables: &[Arc<Table>]| tables.iter().map(|it| it.summary().stored_bytes).sum();
+    let (upper, lower): (u64, u64) = (bytes(&job.upper), bytes(&job.lower));
+    if gain.are_most && lower <= LOWER_TIMES * upper {
+        return true;
+    }
+    let (smallest, largest) = bounds(job.upper.iter());
+    let is_below = |summary: &Summary| summary.overlaps(&smallest, &largest);
+    let hidden = version.covered_bytes(job.from + 1, gain.tombstones, &is_below);
+    hidden >= (upper + lower) / HIDDEN_PARTS
 }
 
 fn job(version: &Version, level: usize, tables: Vec<Arc<Table>>) -> Job {

@@ -153,6 +153,11 @@ impl Leaf {
         out.extend_from_slice(self.tail(slot));
     }
 
+    /// Bytes of key `index`.
+    pub(crate) fn key_len(&self, index: usize) -> usize {
+        self.slots[index].key_len()
+    }
+
     pub(crate) fn key(&self, index: usize) -> Vec<u8> {
         let mut key = Vec::with_capacity(self.slots[index].key_len());
         self.push_key(index, &mut key);

@@ -60,6 +60,8 @@ impl Position {
 pub(crate) struct Run {
     bytes: Vec<u8>,
     pairs: Vec<Pair>,
+    /// Keys without a value at the pin that were stepped over, and one for a leaf without pairs.
+    dead: u64,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,11 @@ impl Run {
         self.pairs.len()
     }
 
+    /// Keys that were stepped over, and one for a leaf without pairs.
+    pub(crate) fn dead(&self) -> u64 {
+        self.dead
+    }
+
     /// Pair `index`.
     pub(crate) fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let pair = self.pairs.get(index)?;
@@ -101,6 +108,7 @@ impl Run {
     fn clear(&mut self) {
         self.bytes.clear();
         self.pairs.clear();
+        self.dead = 0;
     }
 
     fn push(&mut self, leaf: &Leaf, index: usize, value: &Found<'_>) {
@@ -137,8 +145,9 @@ impl Map {
         };
         let (from, to) = indices(&leaf, &bounds, &position.range);
         let mut take = |index: usize| {
-            if let Some(value) = leaf.at_pin(index, pin) {
-                run.push(&leaf, index, &value);
+            match leaf.at_pin(index, pin) {
+                Some(value) => run.push(&leaf, index, &value),
+                None => run.dead += 1,
             }
             run.bytes.len() >= RUN_BYTES
         };
@@ -146,10 +155,30 @@ impl Map {
             Direction::Forward => (from..to).find(|index| take(*index)),
             Direction::Backward => (from..to).rev().find(|index| take(*index)),
         };
+        run.dead += u64::from(run.pairs.is_empty());
         match stopped_at {
             Some(index) => position.resume_behind(&leaf.key(index)),
             None => position.leave(bounds),
         }
+    }
+
+    /// Bytes of the keys and values of `range`. Visits each key.
+    pub(crate) fn pair_bytes(&self, range: &KeyRange) -> u64 {
+        let mut position = Position::new(range.clone(), Direction::Forward);
+        let mut bytes = 0;
+        while !position.done {
+            let (entry, bounds) = self.directory.find_bounds(start_key(&position.range));
+            let Some(leaf) = self.lock_to_read(entry) else { continue };
+            let (from, to) = indices(&leaf, &bounds, &position.range);
+            let of_pair = |index: usize| {
+                let value = leaf.newest(index)?.bytes().len();
+                Some((leaf.key_len(index) + value) as u64)
+            };
+            bytes += (from..to).filter_map(of_pair).sum::<u64>();
+            drop(leaf);
+            position.leave(bounds);
+        }
+        bytes
     }
 
     /// The leaf at the upper end of a range.

@@ -216,4 +216,8 @@ impl Cursor for LivingCursor {
         }
         Ok(None)
     }
+
+    fn seek(&mut self, key: &[u8]) {
+        self.cursor.seek(key);
+    }
 }

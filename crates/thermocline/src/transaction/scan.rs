@@ -1,7 +1,6 @@
 //! A walk over a range as a transaction sees it: the pairs of its moment, and its own writes.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,15 +31,21 @@ pub struct TransactionScan<'t> {
     cursor: OfProcess<(Box<dyn Cursor>, Arc<Generation>)>,
     /// The pair of the moment that comes next, once the cursor was asked for it.
     ahead: Option<Pair>,
-    /// What the transaction has written and the scan has not come to.
-    own: VecDeque<OwnWrite>,
+    /// The writes of the transaction to the range when the scan began, in the order of the scan.
+    own: Vec<OwnWrite>,
+    /// Which of it comes next.
+    next_own: usize,
     /// What it had deleted before.
     deleted: DeletedRanges,
     direction: Direction,
-    /// The key that was given last.
+    /// The key that was given and is the furthest from the beginning of the range.
     last: Option<Vec<u8>>,
     /// Whether all of the range was read, or may have been.
     ended: bool,
+    /// Whether there is no next pair.
+    is_over: bool,
+    /// Whether an error has ended it.
+    has_failed: bool,
 }
 
 impl<'t> TransactionScan<'t> {
@@ -49,12 +54,42 @@ impl<'t> TransactionScan<'t> {
         (keyspace, clock): (Keyspace, Moment),
         place: RangePlace,
         cursor: (Box<dyn Cursor>, Arc<Generation>),
-        (own, deleted): (VecDeque<OwnWrite>, DeletedRanges),
+        (own, deleted): (Vec<OwnWrite>, DeletedRanges),
         direction: Direction,
     ) -> Self {
-        let (ahead, last, ended) = Default::default();
+        let (ahead, last, next_own) = Default::default();
+        let (ended, is_over, has_failed) = Default::default();
         let cursor = OfProcess::new(cursor);
-        Self { state, keyspace, clock, place, cursor, ahead, own, deleted, direction, last, ended }
+        Self {
+            state,
+            keyspace,
+            clock,
+            place,
+            cursor,
+            ahead,
+            own,
+            next_own,
+            deleted,
+            direction,
+            last,
+            ended,
+            is_over,
+            has_failed,
+        }
+    }
+
+    /// Moves the scan within its range, as [`crate::Scan::seek`] does. The transaction has read the range up to the
+    /// furthest key that was returned, also the keys that a seek skipped.
+    pub fn seek(&mut self, key: &[u8]) {
+        // In a child of a fork the next call reports the error.
+        if self.has_failed || !self.cursor.process().is_current() {
+            return;
+        }
+        self.cursor.0.seek(key);
+        self.ahead = None;
+        let direction = self.direction;
+        self.next_own = self.own.partition_point(|(own, _)| is_before(direction, own, key));
+        self.is_over = false;
     }
 
     /// The next pair of the moment that is not deleted.
@@ -74,7 +109,7 @@ impl<'t> TransactionScan<'t> {
             if self.ahead.is_none() {
                 self.ahead = self.next_of_others()?;
             }
-            let order = match (&self.ahead, self.own.front()) {
+            let order = match (&self.ahead, self.own.get(self.next_own)) {
                 (None, None) => return Ok(None),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
@@ -90,7 +125,8 @@ impl<'t> TransactionScan<'t> {
                 Ordering::Equal => self.ahead.take().map(|(_, value)| value),
                 _ => None,
             };
-            let Some((key, own)) = self.own.pop_front() else { continue };
+            let Some((key, own)) = self.own.get(self.next_own).cloned() else { continue };
+            self.next_own += 1;
             if let Some(value) = own.over(&self.keyspace, self.clock, &key, others)? {
                 return Ok(Some((key, value)));
             }
@@ -98,17 +134,34 @@ impl<'t> TransactionScan<'t> {
     }
 }
 
+/// Whether a scan comes to the first key before it comes to the other one.
+fn is_before(direction: Direction, one: &[u8], other: &[u8]) -> bool {
+    match direction {
+        Direction::Forward => one < other,
+        Direction::Backward => one > other,
+    }
+}
+
 impl Iterator for TransactionScan<'_> {
     type Item = Result<Pair>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
+        if self.is_over {
             return None;
         }
         let next = self.advance().transpose();
         match &next {
-            Some(Ok((key, _))) => self.last = Some(key.clone()),
-            Some(Err(_)) | None => self.ended = !is_planted(Planted::EndUnread),
+            Some(Ok((key, _))) => {
+                let is_furthest = |last: &Vec<u8>| is_before(self.direction, last, key);
+                if self.last.as_ref().is_none_or(is_furthest) {
+                    self.last = Some(key.clone());
+                }
+            }
+            Some(Err(_)) | None => {
+                self.ended = !is_planted(Planted::EndUnread);
+                self.is_over = true;
+                self.has_failed = next.is_some();
+            }
         }
         next
     }

@@ -5,7 +5,7 @@
 //! the commit, which makes it of the value that is there then. If the transaction reads the key, that is
 //! a read of others' value like any other, and shows what the operator makes of it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -227,10 +227,10 @@ impl Writes {
         keyspace: &Keyspace,
         range: &KeyRange,
         direction: Direction,
-    ) -> VecDeque<OwnWrite> {
-        let Some(space) = self.spaces.get(&keyspace.slot.lock_id) else { return VecDeque::new() };
+    ) -> Vec<OwnWrite> {
+        let Some(space) = self.spaces.get(&keyspace.slot.lock_id) else { return Vec::new() };
         if range.is_empty() {
-            return VecDeque::new();
+            return Vec::new();
         }
         let inside = space.values.range::<[u8], _>((as_slice(&range.start), as_slice(&range.end)));
         let copies = inside.map(|(key, own)| (key.clone(), own.shown(keyspace)));

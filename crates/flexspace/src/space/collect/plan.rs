@@ -17,7 +17,7 @@ const DEAD_SHARE_BESIDE_WRITES: u64 = 13;
 /// The victims, emptiest first chosen, in ascending order; none if it is not worth it.
 pub(in crate::space) fn plan(view: &SegmentView) -> Vec<u32> {
     let is_short = view.available < view.demand || view.available <= view.reserved / 4;
-    let in_need = is_short || view.is_device_full;
+    let in_need = is_short || view.is_device_full || view.is_thorough;
     let count = view.closed.len() as u64;
     let live: u64 = view.closed.iter().map(|(_, live)| live).sum();
     let room = count * view.payload_bytes;

@@ -19,7 +19,7 @@ const PAYLOAD: u64 = 4 * 4092;
 
 fn view(live: &[u64], available: u32) -> SegmentView {
     let closed = (0..).zip(live.iter().copied()).collect();
-    let (is_device_full, is_beside_writes) = (false, false);
+    let (is_device_full, is_beside_writes, is_thorough) = (false, false, false);
     let (demand, reserved, room, payload_bytes) = (0, 64, 64, PAYLOAD);
     SegmentView {
         closed,
@@ -27,6 +27,7 @@ fn view(live: &[u64], available: u32) -> SegmentView {
         demand,
         is_device_full,
         is_beside_writes,
+        is_thorough,
         reserved,
         room,
         payload_bytes,

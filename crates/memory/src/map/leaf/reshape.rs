@@ -50,8 +50,13 @@ impl Leaf {
         at.clamp(1, keys - 1)
     }
 
-    /// Whether this leaf and `right` make a leaf that will not split at once.
+    /// Whether this leaf and `right` make a leaf that the next write does not split. An empty leaf always goes to
+    /// its neighbour, however full that is: or a queue would leave one for each of its leaves, and scans would walk
+    /// over them.
     pub(crate) fn can_take(&self, right: &Leaf) -> bool {
+        if self.len() == 0 || right.len() == 0 {
+            return true;
+        }
         self.len() + right.len() <= LEAF_KEYS_MAX * 3 / 4
             && self.live_heap_bytes() + right.live_heap_bytes() <= LEAF_HEAP_BYTES_MAX / 2
     }

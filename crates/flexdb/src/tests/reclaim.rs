@@ -1,0 +1,168 @@
+//! Space and scans of a store in which much was deleted: deletes are committed by the bytes that they free,
+//! segments are collected, and scans do not step over the same deletes again and again.
+
+use std::sync::Arc;
+
+use device::Device;
+use engine::{Direction, Engine, KeyRange, NoJournal, Ranges};
+
+use super::stores::{Bench, key, small};
+use crate::Options;
+
+const VALUES: u64 = 400;
+const VALUE_BYTES: usize = 10_000;
+
+fn options() -> Options {
+    Options { memtable_bytes_max: 512 << 10, segment_bytes_max: 128 << 10, ..small() }
+}
+
+fn open(device: Arc<dyn Device>) -> Bench {
+    Bench::with(device, Arc::new(NoJournal), 8 << 20, options()).expect("it opens")
+}
+
+/// A store of 4 MB, committed.
+fn loaded() -> Bench {
+    let bench = open(device::memory());
+    for number in 0..VALUES {
+        bench.put(&key(number), &[number as u8; VALUE_BYTES]);
+        bench.crank.run_all();
+    }
+    bench.flush();
+    assert!(disk_bytes(&bench) >= VALUES * VALUE_BYTES as u64);
+    bench
+}
+
+fn disk_bytes(bench: &Bench) -> u64 {
+    bench.store.stats().disk_bytes
+}
+
+/// Passes seconds, with all that the store does in them.
+fn look(bench: &Bench, seconds: u32) {
+    for _ in 0..seconds {
+        bench.clock.advance(std::time::Duration::from_secs(1));
+        bench.crank.run_all();
+    }
+}
+
+fn delete_all(bench: &Bench) {
+    (0..VALUES).for_each(|number| _ = bench.delete(&key(number)));
+}
+
+#[test]
+fn deleted_values_leave_the_device_without_a_flush_by_the_user() {
+    for is_reopened in [false, true] {
+        let mut bench = loaded();
+        let full = disk_bytes(&bench);
+        delete_all(&bench);
+        if is_reopened {
+            bench.store.close().expect("closes");
+            bench = open(Arc::clone(&bench.device));
+            delete_all(&bench);
+        }
+        look(&bench, 6);
+        let left = disk_bytes(&bench);
+        assert!(left < full / 4, "{left} bytes of {full} stay");
+        assert_eq!(bench.store.persisted(), bench.sequence.visible(), "the journal may be trimmed");
+        assert_eq!(bench.pairs(), []);
+    }
+}
+
+#[test]
+fn deletes_free_space_in_a_store_that_is_always_written_to() {
+    let bench = loaded();
+    let full = disk_bytes(&bench);
+    delete_all(&bench);
+    for round in 0..16 {
+        look(&bench, 1);
+        bench.put(b"zz", &[round; 10]);
+    }
+    assert!(disk_bytes(&bench) < full / 4, "{} bytes of {full} stay", disk_bytes(&bench));
+}
+
+#[test]
+fn few_deletes_are_not_worth_a_commit() {
+    let bench = loaded();
+    let commits = bench.detail("commits");
+    (0..VALUES).step_by(20).for_each(|number| _ = bench.delete(&key(number)));
+    look(&bench, 20);
+    assert_eq!(bench.detail("commits"), commits, "a 20th of the store is a small gain");
+    (0..VALUES).step_by(4).for_each(|number| _ = bench.delete(&key(number)));
+    look(&bench, 4);
+    assert_eq!(bench.detail("commits"), commits + 1, "they are committed once");
+    let written = bench.detail("bytes_appended") + bench.detail("bytes_rewritten");
+    look(&bench, 10);
+    let after = bench.detail("bytes_appended") + bench.detail("bytes_rewritten");
+    assert_eq!((bench.detail("commits"), after), (commits + 1, written), "and no more");
+}
+
+fn dead(bench: &Bench, direction: Direction) -> u64 {
+    let before = bench.detail("scanned_dead_entries");
+    let view = bench.view();
+    let mut cursor = view.scan(KeyRange::all(), direction).expect("it is open");
+    assert!(cursor.next().expect("memory reads").is_some());
+    bench.detail("scanned_dead_entries") - before
+}
+
+/// Puts keys behind all others and takes the first ones out, 100 in all.
+fn queue(bench: &Bench, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        bench.put(&key(number + 100), &[1; 100]);
+        bench.delete(&key(number));
+    }
+}
+
+#[test]
+fn the_head_of_a_queue_is_found_in_few_steps() {
+    for is_scanned in [true, false] {
+        let bench = open(device::memory());
+        for round in 0..20 {
+            queue(&bench, round * 1_000..(round + 1) * 1_000);
+            if is_scanned {
+                dead(&bench, Direction::Forward);
+                bench.crank.run_all();
+                let steps = dead(&bench, Direction::Forward);
+                assert!(steps <= 512, "round {round}: {steps} deleted keys before the first pair");
+                look(&bench, 1);
+            }
+        }
+        look(&bench, 4);
+        let steps = dead(&bench, Direction::Forward);
+        assert!(steps <= 128, "{steps} deleted keys before the first pair");
+        assert_eq!(bench.pairs().len(), 100);
+    }
+}
+
+#[test]
+fn the_end_of_a_stack_is_found_in_few_steps() {
+    let bench = open(device::memory());
+    (0..5_000).for_each(|number| _ = bench.put(&key(number), &[1; 100]));
+    bench.flush();
+    (1_000..5_000).for_each(|number| _ = bench.delete(&key(number)));
+    assert!(dead(&bench, Direction::Backward) >= 4_000);
+    bench.crank.run_all();
+    assert!(dead(&bench, Direction::Backward) <= 128);
+    assert_eq!(bench.pairs().len(), 1_000);
+}
+
+/// Overwritten values are gone, too, and the size of a part is its share.
+#[test]
+fn a_compaction_collects_what_is_dead_though_it_is_little() {
+    let bench = loaded();
+    for number in (0..VALUES).step_by(10) {
+        bench.put(&key(number), b"short");
+    }
+    bench.flush();
+    look(&bench, 4);
+    let before = disk_bytes(&bench);
+    assert!(before >= VALUES * VALUE_BYTES as u64, "a tenth is not worth a collection");
+    let pairs = bench.pairs();
+    bench.store.compact(&KeyRange::all()).expect("it compacts");
+    let left = disk_bytes(&bench);
+    let dead = VALUES / 10 * VALUE_BYTES as u64;
+    assert!(left <= before - dead / 2, "{left} of {before}, of which {dead} were dead");
+    bench.check();
+    assert_eq!(bench.pairs(), pairs);
+    let size = |range: &KeyRange| bench.store.approximate_bytes(range).expect("it is open");
+    let upper = KeyRange::of(key(VALUES / 2)..);
+    assert!(size(&upper) * 10 > size(&KeyRange::all()) * 5);
+}
