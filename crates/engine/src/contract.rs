@@ -74,9 +74,9 @@ pub trait Cursor: Send {
     /// once, and every later call returns `None`.
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
 
-    /// Moves the walk, forth or back, within the range that it began with: the next pair is the first one at or
-    /// behind `key` in the walk's direction. After the end it goes on from there, after an error it does not.
-    /// Costs no more than a new walk.
+    /// Moves the walk, forth or back, within the range that it began with: the next pair is the
+    /// first one at or behind `key` in the walk's direction. After the end it goes on from there,
+    /// after an error it does not. Costs no more than a new walk.
     fn seek(&mut self, key: &[u8]);
 }
 

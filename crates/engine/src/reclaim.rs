@@ -1,18 +1,22 @@
-//! When an engine flushes for the sake of deletes, though few bytes were written: the rules that engines share.
+//! When an engine flushes for the sake of deletes, though few bytes were written: the rules that
+//! engines share.
 //!
-//! A delete is a few bytes and frees many. It waits in memory, and the space below it is free only after a
-//! flush. So each engine looks once a second at two things:
+//! A delete is a few bytes and frees many. It waits in memory, and the space below it is free only
+//! after a flush. So each engine looks once a second at two things:
 //!
-//! - *Waiting deletes* ([`WaitingDeletes`]): the bytes on the device that they cover. If these are many, the
-//!   deletes are flushed, and the engine's collector finds the space that is free.
-//! - *Dead runs* ([`DeadRuns`]): entries that show nothing and that a scan steps over, one after another, as at
-//!   the head of a queue. If a scan meets many in a row, the memtables that have them are flushed or merged.
+//! - *Waiting deletes* ([`WaitingDeletes`]): the bytes on the device that they cover. If these are
+//!   many, the deletes are flushed, and the engine's collector finds the space that is free.
+//! - *Dead runs* ([`DeadRuns`]): entries that show nothing and that a scan steps over, one after
+//!   another, as at the head of a queue. If a scan meets many in a row, the memtables that have
+//!   them are flushed or merged.
 //!
 //! # Invariants
-//! - R1. A flush for waiting deletes writes at most half of the bytes that they cover, and they cover at least
-//!   1 MiB and a sixteenth of the store (64 MiB of a large one). So a store is not rewritten for a small gain.
-//! - R2. It happens once nothing was written for two looks, or after the deletes have waited for ten. So deletes
-//!   in a burst are flushed once, and a store that is never idle gets its space back, too.
+//! - R1. A flush for waiting deletes writes at most half of the bytes that they cover, and they
+//!   cover at least 1 MiB and a sixteenth of the store (64 MiB of a large one). So a store is not
+//!   rewritten for a small gain.
+//! - R2. It happens once nothing was written for two looks, or after the deletes have waited for
+//!   ten. So deletes in a burst are flushed once, and a store that is never idle gets its space
+//!   back, too.
 //! - R3. Scans cause at most one flush between two looks, and one at a look.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -82,8 +86,8 @@ pub struct Look {
 }
 
 impl IdleLooks {
-    /// A second has passed; `newest` is the newest write, and `are_worth` returns whether waiting deletes are
-    /// worth a flush.
+    /// A second has passed; `newest` is the newest write, and `are_worth` returns whether waiting
+    /// deletes are worth a flush.
     pub fn look(&self, newest: SeqNo, are_worth: impl FnOnce() -> bool) -> Look {
         let mut looks = self.0.lock();
         looks.quiet = if looks.newest == newest { looks.quiet.saturating_add(1) } else { 0 };
@@ -114,8 +118,8 @@ pub struct DeadRuns {
 }
 
 impl DeadRuns {
-    /// A scan has stepped over `steps` dead entries in a row. Returns whether they are to be collected now. The
-    /// next look handles dead entries that are left, or that come until then.
+    /// A scan has stepped over `steps` dead entries in a row. Returns whether they are to be
+    /// collected now. The next look handles dead entries that are left, or that come until then.
     pub fn note(&self, steps: u64) -> bool {
         if steps == 0 {
             return false;
@@ -140,8 +144,8 @@ impl DeadRuns {
     }
 }
 
-/// Returns whether the tombstones among the `entries` of a memtable are enough that scans gain by its flush or
-/// merge.
+/// Returns whether the tombstones among the `entries` of a memtable are enough that scans gain by
+/// its flush or merge.
 pub fn has_many_tombstones(tombstones: u64, entries: u64) -> bool {
     tombstones >= TOMBSTONES_MIN && tombstones.saturating_mul(ENTRIES_A_TOMBSTONE) >= entries
 }

@@ -220,8 +220,8 @@ impl Shared {
             self.seal(&active);
         }
         while self.commit_oldest(active.id())? {}
-        // One that was made for the flush has the number of the store's newest write as its floor, and other stores may
-        // have written since: the journal of all would be kept for that.
+        // One that was made for the flush has the number of the store's newest write as its floor,
+        // and other stores may have written since: the journal of all would be kept for that.
         self.open_state()?.active.lift_if_empty(|| self.host.sequence.visible());
         let mut committer = self.committer.lock();
         self.health.check_writable()?;

@@ -1,8 +1,9 @@
 //! Commits for the sake of deletes (`engine::reclaim`), after each look of `collect`.
 //!
-//! 1. If the deletes in memtables cover much of the space, all memtables are committed. The intervals of a sample
-//!    of the deleted keys say how much: the index has their lengths and the number of their pairs, so nothing
-//!    is read. The collector finds the segments that are dead then.
+//! 1. If the deletes in memtables cover much of the space, all memtables are committed. The
+//!    intervals of a sample of the deleted keys say how much: the index has their lengths and the
+//!    number of their pairs, so nothing is read. The collector finds the segments that are dead
+//!    then.
 //! 2. A memtable that is mostly tombstones is committed once the store is quiet.
 //! 3. If a scan steps over many dead entries, memtables with many tombstones are committed.
 

@@ -201,8 +201,8 @@ impl Version {
             .any(|below| self.candidate(below, key).is_some_and(|table| table.covers(key)))
     }
 
-    /// Estimates the bytes that `tombstones` hide in those tables from level `from` on for which `overlaps`
-    /// returns true: an entry of mean length for each.
+    /// Estimates the bytes that `tombstones` hide in those tables from level `from` on for which
+    /// `overlaps` returns true: an entry of mean length for each.
     pub(crate) fn covered_bytes(
         &self,
         from: usize,

@@ -95,8 +95,9 @@ impl Shared {
         self.flush_at(&mut flusher, pin).map(|()| true)
     }
 
-    /// A second has passed. Writes a snapshot if at least half of the one that stands is dead, which is deleted or
-    /// was overwritten by less: so it writes no more bytes than it frees (`engine::reclaim`).
+    /// A second has passed. Writes a snapshot if at least half of the one that stands is dead,
+    /// which is deleted or was overwritten by less: so it writes no more bytes than it frees
+    /// (`engine::reclaim`).
     pub(crate) fn flush_if_dead(&self) {
         let stored_bytes = self.last_snapshot.bytes.load(Relaxed);
         let live_bytes = self.map.tally.bytes();

@@ -142,7 +142,8 @@ impl Engine for Store {
 }
 
 impl Ranges for Store {
-    /// Writes a snapshot of all keys, unless the last one holds the present: it has nothing that is deleted.
+    /// Writes a snapshot of all keys, unless the last one holds the present: it has nothing that is
+    /// deleted.
     fn compact(&self, _range: &KeyRange) -> Result<()> {
         self.shared.flush()
     }

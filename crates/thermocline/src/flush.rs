@@ -6,9 +6,9 @@
 //! is tried again after pauses that grow. Meanwhile the journal grows; engines refuse writes that they have no
 //! memory for.
 //!
-//! The journal may also be short and mostly dead: of a keyspace of `memory` that was written and deleted and never
-//! flushed. If what a flush of all keyspaces writes is at most half of the journal, they are flushed, once nothing was
-//! written for two seconds, or after ten.
+//! The journal may also be short and mostly dead: of a keyspace of `memory` that was written and
+//! deleted and never flushed. If what a flush of all keyspaces writes is at most half of the
+//! journal, they are flushed, once nothing was written for two seconds, or after ten.
 
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ const SMALL_SEGMENTS_MAX: u64 = 32;
 /// A segment with less in it costs more to open than to read.
 const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 
-/// Bytes of journal from which on it is worth to ask whether they are dead: more than a trim leaves.
+/// Bytes of journal from which on it is worth to ask whether they are dead: more than a trim
+/// leaves.
 const DEAD_JOURNAL_BYTES_MIN: u64 = 32 << 20;
 /// Bytes of journal for each byte that a flush of all keyspaces writes.
 const DEAD_JOURNAL_TIMES: u64 = 2;
@@ -184,8 +185,8 @@ fn is_worth_flushing(generation: &Generation, journal_bytes: u64) -> bool {
         || journal_bytes > generation.engine.stats().disk_bytes
 }
 
-/// Returns the bytes that a flush of a keyspace writes: all its data, or its memtables. `None` if the engine does not
-/// say.
+/// Returns the bytes that a flush of a keyspace writes: all its data, or its memtables. `None` if
+/// the engine does not say.
 fn flush_bytes(generation: &Generation) -> Option<u64> {
     let stats = generation.engine.stats();
     match generation.engine.capabilities().flush_rewrites_all {

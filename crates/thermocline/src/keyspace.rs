@@ -64,7 +64,8 @@ impl Keyspace {
         Ok(self.slot.current()?.get(self.form, key, value)?)
     }
 
-    /// Whether the key has a value. Has the cost of [`Keyspace::get`]: the value is read and dropped.
+    /// Whether the key has a value. Has the cost of [`Keyspace::get`]: the value is read and
+    /// dropped.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -337,15 +338,17 @@ impl Keyspace {
         generation.engine.flush().map_err(|error| self.inner.fail(error.into()))
     }
 
-    /// Flushes the keyspace and rewrites its files. Afterwards nothing that was deleted or overwritten in `range`
-    /// before the call takes space in them, unless a snapshot or a scan shows it; the journal is trimmed. The
-    /// new files are durable when it returns. Other reads and writes go on meanwhile. Engines do it without being
-    /// asked, where it frees more than it costs; see `docs/lsm.md` and `docs/flexdb.md`.
+    /// Flushes the keyspace and rewrites its files. Afterwards nothing that was deleted or
+    /// overwritten in `range` before the call takes space in them, unless a snapshot or a scan
+    /// shows it; the journal is trimmed. The new files are durable when it returns. Other reads and
+    /// writes go on meanwhile. Engines do it without being asked, where it frees more than it
+    /// costs; see `docs/lsm.md` and `docs/flexdb.md`.
     ///
-    /// `lsm` merges each level's tables that overlap with the range into the next level, one table at a time;
-    /// `flexdb` commits, rewrites intervals of the range that lie in pieces, and collects the whole space; `memory`
-    /// writes a snapshot of the whole keyspace. `f2` keeps no order and takes only the range of all keys; it does
-    /// the compactions that are due. Costs reads and writes of up to all bytes of the range on each level.
+    /// `lsm` merges each level's tables that overlap with the range into the next level, one table
+    /// at a time; `flexdb` commits, rewrites intervals of the range that lie in pieces, and
+    /// collects the whole space; `memory` writes a snapshot of the whole keyspace. `f2` keeps no
+    /// order and takes only the range of all keys; it does the compactions that are due. Costs
+    /// reads and writes of up to all bytes of the range on each level.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -388,13 +391,15 @@ impl Keyspace {
         self.compact_range(&KeyRange::all())
     }
 
-    /// Estimates the bytes that `range` takes in the keyspace's own files. Writes that no flush has written yet do
-    /// not count. `lsm` sums its tables, those at the ends of the range by their indexes; `flexdb` sums intervals by
-    /// the index in memory; `memory` visits the keys of the range, and counts what a snapshot of them has; `f2`
-    /// takes only the range of all keys, and returns the bytes of its files. Dead bytes count in `lsm` and `f2`.
+    /// Estimates the bytes that `range` takes in the keyspace's own files. Writes that no flush has
+    /// written yet do not count. `lsm` sums its tables, those at the ends of the range by their
+    /// indexes; `flexdb` sums intervals by the index in memory; `memory` visits the keys of the
+    /// range, and counts what a snapshot of them has; `f2` takes only the range of all keys, and
+    /// returns the bytes of its files. Dead bytes count in `lsm` and `f2`.
     ///
     /// # Errors
-    /// [`engine::Error::Unordered`] for a part of the keys of a keyspace of `f2`; damage or a failure of the device.
+    /// [`engine::Error::Unordered`] for a part of the keys of a keyspace of `f2`; damage or a
+    /// failure of the device.
     pub fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
         self.inner.check_open()?;
         let generation = self.slot.generation()?;

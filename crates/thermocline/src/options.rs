@@ -122,11 +122,12 @@ pub struct KeyspaceOptions {
     pub engine: EngineKind,
     /// Whether its writes go through the database's journal. Default true.
     ///
-    /// Without it a crash may lose any write since the last [`crate::Keyspace::flush`] or close, and of a batch some
-    /// steps. The rest depends on the engine: `memory` goes back to its last flush; `flexdb` to some commit since,
-    /// or to a part of one if room was short; `f2` to a checkpoint since, which is a prefix of what each thread wrote.
-    /// `lsm` leaves no prefix, not even of the writes of one thread: each key has a value that it had at some moment
-    /// since the last flush, and different keys may be of different moments.
+    /// Without it a crash may lose any write since the last [`crate::Keyspace::flush`] or close,
+    /// and of a batch some steps. The rest depends on the engine: `memory` goes back to its last
+    /// flush; `flexdb` to some commit since, or to a part of one if room was short; `f2` to a
+    /// checkpoint since, which is a prefix of what each thread wrote. `lsm` leaves no prefix, not
+    /// even of the writes of one thread: each key has a value that it had at some moment since the
+    /// last flush, and different keys may be of different moments.
     pub journaled: bool,
     /// Bytes of the database's memory that an engine over data larger than memory is to have: as much
     /// of that as is left, and never less than it can be opened with. Nobody gets any of it while it is

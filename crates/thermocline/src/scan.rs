@@ -43,9 +43,10 @@ impl Scan {
         Ok(pair)
     }
 
-    /// Moves the scan within its range, forth or back: the next pair is the first one at or behind `key`, for a
-    /// scan in reverse order the last one at or before it. The scan still shows its moment. After its end it goes
-    /// on from there; after an error it stays at its end. The next pair has the cost of the first one of a scan.
+    /// Moves the scan within its range, forth or back: the next pair is the first one at or behind
+    /// `key`, for a scan in reverse order the last one at or before it. The scan still shows its
+    /// moment. After its end it goes on from there; after an error it stays at its end. The next
+    /// pair has the cost of the first one of a scan.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

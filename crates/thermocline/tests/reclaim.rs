@@ -1,5 +1,5 @@
-//! Space that deletes make free comes back without a flush by the user; and the calls for ranges: compaction, sizes,
-//! seeks.
+//! Space that deletes make free comes back without a flush by the user; and the calls for ranges:
+//! compaction, sizes, seeks.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -35,7 +35,8 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// Bytes of the device that all files in a directory take, but for the room that `flexdb` keeps for a full device.
+/// Bytes of the device that all files in a directory take, but for the room that `flexdb` keeps for
+/// a full device.
 fn bytes_of(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -254,7 +255,8 @@ fn a_seek_moves_a_scan_within_its_range_and_moment() {
     }
 }
 
-/// A transaction sees its own writes after a seek, and has read all up to the furthest key that a scan returned.
+/// A transaction sees its own writes after a seek, and has read all up to the furthest key that a
+/// scan returned.
 #[test]
 fn a_seek_in_a_transaction_shows_its_writes_and_reads_what_it_skips() {
     let dir = tempfile::tempdir().expect("a directory");

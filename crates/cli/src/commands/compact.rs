@@ -1,6 +1,8 @@
-//! `thermocline compact`: rewrites files so that nothing that was deleted or overwritten takes space in them.
+//! `thermocline compact`: rewrites files so that nothing that was deleted or overwritten takes
+//! space in them.
 //!
-//! Prints the bytes on disk before and after. A range of keys belongs to one keyspace, which keeps an order.
+//! Prints the bytes on disk before and after. A range of keys belongs to one keyspace, which keeps
+//! an order.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! `thermocline flush`: writes what is in memory to the keyspaces' own files, and trims the journal.
+//! `thermocline flush`: writes what is in memory to the keyspaces' own files, and trims the
+//! journal.
 
 use serde_json::json;
 

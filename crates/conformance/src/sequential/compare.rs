@@ -119,8 +119,8 @@ pub(crate) fn compare_everything(
     Ok(())
 }
 
-/// Moves a cursor forth and back over all `pairs`, in which it has come to the end: to keys that are there, and to
-/// the end again.
+/// Moves a cursor forth and back over all `pairs`, in which it has come to the end: to keys that
+/// are there, and to the end again.
 fn check_seeks(cursor: &mut dyn Cursor, pairs: &[Pair]) -> Result<Result<(), String>, Error> {
     for seek in 0..SEEKS.min(pairs.len()) {
         let at = seek * SEEK_STRIDE % pairs.len();

@@ -1,10 +1,11 @@
 //! The compaction of a range on demand, and its size.
 //!
 //! 1. All memtables are committed.
-//! 2. Intervals of the range that are in several pieces, or to which updates were appended, are read and
-//!    written as one, some neighbours at a time. The values that their pairs had replaced are dead then.
-//! 3. The space is synced, and the collector moves the live parts of segments together until no segment less
-//!    can hold them.
+//! 2. Intervals of the range that are in several pieces, or to which updates were appended, are
+//!    read and written as one, some neighbours at a time. The values that their pairs had replaced
+//!    are dead then.
+//! 3. The space is synced, and the collector moves the live parts of segments together until no
+//!    segment less can hold them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::store::Shared;
 const TRIES_MAX: u32 = 2;
 
 impl Shared {
-    /// Leaves nothing on the device that is deleted or overwritten in `range`, unless a snapshot shows it.
+    /// Leaves nothing on the device that is deleted or overwritten in `range`, unless a snapshot
+    /// shows it.
     pub(crate) fn compact_range(self: &Arc<Self>, range: &KeyRange) -> Result<()> {
         self.flush()?;
         let Some((start, end)) = range.half_open() else { return Ok(()) };
@@ -70,7 +72,8 @@ impl Shared {
         if self.write_together(&mut committer, intervals)?.is_whole {
             return Ok(next);
         }
-        // Intervals that were written are in one piece now, and the others are tried again once there is room.
+        // Intervals that were written are in one piece now, and the others are tried again once
+        // there is room.
         match tries < TRIES_MAX && self.make_room(&mut committer)? {
             true => Ok(Some(from.clone())),
             false => Err(from_space(space::Error::Uncollected)),
@@ -94,7 +97,8 @@ impl Shared {
     }
 }
 
-/// Intervals from a key on that are worth writing as one, of `bytes_max` bytes in all, and where to look next.
+/// Intervals from a key on that are worth writing as one, of `bytes_max` bytes in all, and where to
+/// look next.
 fn fragmented_slice<'a>(
     base: &'a Arc<Base>,
     from: &Key,

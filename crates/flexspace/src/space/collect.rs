@@ -86,8 +86,8 @@ impl FlexSpace {
         self.shared.collect(Pace::BesideWrites, &|| false)
     }
 
-    /// The same on demand: moves live bytes together as long as they fit in a segment less, however few
-    /// bytes are dead.
+    /// The same on demand: moves live bytes together as long as they fit in a segment less, however
+    /// few bytes are dead.
     ///
     /// # Errors
     /// As [`Self::sync`].

@@ -1,16 +1,16 @@
 //! The compaction of a range on demand, and its size.
 //!
 //! 1. All memtables are flushed.
-//! 2. From Level 0 on, each table that overlaps with the range is merged with the next level, one job at a time, as
-//!    long as there is anything of its keys in deeper levels.
+//! 2. From Level 0 on, each table that overlaps with the range is merged with the next level, one
+//!    job at a time, as long as there is anything of its keys in deeper levels.
 //! 3. A table with nothing below it is rewritten in its place, unless this call has written it.
 //!
-//! A job runs on the caller's thread, under a claim as those of the plan (`plan_compaction`, P2). If its keys are in
-//! a job of the plan, the caller waits for that one.
+//! A job runs on the caller's thread, under a claim as those of the plan (`plan_compaction`, P2).
+//! If its keys are in a job of the plan, the caller waits for that one.
 //!
 //! # Invariants
-//! - J1. The call visits each level once, and only tables that are there when it begins with the level. So writers do
-//!   not keep it from its end.
+//! - J1. The call visits each level once, and only tables that are there when it begins with the
+//!   level. So writers do not keep it from its end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,7 +34,8 @@ enum Step {
 }
 
 impl Shared {
-    /// Leaves nothing on the device that is deleted or overwritten in `range`, unless a snapshot shows it.
+    /// Leaves nothing on the device that is deleted or overwritten in `range`, unless a snapshot
+    /// shows it.
     pub(crate) fn compact_range(self: &Arc<Self>, range: &KeyRange) -> Result<()> {
         self.flush()?;
         let Some(keys) = in_range(range) else { return Ok(()) };
@@ -92,7 +93,8 @@ impl Shared {
         }
     }
 
-    /// Estimates the bytes of `range` in tables. Of a table at an end of the range its index says how much.
+    /// Estimates the bytes of `range` in tables. Of a table at an end of the range its index says
+    /// how much.
     pub(crate) fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
         let version = Arc::clone(&self.open_state()?.version);
         let Some(keys) = in_range(range) else { return Ok(0) };

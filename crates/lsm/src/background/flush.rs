@@ -116,15 +116,17 @@ impl Shared {
         self.persist_floor()
     }
 
-    /// Flushes all that is sealed, and persists everything up to the writes that are left in memory.
+    /// Flushes all that is sealed, and persists everything up to the writes that are left in
+    /// memory.
     pub(super) fn flush_for_deletes(self: &Arc<Self>) -> Result<()> {
         self.flush_sealed(Wanted::Everything)?;
         self.persist_floor()
     }
 
     fn persist_floor(&self) -> Result<()> {
-        // Those that were made for the flush have the number of the store's newest write as their floor, and other
-        // stores may have written since: the journal of all would be kept for that.
+        // A memtable that was made for the flush has the number of the store's newest write as its
+        // floor, and other stores may have written since: the journal of all would be kept for
+        // that.
         for active in &self.open_state()?.actives {
             active.lift_if_empty(|| self.host.sequence.visible());
         }

@@ -1,5 +1,5 @@
-//! Compactions of Level 0 in a quiet store, and the looks of each second, after which deletes have their turn
-//! (`reclaim`).
+//! Compactions of Level 0 in a quiet store, and the looks of each second, after which deletes have
+//! their turn (`reclaim`).
 //!
 //! A group of Level 0 waits until its compaction is worth what it writes (`plan_compaction`), and whoever
 //! reads pays for that meanwhile. Where nobody writes and nothing else is to be done, it need not wait.

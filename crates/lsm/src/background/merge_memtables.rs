@@ -3,15 +3,15 @@
 //!
 //! What is merged is not persisted, and the floor of the new memtable is the least of its inputs',
 //! so the journal keeps their writes, until it is too long for the host, which flushes everything
-//! then. Which versions stay, [`Retention`] says, as for a table; a tombstone stays if older versions
-//! may be in tables. A first pass counts the versions that would stay, before anything is copied. If they have
-//! become too many meanwhile, since a snapshot sees more, the copy is dropped.
+//! then. Which versions stay, [`Retention`] says, as for a table; a tombstone stays if older
+//! versions may be in tables. A first pass counts the versions that would stay, before anything is
+//! copied. If they have become too many meanwhile, since a snapshot sees more, the copy is dropped.
 //!
 //! # Invariants
-//! - H1. A tombstone is dropped only if no table covers its key, and no memtable outside of the inputs
-//!   can have an older version. Older memtables with the same keys were flushed (E1), and the younger
-//!   ones have later versions, unless the Drange has several slots: there every tombstone stays. Tables
-//!   that come meanwhile are ingested, with later versions.
+//! - H1. A tombstone is dropped only if no table covers its key, and no memtable outside of the
+//!   inputs can have an older version. Older memtables with the same keys were flushed (E1), and
+//!   the younger ones have later versions, unless the Drange has several slots: there every
+//!   tombstone stays. Tables that come meanwhile are ingested, with later versions.
 
 use std::sync::Arc;
 

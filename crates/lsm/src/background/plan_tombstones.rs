@@ -2,15 +2,15 @@
 //! is under way.
 //!
 //! A queue, whose keys are put in order and deleted in order, leaves tombstones that no level is ever too
-//! large for, and every scan from its beginning walks over all of them. Deletes of large values leave few bytes of
-//! tombstones over many bytes that are dead. So tables go on for the sake of their tombstones, one job at a time,
-//! as long as no other one is due: to the level below, and if there is nothing below they are rewritten without
-//! them. A job is worth it
+//! large for, and every scan from its beginning walks over all of them. Deletes of large values
+//! leave few bytes of tombstones over many bytes that are dead. So tables go on for the sake of
+//! their tombstones, one job at a time, as long as no other one is due: to the level below, and if
+//! there is nothing below they are rewritten without them. A job is worth it
 //!
-//! - if the tombstones hide at least a quarter of the bytes that the job reads. The estimate is their number,
-//!   times the mean length of the entries below. Or
-//! - if at least half of the entries are tombstones, and the job reads at most ten times their tables from the
-//!   level below, as an ordinary compaction does.
+//! - if the tombstones hide at least a quarter of the bytes that the job reads. The estimate is
+//!   their number, times the mean length of the entries below. Or
+//! - if at least half of the entries are tombstones, and the job reads at most ten times their
+//!   tables from the level below, as an ordinary compaction does.
 //!
 //! # Invariants
 //! - T1. What a snapshot may be older than stays: its tombstones could not go, and the job would be done

@@ -1,12 +1,16 @@
-//! Flushes, merges and compactions for the sake of deletes (`engine::reclaim`), after each look of `idle`.
+//! Flushes, merges and compactions for the sake of deletes (`engine::reclaim`), after each look of
+//! `idle`.
 //!
-//! 1. If the deletes in memtables cover much in tables, these memtables are flushed, and everything up to their
-//!    writes is persisted, so that the journal can be trimmed. `plan_tombstones` finds the tables then.
-//! 2. A memtable that is mostly tombstones is sealed once the store is quiet. Of a queue, where a put and its delete
-//!    are in memory, the merge keeps nothing (`merge_memtables`, H1).
-//! 3. If a scan steps over many dead entries, memtables with many tombstones are sealed, to be merged. Merged memtables
-//!    that still have many, over pairs in tables, are flushed at the next look, if scans still meet them.
-//! 4. If the store is quiet and a snapshot has gone, there is another plan: tombstones that it held may go.
+//! 1. If the deletes in memtables cover much in tables, these memtables are flushed, and everything
+//!    up to their writes is persisted, so that the journal can be trimmed. `plan_tombstones` finds
+//!    the tables then.
+//! 2. A memtable that is mostly tombstones is sealed once the store is quiet. Of a queue, where a
+//!    put and its delete are in memory, the merge keeps nothing (`merge_memtables`, H1).
+//! 3. If a scan steps over many dead entries, memtables with many tombstones are sealed, to be
+//!    merged. Merged memtables that still have many, over pairs in tables, are flushed at the next
+//!    look, if scans still meet them.
+//! 4. If the store is quiet and a snapshot has gone, there is another plan: tombstones that it held
+//!    may go.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -59,7 +63,8 @@ impl Shared {
         }
     }
 
-    /// Has all sealed memtables flushed, and the wanted ones of the others, if there is a wanted one.
+    /// Has all sealed memtables flushed, and the wanted ones of the others, if there is a wanted
+    /// one.
     fn flush_tombstones(self: &Arc<Self>, is_wanted: &dyn Fn(&Memtable) -> bool) {
         if self.state.load().memtables().any(|memtable| is_wanted(memtable)) {
             self.background.are_tombstones_due.store(true, SeqCst);

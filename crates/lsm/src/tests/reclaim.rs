@@ -1,5 +1,5 @@
-//! Space and scans of a store in which much was deleted: deletes are flushed and compacted by the bytes that
-//! they free, and scans do not step over them again and again.
+//! Space and scans of a store in which much was deleted: deletes are flushed and compacted by the
+//! bytes that they free, and scans do not step over them again and again.
 
 use std::sync::Arc;
 
@@ -105,7 +105,8 @@ fn deletes_that_a_snapshot_held_back_free_space_once_it_is_gone() {
     assert!(disk_bytes(&bench) < 64 << 10, "{} bytes stay", disk_bytes(&bench));
 }
 
-/// A store is not rewritten for a small gain, and writes at most four bytes for each byte that it frees.
+/// A store is not rewritten for a small gain, and writes at most four bytes for each byte that it
+/// frees.
 #[test]
 fn the_bytes_written_for_deletes_are_bounded_by_the_bytes_they_free() {
     for part in [40, 20, 10, 5, 3, 2] {
@@ -191,7 +192,8 @@ fn deletes_over_flushed_pairs_are_not_stepped_over_twice() {
     }
 }
 
-/// Of a key that only memory has had, a merge leaves nothing; it keeps what a table or a snapshot needs.
+/// Of a key that only memory has had, a merge leaves nothing; it keeps what a table or a snapshot
+/// needs.
 #[test]
 fn a_merge_drops_tombstones_over_nothing() {
     let bench = open(device::memory());

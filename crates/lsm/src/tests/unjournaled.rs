@@ -1,9 +1,10 @@
-//! A power cut of a store without a journal (guarantee 2) leaves every write that a flush had made durable, and of
-//! each key a value that it had at some moment since. Different keys may be of different moments, since each Drange
-//! is flushed when its own memtable is full.
+//! A power cut of a store without a journal (guarantee 2) leaves every write that a flush had made
+//! durable, and of each key a value that it had at some moment since. Different keys may be of
+//! different moments, since each Drange is flushed when its own memtable is full.
 //!
-//! A store on a simulated disk that keeps its history takes puts, deletes and batches. The store is opened on an
-//! image of each operation, and each key is compared with its values from the last flush on.
+//! A store on a simulated disk that keeps its history takes puts, deletes and batches. The store is
+//! opened on an image of each operation, and each key is compared with its values from the last
+//! flush on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Snapshots of deleted values are replaced without a flush by the user, and scans walk over no empty leaves.
+//! Snapshots of deleted values are replaced without a flush by the user, and scans walk over no
+//! empty leaves.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -78,8 +78,8 @@ impl<'t> TransactionScan<'t> {
         }
     }
 
-    /// Moves the scan within its range, as [`crate::Scan::seek`] does. The transaction has read the range up to the
-    /// furthest key that was returned, also the keys that a seek skipped.
+    /// Moves the scan within its range, as [`crate::Scan::seek`] does. The transaction has read the
+    /// range up to the furthest key that was returned, also the keys that a seek skipped.
     pub fn seek(&mut self, key: &[u8]) {
         // In a child of a fork the next call reports the error.
         if self.has_failed || !self.cursor.process().is_current() {

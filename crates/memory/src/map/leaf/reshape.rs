@@ -50,9 +50,9 @@ impl Leaf {
         at.clamp(1, keys - 1)
     }
 
-    /// Whether this leaf and `right` make a leaf that the next write does not split. An empty leaf always goes to
-    /// its neighbour, however full that is: or a queue would leave one for each of its leaves, and scans would walk
-    /// over them.
+    /// Whether this leaf and `right` make a leaf that the next write does not split. An empty leaf
+    /// always goes to its neighbour, however full that is: or a queue would leave one for each of
+    /// its leaves, and scans would walk over them.
     pub(crate) fn can_take(&self, right: &Leaf) -> bool {
         if self.len() == 0 || right.len() == 0 {
             return true;
