@@ -51,7 +51,7 @@ fn run(disk: &Arc<SimulatedDisk>, seed: u64) -> (Vec<Write>, Vec<(u64, usize)>) 
     for number in 1..=WRITES {
         let count = if random.random_bool(0.2) { 4 } else { 1 };
         // Some keys take most writes, so that Dranges differ.
-        let at = |any: u64| if any % 4 == 0 { any % KEYS } else { any % 6 };
+        let at = |any: u64| if any.is_multiple_of(4) { any % KEYS } else { any % 6 };
         let ops: Vec<(u64, bool)> = (0..count)
             .map(|_| (at(random.random_range(0..u64::MAX)), random.random_bool(0.8)))
             .collect();

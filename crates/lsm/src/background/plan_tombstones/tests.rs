@@ -49,19 +49,6 @@ fn tombstones_that_hide_a_quarter_of_the_bytes_go_down() {
     assert_eq!(planned(&further_down, 9), Some((1, 2, vec![1], vec![])));
 }
 
-/// A table of nothing but tombstones stays, too, if most of a large level would be rewritten for
-/// it.
-#[test]
-fn a_large_level_is_not_rewritten_for_few_tombstones() {
-    let keys: Vec<String> = (0..2_000).map(|number| format!("k{number:04}")).collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    assert_eq!(planned(&version(&[(0, &["-k0000", "-k1999"]), (1, &keys)]), 9), None);
-    let deleted: Vec<String> = keys.iter().step_by(2).map(|key| format!("-{key}")).collect();
-    let deleted: Vec<&str> = deleted.iter().map(String::as_str).collect();
-    let half = version(&[(0, &deleted), (1, &keys)]);
-    assert_eq!(planned(&half, 9), Some((0, 1, vec![1], vec![2])));
-}
-
 /// Nothing lies in the next level, but further down: without the tombstone that would be seen again.
 #[test]
 fn nothing_goes_out_above_what_it_hides() {
