@@ -13,8 +13,8 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::Device;
 use engine::{
-    Capabilities, Engine, GoOn, Ingestion, MemoryNeeds, Op, Operator, Pin, Result, Seat, Stats,
-    Trouble, View, Visit,
+    Capabilities, Engine, GoOn, Ingestion, KeyRange, MemoryNeeds, Op, Operator, Pin, Ranges,
+    Result, Seat, Stats, Trouble, View, Visit,
 };
 
 /// The engine, and its directory in the database.
@@ -99,6 +99,10 @@ impl<E: Engine> Engine for Placed<E> {
         self.name(self.engine.ingestion())
     }
 
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        self.engine.ranges().map(|_| self as &dyn Ranges)
+    }
+
     fn flush(&self) -> Result<()> {
         self.name(self.engine.flush())
     }
@@ -117,6 +121,10 @@ impl<E: Engine> Engine for Placed<E> {
 
     fn persisted(&self) -> SeqNo {
         self.engine.persisted()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.name(self.engine.settle())
     }
 
     fn live_keys(&self) -> Option<u64> {
@@ -143,5 +151,15 @@ impl<E: Engine> Engine for Placed<E> {
 
     fn close(&self) -> Result<()> {
         self.name(self.engine.close())
+    }
+}
+
+impl<E: Engine> Ranges for Placed<E> {
+    fn compact(&self, range: &KeyRange) -> Result<()> {
+        self.engine.ranges().map_or(Ok(()), |ranges| self.name(ranges.compact(range)))
+    }
+
+    fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
+        self.engine.ranges().map_or(Ok(0), |ranges| self.name(ranges.approximate_bytes(range)))
     }
 }

@@ -15,11 +15,14 @@ pub struct Scan {
     // The cursor before the engine, so that it is dropped first.
     cursor: OfProcess<(Box<dyn Cursor>, Arc<Generation>)>,
     has_ended: bool,
+    /// Set by an error, after which no seek continues the scan.
+    has_failed: bool,
 }
 
 impl Scan {
     pub(crate) fn new(cursor: Box<dyn Cursor>, generation: Arc<Generation>) -> Self {
-        Self { cursor: OfProcess::new((cursor, generation)), has_ended: false }
+        let (has_ended, has_failed) = Default::default();
+        Self { cursor: OfProcess::new((cursor, generation)), has_ended, has_failed }
     }
 
     /// The next pair without copying it, or `None` at the end.
@@ -31,15 +34,15 @@ impl Scan {
         if self.has_ended {
             return Ok(None);
         }
-        // Set until a pair is there, since an error ends it too.
-        self.has_ended = true;
+        // Set until the cursor has returned, since an error ends the scan.
+        (self.has_ended, self.has_failed) = (true, true);
         let process = self.cursor.process();
         if !process.is_current() {
             return Err(process.forked().into());
         }
         let (cursor, generation) = &mut *self.cursor;
         let pair = generation.placed(cursor.next())?;
-        self.has_ended = pair.is_none();
+        (self.has_ended, self.has_failed) = (pair.is_none(), false);
         Ok(pair)
     }
 
@@ -64,7 +67,12 @@ impl Scan {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn seek(&mut self, key: &[u8]) {
-        self.cursor.seek(key);
+        // In a child of a fork the next call reports the error.
+        if self.has_failed || !self.cursor.process().is_current() {
+            return;
+        }
+        self.cursor.0.seek(key);
+        self.has_ended = false;
     }
 }
 

@@ -31,6 +31,7 @@ mod ordered;
 mod racing_writes;
 mod range_deletes;
 mod read_only;
+mod reclaim;
 mod salvage;
 mod seat_crash;
 mod seat_rmw;

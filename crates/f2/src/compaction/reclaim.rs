@@ -129,7 +129,7 @@ impl Store {
     /// The store is closed; damage with its place; the storage's, of which [`engine::Error::may_pass`] says that
     /// the device has no room for the copies.
     pub fn compact(&self) -> Result<()> {
-        let (shared, stop) = (&self.shared, StopToken::default());
+        let (shared, stop) = (&self.shared, self.shared.workers.token());
         shared.begin_reclaim()?;
         let Some(cold) = &shared.cold else {
             while shared.compact_if_due(&stop)? {}
