@@ -4,6 +4,7 @@
 //! Each case of such a test is a process of its own, so that nothing else is in its resident set: the test
 //! calls itself with the name of the case ([`run_alone`]), and its test `child` finds it ([`case`]).
 
+mod churn;
 mod watched;
 
 use std::process::Command;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use engine::MemoryBudget;
 
+pub use churn::Churn;
 pub use watched::{Case, Pairs, Watched};
 
 /// What tells a child which case it is.

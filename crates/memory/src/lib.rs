@@ -68,6 +68,7 @@ mod stats;
 mod store;
 #[cfg(test)]
 mod tests;
+mod trim;
 mod write;
 
 pub use check::{Report, check};

@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use engine::MemoryBudget;
 use parking_lot::{Mutex, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::trim::Trim;
 pub(crate) use collect::Rules;
 use collect::Unsettled;
 use directory::{Directory, Entry};
@@ -52,6 +53,7 @@ pub(crate) struct Map {
     structure: Mutex<()>,
     unsettled: Unsettled,
     pub(crate) tally: Tally,
+    pub(crate) trim: Trim,
     budget: Arc<MemoryBudget>,
     /// What this map has charged to the budget, to give it back in the end.
     charged: AtomicU64,
@@ -92,6 +94,7 @@ impl Map {
             structure: Mutex::default(),
             unsettled: Unsettled::default(),
             tally,
+            trim: Trim::default(),
             budget,
             charged: AtomicU64::new(0),
             splits: AtomicU64::new(0),
@@ -242,6 +245,9 @@ impl Map {
 
     /// Tells the budget that what took `before` bytes takes `after` now.
     fn account(&self, before: usize, after: usize) {
+        if after != before {
+            self.trim.note(after.abs_diff(before));
+        }
         if after > before {
             let more = (after - before) as u64;
             self.budget.charge_anyway(more);

@@ -82,6 +82,7 @@ impl Store {
             tally.add(0, loaded, standing.persisted.get());
         }
         let mut superblock = superblock;
+        let has_loaded = standing.snapshot.is_some();
         let current = standing.snapshot.map(|summary| summary.identity.number);
         for number in numbers.iter().filter(|number| Some(**number) != current) {
             // Nothing is removed upon what the page cache alone may say.
@@ -106,6 +107,10 @@ impl Store {
             scanned_dead: Default::default(),
             host,
         });
+        if has_loaded {
+            // Buffers of the load.
+            shared.map.trim.give_back(&shared.host.memory);
+        }
         let store = Self { shared, group };
         // A pool that is stopping runs nothing more; writers and flushes prune by themselves.
         let _: std::result::Result<(), Stopped> = store.start_pruning();

@@ -79,11 +79,15 @@ impl Engine for Store {
     }
 
     fn apply(&self, ops: &[Op<'_>], seqno: SeqNo) -> Result<()> {
-        self.shared.apply(ops, seqno)
+        let applied = self.shared.apply(ops, seqno);
+        self.shared.trim_if_due(&self.group);
+        applied
     }
 
     fn rmw(&self, key: &[u8], operator: &mut dyn Operator, seqno: SeqNo) -> Result<()> {
-        self.shared.rmw(key, operator, seqno)
+        let done = self.shared.rmw(key, operator, seqno);
+        self.shared.trim_if_due(&self.group);
+        done
     }
 
     fn view(&self, pin: Arc<Pin>) -> Result<Box<dyn View>> {

@@ -182,6 +182,10 @@ impl Shared {
         let seqno = seqno.get();
         leaf.note_applied(seqno);
         let (key_len, value_len) = (key.len() as i64, value.len() as i64);
+        if let NewValue::Large(value) = &value {
+            // One of the same length that is freed lies in another heap, perhaps.
+            self.map.trim.note(value.len());
+        }
         let index = match found {
             Ok(index) => index,
             Err(index) => {

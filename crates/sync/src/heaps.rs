@@ -39,3 +39,30 @@ pub fn give_back_heaps() {
         libc::malloc_trim(0);
     }
 }
+
+/// Bytes of a head that the system's allocator puts before each piece, the unit of lengths, the shortest piece.
+const HEAD_BYTES: usize = 8;
+const UNIT_BYTES: usize = 16;
+const PIECE_BYTES_MIN: usize = 32;
+
+/// Returns the bytes of memory that the system's allocator (that of glibc) takes for a piece of `len` bytes.
+#[inline]
+pub const fn allocated_bytes(len: usize) -> usize {
+    if len == 0 {
+        return 0;
+    }
+    let bytes = (len + HEAD_BYTES).next_multiple_of(UNIT_BYTES);
+    if bytes < PIECE_BYTES_MIN { PIECE_BYTES_MIN } else { bytes }
+}
+
+/// Returns the bytes of the process that are in memory, and none if the system does not say. Costs a read
+/// of a file that the kernel makes up, some microseconds.
+pub fn resident_bytes() -> Option<u64> {
+    #[expect(clippy::disallowed_methods, reason = "a figure of the system about this process")]
+    let read = std::fs::read("/proc/self/statm").ok()?;
+    let pages: u64 = std::str::from_utf8(&read).ok()?.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * PAGE_BYTES)
+}
+
+/// Bytes of a page of the system, as every machine has them that this is built for.
+const PAGE_BYTES: u64 = 4096;

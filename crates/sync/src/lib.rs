@@ -44,7 +44,7 @@ pub mod thread;
 
 pub use arena::Arena;
 pub use crossbeam_utils::CachePadded;
-pub use heaps::{bound_heaps, give_back_heaps};
+pub use heaps::{allocated_bytes, bound_heaps, give_back_heaps, resident_bytes};
 pub use mutex::{Condvar, Mutex, MutexGuard};
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]

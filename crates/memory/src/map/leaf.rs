@@ -19,6 +19,8 @@ mod reshape;
 
 use std::sync::Arc;
 
+use sync::allocated_bytes;
+
 use super::order::{HEAD_BYTES, head, tail};
 use super::slot::{SMALL_VALUE_BYTES_MAX, Slot};
 
@@ -166,10 +168,10 @@ impl Leaf {
 
     /// Bytes of memory beyond the struct itself.
     pub(crate) fn memory(&self) -> usize {
-        self.prefix.len()
-            + self.heads.capacity() * size_of::<u64>()
-            + self.slots.capacity() * size_of::<Slot>()
-            + self.heap.capacity()
+        allocated_bytes(self.prefix.len())
+            + allocated_bytes(self.heads.capacity() * size_of::<u64>())
+            + allocated_bytes(self.slots.capacity() * size_of::<Slot>())
+            + allocated_bytes(self.heap.capacity())
             + self.history_bytes
     }
 

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use sync::allocated_bytes;
+
 /// Longest value that lies in a leaf's heap, in bytes. Longer ones are shared, so that a reader
 /// copies them outside of the leaf's lock.
 pub(crate) const SMALL_VALUE_BYTES_MAX: usize = 1024;
@@ -133,8 +135,8 @@ impl History {
 
     /// Bytes of memory, the box and what the versions own included.
     pub(super) fn memory(&self) -> usize {
-        size_of::<Self>()
-            + self.versions.capacity() * size_of::<Version>()
+        allocated_bytes(size_of::<Self>())
+            + allocated_bytes(self.versions.capacity() * size_of::<Version>())
             + self
                 .versions
                 .iter()
@@ -145,5 +147,5 @@ impl History {
 
 /// Bytes that a value takes outside of a heap: the bytes and the two counts of the `Arc`.
 fn value_memory(value: Option<&[u8]>) -> usize {
-    value.map_or(0, |bytes| bytes.len() + 2 * size_of::<usize>())
+    value.map_or(0, |bytes| allocated_bytes(bytes.len() + 2 * size_of::<usize>()))
 }

@@ -1,0 +1,117 @@
+//! Gives freed memory back to the system.
+//!
+//! Values of many lengths come and go. Free pieces that the allocator keeps are resident, and no budget
+//! counts them. After a restart there are most of them: the threads that load a snapshot and the threads that write have
+//! different heaps, so values that are written over leave their heap full of free pieces, while the new
+//! ones make another heap grow.
+//!
+//! 1. Writers count the bytes by which they change the map. After some of these a task looks.
+//! 2. The task compares the resident memory of the process with the counted one. If the first has grown by a
+//!    part of the budget more than the second, the allocator gives back all whole pages that are free.
+//! 3. While half of the budget is free nothing is done: then there is room for free pieces too.
+//!
+//! # Concurrency
+//! One task at a time. Threads that allocate wait while the allocator looks for free pages.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use engine::MemoryBudget;
+use parking_lot::Mutex;
+use workers::Class;
+
+use crate::store::Shared;
+
+/// Part of the budget that may be resident and not counted before it is given back.
+const UNCOUNTED_PARTS: u64 = 32;
+/// Part of the budget by which writers change the map between two looks.
+const LOOK_PARTS: u64 = 256;
+
+/// The state of the comparison.
+#[derive(Debug, Default)]
+pub(crate) struct Trim {
+    /// Bytes by which writers have changed the map since the last look.
+    changed: AtomicU64,
+    is_asked: AtomicBool,
+    last: Mutex<Level>,
+}
+
+/// Resident and counted memory, after free pages were given back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Level {
+    resident: u64,
+    counted: u64,
+}
+
+impl Level {
+    fn now(budget: &MemoryBudget) -> Option<Self> {
+        Some(Self { resident: sync::resident_bytes()?, counted: budget.used() })
+    }
+
+    /// Returns how much more of the resident memory is not counted than was at `before`.
+    fn uncounted_since(self, before: Self) -> u64 {
+        let counted = self.counted.saturating_add(before.resident);
+        self.resident.saturating_add(before.counted).saturating_sub(counted)
+    }
+}
+
+impl Trim {
+    /// Counts `bytes` that a writer has changed.
+    #[inline]
+    pub(crate) fn note(&self, bytes: usize) {
+        self.changed.fetch_add(bytes as u64, Relaxed);
+    }
+
+    #[inline]
+    fn is_due(&self, budget: &MemoryBudget) -> bool {
+        self.changed.load(Relaxed) > budget.limit() / LOOK_PARTS
+    }
+
+    /// Gives free memory back, whatever there is of it.
+    pub(crate) fn give_back(&self, budget: &MemoryBudget) {
+        let mut last = self.last.lock();
+        sync::give_back_heaps();
+        *last = Level::now(budget).unwrap_or_default();
+    }
+
+    /// Step 2.
+    fn look(&self, budget: &MemoryBudget) {
+        let before = *self.last.lock();
+        let is_much = Level::now(budget)
+            .is_some_and(|level| level.uncounted_since(before) > budget.limit() / UNCOUNTED_PARTS);
+        if is_much {
+            self.give_back(budget);
+        }
+    }
+}
+
+impl Shared {
+    /// Has a task look for free memory, if it is time.
+    #[inline]
+    pub(crate) fn trim_if_due(self: &Arc<Self>, group: &workers::Group) {
+        if self.map.trim.is_due(&self.host.memory) {
+            self.trim_soon(group);
+        }
+    }
+
+    #[cold]
+    fn trim_soon(self: &Arc<Self>, group: &workers::Group) {
+        let (trim, budget) = (&self.map.trim, &self.host.memory);
+        if budget.used() < budget.limit() / 2 || trim.is_asked.swap(true, Relaxed) {
+            return;
+        }
+        trim.changed.store(0, Relaxed);
+        let shared = Arc::downgrade(self);
+        let task = move |_: &workers::StopToken| {
+            if let Some(shared) = shared.upgrade() {
+                shared.map.trim.is_asked.store(false, Relaxed);
+                shared.map.trim.look(&shared.host.memory);
+            }
+        };
+        // A pool that is stopping runs nothing more.
+        let _ = group.submit(Class::Collect, "memory trim", task);
+    }
+}
+
+#[cfg(test)]
+mod tests;
