@@ -29,6 +29,13 @@ impl Position {
         Self(chain << below | hash.above_bucket(base_bits) << 2)
     }
 
+    /// Returns the first position behind those of `chain`, if there is one.
+    pub(crate) fn behind(chain: ChainId, base_bits: u32) -> Option<Self> {
+        let next = chain.get() + 1;
+        let below = u64::BITS - base_bits - TAG_BITS;
+        (next >> (u64::BITS - below) == 0).then_some(Self(next << below))
+    }
+
     /// The position of this number.
     pub(crate) const fn of_number(number: u64) -> Self {
         Self(number)

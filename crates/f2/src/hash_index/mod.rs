@@ -202,6 +202,11 @@ impl HashIndex {
         position.chain(self.table.base_bits())
     }
 
+    /// Returns the first position behind the keys of `chain`, if there is one.
+    pub(crate) fn position_behind(&self, chain: ChainId) -> Option<Position> {
+        Position::behind(chain, self.table.base_bits())
+    }
+
     /// How often the table was doubled; with the base bits, its size.
     pub(crate) fn level(&self) -> u32 {
         // [P4]

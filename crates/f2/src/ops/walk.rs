@@ -3,20 +3,25 @@
 //! That order depends neither on what is written meanwhile nor on the index's growth: a pair that is
 //! there all the while is met exactly once, also by a walk that is begun again at some key.
 //!
-//! What is collected is visited once nobody is protected, so it is in memory until then. Of values
-//! as much is kept as there is room for (`walk_versions`); the others are looked up
-//! again when they are visited, one by one.
+//! The walk collects a stretch of chains at a time: first the records in memory, then, in rounds, the next
+//! record of each chain on disk. The reads of a round go to the device together, sorted by their
+//! addresses in the log.
+//!
+//! Collected pairs are visited after the epoch is left, so they are in memory until then. Values
+//! are kept while there is room for them (`walk_versions`); the others are looked up again when they are
+//! visited, one by one, and the next stretch is shorter.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Acquire;
 
 use engine::{Result, Visit};
+use workers::StopToken;
 
 use super::look_up::{InMemory, LookUp};
-use super::walk_versions::{Version, Versions};
+use super::walk_versions::{CHAINS_MIN, Version, Versions};
 use crate::address::LogAddress;
 use crate::hash_index::ChainId;
-use crate::hybrid_log::Place as Found;
+use crate::hybrid_log::{Place as Found, Wanted};
 use crate::position::Position;
 use crate::record::Read;
 use crate::store::Shared;
@@ -24,9 +29,17 @@ use crate::store::Shared;
 /// Where a walk begins: a position, and a key there.
 pub(super) type Place<'a> = (Position, &'a [u8]);
 
+/// The end of a stretch of chains.
+pub(super) enum Cut {
+    /// Behind this chain.
+    Behind(ChainId),
+    /// No more chains are wanted.
+    AtEnd,
+}
+
 impl Shared {
-    /// Visits every live pair, from where `from` lies on. One read of the device for each record on
-    /// disk; those of the cold log overlap.
+    /// Visits every live pair, from where `from` lies on. At most one read of the device for each record
+    /// on disk; the reads of a stretch overlap.
     pub(crate) fn walk_pairs(&self, from: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         self.health.check_open()?;
         let from = from.map(|key| (self.index.position(self.hash(key)), key));
@@ -36,39 +49,64 @@ impl Shared {
         }
     }
 
-    /// With a single log: chain by chain.
+    /// With a single log: a stretch of chains at a time.
     fn walk_chains(&self, from: Option<Place<'_>>, visit: &mut Visit<'_>) -> Result<()> {
         let mut after = from.and_then(|(position, _)| self.index.chain_at(position).before());
+        let mut chains = CHAINS_MIN;
         loop {
             let truncations = self.truncations.load(Acquire);
             let mut versions = self.no_versions();
-            let Some(chain) = self.next_chain_versions(after, &mut versions)? else {
-                return Ok(());
+            let Some(cut) = self.chain_versions(after, None, chains, &mut versions)? else {
+                chains /= 2;
+                continue;
             };
             if self.truncations.load(Acquire) != truncations {
-                // What was copied to the tail meanwhile may be missing: the same chain again.
+                // Records that were copied to the tail meanwhile may be missing: the same chains again.
                 continue;
             }
+            chains = versions.next_chains(chains);
             if self.visit_versions(versions, from, visit)? == ControlFlow::Break(()) {
                 return Ok(());
             }
-            after = Some(chain);
+            match cut {
+                Cut::Behind(chain) => after = Some(chain),
+                Cut::AtEnd => return Ok(()),
+            }
         }
     }
 
-    /// Collects what the next chain after `after` holds, memory and disk.
-    pub(super) fn next_chain_versions(
+    /// Collects what at most `chains_max` chains behind `after` hold, none of them behind `end`. Returns
+    /// `None` if there is no room for the keys of that many chains, unless it is one.
+    pub(super) fn chain_versions(
         &self,
         after: Option<ChainId>,
+        end: Option<ChainId>,
+        chains_max: usize,
         versions: &mut Versions,
-    ) -> Result<Option<ChainId>> {
-        let first = versions.len();
-        let guard = self.epochs.protect();
-        let Some((chain, head)) = self.index.next_chain(after) else { return Ok(None) };
-        let on_disk = self.versions_in_memory(head, versions, first);
-        drop(guard);
-        self.versions_on_disk(on_disk, versions, first)?;
-        Ok(Some(chain))
+    ) -> Result<Option<Cut>> {
+        let (mut last, mut on_disk) = (after, Vec::new());
+        let mut cut = Cut::AtEnd;
+        for _ in 0..chains_max {
+            let first = versions.len();
+            let guard = self.epochs.protect();
+            let next = self.index.next_chain(last);
+            let next = next.filter(|(chain, _)| end.is_none_or(|end| *chain <= end));
+            let Some((chain, head)) = next else {
+                cut = Cut::AtEnd;
+                break;
+            };
+            let at = self.versions_in_memory(head, versions, first);
+            drop(guard);
+            (last, cut) = (Some(chain), Cut::Behind(chain));
+            if at != LogAddress::NONE {
+                on_disk.push(at);
+            }
+            if versions.is_overfull() {
+                break;
+            }
+        }
+        let has_room = self.versions_on_disk(on_disk, versions)?;
+        Ok((has_room || chains_max == 1).then_some(cut))
     }
 
     /// Visits what was collected, in order, but for what lies before `from`.
@@ -151,20 +189,34 @@ impl Shared {
         LogAddress::NONE
     }
 
+    /// Collects the parts of chains that are on disk, from these records on: the newest record of each
+    /// chain first, then the one before it of each, and so on. Returns whether there was room for the keys
+    /// of several chains.
     fn versions_on_disk(
         &self,
-        from: LogAddress,
+        mut wanted: Vec<LogAddress>,
         versions: &mut Versions,
-        first: usize,
-    ) -> Result<()> {
-        let mut at = from;
-        while at >= self.log.begin() && at != LogAddress::NONE {
-            let previous = self.log.read_stored(at, |stored| {
-                versions.add(stored.key, stored.value, first);
-                stored.header.previous()
+    ) -> Result<bool> {
+        let stop = StopToken::default();
+        let is_one = wanted.len() <= 1;
+        loop {
+            let begin = self.log.begin();
+            wanted.retain(|at| *at >= begin && *at != LogAddress::NONE);
+            let has_room = is_one || !versions.is_overfull();
+            if wanted.is_empty() || !has_room {
+                return Ok(has_room);
+            }
+            let round = std::mem::take(&mut wanted).into_iter();
+            let round = round.map(|address| Wanted { address, bytes: None, payload: () });
+            self.log.fetch(round.collect(), &stop, &mut |(), stored| {
+                let has_room = is_one || !versions.is_overfull();
+                if let Some(stored) = stored.filter(|_| has_room) {
+                    // Keys of one chain are in no other.
+                    versions.add(stored.key, stored.value, 0);
+                    wanted.push(stored.header.previous());
+                }
+                Ok(())
             })?;
-            at = previous.unwrap_or(LogAddress::NONE);
         }
-        Ok(())
     }
 }

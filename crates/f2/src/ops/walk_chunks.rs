@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Acquire;
 use engine::{Result, Visit};
 use workers::StopToken;
 
-use super::walk::Place;
-use super::walk_versions::{Version, Versions};
+use super::walk::{Cut, Place};
+use super::walk_versions::{CHAINS_MIN, Version, Versions};
 use crate::address::LogAddress;
 use crate::cold::{Cold, Gone};
 use crate::position::Position;
@@ -41,7 +41,7 @@ impl Shared {
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         let mut next = Some(from.map_or(Position::FIRST, |(position, _)| position));
-        let mut chunks = 1;
+        let (mut chunks, mut chains) = (1, CHAINS_MIN);
         let mut gone = Gone::default();
         while let Some(begin) = next {
             // The hot log is read first, so where the stretch ends has to be known before.
@@ -49,17 +49,28 @@ impl Shared {
             let mut versions = self.no_versions();
             let truncations = self.truncations.load(Acquire);
             let may_end = chunks > 1;
-            if !self.hot_versions(begin, end, may_end, &mut versions)? {
-                chunks /= 2;
+            let last = end.map(|end| self.index.chain_at(end));
+            let after = self.index.chain_at(begin).before();
+            let Some(cut) = self.chain_versions(after, last, chains, &mut versions)? else {
+                chains /= 2;
                 continue;
-            }
+            };
+            // If the hot log has more chains here, the stretch ends behind these.
+            let end = match cut {
+                Cut::Behind(chain) => {
+                    [end, self.index.position_behind(chain)].into_iter().flatten().min()
+                }
+                Cut::AtEnd => end,
+            };
             if self.truncations.load(Acquire) != truncations {
                 // What was left behind for the sake of a newer record may be missing: once more [O3].
                 continue;
             }
             let walked = cold.index.next_chunks(begin, chunks)?;
             let end = [end, walked.next].into_iter().flatten().min();
-            let named: Vec<LogAddress> = walked.entries.iter().map(|(_, at)| *at).collect();
+            // An entry has the upper bits of its key's position, so it lies before the end if the key does.
+            let named = walked.entries.iter().filter(|(at, _)| end.is_none_or(|end| *at < end));
+            let named: Vec<LogAddress> = named.map(|(_, at)| *at).collect();
             match self.cold_versions(cold, &named, may_end, &mut versions)? {
                 Collected::All => {}
                 Collected::TooMuch => {
@@ -74,6 +85,7 @@ impl Shared {
             let place = |key: &[u8]| self.index.position(self.hash(key));
             let is_there = |at: Position| at >= begin && end.is_none_or(|end| at < end);
             versions.retain(|key| is_there(place(key)));
+            chains = versions.next_chains(chains);
             chunks = match versions.len() {
                 _ if versions.is_overfull() => (chunks / 2).max(1),
                 few if few < PAIRS_MIN => (chunks * 2).min(CHUNKS_MAX),
@@ -86,32 +98,6 @@ impl Shared {
             next = end;
         }
         Ok(())
-    }
-
-    /// What the hot log has from `begin` to `end`, and perhaps a little more. `false`: where it `may_end`
-    /// before, there was too much of it.
-    fn hot_versions(
-        &self,
-        begin: Position,
-        end: Option<Position>,
-        may_end: bool,
-        versions: &mut Versions,
-    ) -> Result<bool> {
-        let last = end.map(|end| self.index.chain_at(end));
-        let mut after = self.index.chain_at(begin).before();
-        loop {
-            let before = versions.len();
-            match self.next_chain_versions(after, versions)? {
-                Some(chain) if last.is_none_or(|last| chain <= last) => after = Some(chain),
-                _ => {
-                    versions.truncate(before);
-                    return Ok(true);
-                }
-            }
-            if may_end && versions.is_overfull() {
-                return Ok(false);
-            }
-        }
     }
 
     /// Adds what the cold log has of keys that the hot one has nothing of.

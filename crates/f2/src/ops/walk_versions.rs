@@ -13,6 +13,10 @@ const ROOM_MIN: u64 = 64 << 10;
 /// What a pair takes beside its bytes.
 const PAIR_BYTES: usize = 72;
 
+/// Chains of the hot index in a stretch of the walk, at least and at most: enough that their reads overlap.
+pub(super) const CHAINS_MIN: usize = 64;
+const CHAINS_MAX: usize = 1024;
+
 /// The newest record of a key that was met.
 pub(super) enum Version {
     Tombstone,
@@ -26,6 +30,8 @@ pub(super) struct Versions {
     pairs: Vec<(Vec<u8>, Version)>,
     bytes: u64,
     room: u64,
+    /// Whether a value was left out.
+    has_left_out: bool,
     charge: Charge,
 }
 
@@ -43,7 +49,7 @@ impl Shared {
     pub(super) fn no_versions(&self) -> Versions {
         let charge = Charge::new(Arc::clone(&self.host.memory));
         let room = self.work.flight.max(ROOM_MIN);
-        Versions { pairs: Vec::new(), bytes: 0, room, charge }
+        Versions { pairs: Vec::new(), bytes: 0, room, has_left_out: false, charge }
     }
 }
 
@@ -51,6 +57,7 @@ impl Versions {
     /// Takes a value in, or leaves it out. What it takes counts from now on.
     pub(super) fn keep(&mut self, value: &[u8]) -> Version {
         if self.bytes + value.len() as u64 > self.room {
+            self.has_left_out = true;
             return Version::LeftOut;
         }
         self.count(value.len());
@@ -92,6 +99,16 @@ impl Versions {
         self.pairs[first..].iter().any(|(known, _)| *known == key)
     }
 
+    /// Returns how many chains the next stretch has if this one had `chains`: fewer if values of this one
+    /// had no room, more if half of the room was left.
+    pub(super) fn next_chains(&self, chains: usize) -> usize {
+        match () {
+            () if self.has_left_out || self.is_overfull() => (chains / 2).max(1),
+            () if self.bytes < self.room / 2 => (chains * 2).min(CHAINS_MAX),
+            () => chains,
+        }
+    }
+
     /// Pairs, tombstones included.
     pub(super) fn len(&self) -> usize {
         self.pairs.len()
@@ -105,11 +122,6 @@ impl Versions {
     /// Forgets the pairs whose keys `keep` does not want.
     pub(super) fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) {
         self.pairs.retain(|(key, _)| keep(key));
-    }
-
-    /// Forgets the pairs from number `first` on.
-    pub(super) fn truncate(&mut self, first: usize) {
-        self.pairs.truncate(first);
     }
 
     /// The pairs. They count until this is dropped.

@@ -108,3 +108,33 @@ fn a_walk_over_long_values_holds_few_of_them() {
         bench.must_get_many(&keys);
     }
 }
+
+/// Records of a stretch are read together, in the order of the log, and those near each other by one read.
+#[test]
+fn a_walk_over_records_on_disk_takes_few_reads() {
+    const KEYS: u64 = 4000;
+    for single_log in [false, true] {
+        let options = Options {
+            log_memory_bytes: Some(8 << 16),
+            page_bytes: Some(1 << 16),
+            segment_bytes: 1 << 18,
+            disk_bytes_max: None,
+            read_cache_bytes: Some(0),
+            single_log,
+            ..tiny()
+        };
+        let bench = Bench::open_by_hand(device::memory(), options, 7);
+        (0..KEYS).for_each(|number| bench.put(&key(number), &value(number, 0, 64)));
+        let reads = || bench.store.shared.host.device.accounting().counts().read_ops;
+        let (before, mut met) = (reads(), 0);
+        let walked = bench.store.walk(None, &mut |_, _| {
+            met += 1;
+            ControlFlow::Continue(())
+        });
+        walked.expect("the walk is made");
+        let count = reads() - before;
+        assert_eq!(met, KEYS);
+        assert!(count > 0, "nothing is on disk");
+        assert!(count < KEYS / 2, "{count} reads for {KEYS} keys, single log: {single_log}");
+    }
+}
