@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use conformance::resident::{self, Case, Watched};
+use conformance::resident::{self, Case, Churn, Watched};
 use engine::{Begun, Change, Engine, Host, MemoryBudget, Op};
 use thermocline_f2::{Completed, Get, Options, Store, Wait};
 
@@ -36,7 +36,7 @@ enum Flaw {
 
 /// Beside the budget: what the allocator keeps of freed memory, stacks of threads, what the test itself takes, and
 /// buffers of sessions that begin together, before log and cache have made room.
-const USES: [Use; 5] = [
+const USES: [Use; 6] = [
     Use {
         case: Case { name: "alone", budget: 16 * MIB, times: 10, slack: 3 * MIB / 2 },
         threads: 1,
@@ -67,7 +67,24 @@ const USES: [Use; 5] = [
         depth: 128,
         flaw: Flaw::Leaks,
     },
+    Use {
+        case: Case { name: "churn", budget: 32 * MIB, times: 1, slack: 32 * MIB / 20 + 16 * MIB },
+        threads: 2,
+        depth: 32,
+        flaw: Flaw::None,
+    },
 ];
+
+/// Puts and deletes of short and long values at the limit, before and after the store is opened again.
+fn churn(mut watched: Watched<Store>, budget: u64) {
+    let churn = Churn { keys: budget / 64, threads: 2, bytes: 4 * budget };
+    churn.run(&watched, 1);
+    watched.resident.end_phase("churned");
+    watched.reopen();
+    churn.run(&watched, 2);
+    watched.resident.end_phase("churned again");
+    watched.end();
+}
 
 struct Test {
     of: Use,
@@ -227,6 +244,9 @@ fn child() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut test = Test::new(of, directory.path());
     test.watched.resident.end_phase("opened");
+    if of.case.name == "churn" {
+        return churn(test.watched, of.case.budget);
+    }
     test.load();
     test.watched.resident.end_phase("loaded");
     test.mix();
@@ -267,4 +287,9 @@ fn a_store_that_takes_more_than_its_budget_is_found() {
 #[test]
 fn memory_that_is_not_counted_is_found() {
     resident::must_fail_alone("leaks", "loaded");
+}
+
+#[test]
+fn a_store_of_short_and_long_values_keeps_within_its_budget_also_after_it_is_opened_again() {
+    resident::run_alone("churn");
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use conformance::resident::{self, Case, Pairs, Watched};
+use conformance::resident::{self, Case, Churn, Pairs, Watched};
 use engine::Engine;
 use thermocline_flexdb::{Options, Store};
 
@@ -15,11 +15,23 @@ const THREADS: u64 = 2;
 /// Beside the budget: stacks of threads, what the system keeps of the program itself, and what the allocator
 /// has not given back yet. It is asked for that in the background, once a sixteenth of the budget was cached; how
 /// much more comes until it does so depends on what else the machine does.
-const CASES: [Case; 3] = [
+const CASES: [Case; 4] = [
     Case { name: "small", budget: 16 * MIB, times: 4, slack: 6 * MIB },
     Case { name: "large", budget: 64 * MIB, times: 2, slack: 6 * MIB },
     Case { name: "written", budget: 32 * MIB, times: 3, slack: 6 * MIB },
+    Case { name: "churn", budget: 32 * MIB, times: 1, slack: 32 * MIB / 20 + 16 * MIB },
 ];
+
+/// Puts and deletes of short and long values at the limit, before and after the store is opened again.
+fn churn(mut watched: Watched<Store>, budget: u64) {
+    let churn = Churn { keys: budget / 64, threads: 2, bytes: 4 * budget };
+    churn.run(&watched, 1);
+    watched.resident.end_phase("churned");
+    watched.reopen();
+    churn.run(&watched, 2);
+    watched.resident.end_phase("churned again");
+    watched.end();
+}
 /// Puts of each thread in the case that is written over, and Zipf's exponent.
 const PUTS: u64 = 400_000;
 const THETA: f64 = 0.99;
@@ -43,6 +55,9 @@ fn child() {
     }
     let open = |host| Store::open(host, Options::default());
     let mut watched = Watched::new(case, directory.path(), 2, open);
+    if case.name == "churn" {
+        return churn(watched, case.budget);
+    }
     pairs.write(&watched, 1, 1);
     watched.resident.end_phase("loaded");
     let view = watched.store().view(watched.sequence().pin()).expect("it is open");
@@ -111,4 +126,9 @@ fn a_store_that_is_written_over_keeps_within_its_budget() {
 #[test]
 fn a_store_with_more_memory_keeps_within_its_budget() {
     resident::run_alone("large");
+}
+
+#[test]
+fn a_store_of_short_and_long_values_keeps_within_its_budget_also_after_it_is_opened_again() {
+    resident::run_alone("churn");
 }

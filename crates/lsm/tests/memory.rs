@@ -1,17 +1,29 @@
 //! What a store really takes of memory ([`resident`]). Small pairs, several times its budget, go through
 //! it by several threads: nothing else leaves as many small pieces of memory behind.
 
-use conformance::resident::{self, Case, Pairs, Watched};
+use conformance::resident::{self, Case, Churn, Pairs, Watched};
 use thermocline_lsm::{Options, Store};
 
 const MIB: u64 = 1 << 20;
 
 /// Beside the budget: stacks of threads, what the system keeps of the program itself, buffers of jobs that were freed
 /// and that the allocator keeps. What the cache frees lies in memory of its own, which is counted.
-const CASES: [Case; 2] = [
+const CASES: [Case; 3] = [
     Case { name: "small", budget: 16 * MIB, times: 4, slack: 6 * MIB },
     Case { name: "large", budget: 64 * MIB, times: 2, slack: 6 * MIB },
+    Case { name: "churn", budget: 32 * MIB, times: 1, slack: 32 * MIB / 20 + 16 * MIB },
 ];
+
+/// Puts and deletes of short and long values at the limit, before and after the store is opened again.
+fn churn(mut watched: Watched<Store>, budget: u64) {
+    let churn = Churn { keys: budget / 64, threads: 2, bytes: 4 * budget };
+    churn.run(&watched, 1);
+    watched.resident.end_phase("churned");
+    watched.reopen();
+    churn.run(&watched, 2);
+    watched.resident.end_phase("churned again");
+    watched.end();
+}
 
 /// The part of the others that has a process of its own; without a case there is nothing to measure.
 #[test]
@@ -29,6 +41,9 @@ fn child() {
     };
     let open = |host| Store::open(host, Options::default());
     let mut watched = Watched::new(case, directory.path(), 2, open);
+    if case.name == "churn" {
+        return churn(watched, case.budget);
+    }
     pairs.write(&watched, 1, 1);
     watched.resident.end_phase("loaded");
     pairs.write(&watched, 3, 2);
@@ -53,4 +68,9 @@ fn a_store_keeps_within_its_budget() {
 #[test]
 fn a_store_with_more_memory_keeps_within_its_budget() {
     resident::run_alone("large");
+}
+
+#[test]
+fn a_store_of_short_and_long_values_keeps_within_its_budget_also_after_it_is_opened_again() {
+    resident::run_alone("churn");
 }
