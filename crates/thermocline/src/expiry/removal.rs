@@ -300,7 +300,8 @@ impl Inner {
         let is_dense = removed > 0 && slice.is_dense();
         pass.found.merge(slice.found);
         pass.from = slice.next;
-        if pass.from.is_some() {
+        if let Some(key) = &pass.from {
+            expiry.show_first_pass(&pass, generation.share_before(key));
             return (true, is_dense);
         }
         expiry.end_pass(&mut pass, turn);
@@ -373,7 +374,32 @@ fn look(generation: &Generation, from: Option<&[u8]>, time: Time<'_>) -> Result<
     Ok(slice)
 }
 
+impl Generation {
+    /// Returns the share of all keys that comes before `key`, about, in parts of 2^64; `None` if nothing is known
+    /// of it.
+    fn share_before(&self, key: &[u8]) -> Option<u64> {
+        let is_ordered = self.engine.capabilities().ordered;
+        // Without an order, positions are hashes.
+        (!is_ordered).then(|| self.engine.position(key)).filter(|share| *share > 0)
+    }
+}
+
 impl Expiry {
+    /// Shows what the first pass has found so far: in the share `seen` of all keys, if that is known.
+    fn show_first_pass(&self, pass: &Pass, seen: Option<u64>) {
+        if self.passes.load(Relaxed) > 0 {
+            return;
+        }
+        let whole = |found: u64| match seen {
+            Some(seen) => u64::try_from((u128::from(found) << u64::BITS) / u128::from(seen)),
+            None => Ok(found),
+        };
+        let Found { keys, keys_with_end, left_ms, .. } = pass.found;
+        self.keys.store(whole(keys).unwrap_or(u64::MAX), Relaxed);
+        self.keys_with_end.store(whole(keys_with_end).unwrap_or(u64::MAX), Relaxed);
+        self.mean_left_ms.store(left_ms / keys_with_end.max(1), Relaxed);
+    }
+
     /// Step 3.
     fn end_pass(&self, pass: &mut Pass, turn: u64) {
         let Found { keys, keys_with_end, left_ms, .. } = pass.found;

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use super::removal::Pass;
 
 /// Figures of a keyspace whose values may end. Those about keys are as the last whole walk of the removal
-/// found them ([`crate::Options::removal_interval`]), and zero before the first one.
+/// found them ([`crate::Options::removal_interval`]). During the first walk they are an estimate from the part
+/// that it has seen; for an engine with order, that part alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryStats {
     /// Keys whose values had not ended.

@@ -43,3 +43,36 @@ fn an_end_is_known_although_a_pass_came_between_the_answer_and_the_value() {
     clock.set_wall(Duration::from_millis(end_ms));
     assert!(is_due(&generation, 2), "the end was forgotten");
 }
+
+/// The first pass over many keys takes long, and clients read its figures meanwhile.
+#[test]
+fn the_first_pass_shows_about_how_many_keys_there_are() {
+    const KEYS: u64 = 4000;
+    let (environment, _clock) = Environment::simulated(7);
+    let options =
+        Options { environment: environment.clone(), removal_interval: None, ..Options::default() };
+    let db = Db::open_on(device::memory(), "removal", options).unwrap();
+    for (name, engine) in [("hashed", crate::EngineKind::F2), ("ordered", crate::EngineKind::Lsm)] {
+        let options = KeyspaceOptions { engine, values_end: true, ..KeyspaceOptions::default() };
+        let keyspace = db.keyspace(name, options).unwrap();
+        for key in 0..KEYS {
+            let ttl = Duration::from_secs(1000);
+            match key % 2 {
+                0 => keyspace.put(&key.to_le_bytes(), b"value").unwrap(),
+                _ => keyspace.put_for(&key.to_le_bytes(), b"value", ttl).unwrap(),
+            };
+        }
+        let slot = db.inner.0.slots.read().get(name).cloned().unwrap();
+        let time = Time { environment: &environment, begun: environment.now(), most: None };
+        let generation = slot.last_generation();
+        assert_eq!(db.inner.0.go_on(&slot, &generation, 1, time), (true, false));
+        let stats = keyspace.expiry_stats().unwrap().unwrap();
+        assert_eq!(stats.passes, 0, "it is under way");
+        let expected = if engine == crate::EngineKind::F2 { KEYS } else { SLICE_PAIRS };
+        assert!(stats.keys.abs_diff(expected) < expected / 5, "{} keys in {name}", stats.keys);
+        assert!(stats.keys_with_end.abs_diff(expected / 2) < expected / 5);
+        while db.inner.0.go_on(&slot, &generation, 1, time).0 {}
+        let stats = keyspace.expiry_stats().unwrap().unwrap();
+        assert_eq!((stats.passes, stats.keys, stats.keys_with_end), (1, KEYS, KEYS / 2));
+    }
+}
