@@ -147,6 +147,7 @@ mod tests;
 mod transaction;
 mod trim_holds;
 mod tuning;
+mod updates;
 mod write;
 
 pub use async_writes::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite};
@@ -175,6 +176,7 @@ pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStats, Stats};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};
 pub use tuning::Tuning;
+pub use updates::UpdateStats;
 
 /// The options of the engine `f2`.
 pub mod f2 {

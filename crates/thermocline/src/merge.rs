@@ -197,6 +197,7 @@ pub(crate) struct LaterMerge {
 
 impl Merging<'_> {
     pub(crate) fn later(&self, key: &[u8], operand: &[u8]) -> LaterMerge {
+        self.slot.last_generation().updates.note_merge(key, operand);
         LaterMerge {
             merge: Arc::clone(self.merge),
             name: self.name,
@@ -222,8 +223,9 @@ impl Operator for LaterMerge {
 impl Keyspace {
     /// Has the keyspace's merge operator make the key's new value of the present one and `operand`, atomically
     /// ([`crate::KeyspaceOptions::merge`]). Returns the write's number, or `None` if nothing changed. Costs
-    /// what a [`Keyspace::rmw`] does; the operator is asked before this returns, and by no read later. The end of
-    /// a value stays as it is.
+    /// the same as a [`Keyspace::rmw`]: the old value is read, and the journal and the engine get the whole new one,
+    /// however short the operand is ([`crate::UpdateStats`] counts both). The operator is called before this
+    /// returns, and by no read later. The end of a value stays as it is.
     ///
     /// # Errors
     /// [`Error::NoMergeOperator`], [`Error::UnknownMergeOperator`], and [`Error::MergeRefused`] with
@@ -233,7 +235,9 @@ impl Keyspace {
         check_value(operand)?;
         let mut once = Once { merging, key, operand, refusal: None };
         let done = self.inner.rmw(&self.slot, Form::Values, key, &mut once, self.durability);
-        once.refusal.map_or(done, Err)
+        let done = once.refusal.map_or(done, Err)?;
+        self.slot.last_generation().updates.note_merge(key, operand);
+        Ok(done)
     }
 
     /// The operator that this keyspace is merged by.

@@ -142,6 +142,7 @@ pub struct KeyspaceOptions {
     /// The name of the operator that its values are merged by ([`crate::Keyspace::merge`]), which has to be one of
     /// [`Options::merge_operators`]. Kept with the keyspace, and of one that exists never changed: none leaves it
     /// as it is, and one that has none yet gets it, durable at once. Default none.
+    /// Each merge reads the old value and writes the whole new one; make values that many merges extend short.
     pub merge: Option<MergeName>,
     /// What its engine does otherwise than the database's options say: what it says goes before those, and all
     /// else is theirs. Of the keyspace's own engine ([`Error::OtherEngine`]), and none of `memory`. Kept with the

@@ -317,7 +317,10 @@ impl Inner {
         check_op(&op)?;
         let parts = [Part { generation, ops: std::slice::from_ref(&op) }];
         Ok(match self.commit_if_room(&parts, waited)? {
-            Some(seqno) => Attempt::Done(Some(seqno)),
+            Some(seqno) => {
+                generation.updates.note_written(&op);
+                Attempt::Done(Some(seqno))
+            }
             None => Attempt::NeedsRoom(change),
         })
     }
@@ -356,6 +359,7 @@ impl Inner {
             waited,
             values_end: generation.expiry.is_some(),
             changes: false,
+            put_bytes: None,
             end_ms: None,
             held_up: None,
         };
@@ -387,6 +391,9 @@ impl Inner {
             None => {}
         }
         generation.note_applied(seqno);
+        if let Some(bytes) = witness.put_bytes {
+            generation.updates.note_put(key, bytes);
+        }
         // Not before it is there: a pass that began in between would forget the end, and not meet it.
         if let (Some(expiry), Some(end_ms)) = (&generation.expiry, witness.end_ms) {
             expiry.note_end(end_ms);
@@ -440,6 +447,8 @@ struct Witness<'a> {
     waited: &'a Waited,
     values_end: bool,
     changes: bool,
+    /// Bytes of the value that it has put, unless it was changed in place.
+    put_bytes: Option<usize>,
     /// When the value ends that it has put.
     end_ms: Option<u64>,
     /// What there was no room for, or why it was refused; then nothing changes.
@@ -469,7 +478,7 @@ impl Witness<'_> {
 
 impl Operator for Witness<'_> {
     fn update_in_place(&mut self, value: &mut [u8]) -> bool {
-        self.held_up = None;
+        (self.held_up, self.put_bytes) = (None, None);
         self.changes = self.operator.update_in_place(value);
         self.end_ms = if self.changes { self.end_of(value) } else { None };
         self.changes
@@ -484,9 +493,9 @@ impl Operator for Witness<'_> {
         self.held_up = None;
         let change = self.if_room(change);
         self.changes = change != Change::Keep;
-        self.end_ms = match &change {
-            Change::Put(stored) => self.end_of(stored),
-            Change::Delete | Change::Keep => None,
+        (self.put_bytes, self.end_ms) = match &change {
+            Change::Put(stored) => (Some(stored.len()), self.end_of(stored)),
+            Change::Delete | Change::Keep => (None, None),
         };
         change
     }

@@ -21,6 +21,7 @@ use crate::owner;
 use crate::seat::desk::Desk;
 use crate::seat::pool::SeatPool;
 use crate::tuning::Tuning;
+use crate::updates::Updates;
 
 /// A keyspace that is open. It lives as long as a handle to it does; its engine goes when the
 /// keyspace is dropped, as soon as no operation, scan, snapshot, transaction, ingestion or seat
@@ -174,6 +175,8 @@ pub(crate) struct Generation {
     pub(crate) engine: Box<dyn Engine>,
     /// What is known of their ends, if values may end.
     pub(crate) expiry: Option<Expiry>,
+    /// Counts of what updates write.
+    pub(crate) updates: Updates,
     /// On which read-modify-writes look old values up.
     pub(crate) seats: SeatPool,
     /// Where futures hand in what the device has to be asked for.
@@ -202,12 +205,13 @@ impl Generation {
         expiry: Option<Expiry>,
     ) -> Self {
         let (newest, is_settled, doomed) = Default::default();
-        let (seats, desk) = Default::default();
+        let (updates, seats, desk) = Default::default();
         Self {
             id,
             journaled,
             engine,
             expiry,
+            updates,
             seats,
             desk,
             share,

@@ -11,6 +11,7 @@ use crate::expiry::ExpiryStats;
 use crate::memory_balance::MemoryMoves;
 use crate::options::KeyspaceOptions;
 use crate::slot::Slot;
+use crate::updates::UpdateStats;
 
 /// Figures of a database at one moment, read without stopping anything.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +55,8 @@ pub struct KeyspaceStats {
     pub engine: engine::Stats,
     /// What is known of the ends of its values, if they may end.
     pub expiry: Option<ExpiryStats>,
+    /// Bytes that merges and other updates wrote, next to those of the operands.
+    pub updates: UpdateStats,
     /// What its engine does in the background and fails with.
     pub troubles: Vec<engine::Trouble>,
 }
@@ -107,6 +110,7 @@ impl Inner {
                 persisted: generation.engine.persisted(),
                 engine: generation.engine.stats(),
                 expiry: generation.expiry.as_ref().map(|expiry| expiry.stats()),
+                updates: generation.updates.stats(),
                 troubles: generation.engine.troubles(),
             }
         });

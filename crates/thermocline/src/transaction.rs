@@ -438,6 +438,7 @@ impl Transaction {
             // Nothing is asked of the notes any more, and its own writes need none for its sake.
             let outlived = watch.end();
             let seqno = in_parts(steps(), |parts| inner.commit_admitted(parts))?;
+            writes.note_made(&generations, &made);
             drop(held);
             drop(outlived);
             break (seqno, generations);

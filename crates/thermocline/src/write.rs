@@ -457,7 +457,10 @@ impl Inner {
         }
         let written = in_parts(written, |parts| self.commit_if_room(parts, waited))?;
         Ok(match written {
-            Some(seqno) => Merged::Done(Some(seqno)),
+            Some(seqno) => {
+                merge::batch::note_made(steps, generations, &made);
+                Merged::Done(Some(seqno))
+            }
             None => Merged::NeedsRoom(made, moment),
         })
     }

@@ -97,6 +97,22 @@ impl Figures {
                 ("keyspace_memory_bytes", "Memory of the engine, in bytes.", engine.memory_bytes),
                 ("keyspace_disk_bytes", "Bytes of the engine's own files.", engine.disk_bytes),
                 ("keyspace_persisted", "The newest write in the engine's own files.", persisted),
+                (
+                    "keyspace_updates_written",
+                    "Values that updates wrote, since the opening.",
+                    keyspace.updates.written,
+                ),
+                (
+                    "keyspace_updates_written_bytes",
+                    "Bytes of values and keys that updates wrote, since the opening.",
+                    keyspace.updates.written_bytes,
+                ),
+                ("keyspace_merges", "Merges, since the opening.", keyspace.updates.merges),
+                (
+                    "keyspace_merge_operand_bytes",
+                    "Bytes of the operands and keys of merges, since the opening.",
+                    keyspace.updates.operand_bytes,
+                ),
             ],
         );
         if let Some(bytes) = keyspace.memory_share_bytes {

@@ -138,6 +138,19 @@ fn put_by<'a>(
     }
 }
 
+/// Counts the merges among `steps`, and the bytes that they made.
+pub(crate) fn note_made(steps: &[Step], generations: &[Arc<Generation>], made: &[Made]) {
+    for ((step, generation), made) in steps.iter().zip(generations).zip(made) {
+        let (_, key) = step.place();
+        if let Some(operand) = step.operand() {
+            generation.updates.note_merge(key, operand);
+        }
+        if let Made::Put(value) = made {
+            generation.updates.note_put(key, value.len());
+        }
+    }
+}
+
 /// The steps as they are written, each with its engine.
 pub(crate) fn made_steps<'a>(
     steps: &'a [Step],

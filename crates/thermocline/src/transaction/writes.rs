@@ -183,6 +183,19 @@ impl Writes {
         Ok(all)
     }
 
+    /// Counts the merges, and the bytes that they made.
+    pub(super) fn note_made(&self, generations: &[Arc<Generation>], made: &Made<'_>) {
+        for ((space, generation), made) in self.spaces.values().zip(generations).zip(made) {
+            for (key, own) in &space.values {
+                let Own::Merges(operands) = own else { continue };
+                operands.iter().for_each(|operand| generation.updates.note_merge(key, operand));
+            }
+            for (key, now) in made {
+                now.iter().for_each(|value| generation.updates.note_put(key, value.len()));
+            }
+        }
+    }
+
     /// Whether anything waits for the commit to be merged.
     pub(super) fn has_merges(&self) -> bool {
         let mut all = self.spaces.values().flat_map(|space| space.values.values());
