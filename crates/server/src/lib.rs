@@ -18,10 +18,11 @@
 //! - I2. Commands take effect one at a time per key; a command over several keys, and a
 //!   transaction, take effect at one moment for all clients.
 //! - I3. No client makes the process grow beyond [`Options::client_memory_bytes`] by more than one
-//!   request, one value and 64 KiB of a reply per thread. The changes of a transaction, which are
+//!   request and 64 KiB of replies per thread. The changes of a transaction, which are
 //!   not counted in it, are bounded by what the store has room for.
 
 mod bound;
+mod buffer;
 mod client_memory;
 mod clients;
 mod commands;

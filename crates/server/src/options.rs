@@ -35,8 +35,8 @@ pub struct Options {
     /// Largest argument, and so the largest value, in bytes. Default 64 MiB; three quarters of
     /// [`Options::client_memory_bytes`] where that is less.
     pub value_bytes_max: usize,
-    /// Output that one client may leave unread, in bytes: a reply that would pass it ends the
-    /// connection. From half of it on (or a quarter of [`Options::client_memory_bytes`]) a client's commands
+    /// Output that one client may leave unread, in bytes. A reply of several values that would pass it
+    /// is an error; a reply of one value never is. From half of it on (or a quarter of [`Options::client_memory_bytes`]) a client's commands
     /// wait until it reads, and it is disconnected if it does not within ten seconds. Default
     /// 256 MiB.
     pub output_bytes_max: usize,

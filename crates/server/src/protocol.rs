@@ -9,4 +9,4 @@ pub(crate) mod reply;
 
 pub(crate) use args::Args;
 pub(crate) use parser::{Bounds, Parser, Step};
-pub(crate) use reply::Reply;
+pub(crate) use reply::{Extent, Reply};

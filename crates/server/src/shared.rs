@@ -50,6 +50,17 @@ pub(crate) struct Shared {
     pub(crate) stop: Stop,
 }
 
+/// Bytes of output that a client may have with the reply that is being made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplyLimits {
+    /// The most that it may leave unread.
+    pub(crate) unread_max: usize,
+    /// The same of replies that must not leave before another one is made.
+    pub(crate) ahead_max: usize,
+    /// The largest value: a reply with one value always fits, whatever is unread.
+    pub(crate) value_max: usize,
+}
+
 /// Settings that change while the server runs.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -104,10 +115,22 @@ impl Stop {
 
 impl Shared {
     /// Bytes of unsent output from which on a connection pauses: half of what its client may leave
-    /// unread, or a quarter of the clients' memory, since a buffer that grows may be twice as large.
+    /// unread, or a quarter of the clients' memory if that is less, or what the largest
+    /// value leaves of it.
     pub(crate) fn pause_bytes(&self) -> usize {
         let output_max = self.settings.output_bytes_max.load(Relaxed);
-        (output_max / 2).min(self.client_memory.limit() / 4)
+        let memory = &self.client_memory;
+        let left_by_value = memory.chargeable().saturating_sub(self.value_bytes_max());
+        (output_max / 2).min(memory.limit() / 4).min(left_by_value)
+    }
+
+    /// Returns how much output a client may have with the reply that is being made.
+    pub(crate) fn reply_limits(&self) -> ReplyLimits {
+        ReplyLimits {
+            unread_max: self.settings.output_bytes_max.load(Relaxed),
+            ahead_max: self.pause_bytes(),
+            value_max: self.value_bytes_max(),
+        }
     }
 
     /// Bytes that one request may take: all but an eighth of the clients' memory, which its buffer

@@ -187,7 +187,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "output-max",
         default: "256mb",
         placeholder: "SIZE",
-        help: "Output that a client may leave unread before it is disconnected",
+        help: "Output that a client may leave unread; a longer reply of several values is refused",
         scope: Scope::Server,
         check: |text| values::bytes(text).map(drop),
     },

@@ -120,12 +120,11 @@ impl<'a> Call<'a> {
     pub(crate) fn read_many(
         &mut self,
         keys: impl Iterator<Item = &'a [u8]>,
-        mut found: impl FnMut(Option<WithEnd<'_>>, &mut Reply<'_>),
+        mut found: impl FnMut(Option<WithEnd<'_>>, &mut Reply<'_>) -> Outcome,
     ) -> Outcome {
         self.peek_many(keys, |_, stored, call| {
             call.count_read(stored.is_some());
-            found(stored, &mut call.reply);
-            Ok(())
+            found(stored, &mut call.reply)
         })
     }
 

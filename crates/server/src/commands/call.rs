@@ -31,6 +31,8 @@ pub(crate) struct Call<'a> {
     pub(crate) written: Written,
     /// How it comes to know what a key has.
     pub(crate) means: Means<'a>,
+    /// Whether it runs again later if its reply has no room now: other replies must leave first.
+    pub(crate) waits_for_room: bool,
     /// When it began, if it is one of those that are timed.
     pub(crate) begun: Option<Monotonic>,
 }
@@ -84,6 +86,7 @@ impl Call<'_> {
             scratch: self.scratch,
             written: self.written,
             means: Means::Blocking,
+            waits_for_room: false,
             begun: None,
         }
     }
@@ -103,7 +106,7 @@ impl Call<'_> {
 
     /// Whether the reply may become longer; asked after each piece of a reply of many.
     pub(crate) fn check_room(&self) -> Outcome {
-        self.room.check(self.reply.mark())
+        self.room.check(self.reply.extent())
     }
 
     /// The command's name as the table spells it.

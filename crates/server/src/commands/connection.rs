@@ -12,15 +12,14 @@ pub(crate) const REDIS_VERSION: &str = "7.2.4";
 pub(crate) fn ping(call: &mut Call<'_>) -> Outcome {
     match call.args.get(1) {
         Some(_) if call.args.len() > 2 => return Err(Failure::arity("ping")),
-        Some(text) => call.reply.bulk(text),
+        Some(text) => return call.room.bulk(&mut call.reply, text),
         None => call.reply.simple("PONG"),
     }
     Ok(())
 }
 
 pub(crate) fn echo(call: &mut Call<'_>) -> Outcome {
-    call.reply.bulk(call.args.at(1));
-    Ok(())
+    call.room.bulk(&mut call.reply, call.args.at(1))
 }
 
 pub(crate) fn quit(call: &mut Call<'_>) -> Outcome {

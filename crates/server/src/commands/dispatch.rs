@@ -30,8 +30,8 @@ use crate::store::transaction::Transaction;
 pub(crate) enum Dispatched {
     /// Its reply is written.
     Done,
-    /// The connection may not go on.
-    OutputLimit,
+    /// Its reply has no room before others are sent: it did nothing, and has to run again then.
+    NoRoom,
     /// It has to have its key looked up, and then to run again by [`resume`].
     Waits(Waits),
 }
@@ -57,8 +57,11 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
     let (ran, outcome) = match found {
         Err(not_found) => (None, Err(unknown(call, not_found))),
         Ok(index) => match admit(call, index) {
-            Ok(true) => (None, Ok(())),
-            Ok(false) => (Some(index), timed(call, index, pass)),
+            Ok(true) => (None, check_reply(call)),
+            Ok(false) => {
+                let outcome = timed(call, index, pass).and_then(|()| check_reply(call));
+                (Some(index), outcome)
+            }
             Err(failure) => (None, Err(failure)),
         },
     };
@@ -82,7 +85,7 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
         (Err(Failure::Waits(purpose)), Some(command)) => {
             Dispatched::Waits(Waits { command, purpose, is_muted, begun: call.begun })
         }
-        (Err(Failure::OutputLimit), _) => Dispatched::OutputLimit,
+        (Err(failure), _) if waits_for_room(call, &failure) => Dispatched::NoRoom,
         _ => Dispatched::Done,
     }
 }
@@ -90,7 +93,7 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
 /// Runs a command again that has waited, now that its key was looked up.
 pub(crate) fn resume(call: &mut Call<'_>, waited: Waits) -> Dispatched {
     let mark = call.reply.mark();
-    let outcome = (COMMANDS[waited.command].handler)(call);
+    let outcome = (COMMANDS[waited.command].handler)(call).and_then(|()| check_reply(call));
     if let Err(Failure::Waits(purpose)) = outcome {
         call.reply.rewind(mark);
         return Dispatched::Waits(Waits { purpose, ..waited });
@@ -104,6 +107,16 @@ pub(crate) fn fail(call: &mut Call<'_>, waited: Waits, error: StoreError) -> Dis
     end(call, mark, waited, &Err(error.into()))
 }
 
+/// Checks the room of a whole reply. A command that has changed something has checked its own.
+fn check_reply(call: &Call<'_>) -> Outcome {
+    if call.written.any { Ok(()) } else { call.check_room() }
+}
+
+/// Whether a command that failed is to run again once there is room for its reply.
+fn waits_for_room(call: &Call<'_>, failure: &Failure) -> bool {
+    call.waits_for_room && failure.is_no_room()
+}
+
 fn end(call: &mut Call<'_>, mark: usize, waited: Waits, outcome: &Outcome) -> Dispatched {
     answer(call, mark, Some(waited.command), outcome);
     if waited.is_muted {
@@ -114,7 +127,7 @@ fn end(call: &mut Call<'_>, mark: usize, waited: Waits, outcome: &Outcome) -> Di
         call.shared.stats.command(waited.command).latency.record_duration(took);
     }
     match outcome {
-        Err(Failure::OutputLimit) => Dispatched::OutputLimit,
+        Err(failure) if waits_for_room(call, failure) => Dispatched::NoRoom,
         _ => Dispatched::Done,
     }
 }
@@ -123,7 +136,7 @@ fn end(call: &mut Call<'_>, mark: usize, waited: Waits, outcome: &Outcome) -> Di
 fn answer(call: &mut Call<'_>, mark: usize, command: Option<usize>, outcome: &Outcome) {
     let Err(failure) = outcome else { return };
     call.reply.rewind(mark);
-    if matches!(failure, Failure::Waits(_)) {
+    if matches!(failure, Failure::Waits(_)) || waits_for_room(call, failure) {
         return;
     }
     call.fail(command, failure);

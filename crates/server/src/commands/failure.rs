@@ -39,8 +39,8 @@ pub(crate) enum Failure {
     Made(Vec<u8>),
     /// The store refused.
     Store(StoreError),
-    /// The reply is more than the client may leave unread; its connection ends.
-    OutputLimit,
+    /// The reply is more than the `limit` bytes that a client may leave unread.
+    OutputLimit { limit: usize },
     /// The reply, or what is watched, is more than the clients' memory of `limit` bytes has room for.
     NoRoom { limit: usize },
     /// No error: memory does not know the key, which has to be looked up before the command runs again.
@@ -80,7 +80,12 @@ impl Failure {
     /// Whether a transaction in which it happens cannot go on: its changes or its replies have
     /// become too many.
     pub(crate) fn ends_transaction(&self) -> bool {
-        matches!(self, Self::Store(StoreError::Full(_)) | Self::OutputLimit | Self::NoRoom { .. })
+        matches!(self, Self::Store(StoreError::Full(_))) || self.is_no_room()
+    }
+
+    /// Whether there is no room for the reply.
+    pub(crate) fn is_no_room(&self) -> bool {
+        matches!(self, Self::OutputLimit { .. } | Self::NoRoom { .. })
     }
 
     /// A command that does not exist, with the first of its arguments.
@@ -114,9 +119,14 @@ impl Failure {
             Self::Text(text) => Cow::Borrowed(text.as_bytes()),
             Self::Made(text) => Cow::Borrowed(text),
             Self::Store(error) => store_error(error).into_bytes().into(),
-            // No client sees these two.
+            // No client gets this one.
             Self::Waits(_) => Cow::Borrowed(b"ERR the device is read"),
-            Self::OutputLimit => Cow::Borrowed(b"ERR the reply is too large"),
+            Self::OutputLimit { limit } => format!(
+                "ERR reply refused: it is larger than the {limit} bytes that a client may leave \
+                 unread"
+            )
+            .into_bytes()
+            .into(),
             Self::NoRoom { limit } => {
                 format!("OOM command refused: the clients' memory of {limit} bytes is used up")
                     .into_bytes()

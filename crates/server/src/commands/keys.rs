@@ -36,7 +36,10 @@ pub(crate) fn exists(call: &mut Call<'_>) -> Outcome {
     if call.args.len() == 2 {
         found += i64::from(call.read_quietly(call.args.at(1), |stored, _| stored.is_some())?);
     } else {
-        call.read_many(call.args.from(1), |stored, _| found += i64::from(stored.is_some()))?;
+        call.read_many(call.args.from(1), |stored, _| {
+            found += i64::from(stored.is_some());
+            Ok(())
+        })?;
     }
     call.reply.integer(found);
     Ok(())

@@ -103,7 +103,7 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
         if is_live(value, now_ms) && glob::matches(pattern, key, false) {
             reply.bulk(key);
             count += 1;
-            room = call.room.check(reply.mark());
+            room = call.room.check(reply.extent());
         }
         if room.is_ok() { Continue(()) } else { Break(()) }
     })?;

@@ -4,7 +4,7 @@ use thermocline::WithEnd;
 
 use super::expiry::{Unit, expiry_ms};
 use super::flags::Access;
-use super::strings::answer_copy;
+use super::strings::{answer_copy, copy_for_reply};
 use super::{Call, Failure, Outcome};
 use crate::protocol::Args;
 use crate::store::Change;
@@ -132,8 +132,9 @@ fn set_if(
         call.reply.ok();
         return Ok(());
     }
+    let (reply, room) = (call.reply.extent(), call.room);
     let (set, old) = call.update(key, |stored| {
-        let old = stored.filter(|_| returns_old).map(|stored| stored.value.to_vec());
+        let old = copy_for_reply(stored.filter(|_| returns_old), reply, room)?;
         let allowed = match condition {
             Condition::Always => true,
             Condition::IfAbsent => stored.is_none(),
@@ -192,7 +193,9 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Outcome {
         Expiry::Keep | Expiry::Persist => Ok(None),
     };
     let now_ms = call.now_ms;
+    let (reply, room) = (call.reply.extent(), call.room);
     let old = call.change_expiry(call.args.at(1), |stored| {
+        let old = copy_for_reply(stored, reply, room)?;
         // An absent key has no expiry to change, whatever the time is.
         let Some(stored) = stored else { return Ok((Change::Keep, None)) };
         let expiry_ms = expiry_ms.clone()?;
@@ -202,7 +205,7 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Outcome {
             () if new.has_ended(now_ms) => Change::Delete,
             () => Change::Put(new.to_stored()),
         };
-        Ok((change, Some(stored.value.to_vec())))
+        Ok((change, old))
     })?;
     answer_copy(old, &mut call.reply);
     Ok(())

@@ -3,17 +3,36 @@
 
 use thermocline::WithEnd;
 
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Outcome, Room};
 use crate::key_marks::Encoding;
-use crate::protocol::Reply;
 use crate::protocol::number::parse_i64;
+use crate::protocol::{Extent, Reply};
 use crate::store::Change;
 
-fn answer(stored: Option<WithEnd<'_>>, reply: &mut Reply<'_>) {
+/// Answers a value.
+///
+/// # Errors
+/// Those of [`Room::check`]; then nothing was answered.
+fn answer(stored: Option<WithEnd<'_>>, reply: &mut Reply<'_>, room: &Room<'_>) -> Outcome {
     match stored {
-        Some(stored) => reply.bulk(stored.value),
+        Some(stored) => return room.bulk(reply, stored.value),
         None => reply.nil(),
     }
+    Ok(())
+}
+
+/// Copies a value that the reply will have, before anything changes.
+///
+/// # Errors
+/// Those of [`Room::check`].
+pub(crate) fn copy_for_reply(
+    stored: Option<WithEnd<'_>>,
+    reply: Extent,
+    room: &Room<'_>,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(stored) = stored else { return Ok(None) };
+    room.check_value(reply, stored.value.len())?;
+    Ok(Some(stored.value.to_vec()))
 }
 
 /// Answers a value that was copied out of the store.
@@ -25,16 +44,18 @@ pub(crate) fn answer_copy(old: Option<Vec<u8>>, reply: &mut Reply<'_>) {
 }
 
 pub(crate) fn get(call: &mut Call<'_>) -> Outcome {
-    call.read(call.args.at(1), answer)
+    let room = call.room;
+    call.read(call.args.at(1), |stored, reply| answer(stored, reply, room))?
 }
 
 pub(crate) fn mget(call: &mut Call<'_>) -> Outcome {
     call.reply.array(call.args.len() - 1);
     if call.args.len() == 2 {
-        return call.read(call.args.at(1), answer);
+        return get(call);
     }
     call.args.from(1).for_each(|key| call.note_use(key));
-    call.read_many(call.args.from(1), answer)
+    let room = call.room;
+    call.read_many(call.args.from(1), |stored, reply| answer(stored, reply, room))
 }
 
 pub(crate) fn strlen(call: &mut Call<'_>) -> Outcome {
@@ -45,17 +66,19 @@ pub(crate) fn strlen(call: &mut Call<'_>) -> Outcome {
 
 pub(crate) fn getset(call: &mut Call<'_>) -> Outcome {
     let value = call.args.at(2);
+    let (reply, room) = (call.reply.extent(), call.room);
     let old = call.update(call.args.at(1), |stored| {
-        let new = WithEnd { value, end_ms: None }.to_stored();
-        Ok((Change::Put(new), stored.map(|stored| stored.value.to_vec())))
+        let old = copy_for_reply(stored, reply, room)?;
+        Ok((Change::Put(WithEnd { value, end_ms: None }.to_stored()), old))
     })?;
     answer_copy(old, &mut call.reply);
     Ok(())
 }
 
 pub(crate) fn getdel(call: &mut Call<'_>) -> Outcome {
+    let (reply, room) = (call.reply.extent(), call.room);
     let old = call.update(call.args.at(1), |stored| {
-        Ok((Change::Delete, stored.map(|stored| stored.value.to_vec())))
+        Ok((Change::Delete, copy_for_reply(stored, reply, room)?))
     })?;
     answer_copy(old, &mut call.reply);
     Ok(())
@@ -133,18 +156,19 @@ pub(crate) fn append(call: &mut Call<'_>) -> Outcome {
 pub(crate) fn getrange(call: &mut Call<'_>) -> Outcome {
     let bound = |index| parse_i64(call.args.at(index)).ok_or(Failure::NOT_AN_INTEGER);
     let (start, end) = (bound(2)?, bound(3)?);
+    let room = call.room;
     call.read(call.args.at(1), |stored, reply| {
         let payload = stored.map_or(&b""[..], |stored| stored.value);
         let len = payload.len() as i64;
         if start < 0 && end < 0 && start > end {
-            return reply.bulk(b"");
+            return room.bulk(reply, b"");
         }
         // Negative places count from the end; what lies outside is clipped.
         let place = |at: i64| (if at < 0 { at.saturating_add(len) } else { at }).max(0);
         let (start, end) = (place(start), place(end).min(len - 1));
         let range = start as usize..(end + 1).max(0) as usize;
-        reply.bulk(payload.get(range).unwrap_or_default());
-    })
+        room.bulk(reply, payload.get(range).unwrap_or_default())
+    })?
 }
 
 pub(crate) fn setrange(call: &mut Call<'_>) -> Outcome {

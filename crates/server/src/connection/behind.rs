@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use crate::buffer;
 use crate::commands::Waits;
 use crate::protocol::Args;
 use crate::protocol::args::OwnedArgs;
@@ -30,11 +31,13 @@ pub(crate) struct Waiting {
     key_place: usize,
     /// The entry that is looked up: its own, or the earlier one that it follows.
     of: u64,
+    /// Its reply was too large for its place: it is made once no other one waits before it.
+    pub(super) is_large: bool,
 }
 
 impl Waiting {
     pub(crate) fn new(waits: Waits, args: Args<'_>, key_place: usize) -> Self {
-        Self { waits, args: OwnedArgs::copy(args), key_place, of: 0 }
+        Self { waits, args: OwnedArgs::copy(args), key_place, of: 0, is_large: false }
     }
 
     /// The key that is looked up.
@@ -212,6 +215,7 @@ impl Behind {
         while let Some(Entry::Replies(reply)) = self.entries.front() {
             self.reply_bytes -= reply.len();
             self.memory_bytes -= reply.capacity();
+            buffer::reserve(out, reply.len());
             out.extend_from_slice(reply);
             self.entries.pop_front();
             self.first += 1;

@@ -12,7 +12,10 @@ use mio::net::TcpStream;
 
 use super::KEPT_BYTES;
 use super::behind::{Behind, Waiting};
+use crate::commands::room::OutputLimits;
 use crate::protocol::Reply;
+use crate::protocol::reply::FRAME_BYTES;
+use crate::shared::ReplyLimits;
 
 /// A connection's output.
 #[derive(Debug, Default)]
@@ -118,10 +121,21 @@ impl Output {
         self.unsent_bytes() <= unsent_max || !self.is_due() && self.behind.is_first(number)
     }
 
-    /// The length of a buffer of replies, `len` bytes long now, at which more than `unsent_max` would
-    /// wait with what is here.
-    pub(super) fn end(&self, len: usize, unsent_max: usize) -> usize {
-        len.saturating_add(unsent_max).saturating_sub(self.unsent_bytes())
+    /// Returns how long a buffer of replies, `len` bytes long now, may become: `is_first` if its next
+    /// reply waits for no other one.
+    pub(super) fn limits(&self, len: usize, is_first: bool, limits: ReplyLimits) -> OutputLimits {
+        let unread_max = if is_first { limits.unread_max } else { limits.ahead_max };
+        // A buffer that is not the first one's was taken out of this.
+        let taken = if is_first { 0 } else { len };
+        let unsent = self.unsent_bytes() + taken;
+        let end = len.saturating_add(unread_max).saturating_sub(unsent);
+        let value_max = if is_first { limits.value_max } else { 0 };
+        OutputLimits {
+            end: end.saturating_add(FRAME_BYTES),
+            // The head of an array may come first.
+            end_of_value: len.saturating_add(value_max).saturating_add(2 * FRAME_BYTES),
+            unread_max: limits.unread_max,
+        }
     }
 
     /// Gives back memory that a reply took which was then dropped.

@@ -12,16 +12,15 @@
 //! I2. Input is kept only while the clients' memory allows it; a command that would need more is
 //!     refused, and the connection closed, since the rest of it cannot be told from a new command.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use super::{Connection, KEPT_BYTES, Stopped, Worker};
+use crate::buffer;
 use crate::commands::{self, Call, Dispatched, Means, Room};
 use crate::options::ARGS_MAX;
-use crate::protocol::{Bounds, Reply, Step};
-use crate::shared::Shared;
+use crate::protocol::{Bounds, Extent, Reply, Step};
+use crate::shared::{ReplyLimits, Shared};
 
-/// Kept input above this grows by an eighth at a time.
-const GROWN_GENTLY_BYTES: usize = 1 << 20;
+/// Bytes of executed commands from which on their memory is given back before the next one is executed.
+const LARGE_COMMAND_BYTES: usize = 1 << 20;
 /// Output is charged for whenever it grew by this much within one piece of input.
 const CHARGE_STEP_BYTES: usize = 64 << 10;
 
@@ -53,8 +52,20 @@ impl Connection {
     /// Executes what is whole of the bytes that are kept.
     pub(super) fn execute_kept(&mut self, worker: &mut Worker<'_>) {
         let mut kept = std::mem::take(&mut self.input);
-        let used = self.execute_whole(&kept, worker);
-        kept.drain(..used);
+        loop {
+            let used = self.execute_whole(&kept, worker);
+            kept.drain(..used);
+            if used > 0 && kept.len() < kept.capacity() / 2 {
+                // The replies of the commands behind it have this memory.
+                kept.shrink_to(KEPT_BYTES);
+            }
+            if used < LARGE_COMMAND_BYTES || kept.is_empty() {
+                break;
+            }
+            self.input = kept;
+            self.charge(&worker.shared.client_memory);
+            kept = std::mem::take(&mut self.input);
+        }
         let is_over = self.session.closing || self.is_gone;
         if is_over || kept.is_empty() && kept.capacity() > KEPT_BYTES {
             kept = Vec::new();
@@ -72,10 +83,7 @@ impl Connection {
         {
             return self.refuse_for_memory(worker.shared);
         }
-        if self.input.len() > GROWN_GENTLY_BYTES {
-            // Doubling would make the largest request that fits half as large.
-            self.input.reserve_exact(bytes.len().max(self.input.len() / 8));
-        }
+        buffer::reserve(&mut self.input, bytes.len());
         self.input.extend_from_slice(bytes);
         self.charge(&worker.shared.client_memory);
     }
@@ -100,7 +108,7 @@ impl Connection {
     fn execute_whole(&mut self, bytes: &[u8], worker: &mut Worker<'_>) -> usize {
         let shared = worker.shared;
         let now_ms = shared.environment.wall_ms();
-        let output_max = shared.settings.output_bytes_max.load(Relaxed);
+        let limits = shared.reply_limits();
         let authenticated = Bounds {
             args_max: ARGS_MAX,
             arg_bytes_max: shared.value_bytes_max(),
@@ -108,7 +116,11 @@ impl Connection {
             unauthenticated: false,
         };
         let (mut used, mut charged_at) = (0, self.output.unsent_bytes());
-        while !self.session.closing && !self.is_gone && self.stopped.is_none() {
+        while !self.session.closing
+            && !self.is_gone
+            && self.stopped.is_none()
+            && used < LARGE_COMMAND_BYTES
+        {
             let rest = bytes.get(used..).unwrap_or_default();
             let bounds =
                 if self.session.authenticated { authenticated } else { Bounds::UNAUTHENTICATED };
@@ -120,7 +132,7 @@ impl Connection {
                     return bytes.len();
                 }
                 Step::Command { consumed } => {
-                    if self.execute_one(rest, now_ms, output_max, worker) {
+                    if self.execute_one(rest, now_ms, limits, worker) {
                         used += consumed;
                     }
                 }
@@ -149,7 +161,7 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         now_ms: u64,
-        output_max: usize,
+        limits: ReplyLimits,
         worker: &mut Worker<'_>,
     ) -> bool {
         let args = self.parser.args(bytes);
@@ -172,8 +184,10 @@ impl Connection {
         }
         let resp3 = self.session.resp3;
         let memory = &worker.shared.client_memory;
-        let begin = if is_ahead { tail.len() } else { self.output.bytes.len() };
-        let room = Room::new(memory, self.charged, begin, self.output.end(begin, output_max));
+        let extent = Extent::of(if is_ahead { &tail } else { &self.output.bytes });
+        let begin = extent.len;
+        let limits = self.output.limits(begin, !is_ahead, limits);
+        let room = Room::new(memory, self.charged, extent, limits);
         let out = if is_ahead { &mut tail } else { &mut self.output.bytes };
         let mut call = Call {
             shared: worker.shared,
@@ -187,6 +201,7 @@ impl Connection {
             scratch: worker.scratch,
             written: commands::call::Written::default(),
             means,
+            waits_for_room: is_ahead,
             begun: None,
         };
         let dispatched = commands::dispatch(&mut call, &mut worker.pass);
@@ -204,9 +219,9 @@ impl Connection {
         match dispatched {
             Dispatched::Done => {}
             Dispatched::Waits(waits) => self.wait(waits, bytes, worker),
-            Dispatched::OutputLimit => {
-                worker.shared.stats.output_limit_disconnects.add(1);
-                self.abandon(memory);
+            Dispatched::NoRoom => {
+                self.stopped = Some(Stopped::Waiting);
+                return false;
             }
         }
         true

@@ -7,17 +7,17 @@
 //!    not overtake a read before it; MULTI, SELECT, QUIT, and whatever depends on what was before it.
 //!    So does everything behind a command that waits to change something.
 //! 3. Told of the key, the command runs again, and its reply stands in its place.
-//! 4. As long as much output is unsent nothing is looked up, and what was found meanwhile is
+//! 4. A reply that is too large to be kept until others have left is dropped, and made once none waits
+//!    before it.
+//! 5. While much output is unsent nothing is looked up, and values that were found meanwhile are
 //!    dropped and looked up again: commands that wait are small, and their replies may not be.
-
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::behind::Waiting;
 use super::{Connection, Stopped, Worker};
 use crate::commands::dispatch::{fail, reads_one_key, resume};
 use crate::commands::{self, COMMANDS, Call, Dispatched, Means, Room, Waits};
 use crate::event_loop::Asker;
-use crate::protocol::{Args, Reply};
+use crate::protocol::{Args, Extent, Reply};
 use crate::shared::Shared;
 use crate::store::seat::{Looked, Purpose};
 use crate::store::{DbIndex, StoreError};
@@ -71,6 +71,11 @@ impl Connection {
     /// The first command whose look-up may begin: none while much output is unsent.
     pub(crate) fn next_wanted(&self, shared: &Shared) -> Option<u64> {
         let number = self.output.behind.first_wanted()?;
+        if self.output.behind.waiting_at(number).is_some_and(|waiting| waiting.is_large)
+            && !self.output.behind.is_first(number)
+        {
+            return None;
+        }
         self.output.has_room_for(number, shared.pause_bytes()).then_some(number)
     }
 
@@ -131,12 +136,13 @@ impl Connection {
             return;
         }
         let memory = &shared.client_memory;
-        let output_max = shared.settings.output_bytes_max.load(Relaxed);
         // The first one's reply needs no buffer of its own.
         let is_first = self.output.behind.is_first(number);
-        let begin = if is_first { self.output.bytes.len() } else { 0 };
-        let room = Room::new(memory, self.charged, begin, self.output.end(begin, output_max));
         let mut own = Vec::new();
+        let extent = Extent::of(if is_first { &self.output.bytes } else { &own });
+        let begin = extent.len;
+        let limits = self.output.limits(begin, is_first, shared.reply_limits());
+        let room = Room::new(memory, self.charged, extent, limits);
         let out = if is_first { &mut self.output.bytes } else { &mut own };
         let reply = Reply::new(out, self.session.resp3);
         let mut call = Call {
@@ -151,6 +157,7 @@ impl Connection {
             scratch: worker.scratch,
             written: commands::call::Written::default(),
             means: Means::AtOnce,
+            waits_for_room: !is_first,
             begun: None,
         };
         let dispatched = match means {
@@ -164,6 +171,9 @@ impl Connection {
         self.charged = room.charged();
         if let Dispatched::Waits(waits) = dispatched {
             waiting.waits = waits;
+        }
+        if dispatched != Dispatched::Done {
+            waiting.is_large |= dispatched == Dispatched::NoRoom;
             self.output.behind.put_back(number, waiting);
             self.output.behind.want(number);
             return self.take_turn(worker);
@@ -176,10 +186,6 @@ impl Connection {
         }
         self.output.answer(number, &waiting, own);
         self.charge(memory);
-        if dispatched == Dispatched::OutputLimit {
-            shared.stats.output_limit_disconnects.add(1);
-            return self.abandon(memory);
-        }
         self.pause_if_unread(shared);
         self.evict_if_too_large(shared);
         self.take_turn(worker);

@@ -1,11 +1,36 @@
 //! The reply writer: RESP2 or RESP3 bytes, appended to a connection's output.
 
+use crate::buffer::{self, capacity_with};
+
 /// Appends replies to `out`, in the protocol version that the client chose.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     out: &'a mut Vec<u8>,
     resp3: bool,
 }
+
+/// How much an output holds, and how much memory it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) len: usize,
+    pub(crate) capacity: usize,
+}
+
+impl Extent {
+    /// Returns the extent of `out`.
+    pub(crate) fn of(out: &Vec<u8>) -> Self {
+        Self { len: out.len(), capacity: out.capacity() }
+    }
+
+    /// Returns the extent after a string of `len` bytes was added.
+    pub(crate) fn with_bulk(self, len: usize) -> Self {
+        let more = len + FRAME_BYTES;
+        Self { len: self.len + more, capacity: capacity_with(self.len, self.capacity, more) }
+    }
+}
+
+/// Bytes around a string in a reply, at most: its kind, its length, two line ends.
+pub(crate) const FRAME_BYTES: usize = 32;
 
 impl<'a> Reply<'a> {
     /// A writer behind what `out` holds.
@@ -28,6 +53,11 @@ impl<'a> Reply<'a> {
         self.out.len()
     }
 
+    /// Returns how much output there is, and the memory that it takes.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent::of(self.out)
+    }
+
     /// Drops what was written since `mark`.
     pub(crate) fn rewind(&mut self, mark: usize) {
         self.out.truncate(mark);
@@ -38,10 +68,18 @@ impl<'a> Reply<'a> {
     pub(crate) fn insert(&mut self, mark: usize, head: impl FnOnce(&mut Reply<'_>)) {
         let mut bytes = Vec::new();
         head(&mut Reply::new(&mut bytes, self.resp3));
+        buffer::reserve(self.out, bytes.len());
         self.out.splice(mark..mark, bytes);
     }
 
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        buffer::reserve(self.out, bytes.len());
+        self.out.extend_from_slice(bytes);
+    }
+
     fn line(&mut self, kind: u8, text: &[u8]) {
+        buffer::reserve(self.out, text.len() + 3);
         self.out.push(kind);
         self.out.extend_from_slice(text);
         self.out.extend_from_slice(b"\r\n");
@@ -54,7 +92,7 @@ impl<'a> Reply<'a> {
 
     /// `+OK`.
     pub(crate) fn ok(&mut self) {
-        self.out.extend_from_slice(b"+OK\r\n");
+        self.put(b"+OK\r\n");
     }
 
     /// A status line; `text` holds no line break.
@@ -84,6 +122,7 @@ impl<'a> Reply<'a> {
 
     /// A string of bytes.
     pub(crate) fn bulk(&mut self, bytes: &[u8]) {
+        buffer::reserve(self.out, bytes.len() + FRAME_BYTES);
         self.count(b'$', bytes.len());
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
@@ -94,6 +133,7 @@ impl<'a> Reply<'a> {
         if !self.resp3 {
             return self.bulk(text.as_bytes());
         }
+        buffer::reserve(self.out, text.len() + 4 + FRAME_BYTES);
         self.count(b'=', text.len() + 4);
         self.out.extend_from_slice(b"txt:");
         self.out.extend_from_slice(text.as_bytes());
@@ -102,12 +142,12 @@ impl<'a> Reply<'a> {
 
     /// No value.
     pub(crate) fn nil(&mut self) {
-        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
+        self.put(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
     /// No array, what an aborted EXEC answers.
     pub(crate) fn nil_array(&mut self) {
-        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
+        self.put(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }
 
     /// The head of an array of `count` replies, which follow.

@@ -4,9 +4,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use environment::Environment;
+use thermocline::WithEnd;
 
 use super::client::{Client, encode};
 use super::{options, start};
+use crate::store::Store as _;
 use crate::{Options, Server};
 
 const MIB: usize = 1 << 20;
@@ -58,19 +60,22 @@ fn a_reply_of_many_values_stops_at_the_output_limit() {
     let mut witness = put_big(&server, MIB);
     let mut many = vec![&b"big"[..]; 400];
     many[0] = b"MGET";
+    let refused =
+        "-ERR reply refused: it is larger than the 8388608 bytes that a client may leave unread";
     let mut greedy = Client::connect(server.addr());
-    push(&mut greedy, &encode(&many));
-    assert!(greedy.is_closed());
-    assert!(becomes(&mut witness, "client_output_buffer_limit_disconnections", 1));
+    assert_eq!(greedy.call(&many), refused);
     let read = figure(&mut witness, "keyspace_hits");
     assert!(read < 20, "{read} values were read for a reply that could hold 8");
     // The same in a transaction, of which nothing must be left.
-    let mut greedy = Client::connect(server.addr());
-    let get = encode(&[b"GET", b"big"]).repeat(400);
-    push(&mut greedy, &[&b"MULTI\r\nSET trace 1\r\n"[..], &get, b"EXEC\r\n"].concat());
-    assert!(becomes(&mut witness, "client_output_buffer_limit_disconnections", 2));
+    greedy.send(b"MULTI\r\nSET trace 1\r\n");
+    (0..400).for_each(|_| greedy.send(&encode(&[b"GET", b"big"])));
+    greedy.send(b"EXEC\r\n");
+    assert_eq!(greedy.reply(), "+OK");
+    (0..401).for_each(|_| assert_eq!(greedy.reply(), "+QUEUED"));
+    assert_eq!(greedy.reply(), refused);
     assert_eq!(witness.run("EXISTS trace"), ":0");
     assert!(figure(&mut witness, "keyspace_hits") < 40);
+    assert_eq!(figure(&mut witness, "client_output_buffer_limit_disconnections"), 0);
 }
 
 #[test]
@@ -171,14 +176,16 @@ fn what_a_transaction_changes_is_bounded() {
 #[test]
 fn who_holds_more_than_its_part_of_a_used_up_budget_goes() {
     let (server, _) = start(with_budget(4 * MIB));
-    let mut witness = put_big(&server, MIB);
-    // Each pauses with about 2 MiB that it does not read, the sockets' own buffers not counted.
+    let mut witness = Client::connect(server.addr());
+    assert_eq!(witness.call(&[b"SET", b"mid", &vec![b'x'; 30_000]]), "+OK");
+    // Each pauses with about 750 KiB that it does not read, the sockets' own buffers not counted.
     // Small commands are never refused; they must not be a way around.
-    let hoarders: Vec<Client> = [&b"GET big\r\n"[..], b"COMMAND\r\n", b"GET big\r\n"]
+    let hoarders: Vec<Client> = [&b"GET mid\r\n"[..], b"COMMAND\r\n"]
+        .repeat(5)
         .into_iter()
         .map(|request| {
             let mut hoarder = Client::connect(server.addr());
-            push(&mut hoarder, &request.repeat(if request.len() > 9 { 4000 } else { 40 }));
+            push(&mut hoarder, &request.repeat(4000));
             hoarder
         })
         .collect();
@@ -377,4 +384,93 @@ fn names_are_short() {
     assert_eq!(refused, "-ERR Client names cannot be longer than 256 bytes.");
     assert!(client.run(&format!("CLIENT SETINFO LIB-NAME {long}")).starts_with("-ERR lib-name"));
     assert!(client.run(&format!("HELLO 3 SETNAME {long}")).starts_with("-ERR Client names"));
+}
+
+/// Length of the string that `reply` shows.
+fn shown(reply: &str) -> usize {
+    reply.matches('x').count()
+}
+
+#[test]
+fn each_value_that_is_accepted_can_be_read() {
+    let (server, _) = start(with_budget(4 * MIB));
+    let mut client = Client::connect(server.addr());
+    let max = 3 * MIB;
+    for len in [MIB, 2 * MIB - 20, 2 * MIB, 2 * MIB + MIB / 2, max - 1, max] {
+        let value = vec![b'x'; len];
+        assert_eq!(client.call(&[b"SET", b"k", &value]), "+OK");
+        for read in ["GET k", "GETRANGE k 0 -1", "GETEX k PERSIST", "GETEX k EX 1000", "MGET k"] {
+            assert_eq!(shown(&client.run(read)), len, "{read} of {len} bytes");
+        }
+        assert_eq!(client.run("MULTI"), "+OK");
+        assert_eq!(client.run("GET k"), "+QUEUED");
+        assert_eq!(shown(&client.run("EXEC")), len, "EXEC of {len} bytes");
+        assert_eq!(shown(&client.run("SET k s GET")), len, "SET GET of {len} bytes");
+        assert_eq!(client.call(&[b"SET", b"k", &value]), "+OK");
+        assert_eq!(shown(&client.run("GETSET k s")), len, "GETSET of {len} bytes");
+        assert_eq!(client.call(&[b"SET", b"k", &value]), "+OK");
+        assert_eq!(shown(&client.run("GETDEL k")), len, "GETDEL of {len} bytes");
+    }
+    // Values that grow have the same limit.
+    let half = vec![b'x'; max / 2];
+    assert_eq!(client.call(&[b"APPEND", b"k", &half]), format!(":{}", max / 2));
+    assert_eq!(client.call(&[b"APPEND", b"k", &half]), format!(":{max}"));
+    assert!(client.run("APPEND k x").contains("(proto-max-bulk-len)"));
+    assert_eq!(shown(&client.run("GET k")), max);
+    let offset = (max / 2).to_string();
+    let patch = client.call(&[b"SETRANGE", b"k", offset.as_bytes(), &half]);
+    assert_eq!(patch, format!(":{max}"));
+    assert!(client.run(&format!("SETRANGE k {max} x")).contains("(proto-max-bulk-len)"));
+    assert_eq!(shown(&client.run("GET k")), max);
+    assert_eq!(figure(&mut client, "evicted_clients"), 0);
+}
+
+#[test]
+fn a_pipeline_that_writes_and_reads_the_largest_value_gets_it() {
+    let (server, _) = start(with_budget(4 * MIB));
+    let mut client = Client::connect(server.addr());
+    let max = 3 * MIB;
+    let set = encode(&[b"SET", b"k", &vec![b'x'; max]]);
+    let half = encode(&[b"SET", b"half", &vec![b'x'; max / 4]]);
+    client.send(&[&set[..], b"GET k\r\n", &half, b"GET half\r\nGET k\r\nGET k\r\n"].concat());
+    assert_eq!(client.reply(), "+OK");
+    assert_eq!(shown(&client.reply()), max);
+    assert_eq!(client.reply(), "+OK");
+    assert_eq!(shown(&client.reply()), max / 4);
+    assert_eq!(shown(&client.reply()), max);
+    assert_eq!(shown(&client.reply()), max);
+    assert_eq!(figure(&mut client, "evicted_clients"), 0);
+}
+
+#[test]
+fn a_reply_of_one_value_passes_the_output_limit() {
+    let (server, _) = start(Options { output_bytes_max: 4096, ..options() });
+    let mut client = put_big(&server, 2 * MIB);
+    client.send(b"GET big\r\nGET big\r\n");
+    assert_eq!(shown(&client.reply()), 2 * MIB);
+    assert_eq!(shown(&client.reply()), 2 * MIB);
+    assert_eq!(client.run("PING"), "+PONG");
+}
+
+#[test]
+fn a_reply_that_cannot_be_made_is_an_error_and_changes_nothing() {
+    let (server, store) = start(with_budget(4 * MIB));
+    let mut client = Client::connect(server.addr());
+    let value = WithEnd { value: &vec![b'x'; 5 * MIB], end_ms: None }.to_stored();
+    store.put(0, b"k", &value).expect("a map takes everything");
+    let refused = "-OOM command refused: the clients' memory of 4194304 bytes is used up";
+    let reads = ["GET k", "GETRANGE k 0 -1", "MGET k", "GETEX k EX 1000", "GETSET k s"];
+    for line in reads.into_iter().chain(["SET k s GET", "SET k s NX GET", "GETDEL k"]) {
+        assert_eq!(client.run(line), refused, "{line}");
+    }
+    assert_eq!(client.run("MULTI"), "+OK");
+    assert_eq!(client.run("GETDEL k"), "+QUEUED");
+    assert_eq!(client.run("EXEC"), refused);
+    let echo = client.call(&[b"ECHO", &vec![b'x'; 3 * MIB]]);
+    assert_eq!(echo, refused);
+    assert_eq!(client.run("STRLEN k"), format!(":{}", 5 * MIB));
+    assert_eq!(client.run("TTL k"), ":-1");
+    assert_eq!(shown(&client.run("GETRANGE k 0 2999999")), 3_000_000);
+    assert!(figure(&mut client, "client_memory_bytes") < MIB as u64);
+    assert_eq!(figure(&mut client, "evicted_clients"), 0);
 }

@@ -319,6 +319,37 @@ fn a_client_that_does_not_read_has_little_looked_up() {
 }
 
 #[test]
+fn a_large_reply_behind_one_that_waits_is_made_when_its_turn_comes() {
+    const MIB: usize = 1 << 20;
+    let limits = Options { threads: 1, client_memory_bytes: 4 * MIB, ..options() };
+    let (server, store) = start(limits);
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.run("SET a of-a"), "+OK");
+    for key in [&b"warm"[..], b"cold"] {
+        assert_eq!(client.call(&[b"SET", key, &vec![b'x'; 3 * MIB]]), "+OK");
+    }
+    store.cold.freeze(&["a", "cold"]);
+    let mut other = Client::connect(server.addr());
+    send(&mut client, &["GET a", "GET warm"]);
+    store.cold.await_asked(1);
+    assert!(has_nothing(&mut client, &mut other));
+    store.cold.release("a");
+    assert_eq!(client.reply(), "\"of-a\"");
+    assert_eq!(client.reply().len(), 3 * MIB + 2);
+    // A large one that is found too early is looked up again.
+    send(&mut client, &["GET a", "GET cold"]);
+    store.cold.await_asked(3);
+    store.cold.release("cold");
+    assert!(has_nothing(&mut client, &mut other));
+    store.cold.release("a");
+    assert_eq!(client.reply(), "\"of-a\"");
+    store.cold.await_asked(4);
+    store.cold.release("cold");
+    assert_eq!(client.reply().len(), 3 * MIB + 2);
+    assert_eq!(figure(&mut other, "evicted_clients"), 0);
+}
+
+#[test]
 fn a_seat_that_nobody_uses_is_given_back() {
     let (server, store) = serve(&["a"]);
     let mut client = Client::connect(server.addr());
