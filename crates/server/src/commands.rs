@@ -25,6 +25,7 @@ pub(crate) mod set;
 pub(crate) mod strings;
 pub(crate) mod table;
 pub(crate) mod transactions;
+pub(crate) mod walk;
 
 pub(crate) use call::{Call, Means};
 pub(crate) use dispatch::{Dispatched, Waits, dispatch};

@@ -84,6 +84,8 @@ pub(crate) struct Worker<'a> {
     /// Where a piece of input is read into.
     pub(crate) piece: &'a mut [u8],
     pub(crate) now: Monotonic,
+    /// The loop's place among the loops.
+    pub(crate) index: usize,
     /// Whose commands want their keys looked up.
     pub(crate) wanted: &'a mut Wanted,
 }

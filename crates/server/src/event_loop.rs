@@ -16,11 +16,13 @@
 //! # Invariants
 //! I1. No reply leaves before step 4: neither the acknowledgement of a write, nor a value that
 //!     somebody else has written and that a crash could still take back.
-//! I2. Nobody waits for the device in steps 1 to 3, but for commands over several keys and walks.
+//! I2. No step from 1 to 3 waits for the device, except for commands over several keys and EXEC. Slices of
+//!     walks are read by a thread of their own ([`walker`]).
 
 mod accept;
 mod look_ups;
 mod mailbox;
+mod walker;
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -41,10 +43,12 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
 use crate::store::StoreError;
+use crate::store::walks::Slice;
 pub(crate) use accept::KEEPALIVE;
 use look_ups::LookUps;
 pub(crate) use look_ups::{Asker, Wanted};
 pub(crate) use mailbox::{Letter, Mailbox};
+pub(crate) use walker::{Walked, Walker};
 
 const LISTENER: Token = Token(usize::MAX);
 pub(crate) const LETTERS: Token = Token(usize::MAX - 1);
@@ -78,6 +82,8 @@ pub(crate) struct EventLoop {
     tally: Tally,
     look_ups: LookUps,
     wanted: Wanted,
+    /// Slices of walks that were read.
+    walked: Vec<Walked<Result<Slice, StoreError>>>,
     scratch: Vec<u8>,
     piece: Vec<u8>,
     last_tick: Monotonic,
@@ -113,6 +119,7 @@ impl EventLoop {
             tally: Tally::new(),
             look_ups,
             wanted: Wanted::new(),
+            walked: Vec::new(),
             scratch: Vec::new(),
             piece: vec![0; PIECE_BYTES],
             last_tick,
@@ -185,7 +192,8 @@ impl EventLoop {
     /// Steps 2 and 3. A connection that may have more to read goes to `more`, one whose commands went on
     /// to `listed`. Whether there is more to look up at once.
     fn serve(&mut self, listed: &mut Vec<usize>, more: &mut Vec<usize>) -> bool {
-        if listed.is_empty() && self.wanted.is_empty() && self.look_ups.under_way() == 0 {
+        let is_idle = listed.is_empty() && self.wanted.is_empty() && self.walked.is_empty();
+        if is_idle && self.look_ups.under_way() == 0 {
             return false;
         }
         let mut worker = Worker {
@@ -195,6 +203,7 @@ impl EventLoop {
             scratch: &mut self.scratch,
             piece: &mut self.piece,
             now: self.shared.environment.now(),
+            index: self.index,
             wanted: &mut self.wanted,
         };
         for &token in listed.iter() {
@@ -205,10 +214,16 @@ impl EventLoop {
                 }
             }
         }
+        let begun = listed.len();
+        for Walked { asker, number, of } in self.walked.drain(..) {
+            if let Some(connection) = look_ups::client_of(&mut self.connections, asker) {
+                connection.go_on_walking(number, of, &mut worker);
+                listed.push(asker.token);
+            }
+        }
         if worker.wanted.is_empty() && self.look_ups.under_way() == 0 {
             return false;
         }
-        let begun = listed.len();
         let is_behind = self.look_ups.turn(&mut self.connections, &mut worker, listed);
         listed[begun..].sort_unstable();
         listed.dedup();
@@ -279,6 +294,7 @@ impl EventLoop {
         for letter in self.shared.mailboxes[self.index].take() {
             match letter {
                 Letter::Connection(stream) => self.adopt(stream),
+                Letter::Walked(walked) => self.walked.push(walked),
                 Letter::Disconnect { token, id } => {
                     if let Some(Some(connection)) = self.connections.get_mut(token)
                         && connection.session.client.id == id

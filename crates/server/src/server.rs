@@ -15,7 +15,7 @@ use thermocline::Db;
 use crate::bound::Bound;
 use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
-use crate::event_loop::{EventLoop, Mailbox};
+use crate::event_loop::{EventLoop, Mailbox, Walker};
 use crate::gate::Gate;
 use crate::key_marks::KeyMarks;
 use crate::metrics::MetricsPage;
@@ -148,6 +148,7 @@ impl Server {
             started: environment.now(),
             run_id,
             saving: Arc::new(Saving::new(&environment, last)),
+            walker: Walker::default(),
             retired: Mutex::default(),
             write_status: WriteStatus::default(),
             stop: Stop::default(),
@@ -174,6 +175,8 @@ impl Server {
         }
         let shared = Arc::clone(&self.shared);
         self.spawn("retired-seats".to_owned(), move || retired_seats::drop_them(&shared))?;
+        let shared = Arc::clone(&self.shared);
+        self.spawn("walker".to_owned(), move || Walker::run(&shared))?;
         if let Some(listener) = metrics_listener {
             let page = MetricsPage::new(Arc::clone(&self.shared), listener)?;
             self.spawn("metrics".to_owned(), move || page.run())?;

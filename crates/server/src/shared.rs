@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
-use crate::event_loop::Mailbox;
+use crate::event_loop::{Mailbox, Walker};
 use crate::gate::Gate;
 use crate::key_marks::KeyMarks;
 use crate::options::{Options, Secret};
@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) started: Monotonic,
     pub(crate) run_id: String,
     pub(crate) saving: Arc<Saving>,
+    /// Reads slices of walks.
+    pub(crate) walker: Walker,
     /// Seats that nobody uses any more, for [`crate::retired_seats`].
     pub(crate) retired: Mutex<Vec<Box<dyn Seat>>>,
     pub(crate) write_status: WriteStatus,

@@ -4,6 +4,7 @@ pub(crate) mod database;
 mod figures;
 pub(crate) mod seat;
 pub(crate) mod transaction;
+pub(crate) mod walks;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -124,19 +125,6 @@ pub(crate) trait Store {
     /// Keys present, expired ones that nobody has swept yet included; `None` where the store does
     /// not count them.
     fn counted_keys(&self, db: DbIndex) -> Result<Option<u64>, StoreError>;
-
-    /// The same, by a walk over all of them where the store does not count.
-    fn key_count(&self, db: DbIndex) -> Result<u64, StoreError> {
-        if let Some(count) = self.counted_keys(db)? {
-            return Ok(count);
-        }
-        let mut count = 0;
-        self.walk(db, None, &mut |_, _| {
-            count += 1;
-            ControlFlow::Continue(())
-        })?;
-        Ok(count)
-    }
 
     /// What is known of the ends of its keys; `None` where the store removes none that have ended.
     fn expiry(&self, _db: DbIndex) -> Result<Option<ExpiryStats>, StoreError> {

@@ -19,6 +19,7 @@ mod subcommands;
 mod transactions;
 mod unordered;
 mod waits;
+mod walks;
 
 use std::net::SocketAddr;
 use std::path::Path;

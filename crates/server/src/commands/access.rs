@@ -28,7 +28,9 @@ fn bytes_of<'s>(
         Means::Looked(Looked::Value(value)) => return Ok(value),
         Means::AtOnce => store.get_at_once(db, key, scratch)?,
         Means::Follows => None,
-        Means::Blocking | Means::Looked(Looked::Old(_)) => Some(store.get(db, key, scratch)?),
+        Means::Blocking | Means::Walked(_) | Means::Looked(Looked::Old(_)) => {
+            Some(store.get(db, key, scratch)?)
+        }
     };
     match is_there {
         None => Err(Failure::Waits(Purpose::Read)),
@@ -92,7 +94,7 @@ impl<'a> Call<'a> {
     ) -> Result<Option<SeqNo>, StoreError> {
         let db = self.session.db;
         match self.means {
-            Means::Blocking => self.store.update(db, key, decide).map(Some),
+            Means::Blocking | Means::Walked(_) => self.store.update(db, key, decide).map(Some),
             Means::Looked(Looked::Old(old)) => old.update(decide),
             Means::AtOnce | Means::Follows | Means::Looked(Looked::Value(_)) => {
                 self.store.update_at_once(db, key, decide)

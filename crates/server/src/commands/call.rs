@@ -4,12 +4,14 @@ use codec::SeqNo;
 use environment::Monotonic;
 
 use super::failure::error_code;
+use super::walk::Walk;
 use super::{COMMANDS, Failure, Outcome, Room};
 use crate::protocol::{Args, Reply};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
 use crate::store::seat::Looked;
+use crate::store::walks::Slice;
 use crate::store::{Store, StoreError};
 
 /// A command's execution.
@@ -31,6 +33,8 @@ pub(crate) struct Call<'a> {
     pub(crate) written: Written,
     /// How it comes to know what a key has.
     pub(crate) means: Means<'a>,
+    /// The walk that it has begun, if it walks over keys.
+    pub(crate) walk: Walk,
     /// Whether it runs again later if its reply has no room now: other replies must leave first.
     pub(crate) waits_for_room: bool,
     /// When it began, if it is one of those that are timed.
@@ -48,6 +52,8 @@ pub(crate) enum Means<'a> {
     Follows,
     /// It was told.
     Looked(Looked<'a>),
+    /// It has the next slice of its walk.
+    Walked(&'a Slice),
 }
 
 /// What a command wrote.
@@ -86,6 +92,7 @@ impl Call<'_> {
             scratch: self.scratch,
             written: self.written,
             means: Means::Blocking,
+            walk: Walk::default(),
             waits_for_room: false,
             begun: None,
         }

@@ -229,7 +229,7 @@ fn check(call: &Call<'_>, command: &Command) -> Outcome {
 /// Step 4.
 #[inline]
 fn run(call: &mut Call<'_>, command: &Command, pass: &mut Pass<'_>) -> Outcome {
-    if command.has_one_key(call.args.len()) {
+    if command.has_one_key(call.args.len()) || command.flags.has(Flags::WALKS) {
         return (command.handler)(call);
     }
     call.means = Means::Blocking;

@@ -33,6 +33,8 @@ impl Flags {
     pub(crate) const DANGEROUS: Self = Self(1 << 12);
     /// In the category of commands on keys, whatever its group.
     pub(crate) const KEYSPACE: Self = Self(1 << 13);
+    /// Walks over keys, a slice at a time.
+    pub(crate) const WALKS: Self = Self(1 << 14);
 
     /// Both sets.
     pub(crate) const fn and(self, other: Self) -> Self {

@@ -81,12 +81,6 @@ fn move_value(call: &mut Call<'_>, replaces: bool) -> Result<bool, Failure> {
     Ok(true)
 }
 
-pub(crate) fn dbsize(call: &mut Call<'_>) -> Outcome {
-    let count = call.store.key_count(call.session.db)?;
-    call.reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
-    Ok(())
-}
-
 pub(crate) fn flushdb(call: &mut Call<'_>) -> Outcome {
     let db = call.session.db;
     flush(call, db..db + 1)

@@ -1,13 +1,10 @@
-//! SCAN, KEYS and RANDOMKEY: finding keys without naming them.
+//! SCAN, KEYS, RANDOMKEY and DBSIZE: finding and counting keys without naming them, a slice at a time.
 
-use std::ops::ControlFlow::{self, Break, Continue};
-
-use thermocline::WithEnd;
-
+use super::walk::Flow;
 use super::{Call, Failure, Outcome};
 use crate::glob;
 use crate::protocol::number::{parse_i64, parse_u64};
-use crate::store::StoreError;
+use crate::store::walks::{From, SLICE_KEYS, Slice};
 
 /// What SCAN's options ask for.
 struct Wanted<'a> {
@@ -24,6 +21,8 @@ const BYTES_PER_CALL: usize = 1 << 20;
 /// Keys of expired values that one SCAN passes over at most: a slice stays short even in the midst
 /// of a million of them.
 const EXPIRED_PER_CALL: usize = 1000;
+/// Keys among which RANDOMKEY looks for one that is not expired, at first.
+const RANDOM_KEYS: usize = 8;
 
 impl<'a> Wanted<'a> {
     fn parse(call: &Call<'a>) -> Result<Self, Failure> {
@@ -53,128 +52,176 @@ impl<'a> Wanted<'a> {
 pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
     let cursor = parse_u64(call.args.at(1)).ok_or(Failure::Text("ERR invalid cursor"))?;
     let wanted = Wanted::parse(call)?;
-    let (db, now_ms) = (call.session.db, call.now_ms);
-    let from = match cursor {
-        0 => None,
-        _ => Some(call.shared.cursors.position(db, cursor).ok_or(Failure::Text(
+    let db = call.session.db;
+    let begin = |call: &mut Call<'_>| {
+        call.walk.request.keys_max = wanted.count;
+        if cursor == 0 {
+            return Ok(From::Begin);
+        }
+        let position = call.shared.cursors.position(db, cursor);
+        position.map(From::Key).ok_or(Failure::Text(
             "ERR invalid cursor: this scan is not known any more, begin again with 0",
-        ))?),
+        ))
     };
-    let (mark, mut count) = (call.reply.mark(), 0);
-    let (mut next, mut seen, mut expired) = (None, 0, 0);
-    let reply = &mut call.reply;
-    call.store.walk(db, from.as_deref(), &mut |key, value| {
-        let is_long = reply.mark() - mark > BYTES_PER_CALL;
-        if seen >= wanted.count || expired >= EXPIRED_PER_CALL || is_long {
-            next = Some(key.to_vec());
-            return Break(());
+    call.walk(begin, |call, slice| {
+        let next = scan_slice(call, &wanted, slice);
+        call.check_walk_room()?;
+        match next {
+            Next::Slice(key) => {
+                call.walk.request.from = From::Key(key);
+                call.walk.request.keys_max = wanted.count - call.walk.count as usize;
+                return Ok(Flow::More);
+            }
+            Next::Cursor(key) => {
+                let cursor = key.map_or(0, |key| call.shared.cursors.cursor(db, &key));
+                call.reply.array(2);
+                call.reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+            }
         }
-        if !is_live(value, now_ms) {
-            expired += 1;
-            return Continue(());
+        call.reply_keys();
+        Ok(Flow::Done)
+    })
+}
+
+/// How a scan goes on.
+enum Next {
+    /// The same call reads on at this key.
+    Slice(Vec<u8>),
+    /// The next call begins at this key, or there is none.
+    Cursor(Option<Vec<u8>>),
+}
+
+/// Shows the keys of a slice that are wanted.
+fn scan_slice(call: &mut Call<'_>, wanted: &Wanted<'_>, slice: &Slice) -> Next {
+    for (key, end_ms) in &slice.keys {
+        if is_enough(call, wanted) {
+            return Next::Cursor(Some(key.clone()));
         }
-        seen += 1;
+        if !is_live(*end_ms, call.now_ms) {
+            call.walk.expired += 1;
+            continue;
+        }
+        call.walk.count += 1;
         if wanted.strings && wanted.pattern.is_none_or(|glob| glob::matches(glob, key, false)) {
-            reply.bulk(key);
-            count += 1;
+            call.walk.show(key);
         }
-        Continue(())
-    })?;
-    let cursor = next.map_or(0, |key| call.shared.cursors.cursor(db, &key));
-    call.reply.insert(mark, |head| {
-        head.array(2);
-        head.bulk(itoa::Buffer::new().format(cursor).as_bytes());
-        head.array(count);
-    });
-    Ok(())
+    }
+    match &slice.next {
+        Some(key) if !is_enough(call, wanted) => Next::Slice(key.clone()),
+        next => Next::Cursor(next.clone()),
+    }
+}
+
+/// Whether one call has looked at enough keys.
+fn is_enough(call: &Call<'_>, wanted: &Wanted<'_>) -> bool {
+    let walk = &call.walk;
+    walk.count >= wanted.count as u64
+        || walk.expired >= EXPIRED_PER_CALL
+        || walk.keys.len() > BYTES_PER_CALL
 }
 
 pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
     let pattern = call.args.at(1);
-    let (db, now_ms) = (call.session.db, call.now_ms);
     // Keys with one beginning lie together where there is an order.
-    let prefix = call.store.is_ordered(db).then(|| glob::literal_prefix(pattern));
-    let (mark, mut count, mut room) = (call.reply.mark(), 0, Ok(()));
-    let reply = &mut call.reply;
-    call.store.walk(db, prefix, &mut |key, value| {
-        if prefix.is_some_and(|prefix| !key.starts_with(prefix)) {
-            return Break(());
+    let is_ordered = call.store.is_ordered(call.session.db);
+    let prefix = is_ordered.then(|| glob::literal_prefix(pattern));
+    let begin = |call: &mut Call<'_>| {
+        call.walk.request.keys_max = SLICE_KEYS;
+        Ok(prefix.map_or(From::Begin, |prefix| From::Key(prefix.to_vec())))
+    };
+    call.walk(begin, |call, slice| {
+        let is_behind = |key: &[u8]| prefix.is_some_and(|prefix| !key.starts_with(prefix));
+        let mut next = slice.next.clone();
+        for (key, end_ms) in &slice.keys {
+            if is_behind(key) {
+                next = None;
+                break;
+            }
+            if is_live(*end_ms, call.now_ms) && glob::matches(pattern, key, false) {
+                call.walk.show(key);
+            }
         }
-        if is_live(value, now_ms) && glob::matches(pattern, key, false) {
-            reply.bulk(key);
-            count += 1;
-            room = call.room.check(reply.extent());
+        call.check_walk_room()?;
+        if let Some(key) = next {
+            call.walk.request.from = From::Key(key);
+            return Ok(Flow::More);
         }
-        if room.is_ok() { Continue(()) } else { Break(()) }
-    })?;
-    room?;
-    call.reply.insert(mark, |head| head.array(count));
-    Ok(())
+        call.reply_keys();
+        Ok(Flow::Done)
+    })
 }
 
-fn is_live(value: &[u8], now_ms: u64) -> bool {
-    // Damaged values count as live: whoever reads them is told.
-    WithEnd::decode(value).map_or(true, |stored| !stored.has_ended(now_ms))
+fn is_live(end_ms: Option<u64>, now_ms: u64) -> bool {
+    end_ms.is_none_or(|end_ms| end_ms > now_ms)
 }
 
 pub(crate) fn randomkey(call: &mut Call<'_>) -> Outcome {
-    let target = match call.store.is_ordered(call.session.db) {
-        true => random_key_prefix(call)?,
-        // Without an order, a key of random bytes lies anywhere.
-        false => (0..16).filter_map(|_| u8::try_from(call.session.pick(256)).ok()).collect(),
+    let begin = |call: &mut Call<'_>| {
+        call.walk.request.keys_max = RANDOM_KEYS;
+        Ok(From::Random(call.session.pick(usize::MAX) as u64))
     };
-    let mut found = first_live(call, Some(&target))?;
-    if found.is_none() {
-        found = first_live(call, None)?;
-    }
-    super::strings::answer_copy(found, &mut call.reply);
-    Ok(())
-}
-
-fn first_live(call: &Call<'_>, from: Option<&[u8]>) -> Result<Option<Vec<u8>>, StoreError> {
-    let mut found = None;
-    call.store.walk(call.session.db, from, &mut |key, value| {
-        if is_live(value, call.now_ms) {
-            found = Some(key.to_vec());
-            return Break(());
+    call.walk(begin, |call, slice| {
+        let live = slice.keys.iter().find(|(_, end_ms)| is_live(*end_ms, call.now_ms));
+        if let Some((key, _)) = live {
+            call.reply.bulk(key);
+            return Ok(Flow::Done);
         }
-        Continue(())
-    })?;
-    Ok(found)
-}
-
-/// A random place among the keys of an ordered store: a walk down the alphabet that the keys really use, one byte at a
-/// time, so that common prefixes do not make it always the first or the last.
-fn random_key_prefix(call: &mut Call<'_>) -> Result<Vec<u8>, StoreError> {
-    const DEPTH_MAX: usize = 32;
-    const CHILDREN_MAX: usize = 256;
-    let mut prefix = Vec::new();
-    while prefix.len() < DEPTH_MAX {
-        let children = children(call, &prefix, CHILDREN_MAX)?;
-        let Some(&child) = children.get(call.session.pick(children.len())) else { break };
-        prefix.push(child);
-    }
-    Ok(prefix)
-}
-
-/// The bytes that follow `prefix` in some key.
-fn children(call: &Call<'_>, prefix: &[u8], max: usize) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = Vec::new();
-    let mut from = prefix.to_vec();
-    while bytes.len() < max {
-        let mut next = None;
-        call.store.walk(call.session.db, Some(&from), &mut |key, _| -> ControlFlow<()> {
-            if key == prefix {
-                // The prefix itself is a key; its children lie behind it.
-                return Continue(());
+        // From the end the walk goes on at the beginning, once.
+        call.walk.request.keys_max = SLICE_KEYS;
+        call.walk.request.from = match &slice.next {
+            Some(key) => From::Key(key.clone()),
+            None if call.walk.count == 0 => {
+                call.walk.count = 1;
+                From::Begin
             }
-            next = key.strip_prefix(prefix).and_then(|rest| rest.first()).copied();
-            Break(())
-        })?;
-        let Some(byte) = next else { break };
-        bytes.push(byte);
-        let Some(after) = byte.checked_add(1) else { break };
-        from = [prefix, &[after]].concat();
+            None => {
+                call.reply.nil();
+                return Ok(Flow::Done);
+            }
+        };
+        Ok(Flow::More)
+    })
+}
+
+/// Keys that DBSIZE counts one by one where the store does not count; of more it tells about how many.
+const COUNTED_KEYS: u64 = 10_000;
+
+pub(crate) fn dbsize(call: &mut Call<'_>) -> Outcome {
+    let db = call.session.db;
+    if let Some(count) = call.store.counted_keys(db)? {
+        call.reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
+        return Ok(());
     }
-    Ok(bytes)
+    let begin = |call: &mut Call<'_>| {
+        call.walk.request.keys_max = SLICE_KEYS;
+        Ok(From::Begin)
+    };
+    call.walk(begin, |call, slice| {
+        call.walk.count += slice.keys.len() as u64;
+        let mut count = call.walk.count;
+        if let Some(key) = &slice.next {
+            let about = if count < COUNTED_KEYS { None } else { estimate(call, count, key)? };
+            let Some(about) = about else {
+                call.walk.request.from = From::Key(key.clone());
+                return Ok(Flow::More);
+            };
+            count = about;
+        }
+        call.reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
+        Ok(Flow::Done)
+    })
+}
+
+/// Returns about how many keys there are if `count` of them come before `key`.
+fn estimate(call: &Call<'_>, count: u64, key: &[u8]) -> Result<Option<u64>, Failure> {
+    let db = call.session.db;
+    if call.store.is_ordered(db) {
+        // The last whole walk of the expiry sweep has counted them.
+        let known = call.store.expiry(db)?.filter(|known| known.passes > 0);
+        return Ok(known.map(|known| known.keys).filter(|keys| *keys >= count));
+    }
+    // Positions are hashes, so as large a part of the keys lies before one as of all positions.
+    let position = u128::from(call.store.position(db, key)?);
+    let all = u128::from(count) << u64::BITS;
+    Ok(all.checked_div(position).and_then(|keys| u64::try_from(keys).ok()))
 }

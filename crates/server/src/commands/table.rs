@@ -13,6 +13,8 @@ use crate::protocol::Args;
 
 const READ: Flags = Flags::READ.and(Flags::FAST);
 const SLOW_READ: Flags = Flags::READ;
+/// Reads that walk over keys.
+const WALK: Flags = Flags::READ.and(Flags::WALKS);
 /// Writes that make data smaller, or not larger by much.
 const CHANGE: Flags = Flags::WRITE.and(Flags::FAST);
 const SLOW_CHANGE: Flags = Flags::WRITE;
@@ -133,9 +135,9 @@ pub(crate) static COMMANDS: &[Command] = &[
     row("pttl", 2, READ, K::one(READS), "2.6.0", generic("Returns the milliseconds until a key expires."), expiry::pttl),
     row("expiretime", 2, READ, K::one(READS), "7.0.0", generic("Returns the Unix time in seconds at which a key expires."), expiry::expiretime),
     row("pexpiretime", 2, READ, K::one(READS), "7.0.0", generic("Returns the Unix time in milliseconds at which a key expires."), expiry::pexpiretime),
-    row("scan", -2, SLOW_READ, K::NONE, "2.8.0", generic("Walks over the keys in steps."), scan::scan),
-    row("keys", 2, SLOW_READ.and(Flags::ALONE).and(Flags::DANGEROUS), K::NONE, "1.0.0", generic("Lists the keys that match a pattern."), scan::keys),
-    row("randomkey", 1, SLOW_READ, K::NONE, "1.0.0", generic("Picks some key."), scan::randomkey),
+    row("scan", -2, WALK, K::NONE, "2.8.0", generic("Walks over the keys in steps."), scan::scan),
+    row("keys", 2, WALK.and(Flags::DANGEROUS), K::NONE, "1.0.0", generic("Lists the keys that match a pattern."), scan::keys),
+    row("randomkey", 1, WALK, K::NONE, "1.0.0", generic("Picks some key."), scan::randomkey),
     row("object", -2, Flags::CONTAINER, K::NONE, "2.2.3", generic("Container of commands that inspect a key's value."), command::container),
     sub("object|encoding", 3, SLOW_READ, K::second(INSPECTS), "2.2.3", ("generic", "<key>", "Returns the encoding that Redis would use for the value of <key>."), object::encoding),
     sub("object|freq", 3, SLOW_READ, K::second(INSPECTS), "4.0.0", ("generic", "<key>", "Returns an error, since access frequencies are not tracked."), object::freq),
@@ -145,7 +147,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     row("memory", -2, Flags::CONTAINER, K::NONE, "4.0.0", admin("Container of commands that inspect memory."), command::container),
     sub("memory|usage", -3, SLOW_READ, K::second(INSPECTS), "4.0.0", ("server", "<key> [SAMPLES <count>]", "Returns an estimate of the bytes that <key> and its value take."), object::memory_usage),
     sub("memory|help", 2, SMALL, K::NONE, "4.0.0", ("server", "", HELP), command::subcommand_help),
-    row("dbsize", 1, READ.and(Flags::KEYSPACE), K::NONE, "1.0.0", admin("Counts the keys of the database."), keys::dbsize),
+    row("dbsize", 1, WALK.and(Flags::FAST).and(Flags::KEYSPACE), K::NONE, "1.0.0", admin("Counts the keys of the database."), scan::dbsize),
     row("flushdb", -1, FLUSH, K::NONE, "1.0.0", admin("Removes all keys of the database."), keys::flushdb),
     row("flushall", -1, FLUSH, K::NONE, "1.0.0", admin("Removes all keys of all databases."), keys::flushall),
     row("multi", 1, IMMEDIATE, K::NONE, "1.2.0", multi("Begins a transaction."), transactions::multi),

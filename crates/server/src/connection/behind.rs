@@ -12,13 +12,14 @@
 //! - B3. At most one look-up of a key is under way for a client. A later command that reads the same key
 //!   follows: its look-up begins when the earlier one is answered, so that it shows nothing older, and
 //!   nothing that was overwritten before it came.
-//! - B4. A command that waits to change something is alone here.
+//! - B4. A command that waits to change something, or walks over keys, is alone here.
 //! - B5. Of a command that waits, its look-up is wanted, or under way, or it follows another one.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::buffer;
 use crate::commands::Waits;
+use crate::commands::walk::Walk;
 use crate::protocol::Args;
 use crate::protocol::args::OwnedArgs;
 
@@ -33,11 +34,13 @@ pub(crate) struct Waiting {
     of: u64,
     /// Its reply was too large for its place: it is made once no other one waits before it.
     pub(super) is_large: bool,
+    /// The walk of a command that walks over keys.
+    pub(super) walk: Walk,
 }
 
 impl Waiting {
-    pub(crate) fn new(waits: Waits, args: Args<'_>, key_place: usize) -> Self {
-        Self { waits, args: OwnedArgs::copy(args), key_place, of: 0, is_large: false }
+    pub(crate) fn new(waits: Waits, args: Args<'_>, key_place: usize, walk: Walk) -> Self {
+        Self { waits, args: OwnedArgs::copy(args), key_place, of: 0, is_large: false, walk }
     }
 
     /// The key that is looked up.
@@ -46,7 +49,7 @@ impl Waiting {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.args.memory_bytes()
+        size_of::<Self>() + self.args.memory_bytes() + self.walk.memory_bytes()
     }
 }
 
@@ -174,13 +177,17 @@ impl Behind {
             return None;
         }
         match std::mem::replace(entry, Entry::Taken) {
-            Entry::Waits(waiting) => Some(waiting),
+            Entry::Waits(waiting) => {
+                self.memory_bytes -= waiting.memory_bytes();
+                Some(waiting)
+            }
             Entry::Taken | Entry::Replies(_) => None,
         }
     }
 
     pub(super) fn put_back(&mut self, number: u64, waiting: Box<Waiting>) {
         if let Some(entry) = self.index(number).and_then(|index| self.entries.get_mut(index)) {
+            self.memory_bytes += waiting.memory_bytes();
             *entry = Entry::Waits(waiting);
         }
     }
@@ -192,15 +199,8 @@ impl Behind {
 
     /// Puts the reply of the command that was taken from `number` into its place; of the first one it
     /// stands in `out` already, and what follows it is moved there.
-    pub(super) fn answer(
-        &mut self,
-        number: u64,
-        waiting: &Waiting,
-        reply: Vec<u8>,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn answer(&mut self, number: u64, reply: Vec<u8>, out: &mut Vec<u8>) {
         self.waiting -= 1;
-        self.memory_bytes -= waiting.memory_bytes();
         if !self.is_first(number) {
             self.reply_bytes += reply.len();
             self.memory_bytes += reply.capacity();

@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use mio::net::TcpStream;
 
 use super::KEPT_BYTES;
-use super::behind::{Behind, Waiting};
+use super::behind::Behind;
 use crate::commands::room::OutputLimits;
 use crate::protocol::Reply;
 use crate::protocol::reply::FRAME_BYTES;
@@ -86,8 +86,8 @@ impl Output {
 
     /// Puts the reply of the command that waited at `number` into its place; the first one's stands in
     /// `bytes` already.
-    pub(super) fn answer(&mut self, number: u64, waiting: &Waiting, reply: Vec<u8>) {
-        self.behind.answer(number, waiting, reply, &mut self.bytes);
+    pub(super) fn answer(&mut self, number: u64, reply: Vec<u8>) {
+        self.behind.answer(number, reply, &mut self.bytes);
     }
 
     /// Adds a reply behind everything.

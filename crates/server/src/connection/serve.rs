@@ -14,6 +14,7 @@
 
 use super::{Connection, KEPT_BYTES, Stopped, Worker};
 use crate::buffer;
+use crate::commands::walk::Walk;
 use crate::commands::{self, Call, Dispatched, Means, Room};
 use crate::options::ARGS_MAX;
 use crate::protocol::{Bounds, Extent, Reply, Step};
@@ -201,10 +202,12 @@ impl Connection {
             scratch: worker.scratch,
             written: commands::call::Written::default(),
             means,
+            walk: Walk::default(),
             waits_for_room: is_ahead,
             begun: None,
         };
         let dispatched = commands::dispatch(&mut call, &mut worker.pass);
+        let walk = std::mem::take(&mut call.walk);
         if call.written.any {
             self.output.promise(begin);
         }
@@ -218,7 +221,7 @@ impl Connection {
         }
         match dispatched {
             Dispatched::Done => {}
-            Dispatched::Waits(waits) => self.wait(waits, bytes, worker),
+            Dispatched::Waits(waits) => self.wait(waits, walk, bytes, worker),
             Dispatched::NoRoom => {
                 self.stopped = Some(Stopped::Waiting);
                 return false;

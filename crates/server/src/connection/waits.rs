@@ -15,11 +15,13 @@
 use super::behind::Waiting;
 use super::{Connection, Stopped, Worker};
 use crate::commands::dispatch::{fail, reads_one_key, resume};
+use crate::commands::walk::Walk;
 use crate::commands::{self, COMMANDS, Call, Dispatched, Means, Room, Waits};
 use crate::event_loop::Asker;
 use crate::protocol::{Args, Extent, Reply};
 use crate::shared::Shared;
 use crate::store::seat::{Looked, Purpose};
+use crate::store::walks::{Request, Slice};
 use crate::store::{DbIndex, StoreError};
 
 /// Commands of one connection that wait at once: what keeps a device busy.
@@ -32,11 +34,11 @@ impl Connection {
     /// By what means `args` may run while other commands of the connection wait, or why they may not.
     pub(super) fn run_ahead<'a>(&self, args: Args<'_>) -> Result<Means<'a>, Stopped> {
         let behind = &self.output.behind;
-        let updates = |waits: &Waits| waits.purpose == Purpose::Update;
+        let is_alone = |waits: &Waits| waits.purpose != Purpose::Read;
         if behind.waiting() >= WAITING_MAX || behind.entries() >= ENTRIES_MAX {
             return Err(Stopped::Ahead);
         }
-        if self.session.queue.is_some() || behind.first_waits().is_some_and(updates) {
+        if self.session.queue.is_some() || behind.first_waits().is_some_and(is_alone) {
             return Err(Stopped::Waiting);
         }
         let key = reads_one_key(args).ok_or(Stopped::Waiting)?;
@@ -44,10 +46,10 @@ impl Connection {
     }
 
     /// Has a command wait whose arguments the parser has found at the front of `bytes`.
-    pub(super) fn wait(&mut self, waits: Waits, bytes: &[u8], worker: &mut Worker<'_>) {
+    pub(super) fn wait(&mut self, waits: Waits, walk: Walk, bytes: &[u8], worker: &mut Worker<'_>) {
         worker.tally.waited += 1;
         let key_place = COMMANDS[waits.command].keys.first as usize;
-        let waiting = Waiting::new(waits, self.parser.args(bytes), key_place);
+        let waiting = Waiting::new(waits, self.parser.args(bytes), key_place, walk);
         if let Some(number) = self.output.behind.push(waiting) {
             self.output.behind.want(number);
         }
@@ -91,6 +93,12 @@ impl Connection {
         Some((self.session.db, waiting.key(), waiting.waits.purpose))
     }
 
+    /// The slice of a walk that the command at `number` wants, if it does.
+    pub(crate) fn wanted_slice(&self, number: u64) -> Option<Request> {
+        let waiting = self.output.behind.waiting_at(number)?;
+        (waiting.waits.purpose == Purpose::Walk).then(|| waiting.walk.request.clone())
+    }
+
     /// Whether commands wait for the device.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.output.behind.is_empty()
@@ -110,6 +118,17 @@ impl Connection {
         worker: &mut Worker<'_>,
     ) {
         self.run_again(number, found.map(Means::Looked), worker);
+    }
+
+    /// Runs the command at `number` again, with the next slice of its walk.
+    pub(crate) fn go_on_walking(
+        &mut self,
+        number: u64,
+        slice: Result<Slice, StoreError>,
+        worker: &mut Worker<'_>,
+    ) {
+        let means = slice.as_ref().map(Means::Walked).map_err(Clone::clone);
+        self.run_again(number, means, worker);
     }
 
     /// Runs the command at `number` again, since memory may know its key by now.
@@ -157,6 +176,7 @@ impl Connection {
             scratch: worker.scratch,
             written: commands::call::Written::default(),
             means: Means::AtOnce,
+            walk: std::mem::take(&mut waiting.walk),
             waits_for_room: !is_first,
             begun: None,
         };
@@ -168,14 +188,17 @@ impl Connection {
             Err(error) => fail(&mut call, waiting.waits, error),
         };
         let has_written = call.written.any;
+        let walk = std::mem::take(&mut call.walk);
         self.charged = room.charged();
         if let Dispatched::Waits(waits) = dispatched {
             waiting.waits = waits;
         }
         if dispatched != Dispatched::Done {
             waiting.is_large |= dispatched == Dispatched::NoRoom;
+            waiting.walk = walk;
             self.output.behind.put_back(number, waiting);
             self.output.behind.want(number);
+            self.charge(memory);
             return self.take_turn(worker);
         }
         if has_written {
@@ -184,7 +207,7 @@ impl Connection {
         if let Some(next) = self.output.behind.next_of(number) {
             self.output.behind.want(next);
         }
-        self.output.answer(number, &waiting, own);
+        self.output.answer(number, own);
         self.charge(memory);
         self.pause_if_unread(shared);
         self.evict_if_too_large(shared);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use thermocline::Doorbell;
 
-use super::SCRATCH_BYTES_KEPT;
+use super::{SCRATCH_BYTES_KEPT, Walked};
 use crate::connection::{Connection, Worker};
 use crate::shared::Shared;
 use crate::store::seat::{Begun, Looked, Purpose, Seat};
@@ -137,6 +137,11 @@ impl LookUps {
             let Some(connection) = client_of(connections, asker) else { continue };
             connection.is_in_turn = false;
             let Some(number) = connection.next_wanted(worker.shared) else { continue };
+            if let Some(of) = connection.wanted_slice(number) {
+                connection.note_begun(number);
+                worker.shared.walker.ask(worker.index, Walked { asker, number, of });
+                continue;
+            }
             let Some((db, key, purpose)) = connection.wanted(number) else { continue };
             let begun = self.begin(worker.shared, Want { asker, number }, db, key, purpose);
             if matches!(begun, Ok(Begun::Full)) {
@@ -245,7 +250,7 @@ impl Taken {
 }
 
 /// The connection that wants to know, if it is still there.
-fn client_of(connections: &mut Connections, asker: Asker) -> Option<&mut Connection> {
+pub(super) fn client_of(connections: &mut Connections, asker: Asker) -> Option<&mut Connection> {
     let connection = connections.get_mut(asker.token)?.as_deref_mut()?;
     (connection.session.client.id == asker.client && !connection.is_gone).then_some(connection)
 }

@@ -6,7 +6,9 @@ use mio::net::TcpStream;
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
 
-use super::LETTERS;
+use super::{LETTERS, Walked};
+use crate::store::StoreError;
+use crate::store::walks::Slice;
 
 /// A message to a loop.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(crate) enum Letter {
     Connection(TcpStream),
     /// End this connection, if the token still stands for this client.
     Disconnect { token: usize, id: u64 },
+    /// A slice of a walk was read for a connection of this loop.
+    Walked(Walked<Result<Slice, StoreError>>),
 }
 
 /// Where a loop gets its letters.

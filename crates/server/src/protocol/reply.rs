@@ -63,19 +63,15 @@ impl<'a> Reply<'a> {
         self.out.truncate(mark);
     }
 
-    /// Puts what `head` writes in front of what was written since `mark`: the head of an array
-    /// whose length shows only at its end. Moves what stands behind.
-    pub(crate) fn insert(&mut self, mark: usize, head: impl FnOnce(&mut Reply<'_>)) {
-        let mut bytes = Vec::new();
-        head(&mut Reply::new(&mut bytes, self.resp3));
-        buffer::reserve(self.out, bytes.len());
-        self.out.splice(mark..mark, bytes);
-    }
-
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         buffer::reserve(self.out, bytes.len());
         self.out.extend_from_slice(bytes);
+    }
+
+    /// Adds replies that are encoded already.
+    pub(crate) fn encoded(&mut self, replies: &[u8]) {
+        self.put(replies);
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {

@@ -15,6 +15,8 @@ use super::{Change, StoreError};
 pub(crate) enum Purpose {
     Read,
     Update,
+    /// No key is looked up: the command walks over keys, and waits for the next slice.
+    Walk,
 }
 
 /// How a look-up began.
@@ -107,7 +109,7 @@ impl Seat for KeyspaceSeat {
                 BegunGet::Pending => Begun::Pending,
                 BegunGet::Full => Begun::Full,
             },
-            Purpose::Update => match self.0.begin_old(tag, key)? {
+            Purpose::Update | Purpose::Walk => match self.0.begin_old(tag, key)? {
                 BegunOld::AtOnce => Begun::AtOnce,
                 BegunOld::Pending => Begun::Pending,
                 BegunOld::Full => Begun::Full,

@@ -34,6 +34,11 @@ pub(crate) struct MapStore {
     pub(super) write_room: AtomicU64,
     /// The most keys that were asked for at once.
     pub(super) asked_at_once: AtomicU64,
+    /// A walk waits while a test has this.
+    pub(super) walking: Mutex<()>,
+    /// Pairs that walks have met, in all, and in the one that met the most.
+    pub(super) met: AtomicU64,
+    pub(super) met_by_one: AtomicU64,
 }
 
 /// The numbers of its writes.
@@ -60,7 +65,7 @@ impl MapStore {
     }
 
     fn place(&self, key: &[u8]) -> u64 {
-        if self.is_hashed.load(SeqCst) { codec::hash64(7, key) % 16 } else { 0 }
+        if self.is_hashed.load(SeqCst) { codec::hash64(7, key) >> 60 << 60 } else { 0 }
     }
 
     fn next(&self) -> Result<SeqNo, StoreError> {
@@ -156,6 +161,14 @@ impl Store for MapStore {
         from: Option<&[u8]>,
         visit: &mut Visit<'_>,
     ) -> Result<(), StoreError> {
+        drop(self.walking.lock());
+        let mut met = 0;
+        let mut visit = |key: &[u8], value: &[u8]| {
+            met += 1;
+            self.met.fetch_add(1, SeqCst);
+            self.met_by_one.fetch_max(met, SeqCst);
+            visit(key, value)
+        };
         let map = self.map.lock();
         if self.is_ordered(db) {
             let begin = (db, from.unwrap_or_default().to_vec());

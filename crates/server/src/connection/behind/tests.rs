@@ -2,6 +2,7 @@
 
 use super::{Behind, Waiting};
 use crate::commands::Waits;
+use crate::commands::walk::Walk;
 use crate::protocol::Parser;
 use crate::protocol::{Bounds, Step};
 use crate::store::seat::Purpose;
@@ -12,7 +13,7 @@ fn waiting(key: &str) -> Waiting {
     let step = parser.step(line.as_bytes(), Bounds::UNAUTHENTICATED);
     assert!(matches!(step, Step::Command { .. }));
     let waits = Waits { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
-    Waiting::new(waits, parser.args(line.as_bytes()), 1)
+    Waiting::new(waits, parser.args(line.as_bytes()), 1, Walk::default())
 }
 
 fn say(behind: &mut Behind, text: &str) {
@@ -22,7 +23,7 @@ fn say(behind: &mut Behind, text: &str) {
 }
 
 fn answer(behind: &mut Behind, number: u64, text: &str, out: &mut Vec<u8>) -> Option<u64> {
-    let waiting = behind.take(number).expect("it waits");
+    behind.take(number).expect("it waits");
     let next = behind.next_of(number);
     let reply = match behind.is_first(number) {
         true => {
@@ -31,7 +32,7 @@ fn answer(behind: &mut Behind, number: u64, text: &str, out: &mut Vec<u8>) -> Op
         }
         false => text.as_bytes().to_vec(),
     };
-    behind.answer(number, &waiting, reply, out);
+    behind.answer(number, reply, out);
     next
 }
 

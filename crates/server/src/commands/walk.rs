@@ -1,0 +1,94 @@
+//! What a command that walks over keys keeps from slice to slice.
+
+use super::call::Means;
+use super::{Call, Failure, Outcome};
+use crate::protocol::Reply;
+use crate::store::seat::Purpose;
+use crate::store::walks::{From, Request, Slice, read_slice};
+
+/// A walk that a command has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    /// The next slice.
+    pub(crate) request: Request,
+    /// Whether the command has chosen where to begin.
+    pub(crate) has_begun: bool,
+    /// Keys that the command has counted.
+    pub(crate) count: u64,
+    /// Keys of expired values that it has passed over.
+    pub(crate) expired: usize,
+    /// How many keys the reply has, and their part of it.
+    pub(crate) shown: usize,
+    pub(crate) keys: Vec<u8>,
+}
+
+impl Walk {
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let from = if let From::Key(key) = &self.request.from { key.capacity() } else { 0 };
+        self.keys.capacity() + from
+    }
+
+    /// Adds a key to the reply.
+    pub(crate) fn show(&mut self, key: &[u8]) {
+        Reply::new(&mut self.keys, false).bulk(key);
+        self.shown += 1;
+    }
+}
+
+/// Whether a walk has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// The reply is written.
+    Done,
+    /// The next slice is wanted.
+    More,
+}
+
+impl Call<'_> {
+    /// Gives `step` one slice after another until it is done, from where `begin` has the walk begin. A
+    /// command that may not wait for the device ends with [`Failure::Waits`] before each slice.
+    ///
+    /// # Errors
+    /// The store's; those of `step`.
+    pub(crate) fn walk(
+        &mut self,
+        begin: impl FnOnce(&mut Self) -> Result<From, Failure>,
+        mut step: impl FnMut(&mut Self, &Slice) -> Result<Flow, Failure>,
+    ) -> Outcome {
+        if !self.walk.has_begun {
+            let from = begin(self)?;
+            self.walk.request.db = self.session.db;
+            self.walk.request.from = from;
+            self.walk.has_begun = true;
+        }
+        match self.means {
+            Means::Walked(slice) => match step(self, slice)? {
+                Flow::Done => Ok(()),
+                Flow::More => Err(Failure::Waits(Purpose::Walk)),
+            },
+            Means::Blocking => loop {
+                let slice = read_slice(self.store, &self.walk.request)?;
+                if step(self, &slice)? == Flow::Done {
+                    return Ok(());
+                }
+            },
+            Means::AtOnce | Means::Follows | Means::Looked(_) => Err(Failure::Waits(Purpose::Walk)),
+        }
+    }
+
+    /// Whether the reply has room for the keys that it is to show.
+    ///
+    /// # Errors
+    /// [`Failure::NoRoom`], [`Failure::OutputLimit`].
+    pub(crate) fn check_walk_room(&self) -> Outcome {
+        self.room.check(self.reply.extent().with_bulk(self.walk.keys.len()))
+    }
+
+    /// Writes the array of the keys that are shown.
+    pub(crate) fn reply_keys(&mut self) {
+        let keys = std::mem::take(&mut self.walk.keys);
+        self.reply.array(self.walk.shown);
+        self.reply.encoded(&keys);
+    }
+}

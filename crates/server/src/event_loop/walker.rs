@@ -1,0 +1,67 @@
+//! The thread that reads slices of walks.
+//!
+//! 1. A command that walks over keys waits, as one does whose key is looked up. Its connection takes its
+//!    turn, and the loop asks for the next slice ([`Walker::ask`]).
+//! 2. The thread reads one slice after another, in the order in which they were asked for: a long walk holds
+//!    up no other one for longer than a slice.
+//! 3. The slice comes back as a letter. The command runs again with it, and ends, or asks for the next one.
+//!
+//! So no loop waits for the device, and none is busy with more than a slice. The thread is not in the gate:
+//! a walk meets each key at some moment, and a transaction that is committed meanwhile perhaps in part.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{Asker, Letter};
+use crate::shared::Shared;
+use crate::store::StoreError;
+use crate::store::walks::{Request, Slice, read_slice};
+
+/// How often the thread looks whether the server stops.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A slice that was asked for, or read.
+#[derive(Debug)]
+pub(crate) struct Walked<T> {
+    pub(crate) asker: Asker,
+    /// The place of its command among the replies.
+    pub(crate) number: u64,
+    pub(crate) of: T,
+}
+
+/// Slices to be read.
+#[derive(Debug, Default)]
+pub(crate) struct Walker {
+    /// Each with the loop that asks.
+    asked: Mutex<VecDeque<(usize, Walked<Request>)>>,
+    changed: Condvar,
+}
+
+impl Walker {
+    /// Has a slice read for the loop at `index`.
+    pub(crate) fn ask(&self, index: usize, walked: Walked<Request>) {
+        self.asked.lock().push_back((index, walked));
+        self.changed.notify_one();
+    }
+
+    /// Reads slices until the server stops.
+    pub(crate) fn run(shared: &Shared) -> io::Result<()> {
+        let walker = &shared.walker;
+        while !shared.stop.is_asked() {
+            let mut asked = walker.asked.lock();
+            let Some((index, Walked { asker, number, of })) = asked.pop_front() else {
+                walker.changed.wait_for(&mut asked, LOOK_INTERVAL);
+                continue;
+            };
+            drop(asked);
+            let of: Result<Slice, StoreError> = read_slice(shared.store.commands(), &of);
+            if let Some(mailbox) = shared.mailboxes.get(index) {
+                mailbox.send(Letter::Walked(Walked { asker, number, of }));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Commands that walk over keys: no other client waits for them, and no call reads more than a slice.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use environment::Environment;
+
+use super::client::{Client, encode};
+use super::{MapStore, options};
+use crate::{Bound, Options, Server};
+
+const KEYS: usize = 25_000;
+
+/// A server of one loop, so that every client waits for a command that blocks it.
+fn serve(store: MapStore) -> (Server, Arc<MapStore>) {
+    let store = Arc::new(store);
+    let bound = Bound::new(Options { threads: 1, ..options() }).expect("the ports are free");
+    let registry = telemetry::Registry::default();
+    let server = bound.serve_on(store.clone(), Environment::real(), registry).expect("starts");
+    (server, store)
+}
+
+fn fill(client: &mut Client, count: usize) {
+    let keys: Vec<Vec<u8>> = (0..count).map(|key| format!("k{key}").into_bytes()).collect();
+    for part in keys.chunks(10_000) {
+        let mut args: Vec<&[u8]> = vec![b"MSET"];
+        part.iter().for_each(|key| args.extend([key.as_slice(), b"v"]));
+        assert_eq!(client.call(&args), "+OK");
+    }
+}
+
+fn number(reply: &str) -> usize {
+    reply.trim_start_matches(':').parse().expect("a number")
+}
+
+#[test]
+fn a_walk_that_waits_for_the_device_holds_up_no_other_client() {
+    let (server, store) = serve(MapStore::hashed());
+    let mut other = Client::connect(server.addr());
+    fill(&mut other, 100);
+    for (line, expected) in [
+        ("DBSIZE", ":100"),
+        ("KEYS k7", "[\"k7\"]"),
+        ("SCAN 0 COUNT 1000 MATCH k7", "[\"0\", [\"k7\"]]"),
+        ("RANDOMKEY", "\"k"),
+    ] {
+        let mut walks = Client::connect(server.addr());
+        let device = store.walking.lock();
+        walks.send(format!("{line}\r\nPING\r\n").as_bytes());
+        for round in 0..10 {
+            assert_eq!(other.run("PING"), "+PONG", "{line}");
+            assert_eq!(other.run(&format!("SET n {round}")), "+OK", "{line}");
+            assert_eq!(other.run("GET n"), format!("\"{round}\""), "{line}");
+        }
+        assert_eq!(other.run("DEL n"), ":1");
+        drop(device);
+        assert!(walks.reply().starts_with(expected), "{line}");
+        assert_eq!(walks.reply(), "+PONG", "what follows a walk waits for it");
+    }
+}
+
+#[test]
+fn no_call_of_a_walk_meets_more_than_a_slice() {
+    for store in [MapStore::default(), MapStore::hashed()] {
+        let (server, store) = serve(store);
+        let mut client = Client::connect(server.addr());
+        fill(&mut client, KEYS);
+        assert_eq!(client.run("KEYS *").matches("\"k").count(), KEYS);
+        let reply = client.run("SCAN 0 COUNT 100000");
+        assert!(reply.starts_with("[\"0\", "), "one call is enough");
+        assert_eq!(reply.matches("\"k").count(), KEYS);
+        let reply = client.run("SCAN 0 COUNT 2500");
+        assert_eq!(reply.matches("\"k").count(), 2500);
+        assert!(client.run("RANDOMKEY").starts_with("\"k"));
+        client.run("DBSIZE");
+        let most = store.met_by_one.load(SeqCst);
+        assert!(most <= 1001, "one walk has met {most} pairs");
+    }
+}
+
+#[test]
+fn many_keys_are_estimated_where_the_store_does_not_count() {
+    let (server, store) = serve(MapStore::hashed());
+    let mut client = Client::connect(server.addr());
+    fill(&mut client, 9_900);
+    assert_eq!(client.run("DBSIZE"), ":9900", "few are counted");
+    fill(&mut client, KEYS);
+    let before = store.met.load(SeqCst);
+    let about = number(&client.run("DBSIZE"));
+    let met = store.met.load(SeqCst) - before;
+    assert!(met <= 11_000, "{met} pairs were read");
+    assert!(about.abs_diff(KEYS) < KEYS / 5, "{about} of {KEYS}");
+    // The same in a transaction.
+    client.send(b"MULTI\r\nDBSIZE\r\nEXEC\r\n");
+    assert_eq!([client.reply(), client.reply()], ["+OK", "+QUEUED"]);
+    assert_eq!(client.reply(), format!("[:{about}]"));
+}
+
+#[test]
+fn a_client_that_leaves_in_the_midst_of_a_walk_is_forgotten() {
+    let (server, store) = serve(MapStore::hashed());
+    let mut other = Client::connect(server.addr());
+    fill(&mut other, 5_000);
+    let device = store.walking.lock();
+    let mut walks = Client::connect(server.addr());
+    walks.send(&encode(&[b"KEYS", b"*"]));
+    assert_eq!(other.run("PING"), "+PONG");
+    drop(walks);
+    drop(device);
+    assert_eq!(other.run("DBSIZE"), ":5000");
+    let clients = (0..500).any(|_| {
+        Environment::real().sleep(std::time::Duration::from_millis(20));
+        other.run("INFO clients").contains("connected_clients:1\\r")
+    });
+    assert!(clients, "the other one stays");
+}
