@@ -14,6 +14,7 @@ pub(crate) mod counters;
 pub(crate) mod dispatch;
 pub(crate) mod expiry;
 pub(crate) mod failure;
+pub(crate) mod fetch;
 pub(crate) mod flags;
 pub(crate) mod info;
 pub(crate) mod keys;

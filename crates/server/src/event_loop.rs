@@ -43,7 +43,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
 use crate::store::StoreError;
-use crate::store::walks::Slice;
+use crate::store::reads::Done;
 pub(crate) use accept::KEEPALIVE;
 use look_ups::LookUps;
 pub(crate) use look_ups::{Asker, Wanted};
@@ -83,7 +83,7 @@ pub(crate) struct EventLoop {
     look_ups: LookUps,
     wanted: Wanted,
     /// Slices of walks that were read.
-    walked: Vec<Walked<Result<Slice, StoreError>>>,
+    walked: Vec<Walked<Result<Done, StoreError>>>,
     scratch: Vec<u8>,
     piece: Vec<u8>,
     last_tick: Monotonic,
@@ -215,10 +215,13 @@ impl EventLoop {
             }
         }
         let begun = listed.len();
-        for Walked { asker, number, of } in self.walked.drain(..) {
+        for Walked { asker, number, mut of } in self.walked.drain(..) {
             if let Some(connection) = look_ups::client_of(&mut self.connections, asker) {
-                connection.go_on_walking(number, of, &mut worker);
+                connection.go_on_read(number, &of, &mut worker);
                 listed.push(asker.token);
+            }
+            if let Ok(Done::Values(values)) = &mut of {
+                self.shared.client_memory.recharge(&mut values.charged, 0);
             }
         }
         if worker.wanted.is_empty() && self.look_ups.under_way() == 0 {

@@ -8,6 +8,7 @@ use environment::Random;
 use rand::Rng as _;
 
 use crate::clients::Client;
+use crate::commands::fetch::Fetch;
 use crate::protocol::Args;
 use crate::protocol::args::OwnedArgs;
 use crate::store::DbIndex;
@@ -35,6 +36,8 @@ pub(crate) struct Session {
     /// The commands since MULTI.
     pub(crate) queue: Option<Queue>,
     pub(crate) watched: Watched,
+    /// The keys of a command that waits for their values.
+    pub(crate) fetch: Option<Fetch>,
     pub(crate) changed: Changed,
     /// Whether reads of keys do not count as uses of them (CLIENT NO-TOUCH).
     pub(crate) no_touch: bool,
@@ -59,6 +62,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             queue: None,
             watched: Watched::default(),
+            fetch: None,
             changed: Changed::default(),
             no_touch: false,
             in_exec: false,
@@ -86,7 +90,9 @@ impl Session {
 
     /// Bytes of memory that queued commands and watched keys take.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.watched.memory_bytes + self.queue.as_ref().map_or(0, |queue| queue.memory_bytes)
+        let fetch = self.fetch.as_ref().map_or(0, Fetch::memory_bytes);
+        let queue = self.queue.as_ref().map_or(0, |queue| queue.memory_bytes);
+        self.watched.memory_bytes + fetch + queue
     }
 }
 

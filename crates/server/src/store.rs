@@ -2,6 +2,7 @@
 
 pub(crate) mod database;
 mod figures;
+pub(crate) mod reads;
 pub(crate) mod seat;
 pub(crate) mod transaction;
 pub(crate) mod walks;
@@ -103,6 +104,11 @@ pub(crate) trait Store {
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<Option<SeqNo>, StoreError> {
         self.update(db, key, decide).map(Some)
+    }
+
+    /// Whether reads of the database may wait for the device.
+    fn may_wait(&self, _db: DbIndex) -> bool {
+        true
     }
 
     /// Visits pairs by ascending position, and by key where positions are equal, until `visit`

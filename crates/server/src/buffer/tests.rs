@@ -1,3 +1,5 @@
+//! Growth of buffers: in one step, and by little.
+
 use super::{LARGE_BYTES, reserve};
 
 #[test]

@@ -28,7 +28,7 @@ fn bytes_of<'s>(
         Means::Looked(Looked::Value(value)) => return Ok(value),
         Means::AtOnce => store.get_at_once(db, key, scratch)?,
         Means::Follows => None,
-        Means::Blocking | Means::Walked(_) | Means::Looked(Looked::Old(_)) => {
+        Means::Blocking | Means::Walked(_) | Means::Fetched(_) | Means::Looked(Looked::Old(_)) => {
             Some(store.get(db, key, scratch)?)
         }
     };
@@ -94,7 +94,9 @@ impl<'a> Call<'a> {
     ) -> Result<Option<SeqNo>, StoreError> {
         let db = self.session.db;
         match self.means {
-            Means::Blocking | Means::Walked(_) => self.store.update(db, key, decide).map(Some),
+            Means::Blocking | Means::Walked(_) | Means::Fetched(_) => {
+                self.store.update(db, key, decide).map(Some)
+            }
             Means::Looked(Looked::Old(old)) => old.update(decide),
             Means::AtOnce | Means::Follows | Means::Looked(Looked::Value(_)) => {
                 self.store.update_at_once(db, key, decide)
@@ -145,6 +147,9 @@ impl<'a> Call<'a> {
         keys: impl Iterator<Item = &'a [u8]>,
         mut found: impl FnMut(&'a [u8], Option<WithEnd<'_>>, &mut Self) -> Outcome,
     ) -> Outcome {
+        if let Means::Fetched(values) = self.means {
+            return self.peek_fetched(keys, values, found);
+        }
         let mut keys = keys.peekable();
         let (mut slice, mut places) = (Vec::new(), Vec::new());
         while keys.peek().is_some() {
@@ -168,6 +173,23 @@ impl<'a> Call<'a> {
             });
             *self.scratch = values;
             outcome?;
+        }
+        Ok(())
+    }
+
+    /// [`Call::peek_many`] of values that were read before.
+    fn peek_fetched(
+        &mut self,
+        keys: impl Iterator<Item = &'a [u8]>,
+        values: &[Option<Vec<u8>>],
+        mut found: impl FnMut(&'a [u8], Option<WithEnd<'_>>, &mut Self) -> Outcome,
+    ) -> Outcome {
+        for (key, value) in keys.zip(values) {
+            let stored = value.as_deref().map(WithEnd::decode).transpose();
+            let stored = stored.map_err(|error| damaged(key, &error))?;
+            // One that has ended is left to the store, which removes it in the background.
+            found(key, stored.filter(|stored| !stored.has_ended(self.now_ms)), self)?;
+            self.check_room()?;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ pub(crate) struct Call<'a> {
     /// How it comes to know what a key has.
     pub(crate) means: Means<'a>,
     /// The walk that it has begun, if it walks over keys.
-    pub(crate) walk: Walk,
+    pub(crate) walk: Option<Box<Walk>>,
     /// Whether it runs again later if its reply has no room now: other replies must leave first.
     pub(crate) waits_for_room: bool,
     /// When it began, if it is one of those that are timed.
@@ -54,6 +54,8 @@ pub(crate) enum Means<'a> {
     Looked(Looked<'a>),
     /// It has the next slice of its walk.
     Walked(&'a Slice),
+    /// It has the values of all of its keys, in their order.
+    Fetched(&'a [Option<Vec<u8>>]),
 }
 
 /// What a command wrote.
@@ -92,7 +94,7 @@ impl Call<'_> {
             scratch: self.scratch,
             written: self.written,
             means: Means::Blocking,
-            walk: Walk::default(),
+            walk: None,
             waits_for_room: false,
             begun: None,
         }

@@ -91,9 +91,14 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
 }
 
 /// Runs a command again that has waited, now that its key was looked up.
-pub(crate) fn resume(call: &mut Call<'_>, waited: Waits) -> Dispatched {
+pub(crate) fn resume(call: &mut Call<'_>, waited: Waits, pass: &mut Pass<'_>) -> Dispatched {
     let mark = call.reply.mark();
-    let outcome = (COMMANDS[waited.command].handler)(call).and_then(|()| check_reply(call));
+    let command = &COMMANDS[waited.command];
+    let outcome = match waited.purpose {
+        Purpose::Keys => run(call, command, pass),
+        Purpose::Read | Purpose::Update | Purpose::Walk => (command.handler)(call),
+    };
+    let outcome = outcome.and_then(|()| check_reply(call));
     if let Err(Failure::Waits(purpose)) = outcome {
         call.reply.rewind(mark);
         return Dispatched::Waits(Waits { purpose, ..waited });
@@ -103,6 +108,7 @@ pub(crate) fn resume(call: &mut Call<'_>, waited: Waits) -> Dispatched {
 
 /// Answers a command whose look-up has failed.
 pub(crate) fn fail(call: &mut Call<'_>, waited: Waits, error: StoreError) -> Dispatched {
+    super::fetch::forget(call.shared, call.session);
     let mark = call.reply.mark();
     end(call, mark, waited, &Err(error.into()))
 }
@@ -232,6 +238,12 @@ fn run(call: &mut Call<'_>, command: &Command, pass: &mut Pass<'_>) -> Outcome {
     if command.has_one_key(call.args.len()) || command.flags.has(Flags::WALKS) {
         return (command.handler)(call);
     }
+    if command.flags.has(Flags::FETCHES) {
+        return pass.alone(|| {
+            call.fetch(command)?;
+            run_several(call, command)
+        });
+    }
     call.means = Means::Blocking;
     if command.flags.has(Flags::ALONE) {
         return pass.alone(|| (command.handler)(call));
@@ -239,10 +251,15 @@ fn run(call: &mut Call<'_>, command: &Command, pass: &mut Pass<'_>) -> Outcome {
     if !command.keys.is_several(call.args.len()) {
         return (command.handler)(call);
     }
+    pass.alone(|| run_several(call, command))
+}
+
+/// Runs a command over several keys; it is alone in the gate.
+fn run_several(call: &mut Call<'_>, command: &Command) -> Outcome {
     if command.flags.has(Flags::WRITE) {
-        return pass.alone(|| atomically(call, |call| (command.handler)(call)));
+        return atomically(call, |call| (command.handler)(call));
     }
-    pass.alone(|| (command.handler)(call))
+    (command.handler)(call)
 }
 
 /// Runs `work` on a transaction and commits it; on an error nothing was written. The caller is
@@ -254,7 +271,11 @@ pub(crate) fn atomically(
     let shared = call.shared;
     let transaction = Transaction::new(&*shared.store);
     let args = call.args;
+    let means = call.means;
     let mut inner = call.within(&transaction, args);
+    if let Means::Fetched(_) = means {
+        inner.means = means;
+    }
     work(&mut inner)?;
     if let Some(seqno) = transaction.commit()? {
         call.written.note(seqno);

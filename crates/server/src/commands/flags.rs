@@ -35,6 +35,8 @@ impl Flags {
     pub(crate) const KEYSPACE: Self = Self(1 << 13);
     /// Walks over keys, a slice at a time.
     pub(crate) const WALKS: Self = Self(1 << 14);
+    /// Needs no device once it was given the values of all of its keys.
+    pub(crate) const FETCHES: Self = Self(1 << 15);
 
     /// Both sets.
     pub(crate) const fn and(self, other: Self) -> Self {

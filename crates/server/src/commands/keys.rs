@@ -16,7 +16,9 @@ pub(crate) fn del(call: &mut Call<'_>) -> Outcome {
         // A key that comes twice in one slice seems to be there twice.
         let (mut seen, mut gone) = (0_usize, HashSet::new());
         call.peek_many(call.args.from(1), |key, stored, call| {
-            if seen.is_multiple_of(SLICE_KEYS) {
+            // Values that were read before show no change of this command.
+            let is_shown = !matches!(call.means, super::Means::Fetched(_));
+            if is_shown && seen.is_multiple_of(SLICE_KEYS) {
                 gone.clear();
             }
             seen += 1;
@@ -102,10 +104,13 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<DbIndex>) -> Outcome {
     }
     for db in dbs {
         // Only watched keys that exist change by being flushed.
-        for key in call.shared.watches.keys(db) {
-            if call.store.get(db, &key, call.scratch)? {
-                call.shared.watches.touch(db, &key);
-            }
+        for keys in call.shared.watches.keys(db).chunks(SLICE_KEYS) {
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            call.store.multi_get(db, &keys, &mut |index, value| {
+                if let Some(key) = keys.get(index).filter(|_| value.is_some()) {
+                    call.shared.watches.touch(db, key);
+                }
+            })?;
         }
         let seqno = call.store.clear(db)?;
         call.written.note(seqno);

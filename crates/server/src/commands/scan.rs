@@ -54,7 +54,7 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
     let wanted = Wanted::parse(call)?;
     let db = call.session.db;
     let begin = |call: &mut Call<'_>| {
-        call.walk.request.keys_max = wanted.count;
+        call.walking().request.keys_max = wanted.count;
         if cursor == 0 {
             return Ok(From::Begin);
         }
@@ -68,8 +68,8 @@ pub(crate) fn scan(call: &mut Call<'_>) -> Outcome {
         call.check_walk_room()?;
         match next {
             Next::Slice(key) => {
-                call.walk.request.from = From::Key(key);
-                call.walk.request.keys_max = wanted.count - call.walk.count as usize;
+                call.walking().request.from = From::Key(key);
+                call.walking().request.keys_max = wanted.count - call.walking().count as usize;
                 return Ok(Flow::More);
             }
             Next::Cursor(key) => {
@@ -98,12 +98,12 @@ fn scan_slice(call: &mut Call<'_>, wanted: &Wanted<'_>, slice: &Slice) -> Next {
             return Next::Cursor(Some(key.clone()));
         }
         if !is_live(*end_ms, call.now_ms) {
-            call.walk.expired += 1;
+            call.walking().expired += 1;
             continue;
         }
-        call.walk.count += 1;
+        call.walking().count += 1;
         if wanted.strings && wanted.pattern.is_none_or(|glob| glob::matches(glob, key, false)) {
-            call.walk.show(key);
+            call.walking().show(key);
         }
     }
     match &slice.next {
@@ -113,8 +113,8 @@ fn scan_slice(call: &mut Call<'_>, wanted: &Wanted<'_>, slice: &Slice) -> Next {
 }
 
 /// Whether one call has looked at enough keys.
-fn is_enough(call: &Call<'_>, wanted: &Wanted<'_>) -> bool {
-    let walk = &call.walk;
+fn is_enough(call: &mut Call<'_>, wanted: &Wanted<'_>) -> bool {
+    let walk = call.walking();
     walk.count >= wanted.count as u64
         || walk.expired >= EXPIRED_PER_CALL
         || walk.keys.len() > BYTES_PER_CALL
@@ -126,7 +126,7 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
     let is_ordered = call.store.is_ordered(call.session.db);
     let prefix = is_ordered.then(|| glob::literal_prefix(pattern));
     let begin = |call: &mut Call<'_>| {
-        call.walk.request.keys_max = SLICE_KEYS;
+        call.walking().request.keys_max = SLICE_KEYS;
         Ok(prefix.map_or(From::Begin, |prefix| From::Key(prefix.to_vec())))
     };
     call.walk(begin, |call, slice| {
@@ -138,12 +138,12 @@ pub(crate) fn keys(call: &mut Call<'_>) -> Outcome {
                 break;
             }
             if is_live(*end_ms, call.now_ms) && glob::matches(pattern, key, false) {
-                call.walk.show(key);
+                call.walking().show(key);
             }
         }
         call.check_walk_room()?;
         if let Some(key) = next {
-            call.walk.request.from = From::Key(key);
+            call.walking().request.from = From::Key(key);
             return Ok(Flow::More);
         }
         call.reply_keys();
@@ -157,7 +157,7 @@ fn is_live(end_ms: Option<u64>, now_ms: u64) -> bool {
 
 pub(crate) fn randomkey(call: &mut Call<'_>) -> Outcome {
     let begin = |call: &mut Call<'_>| {
-        call.walk.request.keys_max = RANDOM_KEYS;
+        call.walking().request.keys_max = RANDOM_KEYS;
         Ok(From::Random(call.session.pick(usize::MAX) as u64))
     };
     call.walk(begin, |call, slice| {
@@ -167,11 +167,11 @@ pub(crate) fn randomkey(call: &mut Call<'_>) -> Outcome {
             return Ok(Flow::Done);
         }
         // From the end the walk goes on at the beginning, once.
-        call.walk.request.keys_max = SLICE_KEYS;
-        call.walk.request.from = match &slice.next {
+        call.walking().request.keys_max = SLICE_KEYS;
+        call.walking().request.from = match &slice.next {
             Some(key) => From::Key(key.clone()),
-            None if call.walk.count == 0 => {
-                call.walk.count = 1;
+            None if call.walking().count == 0 => {
+                call.walking().count = 1;
                 From::Begin
             }
             None => {
@@ -193,16 +193,16 @@ pub(crate) fn dbsize(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     }
     let begin = |call: &mut Call<'_>| {
-        call.walk.request.keys_max = SLICE_KEYS;
+        call.walking().request.keys_max = SLICE_KEYS;
         Ok(From::Begin)
     };
     call.walk(begin, |call, slice| {
-        call.walk.count += slice.keys.len() as u64;
-        let mut count = call.walk.count;
+        call.walking().count += slice.keys.len() as u64;
+        let mut count = call.walking().count;
         if let Some(key) = &slice.next {
             let about = if count < COUNTED_KEYS { None } else { estimate(call, count, key)? };
             let Some(about) = about else {
-                call.walk.request.from = From::Key(key.clone());
+                call.walking().request.from = From::Key(key.clone());
                 return Ok(Flow::More);
             };
             count = about;

@@ -137,6 +137,7 @@ pub(crate) fn unwatch(call: &mut Call<'_>) -> Outcome {
 /// Ends what a connection has queued and watched.
 pub(crate) fn forget_transaction(shared: &Shared, session: &mut Session) {
     session.queue = None;
+    super::fetch::forget(shared, session);
     forget_watches(shared, session);
 }
 

@@ -1,4 +1,4 @@
-//! What a command that walks over keys keeps from slice to slice.
+//! The state of a command that walks over keys, from slice to slice.
 
 use super::call::Means;
 use super::{Call, Failure, Outcome};
@@ -26,7 +26,7 @@ impl Walk {
     /// Bytes of memory that it takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let from = if let From::Key(key) = &self.request.from { key.capacity() } else { 0 };
-        self.keys.capacity() + from
+        size_of::<Self>() + self.keys.capacity() + from
     }
 
     /// Adds a key to the reply.
@@ -46,6 +46,11 @@ pub(crate) enum Flow {
 }
 
 impl Call<'_> {
+    /// The walk that the command has begun, or begins.
+    pub(crate) fn walking(&mut self) -> &mut Walk {
+        self.walk.get_or_insert_default()
+    }
+
     /// Gives `step` one slice after another until it is done, from where `begin` has the walk begin. A
     /// command that may not wait for the device ends with [`Failure::Waits`] before each slice.
     ///
@@ -56,11 +61,12 @@ impl Call<'_> {
         begin: impl FnOnce(&mut Self) -> Result<From, Failure>,
         mut step: impl FnMut(&mut Self, &Slice) -> Result<Flow, Failure>,
     ) -> Outcome {
-        if !self.walk.has_begun {
+        if !self.walking().has_begun {
             let from = begin(self)?;
-            self.walk.request.db = self.session.db;
-            self.walk.request.from = from;
-            self.walk.has_begun = true;
+            let db = self.session.db;
+            self.walking().request.db = db;
+            self.walking().request.from = from;
+            self.walking().has_begun = true;
         }
         match self.means {
             Means::Walked(slice) => match step(self, slice)? {
@@ -68,12 +74,15 @@ impl Call<'_> {
                 Flow::More => Err(Failure::Waits(Purpose::Walk)),
             },
             Means::Blocking => loop {
-                let slice = read_slice(self.store, &self.walk.request)?;
+                let request = self.walking().request.clone();
+                let slice = read_slice(self.store, &request)?;
                 if step(self, &slice)? == Flow::Done {
                     return Ok(());
                 }
             },
-            Means::AtOnce | Means::Follows | Means::Looked(_) => Err(Failure::Waits(Purpose::Walk)),
+            Means::AtOnce | Means::Follows | Means::Fetched(_) | Means::Looked(_) => {
+                Err(Failure::Waits(Purpose::Walk))
+            }
         }
     }
 
@@ -81,14 +90,16 @@ impl Call<'_> {
     ///
     /// # Errors
     /// [`Failure::NoRoom`], [`Failure::OutputLimit`].
-    pub(crate) fn check_walk_room(&self) -> Outcome {
-        self.room.check(self.reply.extent().with_bulk(self.walk.keys.len()))
+    pub(crate) fn check_walk_room(&mut self) -> Outcome {
+        let bytes = self.walking().keys.len();
+        self.room.check(self.reply.extent().with_bulk(bytes))
     }
 
     /// Writes the array of the keys that are shown.
     pub(crate) fn reply_keys(&mut self) {
-        let keys = std::mem::take(&mut self.walk.keys);
-        self.reply.array(self.walk.shown);
+        let keys = std::mem::take(&mut self.walking().keys);
+        let shown = self.walking().shown;
+        self.reply.array(shown);
         self.reply.encoded(&keys);
     }
 }

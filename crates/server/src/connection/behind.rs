@@ -12,7 +12,7 @@
 //! - B3. At most one look-up of a key is under way for a client. A later command that reads the same key
 //!   follows: its look-up begins when the earlier one is answered, so that it shows nothing older, and
 //!   nothing that was overwritten before it came.
-//! - B4. A command that waits to change something, or walks over keys, is alone here.
+//! - B4. A command that waits to change something, walks over keys or reads several, is alone here.
 //! - B5. Of a command that waits, its look-up is wanted, or under way, or it follows another one.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -35,11 +35,16 @@ pub(crate) struct Waiting {
     /// Its reply was too large for its place: it is made once no other one waits before it.
     pub(super) is_large: bool,
     /// The walk of a command that walks over keys.
-    pub(super) walk: Walk,
+    pub(super) walk: Option<Box<Walk>>,
 }
 
 impl Waiting {
-    pub(crate) fn new(waits: Waits, args: Args<'_>, key_place: usize, walk: Walk) -> Self {
+    pub(crate) fn new(
+        waits: Waits,
+        args: Args<'_>,
+        key_place: usize,
+        walk: Option<Box<Walk>>,
+    ) -> Self {
         Self { waits, args: OwnedArgs::copy(args), key_place, of: 0, is_large: false, walk }
     }
 
@@ -49,7 +54,8 @@ impl Waiting {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.args.memory_bytes() + self.walk.memory_bytes()
+        let walk = self.walk.as_deref().map_or(0, Walk::memory_bytes);
+        size_of::<Self>() + self.args.memory_bytes() + walk
     }
 }
 

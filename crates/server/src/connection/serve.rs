@@ -14,7 +14,6 @@
 
 use super::{Connection, KEPT_BYTES, Stopped, Worker};
 use crate::buffer;
-use crate::commands::walk::Walk;
 use crate::commands::{self, Call, Dispatched, Means, Room};
 use crate::options::ARGS_MAX;
 use crate::protocol::{Bounds, Extent, Reply, Step};
@@ -202,12 +201,12 @@ impl Connection {
             scratch: worker.scratch,
             written: commands::call::Written::default(),
             means,
-            walk: Walk::default(),
+            walk: None,
             waits_for_room: is_ahead,
             begun: None,
         };
         let dispatched = commands::dispatch(&mut call, &mut worker.pass);
-        let walk = std::mem::take(&mut call.walk);
+        let walk = call.walk.take();
         if call.written.any {
             self.output.promise(begin);
         }

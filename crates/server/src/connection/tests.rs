@@ -10,7 +10,6 @@ use super::behind::Waiting;
 use super::{CLOSING_TICKS_MAX, Connection};
 use crate::clients::Client;
 use crate::commands::Waits;
-use crate::commands::walk::Walk;
 use crate::protocol::{Bounds, Parser, Step};
 use crate::session::Session;
 use crate::store::seat::Purpose;
@@ -43,7 +42,7 @@ fn a_closing_connection_has_time_as_long_as_the_device_is_slow() {
     let mut parser = Parser::default();
     assert!(matches!(parser.step(line, Bounds::UNAUTHENTICATED), Step::Command { .. }));
     let waits = Waits { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
-    connection.output.behind.push(Waiting::new(waits, parser.args(line), 1, Walk::default()));
+    connection.output.behind.push(Waiting::new(waits, parser.args(line), 1, None));
     assert_eq!(ticks(&mut connection), 3 * CLOSING_TICKS_MAX);
     // Now it is the peer who does not read.
     connection.output.bytes.extend_from_slice(b"+OK\r\n");

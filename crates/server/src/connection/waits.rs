@@ -20,8 +20,8 @@ use crate::commands::{self, COMMANDS, Call, Dispatched, Means, Room, Waits};
 use crate::event_loop::Asker;
 use crate::protocol::{Args, Extent, Reply};
 use crate::shared::Shared;
+use crate::store::reads::{Done, Wanted};
 use crate::store::seat::{Looked, Purpose};
-use crate::store::walks::{Request, Slice};
 use crate::store::{DbIndex, StoreError};
 
 /// Commands of one connection that wait at once: what keeps a device busy.
@@ -46,7 +46,13 @@ impl Connection {
     }
 
     /// Has a command wait whose arguments the parser has found at the front of `bytes`.
-    pub(super) fn wait(&mut self, waits: Waits, walk: Walk, bytes: &[u8], worker: &mut Worker<'_>) {
+    pub(super) fn wait(
+        &mut self,
+        waits: Waits,
+        walk: Option<Box<Walk>>,
+        bytes: &[u8],
+        worker: &mut Worker<'_>,
+    ) {
         worker.tally.waited += 1;
         let key_place = COMMANDS[waits.command].keys.first as usize;
         let waiting = Waiting::new(waits, self.parser.args(bytes), key_place, walk);
@@ -93,10 +99,14 @@ impl Connection {
         Some((self.session.db, waiting.key(), waiting.waits.purpose))
     }
 
-    /// The slice of a walk that the command at `number` wants, if it does.
-    pub(crate) fn wanted_slice(&self, number: u64) -> Option<Request> {
+    /// The slice of a walk or the values that the command at `number` wants, if it does.
+    pub(crate) fn wanted_read(&self, number: u64) -> Option<Wanted> {
         let waiting = self.output.behind.waiting_at(number)?;
-        (waiting.waits.purpose == Purpose::Walk).then(|| waiting.walk.request.clone())
+        match waiting.waits.purpose {
+            Purpose::Read | Purpose::Update => None,
+            Purpose::Walk => Some(Wanted::Slice(waiting.walk.as_ref()?.request.clone())),
+            Purpose::Keys => Some(Wanted::Values(self.session.fetch.as_ref()?.keys.clone())),
+        }
     }
 
     /// Whether commands wait for the device.
@@ -120,14 +130,18 @@ impl Connection {
         self.run_again(number, found.map(Means::Looked), worker);
     }
 
-    /// Runs the command at `number` again, with the next slice of its walk.
-    pub(crate) fn go_on_walking(
+    /// Runs the command at `number` again, with the next slice of its walk, or the values of its keys.
+    pub(crate) fn go_on_read(
         &mut self,
         number: u64,
-        slice: Result<Slice, StoreError>,
+        read: &Result<Done, StoreError>,
         worker: &mut Worker<'_>,
     ) {
-        let means = slice.as_ref().map(Means::Walked).map_err(Clone::clone);
+        let means = match read {
+            Ok(Done::Slice(slice)) => Ok(Means::Walked(slice)),
+            Ok(Done::Values(values)) => Ok(Means::Fetched(&values.values)),
+            Err(error) => Err(error.clone()),
+        };
         self.run_again(number, means, worker);
     }
 
@@ -176,19 +190,19 @@ impl Connection {
             scratch: worker.scratch,
             written: commands::call::Written::default(),
             means: Means::AtOnce,
-            walk: std::mem::take(&mut waiting.walk),
+            walk: waiting.walk.take(),
             waits_for_room: !is_first,
             begun: None,
         };
         let dispatched = match means {
             Ok(means) => {
                 call.means = means;
-                resume(&mut call, waiting.waits)
+                resume(&mut call, waiting.waits, &mut worker.pass)
             }
             Err(error) => fail(&mut call, waiting.waits, error),
         };
         let has_written = call.written.any;
-        let walk = std::mem::take(&mut call.walk);
+        let walk = call.walk.take();
         self.charged = room.charged();
         if let Dispatched::Waits(waits) = dispatched {
             waiting.waits = waits;

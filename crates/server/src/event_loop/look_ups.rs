@@ -137,7 +137,7 @@ impl LookUps {
             let Some(connection) = client_of(connections, asker) else { continue };
             connection.is_in_turn = false;
             let Some(number) = connection.next_wanted(worker.shared) else { continue };
-            if let Some(of) = connection.wanted_slice(number) {
+            if let Some(of) = connection.wanted_read(number) {
                 connection.note_begun(number);
                 worker.shared.walker.ask(worker.index, Walked { asker, number, of });
                 continue;

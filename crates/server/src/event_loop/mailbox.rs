@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{LETTERS, Walked};
 use crate::store::StoreError;
-use crate::store::walks::Slice;
+use crate::store::reads::Done;
 
 /// A message to a loop.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub(crate) enum Letter {
     Connection(TcpStream),
     /// End this connection, if the token still stands for this client.
     Disconnect { token: usize, id: u64 },
-    /// A slice of a walk was read for a connection of this loop.
-    Walked(Walked<Result<Slice, StoreError>>),
+    /// A slice of a walk, or values, were read for a connection of this loop.
+    Walked(Walked<Result<Done, StoreError>>),
 }
 
 /// Where a loop gets its letters.

@@ -1,9 +1,9 @@
-//! The thread that reads slices of walks.
+//! The thread that reads for the loops: slices of walks, and values of several keys.
 //!
 //! 1. A command that walks over keys waits, as one does whose key is looked up. Its connection takes its
 //!    turn, and the loop asks for the next slice ([`Walker::ask`]).
-//! 2. The thread reads one slice after another, in the order in which they were asked for: a long walk holds
-//!    up no other one for longer than a slice.
+//! 2. The thread reads slices sequentially, in the order of the requests: a long walk delays another one by a
+//!    slice at most.
 //! 3. The slice comes back as a letter. The command runs again with it, and ends, or asks for the next one.
 //!
 //! So no loop waits for the device, and none is busy with more than a slice. The thread is not in the gate:
@@ -18,12 +18,12 @@ use parking_lot::{Condvar, Mutex};
 use super::{Asker, Letter};
 use crate::shared::Shared;
 use crate::store::StoreError;
-use crate::store::walks::{Request, Slice, read_slice};
+use crate::store::reads::{Done, Wanted, read};
 
 /// How often the thread looks whether the server stops.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A slice that was asked for, or read.
+/// The request for a slice, or the slice.
 #[derive(Debug)]
 pub(crate) struct Walked<T> {
     pub(crate) asker: Asker,
@@ -36,13 +36,13 @@ pub(crate) struct Walked<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Walker {
     /// Each with the loop that asks.
-    asked: Mutex<VecDeque<(usize, Walked<Request>)>>,
+    asked: Mutex<VecDeque<(usize, Walked<Wanted>)>>,
     changed: Condvar,
 }
 
 impl Walker {
     /// Has a slice read for the loop at `index`.
-    pub(crate) fn ask(&self, index: usize, walked: Walked<Request>) {
+    pub(crate) fn ask(&self, index: usize, walked: Walked<Wanted>) {
         self.asked.lock().push_back((index, walked));
         self.changed.notify_one();
     }
@@ -57,7 +57,8 @@ impl Walker {
                 continue;
             };
             drop(asked);
-            let of: Result<Slice, StoreError> = read_slice(shared.store.commands(), &of);
+            let of: Result<Done, StoreError> =
+                read(shared.store.commands(), &shared.client_memory, &of);
             if let Some(mailbox) = shared.mailboxes.get(index) {
                 mailbox.send(Letter::Walked(Walked { asker, number, of }));
             }

@@ -211,6 +211,10 @@ impl Store for Database {
         }
     }
 
+    fn may_wait(&self, db: DbIndex) -> bool {
+        self.existing(db).is_some_and(|keyspace| keyspace.options().engine != EngineKind::Memory)
+    }
+
     fn is_ordered(&self, db: DbIndex) -> bool {
         self.existing(db).map_or(self.engine.is_ordered(), Keyspace::is_ordered)
     }
@@ -314,6 +318,15 @@ impl Durable for Database {
         for keyspace in stats.keyspaces {
             if let Some(share) = keyspace.memory_share_bytes {
                 figures.push((format!("{}_memory_share_bytes", keyspace.name), share));
+            }
+            let updates = keyspace.updates;
+            for (name, value) in [
+                ("updates_written", updates.written),
+                ("updates_written_bytes", updates.written_bytes),
+                ("merges", updates.merges),
+                ("merge_operand_bytes", updates.operand_bytes),
+            ] {
+                figures.push((format!("{}_{name}", keyspace.name), value));
             }
             for (name, value) in keyspace.engine.detail {
                 figures.push((format!("{}_{name}", keyspace.name), value));

@@ -17,6 +17,8 @@ pub(crate) enum Purpose {
     Update,
     /// No key is looked up: the command walks over keys, and waits for the next slice.
     Walk,
+    /// The values of several keys are read for the command, which then runs alone.
+    Keys,
 }
 
 /// How a look-up began.
@@ -109,7 +111,7 @@ impl Seat for KeyspaceSeat {
                 BegunGet::Pending => Begun::Pending,
                 BegunGet::Full => Begun::Full,
             },
-            Purpose::Update | Purpose::Walk => match self.0.begin_old(tag, key)? {
+            Purpose::Update | Purpose::Walk | Purpose::Keys => match self.0.begin_old(tag, key)? {
                 BegunOld::AtOnce => Begun::AtOnce,
                 BegunOld::Pending => Begun::Pending,
                 BegunOld::Full => Begun::Full,

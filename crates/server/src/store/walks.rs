@@ -13,7 +13,7 @@ use super::{DbIndex, Store, StoreError};
 pub(crate) const SLICE_KEYS: usize = 1000;
 const SLICE_BYTES: usize = 1 << 20;
 
-/// Where a walk goes on.
+/// A request for the next slice of a walk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
     pub(crate) db: DbIndex,
@@ -22,7 +22,7 @@ pub(crate) struct Request {
     pub(crate) keys_max: usize,
 }
 
-/// Where a slice begins.
+/// The begin of a slice.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum From {
     #[default]
@@ -38,7 +38,7 @@ pub(crate) enum From {
 pub(crate) struct Slice {
     /// Keys, and when their values end.
     pub(crate) keys: Vec<(Vec<u8>, Option<u64>)>,
-    /// Where the next slice begins, if there is one.
+    /// The key at which the next slice begins, if there is one.
     pub(crate) next: Option<Vec<u8>>,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct MapStore {
     pub(super) write_room: AtomicU64,
     /// The most keys that were asked for at once.
     pub(super) asked_at_once: AtomicU64,
-    /// A walk waits while a test has this.
+    /// A walk, and a read of several keys, waits while a test has this.
     pub(super) walking: Mutex<()>,
     /// Pairs that walks have met, in all, and in the one that met the most.
     pub(super) met: AtomicU64,
@@ -109,6 +109,7 @@ impl Store for MapStore {
         keys: &[&[u8]],
         found: &mut Found<'_>,
     ) -> Result<(), StoreError> {
+        drop(self.walking.lock());
         self.asked_at_once.fetch_max(keys.len() as u64, SeqCst);
         // In another order than that of the keys, as a device has it.
         let map = self.map.lock();

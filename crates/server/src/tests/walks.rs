@@ -114,3 +114,84 @@ fn a_client_that_leaves_in_the_midst_of_a_walk_is_forgotten() {
     });
     assert!(clients, "the other one stays");
 }
+
+/// A store whose keys are all on the device, and a client that has written some.
+fn cold() -> (Server, Arc<MapStore>, Client) {
+    let (server, store) = serve(MapStore::default());
+    let mut client = Client::connect(server.addr());
+    for key in ["a", "b", "c"] {
+        assert_eq!(client.run(&format!("SET {key} of-{key}")), "+OK");
+    }
+    store.cold.freeze(&["a", "b", "c"]);
+    (server, store, client)
+}
+
+#[test]
+fn a_command_over_several_keys_on_the_device_holds_up_no_other_client() {
+    for (line, expected) in [
+        ("MGET a x c", "[\"of-a\", nil, \"of-c\"]"),
+        ("EXISTS a b x a", ":3"),
+        ("TOUCH a x", ":1"),
+        ("MSETNX x 1 c 2", ":0"),
+        ("DEL a x b a", ":2"),
+        ("UNLINK c c", ":1"),
+    ] {
+        let (server, store, mut other) = cold();
+        let mut waits = Client::connect(server.addr());
+        let device = store.walking.lock();
+        waits.send(format!("{line}\r\nPING\r\n").as_bytes());
+        for round in 0..10 {
+            assert_eq!(other.run("PING"), "+PONG", "{line}");
+            assert_eq!(other.run(&format!("SET n {round}")), "+OK", "{line}");
+        }
+        drop(device);
+        assert_eq!(waits.reply(), expected, "{line}");
+        assert_eq!(waits.reply(), "+PONG", "{line}");
+    }
+}
+
+#[test]
+fn a_command_over_several_keys_shows_one_moment_though_it_waits() {
+    let (server, store, mut other) = cold();
+    let mut waits = Client::connect(server.addr());
+    let device = store.walking.lock();
+    waits.send(b"MGET a b\r\n");
+    assert_eq!(other.run("PING"), "+PONG");
+    store.cold.thaw("a");
+    assert_eq!(other.run("SET a new"), "+OK");
+    drop(device);
+    // Perhaps the values were read before it was written; they are read again then.
+    assert_eq!(waits.reply(), "[\"new\", \"of-b\"]");
+    // One that leaves watches nothing any more.
+    let device = store.walking.lock();
+    waits.send(b"DEL b c\r\n");
+    assert_eq!(other.run("PING"), "+PONG");
+    drop(waits);
+    drop(device);
+    let clients = (0..500).any(|_| {
+        Environment::real().sleep(std::time::Duration::from_millis(20));
+        other.run("INFO clients").contains("connected_clients:1\\r")
+    });
+    assert!(clients, "the other one stays");
+    assert!(server.shared.watches.keys(0).is_empty());
+}
+
+#[test]
+fn values_of_several_keys_without_room_are_an_error() {
+    const MIB: usize = 1 << 20;
+    let store = Arc::new(MapStore::default());
+    let limits = Options { threads: 1, client_memory_bytes: 4 * MIB, ..options() };
+    let registry = telemetry::Registry::default();
+    let bound = Bound::new(limits).expect("the ports are free");
+    let server = bound.serve_on(store.clone(), Environment::real(), registry).expect("starts");
+    let mut client = Client::connect(server.addr());
+    for key in ["a", "b"] {
+        assert_eq!(client.call(&[b"SET", key.as_bytes(), &vec![b'x'; 2 * MIB]]), "+OK");
+    }
+    store.cold.freeze(&["a", "b"]);
+    let refused = "-OOM command refused: the clients' memory of 4194304 bytes is used up";
+    assert_eq!(client.run("MGET a b"), refused);
+    assert_eq!(client.run("EXISTS a b"), ":2");
+    assert_eq!(client.run("DEL a b"), ":2");
+    assert!(super::memory::figure(&mut client, "client_memory_bytes") < MIB as u64);
+}

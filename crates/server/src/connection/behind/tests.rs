@@ -2,7 +2,6 @@
 
 use super::{Behind, Waiting};
 use crate::commands::Waits;
-use crate::commands::walk::Walk;
 use crate::protocol::Parser;
 use crate::protocol::{Bounds, Step};
 use crate::store::seat::Purpose;
@@ -13,7 +12,7 @@ fn waiting(key: &str) -> Waiting {
     let step = parser.step(line.as_bytes(), Bounds::UNAUTHENTICATED);
     assert!(matches!(step, Step::Command { .. }));
     let waits = Waits { command: 0, purpose: Purpose::Read, is_muted: false, begun: None };
-    Waiting::new(waits, parser.args(line.as_bytes()), 1, Walk::default())
+    Waiting::new(waits, parser.args(line.as_bytes()), 1, None)
 }
 
 fn say(behind: &mut Behind, text: &str) {
