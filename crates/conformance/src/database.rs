@@ -158,7 +158,9 @@ impl Database {
 
     /// Lets the journal forget what the engine says it has, which a host may do at any time.
     pub(crate) fn trim(&self) -> Result<(), Failed> {
-        self.opened.engine.settle()?;
+        if !self.opened.engine.settle()? {
+            return Ok(());
+        }
         Ok(self.journal.trim(self.opened.engine.persisted())?)
     }
 

@@ -269,10 +269,13 @@ pub trait Engine: Send + Sync {
     /// when it is opened costs two syncs here, once; one that does it when it is opened has nothing
     /// to do.
     ///
+    /// Returns `false` without waiting if a flush has the files. Then nothing must be removed, and the
+    /// host asks again later: the flush may wait for a write, which may wait for the host's thread.
+    ///
     /// # Errors
     /// The storage's; then nothing must be removed.
-    fn settle(&self) -> Result<()> {
-        Ok(())
+    fn settle(&self) -> Result<bool> {
+        Ok(true)
     }
 
     /// Live keys, if the engine counts them, at the cost of a few loads.

@@ -211,8 +211,8 @@ impl Engine for Store {
         self.shared.flush()
     }
 
-    fn settle(&self) -> Result<()> {
-        self.shared.settle()
+    fn settle(&self) -> Result<bool> {
+        self.shared.settle().map(|()| true)
     }
 
     fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {

@@ -74,16 +74,16 @@ impl Shared {
         self.flush_at(&mut flusher, pin)
     }
 
-    /// Makes durable what opening has found.
-    pub(crate) fn settle(&self) -> Result<()> {
-        let mut flusher = self.flusher.lock();
+    /// Makes durable what opening has found, unless a flush is under way, which may wait for a write.
+    pub(crate) fn settle(&self) -> Result<bool> {
+        let Some(mut flusher) = self.flusher.try_lock() else { return Ok(false) };
         self.health.check_writable()?;
         let superblock = flusher.superblock.as_mut().ok_or(Error::Closed)?;
         let settled = superblock.settle_in(&*self.host.device);
         if let Some(error) = settled.as_ref().err().filter(|error| !error.may_pass()) {
             self.health.fail(error);
         }
-        settled
+        settled.map(|()| true)
     }
 
     /// The same, unless it would have to wait for a write; `false` then. Whoever flushes already may be

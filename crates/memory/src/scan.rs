@@ -73,6 +73,9 @@ impl Cursor for Walk {
     }
 
     fn seek(&mut self, key: &[u8]) {
+        if self.has_failed {
+            return;
+        }
         let range = self.range.from_key(key, self.direction);
         self.position = Position::new(range, self.direction);
         (self.run, self.next) = (Run::default(), 0);

@@ -112,7 +112,7 @@ impl Engine for Store {
         self.shared.try_flush()
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<bool> {
         self.shared.settle()
     }
 

@@ -118,7 +118,7 @@ impl Inner {
         for slot in slots.values() {
             let generation = slot.last_generation();
             // The mark of this close says so of all of them.
-            is_settled = is_settled && generation.settle().is_ok();
+            is_settled = is_settled && slot.damage.is_none() && generation.settle();
             // What no journal holds is lost unless the engine's own files have it.
             let is_flushed = !generation.journaled && self.access == Access::Write;
             if is_flushed && !self.planted.has(Planted::ClosedUnflushed) {

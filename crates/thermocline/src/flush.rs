@@ -171,8 +171,11 @@ impl Inner {
             return Ok(());
         }
         let floor = self.journal_floor();
-        if self.journal.has_useless(floor)? {
-            self.journaled_generations().iter().try_for_each(|generation| generation.settle())?;
+        // A keyspace whose files cannot be made durable now keeps the journal, and stops nothing else.
+        if self.journal.has_useless(floor)?
+            && !self.journaled_generations().iter().all(|generation| generation.settle())
+        {
+            return Ok(());
         }
         Ok(self.journal.trim(floor)?)
     }

@@ -128,9 +128,9 @@ impl Db {
             return Err(Error::OlderCatalog { damage });
         }
         journal::check_newest(&*device, JOURNAL_DIR)?;
+        let (sound, damaged) = part_damaged(&*device, &catalog)?;
         // Nothing has been changed before this.
         let was_closed = access == Access::Write && take_closed_mark(&*device)?;
-        let (sound, damaged) = part_damaged(&*device, &catalog)?;
         for entry in &sound.keyspaces {
             owner::finish(&*device, entry)?;
         }

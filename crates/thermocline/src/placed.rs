@@ -123,7 +123,7 @@ impl<E: Engine> Engine for Placed<E> {
         self.engine.persisted()
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<bool> {
         self.name(self.engine.settle())
     }
 

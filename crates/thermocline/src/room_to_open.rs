@@ -68,6 +68,9 @@ pub(crate) fn open_with_room<T>(
 
 /// Removes the journal segment that an opening without room has begun, as the next one would.
 fn remove_unfinished(device: &dyn Device) -> Result<()> {
+    if !device.exists(JOURNAL_DIR)? {
+        return Ok(());
+    }
     for entry in device.list(JOURNAL_DIR)? {
         let number = entry.name.strip_suffix(UNFINISHED_SUFFIX);
         let is_ours = |number: &str| number.len() == 20 && number.parse::<u64>().is_ok();

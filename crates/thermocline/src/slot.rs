@@ -228,13 +228,14 @@ impl Generation {
         self.is_settled.store(true, Relaxed);
     }
 
-    /// Makes sure of that, before anything is removed because its files have it.
-    pub(crate) fn settle(&self) -> Result<()> {
-        if !self.is_settled.load(Relaxed) {
-            self.engine.settle()?;
+    /// Returns whether everything that opening has found is durable, and makes it so if it can.
+    /// Nothing may be removed because the files have it if this returns `false`. A failure stays with the
+    /// engine, whose next writes report it if it does not pass.
+    pub(crate) fn settle(&self) -> bool {
+        if !self.is_settled.load(Relaxed) && self.engine.settle().is_ok_and(|settled| settled) {
             self.is_settled.store(true, Relaxed);
         }
-        Ok(())
+        self.is_settled.load(Relaxed)
     }
 
     /// Returns an outcome of the engine's own views, cursors, seats and ingestions, with a failure

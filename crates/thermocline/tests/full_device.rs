@@ -158,9 +158,9 @@ fn a_journaled_keyspace_goes_on_once_there_is_room() {
             assert!(full.next < 3 * KEYS, "{engine} is not refused anything");
         }
         let flushed = full.space.flush();
-        let has_room = engine == EngineKind::F2 && flushed.is_ok();
+        // Room that is held for it may be enough, and all may be flushed already.
         let is_refused = flushed.as_ref().is_err_and(Error::is_no_space);
-        assert!(has_room || is_refused, "{engine}: {flushed:?}");
+        assert!(flushed.is_ok() || is_refused, "{engine}: {flushed:?}");
         full.stays_writable();
         full.holds(&full.db, &full.taken, "while it is full");
         full.a_crash_keeps(&durable, "after a crash while it is full");

@@ -32,10 +32,13 @@ pub(super) fn run(context: &Context, arguments: &Put) -> Outcome {
     let seqno = context.with_database(&arguments.database.dir, true, |db| {
         let keyspace = match db.existing_keyspace(&place.keyspace) {
             // It keeps the engine that it was made with; to ask for another is a mistake.
-            Ok(existing) if asked.is_none_or(|asked| asked == existing.options().engine) => {
-                existing
+            Ok(existing) if asked.is_some_and(|asked| asked != existing.options().engine) => {
+                let KeyspaceOptions { engine, journaled, values_end, .. } = existing.options();
+                let name = place.keyspace.clone();
+                return Err(Error::KeyspaceExists { name, engine, journaled, values_end }.into());
             }
-            Ok(_) | Err(Error::NoKeyspace { .. }) => db.keyspace(&place.keyspace, options)?,
+            Ok(existing) => existing,
+            Err(Error::NoKeyspace { .. }) => db.keyspace(&place.keyspace, options)?,
             Err(error) => return Err(error.into()),
         };
         Ok(match arguments.ttl {

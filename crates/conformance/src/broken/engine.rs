@@ -324,7 +324,7 @@ impl Engine for Broken {
         self.inner.checkpoint_while(into, go_on)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<bool> {
         self.inner.settle()
     }
 

@@ -73,6 +73,9 @@ impl Reference {
     }
 
     fn fail(&self, error: Error) -> Error {
+        if matches!(&error, Error::Device(device) if device.is_out_of_files()) {
+            return error;
+        }
         self.failure.lock().get_or_insert_with(|| error.poisoning());
         error
     }
@@ -210,8 +213,11 @@ impl Engine for Reference {
         self.host.memory.release(dropped);
         if before.generation > 0 {
             let old = snapshot::name(before.generation);
-            let removed = self.host.device.remove(&old);
-            removed.map_err(|error| self.fail(error.into()))?;
+            match self.host.device.remove(&old) {
+                // The next opening removes it.
+                Err(error) if error.is_out_of_files() => {}
+                removed => removed.map_err(|error| self.fail(error.into()))?,
+            }
         }
         Ok(())
     }

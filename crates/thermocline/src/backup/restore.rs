@@ -18,7 +18,7 @@ use crate::check::{Report, check_content};
 use crate::copy_side::{CopySide, CopyTarget};
 use crate::directory::make_lock_file;
 use crate::error::{Error, Result};
-use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, check_place};
+use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE, check_place};
 use crate::planted::{Planted, is_planted};
 
 impl Backups {
@@ -134,7 +134,7 @@ fn clear(target: &dyn Device, whole: &Whole) -> Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
-    for name in [catalog::FILE_NEXT, catalog::FILE] {
+    for name in [catalog::FILE_NEXT, catalog::FILE, LOCK_FILE] {
         if target.exists(name)? {
             target.remove(name)?;
         }

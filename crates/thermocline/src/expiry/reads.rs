@@ -182,8 +182,8 @@ impl View for LivingView {
     fn scan(&self, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
         let cursor = self.view.scan(range, direction)?;
         let (key, value) = Default::default();
-        let has_ended = false;
-        Ok(Box::new(LivingCursor { cursor, moment: self.moment, key, value, has_ended }))
+        let (moment, has_ended, has_failed) = (self.moment, false, false);
+        Ok(Box::new(LivingCursor { cursor, moment, key, value, has_ended, has_failed }))
     }
 }
 
@@ -196,6 +196,8 @@ struct LivingCursor {
     value: Vec<u8>,
     /// Set at the end, and by an error.
     has_ended: bool,
+    /// Set by an error, after which no seek continues the scan.
+    has_failed: bool,
 }
 
 impl Cursor for LivingCursor {
@@ -203,21 +205,26 @@ impl Cursor for LivingCursor {
         if self.has_ended {
             return Ok(None);
         }
-        // Set until a pair is there.
-        self.has_ended = true;
+        // Set until the cursor has returned.
+        (self.has_ended, self.has_failed) = (true, true);
         while let Some((key, stored)) = self.cursor.next()? {
             let Some(living) = self.moment.living(stored)? else { continue };
             self.key.clear();
             self.key.extend_from_slice(key);
             self.value.clear();
             self.value.extend_from_slice(living.value);
-            self.has_ended = false;
+            (self.has_ended, self.has_failed) = (false, false);
             return Ok(Some((&self.key, &self.value)));
         }
+        self.has_failed = false;
         Ok(None)
     }
 
     fn seek(&mut self, key: &[u8]) {
+        if self.has_failed {
+            return;
+        }
         self.cursor.seek(key);
+        self.has_ended = false;
     }
 }

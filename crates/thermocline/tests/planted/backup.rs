@@ -65,7 +65,7 @@ fn what_is_restored_and_not_synced_is_found() {
 #[test]
 fn what_is_restored_and_loses_its_directories_is_found() {
     let test = a_power_cut_leaves_a_whole_restored_database_or_none;
-    must_be_found(Planted::RestoredUnnamed, "missing", test);
+    must_be_found(Planted::RestoredUnnamed, "is not there", test);
 }
 
 #[test]
