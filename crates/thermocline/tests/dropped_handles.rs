@@ -39,7 +39,7 @@ fn handles_hold_nothing(engine: EngineKind) {
     let dir = tempfile::tempdir().unwrap();
     let db =
         Db::open(dir.path(), Options { memory_bytes: 256 << 20, ..Options::default() }).unwrap();
-    // What the process opens once.
+    // The first keyspace also opens the files that the process keeps.
     make(&db, engine, "first");
     db.drop_keyspace("first").unwrap();
     let before = (db.memory_bytes().0, descriptors());
