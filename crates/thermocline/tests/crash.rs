@@ -45,7 +45,7 @@ const PAUSE_MS_MAX: u64 = 200;
 /// Images taken at each operation of a run.
 const IMAGES: u64 = 2;
 /// Runs unless `THERMOCLINE_CASES` says otherwise.
-const CASES: u64 = 5;
+const CASES: u64 = 3;
 /// What has to have been beside the steps over small parts.
 const BESIDE: [(EngineKind, &str); 4] = [
     (EngineKind::F2, "compactions"),
@@ -394,12 +394,12 @@ fn setting(name: &str) -> Option<u64> {
 
 #[test]
 fn every_power_cut_leaves_a_prefix_and_whole_batches() {
-    power_cuts_over_memory(1);
+    power_cuts_over_memory(1, CASES);
 }
 
-/// Power cuts at every operation of runs from the seed `first` on.
-fn power_cuts_over_memory(first: u64) {
-    for run in runs_from(first, &untuned(&IN_MEMORY), Parts::Usual, CASES, STEPS) {
+/// Power cuts at every operation of `runs` runs from the seed `first` on.
+fn power_cuts_over_memory(first: u64, runs: u64) {
+    for run in runs_from(first, &untuned(&IN_MEMORY), Parts::Usual, runs, STEPS) {
         run.judge_all(&run.all_cuts());
     }
 }
