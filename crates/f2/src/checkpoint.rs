@@ -24,7 +24,8 @@
 //! - K4. Every record that a chunk names is there: the cold log is cut after the chunk log, and where
 //!   it begins was read before.
 //! - K5. Nothing that the superblock names is removed: segments go in step 5 alone, under the lock
-//!   under which it is committed.
+//!   under which it is committed. After a commit that failed it is unknown which state the superblock
+//!   names. So nothing more is committed, and a close keeps all segments.
 //! - K6. Whoever writes a copy has the files of what stood when the copy began, and no lock: what was written
 //!   to them below the cuts never changes, and one that is removed meanwhile is there for who has it open. So
 //!   checkpoints go on, and disk space comes back, but for these files' own.
@@ -68,7 +69,7 @@ pub(crate) type OfEach<T> = [T; 3];
 /// What one checkpoint leaves for the next.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
-    /// `None` once the store is closed.
+    /// `None` once the store is closed, or once a commit has failed for good.
     superblock: Option<Superblock>,
     standing: Standing,
     /// Where each log ended when all of it was durable: at the last commit, or when it was opened.
@@ -84,8 +85,9 @@ impl Checkpointer {
         Self { superblock: Some(superblock), standing, durable_tails }
     }
 
-    /// The state that the superblock names, unless the store is closed.
-    pub(crate) fn standing_if_open(&self) -> Option<Standing> {
+    /// The state that the superblock names, unless the store is closed or a commit has failed for
+    /// good. After such a failure the superblock may name this state or the next.
+    pub(crate) fn standing_if_known(&self) -> Option<Standing> {
         self.superblock.as_ref().map(|_| self.standing)
     }
 
@@ -231,7 +233,11 @@ impl Shared {
             self.remove_below(&standing)?;
         }
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
-        superblock.commit(&*self.host.device, &standing.encode())?;
+        let committed = superblock.commit(&*self.host.device, &standing.encode());
+        if committed.as_ref().is_err_and(|error| !error.may_pass()) {
+            checkpointer.superblock = None;
+        }
+        committed?;
         let before = std::mem::replace(&mut checkpointer.standing, standing);
         for (tail, cut) in checkpointer.durable_tails.iter_mut().zip(cuts) {
             *tail = cut.unwrap_or_default().max(*tail);

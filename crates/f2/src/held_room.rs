@@ -207,12 +207,13 @@ impl Shared {
     }
 
     /// Closing: removes the segments that the next opening would remove, and leaves room for its superblock and
-    /// its replay.
+    /// its replay. If a commit has failed for good, the superblock may name any segment: then all of
+    /// them stay, and the ballast too.
     ///
     /// # Errors
     /// The storage's.
     pub(crate) fn leave_room(&self) -> Result<()> {
-        let Some(standing) = self.checkpointer.lock().standing_if_open() else { return Ok(()) };
+        let Some(standing) = self.checkpointer.lock().standing_if_known() else { return Ok(()) };
         for (log, span) in self.logs().into_iter().zip(standing.spans()) {
             log.map_or(Ok(()), |log| log.segments.remove_outside(span.begin, span.end))?;
         }

@@ -1,15 +1,17 @@
 //! What a flush promises, also after one that failed half way.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use device::{Device, FaultDevice, OperationKind};
-use engine::{Barrier, Engine, Error, Result, SeqNo};
+use device::{Device, Failure, Fault, FaultDevice, Lasting, Mode, OperationKind};
+use engine::{Barrier, Engine, Error, Result, SeqNo, Superblock};
 
 use super::stores::{Add, Bench, key, tiny, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold};
 use crate::Options;
+use crate::checkpoint::SUPERBLOCK;
 
 /// A journal that cannot be reached once it is told so.
 #[derive(Default)]
@@ -126,6 +128,62 @@ fn keys_beyond_what_the_index_of_a_single_log_may_take_are_refused() {
     let count = |rmw_of: u64| bench.store.rmw(&key(rmw_of), &mut Add, SeqNo::new(1 << 40));
     assert_eq!(count(number + 1), Err(Error::OutOfMemory { limit }), "a key that would be new");
     assert_eq!(bench.get(&key(1)), Some(b"v".to_vec()));
+}
+
+/// The state that the superblock names after a commit that failed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stands {
+    Old,
+    New,
+}
+
+/// Opens a store again after a flush whose `nth` sync failed. Returns whether this sync was the
+/// commit's, or `None` if the flush has fewer syncs.
+fn reopen_after_failed_sync(nth: u64, lasting: Lasting, stands: Stands) -> Option<bool> {
+    const OLD: u64 = 100;
+    const ALL: u64 = 400;
+    let faulty = FaultDevice::new(device::memory());
+    let device = Arc::clone(&faulty) as Arc<dyn Device>;
+    let bench = Bench::open_by_hand(Arc::clone(&device), tiny(), 7);
+    let put =
+        |keys: Range<u64>| keys.for_each(|number| bench.put(&key(number), &value(number, 0, 8)));
+    put(0..OLD);
+    bench.store.flush().expect("flushes");
+    let superblock = device.open(SUPERBLOCK, Mode::Write).expect("opens");
+    let mut old = vec![0; Superblock::FILE_BYTES as usize];
+    superblock.read_at(0, &mut old).expect("reads");
+    put(OLD..ALL);
+    let kind = Some(OperationKind::Sync);
+    let nth = faulty.count(kind) + nth;
+    faulty.fail(Fault { kind, nth, failure: Failure::Io, lasting });
+    let error = bench.store.flush().err()?;
+    let Error::Device(device::Error::Io { name, .. }) = &error else { panic!("{error}") };
+    let is_commit = name == SUPERBLOCK;
+    bench.store.close().expect("closes");
+    faulty.heal();
+    if stands == Stands::Old {
+        superblock.write_at(0, &old).expect("writes");
+    }
+    let again = Bench::open_by_hand(device, tiny(), 8);
+    let flushed = if is_commit && stands == Stands::New { ALL } else { OLD };
+    for number in 0..flushed {
+        assert_eq!(again.get(&key(number)), Some(value(number, 0, 8)), "{number} {error}");
+    }
+    assert_eq!(again.get(&key(flushed)), None);
+    Some(is_commit)
+}
+
+/// It is unknown which state the superblock names then, so the segments of both must stay.
+#[test]
+fn a_close_after_a_failed_commit_keeps_the_segments_of_both_states() {
+    for lasting in [Lasting::Once, Lasting::ForGood] {
+        for stands in [Stands::Old, Stands::New] {
+            let reopen = |nth| reopen_after_failed_sync(nth, lasting, stands);
+            let commits: Vec<bool> = (1..).map_while(reopen).collect();
+            assert!(commits.len() > 1, "new segments are synced before the commit");
+            assert_eq!(commits.iter().filter(|is_commit| **is_commit).count(), 1);
+        }
+    }
 }
 
 /// Long enough for a flush, however busy the machine is: only one that never ends takes it.
