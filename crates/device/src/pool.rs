@@ -6,7 +6,9 @@
 //!
 //! # Invariants
 //! - P1. A file that was written to stays open until it is synced: if it were closed in between, the
-//!   sync might not report that the system could not write.
+//!   sync might not report that the system could not write. A sync releases the file only if no write
+//!   was in progress when the sync began, and none has begun since. Of a write on a queue the file only
+//!   sees the beginning: the caller collects its completion before any thread syncs the file.
 //!
 //! # Concurrency
 //! Lock order: the clock, then a file's place. A place is never locked while its file is closed.
@@ -23,7 +25,7 @@ use parking_lot::Mutex;
 
 use crate::Device;
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::{File, Mode, SyncKind};
 use crate::limit::{close_when_out_of_files, open_files_limit};
 use crate::queue::{Request, Work};
@@ -57,10 +59,25 @@ pub struct OnDemandFile {
 #[derive(Debug, Default)]
 struct Place {
     file: Mutex<Option<Arc<dyn File>>>,
-    /// The same, while it must stay open (P1).
-    held: Mutex<Option<Arc<dyn File>>>,
+    held: Mutex<Held>,
     /// Whether it was used since the clock's hand came by.
     is_used: AtomicBool,
+}
+
+/// The file while it must stay open (P1).
+#[derive(Debug, Default)]
+struct Held {
+    file: Option<Arc<dyn File>>,
+    /// Number of calls of [`OnDemandFile::hold`] so far.
+    holds: u64,
+    /// Number of writes in progress.
+    writes: u64,
+}
+
+/// A write in progress to the held file.
+struct HeldWrite<'a> {
+    place: &'a Place,
+    file: Arc<dyn File>,
 }
 
 /// The open files, in the order in which the clock's hand comes by.
@@ -86,14 +103,18 @@ impl OnDemandFile {
     /// # Errors
     /// As [`Device::open_blocks`].
     pub fn get(&self) -> Result<Arc<dyn File>> {
-        if let Some(file) = &*self.place.held.lock() {
-            return Ok(Arc::clone(file));
+        if let Some(file) = self.place.held_file() {
+            return Ok(file);
         }
         if let Some(file) = &*self.place.file.lock() {
             self.place.is_used.store(true, Relaxed);
             return Ok(Arc::clone(file));
         }
-        let file = self.open()?;
+        let file = match self.open() {
+            // Another thread may have held the file and removed its name since the first look.
+            Err(error @ Error::NotFound { .. }) => return self.place.held_file().ok_or(error),
+            opened => opened?,
+        };
         if self.pool.files_max > 0 {
             self.keep(&file);
         }
@@ -106,13 +127,25 @@ impl OnDemandFile {
     /// # Errors
     /// As [`Device::open_blocks`].
     pub fn hold(&self) -> Result<Arc<dyn File>> {
-        let mut held = self.place.held.lock();
-        if let Some(file) = &*held {
+        self.hold_in(&mut self.place.held.lock())
+    }
+
+    fn hold_in(&self, held: &mut Held) -> Result<Arc<dyn File>> {
+        held.holds += 1;
+        if let Some(file) = &held.file {
             return Ok(Arc::clone(file));
         }
         let open = self.place.file.lock().clone();
         let file = open.map_or_else(|| self.open(), Ok)?;
-        Ok(Arc::clone(held.insert(file)))
+        Ok(Arc::clone(held.file.insert(file)))
+    }
+
+    /// Holds the file for a write, which lasts until the returned value is dropped.
+    fn hold_for_write(&self) -> Result<HeldWrite<'_>> {
+        let mut held = self.place.held.lock();
+        let file = self.hold_in(&mut held)?;
+        held.writes += 1;
+        Ok(HeldWrite { place: &self.place, file })
     }
 
     fn open(&self) -> Result<Arc<dyn File>> {
@@ -140,13 +173,21 @@ impl File for OnDemandFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.hold()?.write_at(offset, bytes)
+        self.hold_for_write()?.file.write_at(offset, bytes)
     }
 
     fn sync(&self, kind: SyncKind) -> Result<()> {
-        // A write that comes from here on holds it again.
-        let held = self.place.held.lock().take();
-        held.map_or_else(|| self.get(), Ok)?.sync(kind)
+        let (file, holds, is_writing) = {
+            let held = self.place.held.lock();
+            (held.file.clone(), held.holds, held.writes > 0)
+        };
+        file.map_or_else(|| self.get(), Ok)?.sync(kind)?;
+        let mut held = self.place.held.lock();
+        // The sync may not cover a write that was in progress, or one that has begun since.
+        let released = if is_writing || held.holds != holds { None } else { held.file.take() };
+        drop(held);
+        drop(released);
+        Ok(())
     }
 
     fn len(&self) -> Result<u64> {
@@ -154,15 +195,15 @@ impl File for OnDemandFile {
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        self.hold()?.set_len(len)
+        self.hold_for_write()?.file.set_len(len)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> Result<()> {
-        self.hold()?.allocate(offset, len)
+        self.hold_for_write()?.file.allocate(offset, len)
     }
 
     fn punch(&self, offset: u64, len: u64) -> Result<()> {
-        self.hold()?.punch(offset, len)
+        self.hold_for_write()?.file.punch(offset, len)
     }
 
     fn alignment(&self) -> usize {
@@ -193,7 +234,17 @@ impl Request {
     }
 }
 
+impl Drop for HeldWrite<'_> {
+    fn drop(&mut self) {
+        self.place.held.lock().writes -= 1;
+    }
+}
+
 impl Place {
+    fn held_file(&self) -> Option<Arc<dyn File>> {
+        self.held.lock().file.clone()
+    }
+
     fn close(&self) {
         let closed = self.file.lock().take();
         drop(closed);

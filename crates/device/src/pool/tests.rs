@@ -23,6 +23,10 @@ fn is_open(file: &OnDemandFile) -> bool {
     file.place.file.lock().is_some()
 }
 
+fn is_held(file: &OnDemandFile) -> bool {
+    file.place.held_file().is_some()
+}
+
 #[test]
 fn no_more_files_stay_open_than_the_pool_has_room_for() {
     let pool = Arc::new(Pool::new(3));
@@ -101,11 +105,70 @@ fn a_file_that_was_written_to_stays_open_until_it_is_synced() {
     let others = files(&pool, &device, 3);
     written.write_at(0, &[7]).unwrap();
     others.iter().for_each(|file| assert!(read(file) < 3));
-    assert!(written.place.held.lock().is_some());
+    assert!(is_held(&written));
     device.remove("written").unwrap();
     assert_eq!(read(&written), 7, "the name is not asked for");
     written.sync(SyncKind::All).unwrap();
-    assert!(written.place.held.lock().is_none());
+    assert!(!is_held(&written));
+}
+
+/// A file on a device that can run another step before an operation.
+fn interposed() -> (Arc<FaultDevice>, Arc<OnDemandFile>) {
+    let (pool, device) = (Arc::new(Pool::new(0)), FaultDevice::new(memory()));
+    device.open("file", Mode::CreateNew).unwrap();
+    let inner: Arc<dyn Device> = device.clone();
+    let file = OnDemandFile::of(&pool, &inner, "file".to_owned(), Mode::Write);
+    (device, Arc::new(file))
+}
+
+/// The sync ends between the moment when the write has the file and the moment when it writes.
+#[test]
+fn a_file_stays_held_after_a_sync_during_a_write() {
+    let (device, file) = interposed();
+    let syncing = Arc::clone(&file);
+    device.interpose(OperationKind::Write, move || syncing.sync(SyncKind::All).unwrap());
+    file.write_at(0, &[7]).unwrap();
+    assert!(is_held(&file), "the sync does not cover the write");
+    let opened = device.count(Some(OperationKind::Open));
+    file.sync(SyncKind::All).unwrap();
+    assert_eq!(device.count(Some(OperationKind::Open)), opened, "the same descriptor is synced");
+    assert!(!is_held(&file));
+}
+
+#[test]
+fn a_file_stays_held_after_a_write_during_a_sync() {
+    let (device, file) = interposed();
+    file.write_at(0, &[7]).unwrap();
+    let (held, writing) = (file.place.held_file().unwrap(), Arc::clone(&file));
+    device.interpose(OperationKind::Sync, move || writing.write_at(1, &[8]).unwrap());
+    file.sync(SyncKind::All).unwrap();
+    let still = file.place.held_file().expect("the sync may not cover the write");
+    assert!(Arc::ptr_eq(&held, &still), "the write uses the same descriptor");
+    file.sync(SyncKind::All).unwrap();
+    assert!(!is_held(&file));
+}
+
+#[test]
+fn a_file_stays_held_after_a_sync_that_fails() {
+    let (device, file) = interposed();
+    file.write_at(0, &[7]).unwrap();
+    let (kind, failure) = (Some(OperationKind::Sync), Failure::Io);
+    device.fail(Fault { kind, nth: 1, failure, lasting: Lasting::Once });
+    assert!(file.sync(SyncKind::All).is_err());
+    assert!(is_held(&file));
+}
+
+#[test]
+fn a_read_finds_a_file_that_is_held_and_removed_while_the_read_opens_it() {
+    let (device, file) = interposed();
+    file.write_at(0, &[7]).unwrap();
+    file.sync(SyncKind::All).unwrap();
+    let (removing, held) = (Arc::clone(&device), Arc::clone(&file));
+    device.interpose(OperationKind::Open, move || {
+        held.hold().unwrap();
+        removing.remove("file").unwrap();
+    });
+    assert_eq!(read(&file), 7);
 }
 
 /// By a queue, too, also of a device over another one.

@@ -9,6 +9,8 @@
 //! `docs/formats/f2-log.md`.
 
 mod held;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -273,13 +275,26 @@ impl Segments {
 
     /// Makes everything that was written durable, and the names of new files.
     pub(crate) fn sync(&self) -> Result<()> {
-        let unsynced = std::mem::take(&mut *self.unsynced.lock());
-        for segment in unsynced.segments.iter().filter_map(|number| self.get(*number)) {
-            segment.file.sync(SyncKind::All)?;
+        let mut unsynced = std::mem::take(&mut *self.unsynced.lock());
+        let synced = self.sync_each(&mut unsynced);
+        // If this sync could not begin one of them, the next sync must cover it.
+        let mut next = self.unsynced.lock();
+        next.segments.append(&mut unsynced.segments);
+        next.names |= unsynced.names;
+        synced
+    }
+
+    /// Syncs the files and the directory, and takes each out of `unsynced` once it is durable.
+    fn sync_each(&self, unsynced: &mut Unsynced) -> Result<()> {
+        while let Some(number) = unsynced.segments.first().copied() {
+            if let Some(segment) = self.get(number) {
+                segment.file.sync(SyncKind::All)?;
+            }
+            unsynced.segments.remove(&number);
         }
         if unsynced.names {
-            // The next sync must cover them if this one could not begin.
-            self.device.sync_dir("").inspect_err(|_| self.unsynced.lock().names = true)?;
+            self.device.sync_dir("")?;
+            unsynced.names = false;
         }
         Ok(())
     }
