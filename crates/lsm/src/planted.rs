@@ -55,6 +55,8 @@ pub(crate) enum Planted {
     PersistedEarly,
     /// A merged memtable is as young as the youngest that it was merged from.
     MergedFloorRaised,
+    /// Writes are persisted though the journal does not have a tombstone that a merge dropped.
+    MergedUnreached,
     /// What is persisted passes range deletes that the manifest does not have.
     DeletesUnsettled,
     /// How far writes are persisted is durable before what was ingested is.

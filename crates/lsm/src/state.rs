@@ -11,6 +11,9 @@
 //!   written to them.
 //! - S3. The memtables of one Drange were made before those of any that came in its place, and have
 //!   lower ids.
+//! - S4. A merge may drop a version together with the tombstone above it. `merged_upto` is at least
+//!   the number of each such tombstone. The manifest does not say that writes are persisted before
+//!   the journal has reached that number ([`State::must_reach`]).
 
 use std::sync::Arc;
 
@@ -38,6 +41,8 @@ pub(crate) struct State {
     pub(crate) sealed: Vec<Arc<Memtable>>,
     /// Memtables that were flushed or merged since the store was opened.
     pub(crate) gone: u64,
+    /// The newest write in memtables that were merged since the store was opened (S4).
+    merged_upto: SeqNo,
     pub(crate) version: Arc<Version>,
     pub(crate) deletes: Arc<Deletes>,
     range_index: Arc<RangeIndex>,
@@ -64,6 +69,7 @@ impl State {
             actives,
             sealed,
             gone: 0,
+            merged_upto: SeqNo::ZERO,
             version,
             deletes,
             range_index,
@@ -78,6 +84,7 @@ impl State {
             actives: self.actives.clone(),
             sealed: self.sealed.clone(),
             gone: self.gone,
+            merged_upto: self.merged_upto,
             version: Arc::clone(&self.version),
             deletes: Arc::clone(&self.deletes),
             range_index: Arc::new(RangeIndex::new(self.dranges.all().len())),
@@ -119,6 +126,14 @@ impl State {
     pub(crate) fn floor_without(&self, ids: &[u64]) -> SeqNo {
         let stays = |memtable: &&Arc<Memtable>| !ids.contains(&memtable.id());
         self.memtables().filter(stays).map(|memtable| memtable.floor()).min().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// The number that the journal must reach before everything up to `floor` is persisted (S4).
+    pub(crate) fn must_reach(&self, floor: SeqNo) -> SeqNo {
+        match is_planted(Planted::MergedUnreached) {
+            true => floor,
+            false => floor.max(self.merged_upto),
+        }
     }
 
     /// The next state, in which `new` have the places of the memtables `old` that are written to.
@@ -202,6 +217,8 @@ impl State {
         let drange = drange.map(|one| one.drange());
         let is_unread =
             |one: &Memtable| is_planted(Planted::MergedUnread) && drange == Some(one.drange());
+        let gone = self.sealed.iter().filter(|one| inputs.contains(&one.id()));
+        next.merged_upto = gone.map(|one| one.newest()).fold(self.merged_upto, SeqNo::max);
         next.sealed.retain(|one| !inputs.contains(&one.id()) && !is_unread(one));
         next.sealed.extend(merged);
         next.gone += inputs.len() as u64;

@@ -27,6 +27,8 @@ mod ingest;
 mod loads;
 #[cfg(not(shuttle))]
 mod memory_resize;
+#[cfg(not(shuttle))]
+mod merges;
 #[cfg(shuttle)]
 mod models;
 #[cfg(not(shuttle))]

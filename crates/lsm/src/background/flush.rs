@@ -4,7 +4,8 @@
 //!    them is kept they are merged instead (`merge_memtables`), unless everything is to be durable.
 //! 2. They are written to a table: of each key what [`Retention`] keeps. The table is durable, with
 //!    its name. If there is very much it is several tables, of keys one behind the other.
-//! 3. The journal reaches the newest write in it (law L3).
+//! 3. The journal reaches the newest write in it (law L3), and the newest write that a merge may
+//!    have dropped (`state`, S4).
 //! 4. The manifest's edit is committed: the table is in Level 0, and everything up to the least
 //!    floor of the memtables that are left is persisted, as far as the journal reached.
 //! 5. The next state has the table, and the memtables no more.
@@ -132,16 +133,20 @@ impl Shared {
         }
         let _flusher = self.flusher.lock();
         self.health.check_writable()?;
-        let floor = self.open_state()?.floor_without(&[]);
-        self.stopping(self.persist_up_to(floor))
+        let state = self.open_state()?;
+        let floor = state.floor_without(&[]);
+        let must_reach = state.must_reach(floor);
+        drop(state);
+        self.stopping(self.persist_up_to(floor, must_reach))
     }
 
-    /// Everything up to this is in tables: the manifest says so from now on.
-    fn persist_up_to(&self, floor: SeqNo) -> Result<()> {
+    /// Everything up to `floor` is in tables: the manifest says so from now on, once the journal
+    /// has reached `must_reach`.
+    fn persist_up_to(&self, floor: SeqNo, must_reach: SeqNo) -> Result<()> {
         if floor <= self.persisted() {
             return Ok(());
         }
-        let reached = self.host.barrier.reach(floor)?;
+        let reached = self.host.barrier.reach(must_reach)?;
         self.commit(Change::default(), &[], reached.min(floor))
     }
 
@@ -225,7 +230,7 @@ impl Shared {
         let stored_bytes = summaries.iter().map(|summary| summary.stored_bytes).sum();
         let reached = match is_planted(Planted::JournalUnasked) {
             true => Ok(newest.max(floor)),
-            false => self.host.barrier.reach(newest.max(floor)),
+            false => self.host.barrier.reach(state.must_reach(newest.max(floor))),
         };
         let ready = reached.and_then(|reached| {
             let open = |summary| Ok((0, Table::open(summary, &self.tables, &self.cache)?));

@@ -12,6 +12,12 @@
 //!   inputs can have an older version. Older memtables with the same keys were flushed (E1), and
 //!   the younger ones have later versions, unless the Drange has several slots: there every
 //!   tombstone stays. Tables that come meanwhile are ingested, with later versions.
+//! - H2. A merge may drop a tombstone before the journal has it, together with an older put that the
+//!   journal has. The tombstone's number may be above the floor of every memtable: a writer with an
+//!   old state writes to a memtable that already has a successor. So the state keeps the largest
+//!   number of all inputs, also if the merge keeps nothing. The journal must reach that number
+//!   before the manifest says that the put is persisted (`state`, S4). Otherwise a power cut could
+//!   lose the tombstone alone, and the put would be neither in a table nor replayed.
 
 use std::sync::Arc;
 

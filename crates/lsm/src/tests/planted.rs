@@ -4,6 +4,7 @@
 use super::crash::crashes_of_a_seed;
 use super::dranges::few_keys_are_merged_and_not_persisted;
 use super::durability::the_journal_is_asked_before_and_persisted_does_not_pass_it;
+use super::merges::a_flush_reaches_the_tombstones_that_merges_dropped;
 use crate::planted::{Planted, must_be_found};
 
 /// What a run of power cuts says that has found something.
@@ -52,6 +53,12 @@ fn a_number_that_passes_other_memtables_is_found() {
 #[test]
 fn a_merged_memtable_that_is_too_young_is_found() {
     must_be_found(Planted::MergedFloorRaised, "in no table", few_keys_are_merged_and_not_persisted);
+}
+
+#[test]
+fn a_dropped_tombstone_that_the_journal_lacks_is_found() {
+    let test = a_flush_reaches_the_tombstones_that_merges_dropped;
+    must_be_found(Planted::MergedUnreached, "", test);
 }
 
 #[test]
