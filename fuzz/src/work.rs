@@ -436,9 +436,7 @@ fn key_of(write: &Write) -> &[u8] {
 fn add_to_batch(batch: &mut Batch, keyspace: &Keyspace, write: &Write) {
     match write {
         Write::Put(key, value, None) => batch.put(keyspace, key, value),
-        Write::Put(key, value, Some(end_ms)) => {
-            batch.put_until(keyspace, key, value, *end_ms).expect("values may end")
-        }
+        Write::Put(key, value, Some(end_ms)) => batch.put_until(keyspace, key, value, *end_ms),
         Write::Delete(key) => batch.delete(keyspace, key),
         Write::DeleteRange(start, end) => {
             batch.delete_range(keyspace, &KeyRange::of(start.clone()..end.clone()))

@@ -7,8 +7,8 @@ use libfuzzer_sys::fuzz_target;
 
 /// The documented example, at the place it belongs to.
 const EXAMPLE: [u8; 32] = [
-    0x77, 0, 0, 0, 0, 0, 0x04, 0x77, 0x04, 0, 0x04, 0, 0, 0xf8, 0x3f, 0x61, b'l', b'a', b'k', b'e', 0,
-    0, 0, 0, b'w', b'a', b'r', b'm', 0, 0, 0, 0,
+    0x77, 0, 0, 0, 0, 0, 0x04, 0x77, 0x04, 0, 0x04, 0, 0, 0xf8, 0x3f, 0x61, b'l', b'a', b'k', b'e',
+    0, 0, 0, 0, b'w', b'a', b'r', b'm', 0, 0, 0, 0,
 ];
 const SALT: u64 = 0x5a17;
 const AT: u64 = 0x1234_0000;

@@ -9,7 +9,8 @@ fuzz_target!(|input: &[u8]| {
     let _ = lsm::decode_metadata(input);
     let _ = lsm::decode_block(input);
     if let Some((numbers, _)) = input.split_first_chunk::<40>() {
-        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[8 * at + byte]));
+        let number =
+            |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[8 * at + byte]));
         let bytes = number(4);
         if let Ok(data) = lsm::decode_footer([0, 1, 2, 3].map(number), bytes) {
             assert!(data <= bytes, "the data are in the file");
