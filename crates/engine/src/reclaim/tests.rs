@@ -1,3 +1,5 @@
+//! When deletes are worth a flush, and when they are not.
+
 use super::*;
 
 fn deletes(covered_mib: u64, flush_mib: u64, stored_mib: u64) -> bool {
