@@ -243,8 +243,10 @@ fn a_handle_that_was_closed_without_room_writes_nothing_any_more() {
         assert!(key < 4 * KEYS, "nothing is refused");
     }
     let closed = full.db.close();
-    assert!(closed.as_ref().is_err_and(Error::is_no_space), "{closed:?}");
-    assert_eq!(full.db.close(), closed, "what is lost is lost");
+    // A close may find room in segments that it trims. Then it has written all that was acknowledged.
+    let acknowledged = if closed.is_ok() { KEYS..key } else { 0..0 };
+    assert!(closed.is_ok() || closed.as_ref().is_err_and(Error::is_no_space), "{closed:?}");
+    assert_eq!(full.db.close(), closed, "the first close decides");
 
     full.device.grow(256 << 20);
     let next = Db::open_on(full.device.clone(), "full", options()).unwrap();
@@ -258,6 +260,7 @@ fn a_handle_that_was_closed_without_room_writes_nothing_any_more() {
     let found = last.existing_keyspace("space").unwrap().get(b"next").unwrap();
     assert_eq!(found.as_deref(), Some(&b"2"[..]));
     full.taken.truncate(BEFORE as usize);
+    full.taken.extend(acknowledged);
     full.holds(&last, &full.taken.clone(), "after another's");
 }
 

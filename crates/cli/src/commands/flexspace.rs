@@ -118,7 +118,7 @@ fn failed(file: &Path, error: Error) -> Failure {
     let kind = match &error {
         Error::Device(Refused::NotFound { name }) if name != SUPERBLOCK => Kind::Damaged,
         Error::Device(Refused::NotFound { .. }) => Kind::NotFound,
-        Error::Device(Refused::AlreadyExists { .. }) => Kind::Usage,
+        Error::Device(Refused::AlreadyExists { .. } | Refused::DanglingLink { .. }) => Kind::Usage,
         Error::Device(Refused::Locked { .. }) => Kind::InUse,
         Error::Corruption(_) => Kind::Damaged,
         Error::NewerVersion(_) => Kind::NewerVersion,

@@ -310,27 +310,43 @@ fn a_waker_that_panics_is_in_nobodys_way() {
     }
 }
 
-/// A future's poll does what [`Change::Keep`] says at once as well.
+/// Counts the futures whose first poll could not end them.
+#[derive(Default)]
+struct Polls {
+    pending: usize,
+}
+
+impl Polls {
+    fn end<F: Future + Unpin>(&mut self, mut future: F) -> F::Output {
+        match poll(&mut future) {
+            Poll::Ready(output) => output,
+            Poll::Pending => {
+                self.pending += 1;
+                block_on(future)
+            }
+        }
+    }
+}
+
+/// A future's first poll writes what memory has room for, and keeps a value on [`Change::Keep`]. Of
+/// `f2` some wait, since room on the device is asked for when the room that is held is used up.
 #[test]
 fn what_memory_knows_is_done_by_the_poll() {
     for engine in ENGINES {
         for journaled in [false, true] {
             let (_db, space) = open_on(&device::memory(), options(), engine, journaled);
+            let mut polls = Polls::default();
             for at in 0..50 {
-                assert!(matches!(
-                    poll(&mut space.put_async(&key(at), &value(at))),
-                    Poll::Ready(Ok(_))
-                ));
-                assert!(matches!(
-                    poll(&mut space.rmw_async(&key(at), add_one)),
-                    Poll::Ready(Ok(Some(_)))
-                ));
-                let kept = poll(&mut space.rmw_async(&key(at), |_| Change::Keep));
-                assert_eq!(kept, Poll::Ready(Ok(None)), "{engine}");
+                polls.end(space.put_async(&key(at), &value(at))).unwrap();
+                assert!(polls.end(space.rmw_async(&key(at), add_one)).unwrap().is_some());
+                let kept = polls.end(space.rmw_async(&key(at), |_| Change::Keep));
+                assert_eq!(kept, Ok(None), "{engine}");
                 assert_eq!(number(space.get(&key(at)).unwrap().as_deref()), at + 1);
-                assert!(matches!(poll(&mut space.delete_async(&key(at))), Poll::Ready(Ok(_))));
+                polls.end(space.delete_async(&key(at))).unwrap();
                 assert_eq!(space.get(&key(at)).unwrap(), None);
             }
+            let pending_max = if engine == EngineKind::F2 { 20 } else { 0 };
+            assert!(polls.pending <= pending_max, "{engine}: {} of 200", polls.pending);
         }
     }
 }

@@ -42,8 +42,13 @@ pub(super) fn run(context: &Context, arguments: &Create) -> Outcome {
 fn refused(file: &Path, was_there: bool, error: Error) -> Failure {
     use device::Error as Refused;
     match &error {
-        // Somebody else has made one since, or something else of that name is there: it is not ours.
-        Error::Device(Refused::AlreadyExists { .. } | Refused::Locked { .. }) => {}
+        // Another process has made one since, or something else has the name: it is not ours.
+        Error::Device(
+            Refused::AlreadyExists { .. }
+            | Refused::Locked { .. }
+            | Refused::DanglingLink { .. }
+            | Refused::SymbolicLink { .. },
+        ) => {}
         Error::Device(Refused::NotFound { .. }) => {
             let what = format_args!("flexspace {}: it cannot be made there", file.display());
             return Failure::new(Kind::Error, what);
