@@ -27,8 +27,8 @@ const BALLAST: &str = "ballast";
 /// Bytes that are held for a superblock and the first blocks of segments, however little is written.
 const LEAST_BYTES: u64 = 64 << 10;
 /// Bytes of the hot log for which room is held ahead of its tail, if there is room: at least these, and this
-/// share of the bytes that are not flushed.
-const AHEAD_BYTES_MIN: u64 = 64 << 10;
+/// share of the bytes that are not flushed. An update that must not wait may take 64 KiB, twice.
+const AHEAD_BYTES_MIN: u64 = 256 << 10;
 const AHEAD_SHARE: u64 = 4;
 /// Bytes that are held for writes that were admitted and are not applied yet.
 const OTHERS_BYTES: u64 = 64 << 10;

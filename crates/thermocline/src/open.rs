@@ -119,15 +119,7 @@ impl Db {
         access: Access,
     ) -> Result<Self> {
         let catalog = load_or_create(&*device, &options)?;
-        if let Some(missing) = missing_journal(&*device, &catalog)? {
-            return Err(missing.into());
-        }
-        // Before any keyspace is opened, which may change its files.
-        journal::refuse_newer(&*device, JOURNAL_DIR)?;
-        if let Some(damage) = owner::older_than(&*device, &catalog)? {
-            return Err(Error::OlderCatalog { damage });
-        }
-        journal::check_newest(&*device, JOURNAL_DIR)?;
+        refuse_first(&*device, &catalog)?;
         let (sound, damaged) = part_damaged(&*device, &catalog)?;
         // Nothing has been changed before this.
         let was_closed = access == Access::Write && take_closed_mark(&*device)?;
@@ -206,6 +198,18 @@ impl Db {
         }
         Ok(Self { inner, durability })
     }
+}
+
+/// Refuses what the files say before any keyspace is opened, which may change its files.
+fn refuse_first(device: &dyn Device, catalog: &Catalog) -> Result<()> {
+    if let Some(missing) = missing_journal(device, catalog)? {
+        return Err(missing.into());
+    }
+    journal::refuse_newer(device, JOURNAL_DIR)?;
+    if let Some(damage) = owner::older_than(device, catalog)? {
+        return Err(Error::OlderCatalog { damage });
+    }
+    Ok(journal::check_newest(device, JOURNAL_DIR)?)
 }
 
 /// What stands for a lock that somebody else holds.
