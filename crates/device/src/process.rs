@@ -74,7 +74,7 @@ impl Process {
     }
 }
 
-/// A value that only the process which made it uses and drops. A child forgets it [P2].
+/// A value that only the process which made it uses and drops. A child forgets it (P2).
 pub struct OfProcess<T> {
     /// Present until the drop.
     value: Option<T>,

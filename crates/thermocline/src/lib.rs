@@ -131,6 +131,7 @@ mod plan_move;
 pub mod planted;
 mod read_only;
 mod record;
+mod refusals;
 mod rmw;
 mod room_to_open;
 mod salvage;

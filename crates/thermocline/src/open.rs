@@ -48,6 +48,7 @@ use crate::placed::Placed;
 use crate::planted::{InDatabase, Planted, is_planted};
 use crate::read_only::Access;
 use crate::record;
+use crate::refusals;
 use crate::room_to_open;
 use crate::slot::{Generation, Slot};
 use crate::snapshot_ages::SnapshotAges;
@@ -119,7 +120,7 @@ impl Db {
         access: Access,
     ) -> Result<Self> {
         let catalog = load_or_create(&*device, &options)?;
-        refuse_first(&*device, &catalog)?;
+        refusals::refuse_first(&*device, &catalog)?;
         let (sound, damaged) = part_damaged(&*device, &catalog)?;
         // Nothing has been changed before this.
         let was_closed = access == Access::Write && take_closed_mark(&*device)?;
@@ -198,18 +199,6 @@ impl Db {
         }
         Ok(Self { inner, durability })
     }
-}
-
-/// Refuses what the files say before any keyspace is opened, which may change its files.
-fn refuse_first(device: &dyn Device, catalog: &Catalog) -> Result<()> {
-    if let Some(missing) = missing_journal(device, catalog)? {
-        return Err(missing.into());
-    }
-    journal::refuse_newer(device, JOURNAL_DIR)?;
-    if let Some(damage) = owner::older_than(device, catalog)? {
-        return Err(Error::OlderCatalog { damage });
-    }
-    Ok(journal::check_newest(device, JOURNAL_DIR)?)
 }
 
 /// What stands for a lock that somebody else holds.

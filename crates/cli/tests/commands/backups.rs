@@ -113,6 +113,7 @@ fn a_backup_is_made_of_a_database_where_nothing_can_be_written() {
 
 /// Another user's databases, and one from before copies had a file to lock.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "removes a file of a database that is not open")]
 fn another_user_reads_what_a_user_has_restored() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::os::unix::process::CommandExt as _;
