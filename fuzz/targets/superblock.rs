@@ -13,7 +13,7 @@ const BLOCK: usize = 4096;
 fn whole(payload: &[u8]) -> Vec<u8> {
     let device = device::memory();
     let mut made = Superblock::create(&*device, "fuzzed", KIND, b"the first").expect("a new file");
-    made.commit(payload).expect("a memory device does not fail");
+    made.commit(&*device, payload).expect("a memory device does not fail");
     let file = device.open("fuzzed", Mode::Read).expect("it was made");
     let mut bytes = vec![0; Superblock::FILE_BYTES as usize];
     file.read_at(0, &mut bytes).expect("within the file");

@@ -328,8 +328,8 @@ impl Polls {
     }
 }
 
-/// A future's first poll writes what memory has room for, and keeps a value on [`Change::Keep`]. Of
-/// `f2` some wait, since room on the device is asked for when the room that is held is used up.
+/// A future's first poll writes what memory has room for, and keeps a value on [`Change::Keep`]. Some
+/// futures of `f2` wait: when the held room is used up, the store asks the device for more.
 #[test]
 fn what_memory_knows_is_done_by_the_poll() {
     for engine in ENGINES {
