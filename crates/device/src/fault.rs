@@ -25,7 +25,10 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::Device;
 use crate::accounting::Accounting;
@@ -46,12 +49,20 @@ pub use plan::{Failure, Fault, Lasting, OperationKind};
 pub struct FaultDevice {
     inner: Arc<dyn Device>,
     plan: Arc<Plan>,
+    /// Plans of directories, by name, for the subdevices that are made of them.
+    plans_of_dirs: Arc<Mutex<BTreeMap<String, Arc<Plan>>>>,
 }
 
 impl FaultDevice {
     /// A wrapper of `inner` in which nothing fails yet.
     pub fn new(inner: Arc<dyn Device>) -> Arc<Self> {
-        Arc::new(Self { inner, plan: Arc::default() })
+        Arc::new(Self { inner, plan: Arc::default(), plans_of_dirs: Arc::default() })
+    }
+
+    /// Makes an operation fail on subdevices of `dir` that are made from now on. Their operations
+    /// are counted apart from those of this device, from 1 on.
+    pub fn fail_in(&self, dir: &str, fault: Fault) {
+        self.plans_of_dirs.lock().entry(dir.to_owned()).or_default().add(fault);
     }
 
     /// Makes an operation fail. Several faults may be set.
@@ -75,6 +86,7 @@ impl FaultDevice {
     /// Forgets all faults that were set.
     pub fn heal(&self) {
         self.plan.clear();
+        self.plans_of_dirs.lock().values().for_each(|plan| plan.clear());
     }
 
     /// How many operations of a kind, or of all kinds, there were so far, failed ones included.
@@ -86,7 +98,8 @@ impl FaultDevice {
 
     /// How many operations were made to fail.
     pub fn failed(&self) -> u64 {
-        self.plan.failed()
+        let in_dirs: u64 = self.plans_of_dirs.lock().values().map(|plan| plan.failed()).sum();
+        self.plan.failed() + in_dirs
     }
 
     fn wrap(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
@@ -182,6 +195,12 @@ impl Device for FaultDevice {
 
     fn subdevice(&self, dir: &str) -> Result<Arc<dyn Device>> {
         self.plan.check(OperationKind::CreateDir, dir)?;
-        Ok(Arc::new(Self { inner: self.inner.subdevice(dir)?, plan: self.plan.clone() }))
+        let of_dir = self.plans_of_dirs.lock().get(dir).cloned();
+        let plan = of_dir.unwrap_or_else(|| self.plan.clone());
+        Ok(Arc::new(Self {
+            inner: self.inner.subdevice(dir)?,
+            plan,
+            plans_of_dirs: Arc::default(),
+        }))
     }
 }

@@ -41,6 +41,7 @@ mod small_parts;
 mod transaction_crash;
 mod transaction_ranges;
 mod transactions;
+mod trimming;
 mod tuned;
 mod tuning;
 mod tunings;

@@ -68,7 +68,8 @@ fn copy_dir(from: &dyn Device, to: &dyn Device, dir: &str) {
     found.into_iter().for_each(|(name, content)| put_file(to, &name, &content));
 }
 
-fn copy_of(device: &dyn Device) -> Arc<dyn Device> {
+/// A device with a copy of all files.
+pub(crate) fn copy_of(device: &dyn Device) -> Arc<dyn Device> {
     let copy = device::memory();
     copy_dir(device, &*copy, "");
     copy.create_dir("keyspaces").unwrap();

@@ -179,3 +179,19 @@ fn a_synced_renaming_without_a_descriptor_renames_nothing() {
         assert_eq!(device.exists("new").unwrap(), is_renamed, "{kind:?} {failure:?}");
     }
 }
+
+#[test]
+fn a_directory_has_faults_of_its_own() {
+    let device = FaultDevice::new(memory());
+    let (kind, lasting) = (Some(OperationKind::Sync), Lasting::ForGood);
+    device.fail_in("sick", Fault { kind, nth: 1, failure: Failure::Io, lasting });
+    let sync = |dir: &str| {
+        let file = device.subdevice(dir).unwrap().open("a", Mode::Create).unwrap();
+        file.sync(SyncKind::Data)
+    };
+    assert_eq!(sync("sick"), Err(io(FailedOperation::Sync, "a")));
+    assert_eq!(sync("well"), Ok(()));
+    assert_eq!((device.failed(), device.count(kind)), (1, 1));
+    device.heal();
+    assert_eq!(sync("sick"), Ok(()));
+}
