@@ -5,7 +5,8 @@
 //! different heaps, so values that are written over leave their heap full of free pieces, while the new
 //! ones make another heap grow.
 //!
-//! 1. Writers count the bytes by which they change the map. After some of these a task looks.
+//! 1. A writer counts the bytes by which it changes the map, in its thread's count. When a count has
+//!    reached its part, a task looks.
 //! 2. The task compares the resident memory of the process with the counted one. If the first has grown by a
 //!    part of the budget more than the second, the allocator gives back all whole pages that are free.
 //! 3. While half of the budget is free nothing is done: then there is room for free pieces too.
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use engine::MemoryBudget;
 use parking_lot::Mutex;
+use telemetry::Shards;
 use workers::Class;
 
 use crate::store::Shared;
@@ -28,10 +30,10 @@ const UNCOUNTED_PARTS: u64 = 32;
 const LOOK_PARTS: u64 = 256;
 
 /// The state of the comparison.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Trim {
     /// Bytes by which writers have changed the map since the last look.
-    changed: AtomicU64,
+    changed: Shards<AtomicU64>,
     is_asked: AtomicBool,
     last: Mutex<Level>,
 }
@@ -55,16 +57,24 @@ impl Level {
     }
 }
 
+impl Default for Trim {
+    fn default() -> Self {
+        let (is_asked, last) = Default::default();
+        Self { changed: Shards::new(AtomicU64::default), is_asked, last }
+    }
+}
+
 impl Trim {
     /// Counts `bytes` that a writer has changed.
     #[inline]
     pub(crate) fn note(&self, bytes: usize) {
-        self.changed.fetch_add(bytes as u64, Relaxed);
+        self.changed.mine().fetch_add(bytes as u64, Relaxed);
     }
 
     #[inline]
     fn is_due(&self, budget: &MemoryBudget) -> bool {
-        self.changed.load(Relaxed) > budget.limit() / LOOK_PARTS
+        let counts = self.changed.iter().len() as u64;
+        self.changed.mine().load(Relaxed) * counts > budget.limit() / LOOK_PARTS
     }
 
     /// Gives free memory back, whatever there is of it.
@@ -100,7 +110,7 @@ impl Shared {
         if budget.used() < budget.limit() / 2 || trim.is_asked.swap(true, Relaxed) {
             return;
         }
-        trim.changed.store(0, Relaxed);
+        trim.changed.iter().for_each(|changed| changed.store(0, Relaxed));
         let shared = Arc::downgrade(self);
         let task = move |_: &workers::StopToken| {
             if let Some(shared) = shared.upgrade() {

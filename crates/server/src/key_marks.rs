@@ -5,18 +5,20 @@
 //! since keys may be more than memory holds.
 //!
 //! # Invariants
-//! M1. A key has one slot of seconds, by its hash, and was used no later than that slot says. So a
-//!     key is never reported as idle for longer than it was. Keys that share a slot make each other
-//!     seem used.
+//! M1. A key has one slot of seconds in each thread's table, by its hash, and was used no later than the
+//!     latest of them says. So a key is never reported as idle for longer than it was. Keys that share
+//!     a slot make each other seem used.
 //! M2. A slot of encodings has the fingerprint of one key and that key's encoding. It is forgotten
 //!     when another key of the slot gets such an encoding, and when the server ends.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+use telemetry::Shards;
+
 use crate::store::DbIndex;
 
-/// Slots of seconds. Every command on a key looks at one, so the table has to stay in the cache of
-/// each processor.
+/// Slots of seconds of a table. Every command on a key writes to one, so the table has to stay in the
+/// processor's cache.
 const SECOND_SLOTS: usize = 1 << 14;
 /// Slots of encodings. Only commands that make such an encoding fill one.
 const ENCODING_SLOTS: usize = 1 << 14;
@@ -35,8 +37,9 @@ pub(crate) enum Encoding {
 /// The tables.
 #[derive(Debug)]
 pub(crate) struct KeyMarks {
-    /// Seconds from the start to the last use.
-    seconds: Box<[AtomicU32]>,
+    /// Seconds from the start to the last use. A thread writes to its own table, and does not wait
+    /// for what is in the slot.
+    seconds: Shards<Box<[AtomicU32]>>,
     /// 31 bits of a key's fingerprint, and one bit that is set for [`Encoding::Raw`]. 0 is free.
     encodings: Box<[AtomicU32]>,
     /// Whether a slot of encodings was ever filled.
@@ -61,7 +64,7 @@ impl KeyMarks {
     pub(crate) fn new(now_ms: u64) -> Self {
         let slots = |count| (0..count).map(|_| AtomicU32::new(0)).collect();
         Self {
-            seconds: slots(SECOND_SLOTS),
+            seconds: Shards::new(|| slots(SECOND_SLOTS)),
             encodings: slots(ENCODING_SLOTS),
             has_encodings: AtomicBool::new(false),
             started_s: now_ms / 1000,
@@ -71,10 +74,6 @@ impl KeyMarks {
     fn second(&self, now_ms: u64) -> u32 {
         let second = (now_ms / 1000).saturating_sub(self.started_s);
         u32::try_from(second).unwrap_or(u32::MAX)
-    }
-
-    fn second_slot(&self, hash: u64) -> Option<&AtomicU32> {
-        self.seconds.get(hash as usize % SECOND_SLOTS)
     }
 
     fn encoding_slot(&self, hash: u64) -> Option<&AtomicU32> {
@@ -89,10 +88,8 @@ impl KeyMarks {
 
     #[inline]
     fn note_second(&self, hash: u64, now_ms: u64) {
-        let second = self.second(now_ms);
-        // A slot that has the second already stays shared among the processors' caches.
-        if let Some(slot) = self.second_slot(hash).filter(|slot| slot.load(Relaxed) != second) {
-            slot.store(second, Relaxed);
+        if let Some(slot) = self.seconds.mine().get(hash as usize % SECOND_SLOTS) {
+            slot.store(self.second(now_ms), Relaxed);
         }
     }
 
@@ -124,7 +121,9 @@ impl KeyMarks {
 
     /// Returns seconds for which a key was not used, or fewer.
     pub(crate) fn idle_s(&self, db: DbIndex, key: &[u8], now_ms: u64) -> u32 {
-        let used = self.second_slot(hash(db, key)).map_or(0, |slot| slot.load(Relaxed));
+        let at = hash(db, key) as usize % SECOND_SLOTS;
+        let slots = self.seconds.iter().filter_map(|seconds| seconds.get(at));
+        let used = slots.map(|slot| slot.load(Relaxed)).max().unwrap_or_default();
         self.second(now_ms).saturating_sub(used)
     }
 

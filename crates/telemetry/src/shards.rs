@@ -1,4 +1,5 @@
-//! Spreads a number over one cell per processor, so that threads do not fight for a cache line.
+//! Spreads a number, or a table, over one cell per processor, so that threads do not fight for a
+//! cache line.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,22 +10,25 @@ use crossbeam_utils::CachePadded;
 /// More shards cost memory and a longer sum, and no longer lower contention by much.
 const SHARDS_MAX: usize = 16;
 
-/// One cell per processor (up to [`SHARDS_MAX`]), each on cache lines of its own.
+/// One cell per processor, up to 16, each on cache lines of its own.
 #[derive(Debug)]
-pub(crate) struct Shards<T>(Box<[CachePadded<T>]>);
+pub struct Shards<T>(Box<[CachePadded<T>]>);
 
 impl<T> Shards<T> {
-    pub(crate) fn new(mut cell: impl FnMut() -> T) -> Self {
+    /// Makes each cell by `cell`.
+    pub fn new(mut cell: impl FnMut() -> T) -> Self {
         Self((0..count()).map(|_| CachePadded::new(cell())).collect())
     }
 
     /// The calling thread's cell. Other threads may share it.
-    pub(crate) fn mine(&self) -> &T {
+    #[inline]
+    pub fn mine(&self) -> &T {
         // The count is a power of two.
         &self.0[thread_number() & (self.0.len() - 1)]
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    /// Returns the cells of all threads.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.0.iter().map(|cell| &**cell)
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::Op;
+use telemetry::Shards;
 
 /// Updates of a keyspace, since the database was opened or the keyspace cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,13 +21,22 @@ pub struct UpdateStats {
     pub operand_bytes: u64,
 }
 
-/// The counts while they grow.
+/// The counts while they grow. Threads that update do not share a cache line.
+#[derive(Debug)]
+pub(crate) struct Updates(Shards<Counts>);
+
 #[derive(Debug, Default)]
-pub(crate) struct Updates {
+struct Counts {
     written: AtomicU64,
     written_bytes: AtomicU64,
     merges: AtomicU64,
     operand_bytes: AtomicU64,
+}
+
+impl Default for Updates {
+    fn default() -> Self {
+        Self(Shards::new(Counts::default))
+    }
 }
 
 impl Updates {
@@ -39,22 +49,27 @@ impl Updates {
 
     /// Counts a value of `value_bytes` bytes that an update has put.
     pub(crate) fn note_put(&self, key: &[u8], value_bytes: usize) {
-        self.written.fetch_add(1, Relaxed);
-        self.written_bytes.fetch_add((key.len() + value_bytes) as u64, Relaxed);
+        let counts = self.0.mine();
+        counts.written.fetch_add(1, Relaxed);
+        counts.written_bytes.fetch_add((key.len() + value_bytes) as u64, Relaxed);
     }
 
     /// Counts a merge.
     pub(crate) fn note_merge(&self, key: &[u8], operand: &[u8]) {
-        self.merges.fetch_add(1, Relaxed);
-        self.operand_bytes.fetch_add((key.len() + operand.len()) as u64, Relaxed);
+        let counts = self.0.mine();
+        counts.merges.fetch_add(1, Relaxed);
+        counts.operand_bytes.fetch_add((key.len() + operand.len()) as u64, Relaxed);
     }
 
     pub(crate) fn stats(&self) -> UpdateStats {
+        let sum = |count: fn(&Counts) -> &AtomicU64| {
+            self.0.iter().map(|counts| count(counts).load(Relaxed)).sum()
+        };
         UpdateStats {
-            written: self.written.load(Relaxed),
-            written_bytes: self.written_bytes.load(Relaxed),
-            merges: self.merges.load(Relaxed),
-            operand_bytes: self.operand_bytes.load(Relaxed),
+            written: sum(|counts| &counts.written),
+            written_bytes: sum(|counts| &counts.written_bytes),
+            merges: sum(|counts| &counts.merges),
+            operand_bytes: sum(|counts| &counts.operand_bytes),
         }
     }
 }
