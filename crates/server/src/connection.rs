@@ -70,6 +70,8 @@ enum Stopped {
     Unread,
     /// The next command waits until nothing before it waits for the device.
     Waiting,
+    /// A command that runs alone on a thread holds the next one up, until the gate is open.
+    HeldUp,
     /// As many commands wait for the device as may, until half of them are answered; or as many
     /// replies stand between them.
     Ahead,
@@ -128,7 +130,7 @@ impl Connection {
             return false;
         }
         if self.stopped.is_some() {
-            if !self.may_execute() {
+            if !self.may_execute(worker.shared) {
                 return false;
             }
             self.stopped = None;
@@ -166,16 +168,17 @@ impl Connection {
 
     /// Whether it was stopped and may go on, or was to look nothing up and may now.
     pub(crate) fn may_resume(&self, shared: &Shared) -> bool {
-        !self.is_gone && (self.may_execute() || self.may_look_up(shared))
+        !self.is_gone && (self.may_execute(shared) || self.may_look_up(shared))
     }
 
     /// Whether its commands were stopped and may go on. If its client had not read: the kernel has
     /// taken all output, and still has enough of it to keep the client busy meanwhile.
-    fn may_execute(&self) -> bool {
+    fn may_execute(&self, shared: &Shared) -> bool {
         match self.stopped {
             None => false,
             Some(Stopped::Unread) => self.output.is_sent(),
             Some(Stopped::Waiting) => !self.is_waiting(),
+            Some(Stopped::HeldUp) => shared.gate.is_open(),
             Some(Stopped::Ahead) => self.has_few_waiting(),
         }
     }

@@ -16,10 +16,13 @@
 //! # Invariants
 //! I1. No reply leaves before step 4: neither the acknowledgement of a write, nor a value that
 //!     somebody else has written and that a crash could still take back.
-//! I2. No step from 1 to 3 waits for the device, except for commands over several keys and EXEC. Slices of
-//!     walks are read by a thread of their own ([`walker`]).
+//! I2. No step from 1 to 3 reads the device. A thread reads slices of walks ([`walker`]), and
+//!     others run commands that wait for the device or have much to do ([`command_threads`]).
+//! I3. No command touches more than [`crate::commands::plan::KEYS_MAX`] keys within a turn, or more
+//!     than 1 MiB, but for the copy of one value.
 
 mod accept;
+mod command_threads;
 mod look_ups;
 mod mailbox;
 mod walker;
@@ -45,6 +48,7 @@ use crate::stats::Tally;
 use crate::store::StoreError;
 use crate::store::reads::Done;
 pub(crate) use accept::KEEPALIVE;
+pub(crate) use command_threads::{CommandThreads, Job, Ran};
 use look_ups::LookUps;
 pub(crate) use look_ups::{Asker, Wanted};
 pub(crate) use mailbox::{Letter, Mailbox};
@@ -84,6 +88,10 @@ pub(crate) struct EventLoop {
     wanted: Wanted,
     /// Slices of walks that were read.
     walked: Vec<Walked<Result<Done, StoreError>>>,
+    /// Commands that threads have run.
+    ran: Vec<Ran>,
+    /// Whether the gate has held up commands of this loop, and is open since the last turn.
+    is_gate_opened: bool,
     scratch: Vec<u8>,
     piece: Vec<u8>,
     last_tick: Monotonic,
@@ -120,6 +128,8 @@ impl EventLoop {
             look_ups,
             wanted: Wanted::new(),
             walked: Vec::new(),
+            ran: Vec::new(),
+            is_gate_opened: false,
             scratch: Vec::new(),
             piece: vec![0; PIECE_BYTES],
             last_tick,
@@ -142,6 +152,9 @@ impl EventLoop {
             listed.append(&mut more);
             self.sort(&events, &mut listed);
             is_behind = self.serve(&mut listed, &mut more);
+            if std::mem::take(&mut self.is_gate_opened) {
+                self.shared.gate.note_caught_up();
+            }
             self.settle(&listed);
             self.send(&listed, &mut more);
             listed.clear();
@@ -192,8 +205,9 @@ impl EventLoop {
     /// Steps 2 and 3. A connection that may have more to read goes to `more`, one whose commands went on
     /// to `listed`. Whether there is more to look up at once.
     fn serve(&mut self, listed: &mut Vec<usize>, more: &mut Vec<usize>) -> bool {
-        let is_idle = listed.is_empty() && self.wanted.is_empty() && self.walked.is_empty();
-        if is_idle && self.look_ups.under_way() == 0 {
+        let is_idle = listed.is_empty() && self.wanted.is_empty();
+        let has_letters = !self.walked.is_empty() || !self.ran.is_empty();
+        if is_idle && !has_letters && self.look_ups.under_way() == 0 {
             return false;
         }
         let mut worker = Worker {
@@ -215,14 +229,19 @@ impl EventLoop {
             }
         }
         let begun = listed.len();
-        for Walked { asker, number, mut of } in self.walked.drain(..) {
+        for Walked { asker, number, of } in self.walked.drain(..) {
             if let Some(connection) = look_ups::client_of(&mut self.connections, asker) {
                 connection.go_on_read(number, &of, &mut worker);
                 listed.push(asker.token);
             }
-            if let Ok(Done::Values(values)) = &mut of {
-                self.shared.client_memory.recharge(&mut values.charged, 0);
+        }
+        for ran in self.ran.drain(..) {
+            let asker = ran.asker;
+            match look_ups::client_of(&mut self.connections, asker) {
+                Some(connection) => connection.end_on_thread(ran, &mut worker),
+                None => ran.give_up(&self.shared),
             }
+            listed.push(asker.token);
         }
         if worker.wanted.is_empty() && self.look_ups.under_way() == 0 {
             return false;
@@ -298,6 +317,8 @@ impl EventLoop {
             match letter {
                 Letter::Connection(stream) => self.adopt(stream),
                 Letter::Walked(walked) => self.walked.push(walked),
+                Letter::Ran(ran) => self.ran.push(*ran),
+                Letter::GateOpened => self.list_held_up(listed),
                 Letter::Disconnect { token, id } => {
                     if let Some(Some(connection)) = self.connections.get_mut(token)
                         && connection.session.client.id == id
@@ -307,6 +328,17 @@ impl EventLoop {
                         self.list(token, listed);
                     }
                 }
+            }
+        }
+    }
+
+    /// Lists the connections whose commands the gate has held up.
+    fn list_held_up(&mut self, listed: &mut Vec<usize>) {
+        self.is_gate_opened = true;
+        for token in 0..self.connections.len() {
+            let connection = self.connections.get(token).and_then(Option::as_ref);
+            if connection.is_some_and(|connection| connection.may_resume(&self.shared)) {
+                self.list(token, listed);
             }
         }
     }
@@ -378,6 +410,7 @@ impl EventLoop {
                     session.client.last_active.store(connection.last_active.as_nanos(), Relaxed);
                     let is_idle = idle_s > 0
                         && !connection.is_waiting()
+                        && !connection.is_held_up()
                         && now - connection.last_active >= Duration::from_secs(idle_s);
                     let is_stranger =
                         !session.authenticated && now - session.client.since >= auth_deadline;

@@ -37,7 +37,7 @@ mod options;
 mod process;
 mod protocol;
 mod rates;
-mod retired_seats;
+mod retired;
 mod saving;
 mod scan_cursors;
 mod server;

@@ -15,13 +15,13 @@ use thermocline::Db;
 use crate::bound::Bound;
 use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
-use crate::event_loop::{EventLoop, Mailbox, Walker};
+use crate::event_loop::{CommandThreads, EventLoop, Mailbox, Walker};
 use crate::gate::Gate;
 use crate::key_marks::KeyMarks;
 use crate::metrics::MetricsPage;
 use crate::options::Options;
 use crate::rates::Rates;
-use crate::retired_seats;
+use crate::retired;
 use crate::saving::Saving;
 use crate::scan_cursors::ScanCursors;
 use crate::shared::{Settings, Shared, Stop};
@@ -149,6 +149,7 @@ impl Server {
             run_id,
             saving: Arc::new(Saving::new(&environment, last)),
             walker: Walker::default(),
+            command_threads: CommandThreads::default(),
             retired: Mutex::default(),
             write_status: WriteStatus::default(),
             stop: Stop::default(),
@@ -174,9 +175,14 @@ impl Server {
             self.spawn(format!("serve-{index}"), move || turns.run())?;
         }
         let shared = Arc::clone(&self.shared);
-        self.spawn("retired-seats".to_owned(), move || retired_seats::drop_them(&shared))?;
+        self.spawn("retired".to_owned(), move || retired::drop_them(&shared))?;
         let shared = Arc::clone(&self.shared);
         self.spawn("walker".to_owned(), move || Walker::run(&shared))?;
+        let shared = Arc::clone(&self.shared);
+        self.spawn("alone".to_owned(), move || shared.command_threads.alone.run(&shared))?;
+        let shared = Arc::clone(&self.shared);
+        let run = move || shared.command_threads.next_to_others.run(&shared);
+        self.spawn("next-to-others".to_owned(), run)?;
         if let Some(listener) = metrics_listener {
             let page = MetricsPage::new(Arc::clone(&self.shared), listener)?;
             self.spawn("metrics".to_owned(), move || page.run())?;

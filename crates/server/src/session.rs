@@ -8,11 +8,10 @@ use environment::Random;
 use rand::Rng as _;
 
 use crate::clients::Client;
-use crate::commands::fetch::Fetch;
 use crate::protocol::Args;
 use crate::protocol::args::OwnedArgs;
 use crate::store::DbIndex;
-use crate::watch::Changed;
+use crate::watch::{Changed, Watches};
 
 /// Whether replies go out (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +35,6 @@ pub(crate) struct Session {
     /// The commands since MULTI.
     pub(crate) queue: Option<Queue>,
     pub(crate) watched: Watched,
-    /// The keys of a command that waits for their values.
-    pub(crate) fetch: Option<Fetch>,
     pub(crate) changed: Changed,
     /// Whether reads of keys do not count as uses of them (CLIENT NO-TOUCH).
     pub(crate) no_touch: bool,
@@ -48,6 +45,8 @@ pub(crate) struct Session {
     pub(crate) closing: bool,
     /// Index of the last command in the table.
     pub(crate) last_command: u16,
+    /// Bytes of memory that the state takes which a thread has.
+    lent_bytes: usize,
     random: Random,
 }
 
@@ -62,15 +61,36 @@ impl Session {
             reply_mode: ReplyMode::On,
             queue: None,
             watched: Watched::default(),
-            fetch: None,
             changed: Changed::default(),
             no_touch: false,
             in_exec: false,
             saves_after_exec: false,
             closing: false,
             last_command: u16::MAX,
+            lent_bytes: 0,
             random,
         }
+    }
+
+    /// Lends the state to a thread that runs a command. Without it the connection can be closed,
+    /// and that is all.
+    pub(crate) fn lend(&mut self) -> Self {
+        let rest = Self {
+            db: self.db,
+            resp3: self.resp3,
+            reply_mode: self.reply_mode,
+            closing: self.closing,
+            last_command: self.last_command,
+            lent_bytes: self.memory_bytes(),
+            ..Self::new(Arc::clone(&self.client), self.authenticated, self.random.clone())
+        };
+        std::mem::replace(self, rest)
+    }
+
+    /// Takes back the state that was lent.
+    pub(crate) fn take_back(&mut self, lent: Self) {
+        let is_closing = self.closing || lent.closing;
+        *self = Self { closing: is_closing, ..lent };
     }
 
     /// A random number below `count`; 0 where that is 0.
@@ -90,9 +110,8 @@ impl Session {
 
     /// Bytes of memory that queued commands and watched keys take.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let fetch = self.fetch.as_ref().map_or(0, Fetch::memory_bytes);
         let queue = self.queue.as_ref().map_or(0, |queue| queue.memory_bytes);
-        self.watched.memory_bytes + fetch + queue
+        self.watched.memory_bytes + queue + self.lent_bytes
     }
 }
 
@@ -139,10 +158,11 @@ impl Watched {
         self.places.len()
     }
 
-    /// Takes all of them out.
-    pub(crate) fn take(&mut self) -> impl Iterator<Item = (DbIndex, Vec<u8>)> + use<> {
+    /// Forgets all of them, whose changes `watches` notes in `changed`.
+    pub(crate) fn forget(&mut self, watches: &Watches, changed: &Changed) {
         self.memory_bytes = 0;
-        std::mem::take(&mut self.places).into_keys()
+        let places = std::mem::take(&mut self.places).into_keys();
+        places.for_each(|(db, key)| watches.remove(db, &key, changed));
     }
 }
 

@@ -9,17 +9,17 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
-use crate::event_loop::{Mailbox, Walker};
+use crate::event_loop::{CommandThreads, Mailbox, Walker};
 use crate::gate::Gate;
 use crate::key_marks::KeyMarks;
 use crate::options::{Options, Secret};
 use crate::protocol::Bounds;
 use crate::rates::{Counts, Rates};
+use crate::retired::Retired;
 use crate::saving::Saving;
 use crate::scan_cursors::ScanCursors;
 use crate::stats::Stats;
 use crate::store::Durable;
-use crate::store::seat::Seat;
 use crate::watch::Watches;
 use crate::write_status::WriteStatus;
 
@@ -46,8 +46,10 @@ pub(crate) struct Shared {
     pub(crate) saving: Arc<Saving>,
     /// Reads slices of walks.
     pub(crate) walker: Walker,
-    /// Seats that nobody uses any more, for [`crate::retired_seats`].
-    pub(crate) retired: Mutex<Vec<Box<dyn Seat>>>,
+    /// Run commands that wait for the device or have much to do.
+    pub(crate) command_threads: CommandThreads,
+    /// Things that are used no more, for [`crate::retired`].
+    pub(crate) retired: Mutex<Vec<Retired>>,
     pub(crate) write_status: WriteStatus,
     pub(crate) stop: Stop,
 }
@@ -169,11 +171,9 @@ impl Shared {
         self.rates.sample(now, counts, self.memory_used());
     }
 
-    /// Has a seat dropped that nobody uses any more.
-    pub(crate) fn retire(&self, seat: Option<Box<dyn Seat>>) {
-        if let Some(seat) = seat {
-            self.retired.lock().push(seat);
-        }
+    /// Has a thread drop a thing that is used no more.
+    pub(crate) fn retire(&self, thing: Retired) {
+        self.retired.lock().push(thing);
     }
 
     /// Asks every thread to end.

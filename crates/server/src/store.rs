@@ -2,6 +2,7 @@
 
 pub(crate) mod database;
 mod figures;
+pub(crate) mod known;
 pub(crate) mod reads;
 pub(crate) mod seat;
 pub(crate) mod transaction;
@@ -32,6 +33,9 @@ pub(crate) enum StoreError {
     /// This request cannot be done; others can.
     #[error("{0}")]
     Refused(String),
+    /// The database has to be made first ([`Durable::make`]), which waits for the device.
+    #[error("the database is not there yet")]
+    NoDatabase,
 }
 
 /// What an update decides. The same as the engines' own.
@@ -54,6 +58,8 @@ pub(crate) type Found<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 
 /// A store of numbered databases. Values are as they are stored, with their ends ([`thermocline::WithEnd`]), ended or
 /// not: what has ended by a command's own clock is its business.
+///
+/// A write fails with [`StoreError::NoDatabase`] if its database was not made.
 ///
 /// Writes are applied when the call returns (every later read sees them) but not yet durable:
 /// [`Durable::wait`] is asked for that, once for many.
@@ -106,8 +112,8 @@ pub(crate) trait Store {
         self.update(db, key, decide).map(Some)
     }
 
-    /// Whether reads of the database may wait for the device.
-    fn may_wait(&self, _db: DbIndex) -> bool {
+    /// Whether the database is there, so that writes to it need not make it.
+    fn exists(&self, _db: DbIndex) -> bool {
         true
     }
 
@@ -155,7 +161,8 @@ pub(crate) trait Durable: Store + Send + Sync {
     /// Applies all steps as one write, whole or not at all across a crash.
     fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError>;
 
-    /// Makes database `db` if there is none, so that its keys have positions.
+    /// Makes database `db` if there is none, so that its keys have positions. Waits for the device
+    /// then.
     fn make(&self, db: DbIndex) -> Result<(), StoreError>;
 
     /// Bytes of keys and values that one [`Durable::write`] may bring now.

@@ -16,6 +16,7 @@ mod numbers;
 mod poisoned;
 mod saving;
 mod subcommands;
+mod threads;
 mod transactions;
 mod unordered;
 mod waits;

@@ -28,7 +28,7 @@ fn bytes_of<'s>(
         Means::Looked(Looked::Value(value)) => return Ok(value),
         Means::AtOnce => store.get_at_once(db, key, scratch)?,
         Means::Follows => None,
-        Means::Blocking | Means::Walked(_) | Means::Fetched(_) | Means::Looked(Looked::Old(_)) => {
+        Means::Blocking | Means::Walked(_) | Means::Alone(_) | Means::Looked(Looked::Old(_)) => {
             Some(store.get(db, key, scratch)?)
         }
     };
@@ -94,7 +94,7 @@ impl<'a> Call<'a> {
     ) -> Result<Option<SeqNo>, StoreError> {
         let db = self.session.db;
         match self.means {
-            Means::Blocking | Means::Walked(_) | Means::Fetched(_) => {
+            Means::Blocking | Means::Walked(_) | Means::Alone(_) => {
                 self.store.update(db, key, decide).map(Some)
             }
             Means::Looked(Looked::Old(old)) => old.update(decide),
@@ -104,10 +104,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Removes `key` if it has expired. A store that cannot, or not without the device, is left as it
-    /// is: the key stays invisible.
+    /// Removes `key` if it has expired. A store that cannot, or not without the device, is left as
+    /// it is: the key stays invisible. So does one that a transaction meets, since reading is to
+    /// write nothing there, and any key while a command is alone.
     pub(crate) fn reap(&mut self, key: &[u8]) {
-        let (now_ms, db) = (self.now_ms, self.session.db);
+        if matches!(self.means, Means::Blocking) || !self.shared.gate.is_open() {
+            return;
+        }
+        let now_ms = self.now_ms;
         let mut gone = false;
         let removed = self.update_by_means(key, &mut |bytes| {
             let stored = bytes.and_then(|bytes| WithEnd::decode(bytes).ok());
@@ -115,8 +119,8 @@ impl<'a> Call<'a> {
             if gone { Change::Delete } else { Change::Keep }
         });
         if gone && matches!(removed, Ok(Some(_))) {
+            // To its watchers it has not changed: EXEC looks at the clock.
             self.tally.expired += 1;
-            self.shared.watches.touch(db, key);
         }
     }
 
@@ -147,9 +151,6 @@ impl<'a> Call<'a> {
         keys: impl Iterator<Item = &'a [u8]>,
         mut found: impl FnMut(&'a [u8], Option<WithEnd<'_>>, &mut Self) -> Outcome,
     ) -> Outcome {
-        if let Means::Fetched(values) = self.means {
-            return self.peek_fetched(keys, values, found);
-        }
         let mut keys = keys.peekable();
         let (mut slice, mut places) = (Vec::new(), Vec::new());
         while keys.peek().is_some() {
@@ -161,11 +162,8 @@ impl<'a> Call<'a> {
                     let stored = place.and_then(|(begin, end)| values.get(begin..end));
                     let stored = stored.map(WithEnd::decode).transpose();
                     let stored = stored.map_err(|error| damaged(key, &error))?;
-                    let live = stored.filter(|stored| !stored.has_ended(self.now_ms));
-                    found(key, live, self)?;
-                    if stored.is_some() && live.is_none() {
-                        self.reap(key);
-                    }
+                    // One that has ended is left to the store, which removes it in the background.
+                    found(key, stored.filter(|stored| !stored.has_ended(self.now_ms)), self)?;
                     self.check_room()?;
                 }
                 self.room.release(held);
@@ -173,23 +171,6 @@ impl<'a> Call<'a> {
             });
             *self.scratch = values;
             outcome?;
-        }
-        Ok(())
-    }
-
-    /// [`Call::peek_many`] of values that were read before.
-    fn peek_fetched(
-        &mut self,
-        keys: impl Iterator<Item = &'a [u8]>,
-        values: &[Option<Vec<u8>>],
-        mut found: impl FnMut(&'a [u8], Option<WithEnd<'_>>, &mut Self) -> Outcome,
-    ) -> Outcome {
-        for (key, value) in keys.zip(values) {
-            let stored = value.as_deref().map(WithEnd::decode).transpose();
-            let stored = stored.map_err(|error| damaged(key, &error))?;
-            // One that has ended is left to the store, which removes it in the background.
-            found(key, stored.filter(|stored| !stored.has_ended(self.now_ms)), self)?;
-            self.check_room()?;
         }
         Ok(())
     }
@@ -285,9 +266,9 @@ impl<'a> Call<'a> {
     ) -> Result<(R, bool), Failure> {
         let (now_ms, db) = (self.now_ms, self.session.db);
         let mut result = Err(Failure::Text("ERR the store gave no answer"));
-        let mut changes = false;
+        let (mut changes, mut is_seen) = (false, false);
         let updated = self.update_by_means(key, &mut |bytes| {
-            changes = false;
+            (changes, is_seen) = (false, false);
             let stored = match bytes.map(WithEnd::decode).transpose() {
                 Ok(stored) => stored,
                 Err(error) => {
@@ -309,13 +290,17 @@ impl<'a> Call<'a> {
                         change => change,
                     };
                     changes = change != Change::Keep;
+                    // A key that had expired is absent before and after.
+                    is_seen = changes && !(has_expired && change == Change::Delete);
                     change
                 }
             }
         })?;
         let seqno = updated.ok_or(Failure::Waits(Purpose::Update))?;
-        if changes {
+        if is_seen {
             self.shared.watches.touch(db, key);
+        }
+        if changes {
             self.written.note(seqno);
         }
         result.map(|result| (result, changes))

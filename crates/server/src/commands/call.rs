@@ -6,10 +6,12 @@ use environment::Monotonic;
 use super::failure::error_code;
 use super::walk::Walk;
 use super::{COMMANDS, Failure, Outcome, Room};
+use crate::gate::Reservation;
 use crate::protocol::{Args, Reply};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
+use crate::store::known::Known;
 use crate::store::seat::Looked;
 use crate::store::walks::Slice;
 use crate::store::{Store, StoreError};
@@ -44,7 +46,8 @@ pub(crate) struct Call<'a> {
 /// How a command comes to know what its key has.
 #[derive(Clone, Copy)]
 pub(crate) enum Means<'a> {
-    /// It asks the store, and waits for the device.
+    /// It asks the store, which may wait for the device: it runs on a thread, or within a
+    /// transaction whose values were read before.
     Blocking,
     /// It asks memory alone, and else fails with [`super::Failure::Waits`].
     AtOnce,
@@ -54,8 +57,26 @@ pub(crate) enum Means<'a> {
     Looked(Looked<'a>),
     /// It has the next slice of its walk.
     Walked(&'a Slice),
-    /// It has the values of all of its keys, in their order.
-    Fetched(&'a [Option<Vec<u8>>]),
+    /// No other command writes, and it has values that were read before.
+    Alone(Alone<'a>),
+}
+
+/// The means of a command that runs alone.
+#[derive(Clone, Copy)]
+pub(crate) struct Alone<'a> {
+    /// Values of keys that it reads.
+    pub(crate) known: &'a Known,
+    /// The gate, if other commands may read until it writes.
+    pub(crate) reservation: Option<&'a Reservation<'a>>,
+}
+
+impl Alone<'_> {
+    /// Keeps other commands from reading: the command is about to write.
+    pub(crate) fn close(&self) {
+        if let Some(reservation) = self.reservation {
+            reservation.close();
+        }
+    }
 }
 
 /// What a command wrote.
@@ -79,9 +100,18 @@ impl Written {
 pub(crate) type Handler = fn(&mut Call<'_>) -> super::Outcome;
 
 impl Call<'_> {
-    /// The same call, of other arguments, on another store: a command within EXEC, which is alone, and
-    /// so waits for the device.
+    /// The same call, of other arguments, on another store: a command within a transaction.
     pub(crate) fn within<'b>(&'b mut self, store: &'b dyn Store, args: Args<'b>) -> Call<'b> {
+        self.with(store, args, Means::Blocking)
+    }
+
+    /// The same call, of other arguments, on another store, by other means.
+    pub(crate) fn with<'b>(
+        &'b mut self,
+        store: &'b dyn Store,
+        args: Args<'b>,
+        means: Means<'b>,
+    ) -> Call<'b> {
         Call {
             shared: self.shared,
             store,
@@ -93,7 +123,7 @@ impl Call<'_> {
             now_ms: self.now_ms,
             scratch: self.scratch,
             written: self.written,
-            means: Means::Blocking,
+            means,
             walk: None,
             waits_for_room: false,
             begun: None,

@@ -4,6 +4,7 @@ use super::call::Handler;
 use super::flags::{Access, Flags, KeyPlaces};
 use super::table::{COMMANDS, find, resolve, subcommands};
 use super::{Call, Failure, Outcome, set};
+use crate::gate::Gate;
 use crate::glob;
 use crate::protocol::Reply;
 
@@ -37,6 +38,15 @@ impl Command {
     #[inline]
     pub(crate) fn has_one_key(&self, arg_count: usize) -> bool {
         self.keys.first > 0 && !self.flags.has(Flags::ALONE) && !self.keys.is_several(arg_count)
+    }
+
+    /// Whether it may run while a command that is alone has reserved the gate, unless it has to be
+    /// alone itself. A walk is read outside of the gate.
+    pub(crate) fn may_pass(&self, gate: &Gate) -> bool {
+        if self.flags.has(Flags::WRITE) {
+            return gate.is_open();
+        }
+        !self.flags.has(Flags::READ) || self.flags.has(Flags::WALKS) || gate.lets_read()
     }
 
     fn is_subcommand(&self) -> bool {

@@ -1,6 +1,6 @@
 //! PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET: the connection itself.
 
-use super::transactions::forget_watches;
+use super::transactions::forget_transaction;
 use super::{Call, Failure, Outcome};
 use crate::protocol::number::parse_i64;
 use crate::session::ReplyMode;
@@ -29,8 +29,7 @@ pub(crate) fn quit(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(crate) fn reset(call: &mut Call<'_>) -> Outcome {
-    call.session.queue = None;
-    forget_watches(call.shared, call.session);
+    forget_transaction(call.shared, call.session);
     call.session.db = 0;
     call.session.resp3 = false;
     call.session.reply_mode = ReplyMode::On;

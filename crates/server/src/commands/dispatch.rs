@@ -3,19 +3,22 @@
 //! 1. The command is found, and its arity checked.
 //! 2. It is refused if the client has not authenticated, or if the clients' memory is used up.
 //! 3. It is queued if a MULTI is open.
-//! 4. It runs: beside others if it touches one key, alone if several, and as one atomic write if
-//!    it writes several.
-//! 5. If it failed, what it wrote of a reply is taken back and the error stands there instead.
+//! 4. It runs: next to others if it touches one key, alone if several, and as one atomic write if
+//!    it writes several. A thread runs it if it waits for the device or has much to do ([`run`]).
+//! 5. If it failed, the reply is taken back as far as it was written, and the error is put in its
+//!    place.
 //!
 //! A command on one key that memory cannot answer ends with [`Failure::Waits`] in step 4, having
-//! changed nothing. Its key is looked up, and the handler runs again with what was found
-//! ([`resume`]), until it does not end so.
+//! changed nothing. Its key is looked up, and the handler runs again with the value that was found
+//! ([`resume`]), until it does not end so. A command that a thread runs ends in the same way, and
+//! the thread runs its handler ([`run_on_thread`]).
 
 use environment::Monotonic;
 
-use super::call::{Call, Means};
+use super::call::{Alone, Call, Means};
 use super::command::Command;
 use super::flags::Flags;
+use super::plan::{ARGS_MAX, ARGS_WITHOUT_KEYS_MAX, Plan};
 use super::table::NotFound;
 use super::{COMMANDS, Failure, Outcome, table, transactions};
 use crate::gate::Pass;
@@ -32,8 +35,12 @@ pub(crate) enum Dispatched {
     Done,
     /// Its reply has no room before others are sent: it did nothing, and has to run again then.
     NoRoom,
-    /// It has to have its key looked up, and then to run again by [`resume`].
+    /// It has to have its key looked up, and then to run again by [`resume`]; or a thread is to run
+    /// it.
     Waits(Waits),
+    /// A command that runs alone on a thread holds it up: it did nothing, and has to run again when
+    /// the gate is open.
+    HeldUp,
 }
 
 /// What a command that waits for the device has to be told later.
@@ -52,6 +59,9 @@ pub(crate) struct Waits {
 pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
     let mark = call.reply.mark();
     let found = table::resolve(call.args);
+    if !call.shared.gate.is_open() && found.is_ok_and(|index| is_held_up(call, index)) {
+        return Dispatched::HeldUp;
+    }
     call.tally.executed += 1;
     // A command that is refused before it runs has not failed.
     let (ran, outcome) = match found {
@@ -90,15 +100,19 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
     }
 }
 
+/// Whether a command is not to run before the gate is open again. A command that has to be alone
+/// goes to the thread that has reserved the gate.
+#[cold]
+fn is_held_up(call: &Call<'_>, index: usize) -> bool {
+    let command = &COMMANDS[index];
+    let is_queued = call.session.queue.is_some() && !command.flags.has(Flags::NOT_QUEUED);
+    !is_queued && command.has_one_key(call.args.len()) && !command.may_pass(&call.shared.gate)
+}
+
 /// Runs a command again that has waited, now that its key was looked up.
-pub(crate) fn resume(call: &mut Call<'_>, waited: Waits, pass: &mut Pass<'_>) -> Dispatched {
+pub(crate) fn resume(call: &mut Call<'_>, waited: Waits) -> Dispatched {
     let mark = call.reply.mark();
-    let command = &COMMANDS[waited.command];
-    let outcome = match waited.purpose {
-        Purpose::Keys => run(call, command, pass),
-        Purpose::Read | Purpose::Update | Purpose::Walk => (command.handler)(call),
-    };
-    let outcome = outcome.and_then(|()| check_reply(call));
+    let outcome = (COMMANDS[waited.command].handler)(call).and_then(|()| check_reply(call));
     if let Err(Failure::Waits(purpose)) = outcome {
         call.reply.rewind(mark);
         return Dispatched::Waits(Waits { purpose, ..waited });
@@ -106,9 +120,23 @@ pub(crate) fn resume(call: &mut Call<'_>, waited: Waits, pass: &mut Pass<'_>) ->
     end(call, mark, waited, &outcome)
 }
 
+/// Runs a command on a thread: as `alone` has it, or next to others.
+pub(crate) fn run_on_thread(call: &mut Call<'_>, waited: Waits, alone: Option<Alone<'_>>) {
+    let mark = call.reply.mark();
+    let command = &COMMANDS[waited.command];
+    let outcome = match alone {
+        Some(alone) => run_alone(call, command, alone),
+        None => {
+            call.means = Means::Blocking;
+            (command.handler)(call)
+        }
+    };
+    let outcome = outcome.and_then(|()| check_reply(call));
+    end(call, mark, waited, &outcome);
+}
+
 /// Answers a command whose look-up has failed.
 pub(crate) fn fail(call: &mut Call<'_>, waited: Waits, error: StoreError) -> Dispatched {
-    super::fetch::forget(call.shared, call.session);
     let mark = call.reply.mark();
     end(call, mark, waited, &Err(error.into()))
 }
@@ -148,13 +176,13 @@ fn answer(call: &mut Call<'_>, mark: usize, command: Option<usize>, outcome: &Ou
     call.fail(command, failure);
 }
 
-/// The key that `args` read without changing anything, if it is one alone: such a command may be under
-/// way beside others of its client.
+/// The key that `args` read without changing anything, if it is one alone: such a command may be
+/// under way next to others of its client.
 #[inline]
 pub(crate) fn reads_one_key<'a>(args: Args<'a>) -> Option<&'a [u8]> {
     let command = &COMMANDS[table::resolve(args).ok()?];
     let reads = command.flags.has(Flags::READ) && command.has_one_key(args.len());
-    if reads { args.get(command.keys.first as usize) } else { None }
+    if reads && args.len() <= ARGS_MAX { args.get(command.keys.first as usize) } else { None }
 }
 
 /// Runs a command.
@@ -232,34 +260,67 @@ fn check(call: &Call<'_>, command: &Command) -> Outcome {
     Ok(())
 }
 
-/// Step 4.
+/// Step 4. A command runs here if it touches one key, or none, or only a few that memory has.
 #[inline]
 fn run(call: &mut Call<'_>, command: &Command, pass: &mut Pass<'_>) -> Outcome {
-    if command.has_one_key(call.args.len()) || command.flags.has(Flags::WALKS) {
+    let arg_count = call.args.len();
+    let is_alone = command.flags.has(Flags::ALONE) || command.keys.is_several(arg_count);
+    let args_max = if command.keys.first > 0 { ARGS_MAX } else { ARGS_WITHOUT_KEYS_MAX };
+    if !is_alone && !command.flags.has(Flags::THREAD) && arg_count <= args_max {
         return (command.handler)(call);
     }
-    if command.flags.has(Flags::FETCHES) {
-        return pass.alone(|| {
-            call.fetch(command)?;
-            run_several(call, command)
-        });
-    }
-    call.means = Means::Blocking;
-    if command.flags.has(Flags::ALONE) {
-        return pass.alone(|| (command.handler)(call));
-    }
-    if !command.keys.is_several(call.args.len()) {
-        return (command.handler)(call);
-    }
-    pass.alone(|| run_several(call, command))
+    run_short(call, command, is_alone, pass)
 }
 
-/// Runs a command over several keys; it is alone in the gate.
-fn run_several(call: &mut Call<'_>, command: &Command) -> Outcome {
-    if command.flags.has(Flags::WRITE) {
-        return atomically(call, |call| (command.handler)(call));
+/// Runs a command that is to be alone, if it is short.
+///
+/// # Errors
+/// [`Failure::Waits`] for a thread if it is not.
+fn run_short(
+    call: &mut Call<'_>,
+    command: &Command,
+    is_alone: bool,
+    pass: &mut Pass<'_>,
+) -> Outcome {
+    if !is_alone && !command.has_one_key(call.args.len()) {
+        return Err(Failure::Waits(Purpose::Thread));
     }
-    (command.handler)(call)
+    let long = Err(Failure::Waits(Purpose::ThreadAlone));
+    if !is_alone || command.flags.has(Flags::THREAD) || call.args.len() > ARGS_MAX {
+        return long;
+    }
+    let mut plan = Plan::of(command, call.args, call.session, true);
+    if !plan.is_short() {
+        return long;
+    }
+    let ran = pass.alone(|| {
+        if !plan.read_at_once(call.store, call.scratch)? {
+            return Err(Failure::Waits(Purpose::ThreadAlone));
+        }
+        run_alone(call, command, Alone { known: &plan.known, reservation: None })
+    });
+    ran.unwrap_or(long)
+}
+
+/// Runs a command while it is alone.
+fn run_alone(call: &mut Call<'_>, command: &Command, alone: Alone<'_>) -> Outcome {
+    let (shared, store, args) = (call.shared, call.store, call.args);
+    let mut inner = call.with(store, args, Means::Alone(alone));
+    let outcome = if command.flags.has(Flags::ALONE) {
+        // EXEC and the like make their own transactions.
+        (command.handler)(&mut inner)
+    } else if command.has_one_key(args.len()) {
+        // It is one write already.
+        alone.close();
+        if command.flags.has(Flags::WRITE) {
+            shared.store.make(inner.session.db)?;
+        }
+        (command.handler)(&mut inner)
+    } else {
+        atomically(&mut inner, |call| (command.handler)(call))
+    };
+    call.written = inner.written;
+    outcome
 }
 
 /// Runs `work` on a transaction and commits it; on an error nothing was written. The caller is
@@ -269,14 +330,16 @@ pub(crate) fn atomically(
     work: impl FnOnce(&mut Call<'_>) -> Outcome,
 ) -> Outcome {
     let shared = call.shared;
-    let transaction = Transaction::new(&*shared.store);
+    let alone = if let Means::Alone(alone) = call.means { Some(alone) } else { None };
+    let transaction = Transaction::new(&*shared.store, alone.map(|alone| alone.known));
     let args = call.args;
-    let means = call.means;
-    let mut inner = call.within(&transaction, args);
-    if let Means::Fetched(_) = means {
-        inner.means = means;
+    work(&mut call.within(&transaction, args))?;
+    if transaction.is_empty() {
+        return Ok(());
     }
-    work(&mut inner)?;
+    if let Some(alone) = alone {
+        alone.close();
+    }
     if let Some(seqno) = transaction.commit()? {
         call.written.note(seqno);
     }

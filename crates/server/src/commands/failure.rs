@@ -43,7 +43,8 @@ pub(crate) enum Failure {
     OutputLimit { limit: usize },
     /// The reply, or what is watched, is more than the clients' memory of `limit` bytes has room for.
     NoRoom { limit: usize },
-    /// No error: memory does not know the key, which has to be looked up before the command runs again.
+    /// No error: memory does not know the key, which has to be looked up before the command runs
+    /// again; or a thread is to run it.
     Waits(Purpose),
 }
 
@@ -142,11 +143,15 @@ pub(crate) fn store_error(error: &StoreError) -> String {
         StoreError::ReadOnly(cause) => format!("MISCONF {cause}"),
         StoreError::Full(cause) => format!("OOM {cause}"),
         StoreError::Refused(cause) => format!("ERR {cause}"),
+        StoreError::NoDatabase => format!("ERR {error}"),
     }
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        match error {
+            StoreError::NoDatabase => Self::Waits(Purpose::ThreadAlone),
+            error => Self::Store(error),
+        }
     }
 }

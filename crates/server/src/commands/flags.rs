@@ -2,7 +2,7 @@
 
 /// A set of properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flags(u16);
+pub(crate) struct Flags(u32);
 
 impl Flags {
     /// Changes data.
@@ -35,8 +35,11 @@ impl Flags {
     pub(crate) const KEYSPACE: Self = Self(1 << 13);
     /// Walks over keys, a slice at a time.
     pub(crate) const WALKS: Self = Self(1 << 14);
-    /// Needs no device once it was given the values of all of its keys.
-    pub(crate) const FETCHES: Self = Self(1 << 15);
+    /// Writes its keys whatever their old values are, SET without some of its options.
+    pub(crate) const OVERWRITES: Self = Self(1 << 15);
+    /// Waits for the device or has much to do, so that a thread runs it: in the gate if it is
+    /// [`Flags::ALONE`], else next to all other commands.
+    pub(crate) const THREAD: Self = Self(1 << 16);
 
     /// Both sets.
     pub(crate) const fn and(self, other: Self) -> Self {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use thermocline::WithEnd;
 
 use super::access::SLICE_KEYS;
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Means, Outcome};
 use crate::store::{Change, DbIndex};
 
 pub(crate) fn del(call: &mut Call<'_>) -> Outcome {
@@ -16,9 +16,7 @@ pub(crate) fn del(call: &mut Call<'_>) -> Outcome {
         // A key that comes twice in one slice seems to be there twice.
         let (mut seen, mut gone) = (0_usize, HashSet::new());
         call.peek_many(call.args.from(1), |key, stored, call| {
-            // Values that were read before show no change of this command.
-            let is_shown = !matches!(call.means, super::Means::Fetched(_));
-            if is_shown && seen.is_multiple_of(SLICE_KEYS) {
+            if seen.is_multiple_of(SLICE_KEYS) {
                 gone.clear();
             }
             seen += 1;
@@ -101,6 +99,9 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<DbIndex>) -> Outcome {
     for db in dbs.clone() {
         // One that is damaged is refused, before any other is cleared.
         call.store.get(db, b"", call.scratch)?;
+    }
+    if let Means::Alone(alone) = call.means {
+        alone.close();
     }
     for db in dbs {
         // Only watched keys that exist change by being flushed.

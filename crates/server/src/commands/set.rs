@@ -68,6 +68,13 @@ pub(crate) fn access(args: Args<'_>) -> Access {
     if returns_old { &["RW", "access", "update"] } else { &["OW", "update"] }
 }
 
+/// Whether a command that overwrites its keys depends on the old values after all: SET with some
+/// options.
+pub(crate) fn depends_on_old(args: Args<'_>) -> bool {
+    let reads = |at| ["NX", "XX", "GET", "KEEPTTL"].iter().any(|option| args.is(at, option));
+    args.is(0, "set") && (3..args.len()).any(reads)
+}
+
 /// The expiry of the value that SET writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {

@@ -20,12 +20,16 @@ const CHANGE: Flags = Flags::WRITE.and(Flags::FAST);
 const SLOW_CHANGE: Flags = Flags::WRITE;
 const GROW: Flags = Flags::WRITE.and(Flags::GROWS).and(Flags::FAST);
 const SLOW_GROW: Flags = Flags::WRITE.and(Flags::GROWS);
-const FLUSH: Flags = Flags::WRITE.and(Flags::ALONE).and(Flags::KEYSPACE).and(Flags::DANGEROUS);
+const SLOW_PUT: Flags = SLOW_GROW.and(Flags::OVERWRITES);
+const FLUSH: Flags =
+    Flags::WRITE.and(Flags::ALONE).and(Flags::THREAD).and(Flags::KEYSPACE).and(Flags::DANGEROUS);
 const CONNECTION: Flags = Flags::FAST.and(Flags::SMALL);
 const GREETING: Flags = Flags::FAST.and(Flags::SMALL).and(Flags::NO_AUTH);
 const IMMEDIATE: Flags = Flags::FAST.and(Flags::SMALL).and(Flags::NOT_QUEUED);
 const SMALL: Flags = Flags::SMALL;
 const ADMIN: Flags = Flags::ADMIN.and(Flags::SMALL).and(Flags::DANGEROUS);
+/// Commands that a thread runs next to others.
+const THREAD_ADMIN: Flags = ADMIN.and(Flags::THREAD);
 const CONTAINER: Flags = Flags::CONTAINER.and(Flags::SMALL);
 
 const READS: &[Access] = &[&["RO", "access"]];
@@ -98,16 +102,16 @@ const HELP: &str = "Prints this help.";
 #[rustfmt::skip]
 pub(crate) static COMMANDS: &[Command] = &[
     row("get", 2, READ, K::one(READS), "1.0.0", string("Reads a value."), strings::get),
-    row("set", -3, SLOW_GROW, K::one(SETS), "1.0.0", string("Writes a value, perhaps on a condition, perhaps with an expiry."), set::set),
+    row("set", -3, SLOW_PUT, K::one(SETS), "1.0.0", string("Writes a value, perhaps on a condition, perhaps with an expiry."), set::set),
     row("setnx", 3, GROW, K::one(INSERTS), "1.0.0", string("Writes a value if the key is absent."), strings::setnx),
-    row("setex", 4, SLOW_GROW, K::one(OVERWRITES), "2.0.0", string("Writes a value that expires after some seconds."), set::setex),
-    row("psetex", 4, SLOW_GROW, K::one(OVERWRITES), "2.6.0", string("Writes a value that expires after some milliseconds."), set::psetex),
+    row("setex", 4, SLOW_PUT, K::one(OVERWRITES), "2.0.0", string("Writes a value that expires after some seconds."), set::setex),
+    row("psetex", 4, SLOW_PUT, K::one(OVERWRITES), "2.6.0", string("Writes a value that expires after some milliseconds."), set::psetex),
     row("getset", 3, GROW, K::one(EXCHANGES), "1.0.0", string("Writes a value and returns the old one."), strings::getset),
     row("getdel", 2, CHANGE, K::one(TAKES), "6.2.0", string("Reads a value and removes its key."), strings::getdel),
     row("getex", -2, CHANGE, K::one(EXCHANGES), "6.2.0", string("Reads a value and changes its expiry."), set::getex),
-    row("mget", -2, READ.and(Flags::FETCHES), K::all(READS), "1.0.0", string("Reads several values at one moment."), strings::mget),
-    row("mset", -3, SLOW_GROW, K::pairs(OVERWRITES), "1.0.1", string("Writes several values atomically."), strings::mset),
-    row("msetnx", -3, SLOW_GROW.and(Flags::FETCHES), K::pairs(INSERTS), "1.0.1", string("Writes several values atomically if all keys are absent."), strings::msetnx),
+    row("mget", -2, READ, K::all(READS), "1.0.0", string("Reads several values at one moment."), strings::mget),
+    row("mset", -3, SLOW_PUT, K::pairs(OVERWRITES), "1.0.1", string("Writes several values atomically."), strings::mset),
+    row("msetnx", -3, SLOW_GROW, K::pairs(INSERTS), "1.0.1", string("Writes several values atomically if all keys are absent."), strings::msetnx),
     row("strlen", 2, READ, K::one(INSPECTS), "2.2.0", string("Returns the length of a value."), strings::strlen),
     row("append", 3, GROW, K::one(APPENDS), "2.0.0", string("Appends bytes to a value."), strings::append),
     row("getrange", 4, SLOW_READ, K::one(READS), "2.4.0", string("Reads a part of a value."), strings::getrange),
@@ -118,10 +122,10 @@ pub(crate) static COMMANDS: &[Command] = &[
     row("incrby", 3, GROW, K::one(EXCHANGES), "1.0.0", string("Adds to an integer."), counters::incrby),
     row("decrby", 3, GROW, K::one(EXCHANGES), "1.0.0", string("Subtracts from an integer."), counters::decrby),
     row("incrbyfloat", 3, GROW, K::one(EXCHANGES), "2.6.0", string("Adds to a decimal number."), counters::incrbyfloat),
-    row("del", -2, SLOW_CHANGE.and(Flags::FETCHES), K::all(REMOVES), "1.0.0", generic("Removes keys."), keys::del),
-    row("unlink", -2, CHANGE.and(Flags::FETCHES), K::all(REMOVES), "4.0.0", generic("Removes keys."), keys::del),
-    row("exists", -2, READ.and(Flags::FETCHES), K::all(INSPECTS), "1.0.0", generic("Counts the keys that are present."), keys::exists),
-    row("touch", -2, READ.and(Flags::FETCHES), K::all(INSPECTS), "3.2.1", generic("Counts the keys that are present, as a use of them."), keys::touch),
+    row("del", -2, SLOW_CHANGE, K::all(REMOVES), "1.0.0", generic("Removes keys."), keys::del),
+    row("unlink", -2, CHANGE, K::all(REMOVES), "4.0.0", generic("Removes keys."), keys::del),
+    row("exists", -2, READ, K::all(INSPECTS), "1.0.0", generic("Counts the keys that are present."), keys::exists),
+    row("touch", -2, READ, K::all(INSPECTS), "3.2.1", generic("Counts the keys that are present, as a use of them."), keys::touch),
     row("type", 2, READ, K::one(INSPECTS), "1.0.0", generic("Returns the type of a key's value."), keys::key_type),
     row("rename", 3, SLOW_CHANGE, K::two(MOVES), "1.0.0", generic("Moves a value to another key."), keys::rename),
     row("renamenx", 3, CHANGE, K::two(MOVES_NEW), "1.0.0", generic("Moves a value to another key that is absent."), keys::renamenx),
@@ -167,8 +171,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     sub("client|getredir", 2, SMALL, K::NONE, "6.0.0", ("connection", "", "Returns -1, since there is no client side caching."), client::getredir),
     sub("client|id", 2, SMALL, K::NONE, "5.0.0", ("connection", "", "Returns the number of the current connection."), client::id),
     sub("client|info", 2, SMALL, K::NONE, "6.2.0", ("connection", "", "Describes the current connection."), client::info),
-    sub("client|kill", -3, ADMIN, K::NONE, "2.4.0", ("connection", "<addr> | [ID <id>] [ADDR <addr>] [LADDR <addr>] [TYPE <type>] [USER <user>] [SKIPME yes|no] [MAXAGE <seconds>]", "Closes connections."), client::kill),
-    sub("client|list", -2, ADMIN, K::NONE, "2.4.0", ("connection", "[TYPE <type> | ID <id> [<id> ...]]", "Describes connections."), client::list),
+    sub("client|kill", -3, THREAD_ADMIN, K::NONE, "2.4.0", ("connection", "<addr> | [ID <id>] [ADDR <addr>] [LADDR <addr>] [TYPE <type>] [USER <user>] [SKIPME yes|no] [MAXAGE <seconds>]", "Closes connections."), client::kill),
+    sub("client|list", -2, THREAD_ADMIN, K::NONE, "2.4.0", ("connection", "[TYPE <type> | ID <id> [<id> ...]]", "Describes connections."), client::list),
     sub("client|no-evict", 3, ADMIN, K::NONE, "7.0.0", ("connection", "ON|OFF", "Is accepted and changes nothing."), client::no_evict),
     sub("client|no-touch", 3, SMALL, K::NONE, "7.2.0", ("connection", "ON|OFF", "Chooses whether reads of this connection count as uses of keys."), client::no_touch),
     sub("client|reply", 3, SMALL, K::NONE, "3.2.0", ("connection", "ON|OFF|SKIP", "Chooses whether this connection gets replies."), client::reply),
@@ -191,12 +195,12 @@ pub(crate) static COMMANDS: &[Command] = &[
     sub("config|rewrite", 2, ADMIN, K::NONE, "2.8.0", ("server", "", "Returns an error, since there is no file to write."), config::rewrite),
     sub("config|set", -4, ADMIN, K::NONE, "2.0.0", ("server", "<name> <value> [<name> <value> ...]", "Changes settings."), config::set),
     sub("config|help", 2, SMALL, K::NONE, "5.0.0", ("server", "", HELP), command::subcommand_help),
-    row("info", -1, Flags::SMALL.and(Flags::DANGEROUS), K::NONE, "1.0.0", admin("Returns the server's figures."), info::info),
+    row("info", -1, Flags::SMALL.and(Flags::DANGEROUS).and(Flags::THREAD), K::NONE, "1.0.0", admin("Returns the server's figures."), info::info),
     row("time", 1, CONNECTION, K::NONE, "2.6.0", admin("Returns the time."), server::time),
-    row("save", 1, ADMIN.and(Flags::NO_MULTI), K::NONE, "1.0.0", admin("Makes everything durable."), server::save),
-    row("bgsave", -1, ADMIN, K::NONE, "1.0.0", admin("Makes everything durable, or begins a backup."), server::bgsave),
+    row("save", 1, THREAD_ADMIN.and(Flags::NO_MULTI), K::NONE, "1.0.0", admin("Makes everything durable."), server::save),
+    row("bgsave", -1, THREAD_ADMIN, K::NONE, "1.0.0", admin("Makes everything durable, or begins a backup."), server::bgsave),
     row("lastsave", 1, CONNECTION.and(Flags::DANGEROUS), K::NONE, "1.0.0", admin("Returns the time of the last successful SAVE."), server::lastsave),
-    row("shutdown", -1, ADMIN.and(Flags::NO_MULTI), K::NONE, "1.0.0", admin("Stops the server."), server::shutdown),
+    row("shutdown", -1, THREAD_ADMIN.and(Flags::NO_MULTI), K::NONE, "1.0.0", admin("Stops the server."), server::shutdown),
     row("acl", -2, CONTAINER, K::NONE, "6.0.0", admin("Container of commands on users."), command::container),
     sub("acl|users", 2, ADMIN, K::NONE, "6.0.0", ("server", "", "Lists the users."), server::acl_users),
     sub("acl|whoami", 2, SMALL, K::NONE, "6.0.0", ("server", "", "Returns the user of the current connection."), server::acl_whoami),

@@ -3,13 +3,16 @@
 //! EXEC runs alone in the gate, on a transaction that is committed as one write: others see all of
 //! it or nothing, and so does a crash. A command that fails within it leaves the others standing,
 //! as in Redis, except where its changes or its replies become too many: then EXEC fails, and
-//! nothing was changed.
+//! nothing was changed. An event loop runs a short one, a thread a long one ([`super::plan`]).
 
+use std::mem::take;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::dispatch::{atomically, counted};
+use super::plan::KEYS_MAX;
 use super::{COMMANDS, Call, Failure, Outcome};
 use crate::options::WATCHED_KEYS_MAX;
+use crate::retired::Retired;
 use crate::session::{Queue, Session};
 use crate::shared::Shared;
 
@@ -23,10 +26,10 @@ pub(crate) fn multi(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(crate) fn discard(call: &mut Call<'_>) -> Outcome {
-    if call.session.queue.take().is_none() {
+    if call.session.queue.is_none() {
         return Err(Failure::Text("ERR DISCARD without MULTI"));
     }
-    forget_watches(call.shared, call.session);
+    forget_transaction(call.shared, call.session);
     call.reply.ok();
     Ok(())
 }
@@ -67,7 +70,7 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
         Ok(())
     });
     call.session.in_exec = false;
-    let saves = std::mem::take(&mut call.session.saves_after_exec);
+    let saves = take(&mut call.session.saves_after_exec);
     if outcome.is_err() {
         (call.session.db, call.session.resp3) = (db, resp3);
         call.reply.set_resp3(resp3);
@@ -102,6 +105,12 @@ pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {
             "ERR too many watched keys: at most {WATCHED_KEYS_MAX} are allowed"
         )));
     }
+    atomically(call, watch_keys)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn watch_keys(call: &mut Call<'_>) -> Outcome {
     let db = call.session.db;
     for key in call.args.from(1) {
         let charged = call.session.watched.memory_bytes();
@@ -124,7 +133,6 @@ pub(crate) fn watch(call: &mut Call<'_>) -> Outcome {
         };
         call.session.watched.note_end(db, key, end_ms);
     }
-    call.reply.ok();
     Ok(())
 }
 
@@ -136,15 +144,19 @@ pub(crate) fn unwatch(call: &mut Call<'_>) -> Outcome {
 
 /// Ends what a connection has queued and watched.
 pub(crate) fn forget_transaction(shared: &Shared, session: &mut Session) {
-    session.queue = None;
-    super::fetch::forget(shared, session);
+    if let Some(queue) = session.queue.take().filter(|queue| queue.commands.len() > KEYS_MAX) {
+        shared.retire(Retired::Queue(queue));
+    }
     forget_watches(shared, session);
 }
 
-/// Ends all watches of a connection.
+/// Ends all watches of a connection. Many of them end later: the flag of their changes is no longer
+/// the connection's.
 pub(crate) fn forget_watches(shared: &Shared, session: &mut Session) {
-    for (db, key) in session.watched.take() {
-        shared.watches.remove(db, &key, &session.changed);
+    if session.watched.len() > KEYS_MAX {
+        let (watched, changed) = (take(&mut session.watched), take(&mut session.changed));
+        return shared.retire(Retired::Watched(watched, changed));
     }
+    session.watched.forget(&shared.watches, &session.changed);
     session.changed.store(false, Relaxed);
 }

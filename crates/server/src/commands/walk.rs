@@ -80,7 +80,7 @@ impl Call<'_> {
                     return Ok(());
                 }
             },
-            Means::AtOnce | Means::Follows | Means::Fetched(_) | Means::Looked(_) => {
+            Means::AtOnce | Means::Follows | Means::Alone(_) | Means::Looked(_) => {
                 Err(Failure::Waits(Purpose::Walk))
             }
         }

@@ -12,22 +12,25 @@
 //! - B3. At most one look-up of a key is under way for a client. A later command that reads the same key
 //!   follows: its look-up begins when the earlier one is answered, so that it shows nothing older, and
 //!   nothing that was overwritten before it came.
-//! - B4. A command that waits to change something, walks over keys or reads several, is alone here.
+//! - B4. A command that waits to change something, walks over keys, or is run by a thread, is alone
+//!   here.
 //! - B5. Of a command that waits, its look-up is wanted, or under way, or it follows another one.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::buffer;
 use crate::commands::Waits;
 use crate::commands::walk::Walk;
 use crate::protocol::Args;
 use crate::protocol::args::OwnedArgs;
+use crate::store::seat::Purpose;
 
 /// A command that waits.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) waits: Waits,
-    pub(crate) args: OwnedArgs,
+    pub(crate) args: Arc<OwnedArgs>,
     /// Where its key is among the arguments.
     key_place: usize,
     /// The entry that is looked up: its own, or the earlier one that it follows.
@@ -45,7 +48,8 @@ impl Waiting {
         key_place: usize,
         walk: Option<Box<Walk>>,
     ) -> Self {
-        Self { waits, args: OwnedArgs::copy(args), key_place, of: 0, is_large: false, walk }
+        let args = Arc::new(OwnedArgs::copy(args));
+        Self { waits, args, key_place, of: 0, is_large: false, walk }
     }
 
     /// The key that is looked up.
@@ -172,6 +176,28 @@ impl Behind {
 
     fn index(&self, number: u64) -> Option<usize> {
         usize::try_from(number.checked_sub(self.first)?).ok()
+    }
+
+    /// Whether the only command that waits has no arguments yet.
+    pub(super) fn wants_args(&self) -> bool {
+        self.waiting_at(self.first).is_some_and(|waiting| waiting.args.args().len() == 0)
+    }
+
+    /// Gives that command its arguments.
+    pub(super) fn give_args(&mut self, args: OwnedArgs) {
+        if let Some(mut waiting) = self.take(self.first) {
+            waiting.args = Arc::new(args);
+            self.put_back(self.first, waiting);
+        }
+    }
+
+    /// Has a thread run the command at `number`, which waits.
+    pub(super) fn leave_to_thread(&mut self, number: u64) {
+        let entry = self.index(number).and_then(|index| self.entries.get_mut(index));
+        if let Some(Entry::Waits(waiting)) = entry {
+            waiting.waits.purpose = Purpose::ThreadAlone;
+            self.want(number);
+        }
     }
 
     /// Takes the command at `number` out, to be answered by [`Behind::answer`] or to come back by

@@ -12,6 +12,7 @@ use mio::net::TcpStream;
 
 use super::KEPT_BYTES;
 use super::behind::Behind;
+use crate::buffer;
 use crate::commands::room::OutputLimits;
 use crate::protocol::Reply;
 use crate::protocol::reply::FRAME_BYTES;
@@ -88,6 +89,17 @@ impl Output {
     /// `bytes` already.
     pub(super) fn answer(&mut self, number: u64, reply: Vec<u8>) {
         self.behind.answer(number, reply, &mut self.bytes);
+    }
+
+    /// Adds a reply that was made elsewhere, for a command that no other one waits before. It is
+    /// not copied if all replies before it are sent.
+    pub(super) fn put(&mut self, reply: Vec<u8>) {
+        if self.bytes.is_empty() {
+            self.bytes = reply;
+        } else {
+            buffer::reserve(&mut self.bytes, reply.len());
+            self.bytes.extend_from_slice(&reply);
+        }
     }
 
     /// Adds a reply behind everything.

@@ -20,7 +20,7 @@ use crate::protocol::{Bounds, Extent, Reply, Step};
 use crate::shared::{ReplyLimits, Shared};
 
 /// Bytes of executed commands from which on their memory is given back before the next one is executed.
-const LARGE_COMMAND_BYTES: usize = 1 << 20;
+pub(super) const LARGE_COMMAND_BYTES: usize = 1 << 20;
 /// Output is charged for whenever it grew by this much within one piece of input.
 const CHARGE_STEP_BYTES: usize = 64 << 10;
 
@@ -54,7 +54,15 @@ impl Connection {
         let mut kept = std::mem::take(&mut self.input);
         loop {
             let used = self.execute_whole(&kept, worker);
-            kept.drain(..used);
+            if self.output.behind.wants_args() {
+                // It was the last one: what follows a command that a thread runs waits for it.
+                let rest = kept.split_off(used);
+                let input = std::mem::replace(&mut kept, rest);
+                self.output.behind.give_args(self.parser.take_args(input));
+                self.take_turn(worker);
+            } else {
+                kept.drain(..used);
+            }
             if used > 0 && kept.len() < kept.capacity() / 2 {
                 // The replies of the commands behind it have this memory.
                 kept.shrink_to(KEPT_BYTES);
@@ -223,6 +231,11 @@ impl Connection {
             Dispatched::Waits(waits) => self.wait(waits, walk, bytes, worker),
             Dispatched::NoRoom => {
                 self.stopped = Some(Stopped::Waiting);
+                return false;
+            }
+            Dispatched::HeldUp => {
+                self.stopped = Some(Stopped::HeldUp);
+                worker.pass.note_left();
                 return false;
             }
         }

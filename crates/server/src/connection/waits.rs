@@ -9,15 +9,21 @@
 //! 3. Told of the key, the command runs again, and its reply stands in its place.
 //! 4. A reply that is too large to be kept until others have left is dropped, and made once none waits
 //!    before it.
-//! 5. While much output is unsent nothing is looked up, and values that were found meanwhile are
+//! 5. A command that waits for the device or has much to do lends the connection's state to a
+//!    thread, and the connection waits until it comes back with the reply.
+//! 6. While the gate does not let a command pass, it is not looked up, and not executed.
+//! 7. While much output is unsent nothing is looked up, and values that were found meanwhile are
 //!    dropped and looked up again: commands that wait are small, and their replies may not be.
 
+use std::sync::Arc;
+
 use super::behind::Waiting;
+use super::serve::LARGE_COMMAND_BYTES;
 use super::{Connection, Stopped, Worker};
 use crate::commands::dispatch::{fail, reads_one_key, resume};
 use crate::commands::walk::Walk;
 use crate::commands::{self, COMMANDS, Call, Dispatched, Means, Room, Waits};
-use crate::event_loop::Asker;
+use crate::event_loop::{Asker, Job, Ran, Walked};
 use crate::protocol::{Args, Extent, Reply};
 use crate::shared::Shared;
 use crate::store::reads::{Done, Wanted};
@@ -53,22 +59,47 @@ impl Connection {
         bytes: &[u8],
         worker: &mut Worker<'_>,
     ) {
-        worker.tally.waited += 1;
+        worker.tally.waited += u64::from(!waits.purpose.is_for_thread());
         let key_place = COMMANDS[waits.command].keys.first as usize;
-        let waiting = Waiting::new(waits, self.parser.args(bytes), key_place, walk);
+        let args = self.parser.args(bytes);
+        let waiting = match args.total_bytes() {
+            LARGE_COMMAND_BYTES.. if waits.purpose.is_for_thread() => {
+                // [`Connection::execute_kept`] gives it the input itself.
+                Waiting::new(waits, Args::new(&[], &[]), key_place, walk)
+            }
+            _ => Waiting::new(waits, args, key_place, walk),
+        };
         if let Some(number) = self.output.behind.push(waiting) {
             self.output.behind.want(number);
         }
         self.take_turn(worker);
     }
 
-    /// Takes its place among those that look something up, if it is to.
+    /// Takes the connection's place in the queue for lookups if its next command wants one, or asks
+    /// a thread if a thread is to read or run it.
     pub(crate) fn take_turn(&mut self, worker: &mut Worker<'_>) {
-        if self.may_look_up(worker.shared) {
-            let client = &self.session.client;
-            worker.wanted.push_back(Asker { token: client.token, client: client.id });
+        if self.output.behind.first_wanted().is_some_and(|at| !self.may_pass(at, worker.shared)) {
+            worker.pass.note_left();
+        }
+        if self.may_look_up(worker.shared) && !self.ask_thread(worker) {
+            worker.wanted.push_back(self.asker());
             self.is_in_turn = true;
         }
+    }
+
+    /// Has a thread read or run the next command, if a thread is to. Returns whether it is.
+    fn ask_thread(&mut self, worker: &Worker<'_>) -> bool {
+        let shared = worker.shared;
+        let Some(number) = self.next_wanted(shared) else { return false };
+        if let Some(job) = self.lend(number, worker) {
+            shared.command_threads.ask(job);
+        } else if let Some(of) = self.wanted_slice(number) {
+            shared.walker.ask(worker.index, Walked { asker: self.asker(), number, of });
+        } else {
+            return false;
+        }
+        self.note_begun(number);
+        true
     }
 
     /// Whether it is not yet among those that look something up, and is to be.
@@ -79,12 +110,27 @@ impl Connection {
     /// The first command whose look-up may begin: none while much output is unsent.
     pub(crate) fn next_wanted(&self, shared: &Shared) -> Option<u64> {
         let number = self.output.behind.first_wanted()?;
-        if self.output.behind.waiting_at(number).is_some_and(|waiting| waiting.is_large)
-            && !self.output.behind.is_first(number)
-        {
+        let waiting = self.output.behind.waiting_at(number)?;
+        if waiting.is_large && !self.output.behind.is_first(number) {
             return None;
         }
-        self.output.has_room_for(number, shared.pause_bytes()).then_some(number)
+        // The reply of a thread is not copied: it has to be the only one.
+        let is_for_thread = waiting.waits.purpose.is_for_thread();
+        if is_for_thread && (self.output.is_due() || self.output.behind.wants_args()) {
+            return None;
+        }
+        let may_begin =
+            self.output.has_room_for(number, shared.pause_bytes()) && self.may_pass(number, shared);
+        may_begin.then_some(number)
+    }
+
+    /// Whether the gate lets the command at `number` run, if it waits.
+    fn may_pass(&self, number: u64, shared: &Shared) -> bool {
+        shared.gate.is_open()
+            || self.output.behind.waiting_at(number).is_none_or(|waiting| {
+                let waits = &waiting.waits;
+                waits.purpose.is_for_thread() || COMMANDS[waits.command].may_pass(&shared.gate)
+            })
     }
 
     /// The look-up of the command at `number` begins, or has to wait after all.
@@ -99,19 +145,85 @@ impl Connection {
         Some((self.session.db, waiting.key(), waiting.waits.purpose))
     }
 
-    /// The slice of a walk or the values that the command at `number` wants, if it does.
-    pub(crate) fn wanted_read(&self, number: u64) -> Option<Wanted> {
+    /// The slice of a walk that the command at `number` wants, if it does.
+    fn wanted_slice(&self, number: u64) -> Option<Wanted> {
         let waiting = self.output.behind.waiting_at(number)?;
-        match waiting.waits.purpose {
-            Purpose::Read | Purpose::Update => None,
-            Purpose::Walk => Some(Wanted::Slice(waiting.walk.as_ref()?.request.clone())),
-            Purpose::Keys => Some(Wanted::Values(self.session.fetch.as_ref()?.keys.clone())),
+        if waiting.waits.purpose != Purpose::Walk {
+            return None;
         }
+        Some(Wanted::Slice(waiting.walk.as_ref()?.request.clone()))
+    }
+
+    /// Lends the connection's state to a thread that runs the command at `number`, if a thread is
+    /// to.
+    fn lend(&mut self, number: u64, worker: &Worker<'_>) -> Option<Job> {
+        let waiting = self.output.behind.waiting_at(number)?;
+        let waits = waiting.waits;
+        if !waits.purpose.is_for_thread() {
+            return None;
+        }
+        let args = Arc::clone(&waiting.args);
+        let asker = self.asker();
+        Some(Job {
+            index: worker.index,
+            asker,
+            number,
+            waits,
+            args,
+            session: self.session.lend(),
+            limits: self.output.limits(0, true, worker.shared.reply_limits()),
+            read_before: None,
+        })
+    }
+
+    /// Takes back the state that a thread had, and the reply.
+    pub(crate) fn end_on_thread(&mut self, ran: Ran, worker: &mut Worker<'_>) {
+        let Ran { number, session, reply, mut charged, is_promise, .. } = ran;
+        let shared = worker.shared;
+        self.session.take_back(session);
+        self.session.publish();
+        if self.output.behind.take(number).is_some() {
+            // [B4] No other command waits before it.
+            let begin = self.output.bytes.len();
+            self.output.put(reply);
+            if is_promise {
+                self.output.promise(begin);
+            }
+            self.output.answer(number, Vec::new());
+        }
+        self.charge(&shared.client_memory);
+        shared.client_memory.recharge(&mut charged, 0);
+        self.pause_if_unread(shared);
+        self.evict_if_too_large(shared);
+        self.take_turn(worker);
+    }
+
+    /// Has a thread read the key of the command at `number`, or run the command, since the loop
+    /// cannot look it up.
+    pub(crate) fn leave_to_thread(&mut self, number: u64, worker: &mut Worker<'_>) {
+        let Some((db, key, purpose)) = self.wanted(number) else { return };
+        if purpose == Purpose::Read {
+            let of = Wanted::Value(db, key.to_vec());
+            let asker = self.asker();
+            worker.shared.walker.ask(worker.index, Walked { asker, number, of });
+        } else {
+            self.output.behind.leave_to_thread(number);
+        }
+    }
+
+    fn asker(&self) -> Asker {
+        let client = &self.session.client;
+        Asker { token: client.token, client: client.id }
     }
 
     /// Whether commands wait for the device.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.output.behind.is_empty()
+    }
+
+    /// Whether a command that runs alone on a thread holds the next one up.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.stopped == Some(Stopped::HeldUp)
     }
 
     /// Whether so few commands wait that more may.
@@ -130,7 +242,8 @@ impl Connection {
         self.run_again(number, found.map(Means::Looked), worker);
     }
 
-    /// Runs the command at `number` again, with the next slice of its walk, or the values of its keys.
+    /// Runs the command at `number` again, with the next slice of its walk, or the value of its
+    /// key.
     pub(crate) fn go_on_read(
         &mut self,
         number: u64,
@@ -139,7 +252,7 @@ impl Connection {
     ) {
         let means = match read {
             Ok(Done::Slice(slice)) => Ok(Means::Walked(slice)),
-            Ok(Done::Values(values)) => Ok(Means::Fetched(&values.values)),
+            Ok(Done::Value(value)) => Ok(Means::Looked(Looked::Value(value.as_deref()))),
             Err(error) => Err(error.clone()),
         };
         self.run_again(number, means, worker);
@@ -150,11 +263,6 @@ impl Connection {
         self.run_again(number, Ok(Means::AtOnce), worker);
     }
 
-    /// Runs the command at `number` again, and waits for the device.
-    pub(crate) fn block(&mut self, number: u64, worker: &mut Worker<'_>) {
-        self.run_again(number, Ok(Means::Blocking), worker);
-    }
-
     fn run_again(
         &mut self,
         number: u64,
@@ -163,10 +271,12 @@ impl Connection {
     ) {
         let Some(mut waiting) = self.output.behind.take(number) else { return };
         let shared = worker.shared;
-        if !self.output.has_room_for(number, shared.pause_bytes()) {
+        let may_pass =
+            shared.gate.is_open() || COMMANDS[waiting.waits.command].may_pass(&shared.gate);
+        if !may_pass || !self.output.has_room_for(number, shared.pause_bytes()) {
             self.output.behind.put_back(number, waiting);
             self.output.behind.want(number);
-            return;
+            return self.take_turn(worker);
         }
         let memory = &shared.client_memory;
         // The first one's reply needs no buffer of its own.
@@ -197,7 +307,7 @@ impl Connection {
         let dispatched = match means {
             Ok(means) => {
                 call.means = means;
-                resume(&mut call, waiting.waits, &mut worker.pass)
+                resume(&mut call, waiting.waits)
             }
             Err(error) => fail(&mut call, waiting.waits, error),
         };

@@ -23,8 +23,9 @@ use std::sync::Arc;
 
 use thermocline::Doorbell;
 
-use super::{SCRATCH_BYTES_KEPT, Walked};
+use super::SCRATCH_BYTES_KEPT;
 use crate::connection::{Connection, Worker};
+use crate::retired::Retired;
 use crate::shared::Shared;
 use crate::store::seat::{Begun, Looked, Purpose, Seat};
 use crate::store::{DB_COUNT, DbIndex, StoreError};
@@ -136,12 +137,11 @@ impl LookUps {
             let Some(asker) = worker.wanted.pop_front() else { break };
             let Some(connection) = client_of(connections, asker) else { continue };
             connection.is_in_turn = false;
-            let Some(number) = connection.next_wanted(worker.shared) else { continue };
-            if let Some(of) = connection.wanted_read(number) {
-                connection.note_begun(number);
-                worker.shared.walker.ask(worker.index, Walked { asker, number, of });
+            let Some(number) = connection.next_wanted(worker.shared) else {
+                // The gate may hold it up.
+                connection.take_turn(worker);
                 continue;
-            }
+            };
             let Some((db, key, purpose)) = connection.wanted(number) else { continue };
             let begun = self.begin(worker.shared, Want { asker, number }, db, key, purpose);
             if matches!(begun, Ok(Begun::Full)) {
@@ -161,8 +161,8 @@ impl LookUps {
                     let value = is_there.then_some(self.value.as_slice());
                     connection.go_on(number, Ok(Looked::Value(value)), worker);
                 }
-                // There is no queue to be had: better to wait for the device than to fail.
-                Err(_) => connection.block(number, worker),
+                // There is no queue to be had.
+                Err(_) => connection.leave_to_thread(number, worker),
             }
             connection.take_turn(worker);
             answered.push(asker.token);
@@ -182,7 +182,9 @@ impl LookUps {
     ) -> Result<Begun, StoreError> {
         let Some(place) = self.seats.get_mut(usize::from(db)) else { return Ok(Begun::Full) };
         // [L4]
-        shared.retire(place.take_if(|taken| taken.is_of_no_use()).map(|taken| taken.seat));
+        if let Some(taken) = place.take_if(|taken| taken.is_of_no_use()) {
+            shared.retire(Retired::Seat(taken.seat));
+        }
         let taken = match place {
             Some(taken) => taken,
             none => {
@@ -209,7 +211,7 @@ impl LookUps {
                 let is_used = std::mem::take(&mut taken.is_used);
                 !is_used && taken.seat.pending() == 0 || taken.is_of_no_use()
             });
-            shared.retire(given_up.map(|taken| taken.seat));
+            given_up.into_iter().for_each(|taken| shared.retire(Retired::Seat(taken.seat)));
         }
         self.value.clear();
         self.value.shrink_to(SCRATCH_BYTES_KEPT);

@@ -6,7 +6,7 @@ use mio::net::TcpStream;
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
 
-use super::{LETTERS, Walked};
+use super::{LETTERS, Ran, Walked};
 use crate::store::StoreError;
 use crate::store::reads::Done;
 
@@ -17,8 +17,12 @@ pub(crate) enum Letter {
     Connection(TcpStream),
     /// End this connection, if the token still stands for this client.
     Disconnect { token: usize, id: u64 },
-    /// A slice of a walk, or values, were read for a connection of this loop.
+    /// A slice of a walk, or a value, was read for a connection of this loop.
     Walked(Walked<Result<Done, StoreError>>),
+    /// A thread has run a command for a connection of this loop.
+    Ran(Box<Ran>),
+    /// The gate, which was not open for commands of this loop, is open.
+    GateOpened,
 }
 
 /// Where a loop gets its letters.

@@ -1,4 +1,5 @@
-//! The thread that reads for the loops: slices of walks, and values of several keys.
+//! The thread that reads for the loops: slices of walks, and values if a loop has no queue of the
+//! device.
 //!
 //! 1. A command that walks over keys waits, as one does whose key is looked up. Its connection takes its
 //!    turn, and the loop asks for the next slice ([`Walker::ask`]).
@@ -57,8 +58,7 @@ impl Walker {
                 continue;
             };
             drop(asked);
-            let of: Result<Done, StoreError> =
-                read(shared.store.commands(), &shared.client_memory, &of);
+            let of: Result<Done, StoreError> = read(shared.store.commands(), &of);
             if let Some(mailbox) = shared.mailboxes.get(index) {
                 mailbox.send(Letter::Walked(Walked { asker, number, of }));
             }

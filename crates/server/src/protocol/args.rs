@@ -23,6 +23,11 @@ impl<'a> Args<'a> {
         Self { bytes, spans }
     }
 
+    /// Bytes of all of them.
+    pub(crate) fn total_bytes(&self) -> usize {
+        self.spans.iter().map(|span| span.len as usize).sum()
+    }
+
     /// How many there are, the name counted.
     pub(crate) fn len(&self) -> usize {
         self.spans.len()
@@ -74,10 +79,17 @@ pub(crate) struct OwnedArgs {
 }
 
 impl OwnedArgs {
+    /// The arguments at `spans` of a command at the end of `bytes`, which is `len` bytes long.
+    pub(crate) fn at_end(bytes: Vec<u8>, len: usize, mut spans: Vec<Span>) -> Self {
+        // The input is bounded as a command is.
+        let begin = bytes.len().saturating_sub(len) as u32;
+        spans.iter_mut().for_each(|span| span.start += begin);
+        Self { bytes, spans }
+    }
+
     /// A copy of `args`.
     pub(crate) fn copy(args: Args<'_>) -> Self {
-        let total = args.from(0).map(<[u8]>::len).sum();
-        let mut copy = Self { bytes: Vec::with_capacity(total), spans: Vec::new() };
+        let mut copy = Self { bytes: Vec::with_capacity(args.total_bytes()), spans: Vec::new() };
         for arg in args.from(0) {
             copy.push(arg);
         }

@@ -11,7 +11,7 @@
 //! I2. A request past one of its [`Bounds`] is refused when its declaration is read, before its
 //!     bytes are kept.
 
-use super::args::{Args, Span};
+use super::args::{Args, OwnedArgs, Span};
 use super::inline;
 
 /// What one request may be at most.
@@ -103,6 +103,15 @@ impl Parser {
     /// given to that step.
     pub(crate) fn args<'a>(&'a self, bytes: &'a [u8]) -> Args<'a> {
         Args::new(if self.is_inline { &self.words } else { bytes }, &self.spans)
+    }
+
+    /// The same arguments, of a command that is no inline request, with `input`, of which it is the
+    /// end.
+    pub(crate) fn take_args(&mut self, input: Vec<u8>) -> OwnedArgs {
+        let spans = std::mem::take(&mut self.spans);
+        // The end of a line follows the last one.
+        let len = spans.last().map_or(0, |last| last.start as usize + last.len as usize + 2);
+        OwnedArgs::at_end(input, len, spans)
     }
 
     /// Bytes of memory held.

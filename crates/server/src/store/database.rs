@@ -88,13 +88,10 @@ impl Database {
         self.keyspaces.get(usize::from(index))?.get()
     }
 
-    /// The keyspace of database `index`, made if need be.
+    /// The keyspace of database `index`, to be written to.
     #[inline]
     fn keyspace(&self, index: DbIndex) -> Result<&Keyspace, StoreError> {
-        match self.existing(index) {
-            Some(keyspace) => Ok(keyspace),
-            None => self.make_keyspace(index),
-        }
+        self.existing(index).ok_or(StoreError::NoDatabase)
     }
 
     #[cold]
@@ -211,8 +208,8 @@ impl Store for Database {
         }
     }
 
-    fn may_wait(&self, db: DbIndex) -> bool {
-        self.existing(db).is_some_and(|keyspace| keyspace.options().engine != EngineKind::Memory)
+    fn exists(&self, db: DbIndex) -> bool {
+        self.existing(db).is_some()
     }
 
     fn is_ordered(&self, db: DbIndex) -> bool {
@@ -271,7 +268,7 @@ impl Durable for Database {
     }
 
     fn make(&self, db: DbIndex) -> Result<(), StoreError> {
-        self.keyspace(db).map(drop)
+        if self.exists(db) { Ok(()) } else { self.make_keyspace(db).map(drop) }
     }
 
     fn write_room(&self) -> u64 {

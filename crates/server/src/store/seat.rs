@@ -17,8 +17,17 @@ pub(crate) enum Purpose {
     Update,
     /// No key is looked up: the command walks over keys, and waits for the next slice.
     Walk,
-    /// The values of several keys are read for the command, which then runs alone.
-    Keys,
+    /// No key is looked up: a thread runs the command, which has to be alone.
+    ThreadAlone,
+    /// No key is looked up: a thread runs the command next to others.
+    Thread,
+}
+
+impl Purpose {
+    /// Whether a thread is to run the command.
+    pub(crate) fn is_for_thread(self) -> bool {
+        matches!(self, Self::ThreadAlone | Self::Thread)
+    }
 }
 
 /// How a look-up began.
@@ -111,7 +120,7 @@ impl Seat for KeyspaceSeat {
                 BegunGet::Pending => Begun::Pending,
                 BegunGet::Full => Begun::Full,
             },
-            Purpose::Update | Purpose::Walk | Purpose::Keys => match self.0.begin_old(tag, key)? {
+            _ => match self.0.begin_old(tag, key)? {
                 BegunOld::AtOnce => Begun::AtOnce,
                 BegunOld::Pending => Begun::Pending,
                 BegunOld::Full => Begun::Full,

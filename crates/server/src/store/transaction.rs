@@ -1,7 +1,7 @@
 //! Several commands as one write: an overlay that collects changes and writes them at once.
 //!
-//! 1. Commands run against the overlay, which answers from its own changes first, and from the
-//!    store below for everything else.
+//! 1. Commands run against the overlay. It returns its own changes first, then values that were
+//!    read before the transaction ([`Known`]), and asks the store below for everything else.
 //! 2. A walk merges the two by the store's own order: by position, then by key.
 //! 3. [`Transaction::commit`] writes all changes as one atomic batch.
 //!
@@ -10,7 +10,7 @@
 //!     change beyond it is refused, and the caller must not commit.
 //!
 //! # Concurrency
-//! Isolation is the caller's: nobody else executes meanwhile (`Gate::exclusive`).
+//! Isolation is the caller's: no other command writes meanwhile (`Gate`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ use std::ops::ControlFlow::{Break, Continue};
 use codec::SeqNo;
 use thermocline::ExpiryStats;
 
+use super::known::Known;
 use super::{Change, DbIndex, Durable, Found, Step, Store, StoreError, Visit};
 
 /// New stored values by database, position and key, which is the order of the store's own walks;
@@ -29,6 +30,7 @@ type Changes = BTreeMap<(DbIndex, u64, Vec<u8>), Option<Vec<u8>>>;
 /// Changes that are not written yet, over a store.
 pub(crate) struct Transaction<'a> {
     below: &'a dyn Durable,
+    known: Option<&'a Known>,
     changes: RefCell<Changes>,
     /// What the changes take, and the most they may.
     bytes: Cell<u64>,
@@ -44,10 +46,27 @@ fn change_bytes(key: &[u8], value: Option<&[u8]>) -> u64 {
 }
 
 impl<'a> Transaction<'a> {
-    /// A transaction without changes.
-    pub(crate) fn new(below: &'a dyn Durable) -> Self {
+    /// A transaction without changes. The values of `known` are those of `below`.
+    pub(crate) fn new(below: &'a dyn Durable, known: Option<&'a Known>) -> Self {
         let room = below.write_room();
-        Self { below, changes: RefCell::default(), bytes: Cell::new(0), room }
+        Self { below, known, changes: RefCell::default(), bytes: Cell::new(0), room }
+    }
+
+    /// Whether it has no changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.borrow().is_empty()
+    }
+
+    /// Returns the value of a key before the transaction, if it was read then.
+    fn known(&self, db: DbIndex, key: &[u8]) -> Option<Option<&'a [u8]>> {
+        self.known?.get(db, key)
+    }
+
+    fn get_below(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError> {
+        let Some(value) = self.known(db, key) else { return self.below.get(db, key, into) };
+        into.clear();
+        into.extend_from_slice(value.unwrap_or_default());
+        Ok(value.is_some())
     }
 
     /// Writes all changes as one; `None` if there were none.
@@ -80,6 +99,19 @@ impl<'a> Transaction<'a> {
         Ok(SeqNo::ZERO)
     }
 
+    /// Returns the new value of a key if it has changed, which is `None` if it was removed.
+    fn change_of<'c>(
+        &self,
+        changes: &'c Changes,
+        db: DbIndex,
+        key: &[u8],
+    ) -> Result<Option<Option<&'c [u8]>>, StoreError> {
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        Ok(changes.get(&self.place(db, key)?).map(Option::as_deref))
+    }
+
     fn place(&self, db: DbIndex, key: &[u8]) -> Result<(DbIndex, u64, Vec<u8>), StoreError> {
         Ok((db, self.below.position(db, key)?, key.to_vec()))
     }
@@ -89,7 +121,7 @@ impl<'a> Transaction<'a> {
         let mut below = Vec::new();
         for ((_, _, key), value) in self.changes.borrow().range((lower_end(db), upper_end(db))) {
             count += u64::from(value.is_some());
-            count -= u64::from(self.below.get(db, key, &mut below)?);
+            count -= u64::from(self.get_below(db, key, &mut below)?);
         }
         Ok(count)
     }
@@ -98,11 +130,11 @@ impl<'a> Transaction<'a> {
 impl Store for Transaction<'_> {
     fn get(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError> {
         let changes = self.changes.borrow();
-        let Some(value) = changes.get(&self.place(db, key)?) else {
-            return self.below.get(db, key, into);
+        let Some(value) = self.change_of(&changes, db, key)? else {
+            return self.get_below(db, key, into);
         };
         into.clear();
-        into.extend_from_slice(value.as_deref().unwrap_or_default());
+        into.extend_from_slice(value.unwrap_or_default());
         Ok(value.is_some())
     }
 
@@ -115,8 +147,9 @@ impl Store for Transaction<'_> {
         let changes = self.changes.borrow();
         let (mut below, mut places) = (Vec::new(), Vec::new());
         for (index, key) in keys.iter().enumerate() {
-            match changes.get(&self.place(db, key)?) {
-                Some(value) => found(index, value.as_deref()),
+            let changed = self.change_of(&changes, db, key)?;
+            match changed.or_else(|| self.known(db, key)) {
+                Some(value) => found(index, value),
                 None => {
                     below.push(*key);
                     places.push(index);

@@ -173,7 +173,7 @@ impl Seat for ColdSeat {
             into.extend_from_slice(value.as_deref().unwrap_or_default());
             return Ok(match purpose {
                 Purpose::Read => Begun::Known(value.is_some()),
-                Purpose::Update | Purpose::Walk | Purpose::Keys => Begun::AtOnce,
+                _ => Begun::AtOnce,
             });
         }
         if self.pending() == self.depth {
@@ -212,7 +212,7 @@ impl Seat for ColdSeat {
             }
             match asked.purpose {
                 Purpose::Read => told(asked.tag, Ok(Looked::Value(asked.value.as_deref()))),
-                Purpose::Update | Purpose::Walk | Purpose::Keys => {
+                _ => {
                     let old = Old { asked: &asked, map: &self.map, numbers: &self.numbers };
                     told(asked.tag, Ok(Looked::Old(&old)));
                 }

@@ -34,8 +34,12 @@ pub(crate) struct MapStore {
     pub(super) write_room: AtomicU64,
     /// The most keys that were asked for at once.
     pub(super) asked_at_once: AtomicU64,
-    /// A walk, and a read of several keys, waits while a test has this.
+    /// The device: a walk, a read of several keys or of a cold one, a clearing, a save and the
+    /// figures wait while a test has this.
     pub(super) walking: Mutex<()>,
+    /// Keys that event loops have asked for or changed, and bytes of values that they got.
+    pub(super) keys_on_loops: AtomicU64,
+    pub(super) bytes_on_loops: AtomicU64,
     /// Pairs that walks have met, in all, and in the one that met the most.
     pub(super) met: AtomicU64,
     pub(super) met_by_one: AtomicU64,
@@ -68,6 +72,15 @@ impl MapStore {
         if self.is_hashed.load(SeqCst) { codec::hash64(7, key) >> 60 << 60 } else { 0 }
     }
 
+    /// Counts keys of a call if an event loop makes it.
+    fn count(&self, keys: u64, bytes: usize) {
+        let thread = std::thread::current();
+        if thread.name().is_some_and(|name| name.starts_with("serve-")) {
+            self.keys_on_loops.fetch_add(keys, SeqCst);
+            self.bytes_on_loops.fetch_add(bytes as u64, SeqCst);
+        }
+    }
+
     fn next(&self) -> Result<SeqNo, StoreError> {
         if self.refuses_writes.load(SeqCst) {
             return Err(StoreError::ReadOnly("no space left".to_owned()));
@@ -79,8 +92,12 @@ impl MapStore {
 impl Store for MapStore {
     fn get(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError> {
         into.clear();
+        if self.cold.has(key) {
+            drop(self.walking.lock());
+        }
         let map = self.map.lock();
         let value = map.get(&(db, key.to_vec()));
+        self.count(1, value.map_or(0, Vec::len));
         into.extend_from_slice(value.map(Vec::as_slice).unwrap_or_default());
         Ok(value.is_some())
     }
@@ -114,7 +131,9 @@ impl Store for MapStore {
         // In another order than that of the keys, as a device has it.
         let map = self.map.lock();
         for (index, key) in keys.iter().enumerate().rev() {
-            found(index, map.get(&(db, key.to_vec())).map(Vec::as_slice));
+            let value = map.get(&(db, key.to_vec())).map(Vec::as_slice);
+            self.count(1, value.map_or(0, <[u8]>::len));
+            found(index, value);
         }
         Ok(())
     }
@@ -129,6 +148,7 @@ impl Store for MapStore {
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
         let mut map = self.map.lock();
         let seqno = self.next()?;
+        self.count(1, 0);
         map.insert((db, key.to_vec()), value.to_vec());
         Ok(seqno)
     }
@@ -209,6 +229,7 @@ impl Store for MapStore {
     }
 
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {
+        drop(self.walking.lock());
         let mut map = self.map.lock();
         let seqno = self.next()?;
         map.retain(|(of, _), _| *of != db);
@@ -231,6 +252,7 @@ impl Durable for MapStore {
         let mut map = self.map.lock();
         let seqno = self.next()?;
         for step in steps {
+            self.count(1, 0);
             let place = (step.db, step.key);
             match step.value {
                 Some(value) => map.insert(place, value),
@@ -268,6 +290,7 @@ impl Durable for MapStore {
     }
 
     fn save(&self) -> Result<(), StoreError> {
+        drop(self.walking.lock());
         self.wait(self.last())
     }
 
@@ -276,6 +299,7 @@ impl Durable for MapStore {
     }
 
     fn figures(&self) -> Vec<(String, u64)> {
+        drop(self.walking.lock());
         Vec::new()
     }
 

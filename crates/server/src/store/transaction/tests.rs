@@ -44,7 +44,7 @@ fn reads_like_the_store_after_its_commit(store: MapStore) {
         store.put(0, key.as_bytes(), b"old").expect("puts");
     }
     store.put(1, b"c", b"other database").expect("puts");
-    let overlay = Transaction::new(&*store);
+    let overlay = Transaction::new(&*store, None);
     for key in ["a", "d", "e", "z"] {
         overlay.put(0, key.as_bytes(), b"new").expect("puts");
     }
@@ -61,7 +61,7 @@ fn reads_like_the_store_after_its_commit(store: MapStore) {
     assert_eq!(count, store.counted_keys(0));
     assert!(count.is_ok_and(|count| count.is_none_or(|count| count == 6)), "it is counted");
 
-    let overlay = Transaction::new(&*store);
+    let overlay = Transaction::new(&*store, None);
     overlay.clear(0).expect("clears");
     overlay.put(0, b"m", b"1").expect("puts");
     assert_eq!(whole(&overlay).len(), 1);
@@ -86,7 +86,7 @@ fn a_walk_goes_on_over_the_store_after_the_commit() {
         for index in (0..300).step_by(3) {
             store.put(0, &name(index), b"old").expect("puts");
         }
-        let mut overlay = Some(Transaction::new(&store));
+        let mut overlay = Some(Transaction::new(&store, None));
         for index in (0..300).filter(|index| index % 3 != 1) {
             overlay.as_ref().expect("it is open").put(0, &name(index), b"new").expect("puts");
         }

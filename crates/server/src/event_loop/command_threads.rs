@@ -1,0 +1,217 @@
+//! The threads that run whole commands for the loops: those that wait for the device, or have much
+//! to do.
+//!
+//! 1. The command waits, as one does whose key is looked up. Its connection takes its turn and
+//!    lends its state, and the loop hands the command over ([`CommandThreads::ask`]).
+//! 2. One thread runs commands that have to be alone, sequentially. First it reads their keys
+//!    ([`crate::commands::plan`]), a slice of each command in turn, so that a long one does not
+//!    delay short ones. Then it reserves the gate, runs the command, and opens the gate.
+//! 3. Another thread runs commands that need no gate, such as SAVE and INFO.
+//! 4. The reply and the state come back as a letter ([`Ran`]).
+//!
+//! # Invariants
+//! - T1. A loop never waits for a command of a thread. Only connections whose next command may not
+//!   pass the gate do.
+//! - T2. The state of a connection is in one place: the connection executes nothing while a thread
+//!   has it.
+//! - T3. A command that was handed over runs to its end, also if its client leaves meanwhile; the
+//!   state is given up then.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{Asker, Letter, SCRATCH_BYTES_KEPT};
+use crate::commands::dispatch::run_on_thread;
+use crate::commands::plan::{Plan, ReadBefore};
+use crate::commands::room::OutputLimits;
+use crate::commands::transactions::forget_transaction;
+use crate::commands::{Alone, COMMANDS, Call, Means, Room, Waits};
+use crate::gate::Reservation;
+use crate::protocol::args::OwnedArgs;
+use crate::protocol::{Extent, Reply};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::stats::Tally;
+use crate::store::seat::Purpose;
+
+/// How often a thread looks whether the server stops.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A command that a thread is to run.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// The loop of its connection.
+    pub(crate) index: usize,
+    pub(crate) asker: Asker,
+    /// The place of the command among the replies.
+    pub(crate) number: u64,
+    pub(crate) waits: Waits,
+    pub(crate) args: Arc<OwnedArgs>,
+    pub(crate) session: Session,
+    pub(crate) limits: OutputLimits,
+    /// The values of its keys, if it has to be alone.
+    pub(crate) read_before: Option<ReadBefore>,
+}
+
+/// A command that a thread has run.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) asker: Asker,
+    pub(crate) number: u64,
+    pub(crate) session: Session,
+    pub(crate) reply: Vec<u8>,
+    /// Bytes by which the clients' memory is charged for the reply.
+    pub(crate) charged: usize,
+    /// Whether the reply promises a write.
+    pub(crate) is_promise: bool,
+}
+
+impl Ran {
+    /// Gives up what a client that has left does not need any more.
+    pub(super) fn give_up(mut self, shared: &Shared) {
+        forget_transaction(shared, &mut self.session);
+        shared.client_memory.recharge(&mut self.charged, 0);
+    }
+}
+
+/// The commands that wait for a thread.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    jobs: Mutex<VecDeque<Job>>,
+    changed: Condvar,
+}
+
+/// The commands that wait for the threads.
+#[derive(Debug, Default)]
+pub(crate) struct CommandThreads {
+    pub(crate) alone: Queue,
+    pub(crate) next_to_others: Queue,
+}
+
+impl CommandThreads {
+    /// Has a thread run a command.
+    pub(crate) fn ask(&self, job: Job) {
+        match job.waits.purpose {
+            Purpose::ThreadAlone => self.alone.push(job),
+            _ => self.next_to_others.push(job),
+        }
+    }
+}
+
+/// Memory of a thread.
+struct Own {
+    tally: Tally,
+    scratch: Vec<u8>,
+}
+
+impl Queue {
+    fn push(&self, job: Job) {
+        self.jobs.lock().push_back(job);
+        self.changed.notify_one();
+    }
+
+    /// Runs commands until the server stops.
+    pub(crate) fn run(&self, shared: &Shared) -> io::Result<()> {
+        let mut own = Own { tally: Tally::new(), scratch: Vec::new() };
+        while !shared.stop.is_asked() {
+            let mut jobs = self.jobs.lock();
+            let Some(job) = jobs.pop_front() else {
+                self.changed.wait_for(&mut jobs, LOOK_INTERVAL);
+                continue;
+            };
+            drop(jobs);
+            let left = match job.waits.purpose {
+                Purpose::ThreadAlone => job.step_alone(shared, &mut own),
+                _ => {
+                    job.run(None, shared, &mut own);
+                    None
+                }
+            };
+            // The keys of another command are read before the next ones of this.
+            left.into_iter().for_each(|job| self.push(job));
+            own.scratch.clear();
+            own.scratch.shrink_to(SCRATCH_BYTES_KEPT);
+        }
+        Ok(())
+    }
+}
+
+impl Job {
+    /// Reads a slice of the command's keys, or runs it. Returns it if there is more to do.
+    fn step_alone(mut self, shared: &Shared, own: &mut Own) -> Option<Self> {
+        let mut before = self.read_before.take().unwrap_or_else(|| {
+            let command = &COMMANDS[self.waits.command];
+            let plan = Plan::of(command, self.args.args(), &self.session, false);
+            plan.make_databases(&*shared.store);
+            ReadBefore::new(plan, shared)
+        });
+        if before.read(shared.store.commands(), &shared.client_memory) {
+            self.read_before = Some(before);
+            return Some(self);
+        }
+        let reservation = shared.gate.reserve();
+        if !before.holds(&shared.client_memory) {
+            open(reservation, shared);
+            self.read_before = Some(before);
+            return Some(self);
+        }
+        self.run(Some((before, reservation)), shared, own);
+        None
+    }
+
+    /// Runs the command, and sends its reply to the loop.
+    fn run(mut self, alone: Option<(ReadBefore, Reservation<'_>)>, shared: &Shared, own: &mut Own) {
+        let mut reply = Vec::new();
+        let room = Room::new(&shared.client_memory, 0, Extent::of(&reply), self.limits);
+        let resp3 = self.session.resp3;
+        let mut call = Call {
+            shared,
+            store: shared.store.commands(),
+            session: &mut self.session,
+            tally: &mut own.tally,
+            args: self.args.args(),
+            reply: Reply::new(&mut reply, resp3),
+            room: &room,
+            now_ms: shared.environment.wall_ms(),
+            scratch: &mut own.scratch,
+            written: Default::default(),
+            means: Means::Blocking,
+            walk: None,
+            waits_for_room: false,
+            begun: None,
+        };
+        let means = alone.as_ref().map(|(before, reservation)| Alone {
+            known: before.known(),
+            reservation: Some(reservation),
+        });
+        run_on_thread(&mut call, self.waits, means);
+        let written = call.written;
+        if let Some((before, reservation)) = alone {
+            open(reservation, shared);
+            before.end(shared);
+        }
+        if written.any {
+            // The loop waits for it too, and gets the error if there is one. It has nothing to
+            // write then.
+            let _ = shared.store.wait(written.last);
+        }
+        shared.stats.add(&mut own.tally);
+        let Self { index, asker, number, session, .. } = self;
+        let charged = room.charged();
+        let ran = Ran { asker, number, session, reply, charged, is_promise: written.any };
+        if let Some(mailbox) = shared.mailboxes.get(index) {
+            mailbox.send(Letter::Ran(Box::new(ran)));
+        }
+    }
+}
+
+/// Opens the gate, and has loops execute the commands that it has held up.
+fn open(reservation: Reservation<'_>, shared: &Shared) {
+    let loops = reservation.open();
+    let mailboxes = loops.into_iter().filter_map(|index| shared.mailboxes.get(index));
+    mailboxes.for_each(|mailbox| mailbox.send(Letter::GateOpened));
+}

@@ -1,0 +1,36 @@
+//! Drops what event loops have given up, outside of the gate and of all locks: the last holder of a
+//! seat closes its engine, and many keys take long to forget.
+
+use std::io;
+use std::time::Duration;
+
+use crate::session::{Queue, Watched};
+use crate::shared::Shared;
+use crate::store::seat::Seat;
+use crate::watch::Changed;
+
+/// How often the thread looks.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// A thing to be dropped.
+#[expect(dead_code, reason = "some are there to be dropped")]
+pub(crate) enum Retired {
+    Seat(Box<dyn Seat>),
+    /// Keys that a connection has watched, and the flag of their changes.
+    Watched(Watched, Changed),
+    /// Commands that are not executed.
+    Queue(Queue),
+}
+
+/// Drops such things until the server stops.
+pub(crate) fn drop_them(shared: &Shared) -> io::Result<()> {
+    while !shared.stop.wait_for(INTERVAL) {
+        let retired = std::mem::take(&mut *shared.retired.lock());
+        for thing in retired {
+            if let Retired::Watched(mut watched, changed) = thing {
+                watched.forget(&shared.watches, &changed);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,341 @@
+//! Commands that a thread runs: no event loop waits for them, and what they do is still done at one
+//! moment.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use environment::Environment;
+
+use super::client::{Client, encode};
+use super::{MapStore, options, start};
+use crate::{Options, Server};
+
+/// Keys of a command that an event loop runs, at most.
+const KEYS_MAX: u64 = crate::commands::plan::KEYS_MAX as u64;
+const MIB: usize = 1 << 20;
+
+/// A server of one loop, whose clients all wait for a command that blocks it, and a client of it.
+/// The keys `a`, `b` and `c` are on the device.
+fn serve() -> (Server, Arc<MapStore>, Client) {
+    let (server, store) = start(Options { threads: 1, ..options() });
+    let mut client = Client::connect(server.addr());
+    for key in ["a", "b", "c", "warm"] {
+        assert_eq!(client.run(&format!("SET {key} of-{key}")), "+OK");
+    }
+    store.cold.freeze(&["a", "b", "c"]);
+    (server, store, client)
+}
+
+/// Sends lines and returns the last reply, which the caller reads.
+fn send(client: &mut Client, lines: &str) {
+    client.send(lines.split("; ").map(|line| format!("{line}\r\n")).collect::<String>().as_bytes());
+}
+
+/// Reads replies until the last one of `lines`, and returns that.
+fn last(client: &mut Client, lines: &str) -> String {
+    let count = lines.split("; ").count();
+    (0..count).map(|_| client.reply()).last().expect("a reply")
+}
+
+/// Whether no reply comes. The loop takes turns meanwhile.
+fn has_nothing(client: &mut Client, other: &mut Client) -> bool {
+    (0..3).for_each(|_| assert_eq!(other.run("PING"), "+PONG"));
+    let stream = client.stream.get_mut();
+    stream.set_nonblocking(true).expect("a mode is set");
+    let nothing = stream.peek(&mut [0]).is_err();
+    stream.set_nonblocking(false).expect("a mode is set");
+    nothing
+}
+
+/// Waits until only `count` clients are left.
+fn await_clients(client: &mut Client, count: usize) {
+    let is_so = (0..500).any(|_| {
+        Environment::real().sleep(Duration::from_millis(20));
+        client.run("INFO clients").contains(&format!("connected_clients:{count}\\r"))
+    });
+    assert!(is_so, "{count} clients are left");
+}
+
+/// A pipeline and its last reply. Other clients read and write while its keys are read.
+const READS: [(&str, &str); 9] = [
+    ("MULTI; GET a; SET x 1; GET b; EXEC", "[\"of-a\", +OK, \"of-b\"]"),
+    ("MULTI; SELECT 1; GET a; SELECT 0; STRLEN a; EXEC", "[+OK, nil, +OK, :4]"),
+    ("MULTI; SET a 1 NX; INCR n; EXEC", "[nil, :1]"),
+    ("WATCH a", "+OK"),
+    ("WATCH warm b; MULTI; GET b; EXEC", "[\"of-b\"]"),
+    ("RENAME a x", "+OK"),
+    ("RENAMENX warm c", ":0"),
+    ("COPY a x", ":1"),
+    ("MGET a warm none", "[\"of-a\", \"of-warm\", nil]"),
+];
+
+#[test]
+fn a_command_that_reads_the_device_holds_up_no_other_client() {
+    for (lines, expected) in READS {
+        let (server, store, mut other) = serve();
+        let mut waits = Client::connect(server.addr());
+        let device = store.walking.lock();
+        send(&mut waits, &format!("{lines}; PING"));
+        for round in 0..10 {
+            assert_eq!(other.run("PING"), "+PONG", "{lines}");
+            assert_eq!(other.run(&format!("SET m {round}")), "+OK", "{lines}");
+            assert_eq!(other.run("GET m"), format!("\"{round}\""), "{lines}");
+            let short = "MULTI; INCR short; GET warm; EXEC";
+            send(&mut other, short);
+            assert!(last(&mut other, short).starts_with("[:"), "{lines}");
+            assert_eq!(other.run("DEL m none"), ":1", "{lines}");
+        }
+        drop(device);
+        assert_eq!(last(&mut waits, lines), expected, "{lines}");
+        assert_eq!(waits.reply(), "+PONG", "{lines}");
+    }
+}
+
+#[test]
+fn a_command_that_syncs_or_clears_holds_up_no_loop() {
+    for lines in [
+        "SAVE",
+        "BGSAVE",
+        "INFO",
+        "FLUSHDB",
+        "FLUSHALL",
+        "MULTI; FLUSHDB; EXEC",
+        "MULTI; BGSAVE; EXEC",
+        "MULTI; KEYS *; EXEC",
+    ] {
+        let (server, store) = start(Options { threads: 1, ..options() });
+        let mut other = Client::connect(server.addr());
+        let mut waits = Client::connect(server.addr());
+        assert_eq!(other.run("SET key value"), "+OK");
+        let device = store.walking.lock();
+        send(&mut waits, &format!("{lines}; PING"));
+        for _ in 0..10 {
+            assert_eq!(other.run("PING"), "+PONG", "{lines}");
+            assert_eq!(other.run("CLIENT GETNAME"), "nil", "{lines}");
+        }
+        assert!(has_nothing(&mut waits, &mut other) || lines.contains("MULTI"), "{lines}");
+        drop(device);
+        let reply = last(&mut waits, lines);
+        assert!(!reply.starts_with('-'), "{lines}: {reply}");
+        assert_eq!(waits.reply(), "+PONG", "{lines}");
+        assert_eq!(other.run("SET key value"), "+OK", "{lines}");
+    }
+}
+
+#[test]
+fn while_a_long_transaction_reads_the_device_others_read_and_writes_wait() {
+    let (server, store, mut other) = serve();
+    let mut waits = Client::connect(server.addr());
+    let mut writes = Client::connect(server.addr());
+    let device = store.walking.lock();
+    let lines = "MULTI; SET x 1; KEYS *; SET y 2; EXEC";
+    send(&mut waits, lines);
+    // Until the thread has reserved the gate.
+    let is_reserved = (0..500).any(|_| {
+        Environment::real().sleep(Duration::from_millis(10));
+        !server.shared.gate.is_open()
+    });
+    assert!(is_reserved);
+    send(&mut writes, "SET z 3; GET x; PING");
+    for _ in 0..10 {
+        assert_eq!(other.run("GET warm"), "\"of-warm\"");
+        assert_eq!(other.run("GET x"), "nil", "nothing is written yet");
+    }
+    assert!(has_nothing(&mut writes, &mut other), "a write waits");
+    assert_eq!(store.map.lock().get(&(0, b"z".to_vec())), None);
+    drop(device);
+    let keys = "[+OK, [\"a\", \"b\", \"c\", \"warm\", \"x\"], +OK]";
+    assert_eq!(last(&mut waits, lines), keys, "without the key that was written meanwhile");
+    assert_eq!([writes.reply(), writes.reply(), writes.reply()], ["+OK", "\"1\"", "+PONG"]);
+    assert!(server.shared.gate.is_open());
+}
+
+#[test]
+fn a_key_that_is_written_while_a_transaction_reads_it_is_read_again() {
+    let (server, store, mut other) = serve();
+    let mut waits = Client::connect(server.addr());
+    for round in 0..20 {
+        let device = store.walking.lock();
+        let lines = "MULTI; GET a; GET b; EXEC";
+        send(&mut waits, lines);
+        assert_eq!(other.run("PING"), "+PONG");
+        let new = format!("{round}");
+        assert_eq!(other.run(&format!("SET b {new}")), "+OK");
+        drop(device);
+        assert_eq!(last(&mut waits, lines), format!("[\"of-a\", \"{new}\"]"));
+    }
+    assert!(server.shared.watches.keys(0).is_empty(), "the keys are watched no more");
+}
+
+#[test]
+fn no_turn_of_a_loop_touches_many_keys() {
+    const COUNT: usize = 5_000;
+    let (server, store) = start(Options { threads: 1, ..options() });
+    let mut client = Client::connect(server.addr());
+    let keys: Vec<Vec<u8>> = (0..COUNT).map(|key| format!("k{key}").into_bytes()).collect();
+    let of = |name: &'static str, with_values: bool| {
+        let mut args: Vec<&[u8]> = vec![name.as_bytes()];
+        for key in &keys {
+            args.push(key);
+            args.extend(with_values.then_some(&b"v"[..]));
+        }
+        encode(&args)
+    };
+    let mut exec = b"MULTI\r\n".to_vec();
+    keys.iter().for_each(|key| exec.extend(encode(&[b"GET", key])));
+    exec.extend_from_slice(b"EXEC\r\n");
+    for (name, bytes, replies) in [
+        ("MSET", of("MSET", true), 1),
+        ("MSETNX", of("MSETNX", true), 1),
+        ("MGET", of("MGET", false), 1),
+        ("EXISTS", of("EXISTS", false), 1),
+        ("TOUCH", of("TOUCH", false), 1),
+        ("WATCH", of("WATCH", false), 1),
+        ("EXEC", exec, COUNT + 2),
+        ("DEL", of("DEL", false), 1),
+        ("UNLINK", of("UNLINK", false), 1),
+    ] {
+        let before = store.keys_on_loops.load(SeqCst);
+        client.send(&bytes);
+        (0..replies).for_each(|_| assert!(!client.reply().starts_with('-'), "{name}"));
+        let touched = store.keys_on_loops.load(SeqCst) - before;
+        assert!(touched <= KEYS_MAX, "{name}: a loop touched {touched} keys");
+    }
+    assert_eq!(client.run("DBSIZE"), ":0");
+}
+
+#[test]
+fn no_turn_of_a_loop_copies_many_values() {
+    let (server, store) = start(Options { threads: 1, ..options() });
+    let mut client = Client::connect(server.addr());
+    let value = vec![b'x'; MIB / 4];
+    for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        assert_eq!(client.call(&[b"SET", key.as_bytes(), &value]), "+OK");
+    }
+    let gets = "MULTI; GET a; GET a; GET a; GET a; GET a; GET a; GET a; GET a; EXEC";
+    for lines in ["MGET a b c d e f g h", gets, "MGET a a a a a a a a"] {
+        let before = store.bytes_on_loops.load(SeqCst);
+        send(&mut client, lines);
+        assert!(last(&mut client, lines).len() > 8 * MIB / 4);
+        let copied = store.bytes_on_loops.load(SeqCst) - before;
+        assert!(copied <= (MIB + MIB / 2) as u64, "{lines}: a loop copied {copied} bytes");
+    }
+}
+
+#[test]
+fn a_client_that_leaves_while_a_thread_has_its_state_is_forgotten() {
+    let (server, store, mut other) = serve();
+    let device = store.walking.lock();
+    for lines in ["WATCH warm a", "MULTI; GET a; SET left 1; EXEC", "DEL b c"] {
+        let mut leaves = Client::connect(server.addr());
+        send(&mut leaves, lines);
+        assert_eq!(other.run("PING"), "+PONG");
+        drop(leaves);
+    }
+    drop(device);
+    await_clients(&mut other, 1);
+    assert_eq!(other.run("MGET left b c"), "[\"1\", nil, nil]", "each command runs to its end");
+    assert!(server.shared.watches.keys(0).is_empty());
+    let used = super::memory::figure(&mut other, "client_memory_bytes");
+    assert!(used < MIB as u64, "{used} bytes are charged");
+}
+
+#[test]
+fn a_server_stops_while_a_thread_runs_a_command() {
+    let (server, store, mut other) = serve();
+    let device = store.walking.lock();
+    send(&mut other, "MULTI; GET a; KEYS *; EXEC; SAVE");
+    Environment::real().sleep(Duration::from_millis(50));
+    server.stop();
+    drop(device);
+    server.wait().expect("ends well");
+}
+
+#[test]
+fn a_write_of_a_thread_that_fails_is_an_error() {
+    let (server, store, mut client) = serve();
+    store.broken.store(true, SeqCst);
+    let error = "-MISCONF the store is read-only: no space";
+    let lines = "MULTI; SET x 1; GET a; EXEC";
+    send(&mut client, lines);
+    assert_eq!(last(&mut client, lines), error);
+    assert_eq!(client.run("DEL a b"), error);
+    assert_eq!(client.run("MGET a b"), "[\"of-a\", \"of-b\"]");
+    assert_eq!(client.run("SAVE"), error);
+    server.stop();
+    assert!(server.wait().is_err(), "a write failed");
+}
+
+#[test]
+fn a_large_watch_ends_with_its_connection() {
+    const COUNT: usize = 3_000;
+    let (server, _) = start(Options { threads: 1, ..options() });
+    let mut other = Client::connect(server.addr());
+    let keys: Vec<Vec<u8>> = (0..COUNT).map(|key| format!("k{key}").into_bytes()).collect();
+    let mut args: Vec<&[u8]> = vec![b"WATCH"];
+    args.extend(keys.iter().map(Vec::as_slice));
+    for ends in ["UNWATCH", "MULTI; DISCARD", "MULTI; EXEC", "RESET", "QUIT"] {
+        let mut client = Client::connect(server.addr());
+        assert_eq!(client.call(&args), "+OK");
+        assert_eq!(server.shared.watches.keys(0).len(), COUNT);
+        send(&mut client, ends);
+        assert!(!last(&mut client, ends).starts_with('-'), "{ends}");
+        let is_forgotten = (0..500).any(|_| {
+            Environment::real().sleep(Duration::from_millis(10));
+            server.shared.watches.keys(0).is_empty()
+        });
+        assert!(is_forgotten, "{ends}");
+        if ends != "QUIT" {
+            // A key that was watched before changes nothing any more.
+            assert_eq!(other.run("SET k1 new"), "+OK");
+            send(&mut client, "MULTI; EXEC");
+            assert_eq!(last(&mut client, "MULTI; EXEC"), "[]", "{ends}");
+        }
+    }
+}
+
+#[test]
+fn a_command_of_a_thread_waits_for_no_look_up() {
+    let (server, store, mut other) = serve();
+    let cold: Vec<String> = (0..100).map(|key| format!("cold-{key}")).collect();
+    let cold: Vec<&str> = cold.iter().map(String::as_str).collect();
+    store.cold.freeze(&cold);
+    let mut waits = Client::connect(server.addr());
+    send(&mut waits, &cold.iter().map(|key| format!("GET {key}")).collect::<Vec<_>>().join("; "));
+    // More are not looked up at the same time.
+    store.cold.await_asked(8);
+    assert!(other.run("INFO clients").contains("connected_clients:2"));
+    assert_eq!(other.run("MGET a warm"), "[\"of-a\", \"of-warm\"]");
+    assert_eq!(other.run("KEYS warm"), "[\"warm\"]");
+    cold.iter().enumerate().for_each(|(at, key)| {
+        store.cold.await_asked(at + 1);
+        store.cold.release(key);
+        assert_eq!(waits.reply(), "nil");
+    });
+}
+
+#[test]
+fn the_arguments_of_a_large_command_reach_the_thread() {
+    let (server, _) = start(Options { threads: 1, ..options() });
+    let mut client = Client::connect(server.addr());
+    let value = |at: u8| vec![b'a' + at; MIB / 2];
+    let keys: Vec<Vec<u8>> = (0..8).map(|key| vec![b'k', b'0' + key]).collect();
+    for before in ["", "PING; SET k0 old"] {
+        let mut args: Vec<&[u8]> = vec![b"MSET"];
+        let values: Vec<Vec<u8>> = (0..8).map(value).collect();
+        keys.iter().zip(&values).for_each(|(key, value)| args.extend([&key[..], value]));
+        send(&mut client, before);
+        client.send(&encode(&args));
+        send(&mut client, "STRLEN k7; MSET k7 x k6 y; GET k7");
+        if !before.is_empty() {
+            assert_eq!([client.reply(), client.reply()], ["+PONG", "+OK"]);
+        }
+        let replies: Vec<String> = (0..4).map(|_| client.reply()).collect();
+        assert_eq!(replies, ["+OK", &format!(":{}", MIB / 2), "+OK", "\"x\""]);
+        let want = format!("\"{}\"", value(3).escape_ascii());
+        assert_eq!(client.run("GET k3"), want);
+    }
+    let used = super::memory::figure(&mut client, "client_memory_bytes");
+    assert!(used < MIB as u64, "{used} bytes are charged");
+}
