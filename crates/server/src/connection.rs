@@ -302,7 +302,8 @@ impl Connection {
     /// Gives everything back to the server; the last thing done with a connection.
     pub(crate) fn release(&mut self, shared: &Shared) {
         forget_transaction(shared, &mut self.session);
-        shared.client_memory.recharge(&mut self.charged, 0);
+        // A thread that has the rest gives it up.
+        shared.client_memory.recharge(&mut self.charged, self.session.lent_bytes());
         shared.clients.remove(self.session.client.id);
     }
 }

@@ -237,7 +237,9 @@ impl EventLoop {
         }
         for ran in self.ran.drain(..) {
             let asker = ran.asker;
-            match look_ups::client_of(&mut self.connections, asker) {
+            // One that is gone, and still here, takes its state back too.
+            let connection = self.connections.get_mut(asker.token).and_then(Option::as_deref_mut);
+            match connection.filter(|connection| connection.session.client.id == asker.client) {
                 Some(connection) => connection.end_on_thread(ran, &mut worker),
                 None => ran.give_up(&self.shared),
             }

@@ -22,14 +22,30 @@ pub(crate) enum Retired {
     Queue(Queue),
 }
 
+impl Retired {
+    /// Bytes by which the clients' memory is charged until it is dropped.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Seat(_) => 0,
+            Self::Watched(watched, _) => watched.memory_bytes(),
+            Self::Queue(queue) => queue.memory_bytes(),
+        }
+    }
+}
+
 /// Drops such things until the server stops.
 pub(crate) fn drop_them(shared: &Shared) -> io::Result<()> {
     while !shared.stop.wait_for(INTERVAL) {
         let retired = std::mem::take(&mut *shared.retired.lock());
         for thing in retired {
-            if let Retired::Watched(mut watched, changed) = thing {
-                watched.forget(&shared.watches, &changed);
+            let mut charged = thing.memory_bytes();
+            match thing {
+                Retired::Watched(mut watched, changed) => {
+                    watched.forget(&shared.watches, &changed);
+                }
+                other => drop(other),
             }
+            shared.client_memory.recharge(&mut charged, 0);
         }
     }
     Ok(())

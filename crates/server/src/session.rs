@@ -45,7 +45,7 @@ pub(crate) struct Session {
     pub(crate) closing: bool,
     /// Index of the last command in the table.
     pub(crate) last_command: u16,
-    /// Bytes of memory that the state takes which a thread has.
+    /// Bytes of memory of a thread that has the state, and runs a command with it.
     lent_bytes: usize,
     random: Random,
 }
@@ -72,19 +72,24 @@ impl Session {
         }
     }
 
-    /// Lends the state to a thread that runs a command. Without it the connection can be closed,
-    /// and that is all.
-    pub(crate) fn lend(&mut self) -> Self {
+    /// Lends the state to a thread that runs a command with arguments of `args_bytes`. Without it
+    /// the connection can be closed, and that is all.
+    pub(crate) fn lend(&mut self, args_bytes: usize) -> Self {
         let rest = Self {
             db: self.db,
             resp3: self.resp3,
             reply_mode: self.reply_mode,
             closing: self.closing,
             last_command: self.last_command,
-            lent_bytes: self.memory_bytes(),
+            lent_bytes: self.memory_bytes() + args_bytes,
             ..Self::new(Arc::clone(&self.client), self.authenticated, self.random.clone())
         };
         std::mem::replace(self, rest)
+    }
+
+    /// Bytes of memory of a thread that has the state.
+    pub(crate) fn lent_bytes(&self) -> usize {
+        self.lent_bytes
     }
 
     /// Takes back the state that was lent.
@@ -180,6 +185,11 @@ impl Queue {
     /// What a queued command takes beside its arguments, at most: a place in a list that may have
     /// doubled, and the heads of two allocations.
     const OVERHEAD_BYTES: usize = 2 * size_of::<(usize, OwnedArgs)>() + 32;
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
 
     /// Queues a command.
     pub(crate) fn push(&mut self, index: usize, args: Args<'_>) {

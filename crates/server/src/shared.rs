@@ -173,6 +173,7 @@ impl Shared {
 
     /// Has a thread drop a thing that is used no more.
     pub(crate) fn retire(&self, thing: Retired) {
+        self.client_memory.recharge(&mut 0, thing.memory_bytes());
         self.retired.lock().push(thing);
     }
 

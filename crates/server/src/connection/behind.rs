@@ -17,7 +17,6 @@
 //! - B5. Of a command that waits, its look-up is wanted, or under way, or it follows another one.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use crate::buffer;
 use crate::commands::Waits;
@@ -30,7 +29,9 @@ use crate::store::seat::Purpose;
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) waits: Waits,
-    pub(crate) args: Arc<OwnedArgs>,
+    pub(crate) args: OwnedArgs,
+    /// Its arguments are still to be given to it.
+    pub(super) lacks_args: bool,
     /// Where its key is among the arguments.
     key_place: usize,
     /// The entry that is looked up: its own, or the earlier one that it follows.
@@ -48,8 +49,9 @@ impl Waiting {
         key_place: usize,
         walk: Option<Box<Walk>>,
     ) -> Self {
-        let args = Arc::new(OwnedArgs::copy(args));
-        Self { waits, args, key_place, of: 0, is_large: false, walk }
+        let lacks_args = args.len() == 0;
+        let args = OwnedArgs::copy(args);
+        Self { waits, args, lacks_args, key_place, of: 0, is_large: false, walk }
     }
 
     /// The key that is looked up.
@@ -180,15 +182,24 @@ impl Behind {
 
     /// Whether the only command that waits has no arguments yet.
     pub(super) fn wants_args(&self) -> bool {
-        self.waiting_at(self.first).is_some_and(|waiting| waiting.args.args().len() == 0)
+        self.waiting_at(self.first).is_some_and(|waiting| waiting.lacks_args)
     }
 
     /// Gives that command its arguments.
     pub(super) fn give_args(&mut self, args: OwnedArgs) {
         if let Some(mut waiting) = self.take(self.first) {
-            waiting.args = Arc::new(args);
+            waiting.args = args;
+            waiting.lacks_args = false;
             self.put_back(self.first, waiting);
         }
+    }
+
+    /// Takes the arguments of the command at `number`, which a thread runs.
+    pub(super) fn take_args(&mut self, number: u64) -> Option<OwnedArgs> {
+        let mut waiting = self.take(number)?;
+        let args = std::mem::take(&mut waiting.args);
+        self.put_back(number, waiting);
+        Some(args)
     }
 
     /// Has a thread run the command at `number`, which waits.

@@ -15,8 +15,6 @@
 //! 7. While much output is unsent nothing is looked up, and values that were found meanwhile are
 //!    dropped and looked up again: commands that wait are small, and their replies may not be.
 
-use std::sync::Arc;
-
 use super::behind::Waiting;
 use super::serve::LARGE_COMMAND_BYTES;
 use super::{Connection, Stopped, Worker};
@@ -162,15 +160,17 @@ impl Connection {
         if !waits.purpose.is_for_thread() {
             return None;
         }
-        let args = Arc::clone(&waiting.args);
         let asker = self.asker();
+        let args = self.output.behind.take_args(number)?;
+        let session = self.session.lend(args.memory_bytes());
         Some(Job {
             index: worker.index,
             asker,
             number,
             waits,
             args,
-            session: self.session.lend(),
+            lent_bytes: self.session.lent_bytes(),
+            session,
             limits: self.output.limits(0, true, worker.shared.reply_limits()),
             read_before: None,
         })

@@ -19,7 +19,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -50,8 +49,10 @@ pub(crate) struct Job {
     /// The place of the command among the replies.
     pub(crate) number: u64,
     pub(crate) waits: Waits,
-    pub(crate) args: Arc<OwnedArgs>,
+    pub(crate) args: OwnedArgs,
     pub(crate) session: Session,
+    /// Bytes of memory of the state and the arguments, for which the connection is charged.
+    pub(crate) lent_bytes: usize,
     pub(crate) limits: OutputLimits,
     /// The values of its keys, if it has to be alone.
     pub(crate) read_before: Option<ReadBefore>,
@@ -63,6 +64,7 @@ pub(crate) struct Ran {
     pub(crate) asker: Asker,
     pub(crate) number: u64,
     pub(crate) session: Session,
+    pub(crate) lent_bytes: usize,
     pub(crate) reply: Vec<u8>,
     /// Bytes by which the clients' memory is charged for the reply.
     pub(crate) charged: usize,
@@ -75,6 +77,8 @@ impl Ran {
     pub(super) fn give_up(mut self, shared: &Shared) {
         forget_transaction(shared, &mut self.session);
         shared.client_memory.recharge(&mut self.charged, 0);
+        // The connection has left it charged.
+        shared.client_memory.recharge(&mut self.lent_bytes, 0);
     }
 }
 
@@ -200,9 +204,9 @@ impl Job {
             let _ = shared.store.wait(written.last);
         }
         shared.stats.add(&mut own.tally);
-        let Self { index, asker, number, session, .. } = self;
-        let charged = room.charged();
-        let ran = Ran { asker, number, session, reply, charged, is_promise: written.any };
+        let Self { index, asker, number, session, lent_bytes, .. } = self;
+        let (charged, is_promise) = (room.charged(), written.any);
+        let ran = Ran { asker, number, session, lent_bytes, reply, charged, is_promise };
         if let Some(mailbox) = shared.mailboxes.get(index) {
             mailbox.send(Letter::Ran(Box::new(ran)));
         }

@@ -72,7 +72,7 @@ impl<'a> Args<'a> {
 }
 
 /// Arguments that outlive the buffer they came in, for a queued command.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OwnedArgs {
     bytes: Vec<u8>,
     spans: Vec<Span>,

@@ -1,6 +1,6 @@
 //! A store that is a plain map under a lock, and that can be told to fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub(crate) struct MapStore {
     /// The device: a walk, a read of several keys or of a cold one, a clearing, a save and the
     /// figures wait while a test has this.
     pub(super) walking: Mutex<()>,
+    /// Databases that have to be made before something is written to them.
+    pub(super) absent: Mutex<BTreeSet<DbIndex>>,
     /// Keys that event loops have asked for or changed, and bytes of values that they got.
     pub(super) keys_on_loops: AtomicU64,
     pub(super) bytes_on_loops: AtomicU64,
@@ -70,6 +72,10 @@ impl MapStore {
 
     fn place(&self, key: &[u8]) -> u64 {
         if self.is_hashed.load(SeqCst) { codec::hash64(7, key) >> 60 << 60 } else { 0 }
+    }
+
+    fn check_database(&self, db: DbIndex) -> Result<(), StoreError> {
+        if self.exists(db) { Ok(()) } else { Err(StoreError::NoDatabase) }
     }
 
     /// Counts keys of a call if an event loop makes it.
@@ -146,6 +152,7 @@ impl Store for MapStore {
     }
 
     fn put(&self, db: DbIndex, key: &[u8], value: &[u8]) -> Result<SeqNo, StoreError> {
+        self.check_database(db)?;
         let mut map = self.map.lock();
         let seqno = self.next()?;
         self.count(1, 0);
@@ -159,6 +166,7 @@ impl Store for MapStore {
         key: &[u8],
         decide: &mut dyn FnMut(Option<&[u8]>) -> Change,
     ) -> Result<SeqNo, StoreError> {
+        self.check_database(db)?;
         let mut map = self.map.lock();
         let place = (db, key.to_vec());
         match decide(map.get(&place).map(Vec::as_slice)) {
@@ -214,6 +222,10 @@ impl Store for MapStore {
         Ok(())
     }
 
+    fn exists(&self, db: DbIndex) -> bool {
+        !self.absent.lock().contains(&db)
+    }
+
     fn is_ordered(&self, _db: DbIndex) -> bool {
         !self.is_hashed.load(SeqCst)
     }
@@ -262,7 +274,11 @@ impl Durable for MapStore {
         Ok(seqno)
     }
 
-    fn make(&self, _db: DbIndex) -> Result<(), StoreError> {
+    fn make(&self, db: DbIndex) -> Result<(), StoreError> {
+        if !self.exists(db) {
+            drop(self.walking.lock());
+            self.absent.lock().remove(&db);
+        }
         Ok(())
     }
 

@@ -339,3 +339,73 @@ fn the_arguments_of_a_large_command_reach_the_thread() {
     let used = super::memory::figure(&mut client, "client_memory_bytes");
     assert!(used < MIB as u64, "{used} bytes are charged");
 }
+
+#[test]
+fn the_first_write_to_a_database_holds_up_no_other_client() {
+    for (write, expected) in [
+        ("SET key value", "+OK"),
+        ("INCR n", ":1"),
+        ("MSET x 1 y 2", "+OK"),
+        ("MULTI; SET x 1; GET x; EXEC", "[+OK, \"1\"]"),
+        ("EXPIRE none 7", ":0"),
+    ] {
+        let (server, store, mut other) = serve();
+        store.absent.lock().insert(7);
+        let mut waits = Client::connect(server.addr());
+        let device = store.walking.lock();
+        send(&mut waits, &format!("SELECT 7; GET x; {write}; DBSIZE"));
+        for _ in 0..10 {
+            assert_eq!(other.run("PING"), "+PONG", "{write}");
+            assert_eq!(other.run("SET warm 1"), "+OK", "{write}");
+            assert_eq!(other.run("GET warm"), "\"1\"", "{write}");
+        }
+        drop(device);
+        assert_eq!([waits.reply(), waits.reply()], ["+OK", "nil"], "{write}");
+        assert_eq!(last(&mut waits, write), expected, "{write}");
+        assert!(waits.reply().starts_with(':'), "{write}");
+    }
+}
+
+#[test]
+fn a_loop_without_a_queue_of_the_device_leaves_its_look_ups_to_threads() {
+    let (server, store, mut other) = serve();
+    store.cold.refuse_seats();
+    for (line, expected) in [("GET a", "\"of-a\""), ("APPEND b x", ":5"), ("GETDEL c", "\"of-c\"")]
+    {
+        let mut waits = Client::connect(server.addr());
+        let device = store.walking.lock();
+        send(&mut waits, &format!("{line}; PING"));
+        (0..10).for_each(|_| assert_eq!(other.run("PING"), "+PONG", "{line}"));
+        drop(device);
+        assert_eq!([waits.reply(), waits.reply()], [expected, "+PONG"], "{line}");
+    }
+}
+
+#[test]
+fn a_command_of_a_client_that_has_left_is_charged_until_it_has_run() {
+    let (server, store, mut other) = serve();
+    let device = store.walking.lock();
+    let value = vec![b'x'; MIB];
+    let mut killed: Vec<Client> = (0..3).map(|_| Client::connect(server.addr())).collect();
+    for client in &mut killed {
+        client.send(&encode(&[b"MSETNX", b"a", &value, b"new", &value]));
+        assert_eq!(other.run("PING"), "+PONG");
+    }
+    // Until the commands are whole.
+    let is_sent = (0..500).any(|_| {
+        Environment::real().sleep(Duration::from_millis(10));
+        other.run("CLIENT LIST").matches("cmd=msetnx").count() == 3
+    });
+    assert!(is_sent);
+    assert_eq!(other.run("CLIENT KILL TYPE normal"), ":3");
+    assert!(killed.iter_mut().all(Client::is_closed));
+    let held = server.shared.client_memory.used();
+    assert!(held >= 6 * MIB, "{held} bytes are charged");
+    drop(device);
+    let is_given_back = (0..500).any(|_| {
+        Environment::real().sleep(Duration::from_millis(20));
+        server.shared.client_memory.used() < MIB
+    });
+    assert!(is_given_back);
+    assert_eq!(other.run("EXISTS a new"), ":1");
+}

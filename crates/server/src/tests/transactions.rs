@@ -1,7 +1,8 @@
 //! MULTI, EXEC and WATCH, alone and against other clients.
 
 use super::client::Client;
-use super::serve;
+use super::{options, serve, start};
+use crate::Server;
 
 fn check(client: &mut Client, script: &[(&str, &str)]) {
     for (line, want) in script {
@@ -124,11 +125,9 @@ fn a_watched_key_that_ends_aborts_and_one_that_had_ended_does_not() {
 
 /// Money moves between accounts in transactions and single commands, from several clients on
 /// several loops, while others look: nobody ever sees a sum that is wrong.
-#[test]
-fn others_never_see_half_a_transaction() {
-    let (server, mut client) = serve();
+fn shows_whole_transactions(server: &Server) {
     let addr = server.addr();
-    client.run("MSET a 500 b 500");
+    Client::connect(addr).run("MSET a 500 b 500");
     let environment = environment::Environment::real();
     let movers: Vec<_> = (0..3)
         .map(|mover| {
@@ -162,10 +161,9 @@ fn others_never_see_half_a_transaction() {
 }
 
 /// Clients count by WATCH, GET, MULTI, SET, EXEC, and try again when aborted: no count is lost.
-#[test]
-fn optimistic_counting_loses_nothing() {
-    let (server, mut client) = serve();
+fn counts_optimistically(server: &Server) {
     let addr = server.addr();
+    let mut client = Client::connect(addr);
     client.run("SET n 0");
     let environment = environment::Environment::real();
     let count = move || {
@@ -183,4 +181,33 @@ fn optimistic_counting_loses_nothing() {
         (0..4).map(|_| environment.spawn("counter", count).expect("a thread")).collect();
     counters.into_iter().for_each(|counter| counter.join().expect("counts"));
     assert_eq!(client.run("GET n"), "\"400\"");
+}
+
+#[test]
+fn others_never_see_half_a_transaction() {
+    let (server, _client) = serve();
+    shows_whole_transactions(&server);
+}
+
+#[test]
+fn optimistic_counting_loses_nothing() {
+    let (server, _client) = serve();
+    counts_optimistically(&server);
+}
+
+/// A server whose keys are all on the device, so that a thread runs transactions.
+fn serve_from_the_device() -> Server {
+    let (server, store) = start(options());
+    store.cold.freeze_all();
+    server
+}
+
+#[test]
+fn others_never_see_half_a_transaction_of_a_thread() {
+    shows_whole_transactions(&serve_from_the_device());
+}
+
+#[test]
+fn optimistic_counting_on_a_thread_loses_nothing() {
+    counts_optimistically(&serve_from_the_device());
 }
