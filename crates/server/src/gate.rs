@@ -152,7 +152,7 @@ impl Pass<'_> {
         if !self.gate.is_open() {
             return None;
         }
-        self.guard = None;
+        self.leave();
         let guards: Vec<MutexGuard<'_, bool>> =
             self.gate.slots.iter().map(|slot| slot.lock()).collect();
         // The thread that reserves it later waits for these slots.
@@ -165,11 +165,25 @@ impl Pass<'_> {
         result
     }
 
+    /// Leaves the slot. A thread that waits for it gets it, even if the loop enters again
+    /// immediately.
+    fn leave(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            MutexGuard::unlock_fair(guard);
+        }
+    }
+
     /// Notes that the loop has left a command for later, since the gate is not open for it.
     pub(crate) fn note_left(&mut self) {
         if let Some(has_left) = &mut self.guard {
             **has_left = true;
         }
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -33,7 +33,7 @@ use crate::watch::Changed;
 
 /// Keys of a command that an event loop runs, at most.
 pub(crate) const KEYS_MAX: usize = 1000;
-/// Arguments of such a command, at most: as many as MSET has for these keys.
+/// Arguments of such a command, at most: MSET has two for each key.
 pub(crate) const ARGS_MAX: usize = 2 * KEYS_MAX + 1;
 /// Arguments of a command without keys that an event loop runs, at most: COMMAND INFO has up to
 /// some kilobytes for each.
@@ -60,7 +60,7 @@ pub(crate) struct Plan {
     bytes: usize,
     /// The databases that it writes to, as bits.
     writes_to: u32,
-    /// Whether it only does what the figures above tell of.
+    /// Whether the figures above are all that it does.
     is_simple: bool,
     /// Whether values are wanted; else only whether they are there, and when they end.
     keeps_values: bool,
@@ -221,7 +221,7 @@ impl ReadBefore {
         Self { plan, next: 0, changed, attempts: 0, charged, watched_bytes }
     }
 
-    /// Reads the next keys, as many as a slice has. Returns whether there are more to read. Waits
+    /// Reads the next slice of the keys. Returns whether there are more to read. Waits
     /// for the device.
     pub(crate) fn read(&mut self, store: &dyn Store, memory: &ClientMemory) -> bool {
         let end = (self.next + KEYS_MAX).min(self.plan.known.len());

@@ -1,4 +1,4 @@
-//! The threads that run whole commands for the loops: those that wait for the device, or have much
+//! The threads that run whole commands for the loops, since they wait for the device or have much
 //! to do.
 //!
 //! 1. The command waits, as one does whose key is looked up. Its connection takes its turn and

@@ -39,6 +39,8 @@ fn no_loop_writes_while_a_thread_is_alone() {
                 while !is_over.load(SeqCst) {
                     let mut pass = gate.enter(slot);
                     if gate.is_open() {
+                        // Between the look and the write the thread must not begin.
+                        std::thread::yield_now();
                         number.fetch_add(1, SeqCst);
                         written += 1;
                     }
@@ -49,11 +51,13 @@ fn no_loop_writes_while_a_thread_is_alone() {
             Environment::real().spawn("loop", turns).expect("a thread")
         })
         .collect();
-    for _ in 0..500 {
+    for _ in 0..200 {
         let reservation = gate.reserve();
         let before = number.load(SeqCst);
-        std::thread::yield_now();
-        assert_eq!(number.load(SeqCst), before);
+        for _ in 0..10 {
+            std::thread::yield_now();
+            assert_eq!(number.load(SeqCst), before);
+        }
         drop(reservation);
     }
     is_over.store(true, SeqCst);

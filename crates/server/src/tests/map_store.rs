@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use codec::SeqNo;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use thermocline::Doorbell;
 
 use super::cold::Cold;
@@ -39,12 +39,52 @@ pub(crate) struct MapStore {
     pub(super) walking: Mutex<()>,
     /// Databases that have to be made before something is written to them.
     pub(super) absent: Mutex<BTreeSet<DbIndex>>,
+    pub(super) reads: Reads,
+    /// A write of several keys waits after each of them while a test has this.
+    pub(super) writing: Mutex<()>,
     /// Keys that event loops have asked for or changed, and bytes of values that they got.
     pub(super) keys_on_loops: AtomicU64,
     pub(super) bytes_on_loops: AtomicU64,
     /// Pairs that walks have met, in all, and in the one that met the most.
     pub(super) met: AtomicU64,
     pub(super) met_by_one: AtomicU64,
+}
+
+/// The reads of several keys, which can be made to wait when they have read.
+#[derive(Default)]
+pub(super) struct Reads {
+    /// How many have read, and how many of them may end if a test has said so.
+    state: Mutex<(u64, Option<u64>)>,
+    changed: Condvar,
+}
+
+impl Reads {
+    fn end_one(&self) {
+        let mut state = self.state.lock();
+        state.0 += 1;
+        let number = state.0;
+        self.changed.notify_all();
+        self.changed.wait_while(&mut state, |(_, most)| most.is_some_and(|most| number > most));
+    }
+
+    /// Lets `most` of all reads end.
+    pub(super) fn let_end(&self, most: Option<u64>) {
+        self.state.lock().1 = most;
+        self.changed.notify_all();
+    }
+
+    /// How many have read.
+    pub(super) fn count(&self) -> u64 {
+        self.state.lock().0
+    }
+
+    /// Waits until `count` have read.
+    pub(super) fn wait_for(&self, count: u64) {
+        let mut state = self.state.lock();
+        let late = std::time::Duration::from_secs(10);
+        let timed = self.changed.wait_while_for(&mut state, |(read, _)| *read < count, late);
+        assert!(!timed.timed_out(), "only {} have read", state.0);
+    }
 }
 
 /// The numbers of its writes.
@@ -141,6 +181,8 @@ impl Store for MapStore {
             self.count(1, value.map_or(0, <[u8]>::len));
             found(index, value);
         }
+        drop(map);
+        self.reads.end_one();
         Ok(())
     }
 
@@ -261,15 +303,17 @@ impl Durable for MapStore {
     }
 
     fn write(&self, steps: &mut dyn Iterator<Item = Step>) -> Result<SeqNo, StoreError> {
-        let mut map = self.map.lock();
         let seqno = self.next()?;
         for step in steps {
             self.count(1, 0);
             let place = (step.db, step.key);
+            let mut map = self.map.lock();
             match step.value {
                 Some(value) => map.insert(place, value),
                 None => map.remove(&place),
             };
+            drop(map);
+            drop(self.writing.lock());
         }
         Ok(seqno)
     }

@@ -1,4 +1,4 @@
-//! Commands that a thread runs: no event loop waits for them, and what they do is still done at one
+//! Commands that a thread runs: no event loop waits for them, and each still takes effect at one
 //! moment.
 
 use std::sync::Arc;
@@ -152,20 +152,64 @@ fn while_a_long_transaction_reads_the_device_others_read_and_writes_wait() {
 }
 
 #[test]
-fn a_key_that_is_written_while_a_transaction_reads_it_is_read_again() {
+fn no_client_reads_while_a_thread_writes_and_no_loop_waits() {
     let (server, store, mut other) = serve();
     let mut waits = Client::connect(server.addr());
-    for round in 0..20 {
-        let device = store.walking.lock();
-        let lines = "MULTI; GET a; GET b; EXEC";
+    let mut reads = Client::connect(server.addr());
+    let writing = store.writing.lock();
+    let lines = "MULTI; GET a; SET x 1; SET y 2; EXEC";
+    send(&mut waits, lines);
+    let is_written = (0..500).any(|_| {
+        Environment::real().sleep(Duration::from_millis(10));
+        store.map.lock().contains_key(&(0, b"x".to_vec()))
+    });
+    assert!(is_written, "the first of two keys");
+    send(&mut reads, "PING; GET x; GET y");
+    assert_eq!(reads.reply(), "+PONG");
+    assert!(has_nothing(&mut reads, &mut other), "half of a transaction");
+    drop(writing);
+    assert_eq!(last(&mut waits, lines), "[\"of-a\", +OK, +OK]");
+    assert_eq!([reads.reply(), reads.reply()], ["\"1\"", "\"2\""]);
+}
+
+#[test]
+fn a_key_that_is_written_after_a_thread_has_read_it_is_read_again() {
+    let (server, store, mut other) = serve();
+    let mut waits = Client::connect(server.addr());
+    for (round, lines) in
+        [(0, "MULTI; GET a; GET b; EXEC"), (1, "MGET a b"), (2, "MULTI; GET a; INCR b; EXEC")]
+    {
+        let reads = store.reads.count();
+        store.reads.let_end(Some(reads));
         send(&mut waits, lines);
-        assert_eq!(other.run("PING"), "+PONG");
-        let new = format!("{round}");
-        assert_eq!(other.run(&format!("SET b {new}")), "+OK");
-        drop(device);
-        assert_eq!(last(&mut waits, lines), format!("[\"of-a\", \"{new}\"]"));
+        store.reads.wait_for(reads + 1);
+        assert_eq!(other.run(&format!("SET b {round}")), "+OK");
+        store.reads.let_end(None);
+        let b = if round == 2 { ":3".to_owned() } else { format!("\"{round}\"") };
+        assert_eq!(last(&mut waits, lines), format!("[\"of-a\", {b}]"));
+        assert_eq!(store.reads.count() - reads, 2);
     }
     assert!(server.shared.watches.keys(0).is_empty(), "the keys are watched no more");
+}
+
+#[test]
+fn a_command_whose_keys_are_written_each_time_they_were_read_runs() {
+    let (server, store, mut other) = serve();
+    let mut waits = Client::connect(server.addr());
+    store.reads.let_end(Some(0));
+    send(&mut waits, "MGET a b");
+    for attempt in 1..=3 {
+        store.reads.wait_for(attempt);
+        assert!(server.shared.gate.is_open());
+        assert_eq!(other.run(&format!("SET b {attempt}")), "+OK");
+        store.reads.let_end(Some(attempt));
+    }
+    // Now the thread reads in the gate, and writes wait.
+    store.reads.wait_for(4);
+    assert!(!server.shared.gate.is_open());
+    assert!(server.shared.gate.lets_read());
+    store.reads.let_end(None);
+    assert_eq!(waits.reply(), "[\"of-a\", \"3\"]");
 }
 
 #[test]
