@@ -84,7 +84,7 @@ impl Ran {
 
 /// The commands that wait for a thread.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct JobQueue {
     jobs: Mutex<VecDeque<Job>>,
     changed: Condvar,
 }
@@ -92,8 +92,8 @@ pub(crate) struct Queue {
 /// The commands that wait for the threads.
 #[derive(Debug, Default)]
 pub(crate) struct CommandThreads {
-    pub(crate) alone: Queue,
-    pub(crate) next_to_others: Queue,
+    pub(crate) alone: JobQueue,
+    pub(crate) next_to_others: JobQueue,
 }
 
 impl CommandThreads {
@@ -106,13 +106,13 @@ impl CommandThreads {
     }
 }
 
-/// Memory of a thread.
+/// Memory that a thread keeps from command to command.
 struct Own {
     tally: Tally,
     scratch: Vec<u8>,
 }
 
-impl Queue {
+impl JobQueue {
     fn push(&self, job: Job) {
         self.jobs.lock().push_back(job);
         self.changed.notify_one();

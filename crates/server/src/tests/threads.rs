@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use environment::Environment;
+use thermocline::{Db, EngineKind};
 
 use super::client::{Client, encode};
 use super::{MapStore, options, start};
@@ -452,4 +453,70 @@ fn a_command_of_a_client_that_has_left_is_charged_until_it_has_run() {
     });
     assert!(is_given_back);
     assert_eq!(other.run("EXISTS a new"), ":1");
+}
+
+/// Nothing that compression makes shorter.
+fn value(number: u64) -> Vec<u8> {
+    let words = (0..1000_u64).map(|word| codec::hash64(number, &word.to_le_bytes()));
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// Loads more than memory has room for, and has threads read, change and remove it.
+fn runs_long_commands(engine: EngineKind) {
+    const COUNT: u64 = 3_000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = thermocline::Options { memory_bytes: 16 << 20, ..Default::default() };
+    let db = Db::open(dir.path(), database).expect("opens");
+    let server = Server::start(&db, Options { engine, ..options() }, Environment::real());
+    let server = server.expect("starts");
+    let mut client = Client::connect(server.addr());
+    let keys: Vec<Vec<u8>> = (0..COUNT).map(|key| format!("key:{key}").into_bytes()).collect();
+    for (key, number) in keys.iter().zip(0..) {
+        assert_eq!(client.call(&[b"SET", key, &value(number)]), "+OK");
+    }
+    let shown = |number: u64| format!("\"{}\"", value(number).escape_ascii());
+    let of = |name: &'static str, keys: &[Vec<u8>]| {
+        let mut args: Vec<&[u8]> = vec![name.as_bytes()];
+        args.extend(keys.iter().map(Vec::as_slice));
+        encode(&args)
+    };
+    client.send(&of("MGET", &keys[..300]));
+    let values: Vec<String> = (0..300).map(shown).collect();
+    assert_eq!(client.reply(), format!("[{}]", values.join(", ")));
+    client.send(b"MULTI\r\n");
+    for key in [7, 1500, 2999] {
+        client.send(&encode(&[b"GETRANGE", &keys[key], b"0", b"1"]));
+        client.send(&encode(&[b"SETRANGE", &keys[key], b"0", b"##"]));
+        client.send(&encode(&[b"RENAME", &keys[key], format!("new:{key}").as_bytes()]));
+    }
+    client.send(b"EXISTS new:7 new:1500 new:2999 key:7\r\nEXEC\r\n");
+    (0..11).for_each(|_| assert!(!client.reply().starts_with('-')));
+    let reply = client.reply();
+    assert!(reply.starts_with("[\"") && reply.ends_with(", :3]"), "{reply}");
+    assert_eq!(client.run("GETRANGE new:1500 0 1"), "\"##\"");
+    assert_eq!(client.run("COPY key:8 copied"), ":1");
+    assert_eq!(client.run("GET copied"), shown(8));
+    client.send(&of("DEL", &keys));
+    assert_eq!(client.reply(), format!(":{}", COUNT - 3));
+    assert_eq!(client.run("DBSIZE"), ":4");
+    assert_eq!(client.run("FLUSHALL"), "+OK");
+    assert_eq!(client.run("DBSIZE"), ":0");
+    server.stop();
+    server.wait().expect("ends well");
+    db.close().expect("closes");
+}
+
+#[test]
+fn threads_run_commands_over_an_f2_database_larger_than_memory() {
+    runs_long_commands(EngineKind::F2);
+}
+
+#[test]
+fn threads_run_commands_over_an_lsm_database_larger_than_memory() {
+    runs_long_commands(EngineKind::Lsm);
+}
+
+#[test]
+fn threads_run_commands_over_a_flexdb_database_larger_than_memory() {
+    runs_long_commands(EngineKind::FlexDb);
 }
