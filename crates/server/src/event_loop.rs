@@ -20,7 +20,7 @@
 //!     reads slices of walks ([`walker`]), and others run commands that wait for the device or have
 //!     much to do ([`command_threads`]).
 //! I3. No command touches more than [`crate::commands::plan::KEYS_MAX`] keys within a turn, or more
-//!     than 1 MiB, but for the copy of one value.
+//!     than 1 MiB, but for the copy of one value, of queued arguments or of the reply of KEYS.
 
 mod accept;
 mod command_threads;

@@ -139,6 +139,11 @@ impl Plan {
         (0..DB_COUNT).filter(move |db| writes_to >> db & 1 == 1)
     }
 
+    /// Whether the databases that the command writes to are there.
+    pub(crate) fn has_databases(&self, store: &dyn Store) -> bool {
+        self.databases().all(|db| store.exists(db))
+    }
+
     /// Makes the databases that the command writes to. Waits for the device. The command gets the
     /// error if one cannot be made.
     pub(crate) fn make_databases(&self, store: &dyn Durable) {
@@ -155,7 +160,7 @@ impl Plan {
         store: &dyn Store,
         scratch: &mut Vec<u8>,
     ) -> Result<bool, StoreError> {
-        if !self.databases().all(|db| store.exists(db)) {
+        if !self.has_databases(store) {
             return Ok(false);
         }
         let mut bytes = 0;

@@ -25,6 +25,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{Asker, Letter, SCRATCH_BYTES_KEPT};
 use crate::commands::dispatch::run_on_thread;
+use crate::commands::flags::Flags;
 use crate::commands::plan::{Plan, ReadBefore};
 use crate::commands::room::OutputLimits;
 use crate::commands::transactions::forget_transaction;
@@ -39,6 +40,9 @@ use crate::store::seat::Purpose;
 
 /// How often a thread looks whether the server stops.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often the thread looks whether a backup has ended for which a command waits.
+const BACKUP_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A command that a thread is to run.
 #[derive(Debug)]
@@ -147,12 +151,21 @@ impl JobQueue {
 impl Job {
     /// Reads a slice of the command's keys, or runs it. Returns it if there is more to do.
     fn step_alone(mut self, shared: &Shared, own: &mut Own) -> Option<Self> {
-        let mut before = self.read_before.take().unwrap_or_else(|| {
-            let command = &COMMANDS[self.waits.command];
-            let plan = Plan::of(command, self.args.args(), &self.session, false);
-            plan.make_databases(&*shared.store);
-            ReadBefore::new(plan, shared)
-        });
+        let mut before = match self.read_before.take() {
+            Some(before) => before,
+            None => {
+                let command = &COMMANDS[self.waits.command];
+                let plan = Plan::of(command, self.args.args(), &self.session, false);
+                let is_flush = command.flags.has(Flags::THREAD);
+                if shared.saving.is_running() && (is_flush || !plan.has_databases(&*shared.store)) {
+                    // It would wait for the backup, and other commands that are alone for it.
+                    shared.stop.wait_for(BACKUP_INTERVAL);
+                    return Some(self);
+                }
+                plan.make_databases(&*shared.store);
+                ReadBefore::new(plan, shared)
+            }
+        };
         if before.read(shared.store.commands(), &shared.client_memory) {
             self.read_before = Some(before);
             return Some(self);

@@ -520,3 +520,26 @@ fn threads_run_commands_over_an_lsm_database_larger_than_memory() {
 fn threads_run_commands_over_a_flexdb_database_larger_than_memory() {
     runs_long_commands(EngineKind::FlexDb);
 }
+
+#[test]
+fn no_other_client_waits_for_a_command_that_waits_for_a_backup() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let backups = Some(dir.path().to_owned());
+    let (server, store) = start(Options { threads: 1, backups, ..options() });
+    let mut other = Client::connect(server.addr());
+    let device = store.walking.lock();
+    store.absent.lock().insert(7);
+    assert_eq!(other.run("BGSAVE"), "+Background saving started");
+    let lines = ["FLUSHDB", "FLUSHALL", "SELECT 7; SET key value"];
+    let mut waits: Vec<Client> = lines.iter().map(|_| Client::connect(server.addr())).collect();
+    waits.iter_mut().zip(lines).for_each(|(client, lines)| send(client, lines));
+    // Longer than a command that is not short.
+    let many = format!("MSET{}", " k v".repeat(2000));
+    for round in 0..10 {
+        assert_eq!(other.run(&many), "+OK");
+        assert_eq!(other.run(&format!("SET m {round}")), "+OK");
+        assert_eq!(other.run("GET m"), format!("\"{round}\""));
+    }
+    drop(device);
+    waits.iter_mut().zip(lines).for_each(|(client, lines)| assert_eq!(last(client, lines), "+OK"));
+}
