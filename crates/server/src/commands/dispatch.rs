@@ -64,17 +64,29 @@ pub(crate) fn dispatch(call: &mut Call<'_>, pass: &mut Pass<'_>) -> Dispatched {
     }
     call.tally.executed += 1;
     // A command that is refused before it runs has not failed.
-    let (ran, outcome) = match found {
-        Err(not_found) => (None, Err(unknown(call, not_found))),
+    let mut ran = None;
+    let outcome = match found {
+        Err(not_found) => Err(unknown(call, not_found)),
         Ok(index) => match admit(call, index) {
-            Ok(true) => (None, check_reply(call)),
+            Ok(true) => check_reply(call),
             Ok(false) => {
-                let outcome = timed(call, index, pass).and_then(|()| check_reply(call));
-                (Some(index), outcome)
+                ran = Some(index);
+                timed(call, index, pass).and_then(|()| check_reply(call))
             }
-            Err(failure) => (None, Err(failure)),
+            Err(failure) => Err(failure),
         },
     };
+    // The usual end, in which the outcome is not moved: the processor would wait for all writes of the
+    // command to reach its cache.
+    if outcome.is_ok() && call.session.reply_mode == ReplyMode::On {
+        return Dispatched::Done;
+    }
+    conclude(call, mark, ran, outcome)
+}
+
+/// Ends a command that has failed or whose reply the client does not want.
+#[inline(never)]
+fn conclude(call: &mut Call<'_>, mark: usize, ran: Option<usize>, outcome: Outcome) -> Dispatched {
     answer(call, mark, ran, &outcome);
     let is_muted = match call.session.reply_mode {
         ReplyMode::On => false,

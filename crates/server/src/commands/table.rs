@@ -216,8 +216,7 @@ const SLOTS: usize = 512;
 static LOOKUP: LazyLock<[u8; SLOTS]> = LazyLock::new(|| {
     let mut slots = [u8::MAX; SLOTS];
     for (index, command) in COMMANDS.iter().enumerate() {
-        let Some(name) = lower_case(command.name.as_bytes()) else { continue };
-        let mut slot = hash(&name);
+        let mut slot = hash(command.name.as_bytes());
         while slots[slot] != u8::MAX {
             slot = (slot + 1) % SLOTS;
         }
@@ -228,37 +227,23 @@ static LOOKUP: LazyLock<[u8; SLOTS]> = LazyLock::new(|| {
 
 const _: () = assert!(COMMANDS.len() < u8::MAX as usize);
 
-/// A name in lower case, with zeros behind it. Its length is fixed, so that the compiler makes a few
-/// instructions of each loop over it.
-type Name = [u8; NAME_BYTES_MAX];
-
+/// Returns the slot where a name is looked for first, by its length and three of its bytes, in any
+/// case.
 #[inline]
-fn lower_case(name: &[u8]) -> Option<Name> {
-    let mut lower = [0; NAME_BYTES_MAX];
-    lower.get_mut(..name.len())?.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    Some(lower)
-}
-
-/// Returns the slot where a name is looked for first.
-#[inline]
-fn hash(name: &Name) -> usize {
-    let (words, _) = name.as_chunks();
-    let mix = |hash: u64, word: &[u8; 8]| {
-        (hash.rotate_left(23) ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    };
-    (words.iter().fold(0, mix) >> 32) as usize % SLOTS
+fn hash(name: &[u8]) -> usize {
+    let byte = |at: usize| name.get(at).map_or(0, |byte| usize::from(byte | 0x20));
+    let len = name.len();
+    (len * 37 + byte(0) * 59 + byte(len / 2) * 137 + byte(len.saturating_sub(1)) * 211) % SLOTS
 }
 
 /// Returns the index in [`COMMANDS`] of the command or subcommand called `name`, in any case. The
 /// name of a subcommand is `container|subcommand`.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<usize> {
-    let lower = lower_case(name)?;
-    let (mut slot, lower) = (hash(&lower), &lower[..name.len()]);
+    let mut slot = hash(name);
     loop {
         let index = usize::from(LOOKUP[slot]);
-        if COMMANDS.get(index)?.name.as_bytes() == lower {
+        if COMMANDS.get(index)?.name.as_bytes().eq_ignore_ascii_case(name) {
             return Some(index);
         }
         slot = (slot + 1) % SLOTS;
