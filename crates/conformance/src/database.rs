@@ -41,7 +41,9 @@ impl Barrier for JournalBarrier {
         let reached = journal.wait(seqno, Durability::Synced);
         reached.map(|()| upto).map_err(|error| match error {
             journal::Error::NoRoom { cause } => engine::Error::Device(cause),
-            error => engine::Error::Journal(error.to_string()),
+            journal::Error::Stopped { cause } => engine::Error::of_journal(cause),
+            // A wait has no other failure.
+            _ => engine::Error::of_journal(engine::Error::Closed),
         })
     }
     fn is_journaled(&self) -> bool {

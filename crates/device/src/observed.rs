@@ -53,12 +53,6 @@ impl ObservedDevice {
             .any(|kept| kept == error || (is_for_want_of_room(kept) && is_for_want_of_room(error)))
     }
 
-    /// Returns whether a write, a sync or another operation has failed here, not only a look for a file.
-    pub fn has_failed(&self) -> bool {
-        let is_failure = |kept: &Error| matches!(kept, Error::NoSpace { .. } | Error::Io { .. });
-        self.failures.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_failure)
-    }
-
     fn wrap(&self, opened: Result<Arc<dyn File>>) -> Result<Arc<dyn File>> {
         let (inner, failures) = (self.failures.note(opened)?, self.failures.clone());
         Ok(Arc::new(ObservedFile { inner, failures }))

@@ -145,9 +145,13 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// The journal failed.
-    #[error("the journal failed: {0}")]
-    Journal(String),
+    /// The journal failed, so an engine must not make a file durable. Its own files are sound.
+    #[error("the journal failed: {cause}")]
+    Journal {
+        /// That failure.
+        #[source]
+        cause: Arc<Error>,
+    },
     /// A task in the background panicked: a mistake of ours. It does not run again; what is stored can be read, and
     /// writes are refused until the store is opened again.
     #[error(transparent)]
@@ -238,7 +242,25 @@ impl Error {
             Self::SpaceUsedUp { what, bytes, limit, cause } => {
                 Self::SpaceUsedUp { what, bytes, limit, cause: of(&cause) }
             }
+            // The journal is in no such directory.
             other => other,
+        }
+    }
+
+    /// Returns the failure of a journal that `cause` stopped.
+    #[must_use]
+    pub fn of_journal(cause: impl Into<Self>) -> Self {
+        Self::Journal { cause: Arc::new(cause.into()) }
+    }
+
+    /// Returns the failure that another one has carried, directly or through several: of a store that
+    /// is read-only, of space that cannot be given back, of the journal. Any other one is its own.
+    pub fn root_cause(&self) -> &Self {
+        match self {
+            Self::ReadOnly { cause }
+            | Self::SpaceUsedUp { cause, .. }
+            | Self::Journal { cause } => cause.root_cause(),
+            own => own,
         }
     }
 

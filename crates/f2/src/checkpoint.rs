@@ -132,7 +132,7 @@ impl Shared {
         match make(self, checkpointer) {
             Ok(()) => Ok(()),
             // The journal's failure and a close are none of these files; a later flush may try.
-            Err(error @ (Error::Journal(_) | Error::Closed)) => Err(error),
+            Err(error @ (Error::Journal { .. } | Error::Closed)) => Err(error),
             // So may one that comes when there is room: what was not written is in memory.
             Err(error) if error.may_pass() => Err(error),
             Err(error) => {

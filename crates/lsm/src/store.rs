@@ -277,5 +277,5 @@ impl Ranges for Store {
 /// What an error of a background task means: the journal's failure and a close are none of these
 /// files, and where room was missing, or too many files were open, there may be some later.
 pub(crate) fn stops_writes(error: &Error) -> bool {
-    !matches!(error, Error::Journal(_) | Error::Closed) && !error.may_pass()
+    !matches!(error, Error::Journal { .. } | Error::Closed) && !error.may_pass()
 }

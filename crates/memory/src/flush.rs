@@ -130,7 +130,7 @@ impl Shared {
                 Ok(())
             }
             // The journal's failure and a close are none of these files; a later flush may try.
-            Err(error @ (Error::Journal(_) | Error::Closed)) => Err(error),
+            Err(error @ (Error::Journal { .. } | Error::Closed)) => Err(error),
             Err(error) if error.may_pass() => Err(error),
             Err(error) => {
                 self.health.fail(&error);
@@ -164,7 +164,7 @@ impl Shared {
         let written = self.write_snapshot(device, identity, pin, newest, &|| Ok(()));
         let ready = written.and_then(|summary| Ok((summary, self.reach(pin, newest)?)));
         if let Err(error) = &ready
-            && (error.may_pass() || matches!(error, Error::Journal(_)))
+            && (error.may_pass() || matches!(error, Error::Journal { .. }))
         {
             // It takes room. If it stays, opening removes it.
             let _ = device.remove(&format::file_name(identity.number));

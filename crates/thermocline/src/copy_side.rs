@@ -28,19 +28,12 @@ impl fmt::Display for CopySide {
 impl CopySide {
     /// The failure of this side, which is `place`. Only failures of the storage, and damage, are of a side.
     pub(crate) fn fail(self, place: &str, cause: Error) -> Error {
-        let is_of_a_side = cause.device_cause().is_some()
-            || cause.corruption().is_some()
-            || is_of_a_journal(&cause);
+        let is_of_a_side = cause.device_cause().is_some() || cause.corruption().is_some();
         if !is_of_a_side || matches!(cause, Error::Copy { .. }) {
             return cause;
         }
         Error::Copy { side: self, place: place.to_owned(), cause: Arc::new(cause) }
     }
-}
-
-/// Whether an engine says that the journal has failed, which it reports as a text.
-fn is_of_a_journal(error: &Error) -> bool {
-    matches!(error, Error::Engine(engine::Error::Journal(_)))
 }
 
 /// The target of a copy. It can tell its own failures from failures of the source.
@@ -63,10 +56,8 @@ impl CopyTarget {
     /// The same outcome; a failure names its side, of which `source` is the other one.
     pub(crate) fn attribute<T>(&self, outcome: Result<T>, source: &str) -> Result<T> {
         outcome.map_err(|error| {
-            let is_here = match error.device_cause() {
-                Some(cause) => self.device.has_failed_by(cause),
-                None => is_of_a_journal(&error) && self.device.has_failed(),
-            };
+            let cause = error.device_cause();
+            let is_here = cause.is_some_and(|cause| self.device.has_failed_by(cause));
             let (side, place) = match is_here {
                 true => (CopySide::Target, self.place.as_str()),
                 false => (CopySide::Source, source),

@@ -453,10 +453,7 @@ impl Error {
     /// The damage, if stored bytes were found damaged: what, and where.
     pub fn corruption(&self) -> Option<&Corruption> {
         match self {
-            Self::Engine(engine::Error::Corruption(corruption)) => Some(corruption),
-            Self::Engine(
-                engine::Error::ReadOnly { cause } | engine::Error::SpaceUsedUp { cause, .. },
-            ) => match cause.as_ref() {
+            Self::Engine(error) => match error.root_cause() {
                 engine::Error::Corruption(corruption) => Some(corruption),
                 _ => None,
             },
@@ -483,17 +480,11 @@ impl Error {
 
     /// The failure of the storage that is behind this one, if there is one.
     pub(crate) fn device_cause(&self) -> Option<&device::Error> {
-        fn of_engine(error: &engine::Error) -> Option<&device::Error> {
-            match error {
-                engine::Error::Device(error) => Some(error),
-                engine::Error::ReadOnly { cause } | engine::Error::SpaceUsedUp { cause, .. } => {
-                    of_engine(cause)
-                }
-                _ => None,
-            }
-        }
         match self {
-            Self::Engine(error) => of_engine(error),
+            Self::Engine(error) => match error.root_cause() {
+                engine::Error::Device(error) => Some(error),
+                _ => None,
+            },
             Self::Journal(journal::Error::Stopped { cause } | journal::Error::NoRoom { cause }) => {
                 Some(cause)
             }

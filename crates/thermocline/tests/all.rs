@@ -19,6 +19,7 @@ mod few_pages;
 mod full_device;
 mod ingestion;
 mod ingestion_crash;
+mod journal_causes;
 mod journal_size;
 mod many_keyspaces;
 #[path = "memory_balance/main.rs"]

@@ -20,7 +20,7 @@ struct Refusing(AtomicBool);
 impl Barrier for Refusing {
     fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
         match self.0.load(Relaxed) {
-            true => Err(Error::Journal("it is away".to_owned())),
+            true => Err(Error::of_journal(Error::Closed)),
             false => Ok(seqno),
         }
     }
@@ -34,7 +34,7 @@ fn a_flush_after_one_that_the_journal_refused_makes_everything_durable() {
     bench.store.flush().expect("flushes");
     bench.put(&key(2), &value(2, 1, 4));
     barrier.0.store(true, Relaxed);
-    assert!(matches!(bench.store.flush(), Err(Error::Journal(_))));
+    assert!(matches!(bench.store.flush(), Err(Error::Journal { .. })));
     barrier.0.store(false, Relaxed);
     // Nothing is appended in between: the log is written, but nothing names its new end yet.
     let bench = bench.reopen(tiny());

@@ -20,7 +20,7 @@ fn a_close_waits_for_a_flush_on_another_thread() {
     let bench = Bench::with(faulty.clone(), journal.clone(), 1 << 20).expect("opens");
     bench.put(b"a", b"1");
     journal.fails.store(true, SeqCst);
-    assert!(matches!(bench.store.flush(), Err(Error::Journal(_))));
+    assert!(matches!(bench.store.flush(), Err(Error::Journal { .. })));
     bench.crank.run_all();
     journal.fails.store(false, SeqCst);
     let shared = Arc::clone(&bench.store.shared);

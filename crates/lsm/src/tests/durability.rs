@@ -100,7 +100,7 @@ pub(super) struct Journal {
 impl Barrier for Journal {
     fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
         if self.fails.load(SeqCst) {
-            return Err(Error::Journal("no".to_owned()));
+            return Err(Error::of_journal(Error::Closed));
         }
         self.asked.fetch_max(seqno.get(), SeqCst);
         Ok(seqno.min(SeqNo::new(self.goes_to.load(SeqCst))))
@@ -133,7 +133,7 @@ fn a_failing_journal_leaves_the_memtable_and_may_recover() {
     let bench = Bench::with(device::memory(), journal.clone(), 1 << 20).expect("opens");
     bench.put(b"a", b"1");
     journal.fails.store(true, SeqCst);
-    assert_eq!(bench.store.flush(), Err(Error::Journal("no".to_owned())));
+    assert_eq!(bench.store.flush(), Err(Error::of_journal(Error::Closed)));
     assert_eq!(bench.get(b"a").as_deref(), Some(&b"1"[..]));
     assert_eq!(bench.store.persisted(), SeqNo::ZERO);
     let tables = || crate::check(&bench.device).expect("memory reads");
@@ -191,7 +191,7 @@ fn a_failure_from_before_a_write_refuses_it_not() {
     let op = [Op::Put { key: b"k", value: &value }];
     // As long as it fails each write is told, not only the first one.
     for _ in 0..2 {
-        assert_eq!(bench.store.admit(&op), Err(Error::Journal("no".to_owned())));
+        assert_eq!(bench.store.admit(&op), Err(Error::of_journal(Error::Closed)));
     }
     journal.fails.store(false, SeqCst);
     assert_eq!(bench.store.admit(&op), Ok(()));

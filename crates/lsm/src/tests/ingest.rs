@@ -290,7 +290,7 @@ fn the_journal_is_asked_before_and_persisted_reaches_the_number() {
     journal.fails.store(true, SeqCst);
     let ticket = bench.sequence.begin();
     let refused = ingestion.commit(ticket.seqno());
-    assert!(matches!(refused, Err(Error::Journal(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Journal { .. })), "{refused:?}");
     drop(ticket);
     assert_eq!(bench.pairs(), [(key(5), b"old".to_vec())]);
     assert_eq!(tables(&bench), 0);

@@ -21,7 +21,7 @@ impl Barrier for Journal {
     fn reach(&self, seqno: SeqNo) -> Result<SeqNo> {
         match seqno.get() <= self.end.load(SeqCst) {
             true => Ok(seqno),
-            false => Err(Error::Journal("full".to_owned())),
+            false => Err(Error::of_journal(Error::Closed)),
         }
     }
     fn is_journaled(&self) -> bool {
@@ -81,7 +81,7 @@ fn must_wait_for_the_journal(
 ) {
     let lacking = flush();
     assert_eq!(bench.store.persisted(), SeqNo::ZERO, "the put would be lost by a power cut");
-    assert_eq!(lacking, Err(Error::Journal("full".to_owned())));
+    assert_eq!(lacking, Err(Error::of_journal(Error::Closed)));
     journal.end.store(delete.get(), SeqCst);
     assert_eq!(flush(), Ok(()), "the store goes on once the journal does");
     assert_eq!(bench.store.persisted().next(), delete);

@@ -90,7 +90,7 @@ impl Barrier for Journal {
         // Whoever opened the device now must not find the write in question.
         let persisted = check(&*self.device)?.persisted;
         self.asked.lock().push((seqno, persisted));
-        if self.refuses { Err(Error::Journal("refused".to_owned())) } else { Ok(seqno) }
+        if self.refuses { Err(Error::of_journal(Error::Closed)) } else { Ok(seqno) }
     }
 }
 
@@ -114,7 +114,7 @@ fn a_journal_that_fails_leaves_the_old_snapshot_standing() {
     let bench = Bench::with(device.clone(), Arc::new(journal), u64::MAX).expect("opens");
     bench.put(b"a", b"1");
     let error = bench.store.flush();
-    assert_eq!(error, Err(Error::Journal("refused".to_owned())));
+    assert_eq!(error, Err(Error::of_journal(Error::Closed)));
     assert_eq!(bench.store.persisted(), SeqNo::ZERO);
     drop(bench);
     let report = check(&*device).expect("reads");

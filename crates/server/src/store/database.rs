@@ -46,7 +46,7 @@ impl From<Error> for StoreError {
             Error::Engine(
                 engine::Error::ReadOnly { .. }
                 | engine::Error::SpaceUsedUp { .. }
-                | engine::Error::Journal(_)
+                | engine::Error::Journal { .. }
                 | engine::Error::Panicked(_),
             ) => Self::ReadOnly(text),
             _ => Self::Refused(text),

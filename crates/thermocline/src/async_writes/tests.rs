@@ -182,7 +182,7 @@ impl Seat for Broken {
 }
 
 fn failure() -> engine::Error {
-    engine::Error::Journal("the queue".to_owned())
+    engine::Error::of_journal(engine::Error::Closed)
 }
 
 #[test]

@@ -14,7 +14,7 @@ struct Broken {
 }
 
 fn failure() -> engine::Error {
-    engine::Error::Journal("the queue".to_owned())
+    engine::Error::of_journal(engine::Error::Closed)
 }
 
 impl Seat for Broken {
