@@ -266,8 +266,8 @@ pub trait Engine: Send + Sync {
     /// Makes durable what opening has found. A process that was killed may have left it in the page
     /// cache alone, so the host calls this before it removes anything because of
     /// [`Engine::persisted`]. It need not, if all was closed in order. An engine that writes nothing
-    /// when it is opened costs two syncs here, once; one that does it when it is opened has nothing
-    /// to do.
+    /// when it is opened costs some syncs here, once (`flexdb` eight, others two); one that does it when
+    /// it is opened has nothing to do.
     ///
     /// Returns `false` without waiting if a flush has the files. Then nothing must be removed, and the
     /// host asks again later: the flush may wait for a write, which may wait for the host's thread.

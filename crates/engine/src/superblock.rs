@@ -28,7 +28,7 @@ use device::{Device, File, Mode, SyncKind};
 use crate::error::Result;
 
 /// The file's header.
-const FORMAT: Format = Format::new(*b"TCSUPERB", 1, 0);
+pub(crate) const FORMAT: Format = Format::new(*b"TCSUPERB", 1, 0);
 /// The file: its header's block, then the two slots' blocks.
 const BLOCK_BYTES: usize = 4096;
 /// The whole file's length.
@@ -131,18 +131,10 @@ impl Superblock {
     /// was killed before its sync, or whose sync failed, leaves a slot that only the page cache
     /// holds. Whoever acts upon the payload (removes what it replaces, lets the journal go) settles
     /// it first. By a new file, since nothing that was said of the old one's syncs can be trusted.
+    /// Nothing to do if this process has written the file.
     ///
     /// # Errors
     /// The storage's; nothing must be done upon the payload then.
-    pub fn settle(mut self, device: &dyn Device) -> Result<Self> {
-        self.settle_in(device)?;
-        Ok(self)
-    }
-
-    /// Does the same for one that stays where it is; nothing if this process has written the file.
-    ///
-    /// # Errors
-    /// The same.
     pub fn settle_in(&mut self, device: &dyn Device) -> Result<()> {
         if self.is_settled {
             return Ok(());
@@ -150,6 +142,11 @@ impl Superblock {
         let current = self.current.clone();
         let older = Slot { generation: current.generation - 1, ..current.clone() };
         self.replace(device, older, current)
+    }
+
+    /// Returns whether what it says is known to be durable, because this process has written the file.
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
     }
 
     /// Keeps the file open from now on, so that a commit wants for no descriptor. Only for a

@@ -26,6 +26,11 @@
 //! - K5. Nothing that the superblock names is removed: segments go in step 5 alone, under the lock
 //!   under which it is committed. After a commit that failed it is unknown which state the superblock
 //!   names. So nothing more is committed, and a close keeps all segments.
+//! - K7. An opening leaves the superblock unsettled if no file lies outside of the parts that it names.
+//!   The state that was found may be in the page cache alone, and a power cut leaves the state before
+//!   it. That one's files lie in these parts, too, since its segments go only after a commit that
+//!   succeeded. The superblock is settled before the next commit, or by
+//!   [`Engine::settle`](engine::Engine::settle).
 //! - K6. Whoever writes a copy has the files of what stood when the copy began, and no lock: what was written
 //!   to them below the cuts never changes, and one that is removed meanwhile is there for who has it open. So
 //!   checkpoints go on, and disk space comes back, but for these files' own.
@@ -47,6 +52,7 @@ use sync::thread::yield_now;
 
 use crate::address::LogAddress;
 use crate::cold_index::{Counts, NamedSnapshot};
+use crate::held_room::HeldRoom;
 use crate::hybrid_log::{HeldSegments, HybridLog};
 use crate::planted::{Planted, between_cuts, is_planted};
 use crate::store::{Shared, Store};
@@ -121,6 +127,29 @@ impl Shared {
         let flushed = self.commit(&mut checkpointer, Self::fold_over);
         self.flushes.note(&flushed, &self.host.environment);
         flushed
+    }
+
+    /// Makes durable what opening has found [K7]. Returns `false` if a flush has the superblock.
+    pub(crate) fn settle_opening(&self) -> Result<bool> {
+        let Some(mut checkpointer) = self.checkpointer.try_lock() else { return Ok(false) };
+        self.commit(&mut checkpointer, Self::settle_superblock)?;
+        Ok(true)
+    }
+
+    fn settle_superblock(&self, checkpointer: &mut Checkpointer) -> Result<()> {
+        let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
+        if superblock.is_settled() {
+            return Ok(());
+        }
+        let held = self.room.ballast.bytes();
+        HeldRoom::spend(&self.room.ballast, Superblock::FILE_BYTES, || {
+            superblock.settle_in(&*self.host.device)
+        })?;
+        // The file that it has replaced has given back what the new one took.
+        match self.room.ballast.hold(held) {
+            Err(device::Error::NoSpace { .. }) => Ok(()),
+            held_again => Ok(held_again?),
+        }
     }
 
     fn commit(
@@ -225,6 +254,7 @@ impl Shared {
         standing: Standing,
         cuts: OfEach<Option<LogAddress>>,
     ) -> Result<()> {
+        self.settle_superblock(checkpointer)?;
         if standing == checkpointer.standing {
             return Ok(());
         }

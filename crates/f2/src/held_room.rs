@@ -6,12 +6,13 @@
 //! 2. A flush that finds the device full takes the room of its page from the ballast ([`device::Ballast`]).
 //!    So the checkpoint is made, and the journal can be trimmed, which gives room back.
 //! 3. A compaction that copies holds room for all pages of the logs that it appends to before it begins.
-//! 4. An opening takes the room for its superblock and for pages that it replays from the ballast.
+//! 4. The room for a new superblock, and for pages that an opening replays, may come from the ballast.
 //!
 //! # Invariants
 //! - B1. The ballast and the pages that were flushed since have room for all of the hot log below
 //!   [`HeldRoom::until`]. Only writes that were not admitted, as in a replay, go beyond it.
-//! - B2. The ballast only gets shorter by the bytes that a flush writes, or when the store is closed.
+//! - B2. The ballast only gets shorter by the bytes that a flush writes, by a superblock until that has
+//!   taken the place of the one before, or when the store is closed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};

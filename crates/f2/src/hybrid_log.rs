@@ -83,7 +83,7 @@ pub(crate) use read::{Fetched, RecordRead};
 use read_only::ReadOnly;
 pub(crate) use reserve::Reservation;
 pub(crate) use scan::{FRAMES as SCAN_PAGES, Scan, Stretch, stretches};
-pub(crate) use segments::{HeldSegments, SegmentHeader, Segments};
+pub(crate) use segments::{FORMAT, HeldSegments, SegmentHeader, Segments};
 
 /// The log. See the module's documentation.
 pub(crate) struct HybridLog {

@@ -74,6 +74,9 @@ mod trouble;
 mod typed;
 mod upkeep;
 
+/// The kinds of files that a store has next to its superblock.
+pub const FORMATS: &[codec::Format] = &[hybrid_log::FORMAT, cold_index::FORMAT];
+
 pub use check::{
     DAMAGE_MAX, Report, Salvaged, check, check_chunk, check_directory, check_heads, check_records,
     salvage,

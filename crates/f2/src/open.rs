@@ -5,8 +5,11 @@
 //!    the hot index is rebuilt. Of the directory of the cold index the snapshot is read, and of the chunk
 //!    log what is not in that, or all of it, if there is none that is sound. Of the cold log the
 //!    segments' heads are read. Nothing was changed so far, and nothing is if any of it is damaged.
-//! 3. A crash, or an opening that found no room, leaves segments behind the parts that the superblock names. They go first, and give their room back. Then the superblock is settled: it may be in the page
-//!    cache alone. Room for that may come from the ballast. Then all other segments outside of these parts go.
+//! 3. A crash, or an opening that found no room, leaves segments behind the parts that the superblock
+//!    names. They go first, and give their room back. If other files lie outside of these parts, the
+//!    superblock is settled, since it may be in the page cache alone, and then they go. Otherwise the
+//!    superblock is settled later: by the first commit, or when the host asks for it ([K7] of
+//!    `checkpoint.rs`). Room for that may come from the ballast.
 //! 4. Each log goes on in a new segment. The host replays its journal above `persisted`.
 
 use std::sync::Arc;
@@ -41,6 +44,7 @@ use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
 use crate::planted::{Planted, is_planted};
 use crate::pressure::Pressure;
 use crate::store::{Recovery, Shared, Store};
+use crate::upkeep::Upkeep;
 
 /// What the files of each log are named after.
 pub(crate) const HOT_LOG: &str = "log";
@@ -83,6 +87,11 @@ impl StoredLog {
     /// Removes what a crash left behind its end.
     fn remove_behind(&self) -> Result<()> {
         self.segments.remove_behind(self.span.end)
+    }
+
+    /// Returns whether a crash has left files outside of it.
+    fn leaves_files(&self) -> Result<bool> {
+        self.segments.has_outside(self.span.begin, self.span.end)
     }
 
     /// Removes what a crash left.
@@ -168,6 +177,17 @@ impl Recovered {
         })
     }
 
+    /// Returns whether a crash has left files that [`Self::remove_what_is_left`] removes.
+    fn leaves_files(&self, standing: &Standing, host: &Host) -> Result<bool> {
+        if self.hot.leaves_files()? {
+            return Ok(true);
+        }
+        let Some((cold, chunks, _)) = &self.cold else { return Ok(false) };
+        Ok(cold.leaves_files()?
+            || chunks.leaves_files()?
+            || standing.directory.has_others(&*host.device)?)
+    }
+
     /// Removes files that a crash has left behind.
     fn remove_what_is_left(&self, standing: &Standing, host: &Host) -> Result<()> {
         self.hot.remove_outside()?;
@@ -241,10 +261,12 @@ impl Store {
         let recovered = Recovered::read(&host, &standing, &plan, &parts.workers)?;
         recovered.remove_behind()?;
         let mut superblock = superblock;
-        HeldRoom::spend(&room.ballast, Superblock::FILE_BYTES, || {
-            superblock.settle_in(&*host.device)
-        })?;
-        recovered.remove_what_is_left(&standing, &host)?;
+        if recovered.leaves_files(&standing, &host)? {
+            HeldRoom::spend(&room.ballast, Superblock::FILE_BYTES, || {
+                superblock.settle_in(&*host.device)
+            })?;
+            recovered.remove_what_is_left(&standing, &host)?;
+        }
         let tails = recovered.tails();
         let Recovered { hot, index, tombstones, cold, hot_log_time, chunk_log_time } = recovered;
         if !host.barrier.is_journaled() {
@@ -263,6 +285,7 @@ impl Store {
             epochs: parts.epochs,
             hash_seed: identity.hash_seed,
             pressure: Pressure::default(),
+            upkeep: Upkeep::default(),
             room,
             flushes: Retries::default(),
             dead,

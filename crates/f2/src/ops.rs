@@ -182,6 +182,7 @@ impl Shared {
 
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {
         self.health.check_writable()?;
+        self.wake_upkeep();
         ops.iter().try_for_each(|op| match op {
             Op::DeleteRange { .. } => Err(unordered(InOrder::RangeDelete)),
             op => self.check_record(op.key(), op.value().unwrap_or_default()),

@@ -30,6 +30,7 @@ use crate::planted::{Planted, is_planted};
 use crate::pressure::Pressure;
 use crate::read_cache::ReadCache;
 use crate::session::StoreSeat;
+use crate::upkeep::Upkeep;
 
 /// A hash store over a hybrid log. Open it with [`Store::open`], use it through [`Engine`].
 #[derive(Debug)]
@@ -85,6 +86,7 @@ pub(crate) struct Shared {
     /// Threads that a compaction uses at most, the one that begins it included.
     pub(crate) compaction_threads: usize,
     pub(crate) workers: Arc<Group>,
+    pub(crate) upkeep: Upkeep,
     /// One checkpoint at a time.
     pub(crate) checkpointer: Mutex<Checkpointer>,
     pub(crate) frontier: Frontier,
@@ -211,7 +213,10 @@ impl Engine for Store {
     }
 
     fn flush(&self) -> Result<()> {
-        self.shared.flush()
+        let flushed = self.shared.flush();
+        // Data on the device may be compacted.
+        self.shared.wake_upkeep();
+        flushed
     }
 
     fn checkpoint_while(&self, into: Arc<dyn Device>, go_on: &GoOn<'_>) -> Result<()> {
@@ -220,6 +225,10 @@ impl Engine for Store {
 
     fn persisted(&self) -> SeqNo {
         self.shared.persisted()
+    }
+
+    fn settle(&self) -> Result<bool> {
+        self.shared.settle_opening()
     }
 
     fn live_keys(&self) -> Option<u64> {
@@ -239,7 +248,12 @@ impl Engine for Store {
     }
 
     fn resize_memory(&self, limit: u64) -> Result<u64> {
-        self.shared.resize_memory(limit)
+        let before = self.shared.host.memory.limit();
+        let resized = self.shared.resize_memory(limit);
+        if self.shared.host.memory.limit() != before {
+            self.shared.wake_upkeep();
+        }
+        resized
     }
 
     fn close(&self) -> Result<()> {

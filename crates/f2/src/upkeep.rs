@@ -1,10 +1,12 @@
 //! What is done every now and then in the background: the index grows, memory moves to where it saves
 //! most, the logs are compacted, digests of chunks are made.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use workers::{Class, StopToken, Stopped};
+use parking_lot::Mutex;
+use workers::{Class, Next, StopToken, Stopped};
 
 use crate::address::LogAddress;
 use crate::checkpoint::OfEach;
@@ -15,7 +17,7 @@ use crate::store::{Shared, Store};
 
 /// How often upkeep looks whether something is to be done, while something changes.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
-/// The longest interval while nothing changes: a process may have hundreds of idle stores.
+/// The longest interval while nothing changes, before upkeep sleeps.
 pub(crate) const INTERVAL_IDLE: Duration = Duration::from_millis(320);
 /// Rounds of a compaction that is behind before other work has its turn.
 const ROUNDS_AT_ONCE: usize = 4;
@@ -35,49 +37,115 @@ const DOUBLED_EXCESS_SHARE: u64 = 8;
 /// With a single log the index may take so many times its share: three quarters of the budget.
 const SINGLE_LOG_INDEX_SHARES: u64 = 3;
 
+/// A task of upkeep.
+struct Task {
+    class: Class,
+    name: &'static str,
+    /// Whether this store needs it.
+    is_needed: fn(&Shared) -> bool,
+    round: fn(&Arc<Shared>, &StopToken),
+}
+
+/// The task that decides when the store is idle.
+const TEND_INDEX: usize = 0;
+
+/// Number of [`TASKS`].
+const TASK_COUNT: usize = 6;
+
+static TASKS: [Task; TASK_COUNT] = [
+    Task {
+        class: Class::Compact,
+        name: "tend index",
+        is_needed: |_| true,
+        round: Shared::tend_index,
+    },
+    Task {
+        class: Class::Flush,
+        name: "balance memory",
+        is_needed: |_| true,
+        round: |shared, _stop| shared.balance_memory(),
+    },
+    Task {
+        class: Class::Compact,
+        name: "compact log",
+        is_needed: |_| true,
+        round: |shared, stop| shared.compact_a_little(Shared::compact_if_due, stop),
+    },
+    Task {
+        class: Class::Compact,
+        name: "compact cold log",
+        is_needed: |shared| shared.cold.is_some(),
+        round: |shared, stop| shared.compact_a_little(Shared::compact_cold_if_due, stop),
+    },
+    Task {
+        class: Class::Compact,
+        name: "compact chunk log",
+        is_needed: |shared| shared.cold.is_some(),
+        round: |shared, stop| shared.compact_a_little(Shared::compact_chunks_if_due, stop),
+    },
+    Task {
+        class: Class::Compact,
+        name: "fill digests",
+        is_needed: |shared| shared.split.plan().digest_bytes_max() > 0,
+        round: |shared, stop| shared.fill_digests(stop),
+    },
+];
+
+/// Whether upkeep sleeps. A process may have hundreds of idle stores, and none of them needs a timer.
+///
+/// 1. Each task comes less often while nothing changes, down to [`INTERVAL_IDLE`].
+/// 2. Once the first task finds nothing changed at that interval, and nothing left to do, the store is
+///    asleep. From then on each task that finds the same ends.
+/// 3. A write, a lookup on the device, a flush, or another limit of the memory gives upkeep something
+///    to do, and wakes it. That costs a load for each of these. The tasks that have ended begin again.
+///
+/// # Concurrency
+/// `is_asleep` changes under the lock of `ended`, so no task ends after it was to be woken. A write may
+/// read `is_asleep` before step 2, and be seen after it. The first task looks once more an interval
+/// later, and each write looks again.
+#[derive(Default)]
+pub(crate) struct Upkeep {
+    is_asleep: AtomicBool,
+    store: OnceLock<Weak<Shared>>,
+    /// The tasks that have ended, as [`TASKS`] has them.
+    ended: Mutex<[bool; TASK_COUNT]>,
+}
+
+impl Upkeep {
+    /// Returns whether a task of an idle store is to end.
+    fn rests(&self, task: usize) -> bool {
+        let mut ended = self.ended.lock();
+        let is_asleep = self.is_asleep.load(Relaxed);
+        if is_asleep && let Some(ended) = ended.get_mut(task) {
+            *ended = true;
+        } else if task == TEND_INDEX {
+            self.is_asleep.store(true, Relaxed);
+        }
+        is_asleep
+    }
+
+    #[cold]
+    fn wake(&self) {
+        let Some(shared) = self.store.get().and_then(Weak::upgrade) else { return };
+        let ended = {
+            let mut ended = self.ended.lock();
+            self.is_asleep.store(false, Relaxed);
+            std::mem::take(&mut *ended)
+        };
+        for (task, _) in ended.iter().enumerate().filter(|(_, has_ended)| **has_ended) {
+            // A pool that is stopping does no upkeep.
+            let _: Result<(), Stopped> = shared.begin_task(task);
+        }
+    }
+}
+
 impl Store {
     /// Begins upkeep; it ends with the group.
     pub(crate) fn start_upkeep(&self) -> Result<(), Stopped> {
-        self.upkeep_every(Class::Compact, "tend index", Shared::tend_index)?;
-        self.upkeep_every(Class::Flush, "balance memory", |shared, _stop| shared.balance_memory())?;
-        self.compact_every("compact log", Shared::compact_if_due)?;
-        if self.shared.cold.is_some() {
-            self.compact_every("compact cold log", Shared::compact_cold_if_due)?;
-            self.compact_every("compact chunk log", Shared::compact_chunks_if_due)?;
-        }
-        if self.shared.split.plan().digest_bytes_max() > 0 {
-            self.upkeep_every(Class::Compact, "fill digests", |shared, stop| {
-                shared.fill_digests(stop);
-            })?;
-        }
-        Ok(())
-    }
-
-    fn upkeep_every(
-        &self,
-        class: Class,
-        name: &'static str,
-        work: impl Fn(&Arc<Shared>, &StopToken) + Send + 'static,
-    ) -> Result<(), Stopped> {
-        let (shared, mut pace) = (Arc::downgrade(&self.shared), Pace::of(&self.shared));
-        self.shared.workers.repeat(class, name, INTERVAL, move |stop| {
-            let shared = shared.upgrade()?;
-            work(&shared, stop);
-            Some(pace.next(&shared))
-        })
-    }
-
-    fn compact_every(&self, name: &'static str, compact: Compact) -> Result<(), Stopped> {
-        self.upkeep_every(Class::Compact, name, move |shared, stop| {
-            // One round, so that other work of the pool has its turn; or a few while writers wait. A failed write is
-            // remembered and told to whoever writes next; what cannot be read is a trouble that is told of.
-            for _ in 0..ROUNDS_AT_ONCE {
-                let has_compacted = compact(shared, stop).unwrap_or_default();
-                if !has_compacted || shared.pressure.is_none() || stop.is_stopping() {
-                    break;
-                }
-            }
-        })
+        let shared = &self.shared;
+        let _ = shared.upkeep.store.set(Arc::downgrade(shared));
+        let needed = TASKS.iter().enumerate().filter(|(_, task)| (task.is_needed)(shared));
+        needed.map(|(number, _)| number).try_for_each(|task| shared.begin_task(task))
     }
 }
 
@@ -94,22 +162,26 @@ impl Pace {
         Self { activity: shared.activity(), interval: INTERVAL }
     }
 
-    /// Returns the interval after a round: twice the one before if nothing has changed since that.
-    fn next(&mut self, shared: &Shared) -> Duration {
+    /// Returns when the next round of a task comes: after twice the interval before if nothing has
+    /// changed since the last round, and not at all once the store is asleep.
+    fn next(&mut self, shared: &Shared, task: usize) -> Next {
         let before = std::mem::replace(&mut self.activity, shared.activity());
-        let is_idle = before == self.activity;
+        let is_idle = before == self.activity && !shared.has_upkeep_left();
+        if is_idle && self.interval == INTERVAL_IDLE && shared.upkeep.rests(task) {
+            return Next::Never;
+        }
         self.interval = if is_idle { (self.interval * 2).min(INTERVAL_IDLE) } else { INTERVAL };
-        self.interval
+        Next::After(self.interval)
     }
 }
 
 /// State on which upkeep decides: where each log begins, how much of it is flushed and where it ends,
-/// lookups on the device, and the limit of the memory.
+/// lookups on the device, what is used of the memory and its limit.
 #[derive(Debug, PartialEq, Eq)]
 struct Activity {
     logs: OfEach<Option<[LogAddress; 3]>>,
     reads: [u64; 3],
-    memory_limit: u64,
+    memory: [u64; 2],
 }
 
 /// A round of one compaction.
@@ -118,8 +190,45 @@ type Compact = fn(&Arc<Shared>, &StopToken) -> engine::Result<bool>;
 impl Shared {
     fn activity(&self) -> Activity {
         let logs = self.logs().map(|log| log.map(|log| [log.begin(), log.flushed(), log.tail()]));
-        let (reads, memory_limit) = (self.look_up_reads.get(), self.host.memory.limit());
-        Activity { logs, reads, memory_limit }
+        let (reads, memory) = (self.look_up_reads.get(), &self.host.memory);
+        Activity { logs, reads, memory: [memory.used(), memory.limit()] }
+    }
+
+    /// Returns whether upkeep has something left to do that shows in no [`Activity`]: work that failed,
+    /// and is tried again.
+    fn has_upkeep_left(&self) -> bool {
+        self.is_reclaiming() || !self.pressure.is_none() || !self.troubles().is_empty()
+    }
+
+    /// Has upkeep begin again if it sleeps.
+    #[inline]
+    pub(crate) fn wake_upkeep(&self) {
+        if self.upkeep.is_asleep.load(Relaxed) {
+            self.upkeep.wake();
+        }
+    }
+
+    /// Begins a task of [`TASKS`].
+    fn begin_task(self: &Arc<Self>, number: usize) -> Result<(), Stopped> {
+        let Some(&Task { class, name, round, .. }) = TASKS.get(number) else { return Ok(()) };
+        let (shared, mut pace) = (Arc::downgrade(self), Pace::of(self));
+        self.workers.repeat(class, name, INTERVAL, move |stop| {
+            let Some(shared) = shared.upgrade() else { return Next::Never };
+            round(&shared, stop);
+            pace.next(&shared, number)
+        })
+    }
+
+    /// One round of a compaction, so that other work of the pool has its turn; or a few while writers
+    /// wait. A failed write is remembered, and the next writer gets it. Data that cannot be read are
+    /// reported as a background error.
+    fn compact_a_little(self: &Arc<Self>, compact: Compact, stop: &StopToken) {
+        for _ in 0..ROUNDS_AT_ONCE {
+            let has_compacted = compact(self, stop).unwrap_or_default();
+            if !has_compacted || self.pressure.is_none() || stop.is_stopping() {
+                break;
+            }
+        }
     }
 
     /// A slice of a pass that makes digests of chunks, if one pays.

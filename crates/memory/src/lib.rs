@@ -71,6 +71,9 @@ mod tests;
 mod trim;
 mod write;
 
+/// The kinds of files that a store has next to its superblock.
+pub const FORMATS: &[codec::Format] = &[snapshot::format::FORMAT];
+
 pub use check::{Report, check};
 pub use open::{Footprint, footprint, pair_footprint};
 pub use options::Options;

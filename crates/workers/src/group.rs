@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::planted::{Planted, is_planted};
 use crate::runner::Runner;
-use crate::task::{Class, GroupId, Job, OnPanic, Periodic, StopToken, Stopped, TaskPanic, Work};
+use crate::task::{
+    Class, GroupId, Job, Next, OnPanic, Periodic, StopToken, Stopped, TaskPanic, Work,
+};
 
 /// How long another thread has that is about to queue a task in a hand-cranked pool, and how often that.
 const IDLE_LOOK: Duration = Duration::from_millis(10);
@@ -54,7 +56,8 @@ impl Group {
     }
 
     /// Runs a task again and again, first after `interval`, then `interval` after it last began, or
-    /// when it ends if it takes longer. Rounds that were missed are not made up for.
+    /// when it ends if it takes longer. Rounds that were missed are not made up for. If another
+    /// periodic task of the pool is due, it may run up to an eighth of `interval` earlier.
     ///
     /// The pool holds `work` until the group is stopped: what it captures should not keep the
     /// group's owner from being dropped.
@@ -70,13 +73,13 @@ impl Group {
     ) -> Result<(), Stopped> {
         let work = move |token: &StopToken| {
             work(token);
-            None
+            Next::AsBefore
         };
         self.repeat(class, name, interval, work)
     }
 
-    /// Does the same for a task of which each round may return another interval, for the rounds that
-    /// follow: so a task that finds nothing to do comes less often.
+    /// Does the same for a task of which each round decides when the next one comes: a task that finds
+    /// nothing to do comes less often, or ends.
     ///
     /// # Errors
     /// The same.
@@ -85,7 +88,7 @@ impl Group {
         class: Class,
         name: &'static str,
         interval: Duration,
-        work: impl FnMut(&StopToken) -> Option<Duration> + Send + 'static,
+        work: impl FnMut(&StopToken) -> Next + Send + 'static,
     ) -> Result<(), Stopped> {
         let work = Work::Periodic(Periodic { interval, work: Box::new(work) });
         self.runner.arm(Job { group: self.id, class, name, work })

@@ -64,4 +64,4 @@ mod task;
 pub use crank::{HandCranked, Order, Ran};
 pub use group::{Group, WaitError};
 pub use pool::Pool;
-pub use task::{Class, StopToken, Stopped, TaskPanic};
+pub use task::{Class, Next, StopToken, Stopped, TaskPanic};

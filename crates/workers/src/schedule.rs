@@ -129,10 +129,14 @@ impl Schedule {
         Ok(())
     }
 
-    /// Moves the periodic tasks whose time has come into the queues.
+    /// Moves the periodic tasks whose time has come into the queues, and with them the tasks that are due
+    /// soon after. So the threads of a pool with hundreds of idle stores wake for all of them together.
     pub(crate) fn promote(&mut self, now: Monotonic) {
+        if self.next_due().is_none_or(|due| due > now) {
+            return;
+        }
         while let Some(timer) = self.timers.first_entry()
-            && timer.key().0 <= now
+            && timer.key().0 <= now + timer.get().work.may_be_early_by()
         {
             let job = timer.remove();
             self.ready[job.class as usize].push_back(job);

@@ -87,9 +87,22 @@ pub(crate) struct Job {
     pub(crate) work: Work,
 }
 
+/// Part of its interval by which a periodic task may run too early.
+const EARLY_PARTS: u32 = 8;
+
 type Once = Box<dyn FnOnce(&StopToken) + Send>;
-/// A round, which returns the interval from then on if that changes.
-type Repeated = Box<dyn FnMut(&StopToken) -> Option<Duration> + Send>;
+type Repeated = Box<dyn FnMut(&StopToken) -> Next + Send>;
+
+/// When a periodic task runs again, after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// After the interval that it has.
+    AsBefore,
+    /// After this interval, which it has from then on.
+    After(Duration),
+    /// Not at all: the task has ended, as a one-time task does.
+    Never,
+}
 
 pub(crate) enum Work {
     Once(Once),
@@ -106,16 +119,28 @@ impl Work {
         matches!(self, Self::Periodic(_))
     }
 
+    /// Returns how much too early a periodic task may run, if another one runs then.
+    pub(crate) fn may_be_early_by(&self) -> Duration {
+        match self {
+            Self::Once(_) => Duration::ZERO,
+            Self::Periodic(periodic) => periodic.interval / EARLY_PARTS,
+        }
+    }
+
     /// Runs the task, and gives back what must run again. What a one-time task had captured is
     /// gone on return, as it is after a panic. An error is the panic's message.
     pub(crate) fn run(self, token: &StopToken) -> Result<Option<Periodic>, String> {
         match self {
             Self::Once(work) => contain(|| work(token)).map(|()| None),
             Self::Periodic(mut periodic) => {
-                let mut interval = None;
-                match contain(|| interval = (periodic.work)(token)) {
+                let mut next = Next::AsBefore;
+                match contain(|| next = (periodic.work)(token)) {
                     Ok(()) => {
-                        periodic.interval = interval.unwrap_or(periodic.interval);
+                        match next {
+                            Next::AsBefore => {}
+                            Next::After(interval) => periodic.interval = interval,
+                            Next::Never => return contain(|| drop(periodic)).map(|()| None),
+                        }
                         Ok(Some(periodic))
                     }
                     Err(message) => {

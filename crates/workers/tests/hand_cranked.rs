@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use environment::Environment;
 use telemetry::Registry;
-use thermocline_workers::{Class, Group, Order, Pool, Ran};
+use thermocline_workers::{Class, Group, Next, Order, Pool, Ran};
 
 /// What happens, task by task, when a pool with tasks that submit tasks is cranked to its end.
 fn schedule(seed: u64, order: Order) -> Vec<Ran> {
@@ -204,8 +204,9 @@ fn a_round_may_change_the_interval() {
     let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
     let group = pool.group("keyspace");
     let seconds = Duration::from_secs;
-    let mut intervals = [Some(seconds(4)), None, Some(seconds(1))].into_iter();
-    let work = move |_: &_| intervals.next().flatten();
+    let mut intervals =
+        [Next::After(seconds(4)), Next::AsBefore, Next::After(seconds(1))].into_iter();
+    let work = move |_: &_| intervals.next().unwrap_or(Next::AsBefore);
     group.repeat(Class::Collect, "tick", seconds(1), work).expect("accepted");
     let mut runs = Vec::new();
     for second in 1..=12 {
@@ -214,4 +215,56 @@ fn a_round_may_change_the_interval() {
     }
     assert_eq!(runs, [1, 5, 9, 10, 11, 12]);
     assert!(group.stop().is_empty());
+}
+
+#[test]
+fn a_periodic_task_can_end_by_itself() {
+    let (env, clock) = Environment::simulated(7);
+    let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let group = pool.group("users");
+    let (captured, mut rounds) = (Arc::new(()), 0);
+    let held = Arc::clone(&captured);
+    let work = move |_: &_| {
+        let _held = &held;
+        rounds += 1;
+        if rounds < 3 { Next::AsBefore } else { Next::Never }
+    };
+    group.repeat(Class::Collect, "tick", Duration::from_secs(1), work).expect("accepted");
+    let runs: Vec<usize> = (0..6)
+        .map(|_| {
+            clock.advance(Duration::from_secs(1));
+            crank.run_all()
+        })
+        .collect();
+    assert_eq!(runs, [1, 1, 1, 0, 0, 0]);
+    assert_eq!(Arc::strong_count(&captured), 1, "what it had captured is gone");
+    assert!(group.stop().is_empty());
+}
+
+/// A pool serves hundreds of stores, and each has tasks of its own.
+#[test]
+fn periodic_tasks_that_are_due_soon_after_each_other_run_together() {
+    const TASKS: u64 = 100;
+    let (env, clock) = Environment::simulated(7);
+    let (pool, crank) = Pool::hand_cranked(&env, &Registry::default(), Order::InOrder);
+    let groups: Vec<Group> = (0..TASKS)
+        .map(|_| {
+            clock.advance(Duration::from_millis(10));
+            let group = pool.group("users");
+            let tick = |_: &_| {};
+            group.every(Class::Collect, "tick", Duration::from_secs(1), tick).expect("accepted");
+            group
+        })
+        .collect();
+    let mut ran = Vec::new();
+    for _ in 0..10_000 {
+        clock.advance(Duration::from_millis(1));
+        ran.push(crank.run_all());
+    }
+    let wakes = ran.iter().filter(|tasks| **tasks > 0).count();
+    assert!(wakes <= 10 * 10, "{wakes} in ten seconds");
+    // None comes more often than eight times in seven seconds.
+    let runs = ran.iter().sum::<usize>() as u64;
+    assert!((9 * TASKS..12 * TASKS).contains(&runs), "{runs}");
+    groups.into_iter().for_each(|group| assert!(group.stop().is_empty()));
 }

@@ -86,9 +86,9 @@ fn what_was_settled_survives_the_failed_sync_before_it() {
         superblock.commit(&*disk, b"new").unwrap_err();
         drop(superblock);
         disk.set_faults(Faults::none());
-        let reopened = Superblock::open(&*disk, NAME, KIND).unwrap();
+        let mut reopened = Superblock::open(&*disk, NAME, KIND).unwrap();
         let read = reopened.payload().to_vec();
-        reopened.settle(&*disk).unwrap();
+        reopened.settle_in(&*disk).unwrap();
         for image in 0..20 {
             let found = Superblock::open(&*disk.crash(image), NAME, KIND).unwrap();
             assert_eq!(found.payload(), read, "seed {seed}, image {image}");

@@ -75,7 +75,7 @@ pub(crate) use moves::{Moves, Verdict};
 pub(crate) use puts::{Puts, SortedPuts};
 pub(crate) use read::Lookup;
 pub(crate) use rebuild::restore;
-pub(crate) use snapshot::{NamedSnapshot, check_snapshot};
+pub(crate) use snapshot::{FORMAT, NamedSnapshot, check_snapshot};
 
 /// Bits of a position that number the chunks before the first doubling. None under the checkers.
 const BASE_BITS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };

@@ -33,7 +33,7 @@ use super::directory::{Directory, Word};
 use super::{BASE_BITS, ColdIndex, LEVEL_MAX};
 use crate::address::LogAddress;
 
-const FORMAT: Format = Format::new(*b"TCF2DIRS", 1, 0);
+pub(crate) const FORMAT: Format = Format::new(*b"TCF2DIRS", 1, 0);
 /// Header, number, tail, level, checksum.
 const HEAD_BYTES: usize = FileHeader::LEN + 8 + 8 + 4 + 4;
 /// Words with one checksum.
@@ -98,17 +98,28 @@ impl NamedSnapshot {
     /// # Errors
     /// The storage's.
     pub(crate) fn remove_others(self, device: &dyn Device) -> Result<()> {
+        for name in self.others(device)? {
+            device.remove(&name)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a crash has left others.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub(crate) fn has_others(self, device: &dyn Device) -> Result<bool> {
+        Ok(!self.others(device)?.is_empty())
+    }
+
+    fn others(self, device: &dyn Device) -> Result<Vec<String>> {
         let own = self.file_name();
         let is_snapshot = |name: &str| {
             let number = name.strip_prefix(PREFIX).and_then(|number| number.parse().ok());
             number.is_some_and(|number| Self { number, ..self }.file_name() == name)
         };
-        for entry in device.list("")? {
-            if is_snapshot(&entry.name) && entry.name != own {
-                device.remove(&entry.name)?;
-            }
-        }
-        Ok(())
+        let names = device.list("")?.into_iter().map(|entry| entry.name);
+        Ok(names.filter(|name| is_snapshot(name) && *name != own).collect())
     }
 
     /// Its file, if it has one.

@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// Whether the hot log is being compacted up to a checkpoint's end.
-    pub(super) fn is_reclaiming(&self) -> bool {
+    pub(crate) fn is_reclaiming(&self) -> bool {
         self.log.begin() < self.dead.until()
     }
 

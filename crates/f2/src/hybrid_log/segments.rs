@@ -30,7 +30,7 @@ use crate::record::Damage;
 pub(crate) use held::HeldSegments;
 
 /// The header of a segment.
-const FORMAT: Format = Format::new(*b"TCF2LOGS", 1, 0);
+pub(crate) const FORMAT: Format = Format::new(*b"TCF2LOGS", 1, 0);
 /// Header, number, salt, where the log ended before, checksum.
 const FIELDS_BYTES: usize = FileHeader::LEN + 8 + 8 + 8;
 
@@ -324,6 +324,12 @@ impl Segments {
             self.device.remove(&self.file_name(number))?;
         }
         Ok(())
+    }
+
+    /// Returns whether a segment is there that holds nothing between `begin` and `end`.
+    pub(crate) fn has_outside(&self, begin: LogAddress, end: LogAddress) -> Result<bool> {
+        let (first, last) = self.numbers(begin, end);
+        Ok(self.files()?.into_iter().any(|number| number < first || number >= last))
     }
 
     /// Opening: removes every segment that holds nothing between `begin` and `end`.

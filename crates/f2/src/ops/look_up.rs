@@ -262,6 +262,7 @@ impl LookUp {
                 Progress::Read => continue,
             };
             shared.look_up_reads.note_end();
+            shared.wake_upkeep();
             return Ok(has_value);
         }
     }

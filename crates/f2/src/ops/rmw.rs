@@ -154,6 +154,7 @@ impl Shared {
     /// Whether a read-modify-write of `key` may begin.
     pub(crate) fn check_rmw(&self, key: &[u8]) -> Result<()> {
         self.health.check_writable()?;
+        self.wake_upkeep();
         self.check_record(key, &[])
     }
 

@@ -132,6 +132,8 @@ impl Bench {
 
     /// Lets upkeep become due, and does all background work there is.
     pub(super) fn advance(&self) {
+        // A test may have changed something that no user can.
+        self.store.shared.wake_upkeep();
         self.advance_by(crate::upkeep::INTERVAL_IDLE);
     }
 

@@ -275,6 +275,7 @@ impl<T: Purpose> Flight<T> {
         self.free.push(tag);
         if !matches!(progress, Ok(Progress::Read)) {
             shared.look_up_reads.note_end();
+            shared.wake_upkeep();
         }
         let next = match progress {
             Ok(Progress::Read) => Some((look_up, purpose)),

@@ -1,0 +1,27 @@
+//! The refusal of a store whose files a newer release wrote, before anything is opened.
+
+use codec::{FileHeader, Format};
+use device::{Device, Mode};
+
+use crate::error::Result;
+use crate::superblock;
+
+/// Refuses the store in the root of `device` if the header of one of its files, of a kind in `formats`
+/// or a superblock, is one that a newer release wrote. Reads the first bytes of each file, and changes
+/// nothing.
+///
+/// # Errors
+/// [`crate::Error::NewerVersion`], the device's.
+pub fn refuse_newer(device: &dyn Device, formats: &[Format]) -> Result<()> {
+    for entry in device.list("")?.into_iter().filter(|entry| !entry.is_dir) {
+        let mut header = [0; FileHeader::LEN];
+        match device.open(&entry.name, Mode::Read)?.read_at(0, &mut header) {
+            Err(device::Error::UnexpectedEnd { .. }) => continue,
+            read => read?,
+        }
+        for format in formats.iter().chain([&superblock::FORMAT]) {
+            format.refuse_newer(&header, &entry.name)?;
+        }
+    }
+    Ok(())
+}
