@@ -227,7 +227,8 @@ impl Shared {
         self.health.check_writable()?;
         let floor = self.open_state()?.floor_without(None);
         if floor <= self.persisted() {
-            return Ok(());
+            // The opening may have found it in the page cache alone.
+            return self.told(self.space.begin());
         }
         let persisted = self.host.barrier.reach(floor)?.min(floor).max(self.persisted());
         self.with_room(&mut committer, |space, _| self.put_header(space, persisted))?;

@@ -107,6 +107,9 @@ mod tidying;
 mod trouble;
 mod write;
 
+/// The kinds of files that a store has next to its superblock. Its header lies in the space.
+pub const FORMATS: &[codec::Format] = &[stored_index::FORMAT, flexspace::space::LOG_FORMAT];
+
 pub use check::{Report, check};
 pub use options::Options;
 pub use pair::{decode_header, decode_pairs};

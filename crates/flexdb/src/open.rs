@@ -1,6 +1,7 @@
 //! Opening: the space, the index to it, begin.
 //!
-//! 1. The space is opened, which replays its log; or made, if there is none.
+//! 1. The space is opened, which replays its log and changes nothing: its life begins with the first
+//!    change. Or it is made, if there is none.
 //! 2. The store's header is read; an empty space gets one. So a crash while the store is made leaves
 //!    nothing, or an empty space, or a store.
 //! 3. The sparse index is taken from its file, if the last life of the space was closed (`stored_index`); or
@@ -79,8 +80,6 @@ impl Store {
                 index
             }
         };
-        // It is of no use from now on; nor is it of harm, should it stay (N1).
-        let _ = stored_index::remove(&*host.device);
         let base = Arc::new(Base { space: snapshot, index: index.now().clone() });
         let thinning = Thinning::new(split.doublings_for(step, &options));
         let family = Family::new(Tally::new(&host.memory));
@@ -146,7 +145,7 @@ fn stored_index(
     options: &Options,
     heads: &Arc<Tally>,
 ) -> Result<Option<Index>> {
-    let wanted = Wanted { life: life - 1, space_bytes: space.len() };
+    let wanted = Wanted { life, space_bytes: space.len() };
     let extents = space.extents(StoreHeader::BYTES as u64..space.len());
     let Some(reading) = stored_index::Reading::begin(&*host.device, wanted, extents)? else {
         return Ok(None);
@@ -160,7 +159,7 @@ fn open_space(host: &Host, options: &Options) -> Result<FlexSpace> {
     let (device, options) = (Arc::clone(&host.device), options.space(host.memory.limit()));
     let space = match check::is_vacant(&*device)? {
         true => FlexSpace::create(device, options),
-        false => FlexSpace::open(device, options),
+        false => FlexSpace::open_unchanged(device, options),
     };
     space.map_err(|error| as_damage(from_space(error)))
 }

@@ -189,8 +189,16 @@ impl Shared {
         self.heads.bytes() + self.nodes.bytes()
     }
 
-    /// Stores the index of a space that nobody changes any more (N1). Where there is no room for it, there is none.
+    /// Stores the index of a space that is not changed any more (N1), in the place of the one before. If
+    /// there is no room for it, there is none.
     fn store_index(&self, index: &IndexSnapshot) -> Result<()> {
+        if !self.space.has_begun() {
+            // The space is as the opening has found it, and so is the index, if there is one.
+            return Ok(());
+        }
+        let device = &*self.host.device;
+        // That of a life before is of no use, does no harm if it stays, and has room to give.
+        let _ = stored_index::remove(device);
         let is_small = stored_index::is_small(index, &self.options);
         // What could not be made durable has no index: whoever caused that was told.
         if is_small || self.space.sync().is_err() {
@@ -202,9 +210,9 @@ impl Shared {
             return Ok(());
         }
         let of = Wanted { life: self.space.life(), space_bytes: self.space.len() };
-        let stored = stored_index::store(&*self.host.device, index, of);
+        let stored = stored_index::store(device, index, of);
         if stored.is_err() {
-            let _ = stored_index::remove(&*self.host.device);
+            let _ = stored_index::remove(device);
         }
         match stored {
             Err(Error::Device(device::Error::NoSpace { .. })) => Ok(()),
@@ -300,6 +308,10 @@ impl Engine for Store {
 
     fn persisted(&self) -> SeqNo {
         self.shared.persisted()
+    }
+
+    fn settle(&self) -> Result<bool> {
+        self.shared.space.try_begin().map_err(from_space)
     }
 
     fn stats(&self) -> Stats {

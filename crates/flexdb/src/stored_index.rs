@@ -30,6 +30,7 @@ use crate::options::Options;
 use crate::pair::StoreHeader;
 use crate::planted::{Planted, is_planted};
 use crate::tally::Tally;
+pub(crate) use format::FORMAT;
 use format::{BLOCK_BYTES, BLOCK_HEAD_BYTES, Stored};
 
 /// The file's name.
@@ -120,8 +121,8 @@ impl Writing {
     }
 }
 
-/// Takes the index away, and one that a crash has left unfinished: it is of a life that another one has followed.
-/// One that stays is of no use, and does no harm.
+/// Takes the index away, and one that a crash has left unfinished, once another life has followed its
+/// own. One that stays is of no use, and does no harm.
 ///
 /// # Errors
 /// The device's.

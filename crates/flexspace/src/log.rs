@@ -12,6 +12,7 @@ mod reader;
 mod tests;
 mod writer;
 
+pub(crate) use format::FORMAT;
 pub use format::check_log;
 pub(crate) use format::{Change, Piece, Record};
 pub(crate) use reader::{Replayed, replay};

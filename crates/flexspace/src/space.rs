@@ -31,6 +31,7 @@ mod commit;
 mod defrag;
 mod error;
 mod health;
+mod life;
 #[cfg(all(test, shuttle))]
 mod models;
 mod offline;
@@ -74,6 +75,9 @@ pub use stats::Stats;
 pub use stream::Stream;
 pub use together::Together;
 
+/// The kind of file that a space has next to its superblock and that has a header: its logs.
+pub const LOG_FORMAT: codec::Format = crate::log::FORMAT;
+
 /// A persistent file into whose middle bytes can be put, and out of which they can be taken, at a
 /// cost that does not grow with what lies behind them.
 ///
@@ -112,8 +116,9 @@ struct Shared {
     /// One collection at a time.
     collector: Mutex<()>,
     checkpointer: Mutex<Checkpointer>,
-    /// The end of the log: one commit at a time.
-    log: Mutex<LogWriter>,
+    /// The end of the log: one commit at a time. `None` until the life of this opening has begun.
+    log: Mutex<Option<LogWriter>>,
+    has_begun: AtomicBool,
     writer: Mutex<Writer>,
     ballast: Ballast,
     /// Held while room is given back, which one at a time does.
@@ -155,7 +160,8 @@ struct Writer {
     open: Option<SegmentWriter>,
     /// Records that are not in the log.
     pending: Vec<u8>,
-    /// The life of this opening, and how many segments it has begun.
+    /// The life of this opening, or the last one until that has begun, and how many segments it has
+    /// begun.
     life: u64,
     begun: u64,
     /// The collection that runs, if one does.

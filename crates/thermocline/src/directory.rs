@@ -48,13 +48,16 @@ pub(crate) fn make_lock_file(device: &dyn Device) -> Result<()> {
     Ok(())
 }
 
-/// Takes the mark of an orderly close away, before anything is changed. Returns whether it was there.
+/// Takes the mark of an orderly close away, before anything is changed. Returns whether a close has left
+/// it: a close leaves an empty file.
 pub(crate) fn take_closed_mark(device: &dyn Device) -> Result<bool> {
-    match device.remove(CLOSED_FILE) {
-        Ok(()) => Ok(true),
-        Err(device::Error::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    let is_empty = match device.open(CLOSED_FILE, Mode::Read) {
+        Ok(file) => file.len()? == 0,
+        Err(device::Error::NotFound { .. }) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    device.remove(CLOSED_FILE)?;
+    Ok(is_empty)
 }
 
 /// Leaves the mark of an orderly close, unless a write or a sync has failed on the device. Without it

@@ -10,7 +10,7 @@ use codec::{Corruption, FileHeader, Format, Reader, Writer, chain, crc32c};
 
 use crate::index::{Lie, Tail};
 
-pub(super) const FORMAT: Format = Format::new(*b"TCFLEXIX", 1, 0);
+pub(crate) const FORMAT: Format = Format::new(*b"TCFLEXIX", 1, 0);
 
 /// Bits that say what is told of an interval.
 const HAS_FIRST: u8 = 1;

@@ -5,7 +5,7 @@ use codec::{Corruption, FileHeader, Format, Reader, Writer, chain, chain_parts};
 
 use crate::data::Geometry;
 
-const FORMAT: Format = Format::new(*b"TCFLXLOG", 1, 0);
+pub(crate) const FORMAT: Format = Format::new(*b"TCFLXLOG", 1, 0);
 
 /// A log's head, without the zeros up to its unit.
 pub(crate) const HEAD_BYTES: usize = 64;

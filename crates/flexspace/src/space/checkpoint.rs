@@ -17,7 +17,7 @@ use engine::Superblock;
 use super::ballast::Ballast;
 use super::commit::Batch;
 use super::open::{log_growth_bytes, segment_records};
-use super::recover::{SUPERBLOCK, SUPERBLOCK_KIND, Standing};
+use super::recover::Standing;
 use super::room::full_device;
 use super::{Error, FlexSpace, Shared};
 use crate::Cut;
@@ -30,15 +30,17 @@ use crate::planted::{Planted, is_planted};
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     pub(super) nodes: NodeFile,
-    superblock: Superblock,
+    /// `None` until the space is made.
+    pub(super) superblock: Option<Superblock>,
+    /// The superblock's content; for a space that is being made, a state before its first life.
     pub(super) standing: Standing,
     pub(super) count: u64,
     /// A cut that there was no room for.
-    unstored: Option<Cut<Extent>>,
+    pub(super) unstored: Option<Cut<Extent>>,
 }
 
 impl Checkpointer {
-    pub(super) fn new(nodes: NodeFile, superblock: Superblock, standing: Standing) -> Self {
+    pub(super) fn new(nodes: NodeFile, superblock: Option<Superblock>, standing: Standing) -> Self {
         Self { nodes, superblock, standing, count: 0, unstored: None }
     }
 }
@@ -61,6 +63,7 @@ impl FlexSpace {
     /// As [`Self::sync`]. Also [`Error::NoSpace`] if the tree has no room; all is durable then, and
     /// the call may be repeated.
     pub fn checkpoint(&self) -> Result<(), Error> {
+        self.shared.ready()?;
         self.shared.checkpoint_with(&mut self.shared.checkpointer.lock())
     }
 }
@@ -69,12 +72,12 @@ impl Shared {
     /// Makes a log short that is long, unless another thread does: then it `waits`, or goes on if the
     /// log is not very long. Without room the log goes on.
     pub(super) fn shorten_log(&self, waits: bool) -> Result<(), Error> {
-        if self.storing.load(Relaxed) && !waits && !self.is_very_long(&self.log.lock()) {
+        if self.storing.load(Relaxed) && !waits && !self.is_very_long(begun(&mut self.log.lock())) {
             return Ok(());
         }
         let mut checkpointer = self.checkpointer.lock();
         // Another one may have made it short.
-        if !self.is_long(&self.log.lock()) {
+        if !self.is_long(begun(&mut self.log.lock())) {
             return Ok(());
         }
         match self.checkpoint_with(&mut checkpointer) {
@@ -100,20 +103,27 @@ impl Shared {
         let len = cut.snapshot.len();
         let standing = Standing { log: number, len, root, ..checkpointer.standing };
         self.health.check_writable()?;
-        self.health.stop_on(checkpointer.superblock.commit(&*self.device, &standing.encode()))?;
         let old = checkpointer.standing.log;
-        checkpointer.standing = standing;
+        self.health.stop_on(checkpointer.commit(&*self.device, standing))?;
         checkpointer.count += 1;
         if !is_planted(Planted::SlotsFreedEarly) {
             checkpointer.nodes.retire(&cut.retired);
         }
         self.ballast.stored(checkpointer.nodes.slots().1);
-        match remove_logs(&*self.device, &[old]) {
-            // Opening removes it.
-            Err(error) if error.may_pass() => {}
-            removed => self.health.stop_on(removed)?,
-        }
+        self.remove_logs(&[old])?;
         self.fit_ballast()
+    }
+
+    /// Removes logs that nothing names any more.
+    pub(super) fn remove_logs(&self, numbers: &[u64]) -> Result<(), Error> {
+        for &number in numbers {
+            match self.device.remove(&log::file_name(number)) {
+                // The next life removes it.
+                Err(error) if error.may_pass() => {}
+                removed => self.health.stop_on(removed)?,
+            }
+        }
+        Ok(())
     }
 
     /// The first two steps: the state that is to be stored, and the log that goes on from it.
@@ -122,11 +132,12 @@ impl Shared {
         checkpointer: &mut Checkpointer,
     ) -> Result<(Cut<Extent>, u64), Error> {
         let mut log = self.log.lock();
+        let log = begun(&mut log);
         // Most of what is to be done, while others write.
-        self.commit_to(&mut log)?;
-        let Moment { batch, mut cut, records, life } = self.moment(&mut log)?;
+        self.commit_to(log)?;
+        let Moment { batch, mut cut, records, life } = self.moment(log)?;
         if let Some(batch) = batch {
-            self.make_durable(&mut log, &batch)?;
+            self.make_durable(log, &batch)?;
             self.free(batch);
         }
         if let Some(unstored) = checkpointer.unstored.take() {
@@ -197,25 +208,7 @@ pub(super) fn empty_log(
     ballast.spend(records.len() as u64, || Ok(EmptyLog::create(device, number, records)?))
 }
 
-/// Commits a superblock, which is made if there is none yet.
-pub(super) fn commit(
-    device: &dyn Device,
-    superblock: Option<Superblock>,
-    payload: &[u8],
-) -> Result<Superblock, Error> {
-    match superblock {
-        None => Ok(Superblock::create(device, SUPERBLOCK, SUPERBLOCK_KIND, payload)?),
-        Some(mut superblock) => {
-            superblock.commit(device, payload)?;
-            Ok(superblock)
-        }
-    }
-}
-
-/// Removes logs that nothing names any more.
-pub(super) fn remove_logs(device: &dyn Device, numbers: &[u64]) -> Result<(), device::Error> {
-    for &number in numbers {
-        device.remove(&log::file_name(number))?;
-    }
-    Ok(())
+/// The log of a life that has begun, as it has before any change, commit or checkpoint.
+pub(super) fn begun(log: &mut Option<LogWriter>) -> &mut LogWriter {
+    log.as_mut().expect("the life has begun")
 }

@@ -119,6 +119,10 @@ impl Shared {
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Collected, Error> {
         let _one = self.collector.lock();
+        if !self.has_begun() && plan(&self.view(&self.writer.lock(), pace)).is_empty() {
+            // An opening that has changed nothing so far goes on like that.
+            return Ok(Collected::default());
+        }
         let (view, victims, snapshot) = {
             // Whatever is free without any work is no reason to work.
             if self.commit()? {
@@ -153,13 +157,17 @@ impl Shared {
         self.collect_victims(&victims, trail, snapshot, is_stopping)
     }
 
-    /// Plans with the segments that can really be begun, also if the device is full before the
-    /// capacity is: makes sure of room for all copies, or for as many as there is.
-    fn victims_with_room(&self, writer: &mut Writer, pace: Pace) -> Result<Vec<u32>, Error> {
+    fn view(&self, writer: &Writer, pace: Pace) -> SegmentView {
         let view = writer.segments.view(self.ballast.is_device_full());
         let is_beside_writes = pace == Pace::BesideWrites;
         let is_thorough = pace == Pace::Thorough;
-        let view = SegmentView { is_beside_writes, is_thorough, ..view };
+        SegmentView { is_beside_writes, is_thorough, ..view }
+    }
+
+    /// Plans with the segments that can really be begun, also if the device is full before the
+    /// capacity is: makes sure of room for all copies, or for some of them.
+    fn victims_with_room(&self, writer: &mut Writer, pace: Pace) -> Result<Vec<u32>, Error> {
+        let view = self.view(writer, pace);
         let victims = plan(&view);
         let count = packed(&view, &victims);
         let wanted: Vec<u32> = writer.segments.next_ones(count).collect();

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use device::SyncKind;
 use sync::thread::at_device;
 
+use super::checkpoint::begun;
 use super::open::log_growth_bytes;
 use super::room::full_device;
 use super::{Error, FlexSpace, Shared, Writer};
@@ -39,6 +40,7 @@ impl FlexSpace {
     /// [`Error::Device`]; what was done is then kept, but may be lost with the process, and the space
     /// is read-only. [`Error::NoSpace`] if the log has no room; the call may be repeated.
     pub fn sync(&self) -> Result<(), Error> {
+        self.shared.ready()?;
         if self.shared.commit()? { self.shared.shorten_log(true) } else { Ok(()) }
     }
 }
@@ -46,13 +48,18 @@ impl FlexSpace {
 impl Shared {
     /// Commits all changes so far (F1), and says whether the log is so long that a checkpoint is due.
     pub(super) fn commit(&self) -> Result<bool, Error> {
+        if !self.has_begun() {
+            // Nothing was changed since the opening.
+            return Ok(false);
+        }
         if is_planted(Planted::SyncUnwaited) && self.writer.lock().pending.is_empty() {
             return Ok(false);
         }
         let committed = {
             // Whoever waited here finds its records durable, or still to be taken.
             let mut log = self.log.lock();
-            self.commit_to(&mut log).map(|()| self.is_long(&log))
+            let log = begun(&mut log);
+            self.commit_to(log).map(|()| self.is_long(log))
         };
         // Also if the log has no room, and above all then.
         let given = self.give_back();

@@ -1,30 +1,26 @@
 //! Opening a space: what a device holds, brought into a life of its own.
 //!
 //! 1. Read the tree and replay the logs: nothing is changed (`recover.rs`).
-//! 2. Settle the superblock, so that what it says is durable whatever became of its last write.
-//! 3. Sync the files that will be written to, as the first sync after a failed one may do nothing.
-//! 4. Make a log of this life, store the tree, and commit the superblock: from here on writes are
-//!    taken. Then the older logs go.
+//! 2. Begin a life (`life.rs`), immediately or with the first change.
 //!
-//! A space is created by the same steps, from nothing. What they need room for they may take from the
-//! ballast; an opening without room leaves nothing behind.
+//! A space is created by the same steps, from nothing. An opening without room leaves nothing behind.
 
 use std::sync::Arc;
 
-use device::{Device, File, Mode, SyncKind};
+use device::{Device, File, Mode};
 use engine::Superblock;
 use sync::atomic::AtomicBool;
 use sync::{Mutex, RwLock};
 
 use super::ballast::{Ballast, Measures};
-use super::checkpoint::{self, Checkpointer};
+use super::checkpoint::Checkpointer;
 use super::collect::Tracking;
 use super::health::Health;
 use super::pins::Pins;
 use super::recover::{self, Recovered, SUPERBLOCK, SUPERBLOCK_KIND, Standing};
 use super::{Error, FlexSpace, Options, Shared, State, Writer};
 use crate::data::{DATA, DataFile, Geometry, Segments};
-use crate::log::{self, EmptyLog, LogEnd, LogWriter, Record};
+use crate::log::{self, Record};
 use crate::nodes::{NodeFile, TREE};
 use crate::planted::{Planted, is_planted};
 
@@ -48,7 +44,13 @@ impl FlexSpace {
         let recovered = of_nothing(&*device, geometry)?;
         let ballast = Ballast::found(device.clone(), measures(&options, &recovered))?;
         ballast.hold(ballast.wanted_bytes(0, 0))?;
-        Self::begin(device, lock, options, recovered, (None, ballast))
+        let (segment_bytes, slot_bytes) = (options.segment_bytes, recovered.slot_bytes);
+        let (life, log, len, root) = Default::default();
+        let nothing = Standing { segment_bytes, slot_bytes, life, log, len, root };
+        let space = Self::of(device, lock, options, recovered, (None, nothing), ballast)?;
+        let shared = &space.shared;
+        shared.begin_life(&mut shared.checkpointer.lock(), &mut shared.log.lock())?;
+        Ok(space)
     }
 
     /// Opens the space in the root of `device`, as it was after the last sync, or later. Reads all
@@ -60,6 +62,20 @@ impl FlexSpace {
     /// [`device::Error::NoSpace`] says that others have left no room on the device, and the ballast
     /// is used up.
     pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Self, Error> {
+        let space = Self::open_unchanged(device, options)?;
+        let shared = &space.shared;
+        shared.begin_life(&mut shared.checkpointer.lock(), &mut shared.log.lock())?;
+        shared.fit_ballast()?;
+        Ok(space)
+    }
+
+    /// Opens the space and changes no file of it. Its life begins with the first change, sync or
+    /// checkpoint, or by [`Self::begin`]: until then the state that was found may be in the page cache
+    /// alone, if the process before this one was killed.
+    ///
+    /// # Errors
+    /// As [`Self::open`], but for [`device::Error::NoSpace`].
+    pub fn open_unchanged(device: Arc<dyn Device>, options: Options) -> Result<Self, Error> {
         if !device.exists(SUPERBLOCK)? {
             return Err(device::Error::NotFound { name: SUPERBLOCK.to_owned() }.into());
         }
@@ -70,13 +86,7 @@ impl FlexSpace {
         let recovered = recover::recover(&*device, &standing)?;
         let options = Options { segment_bytes: standing.segment_bytes, ..options };
         let ballast = Ballast::found(device.clone(), measures(&options, &recovered))?;
-        let superblock = ballast.spend(1, || {
-            let found = Superblock::open(&*device, SUPERBLOCK, SUPERBLOCK_KIND)?;
-            Ok(found.settle(&*device)?)
-        })?;
-        let space = Self::begin(device, lock, options, recovered, (Some(superblock), ballast))?;
-        space.shared.fit_ballast()?;
-        Ok(space)
+        Self::of(device, lock, options, recovered, (Some(superblock), standing), ballast)
     }
 
     /// Stores all that was done, and takes no more calls, of whatever handle or snapshot; another opening
@@ -119,6 +129,10 @@ impl FlexSpace {
                 shared.health.begin_close()?;
             }
         }
+        if !shared.has_begun() {
+            // Nothing was changed.
+            return Ok(Ok(()));
+        }
         Ok(match self.checkpoint() {
             // The log, which is as good, may have room.
             Err(error) if error.leaves_log() => shared.commit().map(drop),
@@ -138,51 +152,25 @@ impl FlexSpace {
         shared.lock.lock().take();
     }
 
-    /// Begins a life: the steps 3 and 4.
-    fn begin(
+    /// A space whose life has not begun.
+    fn of(
         device: Arc<dyn Device>,
         lock: Arc<dyn File>,
         options: Options,
-        mut recovered: Recovered,
-        (superblock, ballast): (Option<Superblock>, Ballast),
+        recovered: Recovered,
+        (superblock, standing): (Option<Superblock>, Standing),
+        ballast: Ballast,
     ) -> Result<Self, Error> {
         let (_, count_max) = options.geometry()?;
         let geometry = recovered.geometry;
-        if !is_planted(Planted::FoundUnsynced) {
-            recovered.data.sync(SyncKind::Data)?;
-            recovered.nodes.sync()?;
-        }
-        let life = recovered.life + 1;
-        let found = log::numbers(&device.list("")?);
-        let number = found.last().map_or(1, |last| last + 1);
         let mut segments = Segments::new(geometry, count_max, options.reserved_segments);
         segments.found(&recovered.live);
         let data = DataFile::new(recovered.data, geometry, recovered.generations);
-        let cut = recovered.tree.cut();
-        let slots = NodeFile::slots_of(&cut);
-        checkpoint::reserve_slots(&ballast, &recovered.nodes, slots)?;
-        let records = segment_records(&segments, &data);
-        let empty = checkpoint::empty_log(&ballast, &*device, number, &records)?;
-        let begun = begin_log(&*device, empty, (life, &records), geometry);
-        let begun = begun.and_then(|log| Ok((log, recovered.nodes.store(&cut)?)));
-        let (log, root) = begun.inspect_err(|_| {
-            // Nothing names it. Should it stay, the next opening that succeeds removes it.
-            let _ = device.remove(&log::file_name(number));
-        })?;
-        let (segment_bytes, slot_bytes) = (geometry.segment_bytes(), recovered.slot_bytes);
-        let len = cut.snapshot.len();
-        let standing = Standing { segment_bytes, slot_bytes, life, log: number, len, root };
-        let mut superblock = checkpoint::commit(&*device, superblock, &standing.encode())?;
-        // A checkpoint must not want for a descriptor between the new log and this.
-        superblock.hold_open(&*device)?;
-        recovered.nodes.retire(&cut.retired);
-        ballast.stored(recovered.nodes.slots().1);
-        checkpoint::remove_logs(&*device, &found)?;
         let writer = Writer {
             segments,
             open: None,
             pending: Vec::new(),
-            life,
+            life: recovered.life,
             begun: 0,
             tracking: Tracking::default(),
             spare: None,
@@ -198,7 +186,8 @@ impl FlexSpace {
             pins: Pins::default(),
             collector: Mutex::new(()),
             checkpointer: Mutex::new(checkpointer),
-            log: Mutex::new(log),
+            log: Mutex::new(None),
+            has_begun: AtomicBool::new(false),
             writer: Mutex::new(writer),
             ballast,
             puncher: Mutex::new(()),
@@ -211,20 +200,6 @@ impl FlexSpace {
         };
         Ok(Self { shared: Arc::new(shared) })
     }
-}
-
-/// Begins the log of a life.
-fn begin_log(
-    device: &dyn Device,
-    empty: EmptyLog,
-    (life, records): (u64, &[u8]),
-    geometry: Geometry,
-) -> Result<LogWriter, Error> {
-    // It follows nothing: what was recovered is in the tree that is stored now.
-    let follows = LogEnd::default();
-    let log = LogWriter::begin(empty, life, follows, log_growth_bytes(geometry), records)?;
-    device.sync_dir("")?;
-    Ok(log)
 }
 
 /// By how much a log grows at once: little beside a segment, and beside what replaying it takes.

@@ -8,6 +8,7 @@
 
 use device::Error as Refused;
 
+use super::checkpoint::begun;
 use super::collect::plan;
 use super::{Error, Shared, Writer};
 
@@ -122,6 +123,7 @@ impl Shared {
     /// is any.
     pub(super) fn has_room_to_relocate(&self, count: u64) -> Result<bool, Error> {
         let mut log = self.log.lock();
+        let log = begun(&mut log);
         let bytes = {
             let writer = self.writer.lock();
             if !self.ballast.is_device_full() {

@@ -31,7 +31,7 @@ pub struct Stats {
     pub ballast_bytes: u64,
     /// Snapshots that live.
     pub snapshots: u64,
-    /// Bytes of the log.
+    /// Bytes of the log of this life.
     pub log_bytes: u64,
     /// Bytes of records that are not in the log.
     pub pending_bytes: u64,
@@ -46,8 +46,8 @@ pub struct Stats {
 }
 
 impl FlexSpace {
-    /// How often the space was opened, this time and its making included: an opening begins a life, and
-    /// this is the number of the present one. Waits for a writer.
+    /// How often the space was opened and changed, its making included: the number of the present life,
+    /// or of the last one while [`Self::has_begun`] is false. Waits for a writer.
     pub fn life(&self) -> u64 {
         self.shared.writer.lock().life
     }
@@ -73,7 +73,7 @@ impl FlexSpace {
         let shared = &self.shared;
         let checkpointer = shared.checkpointer.lock();
         let log = shared.log.lock();
-        self.stats_of(&checkpointer, &log, &shared.writer.lock())
+        self.stats_of(&checkpointer, log.as_ref(), &shared.writer.lock())
     }
 
     /// The same, of a space that nobody checkpoints, commits, or changes at this moment: waits for nobody.
@@ -82,10 +82,15 @@ impl FlexSpace {
         let checkpointer = shared.checkpointer.try_lock()?;
         let log = shared.log.try_lock()?;
         let writer = shared.writer.try_lock()?;
-        Some(self.stats_of(&checkpointer, &log, &writer))
+        Some(self.stats_of(&checkpointer, log.as_ref(), &writer))
     }
 
-    fn stats_of(&self, checkpointer: &Checkpointer, log: &LogWriter, writer: &Writer) -> Stats {
+    fn stats_of(
+        &self,
+        checkpointer: &Checkpointer,
+        log: Option<&LogWriter>,
+        writer: &Writer,
+    ) -> Stats {
         let shared = &self.shared;
         let (free_segments, held_segments, used_segments) = writer.segments.counts();
         let (used_slots, free_slots) = checkpointer.nodes.slots();
@@ -100,7 +105,7 @@ impl FlexSpace {
             unreadable_segments: writer.segments.unreadable_count(),
             ballast_bytes: shared.ballast.bytes(),
             snapshots: shared.pins.count(),
-            log_bytes: log.bytes(),
+            log_bytes: log.map_or(0, LogWriter::bytes),
             pending_bytes: writer.pending.len() as u64,
             replayed_records: shared.replayed.records,
             checkpoints: checkpointer.count,

@@ -15,6 +15,7 @@ mod planted;
 mod random;
 mod snapshots;
 mod threads;
+mod unchanged;
 
 use std::sync::Arc;
 

@@ -90,8 +90,9 @@ impl FlexSpace {
 impl Shared {
     /// The writers' lock, if writes are taken. Commits first if there are many records, so that a
     /// change that is refused for want of room was not made, and stores the tree if the log is long,
-    /// unless another does and it is not very long.
+    /// unless another does and it is not very long. Begins the life of this opening (L2).
     pub(super) fn writer_for_change(&self) -> Result<MutexGuard<'_, Writer>, Error> {
+        self.ready()?;
         loop {
             let writer = self.writer.lock();
             self.health.check_changeable()?;
