@@ -105,6 +105,9 @@ mod tests;
 mod version;
 mod write;
 
+/// The kinds of files that a store has next to its superblock.
+pub const FORMATS: &[codec::Format] = &[manifest::FORMAT, table::FORMAT];
+
 pub use check::{Report, check, check_with};
 pub use manifest::{decode_edits, decode_standing};
 pub use options::{Options, Routing};

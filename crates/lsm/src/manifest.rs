@@ -34,9 +34,9 @@ use codec::{Corruption, SeqNo};
 use device::{Device, File, Mode, SyncKind};
 use engine::{Error, Result, Superblock};
 
-pub(crate) use format::SUPERBLOCK;
+use format::SUPERBLOCK_KIND;
 pub(crate) use format::{Edit, Standing};
-use format::{FORMAT, SUPERBLOCK_KIND};
+pub(crate) use format::{FORMAT, SUPERBLOCK};
 pub use format::{decode_edits, decode_standing};
 
 use crate::planted::{Planted, is_planted};

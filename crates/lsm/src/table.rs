@@ -52,7 +52,7 @@ pub(crate) use cursor::{LevelCursor, Reading, TableCursor};
 pub use filter::FilterKind;
 pub(crate) use filter::hash;
 pub(crate) use held::Home;
-pub(crate) use local::summary_in_file;
+pub(crate) use local::{FORMAT, summary_in_file};
 pub use local::{LocalTables, decode_footer};
 pub use metadata::decode_metadata;
 pub(crate) use metadata::{BlockHandle, Metadata};

@@ -9,7 +9,7 @@
 //!   never reach another one.
 
 use codec::{Corruption, Format, Reader, SeqNo, Writer};
-use device::{Device, Mode, SyncKind};
+use device::{Device, File, Mode, SyncKind};
 
 use crate::error::{Error, Result};
 use crate::merge::MergeName;
@@ -39,6 +39,8 @@ const VERSION_OF_MEMORY: u16 = 2;
 const VERSION_OF_TUNING: u16 = 4;
 /// From this version on an entry ends with the name of the operator that its values are merged by.
 const VERSION_OF_MERGE: u16 = 5;
+/// Bytes of the longest file: some hundred thousand keyspaces.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of the smallest keyspace entry: id, flags, two empty prefixed strings.
 const ENTRY_BYTES_MIN: usize = 4 + 1 + 1 + 1;
 
@@ -184,10 +186,7 @@ impl Catalog {
             Err(device::Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; len];
-        file.read_at(0, &mut bytes)?;
-        Self::decode(&bytes).map(Some)
+        Self::decode(&read_whole(&*file, FILE, &FORMAT, FILE_BYTES_MAX)?).map(Some)
     }
 
     /// Replaces the file; durable when this returns.
@@ -207,6 +206,29 @@ impl Catalog {
         }
         Ok(())
     }
+}
+
+/// Reads a file whose bytes one checksum covers, and of which no release writes more than `bytes_max`. A
+/// longer one is damage: its length is not believed, so no memory is taken for it.
+pub(crate) fn read_whole(
+    file: &dyn File,
+    name: &str,
+    format: &Format,
+    bytes_max: u64,
+) -> Result<Vec<u8>> {
+    let len = file.len()?;
+    let mut header =
+        vec![0; codec::FileHeader::LEN.min(usize::try_from(len).unwrap_or(usize::MAX))];
+    file.read_at(0, &mut header)?;
+    // Before the length, which another version may change.
+    format.refuse_newer(&header, name).map_err(Error::NewerVersion)?;
+    if len > bytes_max {
+        let what = format!("the file has {len} bytes, at most {bytes_max} are expected");
+        return Err(Corruption::new(what, 0).at(name, 0).into());
+    }
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Decodes the content of a catalog that no checksum vouches for, and encodes it again: the entry for fuzzing.

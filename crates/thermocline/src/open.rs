@@ -2,12 +2,13 @@
 //!
 //! 1. The catalog is read without changing anything; a directory that is something else, newer or
 //!    damaged is refused here.
-//! 2. The lock is taken, and the catalog read again under it. A catalog that is older than the
-//!    directories of keyspaces ([`crate::owner`]), and a journal whose newest segments are lost, are
-//!    refused before anything is changed. Data that do not fit the memory are refused here or in 4
-//!    ([`crate::memory_limit`]).
-//! 3. Every keyspace's engine is opened from its own files. One whose files are damaged stands aside
-//!    ([`crate::damaged`]), and is refused to whoever asks for it.
+//! 2. The lock is taken, and the catalog read again under it. A file that a newer release wrote, a
+//!    catalog that is older than the directories of keyspaces ([`crate::owner`]), and a journal whose
+//!    newest segments are lost, are refused before anything is changed. Data that do not fit the memory
+//!    are refused here or in 4 ([`crate::memory_limit`]).
+//! 3. Every keyspace's engine is opened from its own files: first those of `flexdb`, since such an
+//!    opening changes nothing, and reads a header that step 2 does not reach. One whose files are
+//!    damaged stands aside ([`crate::damaged`]), and is refused to a caller that asks for it.
 //! 4. The journal is read; each record's steps are applied to the keyspaces whose files do not
 //!    have them yet (the replay law), and the sequence follows.
 //!
@@ -122,11 +123,6 @@ impl Db {
         let catalog = load_or_create(&*device, &options)?;
         refusals::refuse_first(&*device, &catalog)?;
         let (sound, damaged) = part_damaged(&*device, &catalog)?;
-        // Nothing has been changed before this.
-        let was_closed = access == Access::Write && take_closed_mark(&*device)?;
-        for entry in &sound.keyspaces {
-            owner::finish(&*device, entry)?;
-        }
         let needed = memory_limit::check_snapshots(&*device, &sound, options.memory_bytes)?;
         let durability = options.durability;
         let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
@@ -145,7 +141,12 @@ impl Db {
             lsm: options.lsm.clone(),
             flexdb: options.flexdb.clone(),
         };
-        let slots = nursery.open_all(&sound, damaged, needed)?;
+        let mut was_closed = false;
+        let slots = nursery.open_all(&sound, damaged, needed, &mut || {
+            // Nothing has been changed before this.
+            was_closed = access == Access::Write && take_closed_mark(&*nursery.device)?;
+            Ok(sound.keyspaces.iter().try_for_each(|one| owner::finish(&*nursery.device, one))?)
+        })?;
         if was_closed {
             slots.values().for_each(|slot| slot.last_generation().trust_found());
         }
@@ -269,13 +270,17 @@ pub(crate) fn missing_journal(
 pub(crate) fn journal_options(options: &Options, reached: SeqNo) -> journal::Options {
     let record_bytes_max = journal::Options::RECORD_BYTES_MAX;
     let default = journal::Options::default();
-    // Whole segments are trimmed, so a journal of this size has several. A group is at most as long as a
-    // segment, or it would make a longer one.
-    let segment_bytes = options.journal_bytes / SEGMENTS_MIN;
-    let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, default.segment_bytes);
+    let segment_bytes = segment_bytes(options);
+    // A group is at most as long as a segment, or it would make a longer one.
     let buffer_bytes = usize::try_from(segment_bytes)
         .map_or(default.buffer_bytes, |bytes| bytes.min(default.buffer_bytes));
     journal::Options { record_bytes_max, reached, segment_bytes, buffer_bytes }
+}
+
+/// Bytes of a segment of the journal. Whole segments are trimmed, so a journal of its size has several.
+pub(crate) fn segment_bytes(options: &Options) -> u64 {
+    let most = journal::Options::default().segment_bytes;
+    (options.journal_bytes / SEGMENTS_MIN).clamp(SEGMENT_BYTES_MIN, most)
 }
 
 /// What engines are opened with, at the start and whenever a keyspace is made.
@@ -349,22 +354,33 @@ impl Nursery {
     }
 
     /// Opens every keyspace that is `sound` at first sight; `needed` bytes are known to be taken by those in
-    /// memory. One that is damaged, by `damaged` or as its engine finds, fills its place and no more.
+    /// memory. One that is damaged, by `damaged` or as its engine finds, fills its place and no more. Calls
+    /// `begin_to_change` before the first opening that may change a file.
     fn open_all(
         &self,
         sound: &Catalog,
         damaged: Vec<(catalog::Entry, Corruption)>,
         needed: u64,
+        begin_to_change: &mut dyn FnMut() -> Result<()>,
     ) -> Result<BTreeMap<String, Arc<Slot>>> {
         let mut shares = self.shares.deal(&*self.device, sound, needed)?;
         let mut slots = BTreeMap::new();
-        for entry in &sound.keyspaces {
+        let changes_nothing = |entry: &&catalog::Entry| entry.options.engine == EngineKind::FlexDb;
+        let (first, others): (Vec<_>, Vec<_>) = sound.keyspaces.iter().partition(changes_nothing);
+        let first_count = first.len();
+        for (number, entry) in first.into_iter().chain(others).enumerate() {
+            if number == first_count {
+                begin_to_change()?;
+            }
             let opened = self.open_slot(entry, shares.remove(&entry.id));
             let slot = opened.or_else(|failure| {
                 let damage = damaged::damage_of(failure)?;
                 Ok::<_, Error>(self.damaged_slot(entry, damage))
             })?;
             slots.insert(entry.name.clone(), slot);
+        }
+        if first_count == sound.keyspaces.len() {
+            begin_to_change()?;
         }
         for (entry, damage) in damaged {
             slots.insert(entry.name.clone(), self.damaged_slot(&entry, damage));

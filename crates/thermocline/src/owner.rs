@@ -166,13 +166,7 @@ fn read(device: &dyn Device, dir: &str) -> Result<Option<(Owner, bool)>> {
             Err(device::Error::NotFound { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
-        let len = file.len()?;
-        if len > FILE_BYTES_MAX {
-            let what = format!("the file has {len} bytes, at most {FILE_BYTES_MAX} are expected");
-            return Err(Corruption::new(what, 0).at(&name, 0).into());
-        }
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
-        file.read_at(0, &mut bytes)?;
+        let bytes = catalog::read_whole(&*file, &name, &FORMAT, FILE_BYTES_MAX)?;
         return Ok(Some((Owner::decode(&bytes, &name)?, is_made)));
     }
     Ok(None)

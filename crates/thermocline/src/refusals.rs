@@ -2,9 +2,10 @@
 
 use device::Device;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Entry};
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, missing_journal};
+use crate::options::EngineKind;
 use crate::owner;
 
 /// Refuses what the files say before any keyspace is opened, which may change its files.
@@ -13,8 +14,30 @@ pub(crate) fn refuse_first(device: &dyn Device, catalog: &Catalog) -> Result<()>
         return Err(missing.into());
     }
     journal::refuse_newer(device, JOURNAL_DIR)?;
+    for entry in &catalog.keyspaces {
+        refuse_newer_files(device, entry)?;
+    }
     if let Some(damage) = owner::older_than(device, catalog)? {
         return Err(Error::OlderCatalog { damage });
     }
     Ok(journal::check_newest(device, JOURNAL_DIR)?)
+}
+
+/// Refuses a keyspace if a newer release wrote one of its files: the keyspaces before it must not be
+/// opened, and changed, first. The header of a `flexdb` store lies in its space, and an opening that
+/// changes nothing reads it ([`crate::open`]).
+fn refuse_newer_files(device: &dyn Device, entry: &Entry) -> Result<()> {
+    let formats = match entry.options.engine {
+        EngineKind::Memory => memory::FORMATS,
+        EngineKind::F2 => f2::FORMATS,
+        EngineKind::Lsm => lsm::FORMATS,
+        EngineKind::FlexDb => flexdb::FORMATS,
+        _ => return Ok(()),
+    };
+    let dir = entry.dir();
+    if !device.exists(&dir)? {
+        return Ok(());
+    }
+    let refused = engine::refuse_newer(&*device.subdevice(&dir)?, formats);
+    Ok(refused.map_err(|error| error.in_dir(&dir))?)
 }

@@ -29,6 +29,7 @@ mod merge;
 mod newer_versions;
 mod numbered;
 mod ordered;
+mod other_lengths;
 mod racing_writes;
 mod range_deletes;
 mod read_only;

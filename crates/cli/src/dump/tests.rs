@@ -75,8 +75,12 @@ fn a_dump_cut_anywhere_is_no_dump() {
     for length in 0..bytes.len() {
         assert!(read(&bytes[..length]).is_err(), "cut to {length} bytes");
     }
-    let longer = [&bytes[..], b"x"].concat();
-    assert!(matches!(read(&longer), Err(Error::Damaged(_))), "bytes after the end");
+    for (byte, count) in
+        [0, 0xa7].into_iter().flat_map(|byte| [1, 17, 512, 4096].map(|n| (byte, n)))
+    {
+        let longer = [&bytes[..], &vec![byte; count]].concat();
+        assert!(matches!(read(&longer), Err(Error::Damaged(_))), "{count} bytes after the end");
+    }
 }
 
 /// Frames that are each whole, put together in another order.

@@ -19,7 +19,7 @@ use crate::version::LEVELS;
 pub(crate) const SUPERBLOCK: &str = "superblock";
 pub(super) const SUPERBLOCK_KIND: [u8; 8] = *b"lsm     ";
 /// The manifest's header.
-pub(super) const FORMAT: Format = Format::new(*b"TCLSMMAN", 3, 0);
+pub(crate) const FORMAT: Format = Format::new(*b"TCLSMMAN", 3, 0);
 /// What a manifest's name begins with.
 const PREFIX: &str = "manifest-";
 /// The fewest bytes of a table that goes, and of one that comes.

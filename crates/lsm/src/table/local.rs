@@ -20,7 +20,7 @@ use super::summary::{Summary, TableId};
 use crate::planted::{Planted, is_planted};
 
 /// The file's header.
-const FORMAT: Format = Format::new(*b"TCLSMTAB", 3, 0);
+pub(crate) const FORMAT: Format = Format::new(*b"TCLSMTAB", 3, 0);
 /// Files are multiples of this, and so are reads and writes past the page cache.
 const UNIT: u64 = 4096;
 /// Number, nonce, bytes of data, bytes of metadata, zeros, checksum.

@@ -7,6 +7,7 @@
 use codec::{Corruption, Format, Reader, SeqNo, Writer};
 use device::{Device, Mode, SyncKind};
 
+use crate::catalog::read_whole;
 use crate::error::Result;
 use crate::planted::{Planted, is_planted};
 
@@ -14,6 +15,8 @@ use crate::planted::{Planted, is_planted};
 pub(super) const FILE: &str = "BACKUP";
 /// What the file begins with.
 const FORMAT: Format = Format::new(*b"TCBACKUP", 1, 0);
+/// Bytes of the longest file: some millions of files in a backup.
+const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of the smallest entry of a file: an empty prefixed name, length, sum.
 const ENTRY_BYTES_MIN: usize = 1 + 8 + 4;
 
@@ -117,8 +120,7 @@ impl Manifest {
             Err(device::Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
-        file.read_at(0, &mut bytes)?;
+        let bytes = read_whole(&*file, &name, &FORMAT, FILE_BYTES_MAX)?;
         Self::decode(&bytes, &name).map(Some)
     }
 
