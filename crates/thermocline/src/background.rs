@@ -1,5 +1,11 @@
 //! Background work of a database: it syncs the journal, and has it trimmed (`flush.rs`) once a second, and
 //! when the journal has grown by a segment beyond its size.
+//!
+//! While the flush for a trim runs, writers go on until the journal has twice its size and a segment
+//! more. Then each waits, before it is admitted, until the journal is shorter or the flush has ended.
+//! A writer that waits has locked no key and taken no number, so the flush never waits for it. A flush
+//! of an engine that writes all its data takes long, and begins when the journal is as long as the
+//! data. So its writers wait only when the journal has doubled since it began.
 
 #[cfg(test)]
 mod tests;
@@ -16,8 +22,10 @@ use workers::{Class, Group, Order, Pool, StopToken, WaitError};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::memory_balance;
+use crate::open::segment_bytes;
 use crate::options::Options;
 use crate::read_only::Access;
+use crate::slot::Generation;
 
 /// How often the journal is looked at for trimming.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,7 +49,20 @@ pub(crate) struct Upkeep {
     is_queued: AtomicBool,
     /// Bytes of the journal below which nothing is tried, since the last try freed nothing.
     retry_at: AtomicU64,
+    /// Maintenance that is under way: flushes that make a part of the journal free.
+    running: AtomicU64,
+    /// Bytes of the journal above which writers wait for it.
+    writers_wait_at: AtomicU64,
     database: OnceLock<Weak<Inner>>,
+}
+
+/// Maintenance of the journal that is under way.
+struct Running<'a>(&'a AtomicU64);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
 }
 
 /// The pool that runs this database's background work, its engines' included.
@@ -171,7 +192,50 @@ impl Inner {
         }
     }
 
+    /// Waits while the journal is far longer than it may be and a flush that makes a part of it free is
+    /// under way. The caller holds nothing that others wait for. Costs one load otherwise.
+    #[inline]
+    pub(crate) fn wait_for_journal(&self) {
+        if self.upkeep.running.load(Relaxed) > 0 {
+            self.wait_for_shorter_journal();
+        }
+    }
+
+    #[cold]
+    fn wait_for_shorter_journal(&self) {
+        let is_short = || {
+            self.upkeep.running.load(SeqCst) == 0
+                || self.journal.bytes() <= self.upkeep.writers_wait_at.load(Relaxed)
+                || self.check_writable().is_err()
+        };
+        if !is_short() {
+            // A pool that stops, or whose task has panicked, makes nothing free any more.
+            let _: std::result::Result<(), WaitError> = self.background.wait_until(is_short);
+        }
+    }
+
+    /// Returns the bytes of the journal above which writers wait for the flush that begins now.
+    fn bytes_to_wait_at(&self) -> u64 {
+        let all = self.journaled_generations();
+        let rewrites_all = |one: &Arc<Generation>| one.engine.capabilities().flush_rewrites_all;
+        let at_least = if all.iter().any(rewrites_all) { self.journal.bytes() } else { 0 };
+        let usual = self.options.journal_bytes.max(at_least);
+        usual.saturating_mul(2).saturating_add(segment_bytes(&self.options))
+    }
+
     fn maintain_journal(&self) {
+        let upkeep = &self.upkeep;
+        if upkeep.running.load(SeqCst) == 0 {
+            // Not again while a flush runs: the journal is longer by then.
+            upkeep.writers_wait_at.store(self.bytes_to_wait_at(), Relaxed);
+        }
+        upkeep.running.fetch_add(1, SeqCst);
+        // Also if it panics.
+        let _running = Running(&upkeep.running);
+        self.shorten_journal();
+    }
+
+    fn shorten_journal(&self) {
         // What is flushed to trim the journal would be flushed for nothing while it must stay.
         if self.check_writable().is_err() || self.trim_holds.is_held() {
             return;

@@ -146,7 +146,7 @@ impl Inner {
         }
     }
 
-    fn journaled_generations(&self) -> Vec<Arc<Generation>> {
+    pub(crate) fn journaled_generations(&self) -> Vec<Arc<Generation>> {
         let slots = self.slots.read();
         let all = slots.values().map(|slot| slot.last_generation());
         all.filter(|generation| generation.journaled).collect()

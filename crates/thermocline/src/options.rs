@@ -52,10 +52,11 @@ pub struct Options {
     ///
     /// A flush begins when the journal has grown by a segment beyond this size, and whole segments are trimmed.
     /// So the journal takes at most this and a segment more when no flush runs. It takes more in these cases:
-    /// - While the flush runs, writers go on, and no write waits for it. These writes come on top: with a small
-    ///   setting and a fast writer they are several times the setting.
+    /// - While the flush runs, writers go on, until the journal has twice this size and a segment more. Then
+    ///   they wait for the flush. Writes of [`crate::Db::atomically`], and those of futures that need not
+    ///   wait, do not wait for it. A flush that has to wait for a thread lets the journal grow until then.
     /// - An engine that writes all its data to flush ([`EngineKind::Memory`]) is flushed only once the journal
-    ///   is as large as the data.
+    ///   is as large as the data. Writers wait for that flush once the journal has doubled since it began.
     /// - Nothing is trimmed while a backup or a checkpoint is made, while a journaled keyspace is damaged, or
     ///   while flushes fail.
     pub journal_bytes: u64,

@@ -405,6 +405,7 @@ impl Transaction {
             // Whoever fails should not do so with everything locked.
             reads.check(&inner.recent, moment)?;
         }
+        inner.wait_for_journal();
         writes.admit()?;
         let has_merges = writes.has_merges();
         let mut waited = Waited::default();

@@ -1,6 +1,7 @@
 //! The write path: admit, lock keys, journal, apply, unlock, wait.
 //!
-//! 1. Keys and values are checked, and each engine is asked to admit its steps; nothing was written yet,
+//! 1. Keys and values are checked. A writer waits here if the journal is far too long and is being
+//!    shortened (`background.rs`). Then each engine admits its steps; nothing was written yet,
 //!    so a refusal is clean. It may slow the writer down, so nothing is held that others wait for [I4].
 //! 2. The keys' stripes are locked ([`crate::key_locks`]): shared, for one step to a keyspace that is
 //!    not journaled and whose engine orders writes itself; all of them, for a range that is deleted.
@@ -154,6 +155,7 @@ impl Inner {
         self.check_writable()?;
         check_op(&op)?;
         let ops = std::slice::from_ref(&op);
+        self.wait_for_journal_of(slot);
         slot.current()?.engine.admit(ops)?;
         let held = match op.is_range() {
             true => self.locks.all(),
@@ -170,8 +172,18 @@ impl Inner {
     /// Waits, with nothing locked, as a write to `key` would before it is admitted. What is to be written is
     /// not known yet: if it is not to be, that is told when it is.
     pub(crate) fn wait_like_a_write(&self, slot: &Slot, key: &[u8]) -> Result<()> {
+        self.wait_for_journal_of(slot);
         let _asked_again: engine::Result<()> = slot.current()?.engine.admit_rmw(key);
         Ok(())
+    }
+
+    /// Waits for a journal that is too long, with nothing locked, before a write to a keyspace is
+    /// admitted [I4].
+    #[inline]
+    fn wait_for_journal_of(&self, slot: &Slot) {
+        if slot.options.journaled {
+            self.wait_for_journal();
+        }
     }
 
     /// Steps 3 and 4 of what is made of what was read, for keys that the caller has checked and locked, if it
@@ -194,6 +206,7 @@ impl Inner {
     /// That it is refused.
     pub(crate) fn wait_for_room(&self, parts: &[Part<'_>], waited: &mut Waited) -> Result<()> {
         self.check_writable()?;
+        self.wait_for_journal();
         admit(parts)?;
         let bytes = parts.iter().map(|part| bytes_of(part.ops)).sum();
         *waited = Waited { rounds: waited.rounds + 1, bytes };
@@ -427,6 +440,9 @@ impl Inner {
     /// Step 1 of a batch. What a merge writes is not known yet.
     fn admit_steps(&self, steps: &[Step], moment: Moment) -> Result<()> {
         let generations = generations(steps)?;
+        if generations.iter().any(|generation| generation.journaled) {
+            self.wait_for_journal();
+        }
         let mut known = pairs(&generations, steps, moment);
         let mut merges = steps.iter().map(|step| step.operand().is_some());
         known.retain(|_| merges.next() == Some(false));

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use device::{Device, Mode};
+use device::{Device, FaultDevice, Mode, OperationKind};
 use thermocline::{Db, EngineKind, Environment, KeyspaceOptions, Options};
 
 const KIB: u64 = 1 << 10;
@@ -116,4 +118,60 @@ fn a_journal_that_grows_is_trimmed_without_the_clock() {
     assert!(written > 19 * MIB, "{written}");
     let first = &segments(&*device)[0].0;
     assert!(*first > format!("{:020}", 20), "{first} is the oldest segment");
+}
+
+/// Calls `hold` in the first operation of this kind on a thread of the pool.
+fn hold_a_worker(
+    faulty: &Arc<FaultDevice>,
+    kind: OperationKind,
+    hold: impl FnOnce() + Send + 'static,
+) {
+    let again = Arc::clone(faulty);
+    faulty.interpose_anywhere(kind, move || {
+        match std::thread::current().name().is_some_and(|name| name.starts_with("worker")) {
+            true => hold(),
+            false => hold_a_worker(&again, kind, hold),
+        }
+    });
+}
+
+/// The flush that makes the journal free waits in its first operation until the writer waits, too.
+#[test]
+fn a_writer_waits_for_the_flush_of_a_journal_that_is_far_too_long() {
+    const LEFT_ALONE_LOOKS: u32 = 200;
+    let faulty = FaultDevice::new(device::memory());
+    let options = Options {
+        memory_bytes: 64 * MIB,
+        journal_bytes: MIB,
+        sync_interval: None,
+        balance_memory: false,
+        ..Options::default()
+    };
+    let db = Db::open_on(Arc::clone(&faulty) as Arc<dyn Device>, "db", options).unwrap();
+    let keyspace = KeyspaceOptions { engine: EngineKind::Memory, ..KeyspaceOptions::default() };
+    let keyspace = db.keyspace("a", keyspace).unwrap();
+    let written = Arc::new(AtomicU64::new(0));
+    let (seen, (tell, told)) = (Arc::clone(&written), mpsc::channel());
+    // The file of its snapshot.
+    hold_a_worker(&faulty, OperationKind::Open, move || {
+        let real = Environment::real();
+        let began = seen.load(SeqCst);
+        let (mut before, mut looks) = (began, 0);
+        while looks < LEFT_ALONE_LOOKS {
+            real.sleep(Duration::from_millis(5));
+            let now = seen.load(SeqCst);
+            looks = if now == before { looks + 1 } else { 0 };
+            before = now;
+        }
+        tell.send((began, before)).unwrap();
+    });
+    for key in 0..60_000_u32 {
+        keyspace.put(&(key % 100).to_be_bytes(), &[7; 1000]).unwrap();
+        written.fetch_add(KIB, SeqCst);
+    }
+    db.close().unwrap();
+    // Bytes that were written when the flush began, and when the writer waited.
+    let (began, waited) = told.recv().unwrap();
+    assert!(waited > began, "it waits for no flush that has just begun");
+    assert!(waited < 2 * began + MIB, "{waited} bytes, {began} of them before the flush");
 }
